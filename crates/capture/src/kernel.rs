@@ -1,0 +1,485 @@
+//! The kernel vantage: loads and attaches the programs, maps their rings, drains them in time order.
+
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject};
+use std::io::Read;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use wakepath_wire::{self as w, Frame};
+
+#[allow(
+    missing_docs,
+    dead_code,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    unsafe_op_in_unsafe_fn
+)]
+mod skel {
+    include!(concat!(env!("OUT_DIR"), "/wakepath.skel.rs"));
+}
+
+/// Which way operations are observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// The best that this kernel has.
+    Auto,
+    /// `sock_send_length` / `sock_recv_length` (Linux 6.3 and later).
+    SocketHooks,
+    /// System call exits (any kernel with BTF tracepoints and task storage, 5.11 and later).
+    Syscalls,
+}
+
+/// Whose operations are recorded. Waits are recorded for all tasks: a waker outside matters too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// Every task but the agent's.
+    All,
+    /// These processes and their descendants; more by [`KernelSource::watch`].
+    Processes(Vec<u32>),
+}
+
+/// How to record.
+#[derive(Clone, Debug)]
+pub struct KernelOptions {
+    /// Way of observing operations.
+    pub backend: Backend,
+    /// Bytes of each processor's ring: a power of two, at least 64 KiB.
+    pub ring_bytes: u32,
+    /// Most bytes of message head taken after each change of direction; 0 = none.
+    pub head_bytes: u32,
+    /// Record waits too.
+    pub waits: bool,
+    /// Whose operations.
+    pub watch: Watch,
+}
+
+impl Default for KernelOptions {
+    fn default() -> Self {
+        KernelOptions {
+            backend: Backend::Auto,
+            ring_bytes: 8 << 20,
+            head_bytes: 2048,
+            waits: true,
+            watch: Watch::All,
+        }
+    }
+}
+
+/// Why the kernel vantage cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// A right is missing.
+    #[error("the kernel refused: {0}. Run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE")]
+    Denied(String),
+    /// The kernel lacks something.
+    #[error("this kernel lacks {0}; `wakepath doctor` tells what works without it")]
+    Unsupported(String),
+    /// Anything else from libbpf.
+    #[error("loading the kernel programs failed: {0}")]
+    Load(String),
+    /// A setting that cannot be.
+    #[error("{0}")]
+    Setting(String),
+}
+
+impl From<libbpf_rs::Error> for CaptureError {
+    fn from(e: libbpf_rs::Error) -> Self {
+        match e.kind() {
+            libbpf_rs::ErrorKind::PermissionDenied => CaptureError::Denied(format!("{e:#}")),
+            _ => CaptureError::Load(format!("{e:#}")),
+        }
+    }
+}
+
+/// What this kernel offers, hook by hook.
+#[derive(Clone, Debug)]
+pub struct Support {
+    /// BTF of the running kernel can be read.
+    pub btf: bool,
+    /// Names of tracepoints that the programs use and whether this kernel has each.
+    pub tracepoints: Vec<(&'static str, bool)>,
+}
+
+const TRACEPOINTS: &[&str] = &[
+    "sys_enter",
+    "sys_exit",
+    "sock_send_length",
+    "sock_recv_length",
+    "sk_data_ready",
+    "inet_sock_set_state",
+    "tcp_receive_reset",
+    "sched_switch",
+    "sched_waking",
+    "softirq_entry",
+    "softirq_exit",
+    "irq_handler_entry",
+    "irq_handler_exit",
+    "hrtimer_expire_entry",
+    "hrtimer_expire_exit",
+    "block_rq_complete",
+    "sched_process_fork",
+    "sched_process_exec",
+    "sched_process_exit",
+    "task_rename",
+];
+
+/// Looks at the running kernel's BTF.
+pub fn support() -> Support {
+    let btf = libbpf_rs::btf::Btf::from_vmlinux().ok();
+    let has = |name: &str| {
+        btf.as_ref().is_some_and(|b| {
+            b.type_by_name::<libbpf_rs::btf::types::Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
+        })
+    };
+    Support { btf: btf.is_some(), tracepoints: TRACEPOINTS.iter().map(|&n| (n, has(n))).collect() }
+}
+
+impl Support {
+    /// Whether this kernel has the tracepoint.
+    pub fn has(&self, name: &str) -> bool {
+        self.tracepoints.iter().any(|(n, ok)| *n == name && *ok)
+    }
+}
+
+/// What one program cost so far, by the kernel's own accounting (`kernel.bpf_stats_enabled`).
+#[derive(Clone, Debug)]
+pub struct ProgramCost {
+    /// Program.
+    pub name: String,
+    /// Runs (0 where accounting is off).
+    pub runs: u64,
+    /// Nanoseconds in all.
+    pub ns: u64,
+    /// Runs skipped because the program was already running there.
+    pub skipped: u64,
+}
+
+/// Programs attached to the running kernel. Dropping it detaches them; so does the process's death, however it dies,
+/// since nothing is pinned.
+pub struct KernelSource {
+    skel: skel::WakepathSkel<'static>,
+    links: Vec<Link>,
+    backend: Backend,
+    rings: Rings,
+    key: u32,
+    /// The loader's arena: freed last.
+    _object: ObjectBox,
+}
+
+/// Owns the memory behind the skeleton.
+struct ObjectBox(*mut MaybeUninit<OpenObject>);
+
+impl Drop for ObjectBox {
+    fn drop(&mut self) {
+        // SAFETY: made by Box::into_raw in `attach`, and the skeleton that borrowed it is dropped before (field order).
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}
+
+/// The rings as this process sees them.
+struct Rings {
+    base: *const u8,
+    mapped: usize,
+    stride: usize,
+    ring_bytes: u64,
+    cpus: usize,
+    control: *const skel::types::cpu_state,
+    cursor: Vec<u64>,
+}
+
+// SAFETY: the pointers are to memory shared with the kernel for the life of the source; one thread uses it at a time.
+unsafe impl Send for Rings {}
+
+impl Drop for Rings {
+    fn drop(&mut self) {
+        // SAFETY: `base` and `mapped` are what mmap gave.
+        unsafe { libc::munmap(self.base as *mut _, self.mapped) };
+    }
+}
+
+impl Rings {
+    fn head(&self, cpu: usize) -> &AtomicU64 {
+        // SAFETY: `control` points at MAX_CPUS entries in the mapped .bss; u64 fields are aligned and only accessed atomically here.
+        unsafe { &*(&raw const (*self.control.add(cpu)).head).cast::<AtomicU64>() }
+    }
+
+    fn tail(&self, cpu: usize) -> &AtomicU64 {
+        // SAFETY: as in `head`.
+        unsafe { &*(&raw const (*self.control.add(cpu)).tail).cast::<AtomicU64>() }
+    }
+
+    fn drops(&self, cpu: usize) -> [u64; w::DROP_KINDS as usize] {
+        // SAFETY: as in `head`; a torn read of a counter cannot happen on 64-bit machines.
+        unsafe { std::ptr::read_volatile(&raw const (*self.control.add(cpu)).drops) }
+    }
+
+    /// The next committed record of a processor, if there is one.
+    fn peek(&self, cpu: usize, key: u32) -> Option<(&[u8], u64)> {
+        let at = self.cursor[cpu];
+        if at >= self.head(cpu).load(Ordering::Acquire) {
+            return None;
+        }
+        let offset = cpu * self.stride + (at & (self.ring_bytes - 1)) as usize;
+        // SAFETY: a record begins inside the ring and is at most RING_SLACK long, which the mapping has room for.
+        let p = unsafe { self.base.add(offset) };
+        // SAFETY: records are 8-byte aligned; the tag is written last by the kernel side.
+        let tag = unsafe { (*p.cast::<AtomicU32>()).load(Ordering::Acquire) };
+        if tag != (at >> 3) as u32 ^ key {
+            return None;
+        }
+        fence(Ordering::Acquire);
+        // SAFETY: as above; 16 bytes are always there.
+        let (bytes, ts) = unsafe { (p.add(4).cast::<u16>().read(), p.add(8).cast::<u64>().read()) };
+        let bytes = (bytes as usize).clamp(16, w::RING_SLACK as usize);
+        // SAFETY: the kernel side does not touch a committed record until `tail` passes it.
+        Some((unsafe { std::slice::from_raw_parts(p, bytes) }, ts))
+    }
+}
+
+impl KernelSource {
+    /// Loads and attaches the programs. From then on records gather in the rings: take the snapshot next, then drain.
+    pub fn attach(options: &KernelOptions) -> Result<KernelSource, CaptureError> {
+        if !options.ring_bytes.is_power_of_two() || options.ring_bytes < 1 << 16 {
+            return Err(CaptureError::Setting(format!(
+                "a ring of {} bytes: give a power of two of at least 64 KiB",
+                options.ring_bytes
+            )));
+        }
+        let support = support();
+        if !support.btf {
+            return Err(CaptureError::Unsupported("BTF (/sys/kernel/btf/vmlinux)".into()));
+        }
+        let hooks = support.has("sock_send_length") && support.has("sock_recv_length");
+        let backend = match options.backend {
+            Backend::Auto if hooks => Backend::SocketHooks,
+            Backend::Auto => Backend::Syscalls,
+            Backend::SocketHooks if !hooks => {
+                return Err(CaptureError::Unsupported("sock_send_length (Linux 6.3)".into()));
+            }
+            chosen => chosen,
+        };
+        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, |_, text| {
+            if std::env::var_os("WAKEPATH_LIBBPF_LOG").is_some() {
+                eprint!("{text}");
+            }
+        })));
+
+        let object = Box::into_raw(Box::new(MaybeUninit::uninit()));
+        let guard = ObjectBox(object);
+        // SAFETY: the box lives until `guard` is dropped, after the skeleton (field order of KernelSource).
+        let mut open = skel::WakepathSkelBuilder::default().open(unsafe { &mut *object })?;
+
+        let cpus = libbpf_rs::num_possible_cpus()?.min(w::MAX_CPUS as usize);
+        let stride = options.ring_bytes as usize + w::RING_SLACK as usize;
+        let key = monotonic_mix();
+        {
+            let r = open.maps.rodata_data.as_deref_mut().expect("the object has .rodata");
+            r.cfg_agent_tgid = std::process::id();
+            r.cfg_ring_bytes = options.ring_bytes;
+            r.cfg_head_bytes = options.head_bytes.min(w::HEAD_MAX);
+            r.cfg_tag_key = key;
+            r.cfg_watch_all = u8::from(options.watch == Watch::All);
+            r.cfg_waits = u8::from(options.waits);
+            r.cfg_sock_hooks = u8::from(backend == Backend::SocketHooks);
+            for (nr, class) in crate::syscalls::classes() {
+                r.syscall_class[nr as usize] = class;
+            }
+        }
+        open.maps.rings.set_value_size(stride as u32)?;
+        open.maps.rings.set_max_entries(cpus as u32)?;
+        for mut program in open.open_object_mut().progs_mut() {
+            let section = program.section().to_string_lossy().into_owned();
+            let point = section.rsplit('/').next().unwrap_or("");
+            let waits_only = matches!(
+                program.name().to_str(),
+                Some("on_switch" | "on_waking" | "on_irq_entry" | "on_irq_exit" | "on_timer_entry" | "on_timer_exit"
+                    | "on_softirq_entry" | "on_softirq_exit" | "on_block_complete")
+            );
+            let wanted = match point {
+                "sock_send_length" | "sock_recv_length" => backend == Backend::SocketHooks,
+                "task_file" => true,
+                _ if waits_only => options.waits,
+                _ => true,
+            };
+            let exists = point == "task_file" || section.starts_with("raw_tp") || support.has(point);
+            program.set_autoload(wanted && exists);
+        }
+        let mut skel = open.load()?;
+        if let Watch::Processes(list) = &options.watch {
+            for tgid in list {
+                skel.maps.watch_tgids.update(&tgid.to_ne_bytes(), &[1], MapFlags::ANY)?;
+            }
+        }
+
+        let fd = skel.maps.rings.as_fd().as_raw_fd();
+        let mapped = page_up(stride.next_multiple_of(8) * cpus);
+        // SAFETY: maps the whole array map for reading; the result is checked.
+        let base = unsafe {
+            libc::mmap(std::ptr::null_mut(), mapped, libc::PROT_READ, libc::MAP_SHARED, fd, 0)
+        };
+        if base == libc::MAP_FAILED {
+            return Err(CaptureError::Load(format!("mapping the rings: {}", std::io::Error::last_os_error())));
+        }
+        let control = &raw const skel.maps.bss_data.as_deref().expect("the object has .bss").cpus[0];
+        let rings = Rings {
+            base: base.cast(),
+            mapped,
+            stride: stride.next_multiple_of(8),
+            ring_bytes: options.ring_bytes as u64,
+            cpus,
+            control,
+            cursor: vec![0; cpus],
+        };
+
+        let mut links = Vec::new();
+        for program in skel.object_mut().progs_mut() {
+            // the snapshot's iterator is attached when it is read; what was not loaded has no descriptor
+            if program.name() == "snapshot_files" || program.as_fd().as_raw_fd() < 0 {
+                continue;
+            }
+            links.push(program.attach()?);
+        }
+        Ok(KernelSource { skel, links, backend, rings, key, _object: guard })
+    }
+
+    /// The way that was chosen.
+    pub fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// Everything that was open before: endpoints and who holds them. Call it after [`KernelSource::attach`].
+    pub fn snapshot(&mut self, mut sink: impl FnMut(Frame<'_>)) -> Result<(), CaptureError> {
+        let link = self.skel.progs.snapshot_files.attach()?;
+        let mut bytes = Vec::new();
+        Iter::new(&link)?
+            .read_to_end(&mut bytes)
+            .map_err(|e| CaptureError::Load(format!("reading the snapshot of open files: {e}")))?;
+        let mut rest = &bytes[..];
+        while let Some(head) = w::view::<w::Head>(rest) {
+            let n = head.bytes as usize;
+            if n < 8 || n > rest.len() {
+                break;
+            }
+            sink(Frame { origin: u32::MAX, bytes: &rest[..n] });
+            rest = &rest[n..];
+        }
+        Ok(())
+    }
+
+    /// Hands over committed records in time order, up to `until_ns`; the number handed over.
+    ///
+    /// A program that was interrupted between taking its time and writing its record may deliver late: give an `until_ns`
+    /// a few milliseconds before now, and bear small inversions.
+    pub fn drain(&mut self, until_ns: u64, mut sink: impl FnMut(Frame<'_>)) -> u64 {
+        const PUBLISH: u64 = 64 << 10;
+        let mut count = 0;
+        let key = self.key;
+        loop {
+            // the processor with the oldest record, and the next oldest's time: run on with it up to there
+            let (mut first, mut first_ts, mut second_ts) = (usize::MAX, u64::MAX, u64::MAX);
+            for cpu in 0..self.rings.cpus {
+                if let Some((_, ts)) = self.rings.peek(cpu, key) {
+                    if ts < first_ts {
+                        (first, second_ts, first_ts) = (cpu, first_ts, ts);
+                    } else if ts < second_ts {
+                        second_ts = ts;
+                    }
+                }
+            }
+            if first == usize::MAX || first_ts > until_ns {
+                return count;
+            }
+            let limit = second_ts.min(until_ns);
+            let begin = self.rings.cursor[first];
+            while let Some((bytes, ts)) = self.rings.peek(first, key) {
+                if ts > limit {
+                    break;
+                }
+                let n = bytes.len() as u64;
+                sink(Frame { origin: first as u32, bytes });
+                self.rings.cursor[first] += n;
+                count += 1;
+                if self.rings.cursor[first] - begin >= PUBLISH {
+                    break;
+                }
+            }
+            self.rings.tail(first).store(self.rings.cursor[first], Ordering::Release);
+        }
+    }
+
+    /// Bytes waiting in the fullest ring, and a ring's size.
+    pub fn backlog(&self) -> (u64, u64) {
+        let fullest = (0..self.rings.cpus)
+            .map(|c| self.rings.head(c).load(Ordering::Relaxed).saturating_sub(self.rings.cursor[c]))
+            .max();
+        (fullest.unwrap_or(0), self.rings.ring_bytes)
+    }
+
+    /// Records that found no room so far, by `DROP_…`.
+    pub fn drops(&self) -> [u64; w::DROP_KINDS as usize] {
+        let mut sum = [0; w::DROP_KINDS as usize];
+        for cpu in 0..self.rings.cpus {
+            for (s, d) in sum.iter_mut().zip(self.rings.drops(cpu)) {
+                *s += d;
+            }
+        }
+        sum
+    }
+
+    /// Adds a process (and its descendants from now on) to those that are watched.
+    pub fn watch(&mut self, tgid: u32) -> Result<(), CaptureError> {
+        self.skel.maps.watch_tgids.update(&tgid.to_ne_bytes(), &[1], MapFlags::ANY)?;
+        let data = self.skel.maps.data_data.as_deref_mut().expect("the object has .data");
+        let g = &raw mut data.watch_generation;
+        // SAFETY: a mapped u32 that only this process writes and kernel programs read.
+        unsafe { std::ptr::write_volatile(g, std::ptr::read_volatile(g).wrapping_add(1)) };
+        Ok(())
+    }
+
+    /// Stops recording: no record is written after this returns. What is in the rings can still be drained.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// Cost and skipped runs of each program so far.
+    pub fn costs(&self) -> Vec<ProgramCost> {
+        let mut out = Vec::new();
+        for program in self.skel.object().progs() {
+            let fd = program.as_fd().as_raw_fd();
+            if fd < 0 {
+                continue;
+            }
+            // SAFETY: zeroed is a valid bpf_prog_info, and its size is passed along.
+            let mut info: libbpf_rs::libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
+            let mut len = size_of_val(&info) as u32;
+            // SAFETY: `info` and `len` are valid for the call.
+            let r = unsafe {
+                libbpf_rs::libbpf_sys::bpf_obj_get_info_by_fd(fd, (&raw mut info).cast(), &mut len)
+            };
+            if r == 0 {
+                out.push(ProgramCost {
+                    name: program.name().to_string_lossy().into_owned(),
+                    runs: info.run_cnt,
+                    ns: info.run_time_ns,
+                    skipped: info.recursion_misses,
+                });
+            }
+        }
+        out
+    }
+}
+
+fn page_up(n: usize) -> usize {
+    // SAFETY: asks for a constant.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+    n.next_multiple_of(page)
+}
+
+/// A key that a program under observation cannot guess, so that no payload looks like a commit mark.
+fn monotonic_mix() -> u32 {
+    let mut bytes = [0u8; 4];
+    // SAFETY: writes at most four bytes to a buffer of four.
+    unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), 4, 0) };
+    u32::from_ne_bytes(bytes) ^ crate::monotonic_ns() as u32
+}

@@ -1,0 +1,26 @@
+//! Sources of frames: the kernel vantage. All privilege and all `unsafe` I/O of the agent live in this room;
+//! nothing here interprets a payload.
+#![deny(missing_docs)]
+
+mod kernel;
+pub mod procfs;
+mod syscalls;
+
+pub use kernel::{Backend, CaptureError, KernelOptions, KernelSource, ProgramCost, Support, Watch, support};
+
+/// Now on `CLOCK_MONOTONIC`, in nanoseconds: the clock of every record.
+pub fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Now on `CLOCK_REALTIME`, in nanoseconds since 1970.
+pub fn realtime_ns() -> u64 {
+    clock_ns(libc::CLOCK_REALTIME)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is a valid place to write to; both clocks exist on every Linux.
+    unsafe { libc::clock_gettime(clock, &mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}

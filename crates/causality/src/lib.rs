@@ -1,0 +1,1 @@
+//! The `causality` room; see ARCHITECTURE.md.

@@ -1,0 +1,307 @@
+//! One endpoint as the decoder follows it: byte numbers unwrapped and chained, messages found.
+
+use crate::RowSink;
+use wakepath_model::defects::id as defect;
+use wakepath_model::ids::{EndpointId, MonoNs, StrId};
+use wakepath_model::rows::{FlowNoteRow, MessageEndRow, MessageRow, OPEN, end_how, range, role, witness};
+use wakepath_protocols::{
+    AnyProcessor, Border, Dir, EndHow, Message, Outcome, Processor, Protocol, Role, Sink, Status, Transport, Verdict,
+    Witness, recognise,
+};
+
+/// Numbers of one direction, from 32 wrapping bits to 64.
+#[derive(Clone, Copy, Default)]
+pub struct Numbers {
+    next: Option<u64>,
+}
+
+impl Numbers {
+    /// Sets the next byte's number from the flow's own.
+    pub fn begin(&mut self, seq: u32) -> u64 {
+        // far from zero, so that the other end's first sight, a little earlier or later, does not wrap below it
+        let at = match self.next {
+            Some(next) => unwrap_near(next, seq),
+            None => (1 << 32) + u64::from(seq),
+        };
+        self.next = Some(at);
+        at
+    }
+
+    /// The next byte's number, if known.
+    pub fn next(&self) -> Option<u64> {
+        self.next
+    }
+
+    /// The range of `bytes` that end at `seq_end`, and how well it chains to what came before.
+    pub fn moved(&mut self, seq_end: u32, bytes: u64, counted: bool) -> (u64, u64, u8) {
+        let expected = self.next.map(|n| n + bytes);
+        let end = match expected {
+            Some(e) => unwrap_near(e, seq_end),
+            None => (1 << 32) + u64::from(seq_end),
+        };
+        let start = end.saturating_sub(bytes);
+        let class = match self.next {
+            _ if counted => range::COUNTED,
+            None => range::EXACT,
+            Some(n) if n == start => range::EXACT,
+            Some(n) if n < start => range::GAP,
+            Some(_) => range::OVERLAP,
+        };
+        self.next = Some(self.next.unwrap_or(0).max(end));
+        (start, end, class)
+    }
+}
+
+fn unwrap_near(near: u64, seq: u32) -> u64 {
+    let delta = seq.wrapping_sub(near as u32) as i32;
+    near.wrapping_add_signed(i64::from(delta))
+}
+
+/// What is known of what a flow says.
+enum Talk {
+    /// Not yet: tries left.
+    Listening(u8),
+    Known(Box<AnyProcessor>),
+    Opaque,
+}
+
+/// An endpoint.
+pub struct Flow {
+    /// Bytes sent.
+    pub snd: Numbers,
+    /// Bytes received.
+    pub rcv: Numbers,
+    /// 1 server, 2 client, 0 not known.
+    pub side: u8,
+    /// Local and remote port.
+    pub ports: (u16, u16),
+    /// Datagrams.
+    pub datagram: bool,
+    last_sent: Option<bool>,
+    talk: Talk,
+    names: Option<StrId>,
+}
+
+/// After how many turns without a recognised message a flow is called opaque.
+const TRIES: u8 = 6;
+
+impl Flow {
+    /// A new endpoint.
+    pub fn new(side: u8, ports: (u16, u16), datagram: bool) -> Flow {
+        Flow {
+            snd: Numbers::default(),
+            rcv: Numbers::default(),
+            side,
+            ports,
+            datagram,
+            last_sent: None,
+            talk: Talk::Listening(TRIES),
+            names: None,
+        }
+    }
+
+    /// Gives up on the contents, with the reason, once.
+    pub fn opaque<S: RowSink>(&mut self, id: EndpointId, at: MonoNs, reason: &str, sink: &mut S) {
+        if !matches!(self.talk, Talk::Opaque) {
+            self.talk = Talk::Opaque;
+            let reason = sink.intern(reason.as_bytes());
+            sink.push(&FlowNoteRow { at, flow: id, protocol: StrId::EMPTY, reason });
+        }
+    }
+
+    fn dir(&self, sent: bool) -> Option<Dir> {
+        match (self.side, sent) {
+            (1, true) | (2, false) => Some(Dir::ToClient),
+            (1, false) | (2, true) => Some(Dir::ToServer),
+            _ => None,
+        }
+    }
+
+    /// `len` bytes moved at `start`, of which `head` was captured.
+    pub fn bytes<S: RowSink>(&mut self, id: EndpointId, at: MonoNs, sent: bool, start: u64, len: u64, head: &[u8], sink: &mut S) {
+        let turned = self.last_sent != Some(sent);
+        self.last_sent = Some(sent);
+        if let Talk::Listening(tries) = self.talk {
+            let transport = if self.datagram { Transport::Datagram } else { Transport::Stream };
+            match recognise(transport, self.dir(sent), head, self.ports) {
+                _ if !turned && !self.datagram => {}
+                Verdict::Protocol(protocol, dir) => self.know(id, at, protocol, dir, sent, sink),
+                _ if tries == 0 => {
+                    let why = if head.is_empty() {
+                        "its bytes could not be read where they moved"
+                    } else if looks_encrypted(head) {
+                        "encrypted (TLS)"
+                    } else {
+                        "no known protocol"
+                    };
+                    self.opaque(id, at, why, sink);
+                }
+                _ => self.talk = Talk::Listening(if looks_encrypted(head) { 0 } else { tries - 1 }),
+            }
+        }
+        let Some(dir) = self.dir(sent) else { return };
+        let Talk::Known(p) = &mut self.talk else { return };
+        let mut out = Out { id, at, sent_dir: if self.side == 1 { Dir::ToClient } else { Dir::ToServer }, protocol: self.names.unwrap_or_default(), sink };
+        if turned && !self.datagram {
+            p.turn(dir, start, &mut out);
+        }
+        if !head.is_empty() || self.datagram {
+            p.data(dir, start, head, &mut out);
+        }
+        if !self.datagram && (head.len() as u64) < len {
+            p.gap(dir, start + head.len() as u64, len - head.len() as u64, &mut out);
+        }
+    }
+
+    fn know<S: RowSink>(&mut self, id: EndpointId, at: MonoNs, protocol: Protocol, dir: Dir, sent: bool, sink: &mut S) {
+        if self.side == 0 {
+            self.side = if (dir == Dir::ToServer) == sent { 2 } else { 1 };
+        }
+        self.talk = Talk::Known(Box::new(AnyProcessor::new(protocol)));
+        let name = sink.intern(protocol.id().as_bytes());
+        self.names = Some(name);
+        sink.push(&FlowNoteRow { at, flow: id, protocol: name, reason: StrId::EMPTY });
+    }
+
+    /// One direction ended.
+    pub fn ended<S: RowSink>(&mut self, id: EndpointId, at: MonoNs, sent: bool, sink: &mut S) {
+        let pos = if sent { self.snd.next() } else { self.rcv.next() };
+        let (Some(pos), Some(dir)) = (pos, self.dir(sent)) else { return };
+        let Talk::Known(p) = &mut self.talk else { return };
+        let mut out = Out { id, at, sent_dir: if self.side == 1 { Dir::ToClient } else { Dir::ToServer }, protocol: self.names.unwrap_or_default(), sink };
+        p.shutdown(dir, pos, &mut out);
+    }
+
+    /// The note again, for a segment that must stand alone.
+    pub fn restate<S: RowSink>(&self, id: EndpointId, at: MonoNs, sink: &mut S) {
+        if let Some(protocol) = self.names {
+            sink.push(&FlowNoteRow { at, flow: id, protocol, reason: StrId::EMPTY });
+        }
+    }
+}
+
+fn looks_encrypted(head: &[u8]) -> bool {
+    head.len() >= 3 && (20..=23).contains(&head[0]) && head[1] == 3 && head[2] <= 4
+}
+
+/// Messages of a processor, as rows of the endpoint.
+struct Out<'a, S: RowSink> {
+    id: EndpointId,
+    at: MonoNs,
+    sent_dir: Dir,
+    protocol: StrId,
+    sink: &'a mut S,
+}
+
+impl<S: RowSink> Sink for Out<'_, S> {
+    fn message(&mut self, m: &Message<'_>) {
+        let (witness_kind, witness) = m.witnesses.first().map_or((witness::NONE, 0), |w| match *w {
+            Witness::FastCgi(n) => (witness::FASTCGI, n.into()),
+            Witness::Dns(n) => (witness::DNS, n.into()),
+            Witness::TraceParent { span, .. } => (witness::TRACEPARENT, u64::from_be_bytes(span)),
+            Witness::XRequestId(hash) => (witness::X_REQUEST_ID, hash),
+        });
+        let s = &mut *self.sink;
+        let row = MessageRow {
+            at: self.at,
+            flow: self.id,
+            start: m.start,
+            end: match m.end {
+                Border::Known(end) => end,
+                Border::Open => OPEN,
+            },
+            witness,
+            protocol: self.protocol,
+            verb: text(s, m.attrs.verb),
+            target: text(s, m.attrs.target),
+            detail: text(s, m.attrs.status.class),
+            status: m.attrs.status.code.unwrap_or(0),
+            role: match m.role {
+                Role::Request => role::REQUEST,
+                Role::Reply => role::REPLY,
+                Role::Interim => role::INTERIM,
+                Role::Unsolicited => role::UNSOLICITED,
+            },
+            sent: u8::from(m.dir == self.sent_dir),
+            witness_kind,
+            failed: u8::from(m.attrs.status.outcome == Outcome::Error),
+            cut: u8::from(m.attrs.cut),
+            no_reply: 0,
+        };
+        s.push(&row);
+    }
+
+    fn end(&mut self, dir: Dir, start: u64, end: u64, how: EndHow) {
+        let how = match how {
+            EndHow::Framed => end_how::FRAMED,
+            EndHow::Close => end_how::CLOSE,
+            EndHow::Turn => end_how::TURN,
+            EndHow::Lost => end_how::LOST,
+        };
+        self.sink.push(&MessageEndRow {
+            at: self.at,
+            flow: self.id,
+            start,
+            end,
+            sent: u8::from(dir == self.sent_dir),
+            how,
+            failed: 0,
+            pad: 0,
+            detail: StrId::EMPTY,
+        });
+    }
+
+    fn amend(&mut self, dir: Dir, start: u64, status: Status<'_>) {
+        let detail = text(self.sink, status.class);
+        self.sink.push(&MessageEndRow {
+            at: self.at,
+            flow: self.id,
+            start,
+            end: OPEN,
+            sent: u8::from(dir == self.sent_dir),
+            how: 0,
+            failed: u8::from(status.outcome == Outcome::Error),
+            pad: 0,
+            detail,
+        });
+    }
+
+    fn defect(&mut self, d: wakepath_protocols::Defect, _: Dir, _: u64) {
+        use wakepath_protocols::Defect as D;
+        let id = match d {
+            D::BorderLost | D::ClosedInside => defect::PROTOCOL_LOST,
+            D::BadHead => defect::PROTOCOL_MALFORMED,
+            D::HeadTooLong | D::QueueOverflow => defect::PROTOCOL_LIMIT,
+            D::Unsupported => defect::PROTOCOL_UNKNOWN,
+        };
+        self.sink.count(id, self.at);
+    }
+}
+
+fn text<S: RowSink>(sink: &mut S, t: &str) -> StrId {
+    if t.is_empty() { StrId::EMPTY } else { sink.intern(t.as_bytes()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_chain_over_the_wrap() {
+        let mut n = Numbers::default();
+        n.begin(u32::MAX - 4);
+        let (s, e, c) = n.moved(5, 10, false);
+        assert_eq!((e - s, c), (10, range::EXACT));
+        assert_eq!(e, (2 << 32) + 5);
+    }
+
+    #[test]
+    fn a_hole_and_an_overlap_are_named() {
+        let mut n = Numbers::default();
+        n.begin(100);
+        assert_eq!(n.moved(110, 10, false).2, range::EXACT);
+        assert_eq!(n.moved(130, 10, false).2, range::GAP);
+        assert_eq!(n.moved(125, 10, false).2, range::OVERLAP);
+        assert_eq!(n.moved(140, 10, false).2, range::EXACT);
+    }
+}

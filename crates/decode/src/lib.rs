@@ -1,0 +1,27 @@
+//! Sans-IO: frames in, rows out. No file is opened here and no clock is read; what must be looked up (a task's name
+//! in `/proc`) is asked of the caller.
+#![deny(missing_docs)]
+
+mod flow;
+mod kernel;
+mod tasks;
+
+pub use kernel::{KernelDecoder, Payload};
+pub use tasks::TaskFacts;
+
+use wakepath_model::ids::{EndpointId, MonoNs, StrId};
+use wakepath_model::rows::Row;
+
+/// Where decoded rows go, and where the decoder asks for what it may not look up itself.
+pub trait RowSink {
+    /// Takes a row.
+    fn push<R: Row>(&mut self, row: &R);
+    /// Takes captured bytes (only with [`Payload::Heads`]).
+    fn push_head(&mut self, at: MonoNs, flow: EndpointId, pos: u64, sent: bool, bytes: &[u8]);
+    /// Counts a defect of the central list.
+    fn count(&mut self, defect: &'static str, at: MonoNs);
+    /// Interns a text.
+    fn intern(&mut self, text: &[u8]) -> StrId;
+    /// What is known of a task that no event introduced.
+    fn describe(&mut self, tgid: u32, tid: u32) -> TaskFacts;
+}

@@ -1,0 +1,178 @@
+//! Which task a tid means at a moment: tids are reused, an exec moves one, threads share a process.
+
+use crate::RowSink;
+use rustc_hash::FxHashMap;
+use wakepath_model::ids::{MonoNs, StrId, TaskId};
+use wakepath_model::rows::{TaskRow, life};
+use wakepath_wire as w;
+
+/// What can be looked up of a task.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskFacts {
+    /// Start, ns since boot; 0 where not known.
+    pub start_ns: u64,
+    /// Name.
+    pub comm: Vec<u8>,
+    /// Command line, arguments separated by NUL.
+    pub cmdline: Vec<u8>,
+    /// cgroup path.
+    pub cgroup: Vec<u8>,
+    /// 1 = kernel thread.
+    pub class: u8,
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    row: TaskRow,
+    dead: bool,
+}
+
+/// The tasks that live now.
+#[derive(Default)]
+pub struct Tasks {
+    by_tid: FxHashMap<u32, Known>,
+    next: u32,
+}
+
+const PF_KTHREAD: u32 = 0x0020_0000;
+const PF_IO_WORKER: u32 = 0x10;
+
+impl Tasks {
+    /// The task that `tid` means now; described and written down where it is new.
+    pub fn id<S: RowSink>(&mut self, tgid: u32, tid: u32, at: MonoNs, sink: &mut S) -> TaskId {
+        if let Some(k) = self.by_tid.get(&tid) {
+            return k.row.task;
+        }
+        if tid == 0 {
+            return TaskId::UNKNOWN;
+        }
+        let facts = sink.describe(tgid, tid);
+        self.add(tgid, tid, &facts, at, sink)
+    }
+
+    /// The task that `tid` means, if it was met.
+    pub fn known(&self, tid: u32) -> TaskId {
+        self.by_tid.get(&tid).map_or(TaskId::UNKNOWN, |k| k.row.task)
+    }
+
+    /// Writes down a task found by the snapshot.
+    pub fn add<S: RowSink>(&mut self, tgid: u32, tid: u32, facts: &TaskFacts, at: MonoNs, sink: &mut S) -> TaskId {
+        if let Some(k) = self.by_tid.get(&tid).filter(|k| !k.dead) {
+            return k.row.task;
+        }
+        let row = TaskRow {
+            at,
+            start: MonoNs(facts.start_ns),
+            task: self.fresh(),
+            parent: TaskId::UNKNOWN,
+            tgid,
+            tid,
+            comm: sink.intern(&facts.comm),
+            cmdline: command_line(&facts.cmdline, sink),
+            cgroup: sink.intern(&facts.cgroup),
+            what: life::SNAPSHOT,
+            class: facts.class,
+            pad: 0,
+        };
+        self.keep(row, sink)
+    }
+
+    fn fresh(&mut self) -> TaskId {
+        self.next += 1;
+        TaskId(self.next)
+    }
+
+    fn keep<S: RowSink>(&mut self, row: TaskRow, sink: &mut S) -> TaskId {
+        sink.push(&row);
+        self.by_tid.insert(row.tid, Known { row, dead: row.what == life::EXIT });
+        row.task
+    }
+
+    /// A step in a task's life.
+    pub fn event<S: RowSink>(&mut self, e: &w::TaskEvent, cmdline: &[u8], sink: &mut S) {
+        let at = MonoNs(e.ts_ns);
+        let comm = &e.comm[..e.comm.iter().position(|&b| b == 0).unwrap_or(16)];
+        if e.head.sub == w::TASK_FORK {
+            let parent = self.id(e.parent_tgid, e.parent_tid, at, sink);
+            let from = self.by_tid.get(&e.parent_tid).map(|k| k.row);
+            let row = TaskRow {
+                at,
+                start: MonoNs(e.start_ns),
+                task: self.fresh(),
+                parent,
+                tgid: e.tgid,
+                tid: e.tid,
+                comm: sink.intern(comm),
+                // a child is its parent's program until it says otherwise
+                cmdline: from.map_or(StrId::EMPTY, |f| f.cmdline),
+                cgroup: from.map_or(StrId::EMPTY, |f| f.cgroup),
+                what: life::FORK,
+                class: class(e.flags),
+                pad: 0,
+            };
+            self.keep(row, sink);
+            return;
+        }
+        if e.head.sub == w::TASK_EXEC && e.parent_tid != e.tid {
+            // a thread that is not the leader took over the leader's tid
+            if let Some(mut k) = self.by_tid.remove(&e.parent_tid) {
+                k.row.tid = e.tid;
+                self.by_tid.insert(e.tid, k);
+            }
+        }
+        self.id(e.tgid, e.tid, at, sink);
+        let Some(k) = self.by_tid.get(&e.tid) else { return };
+        let mut row = TaskRow { at, what: life::NAME, class: class(e.flags), ..k.row };
+        if e.head.sub != w::TASK_EXIT {
+            row.comm = sink.intern(comm);
+        }
+        match e.head.sub {
+            w::TASK_EXEC => {
+                row.what = life::EXEC;
+                row.cmdline = command_line(cmdline, sink);
+            }
+            w::TASK_EXIT => row.what = life::EXIT,
+            _ => {}
+        }
+        self.keep(row, sink);
+        if e.head.sub == w::TASK_EXIT && self.by_tid.len() > 100_000 {
+            self.by_tid.retain(|_, k| !k.dead);
+        }
+    }
+
+    /// Every living task again, for a segment that must stand alone.
+    pub fn restate<S: RowSink>(&self, at: MonoNs, sink: &mut S) {
+        for k in self.by_tid.values().filter(|k| !k.dead) {
+            sink.push(&TaskRow { at, what: life::SNAPSHOT, ..k.row });
+        }
+    }
+}
+
+fn class(flags: u32) -> u8 {
+    match flags {
+        f if f & PF_IO_WORKER != 0 => 2,
+        f if f & PF_KTHREAD != 0 => 1,
+        _ => 0,
+    }
+}
+
+/// Arguments separated by spaces; what looks like a secret is masked, since a command line is shown and stored.
+fn command_line<S: RowSink>(raw: &[u8], sink: &mut S) -> StrId {
+    const SECRET: [&[u8]; 5] = [b"password", b"passwd", b"secret", b"token", b"apikey"];
+    let mut out = Vec::with_capacity(raw.len());
+    for arg in raw.split(|&b| b == 0).filter(|a| !a.is_empty()) {
+        if !out.is_empty() {
+            out.push(b' ');
+        }
+        let lower: Vec<u8> = arg.iter().map(u8::to_ascii_lowercase).collect();
+        let named = SECRET.iter().any(|s| lower.windows(s.len()).any(|x| x == *s));
+        match arg.iter().position(|&b| b == b'=') {
+            Some(eq) if named => {
+                out.extend_from_slice(&arg[..=eq]);
+                out.push(b'?');
+            }
+            _ => out.extend(arg.iter().map(|&b| if b.is_ascii_control() { b'?' } else { b })),
+        }
+    }
+    sink.intern(&out)
+}

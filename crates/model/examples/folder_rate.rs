@@ -1,0 +1,138 @@
+//! Prints rows per second of writing and reading a folder: `cargo run --release -p wakepath-model --example folder_rate`.
+
+use std::time::Instant;
+use wakepath_model::folder::{Durability, Folder, FolderWriter, HostInfo, Options, TableSet};
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use wakepath_model::rows::{OpRow, Table, WaitRow, cause, op, range};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let rows: u64 = std::env::args()
+        .nth(1)
+        .map_or(Ok(10_000_000), |n| n.parse())?;
+    for (name, compress, waits) in [
+        ("ops, plain", false, false),
+        ("ops, lz4", true, false),
+        ("ops and waits, lz4", true, true),
+    ] {
+        measure(name, rows, compress, waits)?;
+    }
+    Ok(())
+}
+
+fn measure(
+    name: &str,
+    rows: u64,
+    compress: bool,
+    waits: bool,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let dir = std::env::temp_dir().join(format!("wakepath-rate-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    let host = HostInfo {
+        hostname: "rate".into(),
+        boot_id: "0123456789".into(),
+        ..HostInfo::default()
+    };
+    let mut writer = FolderWriter::create(
+        &dir,
+        host,
+        Options {
+            compress,
+            ..Options::default()
+        },
+    )?;
+    let mut positions = [0u64; 64];
+    let mut x = 0x9e37_79b9_7f4a_7c15u64;
+    let mut at = 1_000_000_000_000u64;
+    let mut flushed = at;
+    let begin = Instant::now();
+    for i in 0..rows {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        at += 200 + x % 4000;
+        let flow = (x >> 20) as usize % 64;
+        let length = 100 + (x >> 40) % 1200;
+        if waits && i % 3 == 0 {
+            writer.push(&WaitRow {
+                at: MonoNs(at),
+                blocked: MonoNs(at - 3000 - (x >> 30) % 100_000),
+                woken: MonoNs(at - (x >> 33) % 3000),
+                object: 0x1_0000 + flow as u64,
+                arg0: flow as u64,
+                task: TaskId(10 + flow as u32 % 16),
+                by: TaskId(3),
+                rcv_seq: positions[flow] as u32,
+                state: 1,
+                syscall: 232,
+                cpu: (x >> 50) as u16 % 8,
+                woken_cpu: (x >> 53) as u16 % 8,
+                cause: cause::SOCKET,
+                pad: [0; 3],
+            });
+        } else {
+            let start = positions[flow];
+            positions[flow] += length;
+            writer.push(&OpRow {
+                at: MonoNs(at),
+                entry: MonoNs(at - 500 - (x >> 44) % 2000),
+                arrived: MonoNs(if x & 1 == 0 {
+                    0
+                } else {
+                    at - 4000 - (x >> 41) % 9000
+                }),
+                flow: EndpointId(0x1_0000 + flow as u64),
+                start,
+                end: positions[flow],
+                task: TaskId(10 + flow as u32 % 16),
+                result: length as i32,
+                kind: if x & 1 == 0 { op::SEND } else { op::RECV },
+                range: range::EXACT,
+                flags: 0,
+                syscall: 45,
+                cpu: (x >> 50) as u16 % 8,
+            });
+        }
+        if at - flushed > 100_000_000 {
+            writer.flush(Durability::Write)?;
+            flushed = at;
+        }
+    }
+    let counts = writer.close()?;
+    let wrote = begin.elapsed();
+
+    let folder = Folder::open(&[&dir])?;
+    let host = &folder.hosts()[0];
+    let begin = Instant::now();
+    let (mut count, mut sum) = (0u64, 0u64);
+    for event in host.events(TableSet::ALL, ..) {
+        count += 1;
+        sum = sum.wrapping_add(event.at().0);
+    }
+    let by_event = begin.elapsed();
+    assert_eq!(count, rows);
+
+    let begin = Instant::now();
+    let mut in_batches = 0u64;
+    let mut batches = host.batches(Table::Op.into(), ..);
+    while let Some(batch) = batches.next() {
+        in_batches += batch
+            .rows::<OpRow>()
+            .iter()
+            .filter(|r| r.end >= r.start)
+            .count() as u64;
+        batches.recycle(batch);
+    }
+    let by_batch = begin.elapsed();
+
+    let rate = |n: u64, t: std::time::Duration| n as f64 / t.as_secs_f64() / 1e6;
+    println!(
+        "{name:20} write {:6.1} M rows/s ({:5.1} ns/row), {:5.1} B/row; events {:6.1} M rows/s; batches of ops {:6.1} M rows/s ({sum:x})",
+        rate(rows, wrote),
+        wrote.as_nanos() as f64 / rows as f64,
+        counts.bytes as f64 / rows as f64,
+        rate(count, by_event),
+        rate(in_batches, by_batch),
+    );
+    std::fs::remove_dir_all(&dir)?;
+    Ok(())
+}

@@ -1,0 +1,359 @@
+//! The central list of defects: whatever can be lost, damaged or not told apart, once.
+//!
+//! A vantage, a reader or a linker that cannot do all of its work names the defect by its id and counts it, in a
+//! [`crate::rows::LossRow`] or in a [`Ledger`]. Severity, what it touches and the remedy stand here and nowhere else.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How bad a defect is for the answers that it touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Severity {
+    /// As asked for, or without effect on any answer.
+    Info,
+    /// Answers may be incomplete.
+    Warning,
+    /// Answers may be wrong where they do not say that they are incomplete.
+    Error,
+}
+
+impl Severity {
+    /// As printed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Severity::Info => "info",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
+}
+
+/// What people ask for, as far as a defect can touch it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Answer {
+    /// Requests and their paths.
+    Requests,
+    /// Waits and active paths.
+    Waits,
+    /// Critical paths.
+    CriticalPath,
+    /// Forecasts.
+    Forecast,
+    /// Rates, status, service map.
+    Metrics,
+    /// Names and attributes shown with the others.
+    Names,
+}
+
+impl Answer {
+    /// As printed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Answer::Requests => "requests",
+            Answer::Waits => "waits",
+            Answer::CriticalPath => "critical path",
+            Answer::Forecast => "forecast",
+            Answer::Metrics => "metrics",
+            Answer::Names => "names",
+        }
+    }
+}
+
+/// One kind of defect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Defect {
+    /// Its id: `room-or-cause.what[.which]`.
+    pub id: &'static str,
+    /// How bad.
+    pub severity: Severity,
+    /// Which answers it may touch.
+    pub touches: &'static [Answer],
+    /// What happened, in one line.
+    pub meaning: &'static str,
+    /// What to do about it, in one sentence.
+    pub remedy: &'static str,
+}
+
+macro_rules! defects {
+    ($($name:ident = $id:literal, $severity:ident, $touches:expr, $meaning:literal, $remedy:literal;)*) => {
+        /// Every defect's id, as a name that the compiler knows.
+        pub mod id {
+            $(#[doc = $meaning] pub const $name: &str = $id;)*
+        }
+
+        /// Every defect there is.
+        pub const ALL: &[Defect] = &[
+            $(Defect {
+                id: id::$name,
+                severity: Severity::$severity,
+                touches: $touches,
+                meaning: $meaning,
+                remedy: $remedy,
+            }),*
+        ];
+    };
+}
+
+use Answer::{CriticalPath, Forecast, Metrics, Names, Requests, Waits};
+
+const EVERYTHING: &[Answer] = &[Requests, Waits, CriticalPath, Forecast, Metrics, Names];
+const PATHS: &[Answer] = &[Requests, CriticalPath, Forecast, Metrics];
+const WAITING: &[Answer] = &[Waits, CriticalPath, Forecast];
+
+defects! {
+    RING_OP = "loss.ring.op", Error, PATHS,
+        "Operations were dropped because the kernel's ring was full.",
+        "Give the recording larger rings or a narrower selection.";
+    RING_FLOW = "loss.ring.flow", Error, PATHS,
+        "Changes of flows were dropped because the kernel's ring was full.",
+        "Give the recording larger rings or a narrower selection.";
+    RING_WAIT = "loss.ring.wait", Warning, WAITING,
+        "Waits were dropped because the kernel's ring was full.",
+        "Give the recording larger rings or a narrower selection.";
+    RING_POLL = "loss.ring.poll", Warning, &[Requests, Waits, CriticalPath],
+        "Returns from poll were dropped because the kernel's ring was full.",
+        "Give the recording larger rings or a narrower selection.";
+    RING_TASK = "loss.ring.task", Error, EVERYTHING,
+        "Steps in tasks' lives were dropped because the kernel's ring was full.",
+        "Give the recording larger rings or a narrower selection.";
+    RING_OTHER = "loss.ring.other", Warning, EVERYTHING,
+        "Records of another kind were dropped because a ring or channel was full.",
+        "Give the recording larger rings or a narrower selection.";
+    STORAGE_TASK = "loss.storage.task", Error, EVERYTHING,
+        "The kernel had no room to keep a task's state, so its events were not recorded.",
+        "Free memory on the host or select fewer tasks.";
+    STORAGE_SOCK = "loss.storage.sock", Error, PATHS,
+        "The kernel had no room to keep a socket's state, so its operations were not recorded.",
+        "Free memory on the host or select fewer tasks.";
+    HEAD_FAULT = "loss.head.fault", Warning, &[Requests, Metrics],
+        "The first bytes of a message could not be read from the program's memory.",
+        "Nothing to do: the message keeps its place and loses its attributes.";
+    HEAD_CUT = "loss.head.cut", Info, &[Requests, Metrics],
+        "A message's head was longer than what is captured, so attributes behind the cut are missing.",
+        "Raise the capture length if those attributes matter.";
+    STRING_OVERFLOW = "loss.string.cut", Info, &[Names],
+        "A name, path or command line was longer than its field and was cut.",
+        "Nothing to do: only the shown name is shorter.";
+    INTERNER = "loss.interner", Warning, &[Names, Metrics],
+        "More distinct strings than a recording holds; the rest are shown as an ellipsis.",
+        "Check the path templates: an identifier may have been left in them.";
+    BPF_RECURSION = "loss.bpf.recursion", Warning, EVERYTHING,
+        "The kernel skipped a probe because one was already running on that processor.",
+        "Nothing to do: the count bounds what is missing.";
+    BPF_MAP_FULL = "loss.bpf.map_full", Error, EVERYTHING,
+        "An entry did not fit into a map of the kernel programs.",
+        "Give the recording larger maps or a narrower selection.";
+    SNAPSHOT = "loss.snapshot", Warning, &[Requests, Names, Metrics],
+        "A part of the state at the start could not be read.",
+        "Run the recording with the rights to read every selected process.";
+    PACKET_DROP = "loss.packet", Error, PATHS,
+        "The capture dropped packets.",
+        "Give the capture a larger buffer or a narrower filter.";
+    DISK = "loss.disk", Error, EVERYTHING,
+        "Rows could not be written because the disk was full or failed.",
+        "Free space, use --max-bytes, or write to another disk.";
+    FLIGHT_SEGMENTS = "loss.flight.segments", Info, EVERYTHING,
+        "The flight recorder deleted its oldest segments, as asked for.",
+        "Raise --keep or --max-bytes to look further back.";
+    LATE_ROWS = "order.late_rows", Warning, WAITING,
+        "Rows came later than the reorder window bears and were given out of order.",
+        "Report it with the trace: a recorder is expected to flush in time.";
+    RANGE_GAP = "range.gap", Warning, PATHS,
+        "Bytes moved on a flow that no recorded operation moved.",
+        "Select every task that uses the flow, or look for splice and io_uring in the programs.";
+    RANGE_OVERLAP = "range.overlap", Warning, PATHS,
+        "Two operations claim the same bytes because threads used the socket at once.",
+        "Nothing to do: such links say that they are weaker.";
+    PROTOCOL_LOST = "protocol.framing_lost", Warning, &[Requests, Metrics],
+        "A flow's bytes stopped to follow its protocol, so later messages on it are not framed.",
+        "Check whether the flow was upgraded, encrypted, or joined in mid-message.";
+    PROTOCOL_MALFORMED = "protocol.malformed", Warning, &[Requests, Metrics],
+        "A message broke its protocol's rules and was not believed.",
+        "Look at the flow's notes for the protocol and the place.";
+    PROTOCOL_UNKNOWN = "protocol.unknown", Info, &[Requests, Metrics],
+        "No protocol processor knows a flow's bytes; its messages end where the direction turns.",
+        "Nothing to do, unless the protocol matters: then add a processor for it.";
+    PROTOCOL_LIMIT = "protocol.limit", Warning, &[Requests, Metrics],
+        "A protocol processor ran into one of its bounds and let a message go.",
+        "Report it with the flow's notes if the traffic is well-formed.";
+    FOLDER_CUT = "folder.cut", Warning, EVERYTHING,
+        "A segment ends inside a frame: the recording was cut there and the rest of that frame is gone.",
+        "Nothing to do: what stands before the cut is whole.";
+    FOLDER_CRC = "folder.bad_crc", Error, EVERYTHING,
+        "A frame's checksum is wrong and its rows were left out.",
+        "Check the disk and copy the folder again from where it was recorded.";
+    FOLDER_DAMAGED = "folder.damaged", Error, EVERYTHING,
+        "Bytes of a segment are no frame; reading went on at the next valid one.",
+        "Check the disk and copy the folder again from where it was recorded.";
+    FOLDER_HEADER = "folder.bad_header", Error, EVERYTHING,
+        "A segment's header is damaged; its frames were still looked for.",
+        "Check the disk and copy the folder again from where it was recorded.";
+    FOLDER_FRAME = "folder.bad_frame", Error, EVERYTHING,
+        "A frame's checksum is right but its contents contradict its header.",
+        "Report it with the tool version that wakepath.json names.";
+    FOLDER_UNKNOWN_FRAME = "folder.unknown_frame", Warning, EVERYTHING,
+        "A frame of a kind that this version does not know was left out.",
+        "Read the folder with the version that wrote it, or a later one.";
+    FOLDER_VERSION = "folder.newer_version", Error, EVERYTHING,
+        "A segment of a later format version was left out.",
+        "Read the folder with the version that wrote it, or a later one.";
+    FOLDER_GAP = "folder.missing_frames", Error, EVERYTHING,
+        "Frame numbers of a segment are not consecutive: frames between are gone.",
+        "Check the disk and copy the folder again from where it was recorded.";
+    FOLDER_STRING = "folder.undefined_string", Warning, &[Names],
+        "A row names a string whose definition is gone; it is shown as a question mark.",
+        "Copy the folder again from where it was recorded.";
+    FOLDER_HOST = "folder.bad_host", Warning, &[Names],
+        "A host's description is missing or not readable; its folder's name is shown instead.",
+        "Copy host.json again from where the folder was recorded.";
+    FOLDER_IO = "folder.io", Error, EVERYTHING,
+        "A part of a segment could not be read from the disk.",
+        "Check the disk and the rights on the folder.";
+    FOLDER_DUPLICATE = "folder.duplicate_frames", Info, &[],
+        "The same frames were given twice and were read once.",
+        "Nothing to do.";
+}
+
+/// The defect of an id.
+pub fn find(id: &str) -> Option<&'static Defect> {
+    ALL.iter().find(|d| d.id == id)
+}
+
+/// Where a defect was met first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The file.
+    pub file: Arc<Path>,
+    /// Byte offset in it.
+    pub offset: u64,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}", self.file.display(), self.offset)
+    }
+}
+
+/// A defect and how often it was met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefectCount {
+    /// Which.
+    pub defect: &'static Defect,
+    /// How often.
+    pub count: u64,
+    /// Where first, if it has a place.
+    pub first: Option<Location>,
+}
+
+/// Counts defects; shared by all that read one folder.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger(Arc<Mutex<BTreeMap<&'static str, DefectCount>>>);
+
+impl Ledger {
+    /// Counts `count` of the defect `id`; an id that is not in [`ALL`] is a fault of ours and is not counted.
+    pub fn add(&self, id: &str, count: u64, place: Option<(&Path, u64)>) {
+        debug_assert!(find(id).is_some(), "{id} is not in the list of defects");
+        let Some(defect) = find(id) else { return };
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = counts.entry(defect.id).or_insert_with(|| DefectCount {
+            defect,
+            count: 0,
+            first: place.map(|(file, offset)| Location {
+                file: Arc::from(PathBuf::from(file)),
+                offset,
+            }),
+        });
+        entry.count = entry.count.saturating_add(count);
+    }
+
+    /// What was counted so far, by id.
+    pub fn counts(&self) -> Vec<DefectCount> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
+    }
+
+    /// How often one defect was met.
+    pub fn count(&self, id: &str) -> u64 {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(id)
+            .map_or(0, |c| c.count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn ids_are_unique_and_well_formed() {
+        let mut seen = HashSet::new();
+        for d in ALL {
+            assert!(seen.insert(d.id), "{} twice", d.id);
+            assert!(d.id.contains('.'), "{} has no stage", d.id);
+            assert!(
+                d.id.bytes()
+                    .all(|b| b.is_ascii_lowercase() || b == b'.' || b == b'_'),
+                "{}",
+                d.id
+            );
+            assert_eq!(find(d.id), Some(d));
+        }
+        assert_eq!(find("loss.nothing"), None);
+    }
+
+    #[test]
+    fn each_says_what_it_means_and_what_to_do() {
+        for d in ALL {
+            assert!(
+                d.meaning.ends_with('.') && d.remedy.ends_with('.'),
+                "{}",
+                d.id
+            );
+            assert!(
+                d.remedy.len() > 10 && !d.remedy.trim_end_matches('.').contains(". "),
+                "{}: one sentence",
+                d.id
+            );
+            assert!(
+                d.severity == Severity::Info || !d.touches.is_empty(),
+                "{} touches nothing",
+                d.id
+            );
+        }
+    }
+
+    #[test]
+    fn each_is_documented_with_the_folder() {
+        let doc = include_str!("../../../docs/formats/folder.md");
+        for d in ALL.iter().filter(|d| d.id.starts_with("folder.")) {
+            assert!(
+                doc.contains(d.id),
+                "docs/formats/folder.md does not explain {}",
+                d.id
+            );
+        }
+    }
+
+    #[test]
+    fn ledger_counts_and_keeps_the_first_place() {
+        let ledger = Ledger::default();
+        ledger.add(id::FOLDER_CRC, 1, Some((Path::new("a.seg"), 64)));
+        ledger.add(id::FOLDER_CRC, 2, Some((Path::new("b.seg"), 128)));
+        let counts = ledger.counts();
+        assert_eq!(counts.len(), 1);
+        assert_eq!(counts[0].count, 3);
+        assert_eq!(
+            counts[0].first.as_ref().map(ToString::to_string).as_deref(),
+            Some("a.seg at byte 64")
+        );
+    }
+}

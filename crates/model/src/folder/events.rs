@@ -1,0 +1,384 @@
+//! Rows in order of time, and typed rows frame by frame.
+
+use super::reader::{FrameReader, Host};
+use super::table_set::TableSet;
+use crate::defects::id;
+use crate::ids::MonoNs;
+use crate::rows::{Event, Row, Table};
+use std::ops::{Bound, RangeBounds};
+
+/// Rows of frames that overlap in time are held together, up to so many bytes.
+const HELD_BYTES_MAX: usize = 96 << 20;
+
+/// First and last time of a range, both included.
+pub(super) fn bounds(times: &impl RangeBounds<MonoNs>) -> (u64, u64) {
+    let from = match times.start_bound() {
+        Bound::Included(t) => t.0,
+        Bound::Excluded(t) => t.0.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let to = match times.end_bound() {
+        Bound::Included(t) => t.0,
+        Bound::Excluded(t) if t.0 == 0 => return (1, 0),
+        Bound::Excluded(t) => t.0 - 1,
+        Bound::Unbounded => u64::MAX,
+    };
+    (from, to)
+}
+
+/// Rows `from..=to` of sorted rows, as word offsets.
+fn cut(words: &[u64], width: usize, from: u64, to: u64) -> (usize, usize) {
+    let count = words.len() / width;
+    let find = |is_before: &dyn Fn(u64) -> bool| {
+        let (mut low, mut high) = (0, count);
+        while low < high {
+            let middle = (low + high) / 2;
+            if is_before(words[middle * width]) {
+                low = middle + 1
+            } else {
+                high = middle
+            }
+        }
+        low * width
+    };
+    let start = if from == 0 { 0 } else { find(&|at| at < from) };
+    let end = if to == u64::MAX {
+        count * width
+    } else {
+        find(&|at| at <= to)
+    };
+    (start, end.max(start))
+}
+
+/// What comes first where times are equal: what others name, before the others.
+const fn rank(table: Table) -> u8 {
+    match table {
+        Table::Anchor => 0,
+        Table::Task => 1,
+        Table::Endpoint => 2,
+        Table::FlowNote => 3,
+        Table::FlowState => 4,
+        Table::Wait => 5,
+        Table::Poll => 6,
+        Table::Op => 7,
+        Table::Message => 8,
+        Table::MessageEnd => 9,
+        Table::Loss => 10,
+    }
+}
+
+/// A frame's rows, being given.
+struct Source {
+    words: Vec<u64>,
+    at: usize,
+    end: usize,
+    width: usize,
+    table: Table,
+    /// Index of the frame, in the order of first rows.
+    order: u32,
+}
+
+impl Source {
+    /// What it is compared by: the time of its next row, then its table, then its frame.
+    fn key(&self) -> (u64, u8, u32) {
+        (self.words[self.at], rank(self.table), self.order)
+    }
+}
+
+/// Rows in order of time: see [`Host::events`].
+pub struct Events<'a> {
+    host: &'a Host,
+    from: u64,
+    to: u64,
+    read: FrameReader,
+    waiting: std::vec::IntoIter<u32>,
+    sources: Vec<Source>,
+    held: usize,
+    held_max: usize,
+    /// The source whose rows come now, and the key that they must stay below.
+    current: usize,
+    limit: (u64, u8, u32),
+    given: u64,
+    late: u64,
+    spare: Vec<Vec<u64>>,
+}
+
+impl<'a> Events<'a> {
+    pub(super) fn new(
+        host: &'a Host,
+        tables: TableSet,
+        times: impl RangeBounds<MonoNs>,
+    ) -> Events<'a> {
+        let (from, to) = bounds(&times);
+        Events {
+            host,
+            from,
+            to,
+            read: FrameReader::default(),
+            waiting: host.select(tables, from, to).into_iter(),
+            sources: Vec::new(),
+            held: 0,
+            held_max: HELD_BYTES_MAX,
+            current: usize::MAX,
+            limit: (0, 0, 0),
+            given: 0,
+            late: 0,
+            spare: Vec::new(),
+        }
+    }
+
+    /// Loads the next frame; false where it has no row to give.
+    fn load(&mut self) {
+        let Some(order) = self.waiting.next() else {
+            return;
+        };
+        let frame = self.host.frames[order as usize];
+        let mut words = self.spare.pop().unwrap_or_default();
+        if let Some(table) = self.read.rows(self.host, &frame, &mut words) {
+            let width = table.row_bytes() / 8;
+            let (at, end) = cut(&words, width, self.from, self.to);
+            if at < end {
+                self.held += words.len() * 8;
+                self.sources.push(Source {
+                    words,
+                    at,
+                    end,
+                    width,
+                    table,
+                    order,
+                });
+                return;
+            }
+        }
+        self.spare.push(words);
+    }
+
+    /// Finds the source that comes next and how far it may go.
+    #[cold]
+    fn choose(&mut self) -> bool {
+        loop {
+            let next = self
+                .waiting
+                .as_slice()
+                .first()
+                .map(|i| self.host.frames[*i as usize].header.first);
+            let least = self
+                .sources
+                .iter()
+                .enumerate()
+                .min_by_key(|(_, s)| s.key())
+                .map(|(i, s)| (i, s.key()));
+            let must_load = match (next, least) {
+                (None, None) => return false,
+                (Some(_), None) => true,
+                (None, Some(_)) => false,
+                (Some(first), Some((_, key))) => first <= key.0 && self.held < self.held_max,
+            };
+            if must_load {
+                self.load();
+                continue;
+            }
+            let Some((current, _)) = least else {
+                return false;
+            };
+            let others = self
+                .sources
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| *i != current);
+            let second =
+                others
+                    .map(|(_, s)| s.key())
+                    .min()
+                    .unwrap_or((u64::MAX, u8::MAX, u32::MAX));
+            let unread = match next {
+                Some(first) if self.held < self.held_max => (first, 0, 0),
+                _ => (u64::MAX, u8::MAX, u32::MAX),
+            };
+            self.current = current;
+            self.limit = second.min(unread);
+            return true;
+        }
+    }
+
+    /// Takes an exhausted source away.
+    fn retire(&mut self) {
+        let source = self.sources.swap_remove(self.current);
+        self.held -= source.words.len() * 8;
+        if self.spare.len() < 64 {
+            self.spare.push(source.words);
+        }
+        self.current = usize::MAX;
+    }
+}
+
+impl Iterator for Events<'_> {
+    type Item = Event;
+
+    #[inline]
+    fn next(&mut self) -> Option<Event> {
+        if self
+            .sources
+            .get(self.current)
+            .is_none_or(|s| s.key() >= self.limit)
+            && !self.choose()
+        {
+            return None;
+        }
+        let source = self.sources.get_mut(self.current)?;
+        let row = &source.words[source.at..source.at + source.width];
+        let (at, event) = (row[0], Event::read(source.table, bytemuck::cast_slice(row)));
+        source.at += source.width;
+        if source.at >= source.end {
+            self.retire();
+        }
+        if at < self.given {
+            self.late += 1;
+        } else {
+            self.given = at;
+        }
+        event
+    }
+}
+
+impl Drop for Events<'_> {
+    fn drop(&mut self) {
+        if self.late > 0
+            && let Some(frame) = self.host.frames.first()
+        {
+            self.host.defect(id::LATE_ROWS, self.late, frame);
+        }
+    }
+}
+
+/// Rows of one frame.
+pub struct Batch {
+    table: Table,
+    words: Vec<u64>,
+    start: usize,
+    end: usize,
+}
+
+impl Batch {
+    /// Their table.
+    pub fn table(&self) -> Table {
+        self.table
+    }
+
+    /// How many.
+    pub fn row_count(&self) -> usize {
+        (self.end - self.start) * 8 / self.table.row_bytes()
+    }
+
+    /// The rows; none where they are of another table.
+    pub fn rows<R: Row>(&self) -> &[R] {
+        if R::TABLE == self.table {
+            bytemuck::cast_slice(&self.words[self.start..self.end])
+        } else {
+            &[]
+        }
+    }
+}
+
+/// Typed rows frame by frame: see [`Host::batches`].
+pub struct Batches<'a> {
+    host: &'a Host,
+    from: u64,
+    to: u64,
+    read: FrameReader,
+    waiting: std::vec::IntoIter<u32>,
+    spare: Vec<u64>,
+}
+
+impl<'a> Batches<'a> {
+    pub(super) fn new(
+        host: &'a Host,
+        tables: TableSet,
+        times: impl RangeBounds<MonoNs>,
+    ) -> Batches<'a> {
+        let (from, to) = bounds(&times);
+        let waiting = host.select(tables, from, to).into_iter();
+        Batches {
+            host,
+            from,
+            to,
+            read: FrameReader::default(),
+            waiting,
+            spare: Vec::new(),
+        }
+    }
+
+    /// Gives a batch's memory back for the next one.
+    pub fn recycle(&mut self, batch: Batch) {
+        self.spare = batch.words;
+    }
+}
+
+impl Iterator for Batches<'_> {
+    type Item = Batch;
+
+    fn next(&mut self) -> Option<Batch> {
+        loop {
+            let frame = self.host.frames[self.waiting.next()? as usize];
+            let mut words = std::mem::take(&mut self.spare);
+            if let Some(table) = self.read.rows(self.host, &frame, &mut words) {
+                let (start, end) = cut(&words, table.row_bytes() / 8, self.from, self.to);
+                if start < end {
+                    return Some(Batch {
+                        table,
+                        words,
+                        start,
+                        end,
+                    });
+                }
+            }
+            self.spare = words;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::folder::{Durability, Folder, FolderWriter, HostInfo, Options};
+    use crate::rows::AnchorRow;
+
+    #[test]
+    fn what_the_bound_cannot_bear_is_late_and_counted() -> Result<(), Box<dyn std::error::Error>> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("t");
+        let mut w = FolderWriter::create(&path, HostInfo::default(), Options::default())?;
+        for batch in 0..3u64 {
+            for i in 0..100u64 {
+                // The batches interleave throughout.
+                w.push(&AnchorRow {
+                    at: MonoNs(i * 10 + batch),
+                    real_ns: 0,
+                    error_ns: 0,
+                });
+            }
+            w.flush(Durability::Write)?;
+        }
+        w.close()?;
+        let folder = Folder::open(&[&path])?;
+        let host = &folder.hosts()[0];
+        let whole: Vec<Event> = host.events(TableSet::ALL, ..).collect();
+        assert!(whole.len() == 300 && whole.is_sorted_by_key(Event::at));
+        assert!(folder.defects().is_empty());
+
+        let mut bounded = host.events(TableSet::ALL, ..);
+        bounded.held_max = 1;
+        assert_eq!(bounded.by_ref().count(), 300);
+        drop(bounded);
+        assert!(folder.ledger().count(id::LATE_ROWS) > 0);
+        Ok(())
+    }
+
+    #[test]
+    fn bounds_of_ranges() {
+        assert_eq!(bounds(&(..)), (0, u64::MAX));
+        assert_eq!(bounds(&(MonoNs(3)..MonoNs(5))), (3, 4));
+        assert_eq!(bounds(&(MonoNs(3)..=MonoNs(5))), (3, 5));
+        assert_eq!(bounds(&(..MonoNs(0))), (1, 0));
+    }
+}

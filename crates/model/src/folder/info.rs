@@ -1,0 +1,230 @@
+//! What a folder and its hosts say of themselves: `wakepath.json` and `host.json`.
+
+use super::error::FolderError;
+use super::layout::FORMAT_VERSION;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The folder's description.
+pub(super) const FOLDER_FILE: &str = "wakepath.json";
+/// A host's description.
+pub(super) const HOST_FILE: &str = "host.json";
+/// Where the hosts are.
+pub(super) const HOSTS: &str = "hosts";
+/// Where derived things are kept.
+pub(super) const CACHE: &str = "cache";
+/// How a segment's file name ends.
+pub(super) const SEGMENT_EXTENSION: &str = "seg";
+/// The clock that times are of.
+pub const MONOTONIC: &str = "monotonic";
+
+const FORMAT: &str = "wakepath-folder";
+
+/// What `wakepath.json` says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FolderInfo {
+    /// Always `wakepath-folder`.
+    pub format: String,
+    /// Version of the format.
+    pub version: u32,
+    /// When the folder was made, ns since 1970.
+    pub created_real_ns: u64,
+    /// What made it.
+    #[serde(default)]
+    pub tool: String,
+}
+
+/// What `host.json` says of a host, and of how it was recorded last.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostInfo {
+    /// Host name.
+    pub hostname: String,
+    /// The kernel's boot id: two recordings with the same one are of the same host and clock.
+    pub boot_id: String,
+    /// Kernel release.
+    pub kernel_release: String,
+    /// Architecture.
+    pub arch: String,
+    /// Processors.
+    pub cpus: u32,
+    /// What was selected, as given on the command line.
+    pub selection: String,
+    /// Other flags of the recording.
+    pub flags: Vec<String>,
+    /// Version of the agent or importer.
+    pub agent_version: String,
+    /// The clock that times are of: [`MONOTONIC`], or what an importer found.
+    pub clock: String,
+    /// Recordings of this host that were made into the same folder before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<EarlierRecording>,
+}
+
+/// How a host was recorded before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EarlierRecording {
+    /// What was selected.
+    pub selection: String,
+    /// Other flags.
+    pub flags: Vec<String>,
+    /// Version of the agent or importer.
+    pub agent_version: String,
+}
+
+impl HostInfo {
+    /// The name of the host's folder: `NAME-BOOTID8`.
+    pub fn folder_name(&self) -> String {
+        let name: String = self
+            .hostname
+            .chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') {
+                    c
+                } else {
+                    '_'
+                }
+            })
+            .take(64)
+            .collect();
+        let name = name.trim_start_matches('.');
+        let boot: String = self
+            .boot_id
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .take(8)
+            .collect();
+        format!(
+            "{}-{}",
+            if name.is_empty() { "host" } else { name },
+            if boot.is_empty() { "00000000" } else { &boot }
+        )
+    }
+
+    /// Hash of the boot id (FNV-1a), as it stands in segments.
+    pub(super) fn host_hash(&self) -> u64 {
+        let id = if self.boot_id.is_empty() {
+            &self.hostname
+        } else {
+            &self.boot_id
+        };
+        id.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| {
+            (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
+        })
+    }
+}
+
+/// Now, ns since 1970: only for descriptions, never for rows.
+pub(super) fn created_real_ns() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Makes a folder that only its owner may enter.
+pub(super) fn make_dir(path: &Path) -> Result<(), FolderError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(FolderError::io(path, "make the folder", 0))
+}
+
+/// Writes a description whole or not at all.
+pub(super) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), FolderError> {
+    let mut text = serde_json::to_vec_pretty(value).map_err(|e| describe(path, &e))?;
+    text.push(b'\n');
+    let temporary = path.with_extension(format!("json.{}", std::process::id()));
+    let write = || {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&temporary)?;
+        file.write_all(&text)?;
+        file.sync_data()?;
+        fs::rename(&temporary, path)
+    };
+    write().map_err(|e| {
+        let _ = fs::remove_file(&temporary);
+        FolderError::io(path, "write", 0)(e)
+    })
+}
+
+/// Reads a description.
+pub(super) fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, FolderError> {
+    let text = fs::read(path).map_err(FolderError::io(path, "read", 0))?;
+    serde_json::from_slice(&text).map_err(|e| describe(path, &e))
+}
+
+fn describe(path: &Path, e: &serde_json::Error) -> FolderError {
+    FolderError::Description {
+        path: path.to_owned(),
+        line: e.line(),
+        column: e.column(),
+        reason: e.to_string(),
+    }
+}
+
+/// Reads `DIR/wakepath.json`.
+pub(super) fn read_folder(dir: &Path) -> Result<FolderInfo, FolderError> {
+    let path = dir.join(FOLDER_FILE);
+    if !path.is_file() {
+        return Err(FolderError::NotAFolder(dir.to_owned()));
+    }
+    let info: FolderInfo = read_json(&path)?;
+    if info.format != FORMAT {
+        return Err(FolderError::NotAFolder(dir.to_owned()));
+    }
+    if info.version > FORMAT_VERSION {
+        return Err(FolderError::NewerFormat {
+            path: dir.to_owned(),
+            version: info.version,
+        });
+    }
+    Ok(info)
+}
+
+/// Makes `DIR` and its description.
+pub(super) fn make_folder(dir: &Path) -> Result<(), FolderError> {
+    make_dir(dir)?;
+    make_dir(&dir.join(HOSTS))?;
+    let info = FolderInfo {
+        format: FORMAT.to_owned(),
+        version: FORMAT_VERSION,
+        created_real_ns: created_real_ns(),
+        tool: concat!("wakepath ", env!("CARGO_PKG_VERSION")).to_owned(),
+    };
+    write_json(&dir.join(FOLDER_FILE), &info)
+}
+
+/// The segments of a host's folder, by number.
+pub(super) fn segment_files(host_dir: &Path) -> std::io::Result<Vec<(u32, PathBuf)>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(host_dir)? {
+        let path = entry?.path();
+        if path.extension().is_none_or(|e| e != SEGMENT_EXTENSION) {
+            continue;
+        }
+        if let Some(number) = path
+            .file_stem()
+            .and_then(|s| s.to_str())
+            .and_then(|s| s.parse().ok())
+        {
+            files.push((number, path));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// A segment's file name.
+pub(super) fn segment_name(number: u32) -> String {
+    format!("{number:08}.{SEGMENT_EXTENSION}")
+}

@@ -1,0 +1,37 @@
+//! The trace folder on disk: written by the recorder and the importers, read by everything behind them.
+//!
+//! Segments are the truth and only ever grow; whatever stands in `cache/` or `tables/` can be made again.
+//! A folder that was cut off at any byte reads up to the cut; damage is counted and located, never an error.
+//! The bytes are described in `docs/formats/folder.md`.
+
+#[cfg(target_endian = "big")]
+compile_error!("rows are little-endian on disk and are used as they are");
+
+mod codec;
+mod error;
+mod events;
+mod heads;
+mod info;
+mod layout;
+mod merge;
+mod options;
+mod output;
+mod pending;
+mod reader;
+mod scan;
+mod segment;
+mod strings;
+mod table_set;
+mod writer;
+
+pub use error::FolderError;
+pub use events::{Batch, Batches, Events};
+pub use heads::{Head, Heads};
+pub use info::{EarlierRecording, FolderInfo, HostInfo, MONOTONIC};
+pub use layout::FORMAT_VERSION;
+pub use merge::{Merged, merge};
+pub use options::{Durability, Options, Overwrite, WriteCounts};
+pub use reader::{Folder, Host};
+pub use strings::{Strings, UNDEFINED, UNDEFINED_TEXT};
+pub use table_set::TableSet;
+pub use writer::FolderWriter;

@@ -1,0 +1,62 @@
+//! How a folder is written, and what came of it.
+
+/// What to do where the output exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Overwrite {
+    /// Refuse.
+    #[default]
+    Refuse,
+    /// Add a recording to the folder.
+    Append,
+    /// Remove the folder first, if it is a trace folder.
+    Force,
+}
+
+/// How to write.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What to do where the output exists.
+    pub overwrite: Overwrite,
+    /// A segment is closed at this size.
+    pub max_segment_bytes: u64,
+    /// Flight recorder: bytes of segments to keep.
+    pub max_bytes: Option<u64>,
+    /// Flight recorder: time to keep.
+    pub keep_ns: Option<u64>,
+    /// Whether to compress.
+    pub compress: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            overwrite: Overwrite::Refuse,
+            max_segment_bytes: 64 << 20,
+            max_bytes: None,
+            keep_ns: None,
+            compress: true,
+        }
+    }
+}
+
+/// What a flush must reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// The kernel: survives our own end.
+    Write,
+    /// The disk: survives the machine's.
+    Sync,
+}
+
+/// What a writer did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct WriteCounts {
+    /// Rows written.
+    pub rows: u64,
+    /// Bytes written, flight recorder's deletions not taken off.
+    pub bytes: u64,
+    /// Rows that could not be written.
+    pub lost_rows: u64,
+    /// Segments that the flight recorder deleted.
+    pub deleted_segments: u64,
+}

@@ -1,0 +1,486 @@
+//! Opening folders: which hosts there are, where their frames are, and what their strings mean.
+
+use super::codec::Decoder;
+use super::error::FolderError;
+use super::events::{Batches, Events};
+use super::heads::Heads;
+use super::info::{self, FolderInfo, HOST_FILE, HOSTS, HostInfo};
+use super::layout::{FrameHeader, HEADER_BYTES, KIND_HEADS, KIND_STRINGS};
+use super::scan::scan;
+use super::strings::{StringMap, Strings, UNDEFINED};
+use super::table_set::TableSet;
+use crate::clock::WallClock;
+use crate::defects::{DefectCount, Ledger, id};
+use crate::fields::{str_fields, task_fields};
+use crate::ids::{HostId, MonoNs, StrId};
+use crate::rows::{AnchorRow, Event, Table};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::fs::{self, File};
+use std::ops::RangeBounds;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// One or several trace folders, opened for reading.
+#[derive(Debug)]
+pub struct Folder {
+    infos: Vec<FolderInfo>,
+    hosts: Vec<Host>,
+    ledger: Ledger,
+}
+
+/// A host of a folder: a clock, and all that was recorded under it.
+#[derive(Debug)]
+pub struct Host {
+    id: HostId,
+    info: HostInfo,
+    files: Vec<SegmentFile>,
+    pub(super) frames: Vec<FrameRef>,
+    strings: Strings,
+    recordings: Vec<Recording>,
+    ledger: Ledger,
+}
+
+/// Where a frame is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FrameRef {
+    pub file: u32,
+    pub at: u64,
+    pub header: FrameHeader,
+}
+
+#[derive(Debug)]
+struct SegmentFile {
+    path: PathBuf,
+    recording: usize,
+}
+
+/// One run of a writer. Its ids of strings and tasks are its own.
+#[derive(Debug, Default)]
+struct Recording {
+    id: u64,
+    strings: StringMap,
+    task_max: u32,
+    /// What is added to its task ids, so that they differ from those of the host's other recordings.
+    task_offset: u32,
+}
+
+impl Folder {
+    /// Opens folders. Hosts with the same boot id are one host, whichever folders they come from.
+    pub fn open<P: AsRef<Path>>(dirs: &[P]) -> Result<Folder, FolderError> {
+        let ledger = Ledger::default();
+        let mut infos = Vec::new();
+        let mut by_host: FxHashMap<u64, usize> = FxHashMap::default();
+        let mut found: Vec<(HostInfo, Vec<(u32, PathBuf)>)> = Vec::new();
+        for dir in dirs {
+            let dir = dir.as_ref();
+            infos.push(info::read_folder(dir)?);
+            for host_dir in host_dirs(dir)? {
+                let files = info::segment_files(&host_dir)
+                    .map_err(FolderError::io(&host_dir, "list", 0))?;
+                let host = read_host(&host_dir, &ledger);
+                let index = *by_host.entry(host.host_hash()).or_insert_with(|| {
+                    found.push((host, Vec::new()));
+                    found.len() - 1
+                });
+                found[index].1.extend(files);
+            }
+        }
+        let hosts = found
+            .into_iter()
+            .enumerate()
+            .map(|(i, (info, files))| Host::open(HostId(i as u16), info, files, ledger.clone()))
+            .collect();
+        Ok(Folder {
+            infos,
+            hosts,
+            ledger,
+        })
+    }
+
+    /// What the folders say of themselves, in the order given.
+    pub fn infos(&self) -> &[FolderInfo] {
+        &self.infos
+    }
+
+    /// The hosts; a [`HostId`] is an index into them.
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// One host.
+    pub fn host(&self, id: HostId) -> Option<&Host> {
+        self.hosts.get(usize::from(id.0))
+    }
+
+    /// What was found wrong so far: at opening, and by everything that was read since.
+    pub fn defects(&self) -> Vec<DefectCount> {
+        self.ledger.counts()
+    }
+
+    /// Where defects of this folder are counted; later stages may add theirs.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+}
+
+impl Host {
+    fn open(id: HostId, info: HostInfo, files: Vec<(u32, PathBuf)>, ledger: Ledger) -> Host {
+        let mut host = Host {
+            id,
+            info,
+            files: vec![],
+            frames: vec![],
+            strings: Strings::default(),
+            recordings: vec![],
+            ledger,
+        };
+        let mut scanned = Vec::new();
+        for (number, path) in files {
+            let result = File::open(&path)
+                .and_then(|file| Ok((scan(&file, &path, number, &host.ledger)?, file)));
+            match result {
+                Ok((Some(segment), file)) => scanned.push((segment, path, file)),
+                Ok((None, _)) => {}
+                Err(_) => host.ledger.add(id::FOLDER_IO, 1, Some((&path, 0))),
+            }
+        }
+        scanned.sort_by_key(|(s, ..)| {
+            (
+                s.header.created_real_ns,
+                s.header.recording,
+                s.header.number,
+            )
+        });
+
+        let mut seen = FxHashSet::default();
+        let mut copies: FxHashMap<(u64, u32), u32> = FxHashMap::default();
+        for (segment, ..) in &scanned {
+            *copies
+                .entry((segment.header.recording, segment.header.number))
+                .or_default() += 1;
+        }
+        let mut read = FrameReader::default();
+        for (segment, path, file) in scanned {
+            let header = segment.header;
+            let recording = host.recording(header.recording);
+            let index = host.files.len() as u32;
+            let has_copies = copies
+                .get(&(header.recording, header.number))
+                .is_some_and(|n| *n > 1);
+            host.files.push(SegmentFile { path, recording });
+            read.keep(index, file);
+            for (at, header) in segment.frames {
+                let frame = FrameRef {
+                    file: index,
+                    at,
+                    header,
+                };
+                if has_copies && !seen.insert(header) {
+                    host.ledger.add(
+                        id::FOLDER_DUPLICATE,
+                        1,
+                        Some((&host.files[index as usize].path, at)),
+                    );
+                    continue;
+                }
+                if header.kind == KIND_STRINGS {
+                    host.define(&mut read, &frame);
+                    continue;
+                }
+                let task_max = &mut host.recordings[recording].task_max;
+                *task_max = header.task_max.max(*task_max);
+                host.frames.push(frame);
+            }
+        }
+        let mut next = 0u32;
+        for recording in &mut host.recordings {
+            recording.task_offset = next;
+            next = next.saturating_add(recording.task_max);
+        }
+        host.frames.sort_by_key(|f| (f.header.first, f.file, f.at));
+        host
+    }
+
+    /// Which recording of the host this is.
+    fn recording(&mut self, id: u64) -> usize {
+        self.recordings
+            .iter()
+            .position(|r| r.id == id)
+            .unwrap_or_else(|| {
+                self.recordings.push(Recording {
+                    id,
+                    ..Recording::default()
+                });
+                self.recordings.len() - 1
+            })
+    }
+
+    fn define(&mut self, read: &mut FrameReader, frame: &FrameRef) {
+        let Some(bytes) = read.bytes(self, frame) else {
+            return;
+        };
+        let file = &self.files[frame.file as usize];
+        let map = &mut self.recordings[file.recording].strings;
+        let (whole, overflow) = map.define_all(&mut self.strings, bytes);
+        if !whole {
+            self.ledger
+                .add(id::FOLDER_FRAME, 1, Some((&file.path, frame.at)));
+        }
+        if overflow > 0 {
+            self.ledger
+                .add(id::INTERNER, overflow, Some((&file.path, frame.at)));
+        }
+    }
+
+    /// Its index in the folder.
+    pub fn id(&self) -> HostId {
+        self.id
+    }
+
+    /// What is known of it.
+    pub fn info(&self) -> &HostInfo {
+        &self.info
+    }
+
+    /// The strings that its rows name.
+    pub fn strings(&self) -> &Strings {
+        &self.strings
+    }
+
+    /// The text of a string id of its rows.
+    pub fn text(&self, id: StrId) -> &str {
+        self.strings.get(id)
+    }
+
+    /// Rows of a table, as the frames say.
+    pub fn row_count(&self, table: Table) -> u64 {
+        self.frames
+            .iter()
+            .filter(|f| f.header.table() == Some(table))
+            .map(|f| u64::from(f.header.rows))
+            .sum()
+    }
+
+    /// Times of its first and last row.
+    pub fn span(&self) -> Option<(MonoNs, MonoNs)> {
+        let first = self.frames.iter().map(|f| f.header.first).min()?;
+        let last = self.frames.iter().map(|f| f.header.last).max()?;
+        Some((MonoNs(first), MonoNs(last)))
+    }
+
+    /// Bytes of its segments that are frames.
+    pub fn bytes(&self) -> u64 {
+        self.frames
+            .iter()
+            .map(|f| u64::from(f.header.body_bytes) + HEADER_BYTES as u64)
+            .sum()
+    }
+
+    /// Rows of some tables and times, in order of time. Rows of the same time come by table (anchors, tasks and
+    /// endpoints before what names them), then as they were written. Memory is bounded whatever the trace's size:
+    /// what comes later than the bound bears is given late and counted.
+    pub fn events(&self, tables: TableSet, times: impl RangeBounds<MonoNs>) -> Events<'_> {
+        Events::new(self, tables, times)
+    }
+
+    /// Typed rows, a frame at a time, in the order of the frames' first rows: within a frame sorted by time.
+    pub fn batches(&self, tables: TableSet, times: impl RangeBounds<MonoNs>) -> Batches<'_> {
+        Batches::new(self, tables, times)
+    }
+
+    /// Raw heads, where the recording kept them.
+    pub fn heads(&self, times: impl RangeBounds<MonoNs>) -> Heads<'_> {
+        Heads::new(self, times)
+    }
+
+    /// The host's wall clock, from its anchors.
+    pub fn wall_clock(&self) -> WallClock {
+        WallClock::new(
+            self.events(Table::Anchor.into(), ..)
+                .filter_map(|e| match e {
+                    Event::Anchor(a) => Some(a),
+                    _ => None::<AnchorRow>,
+                }),
+        )
+    }
+
+    /// Frames that may hold rows of these tables and times, in order of their first rows.
+    pub(super) fn select(&self, tables: TableSet, from: u64, to: u64) -> Vec<u32> {
+        let wanted = |f: &FrameRef| {
+            f.header.table().is_some_and(|t| tables.contains(t))
+                && f.header.first <= to
+                && f.header.last >= from
+        };
+        (0..self.frames.len() as u32)
+            .filter(|i| wanted(&self.frames[*i as usize]))
+            .collect()
+    }
+
+    /// Frames of raw heads.
+    pub(super) fn select_heads(&self, from: u64, to: u64) -> Vec<u32> {
+        let wanted = |h: &FrameHeader| h.kind == KIND_HEADS && h.first <= to && h.last >= from;
+        (0..self.frames.len() as u32)
+            .filter(|i| wanted(&self.frames[*i as usize].header))
+            .collect()
+    }
+
+    /// Counts a defect at a frame.
+    pub(super) fn defect(&self, what: &str, count: u64, frame: &FrameRef) {
+        self.ledger.add(
+            what,
+            count,
+            Some((&self.files[frame.file as usize].path, frame.at)),
+        );
+    }
+}
+
+/// Reads bodies of frames; keeps its buffers and the files that it read last.
+#[derive(Default)]
+pub(super) struct FrameReader {
+    open: Vec<(u32, File)>,
+    body: Vec<u8>,
+    plain: Vec<u8>,
+    decoder: Decoder,
+}
+
+impl FrameReader {
+    fn keep(&mut self, index: u32, file: File) {
+        if self.open.len() >= 4 {
+            self.open.remove(0);
+        }
+        self.open.push((index, file));
+    }
+
+    /// Reads a frame's body and checks it; a defect where that fails.
+    fn body(&mut self, host: &Host, frame: &FrameRef) -> Option<()> {
+        if !self.open.iter().any(|o| o.0 == frame.file) {
+            match File::open(&host.files[frame.file as usize].path) {
+                Ok(file) => self.keep(frame.file, file),
+                Err(_) => {
+                    host.defect(id::FOLDER_IO, 1, frame);
+                    return None;
+                }
+            }
+        }
+        let file = &self.open.iter().find(|o| o.0 == frame.file)?.1;
+        self.body.resize(frame.header.body_bytes as usize, 0);
+        if file
+            .read_exact_at(&mut self.body, frame.at + HEADER_BYTES as u64)
+            .is_err()
+        {
+            host.defect(id::FOLDER_IO, 1, frame);
+            return None;
+        }
+        if crc32fast::hash(&self.body) != frame.header.body_crc {
+            host.defect(id::FOLDER_CRC, 1, frame);
+            return None;
+        }
+        Some(())
+    }
+
+    /// The plain bytes of a frame that holds no rows.
+    pub fn bytes(&mut self, host: &Host, frame: &FrameRef) -> Option<&[u8]> {
+        self.body(host, frame)?;
+        let header = &frame.header;
+        if !self.decoder.bytes(
+            header.flags,
+            header.raw_bytes as usize,
+            &self.body,
+            &mut self.plain,
+        ) {
+            host.defect(id::FOLDER_FRAME, 1, frame);
+            return None;
+        }
+        Some(&self.plain)
+    }
+
+    /// The rows of a frame, with ids of the host.
+    pub fn rows(&mut self, host: &Host, frame: &FrameRef, words: &mut Vec<u64>) -> Option<Table> {
+        let table = frame.header.table()?;
+        self.body(host, frame)?;
+        let width = table.row_bytes() / 8;
+        if !self.decoder.rows(
+            frame.header.flags,
+            width,
+            frame.header.rows as usize,
+            &self.body,
+            words,
+        ) {
+            host.defect(id::FOLDER_FRAME, 1, frame);
+            return None;
+        }
+        let recording = &host.recordings[host.files[frame.file as usize].recording];
+        let undefined = translate(table, recording, words);
+        if undefined > 0 {
+            host.defect(id::FOLDER_STRING, undefined, frame);
+        }
+        Some(table)
+    }
+}
+
+/// Makes a recording's ids the host's; returns how many strings were not defined.
+fn translate(table: Table, recording: &Recording, words: &mut [u64]) -> u64 {
+    let (strings, tasks) = (str_fields(table), task_fields(table));
+    let width = table.row_bytes();
+    let mut undefined = 0;
+    if recording.task_offset > 0 && !tasks.is_empty() {
+        for row in bytemuck::cast_slice_mut::<u64, u8>(words).chunks_exact_mut(width) {
+            for &at in tasks {
+                let field = &mut row[at..at + 4];
+                let task = u32::from_le_bytes([field[0], field[1], field[2], field[3]]);
+                if task != 0 {
+                    field
+                        .copy_from_slice(&task.saturating_add(recording.task_offset).to_le_bytes());
+                }
+            }
+        }
+    }
+    if !strings.is_empty() {
+        for row in bytemuck::cast_slice_mut::<u64, u8>(words).chunks_exact_mut(width) {
+            for &at in strings {
+                let field = &mut row[at..at + 4];
+                let local = u32::from_le_bytes([field[0], field[1], field[2], field[3]]);
+                let known = recording.strings.get(local);
+                undefined += u64::from(known == UNDEFINED.0);
+                if known != local {
+                    field.copy_from_slice(&known.to_le_bytes());
+                }
+            }
+        }
+    }
+    undefined
+}
+
+/// The folders of a folder's hosts, by name.
+pub(super) fn host_dirs(dir: &Path) -> Result<Vec<PathBuf>, FolderError> {
+    let hosts = dir.join(HOSTS);
+    if !hosts.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut dirs = Vec::new();
+    for entry in fs::read_dir(&hosts).map_err(FolderError::io(&hosts, "list", 0))? {
+        let path = entry.map_err(FolderError::io(&hosts, "list", 0))?.path();
+        if path.is_dir() {
+            dirs.push(path);
+        }
+    }
+    dirs.sort();
+    Ok(dirs)
+}
+
+/// What a host's folder says of it, or its name where that cannot be read.
+pub(super) fn read_host(host_dir: &Path, ledger: &Ledger) -> HostInfo {
+    let path = host_dir.join(HOST_FILE);
+    info::read_json(&path).unwrap_or_else(|_| {
+        ledger.add(id::FOLDER_HOST, 1, Some((&path, 0)));
+        let name = host_dir
+            .file_name()
+            .map(|n| n.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        HostInfo {
+            hostname: name,
+            clock: info::MONOTONIC.to_owned(),
+            ..HostInfo::default()
+        }
+    })
+}

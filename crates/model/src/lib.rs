@@ -1,0 +1,10 @@
+//! The model: ids, tables, clock domains, the ledger of defects, and the trace folder on disk.
+#![deny(missing_docs)]
+
+pub mod clock;
+pub mod defects;
+pub mod fields;
+pub mod folder;
+pub mod ids;
+pub mod intern;
+pub mod rows;

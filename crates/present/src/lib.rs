@@ -1,0 +1,3 @@
+//! The `present` room; see ARCHITECTURE.md.
+
+pub mod parquet;

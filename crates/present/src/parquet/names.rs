@@ -1,0 +1,91 @@
+//! Numbers of rows as words.
+
+use std::borrow::Cow;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use wakepath_model::rows::{cause, end_how, life, op, range, role, seen, witness};
+
+type Word = Cow<'static, str>;
+
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident($t:ty) { $($number:pat => $word:literal),* $(,)? })*) => {
+        $($(#[$doc])* pub(super) fn $name(n: $t) -> Word {
+            match n { $($number => Cow::Borrowed($word),)* other => Cow::Owned(other.to_string()) }
+        })*
+    };
+}
+
+words! {
+    /// Operation kinds.
+    op_kind(u8) {
+        op::SEND => "send", op::RECV => "recv", op::ACCEPT => "accept", op::CONNECT => "connect",
+        op::CLOSE => "close", op::SHUTDOWN => "shutdown",
+    }
+    /// How a byte range is known.
+    range_how(u8) {
+        range::NONE => "none", range::EXACT => "exact", range::GAP => "gap", range::OVERLAP => "overlap",
+        range::COUNTED => "counted",
+    }
+    /// Roles of messages.
+    message_role(u8) {
+        role::REQUEST => "request", role::REPLY => "reply", role::INTERIM => "interim", role::UNSOLICITED => "unsolicited",
+    }
+    /// How a message's end became known.
+    message_end(u8) {
+        end_how::FRAMED => "framed", end_how::TURN => "turn", end_how::CLOSE => "close", end_how::LOST => "lost",
+    }
+    /// Kinds of witness; none is empty.
+    witness_kind(u8) {
+        witness::NONE => "", witness::FASTCGI => "fastcgi", witness::DNS => "dns", witness::TRACEPARENT => "traceparent",
+        witness::X_REQUEST_ID => "x-request-id",
+    }
+    /// How an endpoint came to be known.
+    endpoint_how(u8) {
+        seen::CONNECTED => "connected", seen::ACCEPTED => "accepted", seen::MET => "met", seen::SNAPSHOT => "snapshot",
+    }
+    /// Which side an endpoint is; not known is empty.
+    side(u8) { 0 => "", 1 => "server", 2 => "client" }
+    /// Causes of a wait's end.
+    wait_cause(u8) {
+        cause::UNKNOWN => "unknown", cause::TASK => "task", cause::SOCKET => "socket", cause::NET => "net",
+        cause::TIMER => "timer", cause::BLOCK => "block", cause::IRQ => "irq", cause::SOFTIRQ => "softirq",
+        cause::PREEMPTED => "preempted", cause::OPEN => "open",
+    }
+    /// Task states at switch-out.
+    task_state(u16) {
+        0 => "preempted", 1 => "interruptible", 2 => "uninterruptible", 4 => "stopped", 8 => "traced", 0x10 => "dead",
+        0x20 => "zombie", 0x80 => "dead", 0x102 => "killable", 0x402 => "idle",
+    }
+    /// What happened to a task.
+    task_what(u8) {
+        life::FORK => "fork", life::EXEC => "exec", life::EXIT => "exit", life::NAME => "name",
+        life::SNAPSHOT => "snapshot",
+    }
+    /// Classes of tasks.
+    task_class(u8) { 0 => "user", 1 => "kernel", 2 => "io_uring" }
+    /// TCP states by the kernel's names; none is empty.
+    tcp_state(u8) {
+        0 => "", 1 => "ESTABLISHED", 2 => "SYN_SENT", 3 => "SYN_RECV", 4 => "FIN_WAIT1", 5 => "FIN_WAIT2",
+        6 => "TIME_WAIT", 7 => "CLOSE", 8 => "CLOSE_WAIT", 9 => "LAST_ACK", 10 => "LISTEN", 11 => "CLOSING",
+        12 => "NEW_SYN_RECV",
+    }
+    /// Resets; none is empty.
+    reset(u8) { 0 => "", 1 => "received", 2 => "sent" }
+    /// Address families; none is empty.
+    family(u16) { 0 => "", 1 => "unix", 2 => "inet", 10 => "inet6" }
+    /// IP protocols; none is empty.
+    ip_protocol(u16) { 0 => "", 1 => "icmp", 6 => "tcp", 17 => "udp", 58 => "icmpv6", 132 => "sctp", 262 => "mptcp" }
+}
+
+/// An address as text; empty for families without.
+pub(super) fn address(family: u16, bytes: [u8; 16]) -> String {
+    match family {
+        2 => Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]).to_string(),
+        10 => {
+            let address = Ipv6Addr::from(bytes);
+            address
+                .to_ipv4_mapped()
+                .map_or_else(|| address.to_string(), |v4| v4.to_string())
+        }
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,66 @@
+//! One exchange for each connection: everything to the server is the request, everything back until close the reply.
+//!
+//! ```text
+//! > any bytes      request, until the server answers or the client shuts down its side
+//! < any bytes      reply, until close
+//! ```
+//!
+//! Nothing is read, so nothing is lost by a gap. Client bytes behind the first byte of the reply belong to
+//! nothing. Of a server that speaks first, everything is one unsolicited message.
+
+use crate::duplex::{Duplex, Fit, Framer, Step, Wire};
+use crate::{Attrs, Border, Dir, EndHow, Role};
+
+/// The processor of one-shot connections.
+pub type Oneshot = Duplex<Framing, 1>;
+
+impl Oneshot {
+    /// For a flow at its start. Joined in mid-stream, the request may have begun before it is seen to.
+    pub const fn new() -> Self {
+        Duplex::with(Framing {
+            asked: false,
+            answered: false,
+        })
+    }
+}
+
+impl Default for Oneshot {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Whether each direction has spoken.
+pub struct Framing {
+    asked: bool,
+    answered: bool,
+}
+
+impl Framer for Framing {
+    fn fit(&self, _: Dir, _: &[u8]) -> Fit {
+        Fit::Yes
+    }
+
+    fn unit(&mut self, wire: &mut Wire<'_>, _: &[u8], _: bool) -> Step {
+        self.blind(wire)
+    }
+
+    fn blind(&mut self, wire: &mut Wire<'_>) -> Step {
+        let role = match wire.dir {
+            Dir::ToServer if self.answered => Role::Unsolicited,
+            Dir::ToServer => Role::Request,
+            Dir::ToClient if self.asked => Role::Reply,
+            Dir::ToClient => Role::Unsolicited,
+        };
+        match wire.dir {
+            Dir::ToServer => self.asked = true,
+            Dir::ToClient => {
+                self.answered = true;
+                wire.end_open(Dir::ToServer, wire.next[0], EndHow::Turn);
+            }
+        }
+        let span = (wire.at, Border::Open);
+        wire.message(role, span, wire.at, Attrs::default(), &[]);
+        Step::Take(u64::MAX)
+    }
+}

@@ -1,0 +1,65 @@
+//! Capabilities: which are needed, and giving up the others.
+
+/// Name, number, and what for.
+pub const NEEDED: &[(&str, u32, &str)] = &[
+    ("CAP_BPF", 39, "load kernel programs, add processes to those watched, read program statistics"),
+    ("CAP_PERFMON", 38, "attach to tracepoints and read kernel memory from programs"),
+    ("CAP_SYS_PTRACE", 19, "read /proc/PID of other users' processes"),
+    ("CAP_DAC_READ_SEARCH", 2, "read /proc/PID/fdinfo and cgroups of other users' processes"),
+];
+
+const CAP_SYS_ADMIN: u32 = 21;
+
+#[repr(C)]
+struct Header {
+    version: u32,
+    pid: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Data {
+    effective: u32,
+    permitted: u32,
+    inheritable: u32,
+}
+
+const VERSION_3: u32 = 0x2008_0522;
+
+fn get() -> [Data; 2] {
+    let mut h = Header { version: VERSION_3, pid: 0 };
+    let mut d = [Data::default(); 2];
+    // SAFETY: the layouts are capget(2)'s, and both pointers are valid.
+    unsafe { libc::syscall(libc::SYS_capget, &mut h, d.as_mut_ptr()) };
+    d
+}
+
+/// Whether this process may use a capability now.
+pub fn has(capability: u32) -> bool {
+    get()[(capability / 32) as usize].effective >> (capability % 32) & 1 == 1
+}
+
+/// The rights that the kernel vantage lacks, in words.
+pub fn missing_for_kernel_vantage() -> Option<String> {
+    let missing: Vec<&str> =
+        NEEDED.iter().filter(|(_, n, _)| !has(*n) && !has(CAP_SYS_ADMIN)).map(|(name, _, _)| *name).collect();
+    (!missing.is_empty()).then(|| missing.join(", "))
+}
+
+/// Gives up, for this process, every capability that recording does not need once it is attached.
+pub fn keep_only_needed() {
+    let mut d = get();
+    let mut keep = [0u32; 2];
+    for (_, n, _) in NEEDED {
+        keep[(*n / 32) as usize] |= 1 << (*n % 32);
+    }
+    // a user who is root writes into folders of others: that is root's file right, and the folder is already open
+    for i in 0..2 {
+        d[i].effective &= keep[i];
+        d[i].permitted &= keep[i];
+        d[i].inheritable = 0;
+    }
+    let mut h = Header { version: VERSION_3, pid: 0 };
+    // SAFETY: as in `get`; a refusal leaves things as they were, which is no worse than before.
+    unsafe { libc::syscall(libc::SYS_capset, &mut h, d.as_ptr()) };
+}

@@ -1,0 +1,378 @@
+//! The records and their constants.
+
+constants! {
+    /// Record kind: [`Op`], followed by the peer's address and the message head where the flags say so.
+    KIND_OP: u8 = 1;
+    /// Record kind: [`FlowSeen`].
+    KIND_FLOW: u8 = 2;
+    /// Record kind: [`FlowState`].
+    KIND_STATE: u8 = 3;
+    /// Record kind: [`Wait`].
+    KIND_WAIT: u8 = 4;
+    /// Record kind: [`Poll`].
+    KIND_POLL: u8 = 5;
+    /// Record kind: [`TaskEvent`], followed by the command line for an exec.
+    KIND_TASK: u8 = 6;
+    /// Record kind: [`Descriptor`] (snapshot only).
+    KIND_FD: u8 = 7;
+
+    /// Operation: bytes sent or written.
+    OP_SEND: u8 = 1;
+    /// Operation: bytes received or read; zero bytes is the end of the stream.
+    OP_RECV: u8 = 2;
+    /// Operation: a connection accepted.
+    OP_ACCEPT: u8 = 3;
+    /// Operation: a connect call; `bytes` is its result (0, or a negative error number).
+    OP_CONNECT: u8 = 4;
+    /// Operation: a descriptor of the flow closed.
+    OP_CLOSE: u8 = 5;
+    /// Operation: one or both directions shut down.
+    OP_SHUTDOWN: u8 = 6;
+
+    /// `Op.flags`: `entry_ago_ns` is the call's entry (else the entry was not seen).
+    OPF_ENTRY: u16 = 1;
+    /// `Op.flags`: a `sockaddr` of 28 bytes (padded to 32) precedes the head.
+    OPF_PEER: u16 = 2;
+    /// `Op.flags`: `head_bytes` of the message follow.
+    OPF_HEAD: u16 = 4;
+    /// `Op.flags`: the flow changed direction with this operation.
+    OPF_TURN: u16 = 8;
+    /// `Op.flags`: the buffer could not be read here (io_uring, splice, sendfile, a fault).
+    OPF_UNREADABLE: u16 = 16;
+    /// `Op.flags`: the receive queue still held bytes after this receive.
+    OPF_MORE: u16 = 32;
+    /// `Op.flags`: carried by io_uring rather than by a call of the task itself.
+    OPF_IO_URING: u16 = 64;
+    /// `Op.flags`: sequence numbers are byte counts of this recording, not TCP's (UNIX, pipe, UDP).
+    OPF_COUNTED: u16 = 128;
+    /// `Op.flags`: `arrived_ago_ns` is set.
+    OPF_ARRIVED: u16 = 256;
+    /// `Op.flags`: (shutdown) the sending side was shut.
+    OPF_SHUT_WRITE: u16 = 512;
+
+    /// `FlowSeen.how`: the socket became established by connecting out.
+    FLOW_CONNECTED: u8 = 1;
+    /// `FlowSeen.how`: the socket came out of a listener.
+    FLOW_ACCEPTED: u8 = 2;
+    /// `FlowSeen.how`: first seen in mid-life by an operation.
+    FLOW_MET: u8 = 3;
+    /// `FlowSeen.how`: found by the snapshot.
+    FLOW_SNAPSHOT: u8 = 4;
+
+    /// `Wait.cause`: not known.
+    CAUSE_UNKNOWN: u8 = 0;
+    /// `Wait.cause`: another task, in its own context.
+    CAUSE_TASK: u8 = 1;
+    /// `Wait.cause`: a packet: inside a socket's data-ready (`object` is the socket's cookie).
+    CAUSE_SOCKET: u8 = 2;
+    /// `Wait.cause`: network receive softirq, socket not named (acknowledgement, connect done, FIN).
+    CAUSE_NET: u8 = 3;
+    /// `Wait.cause`: a timer expired.
+    CAUSE_TIMER: u8 = 4;
+    /// `Wait.cause`: a block request completed (`object` is device << 32 | low sector bits).
+    CAUSE_BLOCK: u8 = 5;
+    /// `Wait.cause`: a hardware interrupt other than the above (`object` is its number).
+    CAUSE_IRQ: u8 = 6;
+    /// `Wait.cause`: another softirq (`object` is its vector).
+    CAUSE_SOFTIRQ: u8 = 7;
+    /// `Wait.cause`: the task was preempted, nobody had to wake it.
+    CAUSE_PREEMPTED: u8 = 8;
+
+    /// `TaskEvent.what`: a task was made.
+    TASK_FORK: u8 = 1;
+    /// `TaskEvent.what`: a task began another program.
+    TASK_EXEC: u8 = 2;
+    /// `TaskEvent.what`: a task ended.
+    TASK_EXIT: u8 = 3;
+    /// `TaskEvent.what`: a task changed its name.
+    TASK_NAME: u8 = 4;
+    /// `TaskEvent.what`: found by the snapshot.
+    TASK_SNAPSHOT: u8 = 5;
+
+    /// System call class: none of ours.
+    SC_NONE: u8 = 0;
+    /// System call class: (fd, buffer, length), sending.
+    SC_WRITE: u8 = 1;
+    /// System call class: (fd, iovec, count), sending.
+    SC_WRITEV: u8 = 2;
+    /// System call class: (fd, buffer, length, flags, address), sending on sockets only.
+    SC_SENDTO: u8 = 3;
+    /// System call class: (fd, msghdr), sending.
+    SC_SENDMSG: u8 = 4;
+    /// System call class: (fd, mmsghdr, count), sending.
+    SC_SENDMMSG: u8 = 5;
+    /// System call class: (fd, buffer, length), receiving.
+    SC_READ: u8 = 6;
+    /// System call class: (fd, iovec, count), receiving.
+    SC_READV: u8 = 7;
+    /// System call class: (fd, buffer, length, flags, address), receiving on sockets only.
+    SC_RECVFROM: u8 = 8;
+    /// System call class: (fd, msghdr, flags), receiving.
+    SC_RECVMSG: u8 = 9;
+    /// System call class: (fd, mmsghdr, count), receiving.
+    SC_RECVMMSG: u8 = 10;
+    /// System call class: sendfile (out, in, …).
+    SC_SENDFILE: u8 = 11;
+    /// System call class: splice (in, off, out, …).
+    SC_SPLICE: u8 = 12;
+    /// System call class: accept, accept4.
+    SC_ACCEPT: u8 = 13;
+    /// System call class: connect.
+    SC_CONNECT: u8 = 14;
+    /// System call class: close.
+    SC_CLOSE: u8 = 15;
+    /// System call class: shutdown.
+    SC_SHUTDOWN: u8 = 16;
+    /// System call class: epoll_wait and epoll_pwait (timeout in ms, argument 4).
+    SC_EPOLL: u8 = 17;
+    /// System call class: poll (timeout in ms, argument 3).
+    SC_POLL: u8 = 18;
+    /// System call class: select (timeval behind argument 5).
+    SC_SELECT: u8 = 19;
+    /// System call class: io_uring_enter.
+    SC_IO_URING: u8 = 20;
+    /// System call class: pselect6 (timespec behind argument 5).
+    SC_PSELECT: u8 = 21;
+    /// System call class: ppoll (timespec behind argument 3).
+    SC_PPOLL: u8 = 22;
+    /// System call class: epoll_pwait2 (timespec behind argument 4).
+    SC_EPOLL2: u8 = 23;
+
+    /// Drop counter: operation records.
+    DROP_OP: u32 = 0;
+    /// Drop counter: flow and state records.
+    DROP_FLOW: u32 = 1;
+    /// Drop counter: wait records.
+    DROP_WAIT: u32 = 2;
+    /// Drop counter: poll records.
+    DROP_POLL: u32 = 3;
+    /// Drop counter: task records.
+    DROP_TASK: u32 = 4;
+    /// Drop counter: a task's storage could not be had.
+    DROP_TASK_STORAGE: u32 = 5;
+    /// Drop counter: a socket's storage could not be had.
+    DROP_SOCK_STORAGE: u32 = 6;
+    /// Drop counter: a message head could not be read from the program's memory.
+    DROP_HEAD_FAULT: u32 = 7;
+    /// How many drop counters there are.
+    DROP_KINDS: u32 = 8;
+
+    /// Most processors that the kernel programs have room for.
+    MAX_CPUS: u32 = 512;
+    /// Most bytes of one message head in one record.
+    HEAD_MAX: u32 = 4096;
+    /// Room behind a ring for a record that begins before its end: the longest record.
+    RING_SLACK: u32 = 16384;
+    /// Syscall numbers below this are classed.
+    SYSCALLS: u32 = 512;
+    /// `Wait.syscall` where the task was not in a system call.
+    NO_SYSCALL: u16 = 0xffff;
+    /// Most bytes of a command line.
+    CMDLINE_MAX: u32 = 512;
+    /// `how` in `Descriptor`: a pipe.
+    FD_PIPE: u8 = 2;
+    /// `how` in `Descriptor`: a socket.
+    FD_SOCKET: u8 = 1;
+    /// Bit that marks a flow id made from a pipe's inode number.
+    FLOW_PIPE_BIT: u64 = 1 << 63;
+}
+
+layouts! {
+    /// What every record begins with.
+    struct Head as "wp_head" {
+        /// Commit mark: the record's position in its ring, in units of eight bytes, mixed with the load's key.
+        tag: u32,
+        /// Length of the whole record in bytes, a multiple of eight.
+        bytes: u16,
+        /// One of `KIND_…`.
+        kind: u8,
+        /// Kind-specific: `Op` its `OP_…`, `TaskEvent` its `TASK_…`, `Wait` its `CAUSE_…`, `FlowSeen` its `FLOW_…`.
+        sub: u8,
+    }
+
+    /// One operation of a task on a flow.
+    struct Op as "wp_op" {
+        /// Head; `sub` is `OP_…`.
+        head: Head,
+        /// When it returned.
+        ts_ns: u64,
+        /// Socket cookie, or `FLOW_PIPE_BIT | inode`.
+        flow: u64,
+        /// Thread group (process).
+        tgid: u32,
+        /// Thread.
+        tid: u32,
+        /// Return minus entry, saturating.
+        entry_ago_ns: u32,
+        /// Return minus arrival of the first byte then unread, saturating.
+        arrived_ago_ns: u32,
+        /// End of the moved range: `write_seq`/`copied_seq` after the operation, or the low bits of a byte count.
+        seq_end: u32,
+        /// Bytes moved, or a negative error number.
+        bytes: i32,
+        /// `OPF_…`.
+        flags: u16,
+        /// Bytes of message head that follow (behind the peer's address where there is one).
+        head_bytes: u16,
+        /// System call number.
+        syscall: u16,
+        /// Processor.
+        cpu: u16,
+    }
+
+    /// A flow's endpoint, when it is first met.
+    struct FlowSeen as "wp_flow" {
+        /// Head; `sub` is `FLOW_…`.
+        head: Head,
+        /// When.
+        ts_ns: u64,
+        /// Socket cookie.
+        flow: u64,
+        /// UNIX: the peer's socket cookie, else 0.
+        peer_flow: u64,
+        /// Network namespace (inode number).
+        netns: u32,
+        /// Thread group that holds it, 0 where not known.
+        tgid: u32,
+        /// Next byte to be sent, next byte to be read (TCP), or counts.
+        snd_seq: u32,
+        /// See `snd_seq`.
+        rcv_seq: u32,
+        /// Address family, `AF_…`.
+        family: u16,
+        /// `IPPROTO_…`.
+        protocol: u16,
+        /// Local port.
+        lport: u16,
+        /// Remote port.
+        rport: u16,
+        /// Socket type, `SOCK_…`.
+        kind: u8,
+        /// TCP state.
+        state: u8,
+        /// 1 where an upper-layer protocol (kernel TLS) is on it.
+        ulp: u8,
+        /// Length of a UNIX socket's path in `laddr`, where it has one.
+        path_bytes: u8,
+        /// Bytes unread at that moment (snapshot).
+        unread: u32,
+        /// Local address, IPv4 in the first four bytes; UNIX: the path's end.
+        laddr: [u8; 16],
+        /// Remote address.
+        raddr: [u8; 16],
+    }
+
+    /// A change of a TCP flow's state worth keeping: its end, and errors.
+    struct FlowState as "wp_state" {
+        /// Head; `sub` is 0.
+        head: Head,
+        /// When.
+        ts_ns: u64,
+        /// Socket cookie.
+        flow: u64,
+        /// State before.
+        old: u8,
+        /// State after.
+        new: u8,
+        /// 1 where a reset was received, 2 where one was sent.
+        reset: u8,
+        /// 1 where the current task did it, 0 in interrupt context.
+        by_task: u8,
+        /// The current task.
+        tid: u32,
+        /// `write_seq` then.
+        snd_seq: u32,
+        /// `rcv_nxt` then.
+        rcv_seq: u32,
+    }
+
+    /// An interval in which a task did not run.
+    struct Wait as "wp_wait" {
+        /// Head; `sub` is `CAUSE_…`.
+        head: Head,
+        /// When it ran again.
+        ts_ns: u64,
+        /// When it stopped running.
+        blocked_ns: u64,
+        /// When it was made runnable (`blocked_ns` where it was preempted).
+        woken_ns: u64,
+        /// What `cause` names.
+        object: u64,
+        /// First argument of the system call (descriptor, futex address).
+        arg0: u64,
+        /// The waiting task.
+        tid: u32,
+        /// Who woke it, or who preempted it.
+        by_tid: u32,
+        /// `rcv_nxt` where the cause is a socket.
+        rcv_seq: u32,
+        /// Task state at switch-out, 0 = preempted.
+        state: u16,
+        /// System call number or `NO_SYSCALL`.
+        syscall: u16,
+        /// Thread group of the waiting task.
+        tgid: u32,
+        /// Processor on which it ran again.
+        cpu: u16,
+        /// Processor of the waking.
+        woken_cpu: u16,
+    }
+
+    /// One return from poll, select or epoll.
+    struct Poll as "wp_poll" {
+        /// Head; `sub` is the `SC_…`.
+        head: Head,
+        /// When it returned.
+        ts_ns: u64,
+        /// Return minus entry, saturating at 64 bits.
+        entry_ago_ns: u64,
+        /// The time-out that the caller gave, in ns; all ones = none.
+        timeout_ns: u64,
+        /// Thread group.
+        tgid: u32,
+        /// Thread.
+        tid: u32,
+        /// What it returned: ready descriptors, 0 = time-out, negative = error.
+        ready: i32,
+        /// The epoll descriptor, or -1.
+        fd: i32,
+    }
+
+    /// A step in a task's life.
+    struct TaskEvent as "wp_task" {
+        /// Head; `sub` is `TASK_…`.
+        head: Head,
+        /// When.
+        ts_ns: u64,
+        /// The task's start (ns since boot, monotonic): with the tid its identity.
+        start_ns: u64,
+        /// cgroup id (v2), 0 where not known.
+        cgroup: u64,
+        /// Thread group.
+        tgid: u32,
+        /// Thread.
+        tid: u32,
+        /// Parent thread (fork), old thread id (exec).
+        parent_tid: u32,
+        /// Parent's thread group (fork); exit code (exit).
+        parent_tgid: u32,
+        /// Name.
+        comm: [u8; 16],
+        /// Bytes of command line that follow (exec).
+        cmdline_bytes: u32,
+        /// Task flags (`PF_…`): kernel thread, io worker.
+        flags: u32,
+    }
+
+    /// A descriptor of a process (snapshot).
+    struct Descriptor as "wp_fd" {
+        /// Head; `sub` is `FD_…`.
+        head: Head,
+        /// Cookie or pipe id.
+        flow: u64,
+        /// Thread group.
+        tgid: u32,
+        /// Descriptor number.
+        fd: u32,
+    }
+}

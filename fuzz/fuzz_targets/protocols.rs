@@ -1,0 +1,89 @@
+//! Every processor under any sequence of chunks, gaps, turns and closes: no panic, no message ended twice, texts
+//! printable, and the same in one-byte pieces as whole.
+//!
+//! `cargo +nightly fuzz run protocols`, from the root of the repository.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wakepath_protocols::{
+    AnyProcessor, Defect, Dir, EndHow, Message, Processor, Protocol, Sink, Status, Transport,
+    recognise,
+};
+
+#[derive(Default, PartialEq, Debug)]
+struct Log {
+    lines: Vec<String>,
+    open: Vec<(Dir, u64)>,
+}
+
+impl Sink for Log {
+    fn message(&mut self, m: &Message<'_>) {
+        for text in [m.attrs.verb, m.attrs.target, m.attrs.status.class] {
+            assert!(text.bytes().all(|b| (b' '..=b'~').contains(&b)));
+        }
+        self.open.push((m.dir, m.start));
+        self.lines.push(format!("{m:?}"));
+    }
+    fn end(&mut self, dir: Dir, start: u64, end: u64, how: EndHow) {
+        assert!(end >= start);
+        let at = self.open.iter().position(|open| *open == (dir, start));
+        self.open
+            .swap_remove(at.expect("the end of what was never begun"));
+        self.lines.push(format!("{dir:?} {start}..{end} {how:?}"));
+    }
+    fn amend(&mut self, dir: Dir, start: u64, status: Status<'_>) {
+        self.lines.push(format!("{dir:?} {start} {status:?}"));
+    }
+    fn defect(&mut self, defect: Defect, dir: Dir, pos: u64) {
+        self.lines.push(format!("{defect:?} {dir:?} {pos}"));
+    }
+}
+
+/// The input is a row of steps: one byte of kind and direction, one of length, and that many bytes.
+fn feed(protocol: Protocol, input: &[u8], piece: usize) -> Log {
+    let (mut processor, mut log) = (AnyProcessor::new(protocol), Log::default());
+    let (mut pos, mut rest) = ([1000u64; 2], input);
+    while let [kind, length, behind @ ..] = rest {
+        let dir = if kind & 1 == 0 {
+            Dir::ToServer
+        } else {
+            Dir::ToClient
+        };
+        let at = &mut pos[dir.index()];
+        rest = behind;
+        match kind >> 1 & 7 {
+            0 => {
+                processor.gap(dir, *at, u64::from(*length) + 1, &mut log);
+                *at += u64::from(*length) + 1;
+            }
+            1 => processor.turn(dir, *at, &mut log),
+            2 if length & 7 == 0 => processor.shutdown(dir, *at, &mut log),
+            _ => {
+                let (bytes, behind) = rest.split_at(rest.len().min(usize::from(*length)));
+                rest = behind;
+                for chunk in bytes.chunks(piece) {
+                    processor.data(dir, *at, chunk, &mut log);
+                    *at += chunk.len() as u64;
+                }
+            }
+        }
+    }
+    log
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&which, input)) = input.split_first() else {
+        return;
+    };
+    let protocol = Protocol::ALL[usize::from(which) % Protocol::ALL.len()];
+    let whole = feed(protocol, input, usize::MAX);
+    if protocol.transport() == Transport::Stream {
+        assert_eq!(whole, feed(protocol, input, 1), "{protocol:?}");
+        assert_eq!(whole, feed(protocol, input, 7), "{protocol:?}");
+    }
+    // Bounded: no input makes more calls than it has bytes, by more than the few that one step may end.
+    assert!(whole.lines.len() <= 20 * (input.len() + 1));
+    for port in [0, 53, 5432, 6379, 9000] {
+        recognise(protocol.transport(), None, input, (port, 0));
+    }
+});

@@ -1,0 +1,161 @@
+/* The few kernel types that the programs read. CO-RE relocates every field against the running kernel's BTF,
+ * so only names matter here, not order or size. */
+#ifndef WAKEPATH_KERNEL_H
+#define WAKEPATH_KERNEL_H
+
+typedef signed char __s8;
+typedef unsigned char __u8;
+typedef short __s16;
+typedef unsigned short __u16;
+typedef int __s32;
+typedef unsigned int __u32;
+typedef long long __s64;
+typedef unsigned long long __u64;
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __s64 s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u16 __sum16;
+typedef __u32 __wsum;
+typedef _Bool bool;
+#define true 1
+#define false 0
+
+#define BPF_MAP_TYPE_HASH 1
+#define BPF_MAP_TYPE_ARRAY 2
+#define BPF_MAP_TYPE_LRU_HASH 9
+#define BPF_MAP_TYPE_SK_STORAGE 24
+#define BPF_MAP_TYPE_TASK_STORAGE 29
+#define BPF_F_NO_PREALLOC 1
+#define BPF_F_MMAPABLE 1024
+#define BPF_LOCAL_STORAGE_GET_F_CREATE 1
+#define BPF_SK_STORAGE_GET_F_CREATE 1
+#define BPF_ANY 0
+
+#define AF_UNIX 1
+#define AF_INET 2
+#define AF_INET6 10
+#define SOCK_STREAM 1
+#define SOCK_DGRAM 2
+#define IPPROTO_TCP 6
+#define IPPROTO_UDP 17
+#define TCP_ESTABLISHED 1
+#define TCP_SYN_SENT 2
+#define TCP_SYN_RECV 3
+#define TCP_CLOSE 7
+#define TCP_CLOSE_WAIT 8
+#define TCP_LISTEN 10
+#define S_IFMT 0170000
+#define S_IFSOCK 0140000
+#define S_IFIFO 0010000
+#define PF_KTHREAD 0x00200000
+#define PF_IO_WORKER 0x00000010
+#define MSG_PEEK 2
+#define EAGAIN 11
+#define EINTR 4
+#define EINPROGRESS 115
+#define SOFTIRQ_TIMER 1
+#define SOFTIRQ_NET_TX 2
+#define SOFTIRQ_NET_RX 3
+#define SOFTIRQ_BLOCK 4
+#define SOFTIRQ_HRTIMER 8
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+typedef struct { s64 counter; } atomic64_t;
+typedef struct { int counter; } atomic_t;
+
+struct ns_common { unsigned int inum; };
+struct net { struct ns_common ns; };
+typedef struct { struct net *net; } possible_net_t;
+struct in6_addr { union { __u8 u6_addr8[16]; } in6_u; };
+
+struct sock_common {
+	union { struct { __be32 skc_daddr; __be32 skc_rcv_saddr; }; };
+	union { struct { __be16 skc_dport; __u16 skc_num; }; };
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+	atomic64_t skc_cookie;
+};
+struct socket;
+struct sock {
+	struct sock_common __sk_common;
+	u16 sk_type;
+	u16 sk_protocol;
+	struct socket *sk_socket;
+};
+struct inet_connection_sock { const void *icsk_ulp_ops; };
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	u32 copied_seq;
+	u32 write_seq;
+	u32 rcv_nxt;
+	u32 snd_una;
+	u64 tcp_clock_cache;
+};
+struct unix_address { int len; };
+struct unix_sock { struct sock sk; struct unix_address *addr; struct sock *peer; };
+
+struct inode { u16 i_mode; unsigned long i_ino; };
+struct file { void *private_data; struct inode *f_inode; unsigned int f_flags; };
+struct socket { short type; struct file *file; struct sock *sk; };
+struct fdtable { unsigned int max_fds; struct file **fd; };
+struct files_struct { struct fdtable *fdt; };
+
+struct mm_struct { unsigned long arg_start, arg_end; };
+struct kernfs_node { u64 id; };
+struct cgroup { struct kernfs_node *kn; };
+struct css_set { struct cgroup *dfl_cgrp; };
+struct thread_info { u32 status; };
+struct task_struct {
+	struct thread_info thread_info;
+	unsigned int __state;
+	unsigned int flags;
+	int pid;
+	int tgid;
+	struct task_struct *real_parent;
+	struct task_struct *group_leader;
+	u64 start_time;
+	int exit_code;
+	char comm[16];
+	struct mm_struct *mm;
+	struct files_struct *files;
+	struct css_set *cgroups;
+};
+struct linux_binprm { int argc; };
+
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long r10, r9, r8, ax, dx, si, di, orig_ax, ip, sp;
+};
+#endif
+
+struct gendisk { int major; int first_minor; };
+struct request_queue { struct gendisk *disk; };
+struct request { struct request_queue *q; u64 __sector; };
+
+struct io_uring_sqe { u64 user_data; };
+struct io_kiocb { struct file *file; u8 opcode; };
+struct bpf_iter_meta { struct seq_file *seq; u64 session_id; u64 seq_num; };
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	u32 fd;
+	struct file *file;
+};
+
+#pragma clang attribute pop
+
+/* User-space layouts, read with bpf_probe_read_user. */
+struct user_iovec { u64 base; u64 len; };
+struct user_msghdr { u64 name; u32 namelen; u32 pad; u64 iov; u64 iovlen; u64 control; u64 controllen; u32 flags; u32 pad2; };
+struct user_mmsghdr { struct user_msghdr hdr; u32 len; u32 pad; };
+
+#endif

@@ -1,0 +1,222 @@
+/* Configuration (read-only after load), per-processor state, maps, and the output ring. */
+#ifndef WAKEPATH_STATE_H
+#define WAKEPATH_STATE_H
+
+/* Set by the loader before the programs are verified, so that the verifier prunes what is off. */
+const volatile u32 cfg_agent_tgid = 0;
+const volatile u32 cfg_ring_bytes = 1 << 20;
+const volatile u32 cfg_head_bytes = 2048;
+const volatile u32 cfg_tag_key = 0;
+const volatile u8 cfg_watch_all = 1;
+const volatile u8 cfg_waits = 1;
+/* 1: operations come from sock_send_length/sock_recv_length; 0: from system call exits (kernels before 6.3). */
+const volatile u8 cfg_sock_hooks = 1;
+const volatile u8 syscall_class[SYSCALLS] = {};
+
+struct cpu_state {
+	/* ring: positions in bytes since the start; the agent moves tail */
+	u64 head;
+	u64 tail;
+	u64 drops[DROP_KINDS];
+	/* what this processor is in the middle of; see cause_now() */
+	u64 sk_cookie;
+	u64 block;
+	u32 sk_seq;
+	u32 irq; /* number + 1 */
+	u32 softirq; /* vector + 1 */
+	u32 timer; /* an hrtimer callback is under way */
+	/* the task whose system call has reported itself by a socket hook; sys_exit need not look again */
+	u64 reported;
+	u64 pad;
+};
+
+struct cpu_state cpus[MAX_CPUS] __attribute__((aligned(64)));
+/* Bumped by the agent when it changed watch_tgids: tasks look again. */
+u32 watch_generation = 1;
+
+struct task_state {
+	u64 entered_ns;
+	u64 timeout_ns;
+	u64 blocked_ns;
+	u64 woken_ns;
+	u64 object;
+	u64 arg0;
+	u32 by_tid;
+	u32 rcv_seq;
+	u32 generation;
+	u16 syscall;
+	u16 woken_cpu;
+	u16 state;
+	u8 cause;
+	u8 watched;
+	u8 mmsg;
+	u8 pad[3];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_state);
+} tasks SEC(".maps");
+
+struct flow_state {
+	u64 id;
+	u64 arrived_ns;
+	u64 last_ready_ns;
+	u32 sent; /* byte counts where the protocol has no sequence numbers */
+	u32 received;
+	u16 captured; /* bytes of head taken since the last change of direction */
+	u8 direction; /* OP_SEND, OP_RECV, 0 = none yet */
+	u8 announced;
+	u8 http;
+	u8 pad[3];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct flow_state);
+} flows SEC(".maps");
+
+/* The same for kernels where a socket is reached through a descriptor, as an untyped pointer. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, u64);
+	__type(value, struct flow_state);
+} flows_by_address SEC(".maps");
+
+struct pipe_state {
+	u32 written;
+	u32 read;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, struct pipe_state);
+} pipes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32);
+	__type(value, u8);
+} watch_tgids SEC(".maps");
+
+/* One ring a processor, in one map that the agent maps: value = ring + slack, so that no record wraps.
+ * Sizes are set by the loader. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, u8[RING_SLACK * 2]);
+} rings SEC(".maps");
+
+#define barrier() asm volatile("" ::: "memory")
+
+static __always_inline struct cpu_state *this_cpu(void)
+{
+	return &cpus[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
+}
+
+/* A slot of `bytes` (a multiple of 8, at most RING_SLACK) in this processor's ring, or 0 where it is full.
+ * Interrupts nest on one processor: the reservation is atomic, the commit mark is written last, and the agent
+ * stops at the first slot whose mark is not there yet. No lock, no wake-up. */
+static __always_inline void *reserve(struct cpu_state *c, u32 bytes, u32 drop, u64 *position)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	u64 head = *(volatile u64 *)&c->head;
+	void *ring;
+
+	/* nested reservations may overtake this check by a few records: keep their room free */
+	if (head + bytes + RING_SLACK - *(volatile u64 *)&c->tail > cfg_ring_bytes)
+		goto full;
+	ring = bpf_map_lookup_elem(&rings, &cpu);
+	if (!ring)
+		goto full;
+	head = __sync_fetch_and_add(&c->head, bytes);
+	*position = head;
+	return ring + (head & (cfg_ring_bytes - 1));
+full:
+	__sync_fetch_and_add(&c->drops[drop & 7], 1);
+	return 0;
+}
+
+static __always_inline void commit(void *slot, u64 position, u16 bytes, u8 kind, u8 sub)
+{
+	struct wp_head *h = slot;
+
+	h->bytes = bytes;
+	h->kind = kind;
+	h->sub = sub;
+	/* x86 keeps stores in order; the compiler must too */
+	barrier();
+	*(volatile u32 *)&h->tag = (u32)(position >> 3) ^ cfg_tag_key;
+}
+
+static __always_inline void lost(struct cpu_state *c, u32 drop)
+{
+	__sync_fetch_and_add(&c->drops[drop & 7], 1);
+}
+
+/* Leaves the marks of one interrupt or call behind. */
+static __always_inline void clear_marks(struct cpu_state *c)
+{
+	c->sk_cookie = 0;
+	c->block = 0;
+}
+
+static __always_inline bool decide_watched(struct task_state *t, struct task_struct *task)
+{
+	u32 tgid = task->tgid;
+	u8 *w;
+
+	t->generation = watch_generation;
+	if (tgid == cfg_agent_tgid)
+		t->watched = 0;
+	else if (cfg_watch_all)
+		t->watched = 1;
+	else if (!t->watched) {
+		w = bpf_map_lookup_elem(&watch_tgids, &tgid);
+		t->watched = w != 0;
+	}
+	return t->watched;
+}
+
+/* Whether the current task's operations are recorded: by far the most common answer costs two loads. */
+static __always_inline bool watched(struct task_struct *task);
+
+/* The current task's state, made where it is not there; 0 where memory is short (counted). */
+static __always_inline struct task_state *current_state(struct task_struct *task)
+{
+	struct task_state *t = bpf_task_storage_get(&tasks, task, 0, 0);
+
+	if (!t) {
+		t = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!t) {
+			lost(this_cpu(), DROP_TASK_STORAGE);
+			return 0;
+		}
+	}
+	if (t->generation != watch_generation)
+		decide_watched(t, task);
+	return t;
+}
+
+static __always_inline bool watched(struct task_struct *task)
+{
+	struct task_state *t;
+
+	if (cfg_watch_all)
+		return task->tgid != cfg_agent_tgid;
+	t = current_state(task);
+	return t && t->watched;
+}
+
+#endif

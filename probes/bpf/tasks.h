@@ -1,0 +1,152 @@
+/* Tasks' lives, and the snapshot of what was there before. */
+#ifndef WAKEPATH_TASKS_H
+#define WAKEPATH_TASKS_H
+
+static __always_inline void fill_task(struct wp_task *r, struct task_struct *task, u64 now)
+{
+	r->ts_ns = now;
+	r->start_ns = field(task, start_time);
+	r->cgroup = field(task, cgroups, dfl_cgrp, kn, id);
+	r->tgid = field(task, tgid);
+	r->tid = field(task, pid);
+	r->flags = field(task, flags);
+	r->parent_tid = 0;
+	r->parent_tgid = 0;
+	r->cmdline_bytes = 0;
+	bpf_probe_read_kernel(r->comm, sizeof(r->comm), task->comm);
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct cpu_state *c = this_cpu();
+	struct task_state *p, *t;
+	u64 position;
+	struct wp_task *r;
+
+	p = bpf_task_storage_get(&tasks, parent, 0, 0);
+	t = bpf_task_storage_get(&tasks, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (t && p && parent->tgid != cfg_agent_tgid) {
+		/* descendants are watched with their parents */
+		t->watched = p->watched;
+		t->generation = p->generation;
+	}
+	r = reserve(c, sizeof(*r), DROP_TASK, &position);
+	if (!r)
+		return 0;
+	fill_task(r, child, bpf_ktime_get_ns());
+	r->parent_tid = parent->pid;
+	r->parent_tgid = parent->tgid;
+	commit(r, position, sizeof(*r), KIND_TASK, TASK_FORK);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
+{
+	struct cpu_state *c = this_cpu();
+	u64 position, start, len;
+	struct wp_task *r = reserve(c, sizeof(*r) + CMDLINE_MAX, DROP_TASK, &position);
+
+	if (!r)
+		return 0;
+	fill_task(r, task, bpf_ktime_get_ns());
+	r->parent_tid = old_pid;
+	start = field(task, mm, arg_start);
+	len = field(task, mm, arg_end) - start;
+	if (len > CMDLINE_MAX)
+		len = CMDLINE_MAX;
+	asm volatile("" : "+r"(len));
+	if (len && len <= CMDLINE_MAX && !bpf_probe_read_user(r + 1, len, (void *)start))
+		r->cmdline_bytes = len;
+	commit(r, position, sizeof(*r) + CMDLINE_MAX, KIND_TASK, TASK_EXEC);
+	return 0;
+}
+
+static __always_inline int simple_task_event(struct task_struct *task, u8 what, const char *name)
+{
+	struct cpu_state *c = this_cpu();
+	u64 position;
+	struct wp_task *r = reserve(c, sizeof(*r), DROP_TASK, &position);
+
+	if (!r)
+		return 0;
+	fill_task(r, task, bpf_ktime_get_ns());
+	if (name)
+		bpf_probe_read_kernel_str(r->comm, sizeof(r->comm), name);
+	commit(r, position, sizeof(*r), KIND_TASK, what);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_exit, struct task_struct *task)
+{
+	return simple_task_event(task, TASK_EXIT, 0);
+}
+
+SEC("tp_btf/task_rename")
+int BPF_PROG(on_rename, struct task_struct *task, const char *name)
+{
+	return simple_task_event(task, TASK_NAME, name);
+}
+
+/* Every socket of every process, as it stands: read once after attaching. */
+SEC("iter/task_file")
+int snapshot_files(struct bpf_iter__task_file *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+	struct wp_flow r = {};
+	struct wp_fd d = {};
+	struct flow_state at = {}, *f;
+	struct socket *s;
+	struct sock *sk;
+	u64 id;
+	u16 mode;
+
+	if (!task || !file || task->tgid != task->pid)
+		return 0;
+	mode = field(file, f_inode, i_mode) & S_IFMT;
+	d.head.bytes = sizeof(d);
+	d.head.kind = KIND_FD;
+	d.tgid = task->tgid;
+	d.fd = ctx->fd;
+	if (mode == S_IFIFO) {
+		d.head.sub = FD_PIPE;
+		d.flow = FLOW_PIPE_BIT | field(file, f_inode, i_ino);
+		bpf_seq_write(ctx->meta->seq, &d, sizeof(d));
+		return 0;
+	}
+	if (mode != S_IFSOCK)
+		return 0;
+	s = bpf_sock_from_file(file);
+	if (!s || !s->sk)
+		return 0;
+	sk = s->sk;
+	if (cfg_sock_hooks) {
+		at.id = bpf_get_socket_cookie(sk);
+	} else {
+		/* names it as the programs will, and leaves them a state to find */
+		f = flow_at(sk);
+		if (!f)
+			return 0;
+		id = bpf_get_socket_cookie(sk);
+		if (id)
+			f->id = id;
+		f->announced = 1;
+		at.id = f->id;
+	}
+	r.head.bytes = sizeof(r);
+	r.head.kind = KIND_FLOW;
+	r.head.sub = FLOW_SNAPSHOT;
+	fill_flow(&r, sk, &at);
+	r.ts_ns = bpf_ktime_get_ns();
+	r.tgid = task->tgid;
+	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
+	d.head.sub = FD_SOCKET;
+	d.flow = at.id;
+	bpf_seq_write(ctx->meta->seq, &d, sizeof(d));
+	return 0;
+}
+
+#endif

@@ -1,0 +1,184 @@
+/* Waits: each interval in which a task did not run, closed here and written once, when it runs again. */
+#ifndef WAKEPATH_WAITS_H
+#define WAKEPATH_WAITS_H
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(on_softirq_entry, unsigned int vector)
+{
+	struct cpu_state *c = this_cpu();
+
+	c->softirq = vector + 1;
+	clear_marks(c);
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(on_softirq_exit, unsigned int vector)
+{
+	struct cpu_state *c = this_cpu();
+
+	c->softirq = 0;
+	clear_marks(c);
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(on_irq_entry, int irq)
+{
+	this_cpu()->irq = irq + 1;
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(on_irq_exit, int irq)
+{
+	struct cpu_state *c = this_cpu();
+
+	c->irq = 0;
+	c->block = 0;
+	return 0;
+}
+
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(on_timer_entry)
+{
+	this_cpu()->timer = 1;
+	return 0;
+}
+
+SEC("tp_btf/hrtimer_expire_exit")
+int BPF_PROG(on_timer_exit)
+{
+	this_cpu()->timer = 0;
+	return 0;
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(on_block_complete, struct request *rq)
+{
+	struct gendisk *d = field(rq, q, disk);
+	u64 device = ((u64)field(d, major) << 20) | field(d, first_minor);
+
+	this_cpu()->block = (device << 32) | (u32)field(rq, __sector) | (1ULL << 63);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *p)
+{
+	struct task_state *t = bpf_task_storage_get(&tasks, p, 0, 0);
+	struct cpu_state *c;
+
+	if (!t)
+		return 0;
+	c = this_cpu();
+	/* the last waking before the switch-in counts, so overwrite */
+	t->woken_ns = bpf_ktime_get_ns();
+	t->woken_cpu = bpf_get_smp_processor_id();
+	t->object = 0;
+	t->by_tid = 0;
+	if (c->timer) {
+		t->cause = CAUSE_TIMER;
+	} else if (c->block) {
+		t->cause = CAUSE_BLOCK;
+		t->object = c->block & ~(1ULL << 63);
+	} else if (c->irq) {
+		t->cause = CAUSE_IRQ;
+		t->object = c->irq - 1;
+	} else if (c->sk_cookie) {
+		t->cause = CAUSE_SOCKET;
+		t->object = c->sk_cookie;
+		t->rcv_seq = c->sk_seq;
+		t->by_tid = c->softirq ? 0 : (u32)bpf_get_current_pid_tgid();
+	} else if (c->softirq) {
+		u32 vector = c->softirq - 1;
+
+		t->cause = vector == SOFTIRQ_NET_RX || vector == SOFTIRQ_NET_TX ? CAUSE_NET :
+			   vector == SOFTIRQ_TIMER || vector == SOFTIRQ_HRTIMER ? CAUSE_TIMER :
+			   vector == SOFTIRQ_BLOCK			 ? CAUSE_BLOCK :
+									   CAUSE_SOFTIRQ;
+		t->object = vector;
+	} else {
+		t->cause = CAUSE_TASK;
+		t->by_tid = (u32)bpf_get_current_pid_tgid();
+	}
+	return 0;
+}
+
+static __always_inline void emit_wait(struct task_struct *task, struct task_state *t, u64 now)
+{
+	struct cpu_state *c = this_cpu();
+	u64 position, woken = t->woken_ns;
+	u8 cause = t->cause;
+	struct wp_wait *r = reserve(c, sizeof(*r), DROP_WAIT, &position);
+
+	if (!r)
+		return;
+	/* a waking from before this sleep belongs to one that was aborted */
+	if (t->state == 0) {
+		woken = t->blocked_ns;
+		cause = CAUSE_PREEMPTED;
+	} else if (!woken) {
+		woken = t->blocked_ns;
+		cause = CAUSE_UNKNOWN;
+	} else if (woken < t->blocked_ns) {
+		woken = t->blocked_ns;
+	}
+	r->ts_ns = now;
+	r->blocked_ns = t->blocked_ns;
+	r->woken_ns = woken;
+	r->object = t->state ? t->object : 0;
+	r->arg0 = t->arg0;
+	r->tid = task->pid;
+	r->tgid = task->tgid;
+	r->by_tid = t->by_tid;
+	r->rcv_seq = t->rcv_seq;
+	r->state = t->state;
+	r->syscall = t->syscall;
+	r->cpu = bpf_get_smp_processor_id();
+	r->woken_cpu = t->woken_cpu;
+	commit(r, position, sizeof(*r), KIND_WAIT, cause);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct task_state *t;
+	struct pt_regs *regs;
+	u32 state;
+
+	clear_marks(this_cpu());
+	this_cpu()->reported = 0;
+	if (prev->pid && prev->tgid != cfg_agent_tgid) {
+		t = bpf_task_storage_get(&tasks, prev, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (t) {
+			/* a task on its way to sleep that is preempted is still to run */
+			state = preempt ? 0 : prev_state;
+			t->blocked_ns = now;
+			t->state = state & 0xffff;
+			t->syscall = NO_SYSCALL;
+			if (!state) {
+				t->by_tid = next->pid;
+				t->woken_ns = 0;
+			} else if (!(prev->flags & PF_KTHREAD)) {
+				regs = (struct pt_regs *)bpf_task_pt_regs(prev);
+				t->syscall = regs->orig_ax < SYSCALLS ? regs->orig_ax : NO_SYSCALL;
+				t->arg0 = regs->di;
+			}
+		} else {
+			lost(this_cpu(), DROP_TASK_STORAGE);
+		}
+	}
+	if (next->pid && next->tgid != cfg_agent_tgid) {
+		t = bpf_task_storage_get(&tasks, next, 0, 0);
+		if (t && t->blocked_ns) {
+			emit_wait(next, t, now);
+			t->blocked_ns = 0;
+			t->woken_ns = 0;
+		}
+	}
+	return 0;
+}
+
+#endif

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Wakepath's kernel vantage: tracepoints alone, no kprobe, no fentry (hardened kernels refuse them).
+ *
+ * Rules of this folder: the programs note what happened and nothing more. They never wait, never wake, never filter
+ * by anything but the watched flag, and count every record that found no room. */
+#include "kernel.h"
+#include "wire.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+struct bpf_raw_tracepoint_args { u64 args[0]; };
+
+#include "state.h"
+#include "flows.h"
+#include "ops.h"
+#include "waits.h"
+#include "tasks.h"
+
+/* The helpers used are for GPL-compatible programs alone. */
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

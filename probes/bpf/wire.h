@@ -1,0 +1,204 @@
+/* Made by `cargo xtask bindings` from crates/wire. Do not edit. */
+#ifndef WAKEPATH_WIRE_H
+#define WAKEPATH_WIRE_H
+
+#define KIND_OP 0x1ULL
+#define KIND_FLOW 0x2ULL
+#define KIND_STATE 0x3ULL
+#define KIND_WAIT 0x4ULL
+#define KIND_POLL 0x5ULL
+#define KIND_TASK 0x6ULL
+#define KIND_FD 0x7ULL
+#define OP_SEND 0x1ULL
+#define OP_RECV 0x2ULL
+#define OP_ACCEPT 0x3ULL
+#define OP_CONNECT 0x4ULL
+#define OP_CLOSE 0x5ULL
+#define OP_SHUTDOWN 0x6ULL
+#define OPF_ENTRY 0x1ULL
+#define OPF_PEER 0x2ULL
+#define OPF_HEAD 0x4ULL
+#define OPF_TURN 0x8ULL
+#define OPF_UNREADABLE 0x10ULL
+#define OPF_MORE 0x20ULL
+#define OPF_IO_URING 0x40ULL
+#define OPF_COUNTED 0x80ULL
+#define OPF_ARRIVED 0x100ULL
+#define OPF_SHUT_WRITE 0x200ULL
+#define FLOW_CONNECTED 0x1ULL
+#define FLOW_ACCEPTED 0x2ULL
+#define FLOW_MET 0x3ULL
+#define FLOW_SNAPSHOT 0x4ULL
+#define CAUSE_UNKNOWN 0x0ULL
+#define CAUSE_TASK 0x1ULL
+#define CAUSE_SOCKET 0x2ULL
+#define CAUSE_NET 0x3ULL
+#define CAUSE_TIMER 0x4ULL
+#define CAUSE_BLOCK 0x5ULL
+#define CAUSE_IRQ 0x6ULL
+#define CAUSE_SOFTIRQ 0x7ULL
+#define CAUSE_PREEMPTED 0x8ULL
+#define TASK_FORK 0x1ULL
+#define TASK_EXEC 0x2ULL
+#define TASK_EXIT 0x3ULL
+#define TASK_NAME 0x4ULL
+#define TASK_SNAPSHOT 0x5ULL
+#define SC_NONE 0x0ULL
+#define SC_WRITE 0x1ULL
+#define SC_WRITEV 0x2ULL
+#define SC_SENDTO 0x3ULL
+#define SC_SENDMSG 0x4ULL
+#define SC_SENDMMSG 0x5ULL
+#define SC_READ 0x6ULL
+#define SC_READV 0x7ULL
+#define SC_RECVFROM 0x8ULL
+#define SC_RECVMSG 0x9ULL
+#define SC_RECVMMSG 0xaULL
+#define SC_SENDFILE 0xbULL
+#define SC_SPLICE 0xcULL
+#define SC_ACCEPT 0xdULL
+#define SC_CONNECT 0xeULL
+#define SC_CLOSE 0xfULL
+#define SC_SHUTDOWN 0x10ULL
+#define SC_EPOLL 0x11ULL
+#define SC_POLL 0x12ULL
+#define SC_SELECT 0x13ULL
+#define SC_IO_URING 0x14ULL
+#define SC_PSELECT 0x15ULL
+#define SC_PPOLL 0x16ULL
+#define SC_EPOLL2 0x17ULL
+#define DROP_OP 0x0ULL
+#define DROP_FLOW 0x1ULL
+#define DROP_WAIT 0x2ULL
+#define DROP_POLL 0x3ULL
+#define DROP_TASK 0x4ULL
+#define DROP_TASK_STORAGE 0x5ULL
+#define DROP_SOCK_STORAGE 0x6ULL
+#define DROP_HEAD_FAULT 0x7ULL
+#define DROP_KINDS 0x8ULL
+#define MAX_CPUS 0x200ULL
+#define HEAD_MAX 0x1000ULL
+#define RING_SLACK 0x4000ULL
+#define SYSCALLS 0x200ULL
+#define NO_SYSCALL 0xffffULL
+#define CMDLINE_MAX 0x200ULL
+#define FD_PIPE 0x2ULL
+#define FD_SOCKET 0x1ULL
+#define FLOW_PIPE_BIT 0x8000000000000000ULL
+
+struct wp_head {
+	__u32 tag;
+	__u16 bytes;
+	__u8 kind;
+	__u8 sub;
+};
+_Static_assert(sizeof(struct wp_head) == 8, "wp_head");
+
+struct wp_op {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u64 flow;
+	__u32 tgid;
+	__u32 tid;
+	__u32 entry_ago_ns;
+	__u32 arrived_ago_ns;
+	__u32 seq_end;
+	__s32 bytes;
+	__u16 flags;
+	__u16 head_bytes;
+	__u16 syscall;
+	__u16 cpu;
+};
+_Static_assert(sizeof(struct wp_op) == 56, "wp_op");
+
+struct wp_flow {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u64 flow;
+	__u64 peer_flow;
+	__u32 netns;
+	__u32 tgid;
+	__u32 snd_seq;
+	__u32 rcv_seq;
+	__u16 family;
+	__u16 protocol;
+	__u16 lport;
+	__u16 rport;
+	__u8 kind;
+	__u8 state;
+	__u8 ulp;
+	__u8 path_bytes;
+	__u32 unread;
+	__u8 laddr[16];
+	__u8 raddr[16];
+};
+_Static_assert(sizeof(struct wp_flow) == 96, "wp_flow");
+
+struct wp_state {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u64 flow;
+	__u8 old;
+	__u8 new;
+	__u8 reset;
+	__u8 by_task;
+	__u32 tid;
+	__u32 snd_seq;
+	__u32 rcv_seq;
+};
+_Static_assert(sizeof(struct wp_state) == 40, "wp_state");
+
+struct wp_wait {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u64 blocked_ns;
+	__u64 woken_ns;
+	__u64 object;
+	__u64 arg0;
+	__u32 tid;
+	__u32 by_tid;
+	__u32 rcv_seq;
+	__u16 state;
+	__u16 syscall;
+	__u32 tgid;
+	__u16 cpu;
+	__u16 woken_cpu;
+};
+_Static_assert(sizeof(struct wp_wait) == 72, "wp_wait");
+
+struct wp_poll {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u64 entry_ago_ns;
+	__u64 timeout_ns;
+	__u32 tgid;
+	__u32 tid;
+	__s32 ready;
+	__s32 fd;
+};
+_Static_assert(sizeof(struct wp_poll) == 48, "wp_poll");
+
+struct wp_task {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u64 start_ns;
+	__u64 cgroup;
+	__u32 tgid;
+	__u32 tid;
+	__u32 parent_tid;
+	__u32 parent_tgid;
+	__u8 comm[16];
+	__u32 cmdline_bytes;
+	__u32 flags;
+};
+_Static_assert(sizeof(struct wp_task) == 72, "wp_task");
+
+struct wp_fd {
+	struct wp_head head;
+	__u64 flow;
+	__u32 tgid;
+	__u32 fd;
+};
+_Static_assert(sizeof(struct wp_fd) == 24, "wp_fd");
+
+#endif
