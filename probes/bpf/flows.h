@@ -2,22 +2,136 @@
 #ifndef WAKEPATH_FLOWS_H
 #define WAKEPATH_FLOWS_H
 
-/* Reads a field through an untyped pointer: a socket may come typed from a tracepoint or untyped from a descriptor. */
-#define field(p, ...) BPF_CORE_READ(p, __VA_ARGS__)
+/* The mark of an id made from a socket's inode, where the kernel has made no cookie yet. */
+#define INODE_ID (1ULL << 62)
+
+static __always_inline u32 inode_of(struct sock *sk)
+{
+	struct socket_alloc *s = (struct socket_alloc *)field(sk, sk_socket);
+
+	return s ? field(s, vfs_inode.i_ino) : 0;
+}
+
+/* State of an untyped socket. Its id is the cookie where the kernel has made one already (it has for every TCP
+ * socket that changed state since we attached), else made of its inode; 0 where it has neither. Sockets end without
+ * telling (UNIX, UDP): what is found under the address must be of the same socket. */
+static __noinline struct flow_state *flow_at(struct sock *sk)
+{
+	u64 key = (u64)sk;
+	struct flow_state *f = bpf_map_lookup_elem(&flows_by_address, &key);
+	struct flow_state fresh = {};
+	u64 cookie = field(sk, __sk_common.skc_cookie.counter);
+	u32 inode = inode_of(sk);
+
+	if (f) {
+		bool by_cookie = !(f->id & INODE_ID);
+
+		if (!(f->inode && inode && f->inode != inode) && !(by_cookie && cookie && cookie != f->id)) {
+			if (!f->inode)
+				f->inode = inode;
+			return f;
+		}
+	}
+	fresh.inode = inode;
+	fresh.id = cookie ? cookie : inode | INODE_ID;
+	if (fresh.id == INODE_ID)
+		return 0;
+	if (bpf_map_update_elem(&flows_by_address, &key, &fresh, BPF_ANY))
+		lost(this_cpu(), DROP_SOCK_STORAGE);
+	return bpf_map_lookup_elem(&flows_by_address, &key);
+}
+
+/* State of a typed socket. */
+static __always_inline struct flow_state *flow_of(struct sock *sk)
+{
+	struct flow_state *f = bpf_sk_storage_get(&flows, sk, 0, 0);
+
+	if (f)
+		return f;
+	f = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!f) {
+		lost(this_cpu(), DROP_SOCK_STORAGE);
+		return 0;
+	}
+	f->id = bpf_get_socket_cookie(sk);
+	return f;
+}
+
+/* The other end of a UNIX socket, 0 where there is none or it has no id yet (it names us when it is announced). */
+static __always_inline u64 peer_at(struct sock *sk)
+{
+	struct flow_state *f;
+	struct sock *peer;
+
+	if (field(sk, __sk_common.skc_family) != AF_UNIX)
+		return 0;
+	peer = field((struct unix_sock *)sk, peer);
+	if (!peer)
+		return 0;
+	if (cfg_sock_hooks)
+		return field(peer, __sk_common.skc_cookie.counter);
+	f = flow_at(peer);
+	return f ? f->id : 0;
+}
+
+/* The same for a typed socket: the peer's cookie is made where there is none. A stream socket holds its peer for
+ * as long as it is open; a datagram socket may be given another at any moment, so that one is only looked at. */
+static __always_inline u64 peer_of(struct sock *sk)
+{
+	struct unix_sock *u;
+	struct sock *peer;
+
+	if (!cfg_sock_hooks || sk->sk_type == SOCK_DGRAM)
+		return peer_at(sk);
+	u = bpf_skc_to_unix_sock(sk);
+	if (!u)
+		return 0;
+	peer = u->peer;
+	return peer ? bpf_get_socket_cookie(peer) : 0;
+}
+
+/* A UNIX socket's name, its own or else its peer's; `room` is UNIX_NAME_BYTES long. Tells which end serves: what came
+ * out of a listener bears the listener's name. */
+static __always_inline void fill_name(struct wp_flow *r, void *room, struct sock *sk)
+{
+	struct unix_sock *u = (struct unix_sock *)sk;
+	struct sock *peer = field(u, peer);
+	struct unix_address *own = field(u, addr), *a = own;
+	int len;
+
+	if (own)
+		r->marks |= FLOW_NAMED;
+	if (peer && peer != sk) {
+		struct unix_address *theirs = field((struct unix_sock *)peer, addr);
+
+		if (theirs)
+			r->marks |= FLOW_PEER_NAMED;
+		if (!a)
+			a = theirs;
+	}
+	if (!a)
+		return;
+	len = field(a, len) - 2;
+	if (len <= 0)
+		return;
+	if (len > 108)
+		len = 108;
+	if (!bpf_probe_read_kernel(room, 108, __builtin_preserve_access_index(&a->name[0].sun_path[0])))
+		r->name_bytes = len;
+}
 
 static __always_inline void fill_flow(struct wp_flow *r, struct sock *sk, const struct flow_state *f)
 {
 	u16 family = field(sk, __sk_common.skc_family);
 
 	r->flow = f->id;
-	r->peer_flow = 0;
 	r->netns = field(sk, __sk_common.skc_net.net, ns.inum);
 	r->family = family;
 	r->protocol = field(sk, sk_protocol);
 	r->kind = field(sk, sk_type);
 	r->state = field(sk, __sk_common.skc_state);
-	r->ulp = 0;
-	r->path_bytes = 0;
+	r->marks = 0;
+	r->name_bytes = 0;
 	r->unread = 0;
 	r->lport = 0;
 	r->rport = 0;
@@ -41,67 +155,37 @@ static __always_inline void fill_flow(struct wp_flow *r, struct sock *sk, const 
 			r->snd_seq = field(tp, write_seq);
 			r->rcv_seq = field(tp, copied_seq);
 			r->unread = field(tp, rcv_nxt) - r->rcv_seq;
-			r->ulp = field(tp, inet_conn.icsk_ulp_ops) != 0;
+			if (field(tp, inet_conn.icsk_ulp_ops))
+				r->marks = FLOW_ULP;
 		}
-	} else if (family == AF_UNIX) {
-		struct unix_sock *u = (struct unix_sock *)sk;
-		struct sock *peer = field(u, peer);
-		struct unix_address *a = field(u, addr);
-
-		if (peer)
-			r->peer_flow = field(peer, __sk_common.skc_cookie.counter);
-		/* a bound name tells the listening side; the path itself is read by the agent from /proc/net/unix */
-		r->path_bytes = a ? 1 : 0;
 	}
 }
 
-static __always_inline void announce(struct sock *sk, struct flow_state *f, u8 how, u32 tgid, u64 now)
+/* Writes an endpoint down. `sent` and `received` are what an operation that is about to be written moved: the record
+ * says where the flow stood before it. */
+static __always_inline void announce(struct sock *sk, struct flow_state *f, u8 how, u32 tgid, u64 now, u64 peer,
+				     u32 sent, u32 received)
 {
 	struct cpu_state *c = this_cpu();
 	u64 position;
-	struct wp_flow *r = reserve(c, sizeof(*r), DROP_FLOW, &position);
+	u32 size = sizeof(struct wp_flow);
+	struct wp_flow *r;
 
+	if (field(sk, __sk_common.skc_family) == AF_UNIX)
+		size += UNIX_NAME_BYTES;
+	r = reserve(c, size, DROP_FLOW, &position);
 	if (!r)
 		return; /* stays unannounced: the next operation tries again */
 	f->announced = 1;
 	fill_flow(r, sk, f);
+	r->snd_seq -= sent;
+	r->rcv_seq -= received;
+	r->peer_flow = peer;
 	r->ts_ns = now;
 	r->tgid = tgid;
-	commit(r, position, sizeof(*r), KIND_FLOW, how);
-}
-
-/* State of a typed socket. */
-static __always_inline struct flow_state *flow_of(struct sock *sk)
-{
-	struct flow_state *f = bpf_sk_storage_get(&flows, sk, 0, 0);
-
-	if (f)
-		return f;
-	f = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!f) {
-		lost(this_cpu(), DROP_SOCK_STORAGE);
-		return 0;
-	}
-	f->id = bpf_get_socket_cookie(sk);
-	return f;
-}
-
-/* State of an untyped socket. Its id is the cookie where the kernel has made one already (it has for every TCP
- * socket that changed state since we attached), else its address's bits with a mark of their own. */
-static __noinline struct flow_state *flow_at(struct sock *sk)
-{
-	u64 key = (u64)sk;
-	struct flow_state *f = bpf_map_lookup_elem(&flows_by_address, &key);
-	struct flow_state fresh = {};
-	u64 cookie;
-
-	if (f)
-		return f;
-	cookie = field(sk, __sk_common.skc_cookie.counter);
-	fresh.id = cookie ? cookie : (key & 0x3fffffffffffffffULL) | (1ULL << 62);
-	if (bpf_map_update_elem(&flows_by_address, &key, &fresh, BPF_ANY))
-		lost(this_cpu(), DROP_SOCK_STORAGE);
-	return bpf_map_lookup_elem(&flows_by_address, &key);
+	if (size > sizeof(*r))
+		fill_name(r, r + 1, sk);
+	commit(r, position, size, KIND_FLOW, how);
 }
 
 static __always_inline struct file *file_at(struct task_struct *task, u64 fd)
@@ -135,17 +219,23 @@ int BPF_PROG(on_state, const struct sock *csk, const int old, const int new)
 	u64 position, key = (u64)csk, now;
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 
-	if (field(sk, sk_protocol) != IPPROTO_TCP || new == TCP_SYN_SENT || new == TCP_SYN_RECV)
+	if (field(sk, sk_protocol) != IPPROTO_TCP || new == TCP_SYN_RECV)
 		return 0;
+	/* from its first change of state on a TCP socket has its cookie, so that a call in progress can name it */
+	if (!cfg_sock_hooks)
+		bpf_get_socket_cookie(sk);
 	f = cfg_sock_hooks ? flow_of(sk) : flow_at(sk);
-	if (!f)
+	if (!f || new == TCP_SYN_SENT)
 		return 0;
-	if (!cfg_sock_hooks && (f->id >> 62))
-		f->id = bpf_get_socket_cookie(sk);
 	now = bpf_ktime_get_ns();
+	/* a connection that was refused is announced too, or nobody would know to whom it was to go */
+	if (!f->announced && (new == TCP_ESTABLISHED || new == TCP_LISTEN || old == TCP_SYN_SENT))
+		announce(sk, f, new == TCP_LISTEN ? FLOW_MET : old == TCP_SYN_SENT ? FLOW_CONNECTED : FLOW_ACCEPTED, 0, now, 0,
+			 0, 0);
 	if (new == TCP_ESTABLISHED || new == TCP_LISTEN) {
-		if (!f->announced)
-			announce(sk, f, new == TCP_LISTEN ? FLOW_MET : old == TCP_SYN_SENT ? FLOW_CONNECTED : FLOW_ACCEPTED, 0, now);
+		/* the wake-up that follows is this socket's: connect done */
+		c->sk_cookie = f->id;
+		c->sk_seq = 0;
 		return 0;
 	}
 	r = reserve(c, sizeof(*r), DROP_FLOW, &position);
@@ -163,7 +253,7 @@ int BPF_PROG(on_state, const struct sock *csk, const int old, const int new)
 	}
 	if (!cfg_sock_hooks && new == TCP_CLOSE)
 		bpf_map_delete_elem(&flows_by_address, &key);
-	/* the wake-up that follows is this socket's: connect done, FIN */
+	/* the same for its end */
 	c->sk_cookie = f->id;
 	c->sk_seq = field(tp, rcv_nxt);
 	return 0;
@@ -174,11 +264,22 @@ static __always_inline int reset(struct sock *sk, u8 how)
 	struct cpu_state *c = this_cpu();
 	u64 position, id;
 	struct wp_state *r;
+	struct flow_state *f;
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	u8 state;
 
 	if (!sk)
 		return 0;
-	id = field(sk, __sk_common.skc_cookie.counter);
+	state = field(sk, __sk_common.skc_state);
+	/* a listener, or half a socket that has no numbers where we would read them */
+	if (state == TCP_LISTEN || state == TCP_TIME_WAIT || state == TCP_NEW_SYN_RECV)
+		return 0;
+	if (cfg_sock_hooks) {
+		id = field(sk, __sk_common.skc_cookie.counter);
+	} else {
+		f = flow_at(sk);
+		id = f ? f->id : 0;
+	}
 	if (!id)
 		return 0;
 	r = reserve(c, sizeof(*r), DROP_FLOW, &position);
@@ -186,7 +287,7 @@ static __always_inline int reset(struct sock *sk, u8 how)
 		return 0;
 	r->ts_ns = bpf_ktime_get_ns();
 	r->flow = id;
-	r->old = r->new = field(sk, __sk_common.skc_state);
+	r->old = r->new = state;
 	r->reset = how;
 	r->by_task = !c->softirq && !c->irq;
 	r->tid = (u32)bpf_get_current_pid_tgid();
@@ -233,7 +334,8 @@ int BPF_PROG(on_data_ready, const struct sock *csk)
 			c->sk_cookie = bpf_get_socket_cookie(sk);
 	}
 	tp = bpf_skc_to_tcp_sock(sk);
-	c->sk_seq = tp ? tp->rcv_nxt : 0;
+	/* a listener has no stream of its own */
+	c->sk_seq = tp && sk->__sk_common.skc_state != TCP_LISTEN ? tp->rcv_nxt : 0;
 	return 0;
 }
 

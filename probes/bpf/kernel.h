@@ -46,18 +46,27 @@ typedef _Bool bool;
 #define TCP_ESTABLISHED 1
 #define TCP_SYN_SENT 2
 #define TCP_SYN_RECV 3
+#define TCP_TIME_WAIT 6
 #define TCP_CLOSE 7
 #define TCP_CLOSE_WAIT 8
 #define TCP_LISTEN 10
+#define TCP_NEW_SYN_RECV 12
 #define S_IFMT 0170000
 #define S_IFSOCK 0140000
 #define S_IFIFO 0010000
 #define PF_KTHREAD 0x00200000
 #define PF_IO_WORKER 0x00000010
+#define TASK_DEAD 0x80
+#define MSG_OOB 1
 #define MSG_PEEK 2
-#define EAGAIN 11
+#define MSG_ERRQUEUE 0x2000
 #define EINTR 4
-#define EINPROGRESS 115
+#define EAGAIN 11
+#define ENOSYS 38
+/* Never seen by programs: the call is restarted, or returns EINTR. */
+#define ERESTARTSYS 512
+#define RCV_SHUTDOWN 1
+#define SOCK_DONE 1
 #define SOFTIRQ_TIMER 1
 #define SOFTIRQ_NET_TX 2
 #define SOFTIRQ_NET_RX 3
@@ -67,7 +76,6 @@ typedef _Bool bool;
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 typedef struct { s64 counter; } atomic64_t;
-typedef struct { int counter; } atomic_t;
 
 struct ns_common { unsigned int inum; };
 struct net { struct ns_common ns; };
@@ -87,6 +95,8 @@ struct sock_common {
 struct socket;
 struct sock {
 	struct sock_common __sk_common;
+	unsigned long sk_flags;
+	u8 sk_shutdown;
 	u16 sk_type;
 	u16 sk_protocol;
 	struct socket *sk_socket;
@@ -97,15 +107,15 @@ struct tcp_sock {
 	u32 copied_seq;
 	u32 write_seq;
 	u32 rcv_nxt;
-	u32 snd_una;
-	u64 tcp_clock_cache;
 };
-struct unix_address { int len; };
+struct sockaddr_un { u16 sun_family; char sun_path[108]; };
+struct unix_address { int len; struct sockaddr_un name[0]; };
 struct unix_sock { struct sock sk; struct unix_address *addr; struct sock *peer; };
 
 struct inode { u16 i_mode; unsigned long i_ino; };
 struct file { void *private_data; struct inode *f_inode; unsigned int f_flags; };
 struct socket { short type; struct file *file; struct sock *sk; };
+struct socket_alloc { struct socket socket; struct inode vfs_inode; };
 struct fdtable { unsigned int max_fds; struct file **fd; };
 struct files_struct { struct fdtable *fdt; };
 
@@ -113,10 +123,7 @@ struct mm_struct { unsigned long arg_start, arg_end; };
 struct kernfs_node { u64 id; };
 struct cgroup { struct kernfs_node *kn; };
 struct css_set { struct cgroup *dfl_cgrp; };
-struct thread_info { u32 status; };
 struct task_struct {
-	struct thread_info thread_info;
-	unsigned int __state;
 	unsigned int flags;
 	int pid;
 	int tgid;
@@ -141,9 +148,11 @@ struct gendisk { int major; int first_minor; };
 struct request_queue { struct gendisk *disk; };
 struct request { struct request_queue *q; u64 __sector; };
 
-struct io_uring_sqe { u64 user_data; };
-struct io_kiocb { struct file *file; u8 opcode; };
 struct bpf_iter_meta { struct seq_file *seq; u64 session_id; u64 seq_num; };
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
 struct bpf_iter__task_file {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;

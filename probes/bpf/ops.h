@@ -46,16 +46,19 @@ struct place {
 	u64 buffer; /* a flat buffer, or an iovec array where `count` */
 	u64 count;
 	u64 name; /* a sockaddr, 0 = none */
-	u64 length; /* of a flat buffer */
 };
 
-static __always_inline bool find_place(struct place *p, struct pt_regs *regs, u8 class, struct task_struct *task)
+static __always_inline bool is_many(u8 class)
 {
-	struct user_mmsghdr m;
-	struct task_state *t;
+	return class == SC_SENDMMSG || class == SC_RECVMMSG;
+}
+
+/* `index`: which message of a sendmmsg or recvmmsg. */
+static __always_inline bool find_place(struct place *p, struct pt_regs *regs, u8 class, u32 index)
+{
+	struct user_msghdr m;
 
 	p->buffer = p->count = p->name = 0;
-	p->length = ~0ULL;
 	switch (class) {
 	case SC_WRITE:
 	case SC_READ:
@@ -73,23 +76,29 @@ static __always_inline bool find_place(struct place *p, struct pt_regs *regs, u8
 		return true;
 	case SC_SENDMSG:
 	case SC_RECVMSG:
-		if (bpf_probe_read_user(&m.hdr, sizeof(m.hdr), (void *)regs->si))
-			return false;
-		break;
 	case SC_SENDMMSG:
 	case SC_RECVMMSG:
-		t = current_state(task); /* sys_enter set the count to zero */
-		if (!t || bpf_probe_read_user(&m, sizeof(m), (void *)(regs->si + (t->mmsg & 63) * sizeof(m))))
+		if (bpf_probe_read_user(&m, sizeof(m), (void *)(regs->si + (index & 1023) * sizeof(struct user_mmsghdr))))
 			return false;
-		t->mmsg++;
 		break;
 	default:
 		return false;
 	}
-	p->buffer = m.hdr.iov;
-	p->count = m.hdr.iovlen;
-	p->name = m.hdr.name;
+	p->buffer = m.iov;
+	p->count = m.iovlen;
+	p->name = m.name;
 	return true;
+}
+
+/* The class of the system call that the task is in. Work of io_uring runs on its own threads, or on the task's way out
+ * of any call: the registers then speak of something else. The entry code leaves -ENOSYS where the result will be. */
+static __always_inline u8 class_now(struct task_struct *task, struct pt_regs *regs)
+{
+	u64 nr = regs->orig_ax;
+
+	if ((task->flags & (PF_IO_WORKER | PF_KTHREAD)) || (s64)regs->ax != -ENOSYS || nr >= SYSCALLS)
+		return SC_IO_URING;
+	return syscall_class[nr & (SYSCALLS - 1)];
 }
 
 /* HTTP heads are longer than those of binary protocols: give them the whole cap. */
@@ -103,62 +112,72 @@ static __always_inline bool looks_like_http(u32 word)
 struct moved {
 	u64 flow;
 	u64 entered_ns; /* 0 = not known */
+	u64 arrived_ns; /* 0 = not known */
+	u32 index; /* of a sendmmsg or recvmmsg */
 	u32 seq_end;
 	s32 bytes;
 	u16 flags;
 	u8 op;
+	u8 class;
+	bool datagram;
+	bool readable; /* its bytes may be looked at */
 };
 
 /* Binary protocols need no more than this of one run. */
 #define PLAIN_HEAD 1024
 
-/* Writes one operation. `f` is 0 where no payload is wanted (pipes, control). Inlined into its callers: the hot path. */
+static __always_inline u32 span(u64 from, u64 to)
+{
+	u64 ns = to - from;
+
+	return ns > 0xffffffffULL ? 0xffffffff : ns;
+}
+
+/* Writes one operation. `f` follows a stream's direction; 0 where no payload is wanted (pipes, control) and for
+ * datagrams, each of which is a message. Inlined into its callers: the hot path. */
 static __always_inline void emit_op(struct task_struct *task, struct pt_regs *regs, struct flow_state *f,
-				    struct moved *m, u64 now, bool datagram)
+				    struct moved *m, u64 now)
 {
 	struct cpu_state *c = this_cpu();
 	u32 head = 0, peer = 0, size, done;
-	u64 position, ago;
+	u64 position;
 	struct wp_op *r;
 	struct place p;
-	u16 nr = regs->orig_ax;
-	u8 class = syscall_class[nr & (SYSCALLS - 1)];
 	u32 word = 0;
 
-	if (f && m->bytes > 0) {
-		if (f->direction != m->op) {
-			m->flags |= OPF_TURN;
-			f->direction = m->op;
-			f->captured = 0;
-			f->http = 0;
-		}
-		if (cfg_head_bytes && (datagram || f->captured < cfg_head_bytes)) {
-			if (!find_place(&p, regs, class, task)) {
-				m->flags |= OPF_UNREADABLE;
-			} else {
-				u32 cap = cfg_head_bytes;
+	if (f && m->bytes > 0 && f->direction != m->op) {
+		m->flags |= OPF_TURN;
+		f->direction = m->op;
+		f->captured = 0;
+		f->http = 0;
+	}
+	if (cfg_head_bytes && m->readable && m->bytes > 0 && (!f || f->captured < cfg_head_bytes)) {
+		if (!find_place(&p, regs, m->class, m->index)) {
+			m->flags |= OPF_UNREADABLE;
+		} else {
+			u32 cap = cfg_head_bytes;
 
-				/* only a long first operation must be looked at before its slot is sized */
-				if (!datagram && !f->captured && m->bytes > PLAIN_HEAD) {
-					u64 first = p.buffer;
+			/* only a long first operation must be looked at before its slot is sized */
+			if (f && !f->captured && m->bytes > PLAIN_HEAD) {
+				u64 first = p.buffer;
 
-					if (p.count)
-						bpf_probe_read_user(&first, sizeof(first), (void *)p.buffer);
-					bpf_probe_read_user(&word, sizeof(word), (void *)first);
-					f->http = looks_like_http(word);
-				}
-				if (!f->http && cap > PLAIN_HEAD)
-					cap = PLAIN_HEAD;
-				head = datagram ? cap : cap > f->captured ? cap - f->captured : 0;
-				if (head > (u32)m->bytes)
-					head = m->bytes;
-				if (datagram && p.name)
-					peer = PEER_BYTES;
+				if (p.count)
+					bpf_probe_read_user(&first, sizeof(first), (void *)p.buffer);
+				bpf_probe_read_user(&word, sizeof(word), (void *)first);
+				f->http = looks_like_http(word);
 			}
+			if (cap > PLAIN_HEAD && !(f && f->http))
+				cap = PLAIN_HEAD;
+			head = !f ? cap : cap > f->captured ? cap - f->captured : 0;
+			if (head > (u32)m->bytes)
+				head = m->bytes;
+			if (m->datagram && p.name)
+				peer = PEER_BYTES;
 		}
 	}
-	if (class == SC_IO_URING)
-		m->flags |= OPF_IO_URING;
+	/* without payload, the peer of a datagram still tells the flow */
+	if (!cfg_head_bytes && m->datagram && m->readable && m->bytes > 0 && find_place(&p, regs, m->class, m->index) && p.name)
+		peer = PEER_BYTES;
 	if (head > HEAD_MAX)
 		head = HEAD_MAX;
 	size = sizeof(*r) + peer + ((head + 7) & ~7u);
@@ -167,7 +186,10 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 		return;
 	if (peer) {
 		m->flags |= OPF_PEER;
-		bpf_probe_read_user((void *)(r + 1), 28, (void *)p.name);
+		if (bpf_probe_read_user((void *)(r + 1), 28, (void *)p.name))
+			/* shorter than the longest address, at the end of a page; else it stays what was sent before */
+			if (bpf_probe_read_user((void *)(r + 1), 16, (void *)p.name))
+				*(u64 *)(r + 1) = 0;
 	}
 	if (head) {
 		void *dst = (void *)(r + 1) + peer;
@@ -183,7 +205,7 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 			done &= 0x7fffffff;
 		}
 		head = done;
-		if (f && !datagram) {
+		if (f) {
 			if (!f->captured && done >= 4)
 				f->http = looks_like_http(*(u32 *)dst);
 			f->captured += head;
@@ -196,70 +218,124 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 	r->tid = task->pid;
 	r->entry_ago_ns = 0;
 	if (m->entered_ns) {
-		ago = now - m->entered_ns;
-		r->entry_ago_ns = ago > 0xffffffffULL ? 0xffffffff : ago;
+		r->entry_ago_ns = span(m->entered_ns, now);
 		m->flags |= OPF_ENTRY;
 	}
 	r->arrived_ago_ns = 0;
-	if (f && m->op == OP_RECV && f->arrived_ns) {
-		ago = now - f->arrived_ns;
-		r->arrived_ago_ns = ago > 0xffffffffULL ? 0xffffffff : ago;
+	if (m->arrived_ns) {
+		r->arrived_ago_ns = span(m->arrived_ns, now);
 		m->flags |= OPF_ARRIVED;
-		/* bytes left over arrived no later than the last packet: the best bound without a record a packet */
-		f->arrived_ns = m->flags & OPF_MORE ? f->last_ready_ns : 0;
 	}
 	r->seq_end = m->seq_end;
 	r->bytes = m->bytes;
 	r->flags = m->flags;
 	r->head_bytes = head;
-	r->syscall = nr;
+	r->syscall = m->class == SC_IO_URING ? NO_SYSCALL : regs->orig_ax;
 	r->cpu = bpf_get_smp_processor_id();
 	commit(r, position, size, KIND_OP, m->op);
 }
+
+/* When the current task entered its system call: this processor knows, unless the task was switched out since. */
+static __always_inline u64 entry_of(struct cpu_state *c, struct task_struct *task)
+{
+	struct task_state *t;
+
+	if (cfg_waits && c->call_task == (u64)task)
+		return c->call_ns;
+	t = bpf_task_storage_get(&tasks, task, 0, 0);
+	return t ? t->entered_ns : 0;
+}
+
+/* Whether a receive of nothing means nothing: it asked for nothing, and the stream has not ended. */
+static __always_inline bool is_idle(s32 ret, u8 op, u16 type, u8 shutdown)
+{
+	return ret == 0 && (op == OP_SEND || (type != SOCK_DGRAM && !(shutdown & RCV_SHUTDOWN)));
+}
+
+/* A call that moved nothing and will be made again. */
+static __always_inline bool is_again(s32 ret)
+{
+	return ret == -EAGAIN || ret == -EINTR || ret <= -ERESTARTSYS;
+}
+
+/* The end of stream takes a number of its own; when the reader passed it, its last byte's is one less. */
+#define without_fin(copied, rcv_nxt, flags) ((copied) - ((copied) == (rcv_nxt) && ((flags) >> SOCK_DONE & 1)))
 
 /* A send or receive on a typed socket, after it happened (kernels from 6.3). */
 static __always_inline int on_socket(struct sock *sk, int ret, u8 op, int flags)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct cpu_state *c = this_cpu();
+	struct task_state *t = 0;
 	struct flow_state *f;
 	struct tcp_sock *tp;
 	struct moved m = {};
-	bool datagram = false;
+	u32 n = ret > 0 ? ret : 0;
 	u64 now;
 
-	if (ret == -EAGAIN || ret == -EINTR || (ret == 0 && op == OP_SEND) || (flags & MSG_PEEK && op == OP_RECV))
+	if (is_again(ret) || (op == OP_RECV && (flags & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB))))
 		return 0;
-	this_cpu()->reported = (u64)task;
-	if (!watched(task))
+	m.class = class_now(task, regs);
+	if (m.class == SC_IO_URING)
+		m.flags = OPF_IO_URING;
+	else
+		c->reported = (u64)task;
+	if (is_idle(ret, op, sk->sk_type, sk->sk_shutdown) || !watched(task))
 		return 0;
 	f = flow_of(sk);
 	if (!f)
 		return 0;
+	if (is_many(m.class)) {
+		t = current_state(task);
+		if (!t)
+			return 0;
+		m.index = t->mmsg++;
+	}
 	now = bpf_ktime_get_ns();
 	m.bytes = ret;
 	m.op = op;
 	m.flow = f->id;
+	m.readable = true;
+	if (op == OP_SEND && m.class != SC_IO_URING)
+		m.entered_ns = entry_of(c, task);
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (tp) {
 		if (op == OP_SEND) {
 			m.seq_end = tp->write_seq;
-			/* when the stack last looked at the clock for this flow: it did so before it transmitted */
-			m.entered_ns = tp->tcp_clock_cache;
 		} else {
-			m.seq_end = tp->copied_seq;
-			if (tp->rcv_nxt != m.seq_end)
+			u32 next = tp->rcv_nxt, copied = tp->copied_seq;
+
+			m.seq_end = without_fin(copied, next, sk->sk_flags);
+			if (next != copied)
 				m.flags |= OPF_MORE;
 		}
 	} else {
-		u32 n = ret > 0 ? ret : 0;
-
-		datagram = sk->sk_type == SOCK_DGRAM;
-		m.flags = OPF_COUNTED;
+		m.datagram = sk->sk_type == SOCK_DGRAM;
+		m.flags |= OPF_COUNTED;
 		m.seq_end = n + __sync_fetch_and_add(op == OP_SEND ? &f->sent : &f->received, n);
 	}
+	if (op == OP_RECV) {
+		m.arrived_ns = f->arrived_ns;
+		/* bytes left over arrived no later than the last packet: the best bound without a record a packet */
+		f->arrived_ns = m.flags & OPF_MORE ? f->last_ready_ns : 0;
+	}
 	if (!f->announced)
-		announce(sk, f, FLOW_MET, task->tgid, now);
-	emit_op(task, (struct pt_regs *)bpf_task_pt_regs(task), f, &m, now, datagram);
+		announce(sk, f, FLOW_MET, task->tgid, now, peer_of(sk), op == OP_SEND ? n : 0, op == OP_RECV ? n : 0);
+	if (m.datagram && op == OP_RECV && ret >= 0 && !sk->__sk_common.skc_dport && sk->__sk_common.skc_family != AF_UNIX &&
+	    (m.class == SC_RECVFROM || m.class == SC_RECVMSG || m.class == SC_RECVMMSG)) {
+		/* its sender's address is not in user memory before the call returns */
+		if (!t)
+			t = current_state(task);
+		if (t) {
+			t->later_flow = m.flow;
+			t->later_seq = m.seq_end;
+			t->later_arrived_ns = m.arrived_ns;
+			c->reported = 0;
+		}
+		return 0;
+	}
+	emit_op(task, regs, m.datagram ? 0 : f, &m, now);
 	return 0;
 }
 
@@ -275,19 +351,42 @@ int BPF_PROG(on_recv, struct sock *sk, int ret, int flags)
 	return on_socket(sk, ret, OP_RECV, flags);
 }
 
-/* A send or receive on whatever a descriptor names, from the system call's exit: pipes always, sockets where the
- * kernel has no hook of its own (before 6.3). */
-static __noinline int on_descriptor(struct task_struct *task, u64 entered_ns, u64 fd, s32 ret, u8 op)
+/* One datagram of those that a call received, at its exit. `part`: see on_descriptor. */
+__noinline int on_later(u64 flow, u64 arrived_ns, u32 seq_end, s32 bytes, u32 index)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct moved m = {};
+
+	m.flow = flow;
+	m.arrived_ns = arrived_ns;
+	m.seq_end = seq_end;
+	m.bytes = bytes;
+	m.index = index;
+	m.op = OP_RECV;
+	m.flags = OPF_COUNTED;
+	m.class = syscall_class[regs->orig_ax & (SYSCALLS - 1)];
+	m.datagram = m.readable = true;
+	emit_op(task, regs, 0, &m, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* A send or receive on whatever a descriptor names, from the system call's exit: pipes always, sockets where the
+ * kernel has no hook of its own (before 6.3, and for splice). `part` is which message of a call that moves several
+ * (low half), and the bytes of those behind it (high half). A global function: verified once, whoever calls it. */
+__noinline int on_descriptor(u64 entered_ns, u64 fd, s32 ret, u32 op, u64 part)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	struct file *file = file_at(task, fd);
 	struct flow_state *f = 0;
 	struct pipe_state *p, none = {};
 	struct moved m = {};
 	struct sock *sk;
-	bool datagram = false;
+	u32 n = ret > 0 ? ret : 0;
 	u64 now, ino;
 	u16 mode;
+	bool splice;
 
 	if (!file)
 		return 0;
@@ -296,9 +395,11 @@ static __noinline int on_descriptor(struct task_struct *task, u64 entered_ns, u6
 	m.bytes = ret;
 	m.op = op;
 	m.entered_ns = entered_ns;
-	if (mode == S_IFIFO && (ret > 0 || op == OP_RECV)) {
-		u32 n = ret > 0 ? ret : 0;
-
+	m.index = (u32)part;
+	m.class = syscall_class[regs->orig_ax & (SYSCALLS - 1)];
+	if (mode == S_IFIFO) {
+		if (ret < 0 || (ret == 0 && op == OP_SEND))
+			return 0;
 		ino = field(file, f_inode, i_ino);
 		p = bpf_map_lookup_elem(&pipes, &ino);
 		if (!p) {
@@ -310,71 +411,125 @@ static __noinline int on_descriptor(struct task_struct *task, u64 entered_ns, u6
 		m.flow = FLOW_PIPE_BIT | ino;
 		m.flags = OPF_COUNTED;
 		m.seq_end = n + __sync_fetch_and_add(op == OP_SEND ? &p->written : &p->read, n);
-		emit_op(task, regs, 0, &m, now, false);
+		emit_op(task, regs, 0, &m, now);
 		return 0;
 	}
-	if (mode != S_IFSOCK || cfg_sock_hooks)
+	splice = m.class == SC_SPLICE && op == OP_RECV;
+	if (mode != S_IFSOCK || (cfg_sock_hooks && !splice))
 		return 0;
 	sk = sock_in(file);
-	f = sk ? flow_at(sk) : 0;
-	if (!f)
+	if (!sk || is_idle(ret, op, field(sk, sk_type), field(sk, sk_shutdown)))
 		return 0;
-	m.flow = f->id;
+	if (cfg_sock_hooks) {
+		/* splice out of a socket passes the hooks by */
+		m.flow = field(sk, __sk_common.skc_cookie.counter);
+		if (!m.flow || field(sk, sk_type) == SOCK_DGRAM)
+			return 0;
+	} else {
+		f = flow_at(sk);
+		if (!f)
+			return 0;
+		m.flow = f->id;
+	}
 	if (field(sk, sk_protocol) == IPPROTO_TCP && field(sk, __sk_common.skc_family) != AF_UNIX) {
 		struct tcp_sock *tp = (struct tcp_sock *)sk;
 
 		if (op == OP_SEND) {
 			m.seq_end = field(tp, write_seq);
 		} else {
-			m.seq_end = field(tp, copied_seq);
-			if (field(tp, rcv_nxt) != m.seq_end)
+			u32 next = field(tp, rcv_nxt), copied = field(tp, copied_seq);
+
+			m.seq_end = without_fin(copied, next, field(sk, sk_flags));
+			if (next != copied)
 				m.flags |= OPF_MORE;
 		}
+		m.seq_end -= (u32)(part >> 32);
 	} else {
-		u32 n = ret > 0 ? ret : 0;
-
-		datagram = field(sk, sk_type) == SOCK_DGRAM;
 		m.flags = OPF_COUNTED;
-		m.seq_end = n + __sync_fetch_and_add(op == OP_SEND ? &f->sent : &f->received, n);
+		if (f) {
+			m.datagram = field(sk, sk_type) == SOCK_DGRAM;
+			m.seq_end = n + __sync_fetch_and_add(op == OP_SEND ? &f->sent : &f->received, n);
+		} else {
+			m.flags |= OPF_UNNUMBERED;
+		}
 	}
-	if (!f->announced)
-		announce(sk, f, FLOW_MET, field(task, tgid), now);
-	emit_op(task, regs, f, &m, now, datagram);
+	if (f && !f->announced)
+		announce(sk, f, FLOW_MET, task->tgid, now, peer_at(sk), op == OP_SEND ? n : 0, op == OP_RECV ? n : 0);
+	m.readable = f != 0;
+	emit_op(task, regs, m.datagram ? 0 : f, &m, now);
 	return 0;
+}
+
+/* The messages of a sendmmsg or recvmmsg that returned `ret`, each an operation. */
+static __always_inline void on_many(u64 entered_ns, struct pt_regs *regs, s32 ret, u8 op, struct task_state *later)
+{
+	u64 base = regs->si + __builtin_offsetof(struct user_mmsghdr, len);
+	u32 total = 0, len, i;
+
+	if (ret <= 0)
+		return;
+	if (ret > MMSG_MAX)
+		__sync_fetch_and_add(&this_cpu()->drops[DROP_OP], ret - MMSG_MAX);
+	for (i = 0; i < MMSG_MAX; i++) {
+		if (i >= ret)
+			break;
+		len = 0;
+		bpf_probe_read_user(&len, sizeof(len), (void *)(base + i * sizeof(struct user_mmsghdr)));
+		total += len;
+	}
+	for (i = 0; i < MMSG_MAX; i++) {
+		if (i >= ret)
+			break;
+		len = 0;
+		bpf_probe_read_user(&len, sizeof(len), (void *)(base + i * sizeof(struct user_mmsghdr)));
+		total -= len;
+		if (later)
+			on_later(later->later_flow, later->later_arrived_ns, later->later_seq - total, len, i);
+		else
+			on_descriptor(entered_ns, regs->di, len, op, i | (u64)total << 32);
+	}
 }
 
 /* accept, connect, close, shutdown: the flow is named, no bytes move. */
 static __noinline int on_control(struct task_struct *task, u64 fd, s32 ret, u8 op)
 {
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	struct file *file = file_at(task, fd);
 	struct sock *sk = file ? sock_in(file) : 0;
+	struct cpu_state *c = this_cpu();
 	struct moved m = {};
 	struct flow_state *f;
-	u64 id;
+	u64 now;
 
 	if (!sk)
 		return 0;
-	id = field(sk, __sk_common.skc_cookie.counter);
-	if (!id && cfg_sock_hooks)
-		return 0; /* never met, or UNIX: announced at its first operation */
-	if (!cfg_sock_hooks) {
+	now = bpf_ktime_get_ns();
+	if (cfg_sock_hooks) {
+		m.flow = field(sk, __sk_common.skc_cookie.counter);
+		if (!m.flow)
+			return 0; /* never met, or UNIX: announced at its first operation */
+	} else {
+		u8 state = field(sk, __sk_common.skc_state);
+		bool tcp = field(sk, sk_protocol) == IPPROTO_TCP;
+
 		f = flow_at(sk);
 		if (!f)
 			return 0;
-		id = f->id;
-		if (!f->announced && op != OP_CLOSE)
-			announce(sk, f, op == OP_ACCEPT ? FLOW_ACCEPTED : FLOW_MET, field(task, tgid), bpf_ktime_get_ns());
+		m.flow = f->id;
+		/* a TCP connection is announced when it stands, or fails */
+		if (!f->announced && op != OP_CLOSE && !(tcp && (state == TCP_SYN_SENT || state == TCP_CLOSE)))
+			announce(sk, f, op == OP_ACCEPT ? FLOW_ACCEPTED : FLOW_MET, field(task, tgid), now, peer_at(sk), 0, 0);
 	}
-	m.flow = id;
 	m.bytes = ret;
 	m.op = op;
-	if (op == OP_SHUTDOWN) {
-		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-
-		if (regs->si != 0)
-			m.flags |= OPF_SHUT_WRITE;
-	}
-	emit_op(task, (struct pt_regs *)bpf_task_pt_regs(task), 0, &m, bpf_ktime_get_ns(), false);
+	m.class = syscall_class[regs->orig_ax & (SYSCALLS - 1)];
+	if (op == OP_CONNECT || op == OP_ACCEPT)
+		m.entered_ns = entry_of(c, task);
+	if (op == OP_SHUTDOWN && regs->si != 0)
+		m.flags |= OPF_SHUT_WRITE;
+	if (op == OP_ACCEPT)
+		m.bytes = 0;
+	emit_op(task, regs, 0, &m, now);
 	return 0;
 }
 
@@ -387,26 +542,19 @@ static __always_inline u64 user_time(u64 address, u32 ns_per_unit)
 	return v[0] * 1000000000ULL + v[1] * ns_per_unit;
 }
 
-/* What must be noted before the call: entries of calls that may take long, time-outs that the kernel overwrites, the
- * flow behind a descriptor that is about to go, and (without socket hooks) every entry. */
+/* What must be noted before the call: when it began (of sends, since the other end may have the bytes before we are
+ * called; of what may take long), time-outs that the kernel overwrites, the flow behind a descriptor that is to go. */
 static __always_inline bool needs_entry(u8 class)
 {
 	switch (class) {
 	case SC_NONE:
 	case SC_IO_URING:
-	case SC_ACCEPT:
 	case SC_SHUTDOWN:
 		return false;
 	case SC_READ:
 	case SC_READV:
-	case SC_WRITE:
-	case SC_WRITEV:
-	case SC_SENDTO:
-	case SC_SENDMSG:
 	case SC_RECVFROM:
 	case SC_RECVMSG:
-	case SC_SENDFILE:
-	case SC_SPLICE:
 		return !cfg_sock_hooks;
 	}
 	return true;
@@ -415,6 +563,7 @@ static __always_inline bool needs_entry(u8 class)
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 {
+	struct cpu_state *c;
 	struct task_struct *task;
 	struct task_state *t;
 	u8 class;
@@ -430,10 +579,21 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 			on_control(task, regs->di, 0, OP_CLOSE);
 		return 0;
 	}
+	if (cfg_waits) {
+		c = this_cpu();
+		c->call_task = (u64)task;
+		c->call_ns = bpf_ktime_get_ns();
+		/* the common ones need no more */
+		if (!is_many(class) && class != SC_SELECT && class != SC_PSELECT && class != SC_PPOLL && class != SC_EPOLL2)
+			return 0;
+	}
 	t = current_state(task);
-	if (!t || !t->watched)
+	if (!t)
 		return 0;
-	t->entered_ns = bpf_ktime_get_ns();
+	if (!cfg_waits)
+		t->entered_ns = bpf_ktime_get_ns();
+	if (!t->watched)
+		return 0;
 	t->mmsg = 0;
 	switch (class) {
 	case SC_SELECT:
@@ -457,24 +617,31 @@ static __always_inline u64 milliseconds(s32 ms)
 	return ms < 0 ? ~0ULL : (u64)ms * 1000000;
 }
 
-static __always_inline void on_poll(struct task_struct *task, struct task_state *t, u64 entered, u8 class, s32 ret)
+static __always_inline void on_poll(struct task_struct *task, struct pt_regs *regs, u64 entered, u8 class, s32 ret)
 {
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	struct cpu_state *c = this_cpu();
+	struct task_state *t = 0;
 	u64 position;
-	struct wp_poll *r = reserve(c, sizeof(*r), DROP_POLL, &position);
+	struct wp_poll *r;
 
+	if (class != SC_EPOLL && class != SC_POLL) {
+		t = bpf_task_storage_get(&tasks, task, 0, 0);
+		if (!t)
+			return;
+	}
+	r = reserve(c, sizeof(*r), DROP_POLL, &position);
 	if (!r)
 		return;
 	r->ts_ns = bpf_ktime_get_ns();
-	r->entry_ago_ns = r->ts_ns - entered;
+	r->entry_ago_ns = entered ? r->ts_ns - entered : 0;
 	r->tgid = task->tgid;
 	r->tid = task->pid;
 	r->ready = ret;
 	r->fd = class == SC_EPOLL || class == SC_EPOLL2 ? (s32)regs->di : -1;
 	r->timeout_ns = class == SC_EPOLL ? milliseconds(regs->r10) :
 			class == SC_POLL  ? milliseconds(regs->dx) :
-					    t->timeout_ns;
+			t		  ? t->timeout_ns :
+					    ~0ULL;
 	commit(r, position, sizeof(*r), KIND_POLL, class);
 }
 
@@ -496,20 +663,35 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
 	class = syscall_class[id & (SYSCALLS - 1)];
 	if (class == SC_NONE || class == SC_IO_URING || class == SC_CLOSE)
 		return 0;
-	/* on sockets these have reported themselves */
-	if (cfg_sock_hooks && (class == SC_SENDTO || class == SC_RECVFROM || class == SC_SENDMSG || class == SC_RECVMSG ||
-			       class == SC_SENDMMSG || class == SC_RECVMMSG))
-		return 0;
 	task = bpf_get_current_task_btf();
-	if (reported == (u64)task || ret < -4095 || !watched(task))
-		return 0;
-	if (needs_entry(class)) {
-		t = bpf_task_storage_get(&tasks, task, 0, 0);
-		if (!t)
+	if (cfg_sock_hooks) {
+		/* on sockets these have reported themselves */
+		if (class == SC_SENDTO || class == SC_SENDMSG || class == SC_SENDMMSG)
 			return 0;
-		entered = t->entered_ns;
-		t->entered_ns = 0;
+		if (reported == (u64)task && class != SC_SPLICE && class != SC_SENDFILE)
+			return 0;
+		/* but for datagrams whose sender is only known now */
+		if (class == SC_RECVFROM || class == SC_RECVMSG || class == SC_RECVMMSG) {
+			t = bpf_task_storage_get(&tasks, task, 0, 0);
+			if (!t || !t->later_flow)
+				return 0;
+			if (class == SC_RECVMMSG)
+				on_many(0, regs, ret, OP_RECV, t);
+			else if (ret >= 0)
+				on_later(t->later_flow, t->later_arrived_ns, t->later_seq, ret, 0);
+			t->later_flow = 0;
+			return 0;
+		}
 	}
+	if (is_again(ret)) {
+		/* but who polls in vain took nothing, and that is a fact */
+		if (ret != -EINTR)
+			return 0;
+	}
+	if (!watched(task))
+		return 0;
+	if (needs_entry(class))
+		entered = entry_of(c, task);
 	switch (class) {
 	case SC_EPOLL:
 	case SC_POLL:
@@ -517,52 +699,56 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
 	case SC_PSELECT:
 	case SC_PPOLL:
 	case SC_EPOLL2:
-		if (entered)
-			on_poll(task, t, entered, class, ret);
-		break;
-	case SC_READ:
-	case SC_READV:
-		if (ret >= 0)
-			on_descriptor(task, entered, regs->di, ret, OP_RECV);
-		break;
-	case SC_WRITE:
-	case SC_WRITEV:
-		if (ret > 0)
-			on_descriptor(task, entered, regs->di, ret, OP_SEND);
-		break;
-	case SC_RECVFROM:
-		if (ret != -EAGAIN && ret != -EINTR && !(regs->r10 & MSG_PEEK))
-			on_descriptor(task, entered, regs->di, ret, OP_RECV);
-		break;
-	case SC_RECVMSG:
-		if (ret != -EAGAIN && ret != -EINTR && !(regs->dx & MSG_PEEK))
-			on_descriptor(task, entered, regs->di, ret, OP_RECV);
-		break;
-	case SC_SENDTO:
-	case SC_SENDMSG:
-		if (ret && ret != -EAGAIN && ret != -EINTR)
-			on_descriptor(task, entered, regs->di, ret, OP_SEND);
-		break;
-	case SC_SENDFILE:
-		if (ret > 0)
-			on_descriptor(task, entered, regs->di, ret, OP_SEND);
-		break;
-	case SC_SPLICE:
-		if (ret > 0) {
-			on_descriptor(task, entered, regs->di, ret, OP_RECV);
-			on_descriptor(task, entered, regs->dx, ret, OP_SEND);
-		}
-		break;
+		on_poll(task, regs, entered, class, ret);
+		return 0;
 	case SC_ACCEPT:
 		if (ret >= 0)
 			on_control(task, ret, 0, OP_ACCEPT);
-		break;
+		return 0;
 	case SC_CONNECT:
 		on_control(task, regs->di, ret, OP_CONNECT);
-		break;
+		return 0;
 	case SC_SHUTDOWN:
 		if (ret == 0)
 			on_control(task, regs->di, 0, OP_SHUTDOWN);
+		return 0;
+	}
+	if (ret == -EINTR)
+		return 0;
+	switch (class) {
+	case SC_READ:
+	case SC_READV:
+		/* a read that asked for nothing says nothing */
+		if (ret || regs->dx)
+			on_descriptor(entered, regs->di, ret, OP_RECV, 0);
+		break;
+	case SC_WRITE:
+	case SC_WRITEV:
+	case SC_SENDTO:
+	case SC_SENDMSG:
+		on_descriptor(entered, regs->di, ret, OP_SEND, 0);
+		break;
+	case SC_RECVFROM:
+		if (!(regs->r10 & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
+			on_descriptor(entered, regs->di, ret, OP_RECV, 0);
+		break;
+	case SC_RECVMSG:
+		if (!(regs->dx & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
+			on_descriptor(entered, regs->di, ret, OP_RECV, 0);
+		break;
+	case SC_RECVMMSG:
+		if (!(regs->r10 & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
+			on_many(entered, regs, ret, OP_RECV, 0);
+		break;
+	case SC_SENDMMSG:
+		on_many(entered, regs, ret, OP_SEND, 0);
+		break;
+	case SC_SENDFILE:
+		on_descriptor(entered, regs->di, ret, OP_SEND, 0);
+		break;
+	case SC_SPLICE:
+		on_descriptor(entered, regs->di, ret, OP_RECV, 0);
+		on_descriptor(entered, regs->dx, ret, OP_SEND, 0);
 		break;
 	}
 	return 0;

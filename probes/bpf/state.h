@@ -27,7 +27,10 @@ struct cpu_state {
 	u32 timer; /* an hrtimer callback is under way */
 	/* the task whose system call has reported itself by a socket hook; sys_exit need not look again */
 	u64 reported;
-	u64 pad;
+	/* the task that is in a system call here, and since when; on_switch saves it with the task */
+	u64 call_task;
+	u64 call_ns;
+	u64 pad[7];
 };
 
 struct cpu_state cpus[MAX_CPUS] __attribute__((aligned(64)));
@@ -49,8 +52,13 @@ struct task_state {
 	u16 state;
 	u8 cause;
 	u8 watched;
-	u8 mmsg;
+	u8 mmsg; /* messages of this sendmmsg or recvmmsg so far */
 	u8 pad[3];
+	/* a datagram received by this call: its sender's address is in user memory only at the call's exit */
+	u64 later_flow;
+	u64 later_arrived_ns;
+	u32 later_seq;
+	u32 pad2;
 };
 
 struct {
@@ -71,6 +79,8 @@ struct flow_state {
 	u8 announced;
 	u8 http;
 	u8 pad[3];
+	u32 inode; /* of the socket, where it was found by address: an address is used again */
+	u32 pad2;
 };
 
 struct {
@@ -117,6 +127,9 @@ struct {
 	__type(key, u32);
 	__type(value, u8[RING_SLACK * 2]);
 } rings SEC(".maps");
+
+/* Reads a field through an untyped pointer: a socket may come typed from a tracepoint or untyped from a descriptor. */
+#define field(p, ...) BPF_CORE_READ(p, __VA_ARGS__)
 
 #define barrier() asm volatile("" ::: "memory")
 

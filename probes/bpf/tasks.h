@@ -24,7 +24,8 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	u64 position;
 	struct wp_task *r;
 
-	p = bpf_task_storage_get(&tasks, parent, 0, 0);
+	/* a parent that did nothing yet but to be selected must be asked now */
+	p = current_state(parent);
 	t = bpf_task_storage_get(&tasks, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (t && p && parent->tgid != cfg_agent_tgid) {
 		/* descendants are watched with their parents */
@@ -96,12 +97,14 @@ int snapshot_files(struct bpf_iter__task_file *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
-	struct wp_flow r = {};
+	struct {
+		struct wp_flow flow;
+		u8 name[UNIX_NAME_BYTES];
+	} r = {};
 	struct wp_fd d = {};
 	struct flow_state at = {}, *f;
 	struct socket *s;
 	struct sock *sk;
-	u64 id;
 	u16 mode;
 
 	if (!task || !file || task->tgid != task->pid)
@@ -123,6 +126,7 @@ int snapshot_files(struct bpf_iter__task_file *ctx)
 	if (!s || !s->sk)
 		return 0;
 	sk = s->sk;
+	/* read what moves before the time is taken: records of the rings that are older than this are no news */
 	if (cfg_sock_hooks) {
 		at.id = bpf_get_socket_cookie(sk);
 	} else {
@@ -130,19 +134,23 @@ int snapshot_files(struct bpf_iter__task_file *ctx)
 		f = flow_at(sk);
 		if (!f)
 			return 0;
-		id = bpf_get_socket_cookie(sk);
-		if (id)
-			f->id = id;
 		f->announced = 1;
 		at.id = f->id;
 	}
-	r.head.bytes = sizeof(r);
-	r.head.kind = KIND_FLOW;
-	r.head.sub = FLOW_SNAPSHOT;
-	fill_flow(&r, sk, &at);
-	r.ts_ns = bpf_ktime_get_ns();
-	r.tgid = task->tgid;
-	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
+	r.flow.head.bytes = sizeof(r.flow);
+	r.flow.head.kind = KIND_FLOW;
+	r.flow.head.sub = FLOW_SNAPSHOT;
+	fill_flow(&r.flow, sk, &at);
+	r.flow.peer_flow = peer_of(sk);
+	r.flow.ts_ns = bpf_ktime_get_ns();
+	r.flow.tgid = task->tgid;
+	if (r.flow.family == AF_UNIX) {
+		r.flow.head.bytes = sizeof(r);
+		fill_name(&r.flow, r.name, sk);
+		bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
+	} else {
+		bpf_seq_write(ctx->meta->seq, &r.flow, sizeof(r.flow));
+	}
 	d.head.sub = FD_SOCKET;
 	d.flow = at.id;
 	bpf_seq_write(ctx->meta->seq, &d, sizeof(d));

@@ -72,6 +72,9 @@ int BPF_PROG(on_waking, struct task_struct *p)
 	if (!t)
 		return 0;
 	c = this_cpu();
+	/* switched out while it was still to run: it needs no waking, and its preempter stays its cause */
+	if (t->blocked_ns && !t->state)
+		return 0;
 	/* the last waking before the switch-in counts, so overwrite */
 	t->woken_ns = bpf_ktime_get_ns();
 	t->woken_cpu = bpf_get_smp_processor_id();
@@ -90,6 +93,9 @@ int BPF_PROG(on_waking, struct task_struct *p)
 		t->object = c->sk_cookie;
 		t->rcv_seq = c->sk_seq;
 		t->by_tid = c->softirq ? 0 : (u32)bpf_get_current_pid_tgid();
+		/* one packet, one waking: the next in this softirq may be an acknowledgement for another socket's writer */
+		if (c->softirq)
+			c->sk_cookie = 0;
 	} else if (c->softirq) {
 		u32 vector = c->softirq - 1;
 
@@ -144,12 +150,13 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
 {
 	u64 now = bpf_ktime_get_ns();
+	struct cpu_state *c = this_cpu();
 	struct task_state *t;
 	struct pt_regs *regs;
 	u32 state;
 
-	clear_marks(this_cpu());
-	this_cpu()->reported = 0;
+	clear_marks(c);
+	c->reported = 0;
 	if (prev->pid && prev->tgid != cfg_agent_tgid) {
 		t = bpf_task_storage_get(&tasks, prev, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		if (t) {
@@ -158,6 +165,10 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 			t->blocked_ns = now;
 			t->state = state & 0xffff;
 			t->syscall = NO_SYSCALL;
+			if (c->call_task == (u64)prev) {
+				t->entered_ns = c->call_ns;
+				c->call_task = 0;
+			}
 			if (!state) {
 				t->by_tid = next->pid;
 				t->woken_ns = 0;
@@ -167,7 +178,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 				t->arg0 = regs->di;
 			}
 		} else {
-			lost(this_cpu(), DROP_TASK_STORAGE);
+			lost(c, DROP_TASK_STORAGE);
 		}
 	}
 	if (next->pid && next->tgid != cfg_agent_tgid) {
@@ -178,6 +189,40 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 			t->woken_ns = 0;
 		}
 	}
+	return 0;
+}
+
+/* Waits that go on: a hang is the most interesting of all. Read every few seconds and at the end. */
+SEC("iter/task")
+int open_waits(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct task_state *t;
+	struct wp_wait r = {};
+
+	if (!task)
+		return 0;
+	t = bpf_task_storage_get(&tasks, task, 0, 0);
+	if (!t)
+		return 0;
+	r.blocked_ns = *(volatile u64 *)&t->blocked_ns;
+	r.state = t->state;
+	/* who is dead waits for nothing */
+	if (!r.blocked_ns || (r.state & TASK_DEAD))
+		return 0;
+	r.head.bytes = sizeof(r);
+	r.head.kind = KIND_WAIT;
+	r.head.sub = CAUSE_OPEN;
+	r.arg0 = t->arg0;
+	r.syscall = t->syscall;
+	r.tid = task->pid;
+	r.tgid = task->tgid;
+	r.ts_ns = r.woken_ns = bpf_ktime_get_ns();
+	/* it ran meanwhile: then its record says more */
+	barrier();
+	if (*(volatile u64 *)&t->blocked_ns != r.blocked_ns)
+		return 0;
+	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
 	return 0;
 }
 

@@ -25,6 +25,7 @@
 #define OPF_COUNTED 0x80ULL
 #define OPF_ARRIVED 0x100ULL
 #define OPF_SHUT_WRITE 0x200ULL
+#define OPF_UNNUMBERED 0x400ULL
 #define FLOW_CONNECTED 0x1ULL
 #define FLOW_ACCEPTED 0x2ULL
 #define FLOW_MET 0x3ULL
@@ -38,6 +39,7 @@
 #define CAUSE_IRQ 0x6ULL
 #define CAUSE_SOFTIRQ 0x7ULL
 #define CAUSE_PREEMPTED 0x8ULL
+#define CAUSE_OPEN 0x9ULL
 #define TASK_FORK 0x1ULL
 #define TASK_EXEC 0x2ULL
 #define TASK_EXIT 0x3ULL
@@ -82,6 +84,11 @@
 #define SYSCALLS 0x200ULL
 #define NO_SYSCALL 0xffffULL
 #define CMDLINE_MAX 0x200ULL
+#define UNIX_NAME_BYTES 0x70ULL
+#define FLOW_ULP 0x1ULL
+#define FLOW_NAMED 0x2ULL
+#define FLOW_PEER_NAMED 0x4ULL
+#define MMSG_MAX 0x10ULL
 #define FD_PIPE 0x2ULL
 #define FD_SOCKET 0x1ULL
 #define FLOW_PIPE_BIT 0x8000000000000000ULL
@@ -126,8 +133,8 @@ struct wp_flow {
 	__u16 rport;
 	__u8 kind;
 	__u8 state;
-	__u8 ulp;
-	__u8 path_bytes;
+	__u8 marks;
+	__u8 name_bytes;
 	__u32 unread;
 	__u8 laddr[16];
 	__u8 raddr[16];

@@ -1,1 +1,182 @@
-//! The `causality` room; see ARCHITECTURE.md.
+//! Causality: which operations belong together. Linkers over the model's rows; every edge keeps the rule that made it.
+//!
+//! Two passes over a folder, both streaming: the first learns how each task works ([`roles`]), the second makes
+//! exchanges ([`exchange`]), finds whose doing each call was ([`component`]) and joins the components ([`path`]).
+#![deny(missing_docs)]
+
+pub mod component;
+pub mod evidence;
+pub mod exchange;
+pub mod pairs;
+pub mod path;
+pub mod roles;
+
+use component::Component;
+use exchange::Engine;
+use path::{Assembler, HostOut, Linked, Request};
+use roles::Roles;
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::iter::Peekable;
+use std::rc::Rc;
+use wakepath_model::folder::{Events, Folder, Host, TableSet};
+use wakepath_model::ids::{HostId, MonoNs, TaskId};
+use wakepath_model::rows::{Event, Table};
+
+/// What came of a reconstruction, besides the requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Counts of the assembler.
+    pub linked: Linked,
+    /// Links inside components, by rule.
+    pub made: FxHashMap<evidence::Rule, u64>,
+    /// Where a stronger rule overruled a weaker one.
+    pub disagreements: u64,
+    /// Socket operations read in the second pass.
+    pub operations: u64,
+    /// Most exchanges held at once.
+    pub held_max: usize,
+}
+
+/// Finds the paths of all requests of a folder; `out` gets each as soon as it is whole, `refused` each connection that
+/// was refused. Memory: what is open at once, not the length of the recording.
+pub fn reconstruct(
+    folder: &Folder,
+    out: impl FnMut(Request),
+    refused: impl FnMut(HostId, TaskId, pairs::Place, MonoNs),
+) -> Report {
+    let hosts = folder.hosts();
+    let roles: Vec<Roles> = hosts.iter().map(learn).collect();
+    let assembler = Rc::new(RefCell::new(Assembler::new(out, refused)));
+    let mut report = Report::default();
+    let mut streams: Vec<Stream<'_, '_>> = hosts
+        .iter()
+        .zip(&roles)
+        .map(|(host, roles)| {
+            let mut tables = BASE.to_vec();
+            tables.push(Table::Poll);
+            if roles.needs_wakes() {
+                tables.push(Table::Wait);
+            }
+            let out = HostOut { host: host.id(), shared: Rc::clone(&assembler) };
+            Stream {
+                host: host.id(),
+                clock: (hosts.len() > 1).then(|| host.wall_clock()),
+                events: host.events(TableSet::of(&tables), ..).peekable(),
+                engine: Engine::new(Component::new(roles, out)),
+                last: MonoNs(0),
+                checked: MonoNs(0),
+                held_max: 0,
+                operations: 0,
+            }
+        })
+        .collect();
+    if let [only] = &mut streams[..] {
+        while only.step(&assembler) {}
+    } else {
+        // hosts side by side by wall clock: only for how long things are kept, links go by bytes
+        loop {
+            let next = (0..streams.len()).filter_map(|i| streams[i].wall().map(|t| (t, i))).min();
+            let Some((_, i)) = next else { break };
+            streams[i].step(&assembler);
+        }
+    }
+    for s in &mut streams {
+        let last = s.last;
+        s.engine.finish(last);
+        s.engine.steps.finish(&s.engine.xs);
+        for (rule, n) in &s.engine.steps.links {
+            *report.made.entry(*rule).or_default() += n;
+        }
+        report.disagreements += s.engine.steps.disagreements;
+        report.operations += s.operations;
+        report.held_max = report.held_max.max(s.held_max);
+    }
+    let mut assembler = assembler.borrow_mut();
+    assembler.finish();
+    report.linked = assembler.linked.clone();
+    report
+}
+
+const BASE: [Table; 7] =
+    [Table::Op, Table::Message, Table::MessageEnd, Table::Endpoint, Table::FlowState, Table::Task, Table::FlowNote];
+
+/// First pass over one host.
+fn learn(host: &Host) -> Roles {
+    let mut engine = Engine::new(Roles::default());
+    let mut tables = BASE.to_vec();
+    tables.push(Table::Loss);
+    for event in host.events(TableSet::of(&tables), ..) {
+        match event {
+            Event::Task(r) => engine.steps.task(&r),
+            Event::Loss(r) => engine.steps.loss(&r, host.text(r.what)),
+            other => feed(&mut engine, &other),
+        }
+    }
+    engine.steps.finish();
+    engine.steps
+}
+
+fn feed<S: exchange::Steps>(engine: &mut Engine<S>, event: &Event) {
+    match event {
+        Event::Op(r) => engine.operation(r),
+        Event::Message(r) => engine.message(r),
+        Event::MessageEnd(r) => engine.message_end(r),
+        Event::Endpoint(r) => engine.endpoint(r),
+        Event::FlowState(r) => engine.state(r),
+        Event::FlowNote(r) => engine.note(r),
+        _ => {}
+    }
+}
+
+/// One host's second pass.
+struct Stream<'f, 'o> {
+    host: HostId,
+    clock: Option<wakepath_model::clock::WallClock>,
+    events: Peekable<Events<'f>>,
+    engine: Engine<Component<'f, HostOut<'o>>>,
+    last: MonoNs,
+    checked: MonoNs,
+    held_max: usize,
+    operations: u64,
+}
+
+impl<'o> Stream<'_, 'o> {
+    fn wall(&mut self) -> Option<i64> {
+        let at = self.events.peek()?.at();
+        Some(self.clock.as_ref().and_then(|c| c.wall_ns(at)).unwrap_or(at.0 as i64))
+    }
+
+    fn step(&mut self, assembler: &Rc<RefCell<Assembler<'o>>>) -> bool {
+        const CHECK_NS: u64 = 20_000_000;
+        let Some(event) = self.events.next() else { return false };
+        let at = event.at();
+        self.last = self.last.max(at);
+        match &event {
+            Event::Endpoint(r) => assembler.borrow_mut().endpoint(self.host, r),
+            Event::Wait(r) => self.engine.steps.wait(&self.engine.xs, r),
+            Event::Poll(r) => self.engine.steps.poll(r),
+            Event::Task(r) => self.engine.steps.task(&self.engine.xs, r),
+            Event::Op(_) => self.operations += 1,
+            _ => {}
+        }
+        feed(&mut self.engine, &event);
+        if let Event::FlowState(r) = &event
+            && r.new == 7
+            && r.reset == 0
+        {
+            assembler.borrow_mut().flow_gone(self.host, r.flow, at);
+        }
+        if at.0 > self.checked.0 + CHECK_NS {
+            self.checked = at;
+            let done = self.engine.steps.advance(&self.engine.xs, at);
+            for x in done {
+                if self.engine.xs.is_live(x) {
+                    self.engine.xs.release(x);
+                }
+            }
+            self.held_max = self.held_max.max(self.engine.xs.in_use());
+        }
+        true
+    }
+}

@@ -1,3 +1,11 @@
-//! The `present` room; see ARCHITECTURE.md.
+//! The `present` room: the only one that serialises our types outward. Tables for the terminal, JSON for scripts,
+//! Parquet for queries; see ARCHITECTURE.md.
 
+pub mod doctor;
+pub mod info;
+pub mod json;
+pub mod losses;
 pub mod parquet;
+pub mod table;
+pub mod text;
+pub mod units;

@@ -49,6 +49,8 @@ constants! {
     OPF_ARRIVED: u16 = 256;
     /// `Op.flags`: (shutdown) the sending side was shut.
     OPF_SHUT_WRITE: u16 = 512;
+    /// `Op.flags`: `seq_end` is not known; the bytes follow those before (splice from a counted flow).
+    OPF_UNNUMBERED: u16 = 1024;
 
     /// `FlowSeen.how`: the socket became established by connecting out.
     FLOW_CONNECTED: u8 = 1;
@@ -77,6 +79,8 @@ constants! {
     CAUSE_SOFTIRQ: u8 = 7;
     /// `Wait.cause`: the task was preempted, nobody had to wake it.
     CAUSE_PREEMPTED: u8 = 8;
+    /// `Wait.cause`: the wait goes on; written again when it ends, with the same `blocked_ns`.
+    CAUSE_OPEN: u8 = 9;
 
     /// `TaskEvent.what`: a task was made.
     TASK_FORK: u8 = 1;
@@ -169,6 +173,16 @@ constants! {
     NO_SYSCALL: u16 = 0xffff;
     /// Most bytes of a command line.
     CMDLINE_MAX: u32 = 512;
+    /// Room for a UNIX socket's name behind its [`FlowSeen`].
+    UNIX_NAME_BYTES: u32 = 112;
+    /// `FlowSeen.marks`: an upper-layer protocol (kernel TLS) is on it.
+    FLOW_ULP: u8 = 1;
+    /// `FlowSeen.marks`: the UNIX socket has a name: it is, or came out of, a listener.
+    FLOW_NAMED: u8 = 2;
+    /// `FlowSeen.marks`: the UNIX socket's peer has a name.
+    FLOW_PEER_NAMED: u8 = 4;
+    /// Most messages of one recvmmsg or sendmmsg that are told apart where the kernel does not do it for us.
+    MMSG_MAX: u32 = 16;
     /// `how` in `Descriptor`: a pipe.
     FD_PIPE: u8 = 2;
     /// `how` in `Descriptor`: a socket.
@@ -250,13 +264,13 @@ layouts! {
         kind: u8,
         /// TCP state.
         state: u8,
-        /// 1 where an upper-layer protocol (kernel TLS) is on it.
-        ulp: u8,
-        /// Length of a UNIX socket's path in `laddr`, where it has one.
-        path_bytes: u8,
+        /// `FLOW_ULP`, `FLOW_NAMED`, `FLOW_PEER_NAMED`.
+        marks: u8,
+        /// Bytes of a UNIX name (the socket's own, else its peer's) that follow the record.
+        name_bytes: u8,
         /// Bytes unread at that moment (snapshot).
         unread: u32,
-        /// Local address, IPv4 in the first four bytes; UNIX: the path's end.
+        /// Local address, IPv4 in the first four bytes.
         laddr: [u8; 16],
         /// Remote address.
         raddr: [u8; 16],

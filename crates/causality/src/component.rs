@@ -1,0 +1,725 @@
+//! Inside a component: which request made which call. One rule a case, each only under its condition; where none
+//! holds the call stays without a parent and every request that could have made it is in doubt.
+
+use crate::evidence::{Hole, Rule};
+use crate::exchange::{ExId, Exchange, Side, Slab, Steps};
+use crate::roles::Roles;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use wakepath_model::rows::{OPEN, PollRow, TaskRow, WaitRow, cause, life};
+
+/// How long after its end an exchange can still be linked.
+const GRACE_NS: u64 = 1_000_000_000;
+/// How long an exchange whose end only a turn shows is waited for.
+const IDLE_NS: u64 = 5_000_000_000;
+/// Most calls kept for one request.
+const CALLS_MAX: usize = 100_000;
+/// io_uring_enter: where an io_uring loop waits.
+const IO_URING_ENTER: u16 = 426;
+
+/// Whose doing a call was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parent {
+    /// Nobody's here: its component had no request open.
+    Root,
+    /// A request's.
+    Of(ExId, Rule),
+    /// Not known.
+    Open(Hole),
+    /// Not decided yet: the task is not one that takes requests.
+    Pending,
+}
+
+/// A finished exchange, handed on.
+pub struct Done {
+    /// The exchange.
+    pub exchange: Exchange,
+    /// Calls made for it (of a server's exchange).
+    pub calls: Vec<(Exchange, Rule)>,
+    /// Whose doing it was (of a client's exchange).
+    pub parent: Option<Hole>,
+    /// It is a call that nobody's request made.
+    pub is_root_call: bool,
+    /// Calls that may belong to it and could not be told.
+    pub doubts: u32,
+    /// Why it is not whole, besides.
+    pub hole: Option<Hole>,
+}
+
+/// Takes what is finished, and hears of what begins.
+pub trait Finished {
+    /// An exchange began.
+    fn began(&mut self, e: &Exchange);
+    /// An exchange is finished and will not change any more.
+    fn done(&mut self, d: Done);
+    /// A connect failed.
+    fn refused(&mut self, flow: EndpointId, task: TaskId, at: MonoNs);
+}
+
+/// What the linker keeps of an exchange.
+#[derive(Default)]
+struct State {
+    process: u32,
+    parent: Option<Parent>,
+    outstanding: u32,
+    holder: TaskId,
+    last_input: MonoNs,
+    doubts: u32,
+    lossy: bool,
+    closed: bool,
+    /// Given to the next stage already, as it was then.
+    given: bool,
+    calls: Vec<ExId>,
+    suspects: Vec<ExId>,
+    completion: Completion,
+    reply_task: TaskId,
+    replied: bool,
+    overflow: bool,
+}
+
+#[derive(Default, Clone, Copy, PartialEq)]
+enum Completion {
+    #[default]
+    None,
+    One(ExId),
+    Several,
+}
+
+/// What the linker keeps of a task.
+#[derive(Default)]
+struct Worker {
+    /// Open requests whose last input this task took.
+    held: Vec<ExId>,
+    /// The request of the fragment that it is in.
+    current: Option<ExId>,
+    current_since: MonoNs,
+    before: Option<ExId>,
+    /// Calls since the last border, not yet explained.
+    segment: Vec<ExId>,
+    /// Return, entry and time-out of its last poll.
+    polled: Option<(MonoNs, MonoNs, u64)>,
+    /// The request of the task that woke it last, while it was idle.
+    woken_for: Option<ExId>,
+    /// The request that it was made in.
+    born_of: Option<ExId>,
+}
+
+/// Follows the requests of all components of one host.
+pub struct Component<'a, F: Finished> {
+    roles: &'a Roles,
+    tasks: FxHashMap<TaskId, Worker>,
+    /// Open requests by process.
+    open: FxHashMap<u32, Vec<ExId>>,
+    states: Vec<State>,
+    owners: FxHashMap<EndpointId, (ExId, TaskId)>,
+    waiting: VecDeque<(MonoNs, ExId)>,
+    idle: VecDeque<(MonoNs, ExId)>,
+    to_release: Vec<ExId>,
+    /// Where finished exchanges go.
+    pub out: F,
+    /// Links by rule.
+    pub links: FxHashMap<Rule, u64>,
+    /// Where a stronger rule overruled a weaker one.
+    pub disagreements: u64,
+}
+
+impl<'a, F: Finished> Component<'a, F> {
+    /// A linker that knows how tasks work.
+    pub fn new(roles: &'a Roles, out: F) -> Self {
+        Component {
+            roles,
+            tasks: FxHashMap::default(),
+            open: FxHashMap::default(),
+            states: Vec::new(),
+            owners: FxHashMap::default(),
+            waiting: VecDeque::new(),
+            idle: VecDeque::new(),
+            to_release: Vec::new(),
+            out,
+            links: FxHashMap::default(),
+            disagreements: 0,
+        }
+    }
+
+    fn state(&mut self, x: ExId) -> &mut State {
+        let i = x.place as usize;
+        if self.states.len() <= i {
+            self.states.resize_with(i + 1, State::default);
+        }
+        &mut self.states[i]
+    }
+
+    fn is_open(&self, xs: &Slab, x: ExId) -> bool {
+        xs.is_live(x) && !self.states[x.place as usize].closed
+    }
+
+    /// Its reply has begun and only something else can end it: it asks for nothing more.
+    fn is_over_softly(xs: &Slab, x: ExId) -> bool {
+        let e = xs.get(x);
+        e.open_ended && e.reply_start != OPEN
+    }
+
+    /// A poll returned.
+    pub fn poll(&mut self, r: &PollRow) {
+        if let Some(w) = self.tasks.get_mut(&r.task) {
+            w.polled = Some((r.at, r.entry, r.timeout_ns));
+            w.leave_fragment();
+        }
+    }
+
+    /// A task was made.
+    pub fn task(&mut self, xs: &Slab, r: &TaskRow) {
+        if r.what == life::FORK {
+            let of = self.tasks.get(&r.parent).and_then(|p| p.current.or(only(&p.held)));
+            if let Some(x) = of.filter(|&x| self.is_open(xs, x)) {
+                self.tasks.entry(r.task).or_default().born_of = Some(x);
+            }
+        }
+        if r.what == life::EXIT
+            && let Some(w) = self.tasks.get(&r.task)
+            && w.held.is_empty()
+            && w.segment.is_empty()
+        {
+            self.tasks.remove(&r.task);
+        }
+    }
+
+    /// A wait ended.
+    pub fn wait(&mut self, xs: &Slab, r: &WaitRow) {
+        if r.syscall == IO_URING_ENTER
+            && let Some(w) = self.tasks.get_mut(&r.task)
+        {
+            w.polled = Some((r.at, r.blocked, 0));
+            w.leave_fragment();
+        }
+        if r.cause != cause::TASK || r.by == TaskId::UNKNOWN || r.by == r.task {
+            return;
+        }
+        if self.roles.process_of(r.by) != self.roles.process_of(r.task) {
+            return;
+        }
+        let role = self.roles.role(r.task);
+        let holds = self.tasks.get(&r.task).and_then(|w| self.sole_of(xs, &w.held));
+        if let Some(x) = holds {
+            // the task that woke the holder of X out of a wait that covers its calls: they were for X
+            let Some(by) = self.tasks.get(&r.by) else { return };
+            let covered: Vec<ExId> = by
+                .segment
+                .iter()
+                .copied()
+                .filter(|&y| {
+                    xs.is_live(y) && {
+                        let (e, s) = (xs.get(y), &self.states[y.place as usize]);
+                        e.taken >= r.blocked && s.replied && s.reply_task == r.by
+                    }
+                })
+                .collect();
+            for y in covered {
+                let s = self.state(y);
+                s.completion = match s.completion {
+                    Completion::None => Completion::One(x),
+                    Completion::One(o) if o == x => Completion::One(x),
+                    _ => Completion::Several,
+                };
+            }
+            return;
+        }
+        if role.takes {
+            return;
+        }
+        let x = self.tasks.get(&r.by).and_then(|by| by.request_at(r.woken).or(only(&by.held)));
+        let x = x.filter(|&x| self.is_open(xs, x));
+        let busy = self.tasks.get(&r.task).is_some_and(|w| {
+            w.segment.iter().any(|&y| xs.is_live(y) && !self.states[y.place as usize].replied)
+        });
+        if !busy {
+            let w = self.tasks.entry(r.task).or_default();
+            w.woken_for = x;
+            w.leave_fragment();
+        }
+    }
+
+    /// The one request of a list that still wants something, if there is just one. Requests of one flow are answered
+    /// in order, so the oldest stands for them.
+    fn sole_of(&self, xs: &Slab, held: &[ExId]) -> Option<ExId> {
+        let mut found: Option<ExId> = None;
+        let mut soft: Option<ExId> = None;
+        for &x in held {
+            if !self.is_open(xs, x) {
+                continue;
+            }
+            if Self::is_over_softly(xs, x) {
+                soft = Some(x);
+                continue;
+            }
+            match found {
+                None => found = Some(x),
+                Some(f) if xs.get(f).flow == xs.get(x).flow => {
+                    if xs.get(x).number < xs.get(f).number {
+                        found = Some(x);
+                    }
+                }
+                Some(_) => return None,
+            }
+        }
+        found.or(soft)
+    }
+
+    /// Requests of a list that their component could be working on: nothing of theirs is outstanding.
+    fn in_court(&self, xs: &Slab, list: &[ExId]) -> Vec<ExId> {
+        let open = |x: &ExId| self.is_open(xs, *x) && !Self::is_over_softly(xs, *x);
+        list.iter().copied().filter(open).filter(|x| self.states[x.place as usize].outstanding == 0).collect()
+    }
+
+    /// Who made a call that `task` makes now.
+    fn decide(&self, xs: &Slab, task: TaskId, at: MonoNs) -> (Parent, Vec<ExId>) {
+        let process = self.roles.process_of(task);
+        let none = Vec::new();
+        let open = self.open.get(&process).unwrap_or(&none);
+        let worker = self.tasks.get(&task);
+        let born_of = worker.and_then(|w| w.born_of).filter(|&x| self.is_open(xs, x));
+        if open.is_empty() {
+            if let Some(x) = born_of {
+                return (Parent::Of(x, Rule::Fork), Vec::new());
+            }
+            let hole = at <= self.roles.unseen_until(process);
+            return (if hole { Parent::Open(Hole::BeforeRecording) } else { Parent::Root }, Vec::new());
+        }
+        let role = self.roles.role(task);
+        let current = worker.and_then(|w| w.current).filter(|&x| self.is_open(xs, x));
+        let found = if self.roles.is_migrating(process) {
+            // any task may go on with any request: only the last one that could want something is certain
+            let mut set = self.in_court(xs, open);
+            if let Some(c) = current
+                && !set.contains(&c)
+            {
+                set.push(c);
+            }
+            match set[..] {
+                [x] if at > self.roles.unseen_until(process) => {
+                    Ok((x, if current == Some(x) { Rule::Fragment } else { Rule::Sole }))
+                }
+                _ => Err(set),
+            }
+        } else if role.takes && !role.multiplexes {
+            let held = worker.map_or(&none, |w| &w.held);
+            match self.sole_of(xs, held) {
+                Some(x) => Ok((x, Rule::Fragment)),
+                None if born_of.is_some() => Ok((born_of.expect("checked"), Rule::Fork)),
+                None => Err(self.in_court(xs, open)),
+            }
+        } else if role.takes {
+            self.in_loop(xs, worker, current, at, process)
+        } else if let Some(x) = worker.and_then(|w| self.sole_of(xs, &w.held)) {
+            // a worker that took X up by replying to it, or by reading a reply of its
+            Ok((x, Rule::Fragment))
+        } else if let Some(x) = born_of {
+            Ok((x, Rule::Fork))
+        } else {
+            // the woken idle task's doing, where nothing else was waiting to be taken up
+            let set = self.in_court(xs, open);
+            let woken_for = worker.and_then(|w| w.woken_for);
+            match (woken_for, &set[..]) {
+                (Some(x), [only]) if x == *only && at > self.roles.unseen_until(process) => Ok((x, Rule::Handoff)),
+                _ => return (Parent::Pending, set),
+            }
+        };
+        match found {
+            Ok((x, rule)) => {
+                if self.roles.is_lossy(xs.get(x).taken, at) {
+                    return (Parent::Open(Hole::Losses), vec![x]);
+                }
+                (Parent::Of(x, rule), Vec::new())
+            }
+            Err(set) => {
+                let hole = if at <= self.roles.unseen_until(process) { Hole::BeforeRecording } else { Hole::Ambiguous };
+                (Parent::Open(hole), set)
+            }
+        }
+    }
+
+    /// In an event loop: the request of the fragment, where no other could have been gone on with.
+    fn in_loop(
+        &self,
+        xs: &Slab,
+        worker: Option<&Worker>,
+        current: Option<ExId>,
+        at: MonoNs,
+        process: u32,
+    ) -> Result<(ExId, Rule), Vec<ExId>> {
+        let Some(w) = worker else { return Err(Vec::new()) };
+        let mut set = self.in_court(xs, &w.held);
+        if let Some(c) = current
+            && !set.contains(&c)
+        {
+            set.push(c);
+        }
+        if set.len() > 1
+            && let Some((returned, entry, timeout)) = w.polled
+            && at.0 < entry.0.saturating_add(timeout)
+        {
+            // no timer was due, so what was left lying before this poll had no reason to move
+            set.retain(|&x| Some(x) == current || self.states[x.place as usize].last_input >= returned);
+        }
+        match set[..] {
+            [x] if at > self.roles.unseen_until(process) || current == Some(x) => {
+                Ok((x, if current == Some(x) { Rule::Fragment } else { Rule::Sole }))
+            }
+            _ => Err(set),
+        }
+    }
+
+    fn link(&mut self, y: ExId, x: ExId, rule: Rule) {
+        let suspects = std::mem::take(&mut self.state(y).suspects);
+        for s in suspects {
+            let s = self.state(s);
+            s.doubts = s.doubts.saturating_sub(1);
+        }
+        let before = self.state(y).parent.replace(Parent::Of(x, rule));
+        if let Some(Parent::Of(old, _)) = before {
+            self.disagreements += 1;
+            self.state(old).calls.retain(|&c| c != y);
+        }
+        let closed = self.state(y).closed;
+        let s = self.state(x);
+        if s.calls.len() < CALLS_MAX {
+            s.calls.push(y);
+        } else {
+            s.overflow = true;
+        }
+        if !closed {
+            s.outstanding += 1;
+        }
+        *self.links.entry(rule).or_default() += 1;
+    }
+
+    fn take_input(&mut self, x: ExId, task: TaskId, at: MonoNs) {
+        let holder = std::mem::replace(&mut self.state(x).holder, task);
+        self.state(x).last_input = at;
+        if holder != task
+            && let Some(h) = self.tasks.get_mut(&holder)
+        {
+            h.held.retain(|&o| o != x);
+        }
+        let w = self.tasks.entry(task).or_default();
+        if !w.held.contains(&x) {
+            w.held.push(x);
+        }
+        w.enter(x, at);
+    }
+
+    /// Time went on to `now`: gives away what can no longer change. Returns exchanges whose places can be released.
+    pub fn advance(&mut self, xs: &Slab, now: MonoNs) -> Vec<ExId> {
+        while let Some(&(at, x)) = self.waiting.front() {
+            if at.0 + GRACE_NS > now.0 {
+                break;
+            }
+            self.waiting.pop_front();
+            self.give(xs, x);
+        }
+        while let Some(&(at, x)) = self.idle.front() {
+            if at.0 + IDLE_NS > now.0 {
+                break;
+            }
+            self.idle.pop_front();
+            if xs.is_live(x) && !self.state(x).closed && !self.state(x).given && xs.get(x).ended == at {
+                self.give(xs, x);
+            }
+        }
+        std::mem::take(&mut self.to_release)
+    }
+
+    fn resolve(&mut self, xs: &Slab, y: ExId) {
+        let (completion, parent) = (self.state(y).completion, self.state(y).parent);
+        if let (Completion::One(x), Some(Parent::Pending | Parent::Of(_, Rule::Handoff))) = (completion, parent)
+            && parent != Some(Parent::Of(x, Rule::Handoff))
+            && xs.is_live(x)
+            && !self.state(x).given
+        {
+            if self.roles.is_lossy(xs.get(x).taken, xs.get(y).ended) {
+                self.state(y).parent = Some(Parent::Open(Hole::Losses));
+            } else {
+                self.link(y, x, Rule::Completion);
+            }
+        }
+        if self.state(y).parent == Some(Parent::Pending) {
+            self.state(y).parent = Some(Parent::Open(Hole::Ambiguous));
+        }
+    }
+
+    /// Hands an exchange on. A client's goes with the request that made it, where there is one.
+    fn give(&mut self, xs: &Slab, x: ExId) {
+        if !xs.is_live(x) || self.state(x).given {
+            if xs.is_live(x) && self.state(x).closed {
+                self.release(x);
+            }
+            return;
+        }
+        let e = xs.get(x).clone();
+        if e.side == Side::Client {
+            self.resolve(xs, x);
+            let parent = self.state(x).parent;
+            match parent {
+                // goes with its request
+                Some(Parent::Of(p, _)) if xs.is_live(p) && !self.states[p.place as usize].given => {}
+                Some(Parent::Of(..)) => self.hand(e, Vec::new(), Some(Hole::Borders), false, x),
+                Some(Parent::Open(h)) => self.hand(e, Vec::new(), Some(h), false, x),
+                _ => self.hand(e, Vec::new(), None, true, x),
+            }
+            return;
+        }
+        let calls = std::mem::take(&mut self.state(x).calls);
+        for &y in &calls {
+            self.resolve(xs, y);
+        }
+        let mut with = Vec::with_capacity(calls.len());
+        for y in calls {
+            let Some(Parent::Of(p, rule)) = self.state(y).parent else { continue };
+            if p != x {
+                continue;
+            }
+            with.push((xs.get(y).clone(), rule));
+            self.state(y).given = true;
+            if self.state(y).closed {
+                self.release(y);
+            }
+        }
+        self.hand(e, with, None, false, x);
+    }
+
+    fn hand(&mut self, exchange: Exchange, calls: Vec<(Exchange, Rule)>, parent: Option<Hole>, is_root_call: bool, x: ExId) {
+        let s = self.state(x);
+        s.given = true;
+        let hole = match () {
+            () if s.lossy => Some(Hole::Losses),
+            () if s.overflow => Some(Hole::Borders),
+            () => None,
+        };
+        let (doubts, closed) = (s.doubts, s.closed);
+        self.out.done(Done { exchange, calls, parent, is_root_call, doubts, hole });
+        if closed {
+            self.release(x);
+        }
+    }
+
+    fn release(&mut self, x: ExId) {
+        self.to_release.push(x);
+    }
+
+    /// The recording is over.
+    pub fn finish(&mut self, xs: &Slab) {
+        let all: Vec<ExId> = self.waiting.drain(..).map(|(_, x)| x).collect();
+        // calls first find their requests, requests then take their calls along
+        for &x in &all {
+            if xs.is_live(x) && xs.get(x).side == Side::Client {
+                self.resolve(xs, x);
+            }
+        }
+        for side in [Side::Server, Side::Client] {
+            for &x in &all {
+                if xs.is_live(x) && !self.to_release.contains(&x) && xs.get(x).side == side {
+                    self.give(xs, x);
+                }
+            }
+        }
+    }
+}
+
+fn only(list: &[ExId]) -> Option<ExId> {
+    match list {
+        [x] => Some(*x),
+        _ => None,
+    }
+}
+
+impl Worker {
+    fn enter(&mut self, x: ExId, at: MonoNs) {
+        if self.current != Some(x) {
+            self.before = self.current;
+            self.current_since = at;
+            self.current = Some(x);
+        }
+    }
+
+    fn leave_fragment(&mut self) {
+        if self.current.is_some() {
+            self.before = self.current.take();
+        }
+    }
+
+    /// The request of the fragment at a moment not long ago.
+    fn request_at(&self, at: MonoNs) -> Option<ExId> {
+        if self.current.is_some() && self.current_since <= at { self.current } else { self.before }
+    }
+}
+
+impl<F: Finished> Steps for Component<'_, F> {
+    const KEEPS: bool = true;
+
+    fn begun(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
+        let e = xs.get(x);
+        let process = self.roles.process_of(e.task);
+        *self.state(x) = State { process, holder: e.task, last_input: at, ..State::default() };
+        self.out.began(e);
+        if e.side == Side::Server {
+            self.open.entry(process).or_default().push(x);
+            let w = self.tasks.entry(e.task).or_default();
+            w.held.push(x);
+            // a task that takes a request in the flow's order is done with what it had of others
+            w.enter(x, at);
+            return;
+        }
+        let task = e.task;
+        let owned = self.owners.remove(&e.flow).filter(|(o, _)| self.is_open(xs, *o));
+        if let Some((o, _)) = owned {
+            // the connection was its outstanding business until now
+            let s = self.state(o);
+            s.outstanding = s.outstanding.saturating_sub(1);
+            if self.roles.is_lossy(xs.get(o).taken, at) {
+                self.state(x).parent = Some(Parent::Open(Hole::Losses));
+                self.state(o).doubts += 1;
+                return;
+            }
+            self.link(x, o, Rule::Owner);
+            return;
+        }
+        let (parent, suspects) = self.decide(xs, task, at);
+        self.state(x).parent = Some(parent);
+        match parent {
+            Parent::Of(p, rule) => {
+                self.state(x).parent = None;
+                self.link(x, p, rule);
+                if rule == Rule::Handoff {
+                    self.tasks.entry(task).or_default().segment.push(x);
+                }
+            }
+            Parent::Pending | Parent::Open(_) => {
+                for &s in &suspects {
+                    self.state(s).doubts += 1;
+                    if parent == Parent::Open(Hole::Losses) {
+                        self.state(s).lossy = true;
+                    }
+                }
+                self.state(x).suspects = suspects;
+                if parent == Parent::Pending {
+                    let w = self.tasks.entry(task).or_default();
+                    if w.segment.len() < CALLS_MAX {
+                        w.segment.push(x);
+                    }
+                }
+            }
+            Parent::Root => {}
+        }
+    }
+
+    fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
+        let e = xs.get(x);
+        if e.side != Side::Server {
+            return;
+        }
+        let role = self.roles.role(task);
+        if role.takes || self.roles.is_migrating(self.roles.process_of(task)) {
+            return;
+        }
+        // vPath's thread pattern: the replying task did the work since it took the request up
+        let segment = std::mem::take(&mut self.tasks.entry(task).or_default().segment);
+        for y in segment {
+            if !xs.is_live(y) || self.state(y).given {
+                continue;
+            }
+            let call = xs.get(y);
+            let s = &self.states[y.place as usize];
+            let synchronous = s.replied && s.reply_task == task;
+            let undecided = matches!(s.parent, Some(Parent::Pending | Parent::Of(_, Rule::Handoff)));
+            if !undecided || s.parent == Some(Parent::Of(x, Rule::Handoff)) {
+                continue;
+            }
+            if call.taken >= e.taken && synchronous {
+                if self.roles.is_lossy(e.taken, at) {
+                    self.state(y).parent = Some(Parent::Open(Hole::Losses));
+                } else {
+                    self.link(y, x, Rule::Reply);
+                }
+            }
+        }
+        // from here on it holds the request: a partial reply may be followed by more calls
+        self.take_input(x, task, at);
+        let w = self.tasks.entry(task).or_default();
+        w.woken_for = None;
+    }
+
+    fn reply_progress(&mut self, xs: &Slab, y: ExId, task: TaskId, at: MonoNs) {
+        if xs.get(y).side != Side::Client {
+            if xs.get(y).open_ended {
+                self.idle.push_back((at, y));
+            }
+            return;
+        }
+        let s = self.state(y);
+        s.replied = true;
+        s.reply_task = task;
+        if let Some(Parent::Of(x, _)) = s.parent
+            && self.is_open(xs, x)
+        {
+            self.take_input(x, task, at);
+        }
+    }
+
+    fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
+        let e = xs.get(x);
+        self.state(x).closed = true;
+        self.waiting.push_back((at, x));
+        if e.side == Side::Client {
+            if let Some(Parent::Of(p, _)) = self.state(x).parent
+                && xs.is_live(p)
+            {
+                let s = self.state(p);
+                s.outstanding = s.outstanding.saturating_sub(1);
+            }
+            return;
+        }
+        let (process, holder) = (self.state(x).process, self.state(x).holder);
+        let lossy = self.roles.is_lossy(e.taken, e.ended);
+        self.state(x).lossy |= lossy;
+        if let Some(open) = self.open.get_mut(&process) {
+            open.retain(|&o| o != x);
+        }
+        if let Some(w) = self.tasks.get_mut(&holder) {
+            w.held.retain(|&o| o != x);
+            if w.current == Some(x) {
+                w.leave_fragment();
+            }
+        }
+    }
+
+    fn connecting(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs, failed: bool) {
+        if failed {
+            self.out.refused(flow, task, at);
+            return;
+        }
+        if let (Parent::Of(x, _), _) = self.decide(xs, task, at) {
+            // until its first request is on its way, the connection is what the request waits for
+            self.state(x).outstanding += 1;
+            self.owners.insert(flow, (x, task));
+        }
+    }
+
+    fn unseen_reply(&mut self, task: TaskId, _: MonoNs) {
+        let segment = self.tasks.get_mut(&task).map(|w| std::mem::take(&mut w.segment)).unwrap_or_default();
+        for y in segment {
+            if self.state(y).parent == Some(Parent::Pending) {
+                self.state(y).parent = Some(Parent::Open(Hole::BeforeRecording));
+            }
+        }
+    }
+
+    fn flow_gone(&mut self, xs: &Slab, flow: EndpointId) {
+        if let Some((x, _)) = self.owners.remove(&flow)
+            && self.is_open(xs, x)
+        {
+            let s = self.state(x);
+            s.outstanding = s.outstanding.saturating_sub(1);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The rules that make an edge, and how much each is worth.
+
+use std::fmt;
+
+/// The rule that made a link. Its name is shown as the link's evidence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Rule {
+    /// The same byte range was sent and received.
+    Bytes,
+    /// The same byte range, behind an address translation: matched by sequence numbers alone.
+    BytesTranslated,
+    /// The same identifier in both messages.
+    Witness,
+    /// The n-th with the n-th.
+    Order,
+    /// A flow opened in a fragment of the request belongs to it until its first exchange is over.
+    Owner,
+    /// The task that sent the reply did the work from the moment it took the request up (vPath's thread pattern).
+    Reply,
+    /// What a task does after one input and before the next.
+    Fragment,
+    /// The only request that the component could have been working on.
+    Sole,
+    /// A task of the request woke an idle task, which then acted.
+    Handoff,
+    /// The task that acted then woke the one that held the request, which had waited all the while.
+    Completion,
+    /// A new task starts in its parent's request.
+    Fork,
+}
+
+/// How a rule knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Seen.
+    Observed,
+    /// Follows from what was seen, under the rule's condition.
+    ByRule,
+}
+
+impl Rule {
+    /// As shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Rule::Bytes => "bytes",
+            Rule::BytesTranslated => "bytes (translated address)",
+            Rule::Witness => "witness",
+            Rule::Order => "order",
+            Rule::Owner => "owner",
+            Rule::Reply => "reply",
+            Rule::Fragment => "fragment",
+            Rule::Sole => "sole",
+            Rule::Handoff => "handoff",
+            Rule::Completion => "completion",
+            Rule::Fork => "fork",
+        }
+    }
+
+    /// Its class.
+    pub const fn class(self) -> Class {
+        match self {
+            Rule::Bytes | Rule::BytesTranslated | Rule::Witness => Class::Observed,
+            _ => Class::ByRule,
+        }
+    }
+}
+
+impl Class {
+    /// As shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Class::Observed => "observed",
+            Class::ByRule => "by-rule",
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Why a link was left open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Hole {
+    /// Several requests could have made the call.
+    Ambiguous,
+    /// Events were lost between the request and the call.
+    Losses,
+    /// The request was under way before the recording began.
+    BeforeRecording,
+    /// The message's borders are not known.
+    Borders,
+    /// The recording ended first.
+    AfterRecording,
+}
+
+impl Hole {
+    /// As shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Hole::Ambiguous => "a call that several requests could have made",
+            Hole::Losses => "events were lost meanwhile",
+            Hole::BeforeRecording => "it began before the recording",
+            Hole::Borders => "a message's borders are not known",
+            Hole::AfterRecording => "the recording ended first",
+        }
+    }
+}

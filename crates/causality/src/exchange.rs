@@ -1,0 +1,623 @@
+//! Exchanges: a request and its reply as one endpoint saw them.
+//!
+//! Where the protocol is known its messages make them; elsewhere a change of direction does (vPath §2.2's
+//! communication pattern, merged operations of its Algorithm 1). The engine keeps only what is open, and hands every
+//! step to a [`Steps`] in the order in which it happened on the host.
+
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
+use wakepath_model::rows::{
+    EndpointRow, FlowNoteRow, FlowStateRow, MessageEndRow, MessageRow, OPEN, OpRow, end_how, op, role, seen,
+};
+
+/// An exchange in the engine's slab: a place, and how often the place was used before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ExId {
+    /// The place.
+    pub place: u32,
+    /// Its use.
+    pub turn: u32,
+}
+
+/// Which side of an exchange an endpoint is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Takes the request, sends the reply.
+    Server,
+    /// Sends the request, takes the reply.
+    Client,
+}
+
+/// A request and its reply at one endpoint.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    /// Number in the order of beginning: never reused, while slab places are.
+    pub number: u64,
+    /// The endpoint.
+    pub flow: EndpointId,
+    /// Which side it is.
+    pub side: Side,
+    /// First byte of the request.
+    pub request_start: u64,
+    /// One past its last byte, as far as known.
+    pub request_end: u64,
+    /// First byte of the reply; [`OPEN`] where none was seen.
+    pub reply_start: u64,
+    /// One past the reply's last byte, as far as known.
+    pub reply_end: u64,
+    /// When the request's first byte reached the host (server; 0 where not known).
+    pub arrived: MonoNs,
+    /// When its first byte was taken or sent (entry of the call where sent).
+    pub began: MonoNs,
+    /// When the head was complete at the endpoint's task.
+    pub taken: MonoNs,
+    /// First byte of the reply.
+    pub reply_began: MonoNs,
+    /// Last byte of the reply (return of the call where received).
+    pub ended: MonoNs,
+    /// Who took or sent the request.
+    pub task: TaskId,
+    /// Who sent or took the reply's last byte.
+    pub reply_task: TaskId,
+    /// Protocol id, empty where not known.
+    pub protocol: StrId,
+    /// Verb.
+    pub verb: StrId,
+    /// Template or shape.
+    pub target: StrId,
+    /// Error class.
+    pub detail: StrId,
+    /// Status code.
+    pub status: u16,
+    /// The reply says that it failed.
+    pub failed: bool,
+    /// The flow was reset before the reply was complete.
+    pub reset: bool,
+    /// The flow ended before the reply was complete.
+    pub cut: bool,
+    /// Reply complete.
+    pub replied: bool,
+    /// The end of the reply shows only when something else begins.
+    pub open_ended: bool,
+    /// Made by direction, not by messages.
+    pub by_order: bool,
+    /// Witness kind and value.
+    pub witness: (u8, u64),
+}
+
+/// What happens to exchanges, in order.
+pub trait Steps {
+    /// Whether exchanges are still asked for after [`Steps::closed`]; else their places are given back at once.
+    const KEEPS: bool;
+    /// A server's request was read as far as its head, or a client's was sent.
+    fn begun(&mut self, xs: &Slab, x: ExId, at: MonoNs);
+    /// The first bytes of the reply moved.
+    fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs);
+    /// More of the reply was received (client) by this task.
+    fn reply_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs);
+    /// The reply is complete, or will never be.
+    fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs);
+    /// A task connects a flow.
+    fn connecting(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs, failed: bool);
+    /// A reply left whose request was not seen.
+    fn unseen_reply(&mut self, task: TaskId, at: MonoNs);
+    /// Nothing will happen on the flow any more.
+    fn flow_gone(&mut self, xs: &Slab, flow: EndpointId);
+}
+
+/// Exchanges that are open or not yet given away.
+#[derive(Default)]
+pub struct Slab {
+    all: Vec<Exchange>,
+    turns: Vec<u32>,
+    free: Vec<u32>,
+    made: u64,
+}
+
+impl Slab {
+    /// The exchange.
+    pub fn get(&self, x: ExId) -> &Exchange {
+        debug_assert!(self.is_live(x));
+        &self.all[x.place as usize]
+    }
+
+    /// Whether it was not given back yet.
+    pub fn is_live(&self, x: ExId) -> bool {
+        self.turns.get(x.place as usize) == Some(&x.turn)
+    }
+
+    fn get_mut(&mut self, x: ExId) -> &mut Exchange {
+        &mut self.all[x.place as usize]
+    }
+
+    fn insert(&mut self, mut e: Exchange) -> ExId {
+        e.number = self.made;
+        self.made += 1;
+        match self.free.pop() {
+            Some(place) => {
+                self.all[place as usize] = e;
+                ExId { place, turn: self.turns[place as usize] }
+            }
+            None => {
+                self.all.push(e);
+                self.turns.push(0);
+                ExId { place: self.all.len() as u32 - 1, turn: 0 }
+            }
+        }
+    }
+
+    /// Gives a place back; ids of it are no longer live.
+    pub fn release(&mut self, x: ExId) {
+        self.turns[x.place as usize] = self.turns[x.place as usize].wrapping_add(1);
+        self.free.push(x.place);
+    }
+
+    /// Places in use.
+    pub fn in_use(&self) -> usize {
+        self.all.len() - self.free.len()
+    }
+}
+
+/// Bytes that moved in one direction and are not yet part of a finished exchange.
+#[derive(Clone, Copy)]
+struct Span {
+    start: u64,
+    end: u64,
+    task: TaskId,
+    entry: MonoNs,
+    at: MonoNs,
+    arrived: MonoNs,
+}
+
+/// Most spans kept a direction: a head of more pieces loses the times of the oldest.
+const SPANS: usize = 32;
+
+#[derive(Default)]
+struct Ep {
+    side: Option<Side>,
+    /// Made by messages; else by direction.
+    messages: bool,
+    opaque: bool,
+    /// Older than the recording.
+    met: bool,
+    ever_requested: bool,
+    request: VecDeque<Span>,
+    reply: VecDeque<Span>,
+    open: VecDeque<ExId>,
+    last_was_request: bool,
+    protocol: StrId,
+}
+
+/// Makes exchanges of one host's rows.
+pub struct Engine<S: Steps> {
+    eps: FxHashMap<EndpointId, Ep>,
+    /// The exchanges.
+    pub xs: Slab,
+    /// Where steps go.
+    pub steps: S,
+}
+
+const TCP_CLOSE: u8 = 7;
+
+impl<S: Steps> Engine<S> {
+    /// An engine that has seen nothing.
+    pub fn new(steps: S) -> Engine<S> {
+        Engine { eps: FxHashMap::default(), xs: Slab::default(), steps }
+    }
+
+    /// An endpoint was announced.
+    pub fn endpoint(&mut self, r: &EndpointRow) {
+        let side = match r.side {
+            1 => Some(Side::Server),
+            2 => Some(Side::Client),
+            _ => None,
+        };
+        let ep = self.ep(r.flow);
+        if ep.side.is_none() {
+            ep.side = side;
+        }
+        ep.met |= r.how == seen::MET || r.how == seen::SNAPSHOT;
+    }
+
+    fn ep(&mut self, flow: EndpointId) -> &mut Ep {
+        self.eps.entry(flow).or_default()
+    }
+
+    /// A protocol was recognised, or given up.
+    pub fn note(&mut self, r: &FlowNoteRow) {
+        let ep = self.ep(r.flow);
+        if r.protocol == StrId::EMPTY {
+            ep.opaque = true;
+        } else {
+            ep.messages = true;
+            ep.protocol = r.protocol;
+        }
+    }
+
+    /// An operation.
+    pub fn operation(&mut self, r: &OpRow) {
+        match r.kind {
+            op::SEND | op::RECV if r.end > r.start => self.moved(r),
+            op::RECV if r.result <= 0 => self.ended(r.flow, r.at, r.result < 0),
+            op::SEND if r.result < 0 => self.ended(r.flow, r.at, true),
+            op::CONNECT => {
+                const IN_PROGRESS: i32 = -115;
+                let failed = r.result < 0 && r.result != IN_PROGRESS;
+                self.ep(r.flow).side.get_or_insert(Side::Client);
+                self.steps.connecting(&self.xs, r.flow, r.task, r.at, failed);
+            }
+            op::ACCEPT => {
+                self.ep(r.flow).side.get_or_insert(Side::Server);
+            }
+            _ => {}
+        }
+    }
+
+    fn moved(&mut self, r: &OpRow) {
+        let sent = r.kind == op::SEND;
+        let ep = self.ep(r.flow);
+        let Some(side) = ep.side else { return };
+        let is_request = (side == Side::Client) == sent;
+        let spans = if is_request { &mut ep.request } else { &mut ep.reply };
+        // consecutive operations of one task are one (Algorithm 1, line 5)
+        match spans.back_mut() {
+            Some(b) if b.end == r.start && b.task == r.task && !is_request => {
+                b.end = r.end;
+                b.at = r.at;
+            }
+            _ => {
+                if spans.len() == SPANS {
+                    spans.pop_front();
+                }
+                spans.push_back(Span {
+                    start: r.start,
+                    end: r.end,
+                    task: r.task,
+                    entry: r.entry,
+                    at: r.at,
+                    arrived: r.arrived,
+                });
+            }
+        }
+        if ep.messages {
+            if !is_request {
+                self.reply_moved(r);
+            }
+        } else if is_request {
+            self.run_request(r, side);
+        } else {
+            self.run_reply(r);
+        }
+        self.ep(r.flow).last_was_request = is_request;
+    }
+
+    /// Without messages: bytes towards the server begin an exchange where the last one has its reply.
+    fn run_request(&mut self, r: &OpRow, side: Side) {
+        let ep = self.ep(r.flow);
+        if let Some(&last) = ep.open.back() {
+            let e = self.xs.get_mut(last);
+            if e.reply_start == OPEN {
+                e.request_end = r.end;
+                return;
+            }
+            self.close(r.flow, last, r.at, true);
+        }
+        let e = Exchange {
+            number: 0,
+            flow: r.flow,
+            side,
+            request_start: r.start,
+            request_end: r.end,
+            reply_start: OPEN,
+            reply_end: OPEN,
+            arrived: r.arrived,
+            began: if side == Side::Client { r.entry } else { r.at },
+            taken: r.at,
+            reply_began: MonoNs(0),
+            ended: MonoNs(0),
+            task: r.task,
+            reply_task: TaskId::UNKNOWN,
+            protocol: StrId::EMPTY,
+            verb: StrId::EMPTY,
+            target: StrId::EMPTY,
+            detail: StrId::EMPTY,
+            status: 0,
+            failed: false,
+            reset: false,
+            cut: false,
+            replied: false,
+            open_ended: true,
+            by_order: true,
+            witness: (0, 0),
+        };
+        self.begin(r.flow, e, r.at);
+    }
+
+    fn begin(&mut self, flow: EndpointId, e: Exchange, at: MonoNs) {
+        let x = self.xs.insert(e);
+        let ep = self.ep(flow);
+        ep.open.push_back(x);
+        ep.ever_requested = true;
+        self.steps.begun(&self.xs, x, at);
+    }
+
+    fn run_reply(&mut self, r: &OpRow) {
+        let ep = self.ep(r.flow);
+        let (side, met, asked) = (ep.side, ep.met, ep.ever_requested);
+        match ep.open.back().copied() {
+            Some(x) => self.extend_reply(x, r),
+            // a server may speak first; but a flow that is older than the recording owes a reply
+            None if side == Some(Side::Server) && met && !asked => self.steps.unseen_reply(r.task, r.at),
+            None => {}
+        }
+    }
+
+    fn extend_reply(&mut self, x: ExId, r: &OpRow) {
+        let e = self.xs.get_mut(x);
+        let first = e.reply_start == OPEN;
+        if first {
+            e.reply_start = r.start;
+            e.reply_began = if e.side == Side::Server { r.entry } else { r.at };
+        }
+        e.reply_end = r.end;
+        e.ended = r.at;
+        e.reply_task = r.task;
+        if first {
+            self.steps.reply_began(&self.xs, x, r.task, r.at);
+        }
+        self.steps.reply_progress(&self.xs, x, r.task, r.at);
+    }
+
+    /// With messages: reply bytes may complete the oldest exchanges whose reply has begun.
+    fn reply_moved(&mut self, r: &OpRow) {
+        let Some(ep) = self.eps.get(&r.flow) else { return };
+        let (met, asked, side) = (ep.met, ep.ever_requested, ep.side);
+        if ep.open.is_empty() {
+            if side == Some(Side::Server) && met && !asked {
+                self.steps.unseen_reply(r.task, r.at);
+            }
+            return;
+        }
+        let open: Vec<ExId> = ep.open.iter().copied().filter(|&x| self.xs.get(x).reply_start != OPEN).collect();
+        for x in open {
+            let e = self.xs.get_mut(x);
+            if r.end <= e.reply_start {
+                continue;
+            }
+            if e.reply_end == OPEN || e.open_ended {
+                // how far it goes shows later
+                e.ended = r.at;
+                e.reply_task = r.task;
+                self.steps.reply_progress(&self.xs, x, r.task, r.at);
+            } else if r.start < e.reply_end {
+                e.ended = r.at;
+                e.reply_task = r.task;
+                let done = r.end >= e.reply_end;
+                self.steps.reply_progress(&self.xs, x, r.task, r.at);
+                if done {
+                    self.close(r.flow, x, r.at, true);
+                }
+            }
+        }
+    }
+
+    /// A message.
+    pub fn message(&mut self, r: &MessageRow) {
+        let ep = self.eps.entry(r.flow).or_default();
+        let is_request_dir = match (r.role, r.sent) {
+            (role::REQUEST, s) => {
+                ep.side.get_or_insert(if s == 1 { Side::Client } else { Side::Server });
+                true
+            }
+            (role::REPLY, s) => {
+                ep.side.get_or_insert(if s == 1 { Side::Server } else { Side::Client });
+                false
+            }
+            _ => return,
+        };
+        let Some(side) = ep.side else { return };
+        if is_request_dir {
+            let span = ep.request.iter().find(|s| s.start <= r.start && r.start < s.end).copied();
+            // the newest span is the one that completed the head
+            let last = ep.request.back().copied();
+            let flow = r.flow;
+            while ep.request.front().is_some_and(|s| s.end <= r.start) {
+                ep.request.pop_front();
+            }
+            // a request on a flow whose last reply only a turn can end ends it; so does an exchange made by direction
+            let over: Vec<ExId> = ep
+                .open
+                .iter()
+                .copied()
+                .filter(|&x| {
+                    let e = self.xs.get(x);
+                    (e.open_ended && e.reply_start != OPEN) || e.by_order
+                })
+                .collect();
+            for x in over {
+                self.close(flow, x, r.at, true);
+            }
+            if r.no_reply == 1 {
+                return;
+            }
+            let at = last.map_or(r.at, |s| s.at);
+            let e = Exchange {
+                number: 0,
+                flow,
+                side,
+                request_start: r.start,
+                request_end: r.end,
+                reply_start: OPEN,
+                reply_end: OPEN,
+                arrived: span.map_or(MonoNs(0), |s| s.arrived),
+                began: span.map_or(r.at, |s| if side == Side::Client { s.entry } else { s.at }),
+                taken: at,
+                reply_began: MonoNs(0),
+                ended: MonoNs(0),
+                task: last.map_or(TaskId::UNKNOWN, |s| s.task),
+                reply_task: TaskId::UNKNOWN,
+                protocol: r.protocol,
+                verb: r.verb,
+                target: r.target,
+                detail: r.detail,
+                status: 0,
+                failed: false,
+                reset: false,
+                cut: false,
+                replied: false,
+                open_ended: false,
+                by_order: false,
+                witness: (r.witness_kind, r.witness),
+            };
+            self.begin(flow, e, r.at);
+            return;
+        }
+        // a reply: the oldest exchange without one, or the one with the same witness
+        let found = ep.open.iter().copied().find(|&x| {
+            let e = self.xs.get(x);
+            e.reply_start == OPEN
+                && !e.by_order
+                && (r.witness_kind == 0 || e.witness.0 != r.witness_kind || e.witness.1 == r.witness)
+        });
+        let spans: Vec<Span> = ep.reply.iter().filter(|s| s.end > r.start).copied().collect();
+        while ep.reply.front().is_some_and(|s| s.end <= r.start) {
+            ep.reply.pop_front();
+        }
+        let (met, reached) = (ep.met, spans.iter().map(|s| s.end).max().unwrap_or(r.start));
+        let Some(x) = found else {
+            if side == Side::Server && met {
+                let task = spans.last().map_or(TaskId::UNKNOWN, |s| s.task);
+                self.steps.unseen_reply(task, r.at);
+            }
+            return;
+        };
+        let e = self.xs.get_mut(x);
+        e.reply_start = r.start;
+        e.reply_end = r.end;
+        e.open_ended = r.end == OPEN;
+        e.status = r.status;
+        e.failed = r.failed == 1;
+        if r.detail != StrId::EMPTY {
+            e.detail = r.detail;
+        }
+        let first = spans.first();
+        e.reply_began = first.map_or(r.at, |s| if side == Side::Server { s.entry } else { s.at });
+        let last = if r.end == OPEN { spans.last() } else { spans.iter().find(|s| s.end >= r.end).or(spans.last()) };
+        e.ended = last.map_or(r.at, |s| s.at);
+        e.reply_task = last.map_or(TaskId::UNKNOWN, |s| s.task);
+        let (task, ended) = (e.reply_task, e.ended);
+        self.steps.reply_began(&self.xs, x, task, r.at);
+        self.steps.reply_progress(&self.xs, x, task, ended);
+        if r.end != OPEN && reached >= r.end {
+            self.close(r.flow, x, ended, true);
+        }
+    }
+
+    /// The end of a message that was open, or news of its outcome.
+    pub fn message_end(&mut self, r: &MessageEndRow) {
+        let Some(ep) = self.eps.get(&r.flow) else { return };
+        let Some(side) = ep.side else { return };
+        let is_request_dir = (side == Side::Client) == (r.sent == 1);
+        let found = ep.open.iter().copied().find(|&x| {
+            let e = self.xs.get(x);
+            (if is_request_dir { e.request_start } else { e.reply_start }) == r.start
+        });
+        let Some(x) = found else { return };
+        let reached = ep.reply.back().map_or(0, |s| s.end);
+        let e = self.xs.get_mut(x);
+        if is_request_dir {
+            if r.end != OPEN {
+                e.request_end = r.end;
+            }
+            return;
+        }
+        if r.failed == 1 {
+            e.failed = true;
+        }
+        if r.detail != StrId::EMPTY {
+            e.detail = r.detail;
+        }
+        match r.how {
+            0 => {}
+            end_how::LOST => e.open_ended = true,
+            _ => {
+                e.reply_end = r.end;
+                e.open_ended = false;
+                if r.end != OPEN && (reached >= r.end || r.how != end_how::FRAMED) {
+                    let at = e.ended;
+                    self.close(r.flow, x, at, true);
+                }
+            }
+        }
+    }
+
+    /// A change of the flow's state.
+    pub fn state(&mut self, r: &FlowStateRow) {
+        if r.reset != 0 {
+            self.ended(r.flow, r.at, true);
+        } else if r.new == TCP_CLOSE {
+            self.ended(r.flow, r.at, false);
+            if self.eps.remove(&r.flow).is_some() {
+                self.steps.flow_gone(&self.xs, r.flow);
+            }
+        }
+    }
+
+    /// The flow ended (at least towards us): what is open will not go on.
+    fn ended(&mut self, flow: EndpointId, at: MonoNs, reset: bool) {
+        let Some(ep) = self.eps.get(&flow) else { return };
+        if ep.open.is_empty() {
+            return;
+        }
+        let side = ep.side;
+        let open: Vec<ExId> = ep.open.iter().copied().collect();
+        for x in open {
+            let e = self.xs.get_mut(x);
+            let replied = e.reply_start != OPEN;
+            // a client that half-closes still waits for its reply
+            if side == Some(Side::Server) && !reset && !(replied && e.open_ended) {
+                continue;
+            }
+            let whole = replied && (e.open_ended || e.reply_end == OPEN) && !reset;
+            if !whole {
+                e.reset = reset;
+                e.cut = !reset;
+                if e.ended.0 == 0 {
+                    e.ended = at;
+                }
+            }
+            self.close(flow, x, at, whole);
+        }
+    }
+
+    fn close(&mut self, flow: EndpointId, x: ExId, at: MonoNs, whole: bool) {
+        let e = self.xs.get_mut(x);
+        e.replied = whole && e.reply_start != OPEN;
+        if e.ended.0 == 0 {
+            e.ended = at;
+        }
+        if let Some(ep) = self.eps.get_mut(&flow) {
+            ep.open.retain(|&o| o != x);
+        }
+        self.steps.closed(&self.xs, x, at);
+        if !S::KEEPS {
+            self.xs.release(x);
+        }
+    }
+
+    /// The recording is over: whatever is open is closed as cut.
+    pub fn finish(&mut self, at: MonoNs) {
+        let mut flows: Vec<EndpointId> = self.eps.iter().filter(|(_, e)| !e.open.is_empty()).map(|(f, _)| *f).collect();
+        flows.sort_unstable();
+        for flow in flows {
+            let open: Vec<ExId> = self.eps.get(&flow).map(|e| e.open.iter().copied().collect()).unwrap_or_default();
+            for x in open {
+                let e = self.xs.get_mut(x);
+                let whole = e.reply_start != OPEN && e.open_ended;
+                e.cut = !whole;
+                self.close(flow, x, at, whole);
+            }
+        }
+    }
+}

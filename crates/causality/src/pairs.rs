@@ -1,0 +1,208 @@
+//! The two ends of a flow: by addresses and sequence numbers, by sequence numbers alone behind a translation, by the
+//! kernel's own naming of UNIX peers.
+
+use rustc_hash::FxHashMap;
+use wakepath_model::ids::{EndpointId, HostId};
+use wakepath_model::rows::{EndpointRow, seen};
+
+/// An endpoint of a folder.
+pub type End = (HostId, EndpointId);
+
+/// What is needed of an endpoint after its row is gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Local address.
+    pub laddr: [u8; 16],
+    /// Remote address.
+    pub raddr: [u8; 16],
+    /// Local port.
+    pub lport: u16,
+    /// Remote port.
+    pub rport: u16,
+    /// Address family.
+    pub family: u16,
+    /// IP protocol.
+    pub protocol: u16,
+    /// Network namespace.
+    pub netns: u32,
+}
+
+impl Place {
+    fn of(r: &EndpointRow) -> Place {
+        Place {
+            laddr: plain(r.family, r.laddr),
+            raddr: plain(r.family, r.raddr),
+            lport: r.lport,
+            rport: r.rport,
+            family: if r.family == AF_INET6 && is_mapped(&r.laddr) { AF_INET } else { r.family },
+            protocol: r.protocol,
+            netns: r.netns,
+        }
+    }
+
+    fn key(&self) -> Key {
+        (self.laddr, self.lport, self.raddr, self.rport, self.protocol)
+    }
+
+    fn mirrored(&self) -> Key {
+        (self.raddr, self.rport, self.laddr, self.lport, self.protocol)
+    }
+}
+
+type Key = ([u8; 16], u16, [u8; 16], u16, u16);
+
+/// How two ends were found to be one flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Same addresses, mirrored; sequence numbers agree.
+    Addresses,
+    /// Sequence numbers alone, at establishment.
+    Translated,
+    /// UNIX peers.
+    Peers,
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    place: Place,
+    snd: u32,
+    rcv: u32,
+    fresh: bool,
+    peer: Option<(End, How)>,
+}
+
+/// Pairs endpoints as they come. Bounded: endpoints whose flow is gone are forgotten, oldest first.
+#[derive(Default)]
+pub struct Pairs {
+    known: FxHashMap<End, Known>,
+    by_key: FxHashMap<Key, Vec<End>>,
+    by_numbers: FxHashMap<(u32, u32), End>,
+    /// Socket of a per-peer datagram endpoint, and UNIX ends that wait for their peer.
+    unix: FxHashMap<End, End>,
+}
+
+const AF_UNIX: u16 = 1;
+const AF_INET: u16 = 2;
+const AF_INET6: u16 = 10;
+const UDP: u16 = 17;
+/// Ends of one flow are first seen at moments between which at most this many bytes move.
+const NEAR: u32 = 64 << 20;
+
+fn is_mapped(a: &[u8; 16]) -> bool {
+    a[..10] == [0; 10] && a[10..12] == [0xff, 0xff]
+}
+
+/// IPv4 in the first four bytes, also where a socket of the other family carries it.
+fn plain(family: u16, a: [u8; 16]) -> [u8; 16] {
+    let mut out = a;
+    if family == AF_INET6 && is_mapped(&a) {
+        out = [0; 16];
+        out[..4].copy_from_slice(&a[12..]);
+    }
+    out
+}
+
+fn distance(a: u32, b: u32) -> u32 {
+    (a.wrapping_sub(b) as i32).unsigned_abs()
+}
+
+impl Pairs {
+    /// An endpoint was announced.
+    pub fn add(&mut self, host: HostId, r: &EndpointRow) {
+        const LISTEN: u8 = 10;
+        let end = (host, r.flow);
+        if r.state == LISTEN || self.known.get(&end).is_some_and(|k| k.peer.is_some()) {
+            return;
+        }
+        let place = Place::of(r);
+        let fresh = r.how == seen::CONNECTED || r.how == seen::ACCEPTED;
+        let me = Known { place, snd: r.snd as u32, rcv: r.rcv as u32, fresh, peer: None };
+        if self.known.insert(end, me).is_none() && r.family != AF_UNIX {
+            self.by_key.entry(place.key()).or_default().push(end);
+        }
+        if r.family == AF_UNIX {
+            if r.peer.0 != 0 {
+                let other = (host, r.peer);
+                self.unix.insert(end, other);
+                self.unix.insert(other, end);
+                self.known.entry(other).or_insert(Known { peer: None, ..me });
+                self.join(end, other, How::Peers);
+            } else if let Some(&other) = self.unix.get(&end) {
+                self.join(end, other, How::Peers);
+            }
+            return;
+        }
+        let candidates = self.by_key.get(&place.mirrored()).map_or(&[][..], |v| &v[..]);
+        let best = candidates
+            .iter()
+            .filter(|&&c| c != end)
+            .filter_map(|&c| {
+                let k = self.known.get(&c).filter(|k| k.peer.is_none())?;
+                let far = if r.protocol == UDP { 0 } else { distance(k.rcv, me.snd).max(distance(k.snd, me.rcv)) };
+                let limit = if k.fresh && fresh { 0 } else { NEAR };
+                // the same loopback addresses exist in every namespace
+                (far <= limit && (r.protocol != UDP || k.place.netns == place.netns || !is_loopback(&place)))
+                    .then_some((far, c))
+            })
+            .min();
+        if let Some((_, other)) = best {
+            self.join(end, other, How::Addresses);
+            return;
+        }
+        if fresh && r.protocol != UDP {
+            if let Some(&other) = self.by_numbers.get(&(me.rcv, me.snd))
+                && other != end
+                && self.known.get(&other).is_some_and(|k| k.peer.is_none())
+            {
+                self.join(end, other, How::Translated);
+            } else {
+                self.by_numbers.insert((me.snd, me.rcv), end);
+            }
+        }
+    }
+
+    fn join(&mut self, a: End, b: End, how: How) {
+        for (x, y) in [(a, b), (b, a)] {
+            if let Some(k) = self.known.get_mut(&x) {
+                k.peer = Some((y, how));
+                let numbers = (k.snd, k.rcv);
+                if self.by_numbers.get(&numbers) == Some(&x) {
+                    self.by_numbers.remove(&numbers);
+                }
+            }
+        }
+    }
+
+    /// The other end, where it is watched.
+    pub fn peer(&self, end: End) -> Option<(End, How)> {
+        self.known.get(&end)?.peer
+    }
+
+    /// Where an endpoint is.
+    pub fn place(&self, end: End) -> Place {
+        self.known.get(&end).map(|k| k.place).unwrap_or_default()
+    }
+
+    /// Nothing will be asked of it any more.
+    pub fn forget(&mut self, end: End) {
+        if let Some(k) = self.known.remove(&end) {
+            if let Some(list) = self.by_key.get_mut(&k.place.key()) {
+                list.retain(|&e| e != end);
+                if list.is_empty() {
+                    self.by_key.remove(&k.place.key());
+                }
+            }
+            if self.by_numbers.get(&(k.snd, k.rcv)) == Some(&end) {
+                self.by_numbers.remove(&(k.snd, k.rcv));
+            }
+        }
+        self.unix.remove(&end);
+    }
+}
+
+fn is_loopback(p: &Place) -> bool {
+    match p.family {
+        AF_INET => p.laddr[0] == 127,
+        _ => p.laddr[..15] == [0; 15] && p.laddr[15] == 1,
+    }
+}

@@ -1,0 +1,485 @@
+//! Between components: calls and the exchanges that served them, joined into trees.
+
+use crate::component::{Done, Finished};
+use crate::evidence::{Hole, Rule};
+use crate::exchange::{Exchange, Side};
+use crate::pairs::{End, How, Pairs, Place};
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
+use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
+use wakepath_model::rows::{EndpointRow, witness};
+
+/// One side of a span.
+#[derive(Clone, Debug)]
+pub struct Half {
+    /// The host whose clock its times are of.
+    pub host: HostId,
+    /// What that side saw.
+    pub exchange: Exchange,
+    /// Where its endpoint is.
+    pub place: Place,
+}
+
+/// A request message, its reply, and all that was done between them.
+#[derive(Clone, Debug)]
+pub struct Span {
+    /// Index of the span in whose processing it was asked for; `None` for the root.
+    pub parent: Option<u32>,
+    /// The rule that says so.
+    pub made_by: Option<Rule>,
+    /// The rule that joins the two sides, where both were seen.
+    pub joined_by: Option<Rule>,
+    /// Who asked, where watched.
+    pub caller: Option<Half>,
+    /// Who served, where watched.
+    pub callee: Option<Half>,
+    /// Calls that may have been its and could not be told.
+    pub doubts: u32,
+    /// What is missing, besides.
+    pub hole: Option<Hole>,
+}
+
+/// Everything done on behalf of one root message.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Hash of the flow and the first byte: the same in every rerun, merge and export.
+    pub id: u64,
+    /// Spans, parents before children, in order of time. The first is the root.
+    pub spans: Vec<Span>,
+    /// Its caller is watched, but which request it was made for is not known.
+    pub orphan: Option<Hole>,
+}
+
+impl Request {
+    /// Why the path is not whole, with the span; empty where it is.
+    pub fn holes(&self) -> Vec<(u32, Hole)> {
+        let mut out: Vec<(u32, Hole)> = self.orphan.map(|h| (0, h)).into_iter().collect();
+        for (i, s) in self.spans.iter().enumerate() {
+            if let Some(h) = s.hole {
+                out.push((i as u32, h));
+            } else if s.doubts > 0 {
+                out.push((i as u32, Hole::Ambiguous));
+            }
+        }
+        out
+    }
+
+    /// Whether nothing is known to be missing.
+    pub fn is_complete(&self) -> bool {
+        self.orphan.is_none() && self.spans.iter().all(|s| s.hole.is_none() && s.doubts == 0)
+    }
+}
+
+/// Where an exchange stands in its direction: the same at both ends.
+type Key = (HostId, EndpointId, u64);
+
+enum Caller {
+    Live,
+    Linked(u64, u32),
+    Root,
+    Orphan(Hole),
+}
+
+enum Server {
+    Live,
+    Given(u64),
+}
+
+struct Call {
+    half: Half,
+    rule: Rule,
+    server: Option<(u64, Rule)>,
+}
+
+struct Node {
+    half: Half,
+    calls: Vec<Call>,
+    doubts: u32,
+    hole: Option<Hole>,
+    /// Calls whose server's side is still to come or not yet whole.
+    pending: u32,
+    /// The node and call that asked for it.
+    caller: Option<(u64, u32, Rule)>,
+    /// It has no caller to wait for.
+    root: Option<Option<Hole>>,
+}
+
+/// Counts of the linker's work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Linked {
+    /// Requests given.
+    pub requests: u64,
+    /// Of these, whole.
+    pub complete: u64,
+    /// Server exchanges whose caller is watched but not explained.
+    pub orphans: u64,
+    /// Calls joined to the exchange that served them, by rule.
+    pub joined: FxHashMap<Rule, u64>,
+    /// Calls whose other end is not watched.
+    pub leaves: u64,
+    /// Pairs refused since the server took the message before it was sent: counts that do not line up.
+    pub misaligned: u64,
+}
+
+/// Joins what all hosts' linkers finish.
+pub struct Assembler<'a> {
+    pairs: Pairs,
+    callers: FxHashMap<Key, Caller>,
+    servers: FxHashMap<Key, Server>,
+    nodes: FxHashMap<u64, Node>,
+    next: u64,
+    gone: VecDeque<(MonoNs, End)>,
+    out: Box<dyn FnMut(Request) + 'a>,
+    refused: Box<dyn FnMut(HostId, TaskId, Place, MonoNs) + 'a>,
+    /// Counts so far.
+    pub linked: Linked,
+}
+
+/// How long endpoints of flows that are gone are remembered.
+const FORGET_NS: u64 = 20_000_000_000;
+
+fn key(host: HostId, e: &Exchange) -> Key {
+    // datagrams may be lost: their ids say more than their place
+    let at = if e.witness.0 == witness::DNS { e.witness.1 | 1 << 40 } else { e.request_start & 0xffff_ffff };
+    (host, e.flow, at)
+}
+
+impl<'a> Assembler<'a> {
+    /// An assembler that hands requests to `out` and refused connections to `refused`.
+    pub fn new(out: impl FnMut(Request) + 'a, refused: impl FnMut(HostId, TaskId, Place, MonoNs) + 'a) -> Self {
+        Assembler {
+            pairs: Pairs::default(),
+            callers: FxHashMap::default(),
+            servers: FxHashMap::default(),
+            nodes: FxHashMap::default(),
+            next: 0,
+            gone: VecDeque::new(),
+            out: Box::new(out),
+            refused: Box::new(refused),
+            linked: Linked::default(),
+        }
+    }
+
+    /// An endpoint was announced.
+    pub fn endpoint(&mut self, host: HostId, r: &EndpointRow) {
+        self.pairs.add(host, r);
+    }
+
+    /// A flow is gone.
+    pub fn flow_gone(&mut self, host: HostId, flow: EndpointId, at: MonoNs) {
+        self.gone.push_back((at, (host, flow)));
+        while let Some(&(t, end)) = self.gone.front() {
+            if t.0 + FORGET_NS > at.0 {
+                break;
+            }
+            self.gone.pop_front();
+            self.pairs.forget(end);
+        }
+    }
+
+    fn began(&mut self, host: HostId, e: &Exchange) {
+        match e.side {
+            Side::Client => {
+                self.callers.insert(key(host, e), Caller::Live);
+            }
+            Side::Server => {
+                self.servers.insert(key(host, e), Server::Live);
+            }
+        }
+    }
+
+    /// The same exchange at the other end.
+    fn opposite(&self, host: HostId, e: &Exchange) -> Option<(Key, How)> {
+        let ((h, f), how) = self.pairs.peer((host, e.flow))?;
+        Some(((h, f, key(host, e).2), how))
+    }
+
+    fn rule(e: &Exchange, how: How) -> Rule {
+        match how {
+            _ if e.witness.0 == witness::DNS => Rule::Witness,
+            How::Addresses | How::Peers => Rule::Bytes,
+            How::Translated => Rule::BytesTranslated,
+        }
+    }
+
+    fn half(&self, host: HostId, exchange: Exchange) -> Half {
+        Half { host, place: self.pairs.place((host, exchange.flow)), exchange }
+    }
+
+    fn done(&mut self, host: HostId, d: Done) {
+        let own = key(host, &d.exchange);
+        let opposite = self.opposite(host, &d.exchange);
+        if d.exchange.side == Side::Client {
+            let served = opposite.filter(|(k, _)| self.servers.contains_key(k));
+            self.callers.remove(&own);
+            let Some((k, _)) = served else {
+                self.linked.leaves += 1;
+                return;
+            };
+            let (root, state) = match (d.is_root_call, d.parent) {
+                (false, Some(h)) => (Some(h), Caller::Orphan(h)),
+                _ => (None, Caller::Root),
+            };
+            match self.servers.get(&k) {
+                Some(&Server::Given(id)) => self.becomes_root(id, root),
+                _ => {
+                    self.callers.insert(own, state);
+                }
+            }
+            return;
+        }
+        let id = self.next;
+        self.next += 1;
+        self.servers.insert(own, Server::Given(id));
+        let mut node = Node {
+            half: self.half(host, d.exchange),
+            calls: Vec::with_capacity(d.calls.len()),
+            doubts: d.doubts,
+            hole: d.hole,
+            pending: 0,
+            caller: None,
+            root: None,
+        };
+        let mut arrived = Vec::new();
+        for (i, (e, rule)) in d.calls.into_iter().enumerate() {
+            let call_key = key(host, &e);
+            let opposite = self.opposite(host, &e);
+            self.callers.remove(&call_key);
+            match opposite.and_then(|(k, how)| self.servers.get(&k).map(|s| (s, how))) {
+                Some((Server::Given(server), how)) => arrived.push((*server, i as u32, Self::rule(&e, how))),
+                Some((Server::Live, _)) => {
+                    node.pending += 1;
+                    self.callers.insert(call_key, Caller::Linked(id, i as u32));
+                }
+                None => self.linked.leaves += 1,
+            }
+            let half = self.half(host, e);
+            node.calls.push(Call { half, rule, server: None });
+        }
+        // who asked for this one
+        let caller = opposite.map(|(k, how)| (k, how, self.callers.get(&k)));
+        match caller {
+            None => node.root = Some(None),
+            Some((_, _, None)) => node.root = Some(None),
+            Some((k, _, Some(Caller::Root))) => {
+                node.root = Some(None);
+                self.callers.remove(&k);
+            }
+            Some((k, _, Some(&Caller::Orphan(h)))) => {
+                node.root = Some(Some(h));
+                self.callers.remove(&k);
+            }
+            Some((_, _, Some(Caller::Live))) => {}
+            Some((k, how, Some(&Caller::Linked(parent, i)))) => {
+                node.caller = Some((parent, i, Self::rule(&node.half.exchange, how)));
+                self.callers.remove(&k);
+            }
+        }
+        for (server, i, rule) in arrived {
+            if self.attach(id, &mut node, i, server, rule) {
+                node.pending += 1;
+            }
+        }
+        let caller = node.caller;
+        self.nodes.insert(id, node);
+        if let Some((parent, i, rule)) = caller {
+            self.join(parent, i, id, rule);
+        }
+        self.settle(id);
+    }
+
+    /// Gives call `i` of a new node its server; true where that is not whole yet.
+    fn attach(&mut self, id: u64, node: &mut Node, i: u32, server: u64, rule: Rule) -> bool {
+        let Some(s) = self.nodes.get_mut(&server) else { return false };
+        if misaligned(&node.calls[i as usize].half, &s.half) {
+            self.linked.misaligned += 1;
+            return false;
+        }
+        s.caller = Some((id, i, rule));
+        s.root = None;
+        node.calls[i as usize].server = Some((server, rule));
+        *self.linked.joined.entry(rule).or_default() += 1;
+        s.pending > 0
+    }
+
+    /// A server's side arrived for a call that waited for it.
+    fn join(&mut self, parent: u64, i: u32, id: u64, rule: Rule) {
+        let Some(node) = self.nodes.get(&id) else { return };
+        let Some(p) = self.nodes.get(&parent) else { return };
+        if misaligned(&p.calls[i as usize].half, &node.half) {
+            self.linked.misaligned += 1;
+            let node = self.nodes.get_mut(&id).expect("just found");
+            node.caller = None;
+            node.root = Some(Some(Hole::Borders));
+            let p = self.nodes.get_mut(&parent).expect("just found");
+            p.pending -= 1;
+            self.settle(parent);
+            return;
+        }
+        let p = self.nodes.get_mut(&parent).expect("just found");
+        p.calls[i as usize].server = Some((id, rule));
+        *self.linked.joined.entry(rule).or_default() += 1;
+    }
+
+    fn becomes_root(&mut self, id: u64, orphan: Option<Hole>) {
+        if let Some(n) = self.nodes.get_mut(&id)
+            && n.caller.is_none()
+        {
+            n.root = Some(orphan);
+            self.settle(id);
+        }
+    }
+
+    /// A node that is whole makes its caller a step more so, or is given away.
+    fn settle(&mut self, mut id: u64) {
+        loop {
+            let Some(n) = self.nodes.get(&id) else { return };
+            if n.pending > 0 {
+                return;
+            }
+            match (n.caller, n.root) {
+                (Some((parent, _, _)), _) => {
+                    let Some(p) = self.nodes.get_mut(&parent) else { return };
+                    p.pending = p.pending.saturating_sub(1);
+                    if p.pending > 0 {
+                        return;
+                    }
+                    id = parent;
+                }
+                (None, Some(orphan)) => {
+                    self.emit(id, orphan);
+                    return;
+                }
+                (None, None) => return,
+            }
+        }
+    }
+
+    fn emit(&mut self, id: u64, orphan: Option<Hole>) {
+        let Some(root) = self.nodes.remove(&id) else { return };
+        let request_id = self.request_id(&root.half);
+        let mut spans = Vec::new();
+        self.collect(root, None, None, None, &mut spans);
+        let request = Request { id: request_id, spans, orphan };
+        self.linked.requests += 1;
+        self.linked.complete += u64::from(request.is_complete());
+        self.linked.orphans += u64::from(orphan.is_some());
+        (self.out)(request);
+    }
+
+    fn collect(
+        &mut self,
+        node: Node,
+        parent: Option<u32>,
+        made_by: Option<Rule>,
+        caller: Option<(Half, Rule)>,
+        spans: &mut Vec<Span>,
+    ) {
+        self.servers.remove(&key(node.half.host, &node.half.exchange));
+        let me = spans.len() as u32;
+        let (caller, joined_by) = caller.map_or((None, None), |(h, r)| (Some(h), Some(r)));
+        spans.push(Span {
+            parent,
+            made_by,
+            joined_by,
+            caller,
+            callee: Some(node.half),
+            doubts: node.doubts,
+            hole: node.hole,
+        });
+        let mut calls = node.calls;
+        calls.sort_by_key(|c| (c.half.exchange.began, c.half.exchange.number));
+        for call in calls {
+            match call.server.and_then(|(s, r)| self.nodes.remove(&s).map(|n| (n, r))) {
+                Some((server, rule)) => self.collect(server, Some(me), Some(call.rule), Some((call.half, rule)), spans),
+                None => spans.push(Span {
+                    parent: Some(me),
+                    made_by: Some(call.rule),
+                    joined_by: None,
+                    caller: Some(call.half),
+                    callee: None,
+                    doubts: 0,
+                    hole: None,
+                }),
+            }
+        }
+    }
+
+    fn request_id(&self, h: &Half) -> u64 {
+        let mut f = Fnv(0xcbf2_9ce4_8422_2325);
+        let p = &h.place;
+        (p.laddr, p.lport, p.raddr, p.rport, p.protocol).hash(&mut f);
+        if p.lport == 0 {
+            h.exchange.flow.0.hash(&mut f);
+        }
+        key(h.host, &h.exchange).2.hash(&mut f);
+        f.finish()
+    }
+
+    /// The recording is over: what still waits is given as it is.
+    pub fn finish(&mut self) {
+        let mut rest: Vec<u64> = self.nodes.keys().copied().collect();
+        rest.sort_unstable();
+        for id in rest {
+            // the topmost of what is connected
+            let mut top = id;
+            while let Some(n) = self.nodes.get(&top)
+                && let Some((parent, _, _)) = n.caller
+                && self.nodes.contains_key(&parent)
+            {
+                top = parent;
+            }
+            let Some(n) = self.nodes.get_mut(&top) else { continue };
+            if n.pending > 0 && n.hole.is_none() {
+                n.hole = Some(Hole::AfterRecording);
+            }
+            let orphan = n.root.unwrap_or(Some(Hole::AfterRecording));
+            self.emit(top, orphan);
+        }
+    }
+}
+
+/// On one clock a message cannot be taken before it was sent: then the counts of the two ends do not line up.
+fn misaligned(caller: &Half, callee: &Half) -> bool {
+    const SLACK_NS: u64 = 100_000;
+    caller.host == callee.host && callee.exchange.taken.0 + SLACK_NS < caller.exchange.began.0
+}
+
+/// FNV-1a: stable over versions and machines, unlike the library's hashers.
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for b in bytes {
+            self.0 = (self.0 ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+}
+
+/// One host's way into the assembler.
+pub struct HostOut<'a> {
+    /// The host.
+    pub host: HostId,
+    /// The assembler.
+    pub shared: Rc<RefCell<Assembler<'a>>>,
+}
+
+impl Finished for HostOut<'_> {
+    fn began(&mut self, e: &Exchange) {
+        self.shared.borrow_mut().began(self.host, e);
+    }
+    fn done(&mut self, d: Done) {
+        self.shared.borrow_mut().done(self.host, d);
+    }
+    fn refused(&mut self, flow: EndpointId, task: TaskId, at: MonoNs) {
+        let mut a = self.shared.borrow_mut();
+        let place = a.pairs.place((self.host, flow));
+        (a.refused)(self.host, task, place, at);
+    }
+}

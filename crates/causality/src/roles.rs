@@ -1,0 +1,166 @@
+//! First pass: how each task of the recording works, since the same events mean different things on a thread that
+//! serves one request at a time and in an event loop.
+
+use crate::exchange::{ExId, Side, Slab, Steps};
+use rustc_hash::{FxHashMap, FxHashSet};
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use wakepath_model::rows::{LossRow, OPEN, TaskRow};
+
+/// What a task was ever seen to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Role {
+    /// Takes requests.
+    pub takes: bool,
+    /// Took a request while it had another of another flow.
+    pub multiplexes: bool,
+    /// Replies to requests that another task took.
+    pub replies_foreign: bool,
+    /// Replies to requests that it took.
+    pub replies_own: bool,
+    /// Sends requests.
+    pub calls: bool,
+}
+
+/// What is known of tasks before paths are sought.
+#[derive(Default)]
+pub struct Roles {
+    roles: FxHashMap<TaskId, Role>,
+    process: FxHashMap<TaskId, u32>,
+    leaders: FxHashMap<u32, TaskId>,
+    migrating: FxHashSet<u32>,
+    /// Per process: until when replies to requests from before the recording left.
+    unseen_until: FxHashMap<u32, MonoNs>,
+    losses: Vec<(u64, u64)>,
+    held: FxHashMap<TaskId, Vec<ExId>>,
+}
+
+impl Roles {
+    /// A step in a task's life: which process it is of.
+    pub fn task(&mut self, r: &TaskRow) {
+        if r.tgid == r.tid {
+            self.leaders.insert(r.tgid, r.task);
+            self.process.insert(r.task, r.task.0);
+        } else {
+            // a thread group is its leader's task: a reused tgid has another leader
+            let leader = *self.leaders.entry(r.tgid).or_insert(r.task);
+            self.process.insert(r.task, leader.0);
+        }
+    }
+
+    /// Something was lost.
+    pub fn loss(&mut self, r: &LossRow, what: &str) {
+        if what.starts_with("loss.ring.op") || what.starts_with("loss.ring.flow") || what.starts_with("loss.storage") {
+            // records that were under way when the interval began belong to it
+            self.losses.push((r.from.0.saturating_sub(5_000_000), r.at.0));
+        }
+    }
+
+    /// Nothing more comes: puts losses in order and decides which processes move requests between tasks.
+    pub fn finish(&mut self) {
+        self.losses.sort_unstable();
+        let mut merged: Vec<(u64, u64)> = Vec::new();
+        for &(a, b) in &self.losses {
+            match merged.last_mut() {
+                Some(l) if a <= l.1 => l.1 = l.1.max(b),
+                _ => merged.push((a, b)),
+            }
+        }
+        self.losses = merged;
+        for (task, role) in &self.roles {
+            if role.takes && role.replies_foreign {
+                self.migrating.insert(self.process_of(*task));
+            }
+        }
+        self.held = FxHashMap::default();
+    }
+
+    /// The process of a task: the number of its leading task.
+    pub fn process_of(&self, task: TaskId) -> u32 {
+        self.process.get(&task).copied().unwrap_or(task.0)
+    }
+
+    /// What a task does.
+    pub fn role(&self, task: TaskId) -> Role {
+        self.roles.get(&task).copied().unwrap_or_default()
+    }
+
+    /// Whether requests of the process are taken up by one task and continued by another that takes requests too.
+    pub fn is_migrating(&self, process: u32) -> bool {
+        self.migrating.contains(&process)
+    }
+
+    /// Until when requests from before the recording were under way in the process.
+    pub fn unseen_until(&self, process: u32) -> MonoNs {
+        self.unseen_until.get(&process).copied().unwrap_or_default()
+    }
+
+    /// Whether operations were lost in `from..=to`.
+    pub fn is_lossy(&self, from: MonoNs, to: MonoNs) -> bool {
+        let i = self.losses.partition_point(|&(_, b)| b < from.0);
+        self.losses.get(i).is_some_and(|&(a, _)| a <= to.0)
+    }
+
+    /// Whether anybody works in a way that wake-ups must explain.
+    pub fn needs_wakes(&self) -> bool {
+        self.roles.values().any(|r| r.calls && !r.takes)
+    }
+}
+
+impl Steps for Roles {
+    const KEEPS: bool = false;
+
+    fn begun(&mut self, xs: &Slab, x: ExId, _: MonoNs) {
+        let e = xs.get(x);
+        let role = self.roles.entry(e.task).or_default();
+        match e.side {
+            Side::Client => role.calls = true,
+            Side::Server => {
+                role.takes = true;
+                let held = self.held.entry(e.task).or_default();
+                held.retain(|&h| {
+                    xs.is_live(h) && {
+                        let o = xs.get(h);
+                        !(o.replied || o.cut || o.reset || (o.open_ended && o.reply_start != OPEN))
+                    }
+                });
+                if held.iter().any(|&h| xs.get(h).flow != e.flow) {
+                    role.multiplexes = true;
+                }
+                held.push(x);
+            }
+        }
+    }
+
+    fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
+        let e = xs.get(x);
+        if e.side == Side::Server {
+            let role = self.roles.entry(task).or_default();
+            if task == e.task {
+                role.replies_own = true;
+            } else {
+                role.replies_foreign = true;
+            }
+        }
+    }
+
+    fn reply_progress(&mut self, _: &Slab, _: ExId, _: TaskId, _: MonoNs) {}
+
+    fn closed(&mut self, xs: &Slab, x: ExId, _: MonoNs) {
+        let e = xs.get(x);
+        if e.side == Side::Server
+            && let Some(held) = self.held.get_mut(&e.task)
+        {
+            held.retain(|&h| h != x);
+        }
+    }
+
+    fn connecting(&mut self, _: &Slab, _: EndpointId, _: TaskId, _: MonoNs, _: bool) {}
+
+    fn unseen_reply(&mut self, task: TaskId, at: MonoNs) {
+        let process = self.process_of(task);
+        let until = self.unseen_until.entry(process).or_default();
+        *until = (*until).max(at);
+    }
+
+    fn flow_gone(&mut self, _: &Slab, _: EndpointId) {}
+}

@@ -1,0 +1,244 @@
+//! Tables for the terminal: at most 100 columns, numbers to the right, what does not fit ends in `…`.
+
+use crate::text::{Style, Tint, WIDTH_MAX, columns, cut, sanitise};
+use std::fmt::Write as _;
+
+/// Columns between two columns.
+const GAP: usize = 2;
+/// A column is not made narrower, unless the table could not fit otherwise.
+const NARROW: usize = 10;
+
+/// A column's heading and side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    title: &'static str,
+    is_number: bool,
+}
+
+impl Column {
+    /// Text, to the left; it is cut where the table is too wide.
+    pub const fn text(title: &'static str) -> Column {
+        Column {
+            title,
+            is_number: false,
+        }
+    }
+
+    /// A number, to the right; it is never cut.
+    pub const fn number(title: &'static str) -> Column {
+        Column {
+            title,
+            is_number: true,
+        }
+    }
+}
+
+/// A cell: sanitised when it is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    text: String,
+    tint: Tint,
+}
+
+impl Cell {
+    /// In a colour.
+    pub fn tinted(text: impl AsRef<str>, tint: Tint) -> Cell {
+        Cell {
+            text: sanitise(text.as_ref()).into_owned(),
+            tint,
+        }
+    }
+}
+
+impl<T: AsRef<str>> From<T> for Cell {
+    fn from(text: T) -> Cell {
+        Cell::tinted(text, Tint::Plain)
+    }
+}
+
+/// A table, row by row.
+#[derive(Clone, Debug)]
+pub struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+    indent: usize,
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new(columns: &[Column]) -> Table {
+        Table {
+            columns: columns.to_vec(),
+            rows: Vec::new(),
+            indent: 0,
+        }
+    }
+
+    /// Every line begins with so many spaces.
+    pub fn indented(mut self, indent: usize) -> Table {
+        self.indent = indent;
+        self
+    }
+
+    /// Adds a row. Cells that it lacks are empty.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let mut cells: Vec<Cell> = cells.into_iter().collect();
+        cells.resize(self.columns.len(), Cell::default());
+        self.rows.push(cells);
+    }
+
+    /// Whether it has no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The table as lines of at most 100 columns.
+    pub fn render(&self, style: Style) -> String {
+        let widths = self.widths();
+        let mut out = String::new();
+        if self.columns.iter().any(|c| !c.title.is_empty()) {
+            let titles = self.columns.iter().map(|c| (c.title, Tint::Dim));
+            self.line(&mut out, titles, &widths, style);
+        }
+        for row in &self.rows {
+            self.line(
+                &mut out,
+                row.iter().map(|c| (c.text.as_str(), c.tint)),
+                &widths,
+                style,
+            );
+        }
+        out
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let mut widths: Vec<usize> = self
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(i, c)| {
+                let cells = self.rows.iter().map(|r| columns(&r[i].text));
+                cells.chain([columns(c.title)]).max().unwrap_or(0)
+            })
+            .collect();
+        let room = WIDTH_MAX - self.indent.min(WIDTH_MAX / 2)
+            + GAP
+            - (GAP * widths.len()).min(WIDTH_MAX / 2);
+        // The widest text gives way first, down to a floor; then whatever is widest.
+        for (texts_only, floor) in [(true, NARROW), (true, 1), (false, 1)] {
+            while widths.iter().sum::<usize>() > room {
+                let widest = (0..widths.len())
+                    .filter(|&i| widths[i] > floor && !(texts_only && self.columns[i].is_number))
+                    .max_by_key(|&i| (widths[i], std::cmp::Reverse(i)));
+                let Some(i) = widest else { break };
+                widths[i] -= 1;
+            }
+        }
+        widths
+    }
+
+    fn line<'a>(
+        &self,
+        out: &mut String,
+        cells: impl Iterator<Item = (&'a str, Tint)>,
+        widths: &[usize],
+        style: Style,
+    ) {
+        let mut line = " ".repeat(self.indent);
+        let mut owed = 0;
+        for (i, (text, tint)) in cells.enumerate() {
+            let shown = cut(text, widths[i]);
+            let fill = widths[i] - columns(&shown);
+            let before = owed
+                + if self.columns[i].is_number {
+                    fill
+                } else {
+                    0
+                };
+            if !shown.is_empty() {
+                let _ = write!(line, "{:before$}{}", "", style.paint(&shown, tint));
+                owed = 0;
+            } else {
+                owed += if self.columns[i].is_number { fill } else { 0 };
+            }
+            owed += GAP
+                + if self.columns[i].is_number {
+                    0
+                } else {
+                    fill
+                };
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(table: &Table) -> String {
+        table.render(Style::default())
+    }
+
+    #[test]
+    fn numbers_stand_to_the_right() {
+        let mut t = Table::new(&[Column::text("table"), Column::number("rows")]);
+        t.row(["waits".into(), "1 234".into()]);
+        t.row(["polls".into(), "7".into()]);
+        t.row([Cell::default(), "8".into()]);
+        assert_eq!(
+            plain(&t),
+            "table   rows\nwaits  1 234\npolls      7\n           8\n"
+        );
+    }
+
+    #[test]
+    fn never_wider_than_100_columns() {
+        let long = "x".repeat(300);
+        for n in 1..=12 {
+            let columns_: Vec<Column> = (0..n)
+                .map(|i| {
+                    if i % 3 == 2 {
+                        Column::number("number")
+                    } else {
+                        Column::text("text")
+                    }
+                })
+                .collect();
+            let mut t = Table::new(&columns_).indented(2);
+            t.row((0..n).map(|_| Cell::tinted(&long, Tint::Bad)));
+            t.row((0..n).map(|_| Cell::from("漢字かな")));
+            for line in plain(&t).lines() {
+                assert!(columns(line) <= WIDTH_MAX, "{n}: {} {line}", columns(line));
+            }
+        }
+    }
+
+    #[test]
+    fn text_gives_way_before_numbers() {
+        let mut t = Table::new(&[Column::text("what"), Column::number("n"), Column::text("why")]);
+        t.row([
+            "y".repeat(90).into(),
+            "123 456 789".into(),
+            "short".into(),
+        ]);
+        let out = plain(&t);
+        assert!(
+            out.contains("123 456 789  short") && out.contains('…'),
+            "{out}"
+        );
+        assert_eq!(out.lines().map(columns).max(), Some(WIDTH_MAX));
+    }
+
+    #[test]
+    fn cells_are_sanitised_and_coloured_outside_the_width() {
+        let mut t = Table::new(&[Column::text("a"), Column::text("b")]);
+        t.row([Cell::tinted("x\x1b[2Jy", Tint::Good), "z".into()]);
+        assert_eq!(plain(&t), "a      b\nx?[2Jy  z\n".replace("a      b", "a       b"));
+        assert!(
+            t.render(Style { colour: true })
+                .contains("\x1b[32mx?[2Jy\x1b[0m  z")
+        );
+    }
+}
