@@ -1,1 +1,7 @@
-//! The `analysis` room; see ARCHITECTURE.md.
+//! Analyses: pure functions from a folder and its paths to tables. Nothing here writes or formats.
+#![deny(missing_docs)]
+
+pub mod histogram;
+pub mod names;
+pub mod requests;
+pub mod spans;

@@ -160,6 +160,7 @@ pub struct ProgramCost {
 pub struct KernelSource {
     skel: skel::WakepathSkel<'static>,
     links: Vec<Link>,
+    open_waits: Option<Link>,
     backend: Backend,
     rings: Rings,
     key: u32,
@@ -299,10 +300,11 @@ impl KernelSource {
             let wanted = match point {
                 "sock_send_length" | "sock_recv_length" => backend == Backend::SocketHooks,
                 "task_file" => true,
+                "task" => options.waits,
                 _ if waits_only => options.waits,
                 _ => true,
             };
-            let exists = point == "task_file" || section.starts_with("raw_tp") || support.has(point);
+            let exists = section.starts_with("iter/") || section.starts_with("raw_tp") || support.has(point);
             program.set_autoload(wanted && exists);
         }
         let mut skel = open.load()?;
@@ -334,13 +336,15 @@ impl KernelSource {
 
         let mut links = Vec::new();
         for program in skel.object_mut().progs_mut() {
-            // the snapshot's iterator is attached when it is read; what was not loaded has no descriptor
-            if program.name() == "snapshot_files" || program.as_fd().as_raw_fd() < 0 {
+            // iterators are attached to be read; what was not loaded has no descriptor
+            if program.section().to_string_lossy().starts_with("iter/") || program.as_fd().as_raw_fd() < 0 {
                 continue;
             }
             links.push(program.attach()?);
         }
-        Ok(KernelSource { skel, links, backend, rings, key, _object: guard })
+        // now, while the rights for it are there
+        let open_waits = if options.waits { Some(skel.progs.open_waits.attach()?) } else { None };
+        Ok(KernelSource { skel, links, open_waits, backend, rings, key, _object: guard })
     }
 
     /// The way that was chosen.
@@ -351,20 +355,13 @@ impl KernelSource {
     /// Everything that was open before: endpoints and who holds them. Call it after [`KernelSource::attach`].
     pub fn snapshot(&mut self, mut sink: impl FnMut(Frame<'_>)) -> Result<(), CaptureError> {
         let link = self.skel.progs.snapshot_files.attach()?;
-        let mut bytes = Vec::new();
-        Iter::new(&link)?
-            .read_to_end(&mut bytes)
-            .map_err(|e| CaptureError::Load(format!("reading the snapshot of open files: {e}")))?;
-        let mut rest = &bytes[..];
-        while let Some(head) = w::view::<w::Head>(rest) {
-            let n = head.bytes as usize;
-            if n < 8 || n > rest.len() {
-                break;
-            }
-            sink(Frame { origin: u32::MAX, bytes: &rest[..n] });
-            rest = &rest[n..];
-        }
-        Ok(())
+        iterate(&link, &mut sink).map_err(|e| CaptureError::Load(format!("reading the snapshot of open files: {e}")))
+    }
+
+    /// The waits that go on now, as records with the cause `CAUSE_OPEN`. Each comes again when it ends.
+    pub fn open_waits(&mut self, mut sink: impl FnMut(Frame<'_>)) -> Result<(), CaptureError> {
+        let Some(link) = &self.open_waits else { return Ok(()) };
+        iterate(link, &mut sink).map_err(|e| CaptureError::Load(format!("reading the waits that go on: {e}")))
     }
 
     /// Hands over committed records in time order, up to `until_ns`; the number handed over.
@@ -430,11 +427,36 @@ impl KernelSource {
     /// Adds a process (and its descendants from now on) to those that are watched.
     pub fn watch(&mut self, tgid: u32) -> Result<(), CaptureError> {
         self.skel.maps.watch_tgids.update(&tgid.to_ne_bytes(), &[1], MapFlags::ANY)?;
-        let data = self.skel.maps.data_data.as_deref_mut().expect("the object has .data");
-        let g = &raw mut data.watch_generation;
-        // SAFETY: a mapped u32 that only this process writes and kernel programs read.
-        unsafe { std::ptr::write_volatile(g, std::ptr::read_volatile(g).wrapping_add(1)) };
+        let g = (&raw const self.generation().watch_generation).cast::<AtomicU32>();
+        // SAFETY: a mapped u32 that this process and its children add to and kernel programs read.
+        unsafe { &*g }.fetch_add(1, Ordering::AcqRel);
         Ok(())
+    }
+
+    /// What a process made by this one calls between fork and exec to be watched from its first instruction, with its
+    /// descendants. It makes one system call and touches no memory but the kernel's: safe after fork.
+    pub fn watch_on_exec(&self) -> impl FnMut() -> std::io::Result<()> + Send + Sync + 'static {
+        let map = self.skel.maps.watch_tgids.as_fd().as_raw_fd();
+        let generation = (&raw const self.generation().watch_generation).cast::<u32>() as usize;
+        move || {
+            // SAFETY: getpid has no conditions.
+            let tgid = unsafe { libc::getpid() } as u32;
+            let value = 1u8;
+            // SAFETY: the descriptor is a map with keys of four bytes and values of one, both on this stack.
+            let r = unsafe {
+                libbpf_rs::libbpf_sys::bpf_map_update_elem(map, (&raw const tgid).cast(), (&raw const value).cast(), 0)
+            };
+            if r != 0 {
+                return Err(std::io::Error::from_raw_os_error(-r));
+            }
+            // SAFETY: the child shares the mapping of the programs' data; the address is theirs until exec.
+            unsafe { &*(generation as *const AtomicU32) }.fetch_add(1, Ordering::AcqRel);
+            Ok(())
+        }
+    }
+
+    fn generation(&self) -> &skel::types::data {
+        self.skel.maps.data_data.as_deref().expect("the object has .data")
     }
 
     /// Stops recording: no record is written after this returns. What is in the rings can still be drained.
@@ -468,6 +490,22 @@ impl KernelSource {
         }
         out
     }
+}
+
+/// Reads what an iterator's program wrote, record by record.
+fn iterate(link: &Link, sink: &mut impl FnMut(Frame<'_>)) -> std::io::Result<()> {
+    let mut bytes = Vec::new();
+    Iter::new(link).map_err(std::io::Error::other)?.read_to_end(&mut bytes)?;
+    let mut rest = &bytes[..];
+    while let Some(head) = w::view::<w::Head>(rest) {
+        let n = head.bytes as usize;
+        if n < 8 || n > rest.len() {
+            break;
+        }
+        sink(Frame { origin: u32::MAX, bytes: &rest[..n] });
+        rest = &rest[n..];
+    }
+    Ok(())
 }
 
 fn page_up(n: usize) -> usize {

@@ -6,8 +6,10 @@ use wakepath_wire as w;
 pub fn classes() -> Vec<(libc::c_long, u8)> {
     vec![
         (libc::SYS_read, w::SC_READ),
-        (libc::SYS_pread64, w::SC_NONE),
         (libc::SYS_readv, w::SC_READV),
+        // on sockets and pipes these take no offset but "where it stands"
+        (libc::SYS_preadv2, w::SC_READV),
+        (libc::SYS_pwritev2, w::SC_WRITEV),
         (libc::SYS_write, w::SC_WRITE),
         (libc::SYS_writev, w::SC_WRITEV),
         (libc::SYS_sendto, w::SC_SENDTO),

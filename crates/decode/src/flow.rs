@@ -13,18 +13,28 @@ use wakepath_protocols::{
 #[derive(Clone, Copy, Default)]
 pub struct Numbers {
     next: Option<u64>,
+    /// `next` was read beside the flow's operations, not from one: the first of them may begin before it.
+    soft: bool,
+    /// Bytes that the kernel side's count does not have.
+    uncounted: u64,
 }
 
 impl Numbers {
-    /// Sets the next byte's number from the flow's own.
+    /// Sets the next byte's number from the flow's own, unless operations told it already.
     pub fn begin(&mut self, seq: u32) -> u64 {
         // far from zero, so that the other end's first sight, a little earlier or later, does not wrap below it
-        let at = match self.next {
-            Some(next) => unwrap_near(next, seq),
-            None => (1 << 32) + u64::from(seq),
-        };
-        self.next = Some(at);
-        at
+        *self.next.get_or_insert_with(|| {
+            self.soft = true;
+            (1 << 32) + u64::from(seq)
+        })
+    }
+
+    /// The range of `bytes` that follow the last ones, where the kernel side could not number them.
+    pub fn follow(&mut self, bytes: u64) -> (u64, u64, u8) {
+        let start = self.next.unwrap_or(1 << 32);
+        self.next = Some(start + bytes);
+        self.uncounted += bytes;
+        (start, start + bytes, range::COUNTED)
     }
 
     /// The next byte's number, if known.
@@ -34,6 +44,7 @@ impl Numbers {
 
     /// The range of `bytes` that end at `seq_end`, and how well it chains to what came before.
     pub fn moved(&mut self, seq_end: u32, bytes: u64, counted: bool) -> (u64, u64, u8) {
+        let seq_end = if counted { seq_end.wrapping_add(self.uncounted as u32) } else { seq_end };
         let expected = self.next.map(|n| n + bytes);
         let end = match expected {
             Some(e) => unwrap_near(e, seq_end),
@@ -44,9 +55,15 @@ impl Numbers {
             _ if counted => range::COUNTED,
             None => range::EXACT,
             Some(n) if n == start => range::EXACT,
+            // an operation from before the moment at which the state was read
+            Some(n) if n > start && self.soft => {
+                self.next = None;
+                range::EXACT
+            }
             Some(n) if n < start => range::GAP,
             Some(_) => range::OVERLAP,
         };
+        self.soft = false;
         self.next = Some(self.next.unwrap_or(0).max(end));
         (start, end, class)
     }
@@ -293,6 +310,25 @@ mod tests {
         let (s, e, c) = n.moved(5, 10, false);
         assert_eq!((e - s, c), (10, range::EXACT));
         assert_eq!(e, (2 << 32) + 5);
+    }
+
+    #[test]
+    fn an_operation_from_before_the_snapshot_chains() {
+        let mut n = Numbers::default();
+        n.begin(100);
+        assert_eq!(n.moved(90, 10, false), ((1 << 32) + 80, (1 << 32) + 90, range::EXACT));
+        assert_eq!(n.moved(100, 10, false).2, range::EXACT);
+        assert_eq!(n.begin(500), (1 << 32) + 100, "a late announcement moves nothing");
+        assert_eq!(n.moved(105, 5, false).2, range::EXACT);
+    }
+
+    #[test]
+    fn unnumbered_bytes_are_counted_on() {
+        let mut n = Numbers::default();
+        n.begin(0);
+        n.moved(10, 10, true);
+        assert_eq!(n.follow(5).1, (1 << 32) + 15);
+        assert_eq!(n.moved(20, 10, true), ((1 << 32) + 15, (1 << 32) + 25, range::COUNTED));
     }
 
     #[test]

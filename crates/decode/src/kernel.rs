@@ -24,6 +24,8 @@ pub enum Payload {
 const AF_UNIX: u16 = 1;
 const AF_INET: u16 = 2;
 const IPPROTO_TCP: u16 = 6;
+const IPPROTO_UDP: u16 = 17;
+const AF_INET6: u16 = 10;
 const TCP_CLOSE: u8 = 7;
 const TCP_LISTEN: u8 = 10;
 const PEER_BYTES: usize = 32;
@@ -31,11 +33,24 @@ const PEER_BYTES: usize = 32;
 const FLOW_PEER_BIT: u64 = 1 << 61;
 /// Most endpoints followed at once; beyond it those that were idle longest are let go.
 const FLOWS_MAX: usize = 200_000;
+/// An endpoint is idle when it was not used for so many events.
+const SWEEP_EVENTS: u64 = 1_000_000;
 
 struct Met {
     row: EndpointRow,
     flow: Flow,
     used: u64,
+}
+
+impl Met {
+    /// The row as it stands now.
+    fn push<S: RowSink>(&self, at: MonoNs, sink: &mut S) {
+        let mut row = EndpointRow { at, ..self.row };
+        row.snd = self.flow.snd.next().unwrap_or(row.snd);
+        row.rcv = self.flow.rcv.next().unwrap_or(row.rcv);
+        row.side = self.flow.side;
+        sink.push(&row);
+    }
 }
 
 /// Follows tasks and flows, and turns records into rows. Memory: some hundred bytes a living task, up to 9 KiB a flow
@@ -47,6 +62,8 @@ pub struct KernelDecoder {
     /// (namespace, port) of listeners: the local side of a flow on such a port is the server.
     listeners: FxHashMap<(u32, u16), ()>,
     events: u64,
+    /// After how many events idle flows are looked for again.
+    sweep: u64,
 }
 
 impl KernelDecoder {
@@ -58,6 +75,7 @@ impl KernelDecoder {
             flows: FxHashMap::default(),
             listeners: FxHashMap::default(),
             events: 0,
+            sweep: 0,
         }
     }
 
@@ -70,10 +88,7 @@ impl KernelDecoder {
     pub fn restate<S: RowSink>(&self, at: MonoNs, sink: &mut S) {
         self.tasks.restate(at, sink);
         for m in self.flows.values() {
-            let mut row = EndpointRow { at, how: seen::SNAPSHOT, ..m.row };
-            row.snd = m.flow.snd.next().unwrap_or(row.snd);
-            row.rcv = m.flow.rcv.next().unwrap_or(row.rcv);
-            sink.push(&row);
+            m.push(at, sink);
             m.flow.restate(EndpointId(m.row.flow.0), at, sink);
         }
     }
@@ -100,7 +115,7 @@ impl KernelDecoder {
             }
             w::KIND_FLOW => {
                 if let Some(r) = f.read::<w::FlowSeen>() {
-                    self.seen(&r, sink);
+                    self.seen(&r, f.tail::<w::FlowSeen>(r.name_bytes.into()), sink);
                 }
             }
             w::KIND_STATE => {
@@ -118,52 +133,51 @@ impl KernelDecoder {
         }
     }
 
-    fn seen<S: RowSink>(&mut self, r: &w::FlowSeen, sink: &mut S) {
+    fn seen<S: RowSink>(&mut self, r: &w::FlowSeen, name: &[u8], sink: &mut S) {
         let at = MonoNs(r.ts_ns);
         if r.state == TCP_LISTEN && r.protocol == IPPROTO_TCP {
             self.listeners.insert((r.netns, r.lport), ());
         }
-        let mut side = match r.head.sub {
-            w::FLOW_ACCEPTED => 1,
-            w::FLOW_CONNECTED => 2,
-            _ => 0,
-        };
-        if side == 0 && r.protocol == IPPROTO_TCP && r.family != AF_UNIX && r.rport != 0 {
-            // both ends may listen on the other's port only on one machine with one namespace: then the data tells
-            let here = self.listeners.contains_key(&(r.netns, r.lport));
-            let there = self.listeners.contains_key(&(r.netns, r.rport)) && r.laddr == r.raddr;
-            side = match (here, there) {
-                (true, false) => 1,
-                (false, true) => 2,
-                (false, false) if r.head.sub == w::FLOW_SNAPSHOT || r.head.sub == w::FLOW_MET => 0,
-                _ => 0,
-            };
-        }
-        if r.family == AF_UNIX && r.peer_flow != 0 {
-            side = if r.path_bytes != 0 { 1 } else { 2 };
-        }
+        let side = self.side(r);
         let task = if r.tgid != 0 { self.tasks.id(r.tgid, r.tgid, at, sink) } else { TaskId::UNKNOWN };
-        let datagram = r.kind == 2;
-        let old = self.flows.remove(&r.flow);
-        let mut flow = match old {
-            // met by an operation before the snapshot came by: keep what was followed since
-            Some(m) if m.row.protocol == r.protocol => {
-                if m.row.family != 0 && r.head.sub == w::FLOW_SNAPSHOT {
-                    self.flows.insert(r.flow, m);
-                    return;
-                }
-                m.flow
+        let id = EndpointId(r.flow);
+        if let Some(m) = self.flows.get_mut(&r.flow)
+            && m.row.family != 0
+        {
+            // told again (by the snapshot, or by each process that holds it): only what was not known yet is news
+            let before = m.row;
+            if m.flow.side == 0 {
+                m.flow.side = side;
             }
-            _ => Flow::new(side, (r.lport, r.rport), datagram),
-        };
+            m.row.side = m.flow.side;
+            if m.row.peer.0 == 0 {
+                m.row.peer = EndpointId(r.peer_flow);
+            }
+            if m.row.task == TaskId::UNKNOWN {
+                m.row.task = task;
+            }
+            // a datagram socket that was connected, or bound, since
+            if r.rport != 0 || m.row.lport == 0 {
+                (m.row.lport, m.row.rport, m.row.laddr, m.row.raddr) = (r.lport, r.rport, r.laddr, r.raddr);
+                plain_v4(&mut m.row);
+                m.flow.ports = (r.lport, r.rport);
+            }
+            if m.row != before {
+                m.push(at, sink);
+            }
+            self.tell_peer(r.flow, r.peer_flow, at, sink);
+            return;
+        }
+        let datagram = r.kind == 2;
+        // operations that came before the announcement have told numbers and perhaps the side
+        let mut flow = self.flows.remove(&r.flow).map_or_else(|| Flow::new(side, (0, 0), datagram), |m| m.flow);
         if flow.side == 0 {
             flow.side = side;
         }
         flow.ports = (r.lport, r.rport);
         flow.datagram = datagram;
         let (snd, rcv) = (flow.snd.begin(r.snd_seq), flow.rcv.begin(r.rcv_seq));
-        let id = EndpointId(r.flow);
-        let row = EndpointRow {
+        let mut row = EndpointRow {
             at,
             flow: id,
             peer: EndpointId(r.peer_flow),
@@ -173,7 +187,7 @@ impl KernelDecoder {
             raddr: r.raddr,
             netns: r.netns,
             task,
-            path: StrId::EMPTY,
+            path: unix_name(name, sink),
             lport: r.lport,
             rport: r.rport,
             family: r.family,
@@ -181,19 +195,71 @@ impl KernelDecoder {
             how: r.head.sub,
             state: r.state,
             side: flow.side,
-            ulp: r.ulp,
+            ulp: u8::from(r.marks & w::FLOW_ULP != 0),
         };
+        plain_v4(&mut row);
         sink.push(&row);
-        if r.ulp != 0 {
+        if row.ulp != 0 {
             flow.opaque(id, at, "kernel TLS: its bytes are not those of the wire", sink);
         }
-        self.flows.insert(r.flow, Met { row, flow, used: self.events });
+        let used = self.events;
+        self.flows.insert(r.flow, Met { row, flow, used });
+        self.tell_peer(r.flow, r.peer_flow, at, sink);
+    }
+
+    /// Which end serves, as far as the announcement tells.
+    fn side(&self, r: &w::FlowSeen) -> u8 {
+        match r.head.sub {
+            w::FLOW_ACCEPTED => return 1,
+            w::FLOW_CONNECTED => return 2,
+            _ => {}
+        }
+        if r.family == AF_UNIX {
+            // what came out of a listener bears its name; of a socketpair neither end has one
+            return match (r.marks & w::FLOW_NAMED != 0, r.marks & w::FLOW_PEER_NAMED != 0) {
+                (true, false) if r.peer_flow != 0 => 1,
+                (false, true) => 2,
+                _ => 0,
+            };
+        }
+        if r.rport == 0 {
+            return 0;
+        }
+        if r.protocol == IPPROTO_TCP {
+            // both ends may listen on the other's port only on one machine with one namespace: then the data tells
+            let here = self.listeners.contains_key(&(r.netns, r.lport));
+            let there = self.listeners.contains_key(&(r.netns, r.rport)) && r.laddr == r.raddr;
+            return match (here, there) {
+                (true, false) => 1,
+                (false, true) => 2,
+                _ => 0,
+            };
+        }
+        usual_side(r.lport, r.rport)
+    }
+
+    /// The other end of a UNIX flow was announced when it did not know this one: it learns it now.
+    fn tell_peer<S: RowSink>(&mut self, flow: u64, peer: u64, at: MonoNs, sink: &mut S) {
+        let side = self.flows.get(&flow).map_or(0, |m| m.flow.side);
+        let Some(m) = self.flows.get_mut(&peer).filter(|m| m.row.family == AF_UNIX) else { return };
+        let before = m.row;
+        if m.row.peer.0 == 0 {
+            m.row.peer = EndpointId(flow);
+        }
+        if m.flow.side == 0 && side != 0 {
+            m.flow.side = 3 - side;
+        }
+        m.row.side = m.flow.side;
+        if m.row != before {
+            m.push(at, sink);
+        }
     }
 
     /// The endpoint, or a bare one where its announcement was lost.
     fn met(&mut self, id: u64) -> &mut Met {
-        if self.flows.len() > FLOWS_MAX {
-            let horizon = self.events.saturating_sub(1_000_000);
+        if self.flows.len() > FLOWS_MAX && self.events > self.sweep {
+            let horizon = self.events.saturating_sub(SWEEP_EVENTS);
+            self.sweep = self.events + SWEEP_EVENTS / 4;
             self.flows.retain(|_, m| m.used > horizon || m.row.state == TCP_LISTEN);
         }
         let used = self.events;
@@ -218,19 +284,17 @@ impl KernelDecoder {
         let mut h = rustc_hash::FxHasher::default();
         (socket, port, raddr).hash(&mut h);
         let id = (h.finish() >> 3) | FLOW_PEER_BIT;
-        let own = self.flows.get(&socket).map(|m| m.row);
         if self.flows.contains_key(&id) {
             return id;
         }
-        let base = own.unwrap_or_else(no_endpoint);
-        // the usual port of a service says which end serves, where nothing else does
-        let side = if base.lport != 0 && base.lport < 1024 && port >= 1024 { 1 } else { 2 };
+        let base = self.flows.get(&socket).map_or_else(no_endpoint, |m| m.row);
+        let side = usual_side(base.lport, port);
         let mut flow = Flow::new(side, (base.lport, port), true);
         let (snd, rcv) = (flow.snd.begin(0), flow.rcv.begin(0));
-        let row = EndpointRow {
+        let mut row = EndpointRow {
             at,
             flow: EndpointId(id),
-            peer: EndpointId(socket),
+            peer: EndpointId(0),
             snd,
             rcv,
             raddr,
@@ -239,7 +303,11 @@ impl KernelDecoder {
             side,
             ..base
         };
-        sink.push(&row);
+        plain_v4(&mut row);
+        // the first operation tells the side where the ports do not, and writes the row then
+        if side != 0 {
+            sink.push(&row);
+        }
         self.flows.insert(id, Met { row, flow, used: self.events });
         id
     }
@@ -264,61 +332,80 @@ impl KernelDecoder {
             syscall: o.syscall,
             cpu: o.cpu,
         };
+        let sent = match o.head.sub {
+            op::SEND => true,
+            op::RECV => false,
+            control => {
+                // no bytes; a flow that is gone, or was never announced, is not made by its close
+                if let Some(m) = self.flows.get_mut(&o.flow) {
+                    let side = match control {
+                        op::ACCEPT => 1,
+                        op::CONNECT if m.row.protocol != IPPROTO_UDP => 2,
+                        _ => 0,
+                    };
+                    if side != 0 && m.flow.side == 0 {
+                        (m.flow.side, m.row.side) = (side, side);
+                        m.push(at, sink);
+                    }
+                }
+                sink.push(&row);
+                return;
+            }
+        };
         let tail = f.tail::<w::Op>(f.bytes.len());
         let has_peer = o.flags & w::OPF_PEER != 0 && tail.len() >= PEER_BYTES;
         let (address, tail) = tail.split_at(if has_peer { PEER_BYTES } else { 0 });
         let head = &tail[..(o.head_bytes as usize).min(tail.len())];
-        let known = self.flows.get(&o.flow).is_some_and(|m| m.row.rport != 0);
+        let is_connected = self.flows.get(&o.flow).is_some_and(|m| m.row.rport != 0);
+        let is_pipe = o.flow & w::FLOW_PIPE_BIT != 0;
         let mut id = o.flow;
-        if has_peer && !known && matches!(u16::from_ne_bytes([address[0], address[1]]), 2 | 10) {
+        let by_peer = has_peer && !is_connected && !is_pipe && matches!(u16::from_ne_bytes([address[0], address[1]]), 2 | 10);
+        if by_peer {
             id = self.peer(o.flow, address, at, sink);
             row.flow = EndpointId(id);
         }
         let payload = self.payload;
-        let sent = o.head.sub == op::SEND;
-        let is_pipe = id & w::FLOW_PIPE_BIT != 0;
         let m = self.met(id);
-        match o.head.sub {
-            op::SEND | op::RECV if o.bytes > 0 => {
-                let numbers = if sent { &mut m.flow.snd } else { &mut m.flow.rcv };
-                let bytes = o.bytes as u64;
-                let counted = o.flags & w::OPF_COUNTED != 0;
-                let (start, end, class) = if id & FLOW_PEER_BIT != 0 && !is_pipe {
-                    let next = numbers.next().unwrap_or(1 << 32);
-                    numbers.moved((next + bytes) as u32, bytes, true)
-                } else {
-                    numbers.moved(o.seq_end, bytes, counted)
-                };
-                (row.start, row.end, row.range) = (start, end, class);
-                sink.push(&row);
-                match class {
-                    range::GAP => sink.count(defect::RANGE_GAP, at),
-                    range::OVERLAP => sink.count(defect::RANGE_OVERLAP, at),
-                    _ => {}
-                }
-                if payload != Payload::None && !is_pipe {
-                    m.flow.bytes(EndpointId(id), at, sent, start, bytes, head, sink);
-                }
-                if payload == Payload::Heads && !head.is_empty() {
-                    sink.push_head(at, EndpointId(id), start, sent, head);
-                }
+        if m.flow.datagram && m.flow.side == 0 && m.row.rport != 0 {
+            // nobody listens and nobody connects: who speaks first asks
+            let side = if sent { 2 } else { 1 };
+            (m.flow.side, m.row.side) = (side, side);
+            m.push(at, sink);
+        }
+        if o.bytes > 0 {
+            let numbers = if sent { &mut m.flow.snd } else { &mut m.flow.rcv };
+            let bytes = o.bytes as u64;
+            let counted = o.flags & w::OPF_COUNTED != 0;
+            let (start, end, class) = if by_peer || o.flags & w::OPF_UNNUMBERED != 0 {
+                numbers.follow(bytes)
+            } else {
+                numbers.moved(o.seq_end, bytes, counted)
+            };
+            (row.start, row.end, row.range) = (start, end, class);
+            sink.push(&row);
+            match class {
+                range::GAP => sink.count(defect::RANGE_GAP, at),
+                range::OVERLAP => sink.count(defect::RANGE_OVERLAP, at),
+                _ => {}
             }
-            op::RECV if o.bytes == 0 => {
-                if let Some(next) = m.flow.rcv.next() {
-                    (row.start, row.end) = (next, next);
-                }
-                sink.push(&row);
-                m.flow.ended(EndpointId(id), at, false, sink);
+            if payload != Payload::None && !is_pipe {
+                m.flow.bytes(EndpointId(id), at, sent, start, bytes, head, sink);
             }
-            op::ACCEPT => {
-                m.flow.side = 1;
-                sink.push(&row);
+            if payload == Payload::Heads && !head.is_empty() {
+                sink.push_head(at, EndpointId(id), start, sent, head);
             }
-            op::CONNECT => {
-                m.flow.side = 2;
-                sink.push(&row);
-            }
-            _ => sink.push(&row),
+            return;
+        }
+        if o.bytes == 0
+            && !sent
+            && let Some(next) = m.flow.rcv.next()
+        {
+            (row.start, row.end) = (next, next);
+        }
+        sink.push(&row);
+        // nothing read is the end of a stream; an empty datagram is only that
+        if o.bytes == 0 && !sent && !m.flow.datagram {
+            m.flow.ended(EndpointId(id), at, false, sink);
         }
     }
 
@@ -344,11 +431,16 @@ impl KernelDecoder {
         };
         sink.push(&row);
         if r.reset == 0 && r.new == TCP_CLOSE {
-            m.flow.ended(id, at, true, sink);
-            m.flow.ended(id, at, false, sink);
             if m.row.state == TCP_LISTEN {
                 self.listeners.remove(&(m.row.netns, m.row.lport));
             }
+            // what it received may still be read: then it is let go with the idle ones
+            if near(m.flow.rcv.next(), r.rcv_seq) > m.flow.rcv.next().unwrap_or(0) + 1 && m.row.state != TCP_LISTEN {
+                m.flow.ended(id, at, true, sink);
+                return;
+            }
+            m.flow.ended(id, at, true, sink);
+            m.flow.ended(id, at, false, sink);
             self.flows.remove(&r.flow);
         }
     }
@@ -386,6 +478,45 @@ impl KernelDecoder {
             fd: r.fd,
             pad: 0,
         });
+    }
+}
+
+/// The side by the ports of a datagram flow: a service has a reserved one. 0 where that does not tell.
+fn usual_side(lport: u16, rport: u16) -> u8 {
+    let usual = |p: u16| p != 0 && p < 1024;
+    match (usual(lport), usual(rport)) {
+        (true, false) => 1,
+        (false, true) => 2,
+        _ => 0,
+    }
+}
+
+/// A socket that speaks both families says `::ffff:10.0.0.1` where the other end says `10.0.0.1`.
+fn plain_v4(row: &mut EndpointRow) {
+    const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+    if row.family != AF_INET6 || row.raddr[..12] != MAPPED {
+        return;
+    }
+    row.family = AF_INET;
+    for a in [&mut row.laddr, &mut row.raddr] {
+        let mut plain = [0; 16];
+        if a[..12] == MAPPED {
+            plain[..4].copy_from_slice(&a[12..]);
+        }
+        *a = plain;
+    }
+}
+
+/// A UNIX socket's name as text: an abstract one begins with `@`.
+fn unix_name<S: RowSink>(name: &[u8], sink: &mut S) -> StrId {
+    match name.split_first() {
+        None => StrId::EMPTY,
+        Some((0, rest)) => {
+            let mut text = vec![b'@'];
+            text.extend(rest.iter().map(|&b| if b.is_ascii_control() { b'?' } else { b }));
+            sink.intern(&text)
+        }
+        Some(_) => sink.intern(&name[..name.iter().position(|&b| b == 0).unwrap_or(name.len())]),
     }
 }
 

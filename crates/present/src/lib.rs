@@ -6,6 +6,8 @@ pub mod info;
 pub mod json;
 pub mod losses;
 pub mod parquet;
+pub mod requests;
+pub mod show;
 pub mod table;
 pub mod text;
 pub mod units;

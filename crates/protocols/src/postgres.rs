@@ -599,10 +599,49 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
     match (dir, bytes[0]) {
         (Dir::ToServer, 0) if bytes.len() < 8 => Fit::More,
         (Dir::ToServer, 0) => startup_verb(bytes).is_some().into(),
-        _ if !usual => Fit::No,
-        (Dir::ToServer, tag) if CLIENT_TAGS.contains(&tag) => plausible(bytes),
-        (Dir::ToClient, tag) if SERVER_TAGS.contains(&tag) => plausible(bytes),
-        _ => Fit::No,
+        (Dir::ToServer, tag) if !CLIENT_TAGS.contains(&tag) => Fit::No,
+        (Dir::ToClient, tag) if !SERVER_TAGS.contains(&tag) => Fit::No,
+        _ if usual => plausible(bytes),
+        (Dir::ToServer, _) => asks(bytes).into(),
+        (Dir::ToClient, _) => answers(bytes).into(),
+    }
+}
+
+/// Joined in mid-stream on any port: a chain of messages that asks for something and ends where the bytes end, or one
+/// statement in plain text that goes beyond them. Nothing else looks like that.
+fn asks(bytes: &[u8]) -> bool {
+    if let (b'Q', Some(length)) = (bytes[0], length(bytes))
+        && (bytes.len()..1 << 24).contains(&(length as usize))
+    {
+        let text = &bytes[5.min(bytes.len())..];
+        return text.len() >= 16
+            && text[0].is_ascii_alphabetic()
+            && text.iter().all(|b| !b.is_ascii_control() || b.is_ascii_whitespace());
+    }
+    match last_of_chain(bytes, CLIENT_TAGS) {
+        Some((b'Q', body)) => body.len() > 1 && body.ends_with(&[0]) && !body[0].is_ascii_control(),
+        Some((b'S', body)) => body.is_empty() && bytes[0] != b'S',
+        _ => false,
+    }
+}
+
+/// The same for replies: a chain that ends in ReadyForQuery.
+fn answers(bytes: &[u8]) -> bool {
+    matches!(last_of_chain(bytes, SERVER_TAGS), Some((b'Z', [b'I' | b'T' | b'E'])))
+}
+
+/// Tag and body of the last of a chain of whole messages that ends exactly where the bytes end.
+fn last_of_chain<'a>(mut bytes: &'a [u8], tags: &[u8]) -> Option<(u8, &'a [u8])> {
+    loop {
+        let (tag, length) = (*bytes.first()?, length(bytes)? as usize);
+        if !tags.contains(&tag) || length < 4 || length >= bytes.len() {
+            return None;
+        }
+        let (message, rest) = bytes.split_at(1 + length);
+        if rest.is_empty() {
+            return Some((tag, &message[5..]));
+        }
+        bytes = rest;
     }
 }
 

@@ -1,12 +1,25 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Request paths of unmodified systems: which path a request took, where its time went, who it waited for.
+///
+/// Record on each host, then ask. Recording needs rights (root); reading a trace folder needs none.
 #[derive(Parser, Debug)]
 #[command(name = "wakepath", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "\
+Examples:
+  wakepath doctor                           can this host be recorded, and if not, what to do
+  wakepath record -o shop --duration 30s    record everything for 30 seconds into the folder shop
+  wakepath info shop                        what the folder holds, and what was lost
+  wakepath merge web db -o both             folders of two hosts into one
+  wakepath tables shop                      Parquet tables for DuckDB, Polars, pandas
+
+Exit codes: 0 answered; 1 failed; 2 wrong usage; 3 answered, but losses touch the answer (--strict).
+Answers go to standard output, everything else to standard error. `wakepath COMMAND --help` has examples.")]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -14,7 +27,180 @@ pub struct Cli {
 
 #[derive(Subcommand, Debug)]
 pub enum Command {
+    Doctor(DoctorArgs),
     Record(RecordArgs),
+    Info(InfoArgs),
+    Requests(RequestsArgs),
+    Show(ShowArgs),
+    // further questions of a folder stand here: their arguments flatten `Folders` and `Answering`
+    Merge(MergeArgs),
+    Tables(TablesArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+}
+
+/// The folders that a question is about.
+#[derive(Args, Debug)]
+pub struct Folders {
+    /// Trace folders; hosts with the same boot id are one host, whichever folder they come from
+    #[arg(required = true, value_name = "DIR")]
+    pub folders: Vec<PathBuf>,
+}
+
+/// The kinds of request: how many, how long, through which tiers, and what went wrong
+///
+/// A kind is what was asked of which service: method and path template, or statement shape. For each, the time is told
+/// apart by tier: its own, waiting there to be taken up, and on the way between caller and server.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath requests wakepath-trace                   the twenty most frequent kinds
+  wakepath requests --limit 0 a b                    all kinds, of two folders read as one
+  wakepath requests --json shop | jq '.kinds[0]'     for scripts")]
+pub struct RequestsArgs {
+    #[command(flatten)]
+    pub folders: Folders,
+    /// Most kinds shown; 0 shows all
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub limit: usize,
+    #[command(flatten)]
+    pub answering: Answering,
+}
+
+/// One request as a waterfall: its calls, statements and where the time went, with the evidence of each link
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath show wakepath-trace slowest                        the slowest request of all
+  wakepath show wakepath-trace slowest --kind 'GET /vote/{n}' the slowest of a kind
+  wakepath show wakepath-trace 8d27630726a6                   one that `wakepath requests` named")]
+pub struct ShowArgs {
+    /// Trace folder (several may be given)
+    #[arg(required = true, value_name = "DIR", num_args = 1..)]
+    pub folder: Vec<PathBuf>,
+    /// Id of the request, or its first digits; or `slowest`
+    #[arg(value_name = "REQUEST", required = true)]
+    pub request: String,
+    /// With `slowest`: of this kind, as `wakepath requests` prints it
+    #[arg(long, value_name = "KIND")]
+    pub kind: Option<String>,
+    #[command(flatten)]
+    pub answering: Answering,
+}
+
+/// How an answer is given.
+#[derive(Args, Debug)]
+pub struct Answering {
+    /// Print one JSON document instead of text; its schema is in docs/schemas
+    #[arg(long)]
+    pub json: bool,
+    /// Exit with 3 where losses or incompleteness touch the answer
+    #[arg(long)]
+    pub strict: bool,
+}
+
+/// Find out whether this host can be recorded, and what to do where it cannot.
+///
+/// Looks at the kernel, its hooks and this user's rights, then really loads and attaches the kernel programs and takes
+/// them away again. It writes nothing. Every \"NO\" is followed by what to do. Useful without root too: then all but the
+/// trial is looked at.
+///
+/// Exits with 0 where recording works, with 1 where it does not.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath doctor                         as this user
+  sudo wakepath doctor                    with the trial
+  wakepath doctor --json | jq '.vantages[] | {vantage, works, summary}'
+  WAKEPATH_LIBBPF_LOG=1 wakepath doctor   with what the kernel's verifier says, on standard error")]
+pub struct DoctorArgs {
+    /// Print one JSON document instead of text; its schema is in docs/schemas
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Tell what trace folders hold and what they lost.
+///
+/// Hosts and how they were recorded, the time they span, rows of each table, flows by protocol (and why the others are
+/// opaque), listening services, and every loss with what it may touch and what to do about it. Times are UTC.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath info shop                              one folder
+  wakepath info web db                            two hosts, or two recordings of one
+  wakepath info shop --verify --strict            read every byte; exit with 3 if anything is amiss
+  wakepath info shop --json | jq '.losses'        losses, for scripts
+  wakepath info shop --json | jq '.hosts[].services[] | {command, address, port}'")]
+pub struct InfoArgs {
+    #[command(flatten)]
+    pub folders: Folders,
+    /// Read every byte and check it, not only what the counts need
+    #[arg(long)]
+    pub verify: bool,
+    #[command(flatten)]
+    pub answering: Answering,
+}
+
+/// Copy several trace folders into one new folder.
+///
+/// Hosts with the same boot id become one host; a segment that is given twice is copied once. The folders that are
+/// read are not changed. Merging the result again with one of them changes nothing.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath merge web db -o shop          two hosts into one folder
+  wakepath merge monday tuesday -o all   two recordings of the same host
+
+Questions also take several folders, without merging: wakepath info web db")]
+pub struct MergeArgs {
+    #[command(flatten)]
+    pub folders: Folders,
+    /// The folder to make; it must not exist
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+}
+
+/// Write the tables of trace folders as Parquet files, for DuckDB, Polars, pandas and Spark.
+///
+/// The files are derived: remove them and write them again at will. docs/queries.md has the columns and queries.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath tables shop                   into shop/tables
+  wakepath tables web db -o tables       both hosts, into tables
+  duckdb -c \"SELECT what, sum(count) FROM 'shop/tables/losses.parquet' GROUP BY what\"")]
+pub struct TablesArgs {
+    #[command(flatten)]
+    pub folders: Folders,
+    /// Where the files go; by default DIR/tables, with several folders it must be given
+    #[arg(short, long, value_name = "OUT")]
+    pub output: Option<PathBuf>,
+}
+
+/// Print the completions of a shell.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath completions bash > /etc/bash_completion.d/wakepath
+  wakepath completions zsh > ~/.zfunc/_wakepath
+  wakepath completions fish > ~/.config/fish/completions/wakepath.fish")]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: Shell,
+}
+
+/// Write the manual pages.
+///
+/// Without a folder, the page of wakepath itself is printed.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath man | man -l -                            read wakepath(1)
+  wakepath man /usr/local/share/man/man1             install wakepath.1 and a page for each command")]
+pub struct ManArgs {
+    /// Where the pages go; made if it does not exist
+    #[arg(value_name = "DIR")]
+    pub output: Option<PathBuf>,
 }
 
 /// Record what happens on this host into a trace folder.
@@ -154,7 +340,11 @@ impl FromStr for Time {
             "h" => 3600e9,
             u => return Err(format!("{u}: not a unit of time; use ms, s, m or h")),
         };
-        Ok(Time((number * unit) as u64))
+        let ns = number * unit;
+        if ns >= u64::MAX as f64 {
+            return Err(format!("{s}: too long"));
+        }
+        Ok(Time(ns as u64))
     }
 }
 
@@ -176,5 +366,68 @@ impl FromStr for Size {
             u => return Err(format!("{u}: not a unit of size; use K, M or G")),
         };
         number.checked_shl(shift).filter(|n| n >> shift == number).map(Size).ok_or_else(|| format!("{s}: too large"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_definition_holds() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_teaches_by_examples() {
+        let mut cli = Cli::command();
+        cli.build();
+        for command in cli.get_subcommands_mut().filter(|c| c.get_name() != "help") {
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("Examples:\n  wakepath "), "{help}");
+            assert!(help.lines().all(|l| l.chars().count() <= 120), "{help}");
+        }
+    }
+
+    #[test]
+    fn times() {
+        for (text, ns) in [
+            ("0", 0),
+            ("1500ms", 1_500_000_000),
+            ("30s", 30_000_000_000),
+            ("30", 30_000_000_000),
+            ("1.5s", 1_500_000_000),
+            ("10m", 600_000_000_000),
+            ("2min", 120_000_000_000),
+            ("1h", 3_600_000_000_000),
+            ("7us", 7_000),
+            ("7µs", 7_000),
+            ("9ns", 9),
+        ] {
+            assert_eq!(text.parse(), Ok(Time(ns)), "{text}");
+        }
+        for text in ["", "s", "-1s", "1 s", "1d", "1e3s", "1.2.3s", "99999999999h"] {
+            assert!(text.parse::<Time>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("64K", 65_536),
+            ("64KiB", 65_536),
+            ("8M", 8 << 20),
+            ("8MB", 8 << 20),
+            ("2G", 2 << 30),
+            ("1T", 1 << 40),
+        ] {
+            assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
+        }
+        for text in ["", "M", "-1", "1.5G", "8X", "99999999999T", "18446744073709551616"] {
+            assert!(text.parse::<Size>().is_err(), "{text}");
+        }
     }
 }

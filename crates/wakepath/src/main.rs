@@ -1,8 +1,16 @@
 //! The wakepath command: flags, wiring, exit codes.
 
 mod cli;
+mod doctor;
+mod info;
+mod man;
+mod merge;
+mod output;
 mod record;
+mod requests;
 mod rights;
+mod show;
+mod tables;
 
 use clap::Parser as _;
 use cli::{Cli, Command};
@@ -10,13 +18,22 @@ use cli::{Cli, Command};
 fn main() {
     let cli = Cli::parse();
     let result = match &cli.command {
+        Command::Doctor(args) => doctor::run(args),
         Command::Record(args) => record::run(args),
+        Command::Info(args) => info::run(args),
+        Command::Requests(args) => requests::run(args),
+        Command::Show(args) => show::run(args),
+        Command::Merge(args) => merge::run(args),
+        Command::Tables(args) => tables::run(args),
+        Command::Completions(args) => man::completions(args),
+        Command::Man(args) => man::run(args),
     };
-    match result {
-        Ok(code) => std::process::exit(code),
+    std::process::exit(match result {
+        Ok(code) => code,
+        Err(e) if e.is::<output::Closed>() => 0,
         Err(e) => {
-            eprintln!("wakepath: {e:#}");
-            std::process::exit(1);
+            output::say(&format!("wakepath: {e:#}"));
+            1
         }
-    }
+    });
 }

@@ -3,7 +3,6 @@
 use crate::cli::{BackendFlag, PayloadFlag, RecordArgs};
 use crate::rights;
 use anyhow::{Context as _, Result, bail};
-use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -25,6 +24,10 @@ const TICK: Duration = Duration::from_millis(4);
 const FLUSH_NS: u64 = 100_000_000;
 /// How often the two clocks are compared.
 const ANCHOR_NS: u64 = 10_000_000_000;
+/// How often waits that go on are written down.
+const OPEN_WAITS_NS: u64 = 5_000_000_000;
+/// How long a command that was asked to end is waited for.
+const END_WAIT_NS: u64 = 3_000_000_000;
 
 /// The folder as the decoder sees it, with the defects of the current batch.
 struct Sink {
@@ -86,11 +89,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         signal_hook::flag::register(s, Arc::clone(&stop)).context("installing signal handlers")?;
     }
 
-    let folder = FolderWriter::create(&args.output, host_info(args), options(args))?;
-    let mut sink = Sink { folder, counts: Vec::new() };
-    let started = MonoNs(monotonic_ns());
-    sink.push(&anchor());
-
+    // attached before the folder is made: a kernel that refuses leaves no folder behind
     let mut source = KernelSource::attach(&KernelOptions {
         backend: match args.backend {
             BackendFlag::Auto => Backend::Auto,
@@ -102,6 +101,10 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         waits: !args.no_waits,
         watch,
     })?;
+    let folder = FolderWriter::create(&args.output, host_info(args), options(args))?;
+    let mut sink = Sink { folder, counts: Vec::new() };
+    let started = MonoNs(monotonic_ns());
+    sink.push(&anchor());
     let mut decoder = KernelDecoder::new(payload);
 
     // events first, snapshot second: nothing falls between
@@ -111,8 +114,11 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     }
     let mut snapshot: Vec<Vec<u8>> = Vec::new();
     source.snapshot(|f| snapshot.push(f.bytes.to_vec()))?;
-    for port in &args.port {
-        for tgid in holders_of(&snapshot, *port) {
+    if selected && !args.all {
+        // again, now that forks are followed: a child made while we attached is nobody's descendant yet
+        let mut chosen = selected_now(args);
+        chosen.extend(args.port.iter().flat_map(|p| holders_of(&snapshot, *p)));
+        for tgid in with_descendants(chosen) {
             source.watch(tgid)?;
         }
     }
@@ -131,7 +137,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     sink.folder.flush(Durability::Write)?;
 
     let mut child = match args.command.split_first() {
-        Some((program, rest)) => Some(start(program, rest, watch_command, &mut source)?),
+        Some((program, rest)) => Some(start(program, rest, watch_command, &source)?),
         None => None,
     };
     rights::keep_only_needed();
@@ -140,26 +146,37 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         None => eprintln!("recording into {} (Ctrl-C ends it)", args.output.display()),
     }
 
-    let result = pump(args, &mut source, &mut decoder, &mut sink, &mut child, &stop);
+    let mut drops = Drops::new(started);
+    let result = pump(args, &mut source, &mut decoder, &mut sink, &mut child, &mut drops, &stop);
+    let open = open_waits(&mut source);
     // detach first: whatever happens to the disk, the programs go
     source.detach();
-    let status = match result {
+    let written = result.and_then(|status| {
+        let now = monotonic_ns();
+        source.drain(now, |f| decoder.frame(f, &mut sink));
+        feed(&open?, &mut decoder, &mut sink);
+        source.drain(u64::MAX, |f| decoder.frame(f, &mut sink));
+        drops.report(&source, &mut sink);
+        for cost in source.costs() {
+            if cost.skipped > 0 {
+                sink.folder.push_loss(defect::BPF_RECURSION, cost.skipped, started, MonoNs(now));
+            }
+        }
+        sink.push(&anchor());
+        sink.folder.flush(Durability::Write)?;
+        Ok(status)
+    });
+    let status = match written {
         Ok(status) => status,
         Err(e) => {
             let kept = sink.folder.counts();
-            return Err(e.context(format!("recording stopped; {} rows written before are kept in {}", kept.rows, args.output.display())));
+            return Err(e.context(format!(
+                "recording stopped; {} rows written before are kept in {}",
+                kept.rows,
+                args.output.display()
+            )));
         }
     };
-    source.drain(u64::MAX, |f| decoder.frame(f, &mut sink));
-    let mut drops = Drops::default();
-    drops.report(&source, &mut sink, started);
-    for cost in source.costs() {
-        if cost.skipped > 0 {
-            let now = MonoNs(monotonic_ns());
-            sink.folder.push_loss(defect::BPF_RECURSION, cost.skipped, started, now);
-        }
-    }
-    sink.push(&anchor());
     let counts = sink.folder.close()?;
     summary(args, &counts, &drops);
     Ok(status)
@@ -171,12 +188,13 @@ fn pump(
     decoder: &mut KernelDecoder,
     sink: &mut Sink,
     child: &mut Option<Child>,
+    drops: &mut Drops,
     stop: &AtomicBool,
 ) -> Result<i32> {
     let begin = monotonic_ns();
-    let end = args.duration.map_or(u64::MAX, |d| begin.saturating_add(d.0));
-    let (mut flushed, mut anchored) = (begin, begin);
-    let mut drops = Drops { quiet: true, ..Drops::default() };
+    let mut end = args.duration.map_or(u64::MAX, |d| begin.saturating_add(d.0));
+    let (mut flushed, mut anchored, mut looked) = (begin, begin, begin);
+    let mut asked_to_end = false;
     loop {
         let now = monotonic_ns();
         source.drain(now.saturating_sub(SETTLE_NS), |f| decoder.frame(f, sink));
@@ -184,8 +202,12 @@ fn pump(
             sink.push(&anchor());
             anchored = now;
         }
+        if now - looked > OPEN_WAITS_NS {
+            feed(&open_waits(source)?, decoder, sink);
+            looked = now;
+        }
         if now - flushed > FLUSH_NS {
-            drops.report(source, sink, MonoNs(flushed));
+            drops.report(source, sink);
             sink.folder.flush(Durability::Write)?;
             if sink.folder.needs_state() {
                 sink.push(&anchor());
@@ -196,17 +218,27 @@ fn pump(
         if let Some(c) = child
             && let Some(status) = c.try_wait().context("waiting for the command")?
         {
-            return Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));
+            return Ok(match (asked_to_end, status.code()) {
+                (true, code) => code.unwrap_or(0),
+                (false, code) => code.unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
+            });
         }
         if stop.load(Ordering::Relaxed) || now >= end {
-            if let Some(c) = child {
-                // the command is the user's: a signal from the terminal reached it too, and a time-out ends it
-                // SAFETY: signals a child of ours that was not waited for yet.
-                unsafe { libc::kill(c.id() as i32, libc::SIGTERM) };
-                let status = c.wait().context("waiting for the command")?;
-                return Ok(if now >= end { 0 } else { status.code().unwrap_or(0) });
+            match child {
+                // the command is the user's: it is asked to end, waited for while we go on recording, and never killed
+                Some(c) if !asked_to_end => {
+                    // SAFETY: signals a child of ours that was not waited for yet.
+                    unsafe { libc::kill(c.id() as i32, libc::SIGTERM) };
+                    asked_to_end = true;
+                    stop.store(false, Ordering::Relaxed);
+                    end = now + END_WAIT_NS;
+                }
+                Some(c) => {
+                    eprintln!("wakepath: the command (process {}) does not end; it goes on without being recorded", c.id());
+                    return Ok(0);
+                }
+                None => return Ok(0),
             }
-            return Ok(0);
         }
         let (backlog, size) = source.backlog();
         if backlog < size / 8 {
@@ -215,15 +247,31 @@ fn pump(
     }
 }
 
-/// Drop counters, reported as what came since the last report.
-#[derive(Default)]
+/// The waits that go on, as records.
+fn open_waits(source: &mut KernelSource) -> Result<Vec<Vec<u8>>> {
+    let mut out = Vec::new();
+    source.open_waits(|f| out.push(f.bytes.to_vec()))?;
+    Ok(out)
+}
+
+fn feed(records: &[Vec<u8>], decoder: &mut KernelDecoder, sink: &mut Sink) {
+    for bytes in records {
+        decoder.frame(w::Frame { origin: u32::MAX, bytes }, sink);
+    }
+}
+
+/// Drop counters: each report says what came since the one before, so that reports add up to the counters.
 struct Drops {
-    before: [u64; w::DROP_KINDS as usize],
-    quiet: bool,
+    reported: [u64; w::DROP_KINDS as usize],
+    until: MonoNs,
 }
 
 impl Drops {
-    fn report(&mut self, source: &KernelSource, sink: &mut Sink, from: MonoNs) {
+    fn new(started: MonoNs) -> Drops {
+        Drops { reported: [0; w::DROP_KINDS as usize], until: started }
+    }
+
+    fn report(&mut self, source: &KernelSource, sink: &mut Sink) {
         const IDS: [&str; w::DROP_KINDS as usize] = [
             defect::RING_OP,
             defect::RING_FLOW,
@@ -234,24 +282,23 @@ impl Drops {
             defect::STORAGE_SOCK,
             defect::HEAD_FAULT,
         ];
-        let now = MonoNs(monotonic_ns());
+        let from = self.until;
+        self.until = MonoNs(monotonic_ns());
         let drops = source.drops();
-        if self.quiet {
-            for (i, id) in IDS.iter().enumerate() {
-                if drops[i] > self.before[i] {
-                    sink.folder.push_loss(id, drops[i] - self.before[i], from, now);
-                }
-            }
-            for (id, n) in std::mem::take(&mut sink.counts) {
-                sink.folder.push_loss(id, n, from, now);
+        for ((id, now), before) in IDS.iter().zip(drops).zip(self.reported) {
+            if now > before {
+                sink.folder.push_loss(id, now - before, from, self.until);
             }
         }
-        self.before = drops;
+        self.reported = drops;
+        for (id, n) in std::mem::take(&mut sink.counts) {
+            sink.folder.push_loss(id, n, from, self.until);
+        }
     }
 }
 
 fn summary(args: &RecordArgs, counts: &wakepath_model::folder::WriteCounts, drops: &Drops) {
-    let lost: u64 = drops.before[..5].iter().sum();
+    let lost: u64 = drops.reported[..5].iter().sum();
     eprintln!(
         "recorded {} rows, {:.1} MB, into {}{}",
         counts.rows,
@@ -314,6 +361,10 @@ fn selected_now(args: &RecordArgs) -> Vec<u32> {
             chosen.push(t.tgid);
         }
     }
+    with_descendants(chosen)
+}
+
+fn with_descendants(mut chosen: Vec<u32>) -> Vec<u32> {
     let parents = procfs::parents();
     loop {
         let more: Vec<u32> =
@@ -336,41 +387,15 @@ fn holders_of(snapshot: &[Vec<u8>], port: u16) -> Vec<u32> {
     out
 }
 
-/// Starts the command so that it is watched from its first instruction: it waits until we know its pid.
-fn start(program: &str, rest: &[String], watch: bool, source: &mut KernelSource) -> Result<Child> {
+/// Starts the command; `watch`: it names itself among those watched between fork and exec.
+fn start(program: &str, rest: &[String], watch: bool, source: &KernelSource) -> Result<Child> {
     use std::os::unix::process::CommandExt as _;
-    let (mut go, wait) = std::io::pipe().map(|(r, w)| (w, r)).context("making a pipe")?;
     let mut command = Command::new(program);
     command.args(rest);
-    let fd = std::os::fd::AsRawFd::as_raw_fd(&wait);
     if watch {
-        // our own process is not recorded and its children inherit nothing: name the child by itself
-        // SAFETY: read and getpid are async-signal-safe.
-        unsafe {
-            command.pre_exec(move || {
-                let mut byte = [0u8; 1];
-                if libc::read(fd, byte.as_mut_ptr().cast(), 1) == 1 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-            });
-        }
-        // spawn returns only after exec, so the waiting happens in a thread of its own
-        let handle = std::thread::spawn(move || command.spawn());
-        let me = std::process::id();
-        let deadline = monotonic_ns() + 2_000_000_000;
-        loop {
-            if let Some((c, _)) = procfs::parents().into_iter().find(|(_, p)| *p == me) {
-                source.watch(c)?;
-                break;
-            }
-            if handle.is_finished() || monotonic_ns() > deadline {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let _ = go.write_all(b"g");
-        return handle
-            .join()
-            .map_err(|_| anyhow::anyhow!("starting the command panicked"))?
-            .with_context(|| format!("cannot start {program}; is it in PATH?"));
+        // SAFETY: the closure makes one system call and one atomic addition: nothing that a lock held by another
+        // thread at the fork could stop.
+        unsafe { command.pre_exec(source.watch_on_exec()) };
     }
     command.spawn().with_context(|| format!("cannot start {program}; is it in PATH?"))
 }

@@ -8,7 +8,11 @@ pub const NEEDED: &[(&str, u32, &str)] = &[
     ("CAP_DAC_READ_SEARCH", 2, "read /proc/PID/fdinfo and cgroups of other users' processes"),
 ];
 
-const CAP_SYS_ADMIN: u32 = 21;
+/// How to give the binary these rights.
+pub const SETCAP: &str = "sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep $(command -v wakepath)";
+
+/// The capability that includes the others of the kernel vantage.
+pub const CAP_SYS_ADMIN: u32 = 21;
 
 #[repr(C)]
 struct Header {

@@ -1,0 +1,123 @@
+//! Names for people: a service is what listens, never a process number.
+
+use rustc_hash::FxHashMap;
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use wakepath_causality::pairs::Place;
+use wakepath_causality::path::{Half, Span};
+use wakepath_model::folder::{Folder, TableSet};
+use wakepath_model::ids::{HostId, StrId, TaskId};
+use wakepath_model::rows::{Event, Table, life};
+
+#[derive(Clone, Copy)]
+struct Known {
+    comm: StrId,
+    leader: TaskId,
+    tgid: u32,
+    tid: u32,
+}
+
+/// What tasks are called. Memory: some 40 bytes a task of the recording.
+pub struct Names<'f> {
+    folder: &'f Folder,
+    tasks: FxHashMap<(HostId, TaskId), Known>,
+}
+
+impl<'f> Names<'f> {
+    /// Reads the tasks of a folder.
+    pub fn read(folder: &'f Folder) -> Names<'f> {
+        let mut tasks = FxHashMap::default();
+        for host in folder.hosts() {
+            let mut leaders: FxHashMap<u32, TaskId> = FxHashMap::default();
+            for event in host.events(TableSet::of(&[Table::Task]), ..) {
+                let Event::Task(r) = event else { continue };
+                if r.tgid == r.tid && r.what != life::EXIT {
+                    leaders.insert(r.tgid, r.task);
+                }
+                let leader = leaders.get(&r.tgid).copied().unwrap_or(r.task);
+                tasks.insert((host.id(), r.task), Known { comm: r.comm, leader, tgid: r.tgid, tid: r.tid });
+            }
+        }
+        Names { folder, tasks }
+    }
+
+    /// The name of a task's process.
+    pub fn process(&self, host: HostId, task: TaskId) -> &'f str {
+        let known = self.tasks.get(&(host, task));
+        let leader = known.and_then(|k| self.tasks.get(&(host, k.leader))).or(known);
+        leader.map_or("?", |k| self.text(host, k.comm))
+    }
+
+    /// A task as people name it: `NAME/TID`.
+    pub fn task(&self, host: HostId, task: TaskId) -> String {
+        match self.tasks.get(&(host, task)) {
+            Some(k) => format!("{}/{}", self.text(host, k.comm), k.tid),
+            None => "?".into(),
+        }
+    }
+
+    /// The process number of a task, 0 where not known.
+    pub fn tgid(&self, host: HostId, task: TaskId) -> u32 {
+        self.tasks.get(&(host, task)).map_or(0, |k| k.tgid)
+    }
+
+    /// An interned text.
+    pub fn text(&self, host: HostId, id: StrId) -> &'f str {
+        self.folder.host(host).map_or("", |h| h.text(id))
+    }
+
+    /// The name of a host, where the folder has several.
+    pub fn host(&self, host: HostId) -> &'f str {
+        self.folder.host(host).map_or("?", |h| h.info().hostname.as_str())
+    }
+
+    /// What served a span: name and port of what listens; an address where nobody watches there.
+    pub fn service(&self, span: &Span) -> String {
+        let mut out = String::new();
+        match (&span.callee, &span.caller) {
+            (Some(h), _) => {
+                out.push_str(self.process(h.host, h.exchange.task));
+                if h.place.lport != 0 {
+                    let _ = write!(out, ":{}", h.place.lport);
+                }
+            }
+            (None, Some(h)) => address(&h.place, &mut out),
+            (None, None) => out.push('?'),
+        }
+        out
+    }
+
+    /// What a span asked for: verb and target, or the protocol, or that it is opaque.
+    pub fn asked(&self, h: &Half) -> String {
+        let e = &h.exchange;
+        let (verb, target) = (self.text(h.host, e.verb), self.text(h.host, e.target));
+        match (verb, target) {
+            ("", "") if e.protocol == StrId::EMPTY => "(opaque)".into(),
+            ("", "") => self.text(h.host, e.protocol).trim_start_matches("proto.").to_owned(),
+            // a statement's shape begins with its verb
+            (v, t) if t.len() >= v.len() && t.as_bytes()[..v.len()].eq_ignore_ascii_case(v.as_bytes()) => t.to_owned(),
+            (v, "") => v.to_owned(),
+            (v, t) => format!("{v} {t}"),
+        }
+    }
+}
+
+/// `ADDRESS:PORT` of the remote end.
+fn address(p: &Place, out: &mut String) {
+    const AF_INET6: u16 = 10;
+    let _ = match p.family {
+        AF_INET6 => write!(out, "[{}]:{}", Ipv6Addr::from(p.raddr), p.rport),
+        1 => write!(out, "unix socket"),
+        _ => {
+            let [a, b, c, d, ..] = p.raddr;
+            write!(out, "{}:{}", Ipv4Addr::new(a, b, c, d), p.rport)
+        }
+    };
+}
+
+/// `ADDRESS:PORT` of an endpoint's remote end.
+pub fn remote(p: &Place) -> String {
+    let mut out = String::new();
+    address(p, &mut out);
+    out
+}

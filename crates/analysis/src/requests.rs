@@ -1,0 +1,128 @@
+//! Kinds of request: how many, how long, through which tiers, and where their time went.
+
+use crate::histogram::Histogram;
+use crate::names::Names;
+use crate::spans::lay_out;
+use std::collections::BTreeMap;
+use wakepath_causality::evidence::Hole;
+use wakepath_causality::path::Request;
+
+/// Most kinds told apart; what comes later is one kind called `(other)`.
+pub const KINDS_MAX: usize = 2000;
+/// Most tiers told apart in a kind.
+const TIERS_MAX: usize = 200;
+/// How many of the slowest requests of a kind are remembered.
+const SLOWEST: usize = 3;
+
+/// What one tier took of a kind's requests.
+#[derive(Clone, Debug, Default)]
+pub struct Tier {
+    /// Spans in it.
+    pub spans: u64,
+    /// Time of its own, all requests together (ns).
+    pub self_ns: u64,
+    /// Time requests waited there before a task took them (ns).
+    pub queued_ns: u64,
+    /// Time between its callers and it (ns).
+    pub between_ns: u64,
+    /// Least depth at which it was met.
+    pub depth: u32,
+    /// Nobody watches there: its time is as its callers saw it.
+    pub unwatched: bool,
+}
+
+/// Requests alike.
+#[derive(Clone, Debug, Default)]
+pub struct Kind {
+    /// Durations (ns).
+    pub durations: Histogram,
+    /// Of them, failed by their reply (5xx, an error).
+    pub failed: u64,
+    /// Of them, whose flow was reset before the reply was complete.
+    pub reset: u64,
+    /// Of them, whose flow ended, or the recording did, before the reply was complete.
+    pub cut: u64,
+    /// Of them, with a path known to be incomplete.
+    pub incomplete: u64,
+    /// Why, with how often.
+    pub holes: BTreeMap<Hole, u64>,
+    /// Tiers by name.
+    pub tiers: BTreeMap<String, Tier>,
+    /// The slowest: duration (ns) and id, slowest first.
+    pub slowest: Vec<(u64, u64)>,
+    /// Statuses with how often.
+    pub statuses: BTreeMap<u16, u64>,
+}
+
+/// All kinds of a recording.
+#[derive(Default)]
+pub struct Kinds {
+    /// By entry service and what was asked.
+    pub kinds: BTreeMap<(String, String), Kind>,
+    /// Messages whose caller is watched but whose request is not known, by service.
+    pub orphans: BTreeMap<String, (u64, BTreeMap<Hole, u64>)>,
+    /// Connections refused, by who tried and where.
+    pub refused: BTreeMap<(String, String), u64>,
+    /// Requests in all.
+    pub requests: u64,
+}
+
+/// The name of a request's kind: entry service, and what was asked.
+pub fn kind_of(r: &Request, names: &Names<'_>) -> (String, String) {
+    let root = &r.spans[0];
+    let asked = root.callee.as_ref().or(root.caller.as_ref()).map_or(String::new(), |h| names.asked(h));
+    (names.service(root), asked)
+}
+
+impl Kinds {
+    /// Adds a request.
+    pub fn add(&mut self, r: &Request, names: &Names<'_>) {
+        if let Some(hole) = r.orphan {
+            let o = self.orphans.entry(names.service(&r.spans[0])).or_default();
+            o.0 += 1;
+            *o.1.entry(hole).or_default() += 1;
+            return;
+        }
+        self.requests += 1;
+        let mut key = kind_of(r, names);
+        if self.kinds.len() >= KINDS_MAX && !self.kinds.contains_key(&key) {
+            key.1 = "(other)".into();
+        }
+        let kind = self.kinds.entry(key).or_default();
+        let timed = lay_out(r);
+        let Some(root) = timed.first() else { return };
+        let duration = root.duration_ns();
+        kind.durations.add(duration);
+        if let Some(e) = r.spans[0].callee.as_ref().map(|h| &h.exchange) {
+            kind.failed += u64::from(e.failed && e.status >= 500 || e.failed && e.status == 0);
+            kind.reset += u64::from(e.reset);
+            kind.cut += u64::from(e.cut);
+            *kind.statuses.entry(e.status).or_default() += 1;
+        }
+        let holes = r.holes();
+        kind.incomplete += u64::from(!holes.is_empty());
+        for (_, h) in &holes {
+            *kind.holes.entry(*h).or_default() += 1;
+        }
+        if kind.slowest.len() < SLOWEST || kind.slowest.last().is_some_and(|s| s.0 < duration) {
+            kind.slowest.push((duration, r.id));
+            kind.slowest.sort_unstable_by(|a, b| b.cmp(a));
+            kind.slowest.truncate(SLOWEST);
+        }
+        for t in &timed {
+            let span = &r.spans[t.index as usize];
+            let mut name = names.service(span);
+            if kind.tiers.len() >= TIERS_MAX && !kind.tiers.contains_key(&name) {
+                name = "(other)".into();
+            }
+            let fresh = !kind.tiers.contains_key(&name);
+            let tier = kind.tiers.entry(name).or_default();
+            tier.spans += 1;
+            tier.self_ns += t.self_ns;
+            tier.queued_ns += t.queued_ns;
+            tier.between_ns += t.between_ns.unwrap_or(0);
+            tier.depth = if fresh { t.depth } else { tier.depth.min(t.depth) };
+            tier.unwatched = span.callee.is_none();
+        }
+    }
+}

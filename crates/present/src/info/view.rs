@@ -1,0 +1,228 @@
+//! What a folder holds, for people.
+
+use super::{HostFacts, Info, Service};
+use crate::losses;
+use crate::table::{Cell, Column, Table};
+use crate::text::{Style, Tint, WIDTH_MAX, sanitise, wrap};
+use crate::units;
+
+/// Rows shown of a list; the JSON document has all.
+const SHOWN_MAX: usize = 40;
+
+/// The report.
+pub fn render(info: &Info, style: Style) -> String {
+    let mut out = String::new();
+    for f in &info.folders {
+        let derived = match f.derived.count {
+            0 => String::new(),
+            n => format!(
+                "; {} more in {n} derived {}",
+                units::bytes(f.derived.bytes),
+                plural(n, "file")
+            ),
+        };
+        let text = format!(
+            "{}: made {} by {}, format {}; {} in {} {}{derived}",
+            f.path,
+            units::wall(i64::try_from(f.created_real_ns).unwrap_or(i64::MAX)),
+            if f.tool.is_empty() { "?" } else { &f.tool },
+            f.format_version,
+            units::bytes(f.segments.bytes),
+            units::count(f.segments.count),
+            plural(f.segments.count, "segment"),
+        );
+        out.push_str(&wrap(&sanitise(&text), "", WIDTH_MAX));
+    }
+    if info.hosts.is_empty() {
+        out.push_str("\nNo host: nothing was recorded into it.\n");
+        out.push_str("  → Record with `wakepath record -o DIR`, or copy the folder again, whole.\n");
+    }
+    for h in &info.hosts {
+        out.push('\n');
+        host(&mut out, h, style);
+    }
+    out.push('\n');
+    for text in &info.incomplete {
+        out.push_str(&wrap(
+            &format!("Not all counted: {}.", sanitise(text)),
+            "",
+            WIDTH_MAX,
+        ));
+    }
+    if info.losses.is_empty() {
+        let sure = if info.verified {
+            "every byte was read and is whole"
+        } else {
+            "none recorded, none found in what was read (--verify reads every byte)"
+        };
+        out.push_str(&format!(
+            "{}: {sure}.\n",
+            style.paint("No losses", Tint::Good)
+        ));
+    } else {
+        out.push_str(&style.paint("Losses", Tint::Strong));
+        out.push('\n');
+        out.push_str(&losses::render(&info.losses, style));
+    }
+    out
+}
+
+fn plural(n: u64, what: &str) -> String {
+    if n == 1 {
+        what.to_owned()
+    } else {
+        format!("{what}s")
+    }
+}
+
+fn host(out: &mut String, h: &HostFacts, style: Style) {
+    let mut about: Vec<String> = Vec::new();
+    if !h.kernel_release.is_empty() {
+        about.push(format!("Linux {}", h.kernel_release));
+    }
+    if !h.arch.is_empty() {
+        about.push(h.arch.clone());
+    }
+    if h.cpus > 0 {
+        about.push(format!("{} {}", h.cpus, plural(h.cpus.into(), "processor")));
+    }
+    if !h.boot_id.is_empty() {
+        about.push(format!("boot {}", h.boot_id.chars().take(8).collect::<String>()));
+    }
+    let line = format!("Host {}", h.name);
+    out.push_str(&style.paint(&sanitise(&line), Tint::Strong));
+    if !about.is_empty() {
+        out.push_str(&format!(" ({})", sanitise(&about.join(", "))));
+    }
+    out.push('\n');
+    let mut facts = Table::new(&[Column::text(""), Column::text("")]).indented(2);
+    if let Some(s) = h.span {
+        let when = match s.begin_wall_ns {
+            Some(ns) => format!("{} for {}", units::wall(ns), units::duration(s.duration_ns)),
+            None => format!("{} (wall-clock time not known)", units::duration(s.duration_ns)),
+        };
+        facts.row(["recorded".into(), when.into()]);
+    }
+    for (name, value) in [
+        ("selection", h.selection.clone()),
+        ("settings", h.flags.join(" ")),
+        ("before", h.earlier_selections.join("; ")),
+        ("agent", format!("wakepath {}, clock {}", h.agent_version, h.clock)),
+    ] {
+        if !value.is_empty() {
+            facts.row([name.into(), value.into()]);
+        }
+    }
+    out.push_str(&facts.render(style));
+    let Some(span) = h.span else {
+        out.push_str("  No rows: the recording ended before anything was written.\n");
+        out.push_str("  → Record again; `wakepath doctor` tries what recording needs.\n");
+        return;
+    };
+
+    let mut rows = Table::new(&[
+        Column::text("rows of"),
+        Column::number("count"),
+        Column::number("rate"),
+    ])
+    .indented(2);
+    for t in h.tables.iter().filter(|t| t.rows > 0) {
+        rows.row([
+            t.table.into(),
+            units::count(t.rows).into(),
+            units::rate(t.rows, span.duration_ns).into(),
+        ]);
+    }
+    out.push('\n');
+    out.push_str(&rows.render(style));
+    protocols(out, h, style);
+    services(out, &h.services, style);
+}
+
+fn protocols(out: &mut String, h: &HostFacts, style: Style) {
+    if h.protocols.is_empty() {
+        return;
+    }
+    let mut table = Table::new(&[
+        Column::text("flows of"),
+        Column::text("protocol"),
+        Column::number("endpoints"),
+        Column::number("messages"),
+        Column::number("requests"),
+        Column::number("failed"),
+    ])
+    .indented(2);
+    let number = |n: u64| match n {
+        0 => Cell::from("-"),
+        n => units::count(n).into(),
+    };
+    for p in h.protocols.iter().take(SHOWN_MAX) {
+        let protocol = match (&p.protocol, &p.reason) {
+            (Some(id), _) => Cell::from(id.strip_prefix("proto.").unwrap_or(id)),
+            (None, reason) => Cell::tinted(
+                format!("opaque: {}", reason.as_deref().unwrap_or_default()),
+                Tint::Dim,
+            ),
+        };
+        table.row([
+            p.transport.into(),
+            protocol,
+            units::count(p.endpoints).into(),
+            number(p.messages),
+            number(p.requests),
+            match p.failed {
+                0 => "-".into(),
+                n => Cell::tinted(units::count(n), Tint::Bad),
+            },
+        ]);
+    }
+    out.push('\n');
+    out.push_str(&table.render(style));
+    more(out, h.protocols.len());
+}
+
+fn services(out: &mut String, services: &[Service], style: Style) {
+    if services.is_empty() {
+        return;
+    }
+    let several = services.iter().any(|s| s.netns != services[0].netns);
+    let mut columns = vec![
+        Column::text("service"),
+        Column::text("listens on"),
+        Column::number("sockets"),
+        Column::text("cgroup"),
+    ];
+    if several {
+        columns.push(Column::number("netns"));
+    }
+    let mut table = Table::new(&columns).indented(2);
+    for s in services.iter().take(SHOWN_MAX) {
+        let place = match s.port {
+            Some(port) if s.address.contains(':') => {
+                format!("{} [{}]:{port}", s.transport, s.address)
+            }
+            Some(port) => format!("{} {}:{port}", s.transport, s.address),
+            None if s.address.is_empty() => format!("{} (path not recorded)", s.transport),
+            None => format!("{} {}", s.transport, s.address),
+        };
+        let mut cells: Vec<Cell> = vec![
+            if s.command.is_empty() { "?" } else { &s.command }.into(),
+            place.into(),
+            units::count(s.listeners).into(),
+            s.cgroup.as_str().into(),
+        ];
+        if several {
+            cells.push(s.netns.to_string().into());
+        }
+        table.row(cells);
+    }
+    out.push('\n');
+    out.push_str(&table.render(style));
+    more(out, services.len());
+}
+
+fn more(out: &mut String, all: usize) {
+    if all > SHOWN_MAX {
+        out.push_str(&format!("  … and {} more (--json has all)\n", all - SHOWN_MAX));
+    }
+}

@@ -1,0 +1,342 @@
+//! `wakepath requests`: the kinds of request, where each spends its time, and what went wrong.
+
+use crate::losses::Loss;
+use crate::table::{Cell, Column, Table};
+use crate::text::{Style, Tint};
+use crate::units;
+use serde::Serialize;
+use std::fmt::Write as _;
+use wakepath_analysis::requests::{Kind, Kinds};
+use wakepath_causality::Report;
+
+/// A tier of a kind.
+#[derive(Serialize)]
+pub struct TierView {
+    /// Service.
+    pub service: String,
+    /// Spans in it for each request, on average.
+    pub spans_per_request: f64,
+    /// Time of its own for each request (ns).
+    pub self_ns: u64,
+    /// Waited there before a task took it, for each request (ns).
+    pub queued_ns: u64,
+    /// Between its callers and it, for each request (ns).
+    pub between_ns: u64,
+    /// Share of the mean duration that is its own time.
+    pub share: f64,
+    /// Nobody watches there.
+    pub unwatched: bool,
+}
+
+/// A kind of request.
+#[derive(Serialize)]
+pub struct KindView {
+    /// Entry service.
+    pub service: String,
+    /// What was asked.
+    pub asked: String,
+    /// Requests.
+    pub count: u64,
+    /// Requests a second over the recording.
+    pub rate_per_s: f64,
+    /// Mean duration (ns).
+    pub mean_ns: u64,
+    /// Median (ns).
+    pub p50_ns: u64,
+    /// 95th percentile (ns).
+    pub p95_ns: u64,
+    /// 99th percentile (ns).
+    pub p99_ns: u64,
+    /// Longest (ns).
+    pub max_ns: u64,
+    /// Failed by their reply.
+    pub failed: u64,
+    /// Reset.
+    pub reset: u64,
+    /// Cut short.
+    pub cut: u64,
+    /// With a path known to be incomplete.
+    pub incomplete: u64,
+    /// Why, with how often.
+    pub why_incomplete: Vec<(String, u64)>,
+    /// Statuses with how often; 0 = none.
+    pub statuses: Vec<(u16, u64)>,
+    /// Tiers in the order of depth.
+    pub tiers: Vec<TierView>,
+    /// Ids of the slowest.
+    pub slowest: Vec<String>,
+}
+
+/// Connections refused.
+#[derive(Serialize)]
+pub struct RefusedView {
+    /// Who tried.
+    pub process: String,
+    /// Where.
+    pub remote: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// Messages without a request.
+#[derive(Serialize)]
+pub struct OrphanView {
+    /// Who served them.
+    pub service: String,
+    /// How many.
+    pub count: u64,
+    /// Why, with how often.
+    pub why: Vec<(String, u64)>,
+}
+
+/// A rule with how many links it made.
+#[derive(Serialize)]
+pub struct RuleView {
+    /// Rule.
+    pub rule: &'static str,
+    /// Class.
+    pub class: &'static str,
+    /// Links.
+    pub links: u64,
+}
+
+/// The whole answer.
+#[derive(Serialize)]
+pub struct RequestsView {
+    /// Span of the recording (ns).
+    pub span_ns: u64,
+    /// Requests.
+    pub requests: u64,
+    /// Kinds, most requests first.
+    pub kinds: Vec<KindView>,
+    /// Connections refused.
+    pub refused: Vec<RefusedView>,
+    /// Messages whose caller is watched but whose request could not be told.
+    pub orphans: Vec<OrphanView>,
+    /// Evidence: links by rule.
+    pub rules: Vec<RuleView>,
+    /// Where a stronger rule overruled a weaker one.
+    pub disagreements: u64,
+}
+
+impl RequestsView {
+    /// From what the analysis found.
+    pub fn new(kinds: &Kinds, report: &Report, span_ns: u64) -> RequestsView {
+        let mut list: Vec<KindView> =
+            kinds.kinds.iter().map(|((s, a), k)| kind_view(s, a, k, span_ns)).collect();
+        list.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.asked.cmp(&b.asked)));
+        let mut rules: Vec<RuleView> = report
+            .made
+            .iter()
+            .chain(&report.linked.joined)
+            .map(|(r, n)| RuleView { rule: r.name(), class: r.class().name(), links: *n })
+            .collect();
+        rules.sort_by(|a, b| b.links.cmp(&a.links).then(a.rule.cmp(b.rule)));
+        RequestsView {
+            span_ns,
+            requests: kinds.requests,
+            kinds: list,
+            refused: kinds
+                .refused
+                .iter()
+                .map(|((p, r), n)| RefusedView { process: p.clone(), remote: r.clone(), count: *n })
+                .collect(),
+            orphans: kinds
+                .orphans
+                .iter()
+                .map(|(s, (n, why))| OrphanView {
+                    service: s.clone(),
+                    count: *n,
+                    why: why.iter().map(|(h, n)| (h.name().to_owned(), *n)).collect(),
+                })
+                .collect(),
+            rules,
+            disagreements: report.disagreements,
+        }
+    }
+
+    /// Whether every path is whole.
+    pub fn is_complete(&self) -> bool {
+        self.orphans.is_empty() && self.kinds.iter().all(|k| k.incomplete == 0)
+    }
+
+    /// As text for a terminal; at most `limit` kinds, 0 for all.
+    pub fn render(&self, limit: usize, losses: &[Loss], style: Style) -> String {
+        let mut out = String::new();
+        if self.requests == 0 {
+            out.push_str("No requests. Was there traffic while it was recorded? `wakepath info` shows what is there.\n");
+        }
+        let shown = if limit == 0 { self.kinds.len() } else { limit.min(self.kinds.len()) };
+        if shown > 0 {
+            let mut t = Table::new(&[
+                Column::text("kind of request"),
+                Column::text("entry"),
+                Column::number("count"),
+                Column::number("rate"),
+                Column::number("p50"),
+                Column::number("p95"),
+                Column::number("p99"),
+                Column::number("errors"),
+            ]);
+            for k in &self.kinds[..shown] {
+                let errors = k.failed + k.reset + k.cut;
+                t.row([
+                    Cell::from(&k.asked),
+                    Cell::from(&k.service),
+                    Cell::from(units::count(k.count)),
+                    Cell::from(units::rate(k.count, self.span_ns)),
+                    Cell::from(units::duration(k.p50_ns)),
+                    Cell::from(units::duration(k.p95_ns)),
+                    Cell::from(units::duration(k.p99_ns)),
+                    match errors {
+                        0 => Cell::from("-"),
+                        n => Cell::tinted(units::count(n), Tint::Bad),
+                    },
+                ]);
+            }
+            out.push_str(&t.render(style));
+            if shown < self.kinds.len() {
+                let _ = writeln!(out, "… and {} more kinds (--limit 0 shows all)", self.kinds.len() - shown);
+            }
+            out.push_str("\nWhere their time goes, for one request on average:\n");
+            for k in &self.kinds[..shown.min(if limit == 0 { usize::MAX } else { 6 })] {
+                render_tiers(k, &mut out, style);
+            }
+        }
+        self.render_errors(&mut out, style);
+        self.render_evidence(&mut out, style);
+        out.push_str(&losses_or_none(losses, style));
+        out
+    }
+
+    fn render_errors(&self, out: &mut String, style: Style) {
+        let bad: Vec<&KindView> = self.kinds.iter().filter(|k| k.failed + k.reset + k.cut > 0).collect();
+        if bad.is_empty() && self.refused.is_empty() {
+            out.push_str("\nErrors: none seen.\n");
+            return;
+        }
+        out.push_str("\nErrors:\n");
+        for k in bad {
+            let statuses: Vec<String> = k
+                .statuses
+                .iter()
+                .filter(|(s, _)| *s >= 500)
+                .map(|(s, n)| format!("{s} × {}", units::count(*n)))
+                .collect();
+            let mut parts = statuses;
+            if k.failed > 0 && parts.is_empty() {
+                parts.push(format!("{} failed", units::count(k.failed)));
+            }
+            if k.reset > 0 {
+                parts.push(format!("{} reset before the reply was complete", units::count(k.reset)));
+            }
+            if k.cut > 0 {
+                parts.push(format!("{} without a complete reply", units::count(k.cut)));
+            }
+            let line = format!("  {} at {}: {}", k.asked, k.service, parts.join(", "));
+            let _ = writeln!(out, "{}", style.paint(&crate::text::cut(&crate::text::sanitise(&line), 100), Tint::Bad));
+        }
+        for r in &self.refused {
+            let line = format!("  {} was refused a connection to {}: {} times", r.process, r.remote, units::count(r.count));
+            let _ = writeln!(out, "{}", style.paint(&crate::text::sanitise(&line), Tint::Bad));
+        }
+    }
+
+    fn render_evidence(&self, out: &mut String, style: Style) {
+        let incomplete: u64 = self.kinds.iter().map(|k| k.incomplete).sum();
+        let _ = write!(
+            out,
+            "\nPaths: {} of {} whole",
+            units::count(self.requests.saturating_sub(incomplete)),
+            units::count(self.requests)
+        );
+        let rules: Vec<String> = self.rules.iter().map(|r| format!("{} {}", r.rule, units::count(r.links))).collect();
+        let _ = writeln!(out, ". Links by rule: {}.", if rules.is_empty() { "none".into() } else { rules.join(", ") });
+        for k in self.kinds.iter().filter(|k| k.incomplete > 0) {
+            let why: Vec<String> = k.why_incomplete.iter().map(|(w, n)| format!("{} × {w}", units::count(*n))).collect();
+            let line = format!("  {} of {} are incomplete: {}", units::count(k.incomplete), k.asked, why.join("; "));
+            let _ = writeln!(out, "{}", style.paint(&crate::text::sanitise(&line), Tint::Warn));
+        }
+        for o in &self.orphans {
+            let why: Vec<String> = o.why.iter().map(|(w, n)| format!("{} × {w}", units::count(*n))).collect();
+            let line =
+                format!("  {} messages at {} belong to requests that could not be told: {}", units::count(o.count), o.service, why.join("; "));
+            let _ = writeln!(out, "{}", style.paint(&crate::text::sanitise(&line), Tint::Warn));
+        }
+    }
+}
+
+/// Losses, or that there were none.
+pub fn losses_or_none(losses: &[Loss], style: Style) -> String {
+    if losses.is_empty() { "Lost: nothing.\n".into() } else { format!("Lost:\n{}", crate::losses::render(losses, style)) }
+}
+
+fn kind_view(service: &str, asked: &str, k: &Kind, span_ns: u64) -> KindView {
+    let n = k.durations.count().max(1);
+    let mean = k.durations.mean().max(1);
+    let mut tiers: Vec<(u32, TierView)> = k
+        .tiers
+        .iter()
+        .map(|(name, t)| {
+            let view = TierView {
+                service: name.clone(),
+                spans_per_request: t.spans as f64 / n as f64,
+                self_ns: t.self_ns / n,
+                queued_ns: t.queued_ns / n,
+                between_ns: t.between_ns / n,
+                share: (t.self_ns / n) as f64 / mean as f64,
+                unwatched: t.unwatched,
+            };
+            (t.depth, view)
+        })
+        .collect();
+    tiers.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| b.1.self_ns.cmp(&a.1.self_ns)));
+    KindView {
+        service: service.to_owned(),
+        asked: asked.to_owned(),
+        count: k.durations.count(),
+        rate_per_s: k.durations.count() as f64 * 1e9 / span_ns.max(1) as f64,
+        mean_ns: k.durations.mean(),
+        p50_ns: k.durations.quantile(0.5),
+        p95_ns: k.durations.quantile(0.95),
+        p99_ns: k.durations.quantile(0.99),
+        max_ns: k.durations.max(),
+        failed: k.failed,
+        reset: k.reset,
+        cut: k.cut,
+        incomplete: k.incomplete,
+        why_incomplete: k.holes.iter().map(|(h, n)| (h.name().to_owned(), *n)).collect(),
+        statuses: k.statuses.iter().map(|(s, n)| (*s, *n)).collect(),
+        tiers: tiers.into_iter().map(|t| t.1).collect(),
+        slowest: k.slowest.iter().map(|(_, id)| format!("{id:016x}")).collect(),
+    }
+}
+
+fn render_tiers(k: &KindView, out: &mut String, style: Style) {
+    let title = format!("{}  (mean {})", k.asked, units::duration(k.mean_ns));
+    let _ = writeln!(out, "\n{}", crate::text::cut(&crate::text::sanitise(&title), 100));
+    let mut t = Table::new(&[
+        Column::text("tier"),
+        Column::number("spans"),
+        Column::number("own time"),
+        Column::number("share"),
+        Column::number("queued there"),
+        Column::number("on the way"),
+    ])
+    .indented(2);
+    for tier in &k.tiers {
+        let name = if tier.unwatched { format!("{} (not watched)", tier.service) } else { tier.service.clone() };
+        t.row([
+            Cell::from(name),
+            Cell::from(format!("{:.1}", tier.spans_per_request)),
+            Cell::from(units::duration(tier.self_ns)),
+            Cell::from(format!("{:.0} %", tier.share * 100.0)),
+            Cell::from(units::duration(tier.queued_ns)),
+            Cell::from(units::duration(tier.between_ns)),
+        ]);
+    }
+    out.push_str(&t.render(style));
+    if let Some(id) = k.slowest.first() {
+        let _ = writeln!(out, "  slowest: {} ({})", id, units::duration(k.max_ns));
+    }
+}

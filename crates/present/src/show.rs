@@ -1,0 +1,225 @@
+//! `wakepath show`: one request as a waterfall, with the evidence of each link.
+
+use crate::table::{Cell, Column, Table};
+use crate::text::{Style, Tint, cut, sanitise};
+use crate::units;
+use serde::Serialize;
+use std::fmt::Write as _;
+use wakepath_analysis::names::Names;
+use wakepath_analysis::spans::{evidence, lay_out};
+use wakepath_causality::path::Request;
+
+/// A span.
+#[derive(Serialize)]
+pub struct SpanView {
+    /// Number in the request.
+    pub span: u32,
+    /// Number of the span that asked for it; none for the root.
+    pub parent: Option<u32>,
+    /// Depth below the root.
+    pub depth: u32,
+    /// Host whose clock the times are of.
+    pub host: String,
+    /// Service.
+    pub service: String,
+    /// Task that took it (that asked, where the server is not watched).
+    pub task: String,
+    /// Client and server address.
+    pub flow: String,
+    /// What was asked.
+    pub asked: String,
+    /// Status code, 0 = none.
+    pub status: u16,
+    /// Error class, empty where none.
+    pub error: String,
+    /// The reply says that it failed.
+    pub failed: bool,
+    /// Reset before the reply was complete.
+    pub reset: bool,
+    /// Begin (host's monotonic ns).
+    pub start_ns: u64,
+    /// End.
+    pub end_ns: u64,
+    /// Begin after the root's, ns.
+    pub offset_ns: i64,
+    /// Length, ns.
+    pub duration_ns: u64,
+    /// Own time, ns.
+    pub self_ns: u64,
+    /// Waited before a task took it, ns.
+    pub queued_ns: u64,
+    /// Between the two sides, ns.
+    pub between_ns: Option<u64>,
+    /// How it is known.
+    pub evidence: String,
+    /// What is missing, empty where nothing.
+    pub hole: String,
+    /// Both sides watched.
+    pub watched: bool,
+}
+
+/// A request.
+#[derive(Serialize)]
+pub struct ShowView {
+    /// Id.
+    pub request: String,
+    /// Entry service.
+    pub service: String,
+    /// What was asked.
+    pub asked: String,
+    /// Wall-clock begin, ns since 1970.
+    pub wall_ns: Option<i64>,
+    /// Length, ns.
+    pub duration_ns: u64,
+    /// Whether nothing is known to be missing.
+    pub complete: bool,
+    /// Spans, parents first.
+    pub spans: Vec<SpanView>,
+}
+
+impl ShowView {
+    /// From a request.
+    pub fn new(r: &Request, names: &Names<'_>, wall: impl Fn(wakepath_model::ids::HostId, u64) -> Option<i64>) -> ShowView {
+        let timed = lay_out(r);
+        let holes = r.holes();
+        let root = timed.first().map(|t| (t.start.0, t.end.0, t.host));
+        let (start, end, host) = root.unwrap_or_default();
+        let spans = timed
+            .iter()
+            .map(|t| {
+                let s = &r.spans[t.index as usize];
+                let half = s.callee.as_ref().or(s.caller.as_ref()).expect("a span has a side");
+                let e = &half.exchange;
+                let detail = names.text(half.host, e.detail);
+                SpanView {
+                    span: t.index,
+                    parent: s.parent,
+                    depth: t.depth,
+                    host: names.host(t.host).to_owned(),
+                    service: names.service(s),
+                    task: names.task(half.host, e.task),
+                    flow: flow(s),
+                    asked: names.asked(half),
+                    status: e.status,
+                    error: if e.failed { detail.to_owned() } else { String::new() },
+                    failed: e.failed,
+                    reset: e.reset,
+                    start_ns: t.start.0,
+                    end_ns: t.end.0,
+                    offset_ns: t.start.0 as i64 - start as i64,
+                    duration_ns: t.duration_ns(),
+                    self_ns: t.self_ns,
+                    queued_ns: t.queued_ns,
+                    between_ns: t.between_ns,
+                    evidence: evidence(s),
+                    hole: holes.iter().find(|h| h.0 == t.index).map_or(String::new(), |h| h.1.name().to_owned()),
+                    watched: s.callee.is_some(),
+                }
+            })
+            .collect();
+        let (service, asked) = wakepath_analysis::requests::kind_of(r, names);
+        ShowView {
+            request: format!("{:016x}", r.id),
+            service,
+            asked,
+            wall_ns: wall(host, start),
+            duration_ns: end.saturating_sub(start),
+            complete: r.is_complete(),
+            spans,
+        }
+    }
+
+    /// As text for a terminal.
+    pub fn render(&self, style: Style) -> String {
+        let mut out = String::new();
+        let when = self.wall_ns.map_or(String::new(), |w| format!(", {}", units::wall(w)));
+        let _ = writeln!(
+            out,
+            "{} at {}: {}{when}\nrequest {}, {}",
+            sanitise(&self.asked),
+            sanitise(&self.service),
+            units::duration(self.duration_ns),
+            self.request,
+            if self.complete { "path whole" } else { "path INCOMPLETE (see below)" },
+        );
+        out.push('\n');
+        let total = self.duration_ns.max(1);
+        let mut t = Table::new(&[
+            Column::number("start"),
+            Column::number("length"),
+            Column::number("own"),
+            Column::text("|waterfall     |"),
+            Column::text("service and what it was asked"),
+            Column::text("evidence"),
+        ]);
+        for s in &self.spans {
+            let asked = format!("{}{} {}", "  ".repeat(s.depth.min(12) as usize), s.service, s.asked);
+            let asked = match (s.status, s.failed, s.reset) {
+                (_, _, true) => format!("{asked} [reset]"),
+                (0, true, _) => format!("{asked} [{}]", if s.error.is_empty() { "failed" } else { &s.error }),
+                (0, false, _) => asked,
+                (n, _, _) => format!("{asked} [{n}]"),
+            };
+            let tint = if s.failed || s.reset { Tint::Bad } else { Tint::Plain };
+            let short: Vec<&str> = s.evidence.split(", ").map(|e| e.split(" (").next().unwrap_or(e)).collect();
+            t.row([
+                Cell::from(units::duration(s.offset_ns.max(0) as u64)),
+                Cell::from(units::duration(s.duration_ns)),
+                Cell::from(units::duration(s.self_ns)),
+                Cell::from(bar(s.offset_ns.max(0) as u64, s.duration_ns, total)),
+                Cell::tinted(cut(&asked, 200), tint),
+                Cell::tinted(short.join("+"), Tint::Dim),
+            ]);
+        }
+        out.push_str(&t.render(style));
+        let long: Vec<&SpanView> = self.spans.iter().filter(|s| s.asked.len() > 30).collect();
+        if !long.is_empty() {
+            out.push_str("\nIn full:\n");
+            for s in long {
+                let _ = writeln!(out, "  {:>3}  {}", s.span, sanitise(&s.asked));
+            }
+        }
+        for s in self.spans.iter().filter(|s| !s.hole.is_empty()) {
+            let line = format!("incomplete at span {} ({}): {}", s.span, s.service, s.hole);
+            let _ = writeln!(out, "{}", style.paint(&sanitise(&line), Tint::Warn));
+        }
+        out
+    }
+}
+
+fn flow(s: &wakepath_causality::path::Span) -> String {
+    use wakepath_analysis::names::remote;
+    match (&s.callee, &s.caller) {
+        (Some(h), _) => format!("{} -> :{}", remote(&h.place), h.place.lport),
+        (None, Some(h)) => format!(":{} -> {}", h.place.lport, remote(&h.place)),
+        (None, None) => String::new(),
+    }
+}
+
+/// Fourteen columns of the request's length, the span's part of it filled.
+fn bar(offset: u64, length: u64, total: u64) -> String {
+    const WIDTH: u64 = 14;
+    let at = |t: u64| (u128::from(t.min(total)) * u128::from(WIDTH) / u128::from(total)) as u64;
+    let from = at(offset).min(WIDTH - 1);
+    let to = at(offset + length).clamp(from + 1, WIDTH);
+    let mut out = String::from("|");
+    for i in 0..WIDTH {
+        out.push(if i >= from && i < to { '█' } else { ' ' });
+    }
+    out.push('|');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bar;
+
+    #[test]
+    fn a_bar_is_never_empty_nor_too_long() {
+        for (o, l) in [(0, 0), (0, 100), (99, 1), (100, 0), (50, 500)] {
+            let b = bar(o, l, 100);
+            assert_eq!(b.chars().count(), 16);
+            assert!(b.contains('█'));
+        }
+    }
+}

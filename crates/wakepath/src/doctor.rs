@@ -1,0 +1,212 @@
+//! `wakepath doctor`: looks at the host, tries the kernel vantage for real, and says what to do about each "no".
+
+mod host;
+mod kernel;
+
+use crate::cli::DoctorArgs;
+use crate::output;
+use crate::rights;
+use anyhow::Result;
+use std::time::Instant;
+use wakepath_capture::{Backend, CaptureError, KernelOptions, KernelSource, Support, Watch, procfs};
+use wakepath_present::doctor::{Capability, Check, Doctor, HostFacts, SCHEMA, Trial, Vantage, Verdict, render};
+use wakepath_present::json;
+use wakepath_present::text::Style;
+
+/// Looks, tries, tells.
+pub fn run(args: &DoctorArgs) -> Result<i32> {
+    let (hostname, _, kernel_release) = procfs::host();
+    let vantage = kernel_vantage(&kernel_release);
+    let works = vantage.works;
+    let doctor = Doctor {
+        host: HostFacts {
+            hostname,
+            kernel_release,
+            arch: std::env::consts::ARCH.into(),
+            cpus: host::possible_cpus(),
+        },
+        vantages: vec![vantage],
+    };
+    let text = if args.json {
+        json::document(SCHEMA, &[], &doctor)?
+    } else {
+        render(&doctor, Style::for_stdout())
+    };
+    output::answer(text.as_bytes())?;
+    Ok(if works { output::ANSWERED } else { output::FAILED })
+}
+
+/// A check without a remedy.
+fn check(id: &'static str, title: &str, verdict: Verdict, found: impl Into<String>) -> Check {
+    Check { id, title: title.into(), verdict, found: found.into(), remedy: None }
+}
+
+/// A check that says what to do.
+fn check_to_do(id: &'static str, title: &str, verdict: Verdict, found: impl Into<String>, remedy: impl Into<String>) -> Check {
+    Check { remedy: Some(remedy.into()), ..check(id, title, verdict, found) }
+}
+
+fn kernel_vantage(release: &str) -> Vantage {
+    let support = wakepath_capture::support();
+    let capabilities = capabilities();
+    let missing: Vec<&str> = capabilities.iter().filter(|c| !c.present).map(|c| c.name).collect();
+    let trial = if missing.is_empty() { trial(&support) } else { Trial::default() };
+
+    let mut checks = kernel::checks(release, &support, trial.error.is_none() && trial.tried);
+    checks.extend(rights_checks(&capabilities));
+    checks.push(trial_check(&trial, &missing));
+    checks.extend(host::checks());
+
+    let works = trial.tried && trial.error.is_none();
+    let blocking: Vec<&str> = checks
+        .iter()
+        .filter(|c| c.verdict == Verdict::No && !c.id.starts_with("rights.") && c.id != "trial")
+        .map(|c| c.title.as_str())
+        .collect();
+    let backend = kernel::backend(&support);
+    Vantage {
+        vantage: "kernel",
+        works,
+        summary: summary(&trial, backend, &missing, &blocking),
+        backend,
+        trial,
+        checks,
+        tracepoints: kernel::tracepoints(&support),
+        capabilities,
+    }
+}
+
+fn summary(trial: &Trial, backend: Option<&str>, missing: &[&str], blocking: &[&str]) -> String {
+    match (trial.tried, &trial.error) {
+        (true, None) => format!(
+            "`wakepath record` can be used on this host, with the backend {}.",
+            backend.unwrap_or("unknown")
+        ),
+        (true, Some(_)) => match &trial.works_with {
+            Some(flags) => format!("It failed as `record` does it by default, and works with `wakepath record {flags}`."),
+            None => "Nothing can be recorded on this host; the trial below has the exact error. Reading trace folders works.".into(),
+        },
+        (false, _) if blocking.is_empty() => format!(
+            "This user lacks {}; nothing else was found in the way, but only a trial with these rights is proof. \
+             Reading trace folders needs no rights.",
+            missing.join(", ")
+        ),
+        (false, _) => format!(
+            "This user lacks {}, and more stands in the way: {}. Reading trace folders needs no rights.",
+            missing.join(", "),
+            blocking.join(", ")
+        ),
+    }
+}
+
+fn capabilities() -> Vec<Capability> {
+    let all = rights::has(rights::CAP_SYS_ADMIN);
+    rights::NEEDED
+        .iter()
+        .map(|&(name, number, needed_for)| Capability { name, needed_for, present: all || rights::has(number), kept: true })
+        .collect()
+}
+
+fn rights_checks(capabilities: &[Capability]) -> Vec<Check> {
+    let is_root = host::is_root();
+    let mut checks: Vec<Check> = capabilities
+        .iter()
+        .map(|c| {
+            let (id, found) = ("rights.capability", format!("to {}", c.needed_for));
+            match (c.present, is_root) {
+                (true, _) => check(id, c.name, Verdict::Yes, found),
+                (false, true) => check_to_do(
+                    id,
+                    c.name,
+                    Verdict::No,
+                    format!("missing, though this is root: a container or service took it away; needed {found}"),
+                    format!("Give it to the container (docker run --cap-add {}, or --privileged) or run wakepath on the host itself.", c.name.trim_start_matches("CAP_")),
+                ),
+                (false, false) => check(id, c.name, Verdict::No, format!("missing; needed {found}")),
+            }
+        })
+        .collect();
+    if !is_root && let Some(last) = checks.iter_mut().rfind(|c| c.verdict == Verdict::No) {
+        last.remedy = Some(format!(
+            "Run it as root (sudo wakepath …), or give the binary the rights once: {}.",
+            rights::SETCAP
+        ));
+    }
+    let names: Vec<&str> = capabilities.iter().filter(|c| c.kept).map(|c| c.name).collect();
+    checks.push(check(
+        "rights.kept",
+        "rights while recording",
+        Verdict::Note,
+        format!("{}; every other is given up once the programs are attached", names.join(", ")),
+    ));
+    checks
+}
+
+/// Loads and attaches the programs with small rings, watching no process, and takes them away again.
+fn trial(support: &Support) -> Trial {
+    let hooks = kernel::has_socket_hooks(support);
+    let begin = Instant::now();
+    let outcome = attach(Backend::Auto, true);
+    let duration_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let mut trial = Trial { tried: true, duration_ns, ..Trial::default() };
+    match outcome {
+        Ok(programs) => trial.programs = programs,
+        Err(e) => {
+            trial.error = Some(e.to_string());
+            let ways = [(Backend::Syscalls, true, "--backend syscalls"), (Backend::Auto, false, "--no-waits"), (Backend::Syscalls, false, "--backend syscalls --no-waits")];
+            trial.works_with = ways
+                .into_iter()
+                .filter(|(backend, ..)| hooks || *backend == Backend::Auto)
+                .find(|(backend, waits, _)| attach(*backend, *waits).is_ok())
+                .map(|(.., flags)| flags.to_owned());
+        }
+    }
+    trial
+}
+
+fn attach(backend: Backend, waits: bool) -> Result<u32, CaptureError> {
+    let mut source = KernelSource::attach(&KernelOptions {
+        backend,
+        ring_bytes: 1 << 16,
+        waits,
+        watch: Watch::Processes(Vec::new()),
+        ..KernelOptions::default()
+    })?;
+    source.snapshot(|_| {})?;
+    let programs = source.costs().len() as u32;
+    source.detach();
+    Ok(programs)
+}
+
+fn trial_check(trial: &Trial, missing: &[&str]) -> Check {
+    let (id, title) = ("trial", "trial");
+    match (&trial.error, trial.tried) {
+        (_, false) => check_to_do(
+            id,
+            title,
+            Verdict::Note,
+            format!("not made: it needs {}", missing.join(", ")),
+            "Run `sudo wakepath doctor`.",
+        ),
+        (None, true) => check(
+            id,
+            title,
+            Verdict::Yes,
+            format!(
+                "{} programs were loaded and attached in {}, the open files were read, and all was taken away again",
+                trial.programs,
+                wakepath_present::units::duration(trial.duration_ns)
+            ),
+        ),
+        (Some(error), true) => check_to_do(
+            id,
+            title,
+            Verdict::No,
+            error.clone(),
+            match &trial.works_with {
+                Some(flags) => format!("Record with {flags}: that was tried and works."),
+                None => "Run `WAKEPATH_LIBBPF_LOG=1 wakepath doctor` and report what it says on standard error, with the kernel release.".to_owned(),
+            },
+        ),
+    }
+}

@@ -1,0 +1,45 @@
+//! `wakepath merge`.
+
+use crate::cli::MergeArgs;
+use crate::output;
+use anyhow::{Result, bail};
+use wakepath_model::folder::{FolderError, merge};
+
+/// Copies the folders into a new one.
+pub fn run(args: &MergeArgs) -> Result<i32> {
+    let out = &args.output;
+    let merged = match merge(&args.folders.folders, out) {
+        Err(FolderError::Exists(_)) => bail!(
+            "{} exists, and merge only makes new folders; choose another name after -o",
+            out.display()
+        ),
+        other => other?,
+    };
+    let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let mut text = format!(
+        "merged {} into {}: {}, {}",
+        plural(args.folders.folders.len(), "folder"),
+        out.display(),
+        plural(merged.hosts, "host"),
+        plural(merged.segments, "segment")
+    );
+    if merged.duplicates > 0 {
+        text.push_str(&format!(
+            "; {} given twice and copied once",
+            plural(merged.duplicates, "segment")
+        ));
+    }
+    output::say(&text);
+    for d in &merged.defects {
+        let place = d.first.as_ref().map_or(String::new(), |f| format!(", first at {f}"));
+        output::say(&format!(
+            "{}: {} × {}{place}: {} {}",
+            d.defect.severity.name(),
+            d.defect.id,
+            d.count,
+            d.defect.meaning,
+            d.defect.remedy
+        ));
+    }
+    Ok(output::ANSWERED)
+}

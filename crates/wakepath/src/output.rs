@@ -1,0 +1,40 @@
+//! Where answers go (standard output) and everything else (standard error).
+
+use crate::cli::Answering;
+use anyhow::{Context as _, Result};
+use std::io::{ErrorKind, Write as _};
+
+/// The reader of standard output left (`| head`): not a failure.
+#[derive(Debug, thiserror::Error)]
+#[error("standard output was closed")]
+pub struct Closed;
+
+/// Answered.
+pub const ANSWERED: i32 = 0;
+/// Failed.
+pub const FAILED: i32 = 1;
+/// Answered, but losses or incompleteness touch the answer, and `--strict` minds.
+pub const ANSWERED_WITH_LOSSES: i32 = 3;
+
+/// Prints an answer.
+pub fn answer(text: &[u8]) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => Err(Closed.into()),
+        other => other.context("writing the answer to standard output"),
+    }
+}
+
+/// Says something beside the answer. That nobody listens is no failure.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// The exit code of an answer that `touched` says losses touch.
+pub fn exit_code(answering: &Answering, touched: bool) -> i32 {
+    if answering.strict && touched {
+        ANSWERED_WITH_LOSSES
+    } else {
+        ANSWERED
+    }
+}

@@ -1,0 +1,77 @@
+//! `wakepath tables`.
+
+use crate::cli::TablesArgs;
+use crate::output;
+use anyhow::{Context as _, Result};
+use clap::CommandFactory as _;
+use clap::error::ErrorKind;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal as _;
+use wakepath_model::folder::Folder;
+use wakepath_present::parquet::write_tables;
+use wakepath_present::table::{Column, Table};
+use wakepath_present::text::Style;
+use wakepath_present::units;
+
+/// Writes the Parquet tables.
+pub fn run(args: &TablesArgs) -> Result<i32> {
+    let dirs = &args.folders.folders;
+    let out = match (&args.output, dirs.as_slice()) {
+        (Some(out), _) => out.clone(),
+        (None, [dir]) => dir.join("tables"),
+        (None, _) => crate::cli::Cli::command()
+            .error(
+                ErrorKind::MissingRequiredArgument,
+                "with several folders, say where the tables go: -o OUT",
+            )
+            .exit(),
+    };
+    let folder = Folder::open(dirs)?;
+    let bar = progress_bar()?;
+    let written = write_tables(&folder, &out, |p| {
+        bar.set_length(p.rows_all);
+        bar.set_position(p.rows);
+        bar.set_message(p.table.name());
+    });
+    bar.finish_and_clear();
+    let written = written?;
+
+    let mut table = Table::new(&[
+        Column::text("table"),
+        Column::number("rows"),
+        Column::number("size"),
+        Column::text("file"),
+    ]);
+    for t in &written.tables {
+        table.row([
+            t.name.as_str().into(),
+            units::count(t.rows).into(),
+            units::bytes(t.bytes).into(),
+            t.path.display().to_string().into(),
+        ]);
+    }
+    output::answer(table.render(Style::for_stdout()).as_bytes())?;
+    for d in folder.defects() {
+        output::say(&format!(
+            "{}: {} × {}: {} {}",
+            d.defect.severity.name(),
+            d.defect.id,
+            d.count,
+            d.defect.meaning,
+            d.defect.remedy
+        ));
+    }
+    Ok(output::ANSWERED)
+}
+
+/// A bar on standard error; hidden where that is not a terminal.
+fn progress_bar() -> Result<ProgressBar> {
+    let target = if std::io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr_with_hz(8)
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let style = ProgressStyle::with_template("{msg:14} {bar:40} {percent:>3} %  {pos} of {len} rows, {eta} left")
+        .context("the progress bar's template")?;
+    Ok(ProgressBar::with_draw_target(Some(0), target).with_style(style))
+}
