@@ -317,13 +317,13 @@ int BPF_PROG(on_data_ready, const struct sock *csk)
 {
 	struct sock *sk = (struct sock *)csk;
 	struct cpu_state *c = this_cpu();
-	struct flow_state *f;
-	struct tcp_sock *tp;
+	struct flow_state *f = bpf_sk_storage_get(&flows, sk, 0, 0);
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
 	u64 now;
 
-	f = bpf_sk_storage_get(&flows, sk, 0, 0);
 	if (f) {
-		now = bpf_ktime_get_ns();
+		/* TCP looked at the same clock when it took the packet up */
+		now = tp ? tp->tcp_clock_cache : bpf_ktime_get_ns();
 		if (!f->arrived_ns)
 			f->arrived_ns = now;
 		f->last_ready_ns = now;
@@ -333,7 +333,6 @@ int BPF_PROG(on_data_ready, const struct sock *csk)
 		if (!c->sk_cookie)
 			c->sk_cookie = bpf_get_socket_cookie(sk);
 	}
-	tp = bpf_skc_to_tcp_sock(sk);
 	/* a listener has no stream of its own */
 	c->sk_seq = tp && sk->__sk_common.skc_state != TCP_LISTEN ? tp->rcv_nxt : 0;
 	return 0;

@@ -91,11 +91,12 @@ struct sock_common {
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
 	atomic64_t skc_cookie;
+	unsigned long skc_flags;
 };
 struct socket;
 struct sock {
 	struct sock_common __sk_common;
-	unsigned long sk_flags;
+
 	u8 sk_shutdown;
 	u16 sk_type;
 	u16 sk_protocol;
@@ -107,6 +108,7 @@ struct tcp_sock {
 	u32 copied_seq;
 	u32 write_seq;
 	u32 rcv_nxt;
+	u64 tcp_clock_cache;
 };
 struct sockaddr_un { u16 sun_family; char sun_path[108]; };
 struct unix_address { int len; struct sockaddr_un name[0]; };

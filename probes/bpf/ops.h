@@ -306,7 +306,7 @@ static __always_inline int on_socket(struct sock *sk, int ret, u8 op, int flags)
 		} else {
 			u32 next = tp->rcv_nxt, copied = tp->copied_seq;
 
-			m.seq_end = without_fin(copied, next, sk->sk_flags);
+			m.seq_end = without_fin(copied, next, sk->__sk_common.skc_flags);
 			if (next != copied)
 				m.flags |= OPF_MORE;
 		}
@@ -439,7 +439,7 @@ __noinline int on_descriptor(u64 entered_ns, u64 fd, s32 ret, u32 op, u64 part)
 		} else {
 			u32 next = field(tp, rcv_nxt), copied = field(tp, copied_seq);
 
-			m.seq_end = without_fin(copied, next, field(sk, sk_flags));
+			m.seq_end = without_fin(copied, next, field(sk, __sk_common.skc_flags));
 			if (next != copied)
 				m.flags |= OPF_MORE;
 		}

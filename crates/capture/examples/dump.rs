@@ -7,6 +7,7 @@ fn main() {
         waits: !arg("nowaits"),
         head_bytes: if arg("nohead") { 0 } else { 2048 },
         backend: if arg("syscalls") { Backend::Syscalls } else { Backend::Auto },
+        ring_bytes: std::env::args().find_map(|a| a.strip_prefix("ring=").and_then(|n| n.parse().ok())).unwrap_or(8 << 20),
         ..Default::default()
     };
     let mut s = match KernelSource::attach(&o) { Ok(s) => s, Err(e) => { eprintln!("{e}"); std::process::exit(1) } };

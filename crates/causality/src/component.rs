@@ -15,6 +15,8 @@ const GRACE_NS: u64 = 1_000_000_000;
 const IDLE_NS: u64 = 5_000_000_000;
 /// Most calls kept for one request.
 const CALLS_MAX: usize = 100_000;
+/// Time-outs are given in rounded milliseconds: timers may be due that much earlier.
+const TIMER_GRAIN_NS: u64 = 2_000_000;
 /// io_uring_enter: where an io_uring loop waits.
 const IO_URING_ENTER: u16 = 426;
 
@@ -72,19 +74,24 @@ struct State {
     given: bool,
     calls: Vec<ExId>,
     suspects: Vec<ExId>,
-    completion: Completion,
     reply_task: TaskId,
     replied: bool,
     overflow: bool,
 }
 
-#[derive(Default, Clone, Copy, PartialEq)]
-enum Completion {
-    #[default]
-    None,
-    One(ExId),
-    Several,
+/// What a helper task did, besides its calls: enough to tell where one piece of its work ends.
+#[derive(Clone, Copy, PartialEq)]
+enum Mark {
+    /// It began a call.
+    Call,
+    /// It woke the task that held this request.
+    Woke(ExId),
+    /// It went idle.
+    Idle,
 }
+
+/// Marks older than this are of no use: their calls are decided.
+const MARKS_NS: u64 = 4 * GRACE_NS;
 
 /// What the linker keeps of a task.
 #[derive(Default)]
@@ -103,6 +110,10 @@ struct Worker {
     woken_for: Option<ExId>,
     /// The request that it was made in.
     born_of: Option<ExId>,
+    /// Its last input was for a request that is not known.
+    unknown_input: bool,
+    /// What it did, in order of time.
+    marks: VecDeque<(MonoNs, Mark)>,
 }
 
 /// Follows the requests of all components of one host.
@@ -113,6 +124,10 @@ pub struct Component<'a, F: Finished> {
     open: FxHashMap<u32, Vec<ExId>>,
     states: Vec<State>,
     owners: FxHashMap<EndpointId, (ExId, TaskId)>,
+    /// Connections being made that could be several requests', with their process.
+    unowned: FxHashMap<EndpointId, u32>,
+    /// Calls and connections under way of each process whose request is not known.
+    unknown: FxHashMap<u32, u32>,
     waiting: VecDeque<(MonoNs, ExId)>,
     idle: VecDeque<(MonoNs, ExId)>,
     to_release: Vec<ExId>,
@@ -133,6 +148,8 @@ impl<'a, F: Finished> Component<'a, F> {
             open: FxHashMap::default(),
             states: Vec::new(),
             owners: FxHashMap::default(),
+            unowned: FxHashMap::default(),
+            unknown: FxHashMap::default(),
             waiting: VecDeque::new(),
             idle: VecDeque::new(),
             to_release: Vec::new(),
@@ -165,6 +182,7 @@ impl<'a, F: Finished> Component<'a, F> {
         if let Some(w) = self.tasks.get_mut(&r.task) {
             w.polled = Some((r.at, r.entry, r.timeout_ns));
             w.leave_fragment();
+            w.unknown_input = false;
         }
     }
 
@@ -202,27 +220,9 @@ impl<'a, F: Finished> Component<'a, F> {
         let role = self.roles.role(r.task);
         let holds = self.tasks.get(&r.task).and_then(|w| self.sole_of(xs, &w.held));
         if let Some(x) = holds {
-            // the task that woke the holder of X out of a wait that covers its calls: they were for X
-            let Some(by) = self.tasks.get(&r.by) else { return };
-            let covered: Vec<ExId> = by
-                .segment
-                .iter()
-                .copied()
-                .filter(|&y| {
-                    xs.is_live(y) && {
-                        let (e, s) = (xs.get(y), &self.states[y.place as usize]);
-                        e.taken >= r.blocked && s.replied && s.reply_task == r.by
-                    }
-                })
-                .collect();
-            for y in covered {
-                let s = self.state(y);
-                s.completion = match s.completion {
-                    Completion::None => Completion::One(x),
-                    Completion::One(o) if o == x => Completion::One(x),
-                    _ => Completion::Several,
-                };
-            }
+            // it may have been waiting for what the other did for it
+            let by = self.tasks.entry(r.by).or_default();
+            by.mark(r.woken, Mark::Woke(x));
             return;
         }
         if role.takes {
@@ -235,6 +235,8 @@ impl<'a, F: Finished> Component<'a, F> {
         });
         if !busy {
             let w = self.tasks.entry(r.task).or_default();
+            w.segment.retain(|&y| xs.is_live(y));
+            w.mark(r.blocked, Mark::Idle);
             w.woken_for = x;
             w.leave_fragment();
         }
@@ -266,9 +268,10 @@ impl<'a, F: Finished> Component<'a, F> {
         found.or(soft)
     }
 
-    /// Requests of a list that their component could be working on: nothing of theirs is outstanding.
+    /// Requests of a list that their component could be working on: nothing of theirs is outstanding. A reply that
+    /// may go on (its end shows only when something else begins) may also be followed by more calls.
     fn in_court(&self, xs: &Slab, list: &[ExId]) -> Vec<ExId> {
-        let open = |x: &ExId| self.is_open(xs, *x) && !Self::is_over_softly(xs, *x);
+        let open = |x: &ExId| self.is_open(xs, *x);
         list.iter().copied().filter(open).filter(|x| self.states[x.place as usize].outstanding == 0).collect()
     }
 
@@ -310,8 +313,10 @@ impl<'a, F: Finished> Component<'a, F> {
                 None => Err(self.in_court(xs, open)),
             }
         } else if role.takes {
-            self.in_loop(xs, worker, current, at, process)
-        } else if let Some(x) = worker.and_then(|w| self.sole_of(xs, &w.held)) {
+            self.in_loop(xs, worker, current, at, process, self.roles.is_ring(task))
+        } else if role.replies_foreign
+            && let Some(x) = worker.and_then(|w| self.sole_of(xs, &w.held))
+        {
             // a worker that took X up by replying to it, or by reading a reply of its
             Ok((x, Rule::Fragment))
         } else if let Some(x) = born_of {
@@ -326,6 +331,7 @@ impl<'a, F: Finished> Component<'a, F> {
             }
         };
         match found {
+            Ok((x, _)) if xs.get(x).murky => (Parent::Open(Hole::Borders), vec![x]),
             Ok((x, rule)) => {
                 if self.roles.is_lossy(xs.get(x).taken, at) {
                     return (Parent::Open(Hole::Losses), vec![x]);
@@ -347,17 +353,24 @@ impl<'a, F: Finished> Component<'a, F> {
         current: Option<ExId>,
         at: MonoNs,
         process: u32,
+        is_ring: bool,
     ) -> Result<(ExId, Rule), Vec<ExId>> {
         let Some(w) = worker else { return Err(Vec::new()) };
+        // the kernel receives ahead of the program: there is no order of inputs and calls
+        let current = current.filter(|_| !is_ring);
         let mut set = self.in_court(xs, &w.held);
         if let Some(c) = current
             && !set.contains(&c)
         {
             set.push(c);
         }
+        let all = set.clone();
+        // a call or connection that nobody could be told to have made may be what one of them waits for
+        let none_unknown = self.unknown.get(&process).is_none_or(|&n| n == 0) && !w.unknown_input;
         if set.len() > 1
+            && none_unknown
             && let Some((returned, entry, timeout)) = w.polled
-            && at.0 < entry.0.saturating_add(timeout)
+            && at.0.saturating_add(TIMER_GRAIN_NS) < entry.0.saturating_add(timeout)
         {
             // no timer was due, so what was left lying before this poll had no reason to move
             set.retain(|&x| Some(x) == current || self.states[x.place as usize].last_input >= returned);
@@ -366,7 +379,7 @@ impl<'a, F: Finished> Component<'a, F> {
             [x] if at > self.roles.unseen_until(process) || current == Some(x) => {
                 Ok((x, if current == Some(x) { Rule::Fragment } else { Rule::Sole }))
             }
-            _ => Err(set),
+            _ => Err(all),
         }
     }
 
@@ -394,7 +407,20 @@ impl<'a, F: Finished> Component<'a, F> {
         *self.links.entry(rule).or_default() += 1;
     }
 
+    /// One thing fewer is under way in a process that nobody could be told to have begun.
+    fn known_again(&mut self, process: u32) {
+        if let Some(n) = self.unknown.get_mut(&process) {
+            *n = n.saturating_sub(1);
+        }
+    }
+
     fn take_input(&mut self, x: ExId, task: TaskId, at: MonoNs) {
+        let role = self.roles.role(task);
+        if !role.takes && !role.replies_foreign {
+            // a helper works for whoever holds the request, and goes on to another's without a sign
+            self.state(x).last_input = at;
+            return;
+        }
         let holder = std::mem::replace(&mut self.state(x).holder, task);
         self.state(x).last_input = at;
         if holder != task
@@ -431,10 +457,13 @@ impl<'a, F: Finished> Component<'a, F> {
     }
 
     fn resolve(&mut self, xs: &Slab, y: ExId) {
-        let (completion, parent) = (self.state(y).completion, self.state(y).parent);
-        if let (Completion::One(x), Some(Parent::Pending | Parent::Of(_, Rule::Handoff))) = (completion, parent)
+        let parent = self.state(y).parent;
+        let undecided = matches!(parent, Some(Parent::Pending | Parent::Of(_, Rule::Handoff)));
+        let (e, s) = (xs.get(y), &self.states[y.place as usize]);
+        let helper = Some(e.task).filter(|t| undecided && s.replied && s.reply_task == *t);
+        let completed = helper.and_then(|t| self.tasks.get(&t)?.completed_for(xs, e.taken, e.ended));
+        if let Some(x) = completed
             && parent != Some(Parent::Of(x, Rule::Handoff))
-            && xs.is_live(x)
             && !self.state(x).given
         {
             if self.roles.is_lossy(xs.get(x).taken, xs.get(y).ended) {
@@ -493,6 +522,7 @@ impl<'a, F: Finished> Component<'a, F> {
         s.given = true;
         let hole = match () {
             () if s.lossy => Some(Hole::Losses),
+            () if exchange.murky => Some(Hole::Borders),
             () if s.overflow => Some(Hole::Borders),
             () => None,
         };
@@ -534,7 +564,36 @@ fn only(list: &[ExId]) -> Option<ExId> {
 }
 
 impl Worker {
+    fn mark(&mut self, at: MonoNs, mark: Mark) {
+        // wake-ups are told when the woken task runs, so a little late
+        let place = self.marks.iter().rposition(|&(t, _)| t <= at).map_or(0, |i| i + 1);
+        self.marks.insert(place, (at, mark));
+        while self.marks.front().is_some_and(|&(t, _)| t.0 + MARKS_NS < at.0) {
+            self.marks.pop_front();
+        }
+    }
+
+    /// Whom the task woke when it had finished a call that was over at `ended`: the first holder of a request that
+    /// had been taken before the call. `None` where nobody was, or where before its next call or idle moment it woke
+    /// holders of several: one of them may only have waited for a lock.
+    fn completed_for(&self, xs: &Slab, began: MonoNs, ended: MonoNs) -> Option<ExId> {
+        let mut found: Option<ExId> = None;
+        for &(at, mark) in self.marks.iter().filter(|(at, _)| *at >= ended) {
+            match mark {
+                Mark::Woke(x) if !xs.is_live(x) || xs.get(x).taken > began => {}
+                Mark::Woke(x) if found.is_none_or(|f| f == x) => found = Some(x),
+                Mark::Woke(_) => return None,
+                Mark::Call | Mark::Idle if found.is_some() => return found,
+                Mark::Idle => return None,
+                Mark::Call => {}
+            }
+            let _ = at;
+        }
+        found
+    }
+
     fn enter(&mut self, x: ExId, at: MonoNs) {
+        self.unknown_input = false;
         if self.current != Some(x) {
             self.before = self.current;
             self.current_since = at;
@@ -586,12 +645,21 @@ impl<F: Finished> Steps for Component<'_, F> {
         }
         let (parent, suspects) = self.decide(xs, task, at);
         self.state(x).parent = Some(parent);
+        // decided while the connection still counts as under way
+        if let Some(process) = self.unowned.remove(&e.flow) {
+            self.known_again(process);
+        }
+        if matches!(parent, Parent::Open(_)) {
+            *self.unknown.entry(process).or_default() += 1;
+        }
         match parent {
             Parent::Of(p, rule) => {
                 self.state(x).parent = None;
                 self.link(x, p, rule);
                 if rule == Rule::Handoff {
-                    self.tasks.entry(task).or_default().segment.push(x);
+                    let w = self.tasks.entry(task).or_default();
+                    w.segment.push(x);
+                    w.mark(at, Mark::Call);
                 }
             }
             Parent::Pending | Parent::Open(_) => {
@@ -604,6 +672,7 @@ impl<F: Finished> Steps for Component<'_, F> {
                 self.state(x).suspects = suspects;
                 if parent == Parent::Pending {
                     let w = self.tasks.entry(task).or_default();
+                    w.mark(at, Mark::Call);
                     if w.segment.len() < CALLS_MAX {
                         w.segment.push(x);
                     }
@@ -659,10 +728,14 @@ impl<F: Finished> Steps for Component<'_, F> {
         let s = self.state(y);
         s.replied = true;
         s.reply_task = task;
-        if let Some(Parent::Of(x, _)) = s.parent
-            && self.is_open(xs, x)
-        {
-            self.take_input(x, task, at);
+        let parent = s.parent;
+        match parent {
+            Some(Parent::Of(x, _)) if self.is_open(xs, x) => self.take_input(x, task, at),
+            _ => {
+                let w = self.tasks.entry(task).or_default();
+                w.leave_fragment();
+                w.unknown_input = true;
+            }
         }
     }
 
@@ -671,11 +744,16 @@ impl<F: Finished> Steps for Component<'_, F> {
         self.state(x).closed = true;
         self.waiting.push_back((at, x));
         if e.side == Side::Client {
-            if let Some(Parent::Of(p, _)) = self.state(x).parent
-                && xs.is_live(p)
-            {
-                let s = self.state(p);
-                s.outstanding = s.outstanding.saturating_sub(1);
+            match self.state(x).parent {
+                Some(Parent::Of(p, _)) if xs.is_live(p) => {
+                    let s = self.state(p);
+                    s.outstanding = s.outstanding.saturating_sub(1);
+                }
+                Some(Parent::Open(_)) => {
+                    let process = self.state(x).process;
+                    self.known_again(process);
+                }
+                _ => {}
             }
             return;
         }
@@ -698,10 +776,19 @@ impl<F: Finished> Steps for Component<'_, F> {
             self.out.refused(flow, task, at);
             return;
         }
-        if let (Parent::Of(x, _), _) = self.decide(xs, task, at) {
-            // until its first request is on its way, the connection is what the request waits for
-            self.state(x).outstanding += 1;
-            self.owners.insert(flow, (x, task));
+        match self.decide(xs, task, at).0 {
+            Parent::Of(x, _) => {
+                // until its first request is on its way, the connection is what the request waits for
+                self.state(x).outstanding += 1;
+                self.owners.insert(flow, (x, task));
+            }
+            Parent::Open(_) => {
+                let process = self.roles.process_of(task);
+                if self.unowned.insert(flow, process).is_none() {
+                    *self.unknown.entry(process).or_default() += 1;
+                }
+            }
+            Parent::Root | Parent::Pending => {}
         }
     }
 
@@ -715,6 +802,9 @@ impl<F: Finished> Steps for Component<'_, F> {
     }
 
     fn flow_gone(&mut self, xs: &Slab, flow: EndpointId) {
+        if let Some(process) = self.unowned.remove(&flow) {
+            self.known_again(process);
+        }
         if let Some((x, _)) = self.owners.remove(&flow)
             && self.is_open(xs, x)
         {

@@ -84,6 +84,8 @@ pub struct Exchange {
     pub by_order: bool,
     /// Witness kind and value.
     pub witness: (u8, u64),
+    /// Messages of its flow were missed: which reply is whose is not known from here on.
+    pub murky: bool,
 }
 
 /// What happens to exchanges, in order.
@@ -185,8 +187,12 @@ struct Ep {
     request: VecDeque<Span>,
     reply: VecDeque<Span>,
     open: VecDeque<ExId>,
-    last_was_request: bool,
     protocol: StrId,
+    /// How far reply bytes moved, and how far messages explain them.
+    reply_moved_to: u64,
+    reply_explained_to: u64,
+    /// Messages were missed: what is whose is not known until the flow ends.
+    murky: bool,
 }
 
 /// Makes exchanges of one host's rows.
@@ -280,6 +286,15 @@ impl<S: Steps> Engine<S> {
                 });
             }
         }
+        if !is_request {
+            ep.reply_moved_to = ep.reply_moved_to.max(r.end);
+            if ep.reply_explained_to == 0 {
+                ep.reply_explained_to = r.start;
+            }
+        }
+        if ep.murky {
+            return;
+        }
         if ep.messages {
             if !is_request {
                 self.reply_moved(r);
@@ -289,7 +304,6 @@ impl<S: Steps> Engine<S> {
         } else {
             self.run_reply(r);
         }
-        self.ep(r.flow).last_was_request = is_request;
     }
 
     /// Without messages: bytes towards the server begin an exchange where the last one has its reply.
@@ -330,6 +344,7 @@ impl<S: Steps> Engine<S> {
             open_ended: true,
             by_order: true,
             witness: (0, 0),
+            murky: false,
         };
         self.begin(r.flow, e, r.at);
     }
@@ -414,9 +429,18 @@ impl<S: Steps> Engine<S> {
                 ep.side.get_or_insert(if s == 1 { Side::Server } else { Side::Client });
                 false
             }
-            _ => return,
+            (_, s) => {
+                // neither asks nor answers, but explains its bytes
+                if ep.side == Some(if s == 1 { Side::Server } else { Side::Client }) && r.end != OPEN {
+                    ep.reply_explained_to = ep.reply_explained_to.max(r.end);
+                }
+                return;
+            }
         };
         let Some(side) = ep.side else { return };
+        if ep.murky {
+            return;
+        }
         if is_request_dir {
             let span = ep.request.iter().find(|s| s.start <= r.start && r.start < s.end).copied();
             // the newest span is the one that completed the head
@@ -440,6 +464,34 @@ impl<S: Steps> Engine<S> {
             }
             if r.no_reply == 1 {
                 return;
+            }
+            let Some(ep) = self.eps.get_mut(&flow) else { return };
+            let owed: Vec<ExId> =
+                ep.open.iter().copied().filter(|&x| self.xs.get(x).reply_start == OPEN).collect();
+            let in_reply = ep.open.iter().any(|&x| self.xs.get(x).reply_start != OPEN);
+            if ep.reply_moved_to > ep.reply_explained_to && !in_reply {
+                // a reply passed whose head was not captured: with one open request it can only be that one's
+                match owed[..] {
+                    [x] => {
+                        let (from, to) = (ep.reply_explained_to, ep.reply_moved_to);
+                        ep.reply_explained_to = to;
+                        let s = ep.reply.back().copied();
+                        let e = self.xs.get_mut(x);
+                        (e.reply_start, e.reply_end) = (from, to);
+                        if let Some(s) = s {
+                            (e.reply_began, e.ended, e.reply_task) = (s.entry, s.at, s.task);
+                        }
+                        let task = e.reply_task;
+                        self.steps.reply_began(&self.xs, x, task, r.at);
+                        self.steps.reply_progress(&self.xs, x, task, r.at);
+                        self.close(flow, x, r.at, true);
+                    }
+                    [] => ep.reply_explained_to = ep.reply_moved_to,
+                    _ => {
+                        self.become_murky(flow, r.at);
+                        return;
+                    }
+                }
             }
             let at = last.map_or(r.at, |s| s.at);
             let e = Exchange {
@@ -469,6 +521,7 @@ impl<S: Steps> Engine<S> {
                 open_ended: false,
                 by_order: false,
                 witness: (r.witness_kind, r.witness),
+                murky: false,
             };
             self.begin(flow, e, r.at);
             return;
@@ -484,6 +537,14 @@ impl<S: Steps> Engine<S> {
         while ep.reply.front().is_some_and(|s| s.end <= r.start) {
             ep.reply.pop_front();
         }
+        let missed = r.start > ep.reply_explained_to && ep.reply_explained_to != 0;
+        let owed = ep.open.iter().filter(|&&x| self.xs.get(x).reply_start == OPEN).count();
+        if missed && owed > 1 && r.witness_kind == 0 {
+            let flow = r.flow;
+            self.become_murky(flow, r.at);
+            return;
+        }
+        ep.reply_explained_to = if r.end == OPEN { r.start } else { r.end };
         let (met, reached) = (ep.met, spans.iter().map(|s| s.end).max().unwrap_or(r.start));
         let Some(x) = found else {
             if side == Side::Server && met {
@@ -544,10 +605,33 @@ impl<S: Steps> Engine<S> {
             _ => {
                 e.reply_end = r.end;
                 e.open_ended = false;
+                if r.end != OPEN
+                    && let Some(ep) = self.eps.get_mut(&r.flow)
+                {
+                    ep.reply_explained_to = ep.reply_explained_to.max(r.end);
+                }
+                let e = self.xs.get_mut(x);
                 if r.end != OPEN && (reached >= r.end || r.how != end_how::FRAMED) {
                     let at = e.ended;
                     self.close(r.flow, x, at, true);
                 }
+            }
+        }
+    }
+
+    /// From here on nobody can tell whose reply is whose on this flow. One exchange stays open for all that may still
+    /// be asked on it, so that nothing is claimed past it.
+    fn become_murky(&mut self, flow: EndpointId, at: MonoNs) {
+        let Some(ep) = self.eps.get_mut(&flow) else { return };
+        ep.murky = true;
+        let open: Vec<ExId> = ep.open.iter().copied().collect();
+        for (i, x) in open.into_iter().enumerate() {
+            let e = self.xs.get_mut(x);
+            e.murky = true;
+            if i == 0 {
+                (e.reply_start, e.reply_end, e.open_ended) = (OPEN, OPEN, false);
+            } else {
+                self.close(flow, x, at, false);
             }
         }
     }

@@ -101,6 +101,9 @@ pub fn reconstruct(
 const BASE: [Table; 7] =
     [Table::Op, Table::Message, Table::MessageEnd, Table::Endpoint, Table::FlowState, Table::Task, Table::FlowNote];
 
+/// `OpRow::flags`: carried by io_uring.
+const IO_URING: u16 = 64;
+
 /// First pass over one host.
 fn learn(host: &Host) -> Roles {
     let mut engine = Engine::new(Roles::default());
@@ -110,6 +113,10 @@ fn learn(host: &Host) -> Roles {
         match event {
             Event::Task(r) => engine.steps.task(&r),
             Event::Loss(r) => engine.steps.loss(&r, host.text(r.what)),
+            Event::Op(r) if r.flags & IO_URING != 0 => {
+                engine.steps.ring(r.task);
+                engine.operation(&r);
+            }
             other => feed(&mut engine, &other),
         }
     }

@@ -32,6 +32,7 @@ pub struct Roles {
     unseen_until: FxHashMap<u32, MonoNs>,
     losses: Vec<(u64, u64)>,
     held: FxHashMap<TaskId, Vec<ExId>>,
+    rings: FxHashSet<TaskId>,
 }
 
 impl Roles {
@@ -98,6 +99,16 @@ impl Roles {
     pub fn is_lossy(&self, from: MonoNs, to: MonoNs) -> bool {
         let i = self.losses.partition_point(|&(_, b)| b < from.0);
         self.losses.get(i).is_some_and(|&(a, _)| a <= to.0)
+    }
+
+    /// An operation was carried by io_uring.
+    pub fn ring(&mut self, task: TaskId) {
+        self.rings.insert(task);
+    }
+
+    /// Whether the task's operations are carried by io_uring: the kernel receives ahead of the program.
+    pub fn is_ring(&self, task: TaskId) -> bool {
+        self.rings.contains(&task)
     }
 
     /// Whether anybody works in a way that wake-ups must explain.

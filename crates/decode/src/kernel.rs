@@ -413,16 +413,18 @@ impl KernelDecoder {
         let at = MonoNs(r.ts_ns);
         let task = if r.by_task != 0 { self.tasks.known(r.tid) } else { TaskId::UNKNOWN };
         let id = EndpointId(r.flow);
-        let Some(m) = self.flows.get_mut(&r.flow) else { return };
         let near = |n: Option<u64>, seq: u32| match n {
             Some(n) => n.wrapping_add_signed(i64::from(seq.wrapping_sub(n as u32) as i32)),
             None => (1 << 32) + u64::from(seq),
         };
+        // a flow may end before it was announced (a refused connection), or after it was let go
+        let known = self.flows.get_mut(&r.flow);
+        let (snd, rcv) = known.as_ref().map_or((None, None), |m| (m.flow.snd.next(), m.flow.rcv.next()));
         let row = FlowStateRow {
             at,
             flow: id,
-            snd: near(m.flow.snd.next(), r.snd_seq),
-            rcv: near(m.flow.rcv.next(), r.rcv_seq),
+            snd: near(snd, r.snd_seq),
+            rcv: near(rcv, r.rcv_seq),
             task,
             old: r.old,
             new: r.new,
@@ -430,12 +432,13 @@ impl KernelDecoder {
             by_task: r.by_task,
         };
         sink.push(&row);
+        let Some(m) = known else { return };
         if r.reset == 0 && r.new == TCP_CLOSE {
             if m.row.state == TCP_LISTEN {
                 self.listeners.remove(&(m.row.netns, m.row.lport));
             }
             // what it received may still be read: then it is let go with the idle ones
-            if near(m.flow.rcv.next(), r.rcv_seq) > m.flow.rcv.next().unwrap_or(0) + 1 && m.row.state != TCP_LISTEN {
+            if row.rcv > rcv.unwrap_or(0) + 1 && m.row.state != TCP_LISTEN {
                 m.flow.ended(id, at, true, sink);
                 return;
             }

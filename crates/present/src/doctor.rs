@@ -89,7 +89,7 @@ pub struct Check {
     pub verdict: Verdict,
     /// What was found.
     pub found: String,
-    /// What to do, in one sentence; none where there is nothing to do.
+    /// What to do, in one sentence, a command on a line of its own; none where there is nothing to do.
     pub remedy: Option<String>,
 }
 
@@ -126,10 +126,20 @@ pub fn render(doctor: &Doctor, style: Style) -> String {
         } else {
             ("does not work", Tint::Bad)
         };
-        out.push_str(&format!("The {} vantage {}.\n", v.vantage, style.paint(mark, tint)));
+        out.push_str(&format!(
+            "The {} vantage {}.\n",
+            v.vantage,
+            style.paint(mark, tint)
+        ));
         out.push_str(&wrap(&sanitise(&v.summary), "", WIDTH_MAX));
         out.push('\n');
-        let width = v.checks.iter().map(|c| columns(&c.title)).max().unwrap_or(0).min(30);
+        let width = v
+            .checks
+            .iter()
+            .map(|c| columns(&c.title))
+            .max()
+            .unwrap_or(0)
+            .min(30);
         for c in &v.checks {
             let (mark, tint) = match c.verdict {
                 Verdict::Yes => ("yes  ", Tint::Good),
@@ -140,13 +150,22 @@ pub fn render(doctor: &Doctor, style: Style) -> String {
             let title = cut(&c.title, width).into_owned();
             let fill = width - columns(&title);
             // the first line follows the title, the rest stands below it
-            let indent = " ".repeat(9 + width);
+            let indent = " ".repeat(11 + width);
             let found = wrap(&sanitise(&c.found), &indent, WIDTH_MAX);
             let found = found.strip_prefix(&indent).unwrap_or("\n");
             let mark = style.paint(mark, tint);
             out.push_str(&format!("  {mark}  {title}{:fill$}  {found}", ""));
             if let Some(remedy) = &c.remedy {
-                out.push_str(&wrap(&format!("→ {}", sanitise(remedy)), &indent, WIDTH_MAX));
+                for (i, line) in remedy.lines().enumerate() {
+                    let mark = if i == 0 {
+                        "         → "
+                    } else {
+                        "           "
+                    };
+                    let text = wrap(&sanitise(line), "           ", WIDTH_MAX);
+                    out.push_str(mark);
+                    out.push_str(text.trim_start());
+                }
             }
         }
     }
@@ -163,7 +182,7 @@ mod tests {
             id: "a.b",
             title: "a title that is rather long for a title".into(),
             verdict,
-            found: "word ".repeat(60),
+            found: "word of another length ".repeat(40),
             remedy: Some("do ".repeat(60)),
         };
         let doctor = Doctor {
@@ -186,6 +205,9 @@ mod tests {
         };
         let text = render(&doctor, Style::default());
         assert!(text.lines().all(|l| columns(l) <= WIDTH_MAX), "{text}");
-        assert!(text.contains("NO     a title") && text.contains("→ do"), "{text}");
+        assert!(
+            text.contains("NO     a title") && text.contains("→ do"),
+            "{text}"
+        );
     }
 }

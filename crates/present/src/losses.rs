@@ -84,7 +84,11 @@ fn loss(id: &str, count: u64) -> Loss {
         from_ns: None,
         to_ns: None,
         place: None,
-        touches: known.map_or(ANSWERS, |d| d.touches).iter().map(|a| a.name()).collect(),
+        touches: known
+            .map_or(ANSWERS, |d| d.touches)
+            .iter()
+            .map(|a| a.name())
+            .collect(),
         meaning: known
             .map_or("A loss that this version does not know.", |d| d.meaning)
             .to_owned(),
@@ -134,10 +138,9 @@ pub fn render(losses: &[Loss], style: Style) -> String {
             "warning" => ("warning", Tint::Warn),
             _ => ("note", Tint::Dim),
         };
-        let host = l
-            .host
-            .as_ref()
-            .map_or(String::new(), |h| format!(" on {}", crate::text::sanitise(h)));
+        let host = l.host.as_ref().map_or(String::new(), |h| {
+            format!(" on {}", crate::text::sanitise(h))
+        });
         out.push_str(&format!(
             "  {} {} × {}{host}\n",
             style.paint(mark, tint),
@@ -182,10 +185,7 @@ mod tests {
     fn the_worst_comes_first_within_100_columns() {
         let all: Vec<Loss> = defects::ALL.iter().map(|d| loss(d.id, 1)).collect();
         let text = render(&all, Style::default());
-        assert!(
-            text.lines()
-                .all(|l| crate::text::columns(l) <= WIDTH_MAX)
-        );
+        assert!(text.lines().all(|l| crate::text::columns(l) <= WIDTH_MAX));
         let last_error = text.rfind("  ERROR");
         assert!(last_error < text.find("  warning"), "{text}");
     }

@@ -121,8 +121,7 @@ impl Table {
                 cells.chain([columns(c.title)]).max().unwrap_or(0)
             })
             .collect();
-        let room = WIDTH_MAX - self.indent.min(WIDTH_MAX / 2)
-            + GAP
+        let room = WIDTH_MAX - self.indent.min(WIDTH_MAX / 2) + GAP
             - (GAP * widths.len()).min(WIDTH_MAX / 2);
         // The widest text gives way first, down to a floor; then whatever is widest.
         for (texts_only, floor) in [(true, NARROW), (true, 1), (false, 1)] {
@@ -149,24 +148,14 @@ impl Table {
         for (i, (text, tint)) in cells.enumerate() {
             let shown = cut(text, widths[i]);
             let fill = widths[i] - columns(&shown);
-            let before = owed
-                + if self.columns[i].is_number {
-                    fill
-                } else {
-                    0
-                };
+            let before = owed + if self.columns[i].is_number { fill } else { 0 };
             if !shown.is_empty() {
                 let _ = write!(line, "{:before$}{}", "", style.paint(&shown, tint));
                 owed = 0;
             } else {
                 owed += if self.columns[i].is_number { fill } else { 0 };
             }
-            owed += GAP
-                + if self.columns[i].is_number {
-                    0
-                } else {
-                    fill
-                };
+            owed += GAP + if self.columns[i].is_number { 0 } else { fill };
         }
         out.push_str(line.trim_end());
         out.push('\n');
@@ -217,12 +206,12 @@ mod tests {
 
     #[test]
     fn text_gives_way_before_numbers() {
-        let mut t = Table::new(&[Column::text("what"), Column::number("n"), Column::text("why")]);
-        t.row([
-            "y".repeat(90).into(),
-            "123 456 789".into(),
-            "short".into(),
+        let mut t = Table::new(&[
+            Column::text("what"),
+            Column::number("n"),
+            Column::text("why"),
         ]);
+        t.row(["y".repeat(90).into(), "123 456 789".into(), "short".into()]);
         let out = plain(&t);
         assert!(
             out.contains("123 456 789  short") && out.contains('…'),
@@ -235,7 +224,10 @@ mod tests {
     fn cells_are_sanitised_and_coloured_outside_the_width() {
         let mut t = Table::new(&[Column::text("a"), Column::text("b")]);
         t.row([Cell::tinted("x\x1b[2Jy", Tint::Good), "z".into()]);
-        assert_eq!(plain(&t), "a      b\nx?[2Jy  z\n".replace("a      b", "a       b"));
+        assert_eq!(
+            plain(&t),
+            "a      b\nx?[2Jy  z\n".replace("a      b", "a       b")
+        );
         assert!(
             t.render(Style { colour: true })
                 .contains("\x1b[32mx?[2Jy\x1b[0m  z")

@@ -8,8 +8,12 @@ use crate::output;
 use crate::rights;
 use anyhow::Result;
 use std::time::Instant;
-use wakepath_capture::{Backend, CaptureError, KernelOptions, KernelSource, Support, Watch, procfs};
-use wakepath_present::doctor::{Capability, Check, Doctor, HostFacts, SCHEMA, Trial, Vantage, Verdict, render};
+use wakepath_capture::{
+    Backend, CaptureError, KernelOptions, KernelSource, Support, Watch, procfs,
+};
+use wakepath_present::doctor::{
+    Capability, Check, Doctor, HostFacts, SCHEMA, Trial, Vantage, Verdict, render,
+};
 use wakepath_present::json;
 use wakepath_present::text::Style;
 
@@ -33,24 +37,51 @@ pub fn run(args: &DoctorArgs) -> Result<i32> {
         render(&doctor, Style::for_stdout())
     };
     output::answer(text.as_bytes())?;
-    Ok(if works { output::ANSWERED } else { output::FAILED })
+    Ok(if works {
+        output::ANSWERED
+    } else {
+        output::FAILED
+    })
 }
 
 /// A check without a remedy.
 fn check(id: &'static str, title: &str, verdict: Verdict, found: impl Into<String>) -> Check {
-    Check { id, title: title.into(), verdict, found: found.into(), remedy: None }
+    Check {
+        id,
+        title: title.into(),
+        verdict,
+        found: found.into(),
+        remedy: None,
+    }
 }
 
 /// A check that says what to do.
-fn check_to_do(id: &'static str, title: &str, verdict: Verdict, found: impl Into<String>, remedy: impl Into<String>) -> Check {
-    Check { remedy: Some(remedy.into()), ..check(id, title, verdict, found) }
+fn check_to_do(
+    id: &'static str,
+    title: &str,
+    verdict: Verdict,
+    found: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Check {
+    Check {
+        remedy: Some(remedy.into()),
+        ..check(id, title, verdict, found)
+    }
 }
 
 fn kernel_vantage(release: &str) -> Vantage {
     let support = wakepath_capture::support();
     let capabilities = capabilities();
-    let missing: Vec<&str> = capabilities.iter().filter(|c| !c.present).map(|c| c.name).collect();
-    let trial = if missing.is_empty() { trial(&support) } else { Trial::default() };
+    let missing: Vec<&str> = capabilities
+        .iter()
+        .filter(|c| !c.present)
+        .map(|c| c.name)
+        .collect();
+    let trial = if missing.is_empty() {
+        trial(&support)
+    } else {
+        Trial::default()
+    };
 
     let mut checks = kernel::checks(release, &support, trial.error.is_none() && trial.tried);
     checks.extend(rights_checks(&capabilities));
@@ -103,7 +134,12 @@ fn capabilities() -> Vec<Capability> {
     let all = rights::has(rights::CAP_SYS_ADMIN);
     rights::NEEDED
         .iter()
-        .map(|&(name, number, needed_for)| Capability { name, needed_for, present: all || rights::has(number), kept: true })
+        .map(|&(name, number, needed_for)| Capability {
+            name,
+            needed_for,
+            present: all || rights::has(number),
+            kept: true,
+        })
         .collect()
 }
 
@@ -128,16 +164,23 @@ fn rights_checks(capabilities: &[Capability]) -> Vec<Check> {
         .collect();
     if !is_root && let Some(last) = checks.iter_mut().rfind(|c| c.verdict == Verdict::No) {
         last.remedy = Some(format!(
-            "Run it as root (sudo wakepath …), or give the binary the rights once: {}.",
+            "Run it as root (sudo wakepath …), or give the binary the rights, once:\n{}",
             rights::SETCAP
         ));
     }
-    let names: Vec<&str> = capabilities.iter().filter(|c| c.kept).map(|c| c.name).collect();
+    let names: Vec<&str> = capabilities
+        .iter()
+        .filter(|c| c.kept)
+        .map(|c| c.name)
+        .collect();
     checks.push(check(
         "rights.kept",
         "rights while recording",
         Verdict::Note,
-        format!("{}; every other is given up once the programs are attached", names.join(", ")),
+        format!(
+            "{}; every other is given up once the programs are attached",
+            names.join(", ")
+        ),
     ));
     checks
 }
@@ -148,12 +191,23 @@ fn trial(support: &Support) -> Trial {
     let begin = Instant::now();
     let outcome = attach(Backend::Auto, true);
     let duration_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    let mut trial = Trial { tried: true, duration_ns, ..Trial::default() };
+    let mut trial = Trial {
+        tried: true,
+        duration_ns,
+        ..Trial::default()
+    };
     match outcome {
         Ok(programs) => trial.programs = programs,
         Err(e) => {
-            trial.error = Some(e.to_string());
-            let ways = [(Backend::Syscalls, true, "--backend syscalls"), (Backend::Auto, false, "--no-waits"), (Backend::Syscalls, false, "--backend syscalls --no-waits")];
+            trial.error = Some(match loader_words() {
+                Some(words) => format!("{e}; {words}"),
+                None => e.to_string(),
+            });
+            let ways = [
+                (Backend::Syscalls, true, "--backend syscalls"),
+                (Backend::Auto, false, "--no-waits"),
+                (Backend::Syscalls, false, "--backend syscalls --no-waits"),
+            ];
             trial.works_with = ways
                 .into_iter()
                 .filter(|(backend, ..)| hooks || *backend == Backend::Auto)
@@ -162,6 +216,43 @@ fn trial(support: &Support) -> Trial {
         }
     }
     trial
+}
+
+/// What the loader and the kernel's verifier say of a failure: they say it on standard error, so another process is
+/// asked to fail in the same way.
+fn loader_words() -> Option<String> {
+    const LOG: &str = "WAKEPATH_LIBBPF_LOG";
+    if std::env::var_os(LOG).is_some() {
+        return None;
+    }
+    let output = std::process::Command::new("/proc/self/exe")
+        .args(["doctor", "--json"])
+        .env(LOG, "1")
+        .stdin(std::process::Stdio::null())
+        .output()
+        .ok()?;
+    last_words(&String::from_utf8_lossy(&output.stderr))
+}
+
+/// Which program failed, and the verifier's last word on it.
+fn last_words(log: &str) -> Option<String> {
+    let lines: Vec<&str> = log
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty())
+        .collect();
+    let failed = lines
+        .iter()
+        .position(|l| l.starts_with("libbpf: ") && l.contains("failed to load"))?;
+    let verdict = lines[..failed]
+        .iter()
+        .rev()
+        .find(|l| !l.starts_with("processed ") && !l.starts_with("-- "));
+    let failed = lines[failed].trim_start_matches("libbpf: ");
+    Some(match verdict {
+        Some(word) => format!("{failed}: {word}"),
+        None => failed.to_owned(),
+    })
 }
 
 fn attach(backend: Backend, waits: bool) -> Result<u32, CaptureError> {
@@ -208,5 +299,23 @@ fn trial_check(trial: &Trial, missing: &[&str]) -> Check {
                 None => "Run `WAKEPATH_LIBBPF_LOG=1 wakepath doctor` and report what it says on standard error, with the kernel release.".to_owned(),
             },
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verifiers_last_word_is_found() {
+        let log = "libbpf: prog 'x': -- BEGIN PROG LOAD LOG --\n0: (07) r1 += -56\nR3 invalid mem access 'scalar'\n\
+                   processed 3 insns (limit 1000000)\n-- END PROG LOAD LOG --\n\
+                   libbpf: prog 'x': failed to load: -EACCES\nlibbpf: failed to load object 'o'\n";
+        let words = last_words(log);
+        assert_eq!(
+            words.as_deref(),
+            Some("prog 'x': failed to load: -EACCES: R3 invalid mem access 'scalar'")
+        );
+        assert_eq!(last_words("nothing of interest"), None);
     }
 }

@@ -1,16 +1,16 @@
 //! `wakepath info`.
 
 use crate::cli::InfoArgs;
+use crate::folders;
 use crate::output;
 use anyhow::Result;
-use wakepath_model::folder::Folder;
 use wakepath_present::info::{SCHEMA, collect, render};
 use wakepath_present::text::Style;
 use wakepath_present::{json, losses};
 
 /// Tells what the folders hold.
 pub fn run(args: &InfoArgs) -> Result<i32> {
-    let folder = Folder::open(&args.folders.folders)?;
+    let folder = folders::open(&args.folders.folders)?;
     let info = collect(&folder, &args.folders.folders, args.verify);
     let text = if args.answering.json {
         json::document(SCHEMA, &info.losses, &info)?

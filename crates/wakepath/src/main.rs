@@ -2,6 +2,7 @@
 
 mod cli;
 mod doctor;
+mod folders;
 mod info;
 mod man;
 mod merge;

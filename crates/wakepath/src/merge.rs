@@ -1,12 +1,14 @@
 //! `wakepath merge`.
 
 use crate::cli::MergeArgs;
+use crate::folders;
 use crate::output;
 use anyhow::{Result, bail};
 use wakepath_model::folder::{FolderError, merge};
 
 /// Copies the folders into a new one.
 pub fn run(args: &MergeArgs) -> Result<i32> {
+    folders::check(&args.folders.folders)?;
     let out = &args.output;
     let merged = match merge(&args.folders.folders, out) {
         Err(FolderError::Exists(_)) => bail!(
@@ -31,7 +33,10 @@ pub fn run(args: &MergeArgs) -> Result<i32> {
     }
     output::say(&text);
     for d in &merged.defects {
-        let place = d.first.as_ref().map_or(String::new(), |f| format!(", first at {f}"));
+        let place = d
+            .first
+            .as_ref()
+            .map_or(String::new(), |f| format!(", first at {f}"));
         output::say(&format!(
             "{}: {} × {}{place}: {} {}",
             d.defect.severity.name(),

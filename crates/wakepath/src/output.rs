@@ -30,6 +30,12 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
+/// [`say`] with a format.
+macro_rules! tell {
+    ($($arg:tt)*) => { $crate::output::say(&format!($($arg)*)) };
+}
+pub(crate) use tell;
+
 /// The exit code of an answer that `touched` says losses touch.
 pub fn exit_code(answering: &Answering, touched: bool) -> i32 {
     if answering.strict && touched {

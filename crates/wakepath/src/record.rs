@@ -1,6 +1,7 @@
 //! `wakepath record`: wires the kernel vantage to the decoder to the folder.
 
 use crate::cli::{BackendFlag, PayloadFlag, RecordArgs};
+use crate::output::tell;
 use crate::rights;
 use anyhow::{Context as _, Result, bail};
 use std::os::unix::process::ExitStatusExt as _;
@@ -143,7 +144,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     rights::keep_only_needed();
     match &args.ready_file {
         Some(f) => std::fs::write(f, format!("{}\n", std::process::id())).with_context(|| format!("writing {f:?}"))?,
-        None => eprintln!("recording into {} (Ctrl-C ends it)", args.output.display()),
+        None => tell!("recording into {} (Ctrl-C ends it)", args.output.display()),
     }
 
     let mut drops = Drops::new(started);
@@ -234,7 +235,7 @@ fn pump(
                     end = now + END_WAIT_NS;
                 }
                 Some(c) => {
-                    eprintln!("wakepath: the command (process {}) does not end; it goes on without being recorded", c.id());
+                    tell!("wakepath: the command (process {}) does not end; it goes on without being recorded", c.id());
                     return Ok(0);
                 }
                 None => return Ok(0),
@@ -299,13 +300,13 @@ impl Drops {
 
 fn summary(args: &RecordArgs, counts: &wakepath_model::folder::WriteCounts, drops: &Drops) {
     let lost: u64 = drops.reported[..5].iter().sum();
-    eprintln!(
+    tell!(
         "recorded {} rows, {:.1} MB, into {}{}",
         counts.rows,
         counts.bytes as f64 / 1e6,
         args.output.display(),
         if lost > 0 {
-            format!("; LOST {lost} events because the rings were full: record again with --ring-bytes {}M", 2 * args.ring_bytes.0 >> 20)
+            format!("; LOST {lost} events because the rings were full: record again with --ring-bytes {}M", (2 * args.ring_bytes.0) >> 20)
         } else {
             String::new()
         }

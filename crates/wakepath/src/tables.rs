@@ -1,13 +1,13 @@
 //! `wakepath tables`.
 
 use crate::cli::TablesArgs;
+use crate::folders;
 use crate::output;
 use anyhow::{Context as _, Result};
 use clap::CommandFactory as _;
 use clap::error::ErrorKind;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
-use wakepath_model::folder::Folder;
 use wakepath_present::parquet::write_tables;
 use wakepath_present::table::{Column, Table};
 use wakepath_present::text::Style;
@@ -26,7 +26,7 @@ pub fn run(args: &TablesArgs) -> Result<i32> {
             )
             .exit(),
     };
-    let folder = Folder::open(dirs)?;
+    let folder = folders::open(dirs)?;
     let bar = progress_bar()?;
     let written = write_tables(&folder, &out, |p| {
         bar.set_length(p.rows_all);
@@ -71,7 +71,9 @@ fn progress_bar() -> Result<ProgressBar> {
     } else {
         ProgressDrawTarget::hidden()
     };
-    let style = ProgressStyle::with_template("{msg:14} {bar:40} {percent:>3} %  {pos} of {len} rows, {eta} left")
-        .context("the progress bar's template")?;
+    let style = ProgressStyle::with_template(
+        "{msg:14} {bar:40} {percent:>3} %  {pos} of {len} rows, {eta} left",
+    )
+    .context("the progress bar's template")?;
     Ok(ProgressBar::with_draw_target(Some(0), target).with_style(style))
 }

@@ -35,7 +35,9 @@ pub fn render(info: &Info, style: Style) -> String {
     }
     if info.hosts.is_empty() {
         out.push_str("\nNo host: nothing was recorded into it.\n");
-        out.push_str("  → Record with `wakepath record -o DIR`, or copy the folder again, whole.\n");
+        out.push_str(
+            "  → Record with `wakepath record -o DIR`, or copy the folder again, whole.\n",
+        );
     }
     for h in &info.hosts {
         out.push('\n');
@@ -87,7 +89,10 @@ fn host(out: &mut String, h: &HostFacts, style: Style) {
         about.push(format!("{} {}", h.cpus, plural(h.cpus.into(), "processor")));
     }
     if !h.boot_id.is_empty() {
-        about.push(format!("boot {}", h.boot_id.chars().take(8).collect::<String>()));
+        about.push(format!(
+            "boot {}",
+            h.boot_id.chars().take(8).collect::<String>()
+        ));
     }
     let line = format!("Host {}", h.name);
     out.push_str(&style.paint(&sanitise(&line), Tint::Strong));
@@ -99,7 +104,10 @@ fn host(out: &mut String, h: &HostFacts, style: Style) {
     if let Some(s) = h.span {
         let when = match s.begin_wall_ns {
             Some(ns) => format!("{} for {}", units::wall(ns), units::duration(s.duration_ns)),
-            None => format!("{} (wall-clock time not known)", units::duration(s.duration_ns)),
+            None => format!(
+                "{} (wall-clock time not known)",
+                units::duration(s.duration_ns)
+            ),
         };
         facts.row(["recorded".into(), when.into()]);
     }
@@ -107,7 +115,10 @@ fn host(out: &mut String, h: &HostFacts, style: Style) {
         ("selection", h.selection.clone()),
         ("settings", h.flags.join(" ")),
         ("before", h.earlier_selections.join("; ")),
-        ("agent", format!("wakepath {}, clock {}", h.agent_version, h.clock)),
+        (
+            "agent",
+            format!("wakepath {}, clock {}", h.agent_version, h.clock),
+        ),
     ] {
         if !value.is_empty() {
             facts.row([name.into(), value.into()]);
@@ -206,7 +217,12 @@ fn services(out: &mut String, services: &[Service], style: Style) {
             None => format!("{} {}", s.transport, s.address),
         };
         let mut cells: Vec<Cell> = vec![
-            if s.command.is_empty() { "?" } else { &s.command }.into(),
+            if s.command.is_empty() {
+                "?"
+            } else {
+                &s.command
+            }
+            .into(),
             place.into(),
             units::count(s.listeners).into(),
             s.cgroup.as_str().into(),
@@ -223,6 +239,9 @@ fn services(out: &mut String, services: &[Service], style: Style) {
 
 fn more(out: &mut String, all: usize) {
     if all > SHOWN_MAX {
-        out.push_str(&format!("  … and {} more (--json has all)\n", all - SHOWN_MAX));
+        out.push_str(&format!(
+            "  … and {} more (--json has all)\n",
+            all - SHOWN_MAX
+        ));
     }
 }

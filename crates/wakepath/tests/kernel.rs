@@ -1,0 +1,17 @@
+//! The kernel vantage on the running kernel: the real binary records small real programs, and the folder must say what
+//! they did. Where root or BPF is missing, each test prints `skipped:` and why.
+
+#[path = "kernel/bytes.rs"]
+mod bytes;
+#[path = "kernel/flows.rs"]
+mod flows;
+#[path = "kernel/harness.rs"]
+mod harness;
+#[path = "kernel/net.rs"]
+mod net;
+#[path = "kernel/recorder.rs"]
+mod recorder;
+#[path = "kernel/tasks.rs"]
+mod tasks;
+#[path = "kernel/waits.rs"]
+mod waits;

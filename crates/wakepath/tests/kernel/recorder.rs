@@ -1,0 +1,203 @@
+//! The recorder under hard conditions: too little room, a sudden death, a full disk; and what must never be kept.
+
+use crate::harness::*;
+use crate::net::*;
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use wakepath_model::rows::op;
+
+#[test]
+fn what_found_no_room_is_counted() {
+    for backend in BACKENDS {
+        let Some(rec) = record(backend, &["--ring-bytes", "64K"]) else { continue };
+        let count = |limit: Duration| {
+            let (a, b) = socketpair(libc::SOCK_STREAM);
+            let (begun, mut n) = (Instant::now(), 0u64);
+            while begun.elapsed() < limit {
+                for _ in 0..100 {
+                    send_by("send", &a, b"sixsix");
+                    assert_eq!(recv_raw(&b, 6, 0), 6);
+                    n += 2;
+                }
+            }
+            n
+        };
+        let free = count(Duration::from_millis(300));
+        // a recorder that does not come to its work
+        rec.signal(libc::SIGSTOP);
+        let stopped = count(Duration::from_millis(300));
+        rec.signal(libc::SIGCONT);
+        let after = count(Duration::from_millis(100));
+        let done = free + stopped + after;
+        let trace = rec.stop();
+        let rows = trace.ops.iter().filter(|o| o.kind <= op::RECV).count() as u64;
+        let lost = trace.lost("loss.ring.op");
+        println!("{backend}: {done} operations, {rows} rows, {lost} lost");
+        assert!(lost >= stopped / 2, "{backend}: {lost} of {stopped} while nobody read");
+        // closes and the like are operations too
+        assert!((done..done + 200).contains(&(rows + lost)), "{backend}: {rows} + {lost} of {done}");
+        assert!(stopped > free / 4, "{backend}: the program went on: {stopped} against {free}");
+    }
+}
+
+/// Programs that a process holds, by its descriptors.
+fn programs_of(pid: u32) -> Vec<u32> {
+    let mut out = Vec::new();
+    for entry in std::fs::read_dir(format!("/proc/{pid}/fdinfo")).expect("it lives").flatten() {
+        let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+        out.extend(text.lines().filter_map(|l| l.strip_prefix("prog_id:")?.trim().parse::<u32>().ok()));
+    }
+    out
+}
+
+fn program_lives(id: u32) -> bool {
+    const BPF_PROG_GET_FD_BY_ID: i32 = 13;
+    let mut attr = [0u8; 128];
+    attr[..4].copy_from_slice(&id.to_ne_bytes());
+    // SAFETY: an attribute block of the stated size; a descriptor that comes is ours to close.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_bpf, BPF_PROG_GET_FD_BY_ID, attr.as_mut_ptr(), attr.len());
+        if fd >= 0 {
+            libc::close(fd as i32);
+        }
+        fd >= 0
+    }
+}
+
+#[test]
+fn a_sudden_death_leaves_a_folder_and_no_program() {
+    for backend in BACKENDS {
+        let Some(mut rec) = record(backend, &[]) else { continue };
+        let (a, b) = tcp_pair();
+        for _ in 0..40 {
+            send_by("write", &a, b"sixsix");
+            recv_by("read", &b, 6);
+            pause(10);
+        }
+        let programs = programs_of(rec.child.id());
+        assert!(programs.len() > 10, "{backend}: {programs:?}");
+        rec.signal(libc::SIGKILL);
+        rec.wait(Duration::from_secs(10));
+        let begun = Instant::now();
+        while programs.iter().any(|p| program_lives(*p)) {
+            assert!(begun.elapsed() < Duration::from_secs(2), "{backend}: programs outlive their recorder");
+            pause(10);
+        }
+        let trace = rec.read();
+        let sent = trace.moved(trace.flow(ids(&a)), op::SEND).len();
+        assert!((10..=40).contains(&sent), "{backend}: {sent}");
+    }
+}
+
+/// A small file system, gone when this is.
+struct Small(tempfile::TempDir);
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = run("umount", &["-l", self.0.path().to_str().expect("plain")]);
+    }
+}
+
+#[test]
+fn a_full_disk_is_said_and_what_was_written_reads() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().to_str().expect("plain").to_owned();
+    if let Err(e) = run("mount", &["-t", "tmpfs", "-o", "size=8m", "none", &path]) {
+        return skip(&e);
+    }
+    let small = Small(dir);
+    let folder = small.0.path().join("trace");
+    let Some(mut rec) = record_to("auto", &["--no-compress"], folder.clone()) else { return };
+    let stop = Arc::new(AtomicBool::new(false));
+    let busy = {
+        let stop = stop.clone();
+        std::thread::spawn(move || {
+            let (a, b) = socketpair(libc::SOCK_STREAM);
+            while !stop.load(Ordering::Relaxed) {
+                send_by("send", &a, b"sixsix");
+                recv_raw(&b, 6, 0);
+            }
+        })
+    };
+    let code = rec.wait(Duration::from_secs(30));
+    stop.store(true, Ordering::Relaxed);
+    busy.join().expect("it ends");
+    assert_eq!(code, 1, "{}", rec.said());
+    assert!(rec.said().contains("free space") && rec.said().contains("are kept in"), "{}", rec.said());
+    let trace = rec.read();
+    assert!(!trace.ops.is_empty());
+    drop(rec);
+}
+
+fn contains(folder: &Path, needle: &[u8]) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    entries.flatten().any(|e| {
+        if e.path().is_dir() {
+            return contains(&e.path(), needle);
+        }
+        std::fs::read(e.path()).is_ok_and(|b| b.windows(needle.len()).any(|w| w == needle))
+    })
+}
+
+#[test]
+fn secrets_are_not_written_down() {
+    const SECRET: &str = "hunter2-S3CR3T";
+    for backend in BACKENDS {
+        for (payload, kept) in [("attributes", false), ("none", false), ("heads", true)] {
+            let Some(rec) = record(backend, &["--no-compress", "--payload", payload]) else { continue };
+            let (mut a, mut b) = tcp_pair();
+            let mut buffer = [0u8; 4096];
+            let request = format!(
+                "GET /login?password={SECRET} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {SECRET}\r\nCookie: s={SECRET}\r\n\r\n"
+            );
+            a.write_all(request.as_bytes()).expect("it goes");
+            assert!(b.read(&mut buffer).expect("it comes") > 0);
+            b.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").expect("it goes");
+            assert!(a.read(&mut buffer).expect("it comes") > 0);
+            let (mut c, mut d) = tcp_pair();
+            let mut startup = vec![0, 0, 0, 0, 0, 3, 0, 0];
+            startup.extend(b"user\0me\0database\0shop\0\0");
+            startup[3] = startup.len() as u8;
+            c.write_all(&startup).expect("it goes");
+            assert!(d.read(&mut buffer).expect("it comes") > 0);
+            d.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").expect("it goes");
+            assert!(c.read(&mut buffer).expect("it comes") > 0);
+            for statement in [
+                format!("select * from users where password = '{SECRET}' and id = 4711\0"),
+                // a literal that the end of the head cuts
+                format!("insert into notes values ({}, '{}')\0", "1".repeat(900), format!("{SECRET} ").repeat(60)),
+            ] {
+                let mut query = vec![b'Q'];
+                query.extend((statement.len() as u32 + 4).to_be_bytes());
+                query.extend(statement.as_bytes());
+                c.write_all(&query).expect("it goes");
+                wait_for(d.as_raw_fd(), query.len());
+                assert!(d.read(&mut buffer).expect("it comes") > 0);
+                d.write_all(b"C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I").expect("it goes");
+                assert!(c.read(&mut buffer).expect("it comes") > 0);
+            }
+            let flows = (ids(&a), ids(&c));
+            let folder = rec.folder.clone();
+            let dir = rec.dir().to_owned();
+            // read before the folder goes with its recording
+            let mut rec = rec;
+            pause(20);
+            rec.signal(libc::SIGINT);
+            assert_eq!(rec.wait(Duration::from_secs(60)), 0, "{}", rec.said());
+            let trace = rec.read();
+            assert_eq!(contains(&folder, SECRET.as_bytes()), kept, "{backend} {payload}");
+            assert_eq!(contains(&dir, b"4711"), kept, "{backend} {payload}");
+            let (http, sql) = (trace.flow(flows.0), trace.flow(flows.1));
+            let of = |flow| trace.messages.iter().filter(|m| m.flow == flow).count();
+            if payload == "none" {
+                assert_eq!(trace.messages.len(), 0);
+            } else {
+                assert!(of(http) >= 2 && of(sql) >= 4, "{backend}: {} and {} messages", of(http), of(sql));
+            }
+        }
+    }
+}

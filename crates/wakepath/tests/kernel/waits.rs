@@ -1,0 +1,235 @@
+//! Waits and their causes; returns from poll.
+
+use crate::harness::*;
+use crate::net::*;
+use std::io::Write as _;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::mpsc;
+use wakepath_model::rows::{WaitRow, cause};
+
+fn sound(w: &WaitRow) {
+    assert!(w.blocked <= w.woken && w.woken <= w.at, "{w:?}");
+}
+
+#[test]
+fn each_wait_names_what_ended_it() {
+    for backend in BACKENDS {
+        let Some(rec) = record(backend, &[]) else { continue };
+        // a lock of another thread
+        let (tell, told) = mpsc::channel();
+        let sleeper = std::thread::spawn(move || {
+            told.recv().expect("it is told");
+            gettid()
+        });
+        pause(30);
+        tell.send(()).expect("it waits");
+        let sleeper = sleeper.join().expect("it ends");
+        let waker = gettid();
+
+        let naps = std::thread::spawn(|| {
+            pause(20);
+            gettid()
+        });
+        let naps = naps.join().expect("it ends");
+
+        // data on loopback, for a thread that waits for it
+        let (mut a, b) = tcp_pair();
+        let fb = ids(&b);
+        let reader = std::thread::spawn(move || {
+            recv_raw(&b, 10, 0);
+            // and none, until a time is over
+            let tv = libc::timeval { tv_sec: 0, tv_usec: 20_000 };
+            // SAFETY: passes a structure of the stated size.
+            unsafe { libc::setsockopt(b.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, (&raw const tv).cast(), 16) };
+            assert_eq!(recv_raw(&b, 10, 0), -(libc::EAGAIN as isize));
+            (gettid(), b)
+        });
+        pause(30);
+        a.write_all(b"wake").expect("it goes");
+        let (reader, _b) = reader.join().expect("it ends");
+
+        let poller = std::thread::spawn(|| {
+            let e = epoll();
+            epoll_wait(&e, 25);
+            gettid()
+        });
+        let poller = poller.join().expect("it ends");
+        let trace = rec.stop();
+
+        let waits = trace.slept_in(sleeper, libc::SYS_futex);
+        let w = waits.iter().max_by_key(|w| w.at.0 - w.blocked.0).expect("it slept");
+        assert_eq!((w.cause, w.by), (cause::TASK, trace.task(waker)), "{backend}: {w:?}");
+        sound(w);
+        assert!(w.at.0 - w.blocked.0 > 20_000_000 && w.at.0 - w.woken.0 < 20_000_000);
+
+        let waits = trace.slept_in(naps, libc::SYS_clock_nanosleep);
+        assert_eq!(waits.len(), 1, "{backend}");
+        assert_eq!(waits[0].cause, cause::TIMER, "{backend}: {:?}", waits[0]);
+        sound(&waits[0]);
+
+        let waits = trace.slept_in(reader, libc::SYS_recvfrom);
+        assert_eq!(waits.len(), 2, "{backend}: {waits:?}");
+        let fb = trace.flow(fb);
+        if backend == "socket-hooks" || waits[0].cause != cause::NET {
+            assert_eq!((waits[0].cause, waits[0].object), (cause::SOCKET, fb.0), "{backend}");
+        }
+        assert_eq!(waits[1].cause, cause::TIMER, "{backend}");
+        waits.iter().for_each(sound);
+
+        let waits = trace.slept_in(poller, libc::SYS_epoll_wait);
+        assert_eq!(waits.len(), 1);
+        assert_eq!(waits[0].cause, cause::TIMER, "{backend}");
+        trace.waits.iter().for_each(sound);
+    }
+}
+
+#[test]
+fn a_disk_wait_names_the_disk_or_who_stood_in() {
+    let Some(rec) = record("auto", &[]) else { return };
+    let t = std::thread::spawn(|| {
+        let mut f = tempfile::tempfile_in(std::env::current_dir().expect("a folder")).expect("a file");
+        for i in 0..20u8 {
+            f.write_all(&[i; 65536]).expect("it is written");
+            // SAFETY: our own descriptor.
+            unsafe { libc::fdatasync(f.as_raw_fd()) };
+        }
+        gettid()
+    });
+    let tid = t.join().expect("it ends");
+    let trace = rec.stop();
+    let waits = trace.slept_in(tid, libc::SYS_fdatasync);
+    if waits.is_empty() {
+        return skip("the file system waits for nothing");
+    }
+    let mut causes = std::collections::BTreeMap::new();
+    for w in &waits {
+        *causes.entry(w.cause).or_insert(0) += 1;
+        sound(w);
+    }
+    println!("causes of {} waits in fdatasync: {causes:?}", waits.len());
+    // the request itself, its interrupt, or the kernel's worker that completes it
+    assert!(causes.keys().any(|c| [cause::BLOCK, cause::IRQ, cause::TASK, cause::SOFTIRQ].contains(c)), "{causes:?}");
+    for w in waits.iter().filter(|w| w.cause == cause::TASK) {
+        assert_ne!(w.by.0, 0, "{w:?}");
+    }
+}
+
+#[test]
+fn preemption_names_the_other() {
+    let Some(rec) = record("auto", &[]) else { return };
+    let busy = || {
+        std::thread::spawn(|| {
+            // SAFETY: a zeroed set is a valid value.
+            unsafe {
+                let mut set: libc::cpu_set_t = std::mem::zeroed();
+                libc::CPU_SET(0, &mut set);
+                libc::sched_setaffinity(0, size_of_val(&set), &set);
+            }
+            let begun = std::time::Instant::now();
+            while begun.elapsed() < std::time::Duration::from_millis(200) {
+                std::hint::spin_loop();
+            }
+            gettid()
+        })
+    };
+    let (one, two) = (busy(), busy());
+    let (one, two) = (one.join().expect("it ends"), two.join().expect("it ends"));
+    let trace = rec.stop();
+    for (tid, other) in [(one, two), (two, one)] {
+        let waits: Vec<_> = trace.waits_of(tid).into_iter().filter(|w| w.cause == cause::PREEMPTED).collect();
+        assert!(!waits.is_empty());
+        waits.iter().for_each(sound);
+        assert!(waits.iter().all(|w| w.woken == w.blocked && w.state == 0));
+        assert!(waits.iter().any(|w| w.by == trace.task(other)), "{waits:?}");
+    }
+}
+
+#[test]
+fn a_wait_that_does_not_end_is_open() {
+    for backend in BACKENDS {
+        let Some(rec) = record(backend, &[]) else { continue };
+        let (a, b) = socketpair(libc::SOCK_STREAM);
+        let (tell, told) = mpsc::channel();
+        let t = std::thread::spawn(move || {
+            tell.send(gettid()).expect("it is heard");
+            recv_raw(&b, 1, 0)
+        });
+        let tid = told.recv().expect("it tells");
+        pause(50);
+        let trace = rec.stop();
+        let task = trace.task(tid);
+        let open: Vec<_> = trace.waits.iter().filter(|w| w.task == task && w.cause == cause::OPEN).collect();
+        assert_eq!(open.len(), 1, "{backend}");
+        assert_eq!(i64::from(open[0].syscall), libc::SYS_recvfrom);
+        assert!(open[0].state != 0 && open[0].at.0 - open[0].blocked.0 > 30_000_000, "{:?}", open[0]);
+        sound(open[0]);
+        drop(a);
+        t.join().expect("it ends");
+    }
+}
+
+fn epoll() -> OwnedFd {
+    // SAFETY: a descriptor of our own.
+    unsafe { OwnedFd::from_raw_fd(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }
+}
+
+fn epoll_add(e: &OwnedFd, fd: &impl AsRawFd) {
+    let mut ev = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+    // SAFETY: a live event.
+    assert_eq!(unsafe { libc::epoll_ctl(e.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &mut ev) }, 0);
+}
+
+fn epoll_wait(e: &OwnedFd, ms: i32) -> i32 {
+    let mut ev = [libc::epoll_event { events: 0, u64: 0 }; 4];
+    // SAFETY: room for four events.
+    unsafe { libc::epoll_wait(e.as_raw_fd(), ev.as_mut_ptr(), 4, ms) }
+}
+
+#[test]
+fn polls_tell_how_many_and_how_long() {
+    for backend in BACKENDS {
+        let Some(rec) = record(backend, &[]) else { continue };
+        let (a, b) = socketpair(libc::SOCK_STREAM);
+        let (c, d) = socketpair(libc::SOCK_STREAM);
+        let e = epoll();
+        epoll_add(&e, &b);
+        epoll_add(&e, &d);
+        let mut p = [&b, &d].map(|f| libc::pollfd { fd: f.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+        let t = libc::timespec { tv_sec: 0, tv_nsec: 3_000_000 };
+        let mut expected = Vec::new();
+        // SAFETY: every pointer is to a live structure of the stated size; select's sets hold small descriptors.
+        unsafe {
+            assert_eq!(epoll_wait(&e, 10), 0);
+            expected.push((0, 10_000_000, e.as_raw_fd()));
+            send_by("write", &a, b"sixsix");
+            assert_eq!(epoll_wait(&e, -1), 1);
+            expected.push((1, u64::MAX, e.as_raw_fd()));
+            send_by("write", &c, b"sixsix");
+            assert_eq!(libc::poll(p.as_mut_ptr(), 2, 0), 2);
+            expected.push((2, 0, -1));
+            assert_eq!(libc::ppoll(p.as_mut_ptr(), 2, &t, std::ptr::null()), 2);
+            expected.push((2, 3_000_000, -1));
+            assert_eq!(libc::ppoll(p.as_mut_ptr(), 0, &t, std::ptr::null()), 0);
+            expected.push((0, 3_000_000, -1));
+            let mut set: libc::fd_set = std::mem::zeroed();
+            libc::FD_SET(b.as_raw_fd(), &mut set);
+            let mut tv = libc::timeval { tv_sec: 1, tv_usec: 5 };
+            let null = std::ptr::null_mut();
+            assert_eq!(libc::syscall(libc::SYS_select, 1024, &mut set, null as *mut u8, null as *mut u8, &mut tv), 1);
+            expected.push((1, 1_000_005_000, -1));
+            let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 7 };
+            let n = libc::syscall(libc::SYS_pselect6, 0, null as *mut u8, null as *mut u8, null as *mut u8, &mut ts, null as *mut u8);
+            assert_eq!(n, 0);
+            expected.push((0, 7, -1));
+        }
+        let me = gettid();
+        let trace = rec.stop();
+        let task = trace.task(me);
+        let polls: Vec<_> = trace.polls.iter().filter(|p| p.task == task).collect();
+        let told: Vec<_> = polls.iter().map(|p| (p.ready, p.timeout_ns, p.fd)).collect();
+        // the test's own pauses poll nothing: what is told is exactly what was done
+        assert_eq!(told, expected, "{backend}");
+        assert!(polls.iter().all(|p| p.entry < p.at));
+        assert!(polls[0].at.0 - polls[0].entry.0 >= 9_000_000, "it took the time that it waited");
+    }
+}

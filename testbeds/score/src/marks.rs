@@ -1,0 +1,154 @@
+//! Request ids in the raw heads of a recording: the truth of stacks whose messages carry `rid=ID` or `rid:ID`.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use wakepath_causality::exchange::Side;
+use wakepath_causality::path::Half;
+use wakepath_model::folder::{Folder, TableSet};
+use wakepath_model::ids::{EndpointId, HostId};
+use wakepath_model::rows::{Event, OPEN, Table};
+
+/// One direction at one endpoint.
+type Way = (HostId, EndpointId, bool);
+
+/// A request id by its index in the truth.
+pub type Rid = u32;
+
+/// What of a head's end is kept, for an id that the next head goes on with.
+const TAIL: usize = 80;
+const CLIENT: u8 = 2;
+
+/// Where which id stands.
+#[derive(Default)]
+pub struct Marks {
+    ways: FxHashMap<Way, Vec<(u64, Rid)>>,
+    /// By id: how many messages carried it, but for the first caller's own.
+    below: Vec<u32>,
+    /// By id: how often the first caller sent it.
+    sent: Vec<u32>,
+    heads: u64,
+}
+
+/// Ids in some bytes, with their places.
+fn ids<'a>(bytes: &'a [u8], rids: &'a FxHashMap<Vec<u8>, Rid>) -> impl Iterator<Item = (usize, Rid)> + 'a {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while at + 4 <= bytes.len() {
+            let here = at;
+            at += 1;
+            if &bytes[here..here + 3] != b"rid" || !matches!(bytes[here + 3], b'=' | b':') {
+                continue;
+            }
+            let id = &bytes[here + 4..];
+            let end = id.iter().position(|b| !(b.is_ascii_alphanumeric() || b"_.-".contains(b)));
+            // without its end, it may be the beginning of a longer one
+            let Some(end) = end else { continue };
+            if let Some(&rid) = rids.get(&id[..end]) {
+                return Some((here, rid));
+            }
+        }
+        None
+    })
+}
+
+impl Marks {
+    /// Reads the heads of a folder; `front` is the port whose callers make the requests.
+    pub fn read(folder: &Folder, rids: &FxHashMap<Vec<u8>, Rid>, front: u16) -> Marks {
+        let mut m = Marks { below: vec![0; rids.len()], sent: vec![0; rids.len()], ..Marks::default() };
+        let mut clients: FxHashSet<(HostId, EndpointId)> = FxHashSet::default();
+        let mut firsts: FxHashSet<(HostId, EndpointId)> = FxHashSet::default();
+        for host in folder.hosts() {
+            for event in host.events(TableSet::of(&[Table::Endpoint]), ..) {
+                if let Event::Endpoint(r) = event
+                    && r.side == CLIENT
+                {
+                    clients.insert((host.id(), r.flow));
+                    if r.rport == front {
+                        firsts.insert((host.id(), r.flow));
+                    }
+                }
+            }
+        }
+        let mut tails: FxHashMap<Way, (u64, Vec<u8>)> = FxHashMap::default();
+        for host in folder.hosts() {
+            for head in host.heads(..) {
+                m.heads += 1;
+                let way = (host.id(), head.flow, head.sent);
+                let (end, tail) = tails.entry(way).or_default();
+                if *end != head.pos {
+                    tail.clear();
+                }
+                let first = head.pos - tail.len() as u64;
+                *end = head.pos + head.bytes.len() as u64;
+                tail.extend_from_slice(&head.bytes);
+                let list = m.ways.entry(way).or_default();
+                for (at, rid) in ids(tail, rids) {
+                    let pos = first + at as u64;
+                    if list.last().is_some_and(|&(p, _)| p >= pos) {
+                        continue;
+                    }
+                    list.push((pos, rid));
+                    let end = (host.id(), head.flow);
+                    if head.sent && firsts.contains(&end) {
+                        m.sent[rid as usize] += 1;
+                    } else if head.sent && clients.contains(&end) {
+                        m.below[rid as usize] += 1;
+                    }
+                }
+                tail.drain(..tail.len().saturating_sub(TAIL));
+            }
+        }
+        m.ways.retain(|_, list| !list.is_empty());
+        for list in m.ways.values_mut() {
+            list.sort_unstable();
+        }
+        m
+    }
+
+    /// How many heads there were.
+    pub fn heads(&self) -> u64 {
+        self.heads
+    }
+
+    /// How many messages with this id were sent, but for the first caller's.
+    pub fn below(&self, rid: Rid) -> u32 {
+        self.below[rid as usize]
+    }
+
+    /// The id that a half's request carries.
+    pub fn of(&self, h: &Half) -> Option<Rid> {
+        let list = self.list(h)?;
+        let from = h.exchange.request_start;
+        let to = if h.exchange.request_end == OPEN { from + 1 } else { h.exchange.request_end };
+        let i = list.partition_point(|&(p, _)| p < from);
+        list.get(i).filter(|&&(p, _)| p < to).map(|&(_, rid)| rid)
+    }
+
+    /// Whose a request without an id is, on a connection that one caller at a time uses: the one's before it, or of
+    /// the first, which opened the connection.
+    pub fn near(&self, h: &Half) -> Option<Rid> {
+        let list = self.list(h)?;
+        let i = list.partition_point(|&(p, _)| p < h.exchange.request_start);
+        list.get(i.saturating_sub(1)).map(|&(_, rid)| rid)
+    }
+
+    fn list(&self, h: &Half) -> Option<&Vec<(u64, Rid)>> {
+        self.ways.get(&(h.host, h.exchange.flow, h.exchange.side == Side::Client))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_whole_ids_only() {
+        let rids: FxHashMap<Vec<u8>, Rid> = [(b"1-1".to_vec(), 0), (b"1-12".to_vec(), 1)].into_iter().collect();
+        let found = |b: &[u8]| ids(b, &rids).collect::<Vec<_>>();
+        assert_eq!(found(b"GET /x?rid=1-12 HTTP/1.1"), [(7, 1)]);
+        assert_eq!(found(b"SELECT 1 /* rid=1-1 */"), [(12, 0)]);
+        assert_eq!(found(b"rid:1-1\r\nrid=1-12\0"), [(0, 0), (9, 1)]);
+        assert_eq!(found(b"GET /x?rid=1-1"), []);
+        assert_eq!(found(b"GET /x?rid=9-9 "), []);
+        assert_eq!(found(b"rid"), []);
+    }
+}
