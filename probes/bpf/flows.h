@@ -236,6 +236,7 @@ int BPF_PROG(on_state, const struct sock *csk, const int old, const int new)
 		/* the wake-up that follows is this socket's: connect done */
 		c->sk_cookie = f->id;
 		c->sk_seq = 0;
+		c->sk_ns = now;
 		return 0;
 	}
 	r = reserve(c, sizeof(*r), DROP_FLOW, &position);
@@ -256,6 +257,7 @@ int BPF_PROG(on_state, const struct sock *csk, const int old, const int new)
 	/* the same for its end */
 	c->sk_cookie = f->id;
 	c->sk_seq = field(tp, rcv_nxt);
+	c->sk_ns = now;
 	return 0;
 }
 
@@ -285,7 +287,7 @@ static __always_inline int reset(struct sock *sk, u8 how)
 	r = reserve(c, sizeof(*r), DROP_FLOW, &position);
 	if (!r)
 		return 0;
-	r->ts_ns = bpf_ktime_get_ns();
+	c->sk_ns = r->ts_ns = bpf_ktime_get_ns();
 	r->flow = id;
 	r->old = r->new = state;
 	r->reset = how;
@@ -319,11 +321,12 @@ int BPF_PROG(on_data_ready, const struct sock *csk)
 	struct cpu_state *c = this_cpu();
 	struct flow_state *f = bpf_sk_storage_get(&flows, sk, 0, 0);
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-	u64 now;
+	/* a listener has no stream of its own; others looked at the same clock when they took the packet up */
+	bool stream = tp && sk->__sk_common.skc_state != TCP_LISTEN;
+	u64 now = stream ? tp->tcp_clock_cache : bpf_ktime_get_ns();
 
+	c->sk_ns = now;
 	if (f) {
-		/* TCP looked at the same clock when it took the packet up */
-		now = tp ? tp->tcp_clock_cache : bpf_ktime_get_ns();
 		if (!f->arrived_ns)
 			f->arrived_ns = now;
 		f->last_ready_ns = now;
@@ -333,8 +336,7 @@ int BPF_PROG(on_data_ready, const struct sock *csk)
 		if (!c->sk_cookie)
 			c->sk_cookie = bpf_get_socket_cookie(sk);
 	}
-	/* a listener has no stream of its own */
-	c->sk_seq = tp && sk->__sk_common.skc_state != TCP_LISTEN ? tp->rcv_nxt : 0;
+	c->sk_seq = stream ? tp->rcv_nxt : 0;
 	return 0;
 }
 

@@ -30,7 +30,9 @@ struct cpu_state {
 	/* the task that is in a system call here, and since when; on_switch saves it with the task */
 	u64 call_task;
 	u64 call_ns;
-	u64 pad[7];
+	/* when the packet behind sk_cookie came */
+	u64 sk_ns;
+	u64 pad[6];
 };
 
 struct cpu_state cpus[MAX_CPUS] __attribute__((aligned(64)));

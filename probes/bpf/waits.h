@@ -76,7 +76,8 @@ int BPF_PROG(on_waking, struct task_struct *p)
 	if (t->blocked_ns && !t->state)
 		return 0;
 	/* the last waking before the switch-in counts, so overwrite */
-	t->woken_ns = bpf_ktime_get_ns();
+	/* a packet wakes in the same breath in which it was taken up: no need to look at the clock again */
+	t->woken_ns = c->sk_cookie && c->softirq && !c->irq && !c->timer ? c->sk_ns : bpf_ktime_get_ns();
 	t->woken_cpu = bpf_get_smp_processor_id();
 	t->object = 0;
 	t->by_tid = 0;

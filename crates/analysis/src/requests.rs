@@ -5,6 +5,7 @@ use crate::names::Names;
 use crate::spans::lay_out;
 use std::collections::BTreeMap;
 use wakepath_causality::evidence::Hole;
+use wakepath_causality::exchange::Exchange;
 use wakepath_causality::path::Request;
 
 /// Most kinds told apart; what comes later is one kind called `(other)`.
@@ -74,6 +75,11 @@ pub fn kind_of(r: &Request, names: &Names<'_>) -> (String, String) {
     (names.service(root), asked)
 }
 
+/// Whether the reply says that the server failed: 5xx, or an error of a protocol without codes.
+pub fn has_failed(e: &Exchange) -> bool {
+    e.failed && (e.status >= 500 || e.status == 0)
+}
+
 impl Kinds {
     /// Adds a request.
     pub fn add(&mut self, r: &Request, names: &Names<'_>) {
@@ -94,7 +100,7 @@ impl Kinds {
         let duration = root.duration_ns();
         kind.durations.add(duration);
         if let Some(e) = r.spans[0].callee.as_ref().map(|h| &h.exchange) {
-            kind.failed += u64::from(e.failed && e.status >= 500 || e.failed && e.status == 0);
+            kind.failed += u64::from(has_failed(e));
             kind.reset += u64::from(e.reset);
             kind.cut += u64::from(e.cut);
             *kind.statuses.entry(e.status).or_default() += 1;

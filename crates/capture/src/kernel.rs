@@ -318,7 +318,7 @@ impl KernelSource {
         let mapped = page_up(stride.next_multiple_of(8) * cpus);
         // SAFETY: maps the whole array map for reading; the result is checked.
         let base = unsafe {
-            libc::mmap(std::ptr::null_mut(), mapped, libc::PROT_READ, libc::MAP_SHARED, fd, 0)
+            libc::mmap(std::ptr::null_mut(), mapped, libc::PROT_READ, libc::MAP_SHARED | libc::MAP_POPULATE, fd, 0)
         };
         if base == libc::MAP_FAILED {
             return Err(CaptureError::Load(format!("mapping the rings: {}", std::io::Error::last_os_error())));

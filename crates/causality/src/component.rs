@@ -47,6 +47,8 @@ pub struct Done {
     pub doubts: u32,
     /// Why it is not whole, besides.
     pub hole: Option<Hole>,
+    /// Announcements of flows were lost on its host before it ended.
+    pub flows_lost: bool,
 }
 
 /// Takes what is finished, and hears of what begins.
@@ -316,6 +318,7 @@ impl<'a, F: Finished> Component<'a, F> {
             self.in_loop(xs, worker, current, at, process, self.roles.is_ring(task))
         } else if role.replies_foreign
             && let Some(x) = worker.and_then(|w| self.sole_of(xs, &w.held))
+            && !Self::is_over_softly(xs, x)
         {
             // a worker that took X up by replying to it, or by reading a reply of its
             Ok((x, Rule::Fragment))
@@ -405,6 +408,32 @@ impl<'a, F: Finished> Component<'a, F> {
             s.outstanding += 1;
         }
         *self.links.entry(rule).or_default() += 1;
+    }
+
+    /// vPath's thread pattern: the task that replies did the work since it took the request up. Only calls that it
+    /// also waited for: one whose reply another task reads was not made by a task that serves one request at a time.
+    fn claim_segment(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
+        let Some(w) = self.tasks.get_mut(&task).filter(|w| !w.segment.is_empty()) else { return };
+        let segment = std::mem::take(&mut w.segment);
+        let taken = xs.get(x).taken;
+        for y in segment {
+            if !xs.is_live(y) || self.state(y).given {
+                continue;
+            }
+            let s = &self.states[y.place as usize];
+            let synchronous = s.replied && s.reply_task == task;
+            let undecided = matches!(s.parent, Some(Parent::Pending | Parent::Of(_, Rule::Handoff)));
+            if !undecided || s.parent == Some(Parent::Of(x, Rule::Handoff)) {
+                continue;
+            }
+            if xs.get(y).taken >= taken && synchronous {
+                if self.roles.is_lossy(taken, at) {
+                    self.state(y).parent = Some(Parent::Open(Hole::Losses));
+                } else {
+                    self.link(y, x, Rule::Reply);
+                }
+            }
+        }
     }
 
     /// One thing fewer is under way in a process that nobody could be told to have begun.
@@ -527,7 +556,8 @@ impl<'a, F: Finished> Component<'a, F> {
             () => None,
         };
         let (doubts, closed) = (s.doubts, s.closed);
-        self.out.done(Done { exchange, calls, parent, is_root_call, doubts, hole });
+        let flows_lost = self.roles.is_lossy(MonoNs(0), exchange.ended);
+        self.out.done(Done { exchange, calls, parent, is_root_call, doubts, hole, flows_lost });
         if closed {
             self.release(x);
         }
@@ -691,27 +721,7 @@ impl<F: Finished> Steps for Component<'_, F> {
         if role.takes || self.roles.is_migrating(self.roles.process_of(task)) {
             return;
         }
-        // vPath's thread pattern: the replying task did the work since it took the request up
-        let segment = std::mem::take(&mut self.tasks.entry(task).or_default().segment);
-        for y in segment {
-            if !xs.is_live(y) || self.state(y).given {
-                continue;
-            }
-            let call = xs.get(y);
-            let s = &self.states[y.place as usize];
-            let synchronous = s.replied && s.reply_task == task;
-            let undecided = matches!(s.parent, Some(Parent::Pending | Parent::Of(_, Rule::Handoff)));
-            if !undecided || s.parent == Some(Parent::Of(x, Rule::Handoff)) {
-                continue;
-            }
-            if call.taken >= e.taken && synchronous {
-                if self.roles.is_lossy(e.taken, at) {
-                    self.state(y).parent = Some(Parent::Open(Hole::Losses));
-                } else {
-                    self.link(y, x, Rule::Reply);
-                }
-            }
-        }
+        self.claim_segment(xs, x, task, at);
         // from here on it holds the request: a partial reply may be followed by more calls
         self.take_input(x, task, at);
         let w = self.tasks.entry(task).or_default();
@@ -722,6 +732,11 @@ impl<F: Finished> Steps for Component<'_, F> {
         if xs.get(y).side != Side::Client {
             if xs.get(y).open_ended {
                 self.idle.push_back((at, y));
+                // more of a partial reply: what came between its parts was for it
+                let role = self.roles.role(task);
+                if role.replies_foreign && !role.takes && !self.roles.is_migrating(self.roles.process_of(task)) {
+                    self.claim_segment(xs, y, task, at);
+                }
             }
             return;
         }

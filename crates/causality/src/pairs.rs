@@ -69,6 +69,9 @@ struct Known {
     rcv: u32,
     fresh: bool,
     peer: Option<(End, How)>,
+    /// Calls seen on it that nobody's request made, and calls that one did.
+    root_calls: bool,
+    made_calls: bool,
 }
 
 /// Pairs endpoints as they come. Bounded: endpoints whose flow is gone are forgotten, oldest first.
@@ -116,7 +119,7 @@ impl Pairs {
         }
         let place = Place::of(r);
         let fresh = r.how == seen::CONNECTED || r.how == seen::ACCEPTED;
-        let me = Known { place, snd: r.snd as u32, rcv: r.rcv as u32, fresh, peer: None };
+        let me = Known { place, snd: r.snd as u32, rcv: r.rcv as u32, fresh, peer: None, root_calls: false, made_calls: false };
         if self.known.insert(end, me).is_none() && r.family != AF_UNIX {
             self.by_key.entry(place.key()).or_default().push(end);
         }
@@ -178,6 +181,19 @@ impl Pairs {
         self.known.get(&end)?.peer
     }
 
+    /// A call of the endpoint was explained: as nobody's request's, or as one's.
+    pub fn called(&mut self, end: End, is_root: bool) {
+        if let Some(k) = self.known.get_mut(&end) {
+            k.root_calls |= is_root;
+            k.made_calls |= !is_root;
+        }
+    }
+
+    /// Whether all calls seen of an endpoint were nobody's request's.
+    pub fn calls_roots_only(&self, end: End) -> bool {
+        self.known.get(&end).is_some_and(|k| k.root_calls && !k.made_calls)
+    }
+
     /// Where an endpoint is.
     pub fn place(&self, end: End) -> Place {
         self.known.get(&end).map(|k| k.place).unwrap_or_default()
@@ -200,7 +216,8 @@ impl Pairs {
     }
 }
 
-fn is_loopback(p: &Place) -> bool {
+/// Whether both ends are on one host for certain.
+pub fn is_loopback(p: &Place) -> bool {
     match p.family {
         AF_INET => p.laddr[0] == 127,
         _ => p.laddr[..15] == [0; 15] && p.laddr[15] == 1,

@@ -3,7 +3,7 @@
 use crate::component::{Done, Finished};
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{Exchange, Side};
-use crate::pairs::{End, How, Pairs, Place};
+use crate::pairs::{End, How, Pairs, Place, is_loopback};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -215,6 +215,7 @@ impl<'a> Assembler<'a> {
         if d.exchange.side == Side::Client {
             let served = opposite.filter(|(k, _)| self.servers.contains_key(k));
             self.callers.remove(&own);
+            self.pairs.called((host, d.exchange.flow), d.is_root_call);
             let Some((k, _)) = served else {
                 self.linked.leaves += 1;
                 return;
@@ -246,6 +247,7 @@ impl<'a> Assembler<'a> {
         let mut arrived = Vec::new();
         for (i, (e, rule)) in d.calls.into_iter().enumerate() {
             let call_key = key(host, &e);
+            self.pairs.called((host, e.flow), false);
             let opposite = self.opposite(host, &e);
             self.callers.remove(&call_key);
             match opposite.and_then(|(k, how)| self.servers.get(&k).map(|s| (s, how))) {
@@ -262,8 +264,12 @@ impl<'a> Assembler<'a> {
         // who asked for this one
         let caller = opposite.map(|(k, how)| (k, how, self.callers.get(&k)));
         match caller {
+            // the caller's end is on this host, but its announcement was lost
+            None if d.flows_lost && is_loopback(&node.half.place) => node.root = Some(Some(Hole::Losses)),
             None => node.root = Some(None),
-            Some((_, _, None)) => node.root = Some(None),
+            // its caller is watched, but the call itself was not seen: what only makes calls of its own made this one too
+            Some(((h, f, _), _, None)) if self.pairs.calls_roots_only((h, f)) => node.root = Some(None),
+            Some((_, _, None)) => node.root = Some(Some(node.hole.unwrap_or(Hole::Borders))),
             Some((k, _, Some(Caller::Root))) => {
                 node.root = Some(None);
                 self.callers.remove(&k);

@@ -1,16 +1,18 @@
 //! Tables as Parquet, for DuckDB, Polars, pandas and Spark: see `docs/queries.md`.
 //!
 //! They are derived: written under another name first and renamed when whole, they may be removed and made again at
-//! any time. Derived tables of other rooms are written with the same [`TableWriter`].
+//! any time. The folder's own tables are written by [`write_tables`], requests and spans by [`write_derived`].
 
 mod base;
 mod column;
+mod derived;
 mod error;
 mod names;
 mod row_writer;
 mod table_writer;
 
 pub use column::{Column, ColumnKind};
+pub use derived::{DERIVED, write_derived};
 pub use error::TableError;
 pub use row_writer::RowWriter;
 pub use table_writer::TableWriter;

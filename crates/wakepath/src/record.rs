@@ -141,6 +141,8 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         Some((program, rest)) => Some(start(program, rest, watch_command, &source)?),
         None => None,
     };
+    prefer_ourselves();
+    rights::go_first();
     rights::keep_only_needed();
     match &args.ready_file {
         Some(f) => std::fs::write(f, format!("{}\n", std::process::id())).with_context(|| format!("writing {f:?}"))?,
@@ -386,6 +388,13 @@ fn holders_of(snapshot: &[Vec<u8>], port: u16) -> Vec<u32> {
     out.sort_unstable();
     out.dedup();
     out
+}
+
+/// A recorder that waits for its turn behind what it records loses events: it asks for little, but in time.
+/// Only after the command was started, which is not to inherit this.
+fn prefer_ourselves() {
+    // SAFETY: concerns this process alone; a refusal leaves things as they are.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
 }
 
 /// Starts the command; `watch`: it names itself among those watched between fork and exec.

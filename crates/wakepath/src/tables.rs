@@ -8,7 +8,7 @@ use clap::CommandFactory as _;
 use clap::error::ErrorKind;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
-use wakepath_present::parquet::write_tables;
+use wakepath_present::parquet::{write_derived, write_tables};
 use wakepath_present::table::{Column, Table};
 use wakepath_present::text::Style;
 use wakepath_present::units;
@@ -33,8 +33,10 @@ pub fn run(args: &TablesArgs) -> Result<i32> {
         bar.set_position(p.rows);
         bar.set_message(p.table.name());
     });
+    bar.set_message("requests");
+    let derived = written.and_then(|w| Ok((w, write_derived(&folder, &out, |n| bar.set_position(n))?)));
     bar.finish_and_clear();
-    let written = written?;
+    let (written, derived) = derived?;
 
     let mut table = Table::new(&[
         Column::text("table"),
@@ -42,7 +44,7 @@ pub fn run(args: &TablesArgs) -> Result<i32> {
         Column::number("size"),
         Column::text("file"),
     ]);
-    for t in &written.tables {
+    for t in written.tables.iter().chain(&derived.tables) {
         table.row([
             t.name.as_str().into(),
             units::count(t.rows).into(),

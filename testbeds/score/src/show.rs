@@ -165,12 +165,13 @@ impl<'t> Show<'t> {
                 matches!(f, Fault::WrongParent { span } | Fault::Foreign { span } | Fault::Twice { span } if *span == i as u32)
             });
             out.push(format!(
-                "{}{i} {hop} by {}{} {:.0}..{:.0}{}{}",
+                "{}{i} {hop} by {}{} {:.0}..{:.0} byte {}{}{}",
                 "  ".repeat(depth[i]),
                 s.made_by.map_or("-", |m| m.name()),
                 s.joined_by.map_or_else(String::new, |j| format!("+{}", j.name())),
                 micros(began(s), zero),
                 micros(ended(s), zero),
+                half(s).map_or(0, |h| h.exchange.request_start & 0xffff_ffff),
                 if s.callee.is_none() { " (server's side not joined)" } else { "" },
                 if bad { "  <== WRONG" } else { "" },
             ));

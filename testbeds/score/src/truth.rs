@@ -201,9 +201,11 @@ impl Truth {
     pub fn find(&self, line: &Line, offset: Option<u64>, at: u64) -> Option<u32> {
         const LOW: u64 = 0xffff_ffff;
         let list = self.lines.get(line)?;
-        let next = list.partition_point(|&h| self.hops[h as usize].send_ns[0] <= at.saturating_add(SLACK_NS));
+        // without an offset only time tells one message from the next
+        let slack = if offset.is_some() { SLACK_NS } else { 0 };
+        let next = list.partition_point(|&h| self.hops[h as usize].send_ns[0] <= at.saturating_add(slack));
         let fits = |h: &Hop| {
-            let under_way = h.reply_ns == 0 || at <= h.reply_ns + SLACK_NS;
+            let under_way = h.reply_ns == 0 || at <= h.reply_ns + slack;
             under_way && offset.is_none_or(|o| o & LOW == h.conn_bytes & LOW)
         };
         list[..next].iter().rev().copied().find(|&h| fits(&self.hops[h as usize]))
