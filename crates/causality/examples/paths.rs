@@ -7,7 +7,9 @@ fn main() {
     let t = std::time::Instant::now();
     let mut shown = 0;
     let mut kinds = std::collections::BTreeMap::new();
+    let port: u16 = std::env::args().nth(3).and_then(|s| s.parse().ok()).unwrap_or(0);
     let r = wakepath_causality::reconstruct(&f, |r| {
+        if port != 0 && r.spans[0].callee.as_ref().is_some_and(|h| h.place.rport == port) { println!("{:x} orphan {:?} holes {:?} {:?}", r.id, r.orphan, r.holes(), r.spans[0].callee.as_ref().unwrap().place); }
         let h = r.spans[0].callee.as_ref().unwrap();
         let host = f.host(h.host).unwrap();
         let k = format!(":{} {} {} spans {} complete {} orphan {:?}", h.place.lport, host.text(h.exchange.verb), host.text(h.exchange.target), r.spans.len(), r.is_complete(), r.orphan.map(|o| o.name()));

@@ -53,8 +53,8 @@ pub struct Done {
 
 /// Takes what is finished, and hears of what begins.
 pub trait Finished {
-    /// An exchange began.
-    fn began(&mut self, e: &Exchange);
+    /// An exchange began; `asks_only`: its process never serves anybody.
+    fn began(&mut self, e: &Exchange, asks_only: bool);
     /// An exchange is finished and will not change any more.
     fn done(&mut self, d: Done);
     /// A connect failed.
@@ -114,6 +114,8 @@ struct Worker {
     born_of: Option<ExId>,
     /// Its last input was for a request that is not known.
     unknown_input: bool,
+    /// It took a request of which nothing is known.
+    unknown_work: bool,
     /// What it did, in order of time.
     marks: VecDeque<(MonoNs, Mark)>,
 }
@@ -284,12 +286,22 @@ impl<'a, F: Finished> Component<'a, F> {
         let open = self.open.get(&process).unwrap_or(&none);
         let worker = self.tasks.get(&task);
         let born_of = worker.and_then(|w| w.born_of).filter(|&x| self.is_open(xs, x));
+        if worker.is_some_and(|w| w.unknown_work) {
+            return (Parent::Open(Hole::Borders), self.in_court(xs, open));
+        }
         if open.is_empty() {
             if let Some(x) = born_of {
                 return (Parent::Of(x, Rule::Fork), Vec::new());
             }
-            let hole = at <= self.roles.unseen_until(process);
-            return (if hole { Parent::Open(Hole::BeforeRecording) } else { Parent::Root }, Vec::new());
+            let parent = if at <= self.roles.unseen_until(process) {
+                Parent::Open(Hole::BeforeRecording)
+            } else if self.roles.is_lossy(MonoNs(0), at) && self.roles.serves(process, at) {
+                // the request that it works on may be among what was lost
+                Parent::Open(Hole::Losses)
+            } else {
+                Parent::Root
+            };
+            return (parent, Vec::new());
         }
         let role = self.roles.role(task);
         let current = worker.and_then(|w| w.current).filter(|&x| self.is_open(xs, x));
@@ -650,11 +662,12 @@ impl<F: Finished> Steps for Component<'_, F> {
         let e = xs.get(x);
         let process = self.roles.process_of(e.task);
         *self.state(x) = State { process, holder: e.task, last_input: at, ..State::default() };
-        self.out.began(e);
+        self.out.began(e, !self.roles.serves(process, at));
         if e.side == Side::Server {
             self.open.entry(process).or_default().push(x);
             let w = self.tasks.entry(e.task).or_default();
             w.held.push(x);
+            w.unknown_work = false;
             // a task that takes a request in the flow's order is done with what it had of others
             w.enter(x, at);
             return;
@@ -813,6 +826,24 @@ impl<F: Finished> Steps for Component<'_, F> {
             if self.state(y).parent == Some(Parent::Pending) {
                 self.state(y).parent = Some(Parent::Open(Hole::BeforeRecording));
             }
+        }
+    }
+
+    fn unclear(&mut self, xs: &Slab, side: Side, task: TaskId, at: MonoNs) {
+        if side == Side::Server {
+            let w = self.tasks.entry(task).or_default();
+            w.unknown_work = true;
+            w.leave_fragment();
+            return;
+        }
+        // a call that cannot be shown: whoever made it is not whole
+        let (parent, suspects) = self.decide(xs, task, at);
+        let made_by = match parent {
+            Parent::Of(x, _) => vec![x],
+            _ => suspects,
+        };
+        for x in made_by {
+            self.state(x).doubts += 1;
         }
     }
 

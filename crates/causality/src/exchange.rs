@@ -104,6 +104,8 @@ pub trait Steps {
     fn connecting(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs, failed: bool);
     /// A reply left whose request was not seen.
     fn unseen_reply(&mut self, task: TaskId, at: MonoNs);
+    /// A task moved request bytes that no message explains: a request of which nothing is known.
+    fn unclear(&mut self, xs: &Slab, side: Side, task: TaskId, at: MonoNs);
     /// Nothing will happen on the flow any more.
     fn flow_gone(&mut self, xs: &Slab, flow: EndpointId);
 }
@@ -188,6 +190,9 @@ struct Ep {
     reply: VecDeque<Span>,
     open: VecDeque<ExId>,
     protocol: StrId,
+    /// How far request bytes moved, who moved them and when, and how far messages explain them.
+    request_moved: (u64, TaskId, MonoNs),
+    request_explained_to: u64,
     /// How far reply bytes moved, and how far messages explain them.
     reply_moved_to: u64,
     reply_explained_to: u64,
@@ -286,16 +291,32 @@ impl<S: Steps> Engine<S> {
                 });
             }
         }
+        // what the operation before this one moved has had its chance to be explained
+        let (to, task, at) = ep.request_moved;
+        let unclear = ep.messages && to > ep.request_explained_to && ep.request_explained_to != 0;
+        if unclear {
+            ep.request_explained_to = to;
+        }
+        if is_request {
+            ep.request_moved = (ep.request_moved.0.max(r.end), r.task, r.at);
+            if ep.request_explained_to == 0 {
+                ep.request_explained_to = r.start;
+            }
+        }
         if !is_request {
             ep.reply_moved_to = ep.reply_moved_to.max(r.end);
             if ep.reply_explained_to == 0 {
                 ep.reply_explained_to = r.start;
             }
         }
-        if ep.murky {
+        let (murky, messages) = (ep.murky, ep.messages);
+        if unclear {
+            self.steps.unclear(&self.xs, side, task, at);
+        }
+        if murky {
             return;
         }
-        if ep.messages {
+        if messages {
             if !is_request {
                 self.reply_moved(r);
             }
@@ -431,8 +452,10 @@ impl<S: Steps> Engine<S> {
             }
             (_, s) => {
                 // neither asks nor answers, but explains its bytes
-                if ep.side == Some(if s == 1 { Side::Server } else { Side::Client }) && r.end != OPEN {
-                    ep.reply_explained_to = ep.reply_explained_to.max(r.end);
+                let replies = ep.side == Some(if s == 1 { Side::Server } else { Side::Client });
+                let explained = if replies { &mut ep.reply_explained_to } else { &mut ep.request_explained_to };
+                if r.end != OPEN || !replies {
+                    *explained = (*explained).max(r.end);
                 }
                 return;
             }
@@ -442,6 +465,8 @@ impl<S: Steps> Engine<S> {
             return;
         }
         if is_request_dir {
+            // a request whose end is open explains all that comes until it is known
+            ep.request_explained_to = r.end;
             let span = ep.request.iter().find(|s| s.start <= r.start && r.start < s.end).copied();
             // the newest span is the one that completed the head
             let last = ep.request.back().copied();
@@ -584,7 +609,14 @@ impl<S: Steps> Engine<S> {
             let e = self.xs.get(x);
             (if is_request_dir { e.request_start } else { e.reply_start }) == r.start
         });
+        if is_request_dir && r.end != OPEN {
+            let to = r.end;
+            if let Some(ep) = self.eps.get_mut(&r.flow).filter(|ep| ep.request_explained_to == OPEN) {
+                ep.request_explained_to = to;
+            }
+        }
         let Some(x) = found else { return };
+        let Some(ep) = self.eps.get(&r.flow) else { return };
         let reached = ep.reply.back().map_or(0, |s| s.end);
         let e = self.xs.get_mut(x);
         if is_request_dir {

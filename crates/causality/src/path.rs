@@ -180,9 +180,12 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    fn began(&mut self, host: HostId, e: &Exchange) {
+    fn began(&mut self, host: HostId, e: &Exchange, asks_only: bool) {
         match e.side {
             Side::Client => {
+                if asks_only {
+                    self.pairs.called((host, e.flow), true);
+                }
                 self.callers.insert(key(host, e), Caller::Live);
             }
             Side::Server => {
@@ -215,7 +218,9 @@ impl<'a> Assembler<'a> {
         if d.exchange.side == Side::Client {
             let served = opposite.filter(|(k, _)| self.servers.contains_key(k));
             self.callers.remove(&own);
-            self.pairs.called((host, d.exchange.flow), d.is_root_call);
+            if !d.is_root_call {
+                self.pairs.called((host, d.exchange.flow), false);
+            }
             let Some((k, _)) = served else {
                 self.linked.leaves += 1;
                 return;
@@ -265,7 +270,7 @@ impl<'a> Assembler<'a> {
         let caller = opposite.map(|(k, how)| (k, how, self.callers.get(&k)));
         match caller {
             // the caller's end is on this host, but its announcement was lost
-            None if d.flows_lost && is_loopback(&node.half.place) => node.root = Some(Some(Hole::Losses)),
+            None if d.flows_lost && (node.half.place.family == 0 || is_loopback(&node.half.place)) => node.root = Some(Some(Hole::Losses)),
             None => node.root = Some(None),
             // its caller is watched, but the call itself was not seen: what only makes calls of its own made this one too
             Some(((h, f, _), _, None)) if self.pairs.calls_roots_only((h, f)) => node.root = Some(None),
@@ -477,8 +482,8 @@ pub struct HostOut<'a> {
 }
 
 impl Finished for HostOut<'_> {
-    fn began(&mut self, e: &Exchange) {
-        self.shared.borrow_mut().began(self.host, e);
+    fn began(&mut self, e: &Exchange, asks_only: bool) {
+        self.shared.borrow_mut().began(self.host, e, asks_only);
     }
     fn done(&mut self, d: Done) {
         self.shared.borrow_mut().done(self.host, d);

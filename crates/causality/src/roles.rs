@@ -3,7 +3,7 @@
 
 use crate::exchange::{ExId, Side, Slab, Steps};
 use rustc_hash::{FxHashMap, FxHashSet};
-use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{LossRow, OPEN, TaskRow};
 
 /// What a task was ever seen to do.
@@ -28,6 +28,10 @@ pub struct Roles {
     process: FxHashMap<TaskId, u32>,
     leaders: FxHashMap<u32, TaskId>,
     migrating: FxHashSet<u32>,
+    serving: FxHashSet<u32>,
+    /// Names of processes, and of those that serve.
+    names: FxHashMap<u32, StrId>,
+    serving_names: FxHashSet<StrId>,
     /// Per process: until when replies to requests from before the recording left.
     unseen_until: FxHashMap<u32, MonoNs>,
     losses: Vec<(u64, u64)>,
@@ -38,6 +42,11 @@ pub struct Roles {
 impl Roles {
     /// A step in a task's life: which process it is of.
     pub fn task(&mut self, r: &TaskRow) {
+        self.learn_process(r);
+        self.names.insert(self.process_of(r.task), r.comm);
+    }
+
+    fn learn_process(&mut self, r: &TaskRow) {
         if r.tgid == r.tid {
             self.leaders.insert(r.tgid, r.task);
             self.process.insert(r.task, r.task.0);
@@ -68,6 +77,11 @@ impl Roles {
         }
         self.losses = merged;
         for (task, role) in &self.roles {
+            if role.takes {
+                let process = self.process_of(*task);
+                self.serving.insert(process);
+                self.serving_names.extend(self.names.get(&process));
+            }
             if role.takes && role.replies_foreign {
                 self.migrating.insert(self.process_of(*task));
             }
@@ -88,6 +102,14 @@ impl Roles {
     /// Whether requests of the process are taken up by one task and continued by another that takes requests too.
     pub fn is_migrating(&self, process: u32) -> bool {
         self.migrating.contains(&process)
+    }
+
+    /// Whether the process takes requests; where operations were lost before `at`, whether it may: its takings, or
+    /// the fork that would say whose child it is, may be among them, so its namesakes stand for it.
+    pub fn serves(&self, process: u32, at: MonoNs) -> bool {
+        self.serving.contains(&process)
+            || self.is_lossy(MonoNs(0), at)
+                && self.names.get(&process).is_none_or(|n| self.serving_names.contains(n))
     }
 
     /// Until when requests from before the recording were under way in the process.
@@ -172,6 +194,8 @@ impl Steps for Roles {
         let until = self.unseen_until.entry(process).or_default();
         *until = (*until).max(at);
     }
+
+    fn unclear(&mut self, _: &Slab, _: Side, _: TaskId, _: MonoNs) {}
 
     fn flow_gone(&mut self, _: &Slab, _: EndpointId) {}
 }
