@@ -196,6 +196,12 @@ struct Ep {
     /// How far reply bytes moved, and how far messages explain them.
     reply_moved_to: u64,
     reply_explained_to: u64,
+    /// It was announced: its addresses and side are as known as they will be.
+    announced: bool,
+    /// Whether the last operation seen moved request bytes.
+    last_was_request: Option<bool>,
+    /// Replies passed since the last request whose operations were not recorded.
+    missed_reply: bool,
     /// Messages were missed: what is whose is not known until the flow ends.
     murky: bool,
 }
@@ -210,6 +216,8 @@ pub struct Engine<S: Steps> {
 }
 
 const TCP_CLOSE: u8 = 7;
+/// `OpRow::flags`: the flow changed direction with this operation.
+const TURN: u16 = 8;
 
 impl<S: Steps> Engine<S> {
     /// An engine that has seen nothing.
@@ -225,6 +233,7 @@ impl<S: Steps> Engine<S> {
             _ => None,
         };
         let ep = self.ep(r.flow);
+        ep.announced = true;
         if ep.side.is_none() {
             ep.side = side;
         }
@@ -268,8 +277,19 @@ impl<S: Steps> Engine<S> {
     fn moved(&mut self, r: &OpRow) {
         let sent = r.kind == op::SEND;
         let ep = self.ep(r.flow);
-        let Some(side) = ep.side else { return };
+        let Some(side) = ep.side else {
+            // a socket whose announcement was lost: who sends on it does something that cannot be shown
+            const NO_SOCKET: u64 = 1 << 62;
+            if sent && !ep.announced && r.flow.0 < NO_SOCKET {
+                self.steps.unclear(&self.xs, Side::Client, r.task, r.at);
+            }
+            return;
+        };
         let is_request = (side == Side::Client) == sent;
+        // the kernel's programs note each change of direction, also where the record of it found no room
+        let missed_run = r.flags & TURN != 0 && ep.last_was_request == Some(is_request);
+        ep.last_was_request = Some(is_request);
+        ep.missed_reply |= missed_run && is_request;
         let spans = if is_request { &mut ep.request } else { &mut ep.reply };
         // consecutive operations of one task are one (Algorithm 1, line 5)
         match spans.back_mut() {
@@ -312,6 +332,9 @@ impl<S: Steps> Engine<S> {
         let (murky, messages) = (ep.murky, ep.messages);
         if unclear {
             self.steps.unclear(&self.xs, side, task, at);
+        }
+        if missed_run && !is_request {
+            self.steps.unclear(&self.xs, side, r.task, r.at);
         }
         if murky {
             return;
@@ -494,6 +517,20 @@ impl<S: Steps> Engine<S> {
             let owed: Vec<ExId> =
                 ep.open.iter().copied().filter(|&x| self.xs.get(x).reply_start == OPEN).collect();
             let in_reply = ep.open.iter().any(|&x| self.xs.get(x).reply_start != OPEN);
+            if std::mem::take(&mut ep.missed_reply) && !owed.is_empty() {
+                if owed.len() > 1 {
+                    self.become_murky(flow, r.at);
+                    return;
+                }
+                // it was answered, and the answer was not recorded
+                for &x in &owed {
+                    self.xs.get_mut(x).murky = true;
+                    self.close(flow, x, r.at, false);
+                }
+            }
+            let Some(ep) = self.eps.get_mut(&flow) else { return };
+            let owed: Vec<ExId> =
+                ep.open.iter().copied().filter(|&x| self.xs.get(x).reply_start == OPEN).collect();
             if ep.reply_moved_to > ep.reply_explained_to && !in_reply {
                 // a reply passed whose head was not captured: with one open request it can only be that one's
                 match owed[..] {
