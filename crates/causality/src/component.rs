@@ -79,6 +79,7 @@ struct State {
     reply_task: TaskId,
     replied: bool,
     overflow: bool,
+    released: bool,
 }
 
 /// What a helper task did, besides its calls: enough to tell where one piece of its work ends.
@@ -116,6 +117,8 @@ struct Worker {
     unknown_input: bool,
     /// It took a request of which nothing is known.
     unknown_work: bool,
+    /// A request was handed to it before.
+    is_handed_work: bool,
     /// What it did, in order of time.
     marks: VecDeque<(MonoNs, Mark)>,
 }
@@ -342,6 +345,14 @@ impl<'a, F: Finished> Component<'a, F> {
             let woken_for = worker.and_then(|w| w.woken_for);
             match (woken_for, &set[..]) {
                 (Some(x), [only]) if x == *only && at > self.roles.unseen_until(process) => Ok((x, Rule::Handoff)),
+                // it had no reason to sleep; requests were handed to it before, and there is but one
+                (None, [only])
+                    if open.len() == 1
+                        && worker.is_some_and(|w| w.is_handed_work)
+                        && at > self.roles.unseen_until(process) =>
+                {
+                    Ok((*only, Rule::Sole))
+                }
                 _ => return (Parent::Pending, set),
             }
         };
@@ -576,7 +587,9 @@ impl<'a, F: Finished> Component<'a, F> {
     }
 
     fn release(&mut self, x: ExId) {
-        self.to_release.push(x);
+        if !std::mem::replace(&mut self.state(x).released, true) {
+            self.to_release.push(x);
+        }
     }
 
     /// The recording is over.
@@ -590,7 +603,7 @@ impl<'a, F: Finished> Component<'a, F> {
         }
         for side in [Side::Server, Side::Client] {
             for &x in &all {
-                if xs.is_live(x) && !self.to_release.contains(&x) && xs.get(x).side == side {
+                if xs.is_live(x) && !self.state(x).released && xs.get(x).side == side {
                     self.give(xs, x);
                 }
             }
@@ -701,6 +714,7 @@ impl<F: Finished> Steps for Component<'_, F> {
                 self.link(x, p, rule);
                 if rule == Rule::Handoff {
                     let w = self.tasks.entry(task).or_default();
+                    w.is_handed_work = true;
                     w.segment.push(x);
                     w.mark(at, Mark::Call);
                 }
@@ -805,7 +819,10 @@ impl<F: Finished> Steps for Component<'_, F> {
             return;
         }
         match self.decide(xs, task, at).0 {
-            Parent::Of(x, _) => {
+            Parent::Of(x, rule) => {
+                if rule == Rule::Handoff {
+                    self.tasks.entry(task).or_default().is_handed_work = true;
+                }
                 // until its first request is on its way, the connection is what the request waits for
                 self.state(x).outstanding += 1;
                 self.owners.insert(flow, (x, task));

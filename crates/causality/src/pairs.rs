@@ -72,6 +72,8 @@ struct Known {
     /// Calls seen on it that nobody's request made, and calls that one did.
     root_calls: bool,
     made_calls: bool,
+    /// A call was seen to begin on it: its task is watched.
+    calls: bool,
 }
 
 /// Pairs endpoints as they come. Bounded: endpoints whose flow is gone are forgotten, oldest first.
@@ -119,7 +121,7 @@ impl Pairs {
         }
         let place = Place::of(r);
         let fresh = r.how == seen::CONNECTED || r.how == seen::ACCEPTED;
-        let me = Known { place, snd: r.snd as u32, rcv: r.rcv as u32, fresh, peer: None, root_calls: false, made_calls: false };
+        let me = Known { place, snd: r.snd as u32, rcv: r.rcv as u32, fresh, peer: None, root_calls: false, made_calls: false, calls: false };
         if self.known.insert(end, me).is_none() && r.family != AF_UNIX {
             self.by_key.entry(place.key()).or_default().push(end);
         }
@@ -187,6 +189,18 @@ impl Pairs {
             k.root_calls |= is_root;
             k.made_calls |= !is_root;
         }
+    }
+
+    /// A call began on the endpoint.
+    pub fn calling(&mut self, end: End) {
+        if let Some(k) = self.known.get_mut(&end) {
+            k.calls = true;
+        }
+    }
+
+    /// Whether any call was ever seen on the endpoint: one that is announced may still be outside the selection.
+    pub fn is_calling(&self, end: End) -> bool {
+        self.known.get(&end).is_some_and(|k| k.calls)
     }
 
     /// Whether all calls seen of an endpoint were nobody's request's.

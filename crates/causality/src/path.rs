@@ -183,6 +183,7 @@ impl<'a> Assembler<'a> {
     fn began(&mut self, host: HostId, e: &Exchange, asks_only: bool) {
         match e.side {
             Side::Client => {
+                self.pairs.calling((host, e.flow));
                 if asks_only {
                     self.pairs.called((host, e.flow), true);
                 }
@@ -274,6 +275,7 @@ impl<'a> Assembler<'a> {
             None => node.root = Some(None),
             // its caller is watched, but the call itself was not seen: what only makes calls of its own made this one too
             Some(((h, f, _), _, None)) if self.pairs.calls_roots_only((h, f)) => node.root = Some(None),
+            Some(((h, f, _), _, None)) if !d.flows_lost && !self.pairs.is_calling((h, f)) => node.root = Some(None),
             Some((_, _, None)) => node.root = Some(Some(node.hole.unwrap_or(Hole::Borders))),
             Some((k, _, Some(Caller::Root))) => {
                 node.root = Some(None);

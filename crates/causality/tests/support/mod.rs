@@ -1,0 +1,139 @@
+//! Paths of a simulated recording, as claims that the truth can judge, and as text.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use wakepath_causality::path::{Half, Request};
+use wakepath_causality::{Report, reconstruct};
+use wakepath_model::folder::Folder;
+use wakepath_testkit::recording::{Cuts, Recording};
+use wakepath_testkit::truth::{Claim, ClaimedPath, End, Truth};
+
+/// What a reconstruction gave.
+pub struct Found {
+    pub requests: Vec<Request>,
+    pub report: Report,
+    pub hosts: Vec<String>,
+    pub refused: u64,
+}
+
+/// Writes the recording's folders and reads them.
+pub fn found(recording: &Recording, cuts: Cuts) -> Found {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let paths = recording.write(dir.path(), cuts).expect("the disk takes it");
+    read(&paths)
+}
+
+/// Reads folders.
+pub fn read(paths: &[PathBuf]) -> Found {
+    let folder = Folder::open(paths).expect("folders");
+    let (mut requests, mut refused) = (Vec::new(), 0);
+    let report = reconstruct(&folder, |r| requests.push(r), |_, _, _, _| refused += 1);
+    let hosts = folder.hosts().iter().map(|h| h.info().hostname.clone()).collect();
+    Found { requests, report, hosts, refused }
+}
+
+impl Found {
+    fn end(&self, h: &Half) -> (End, u64) {
+        let host = self.hosts[usize::from(h.host.0)].clone();
+        ((host, h.exchange.flow.0), h.exchange.request_start)
+    }
+
+    /// As claims.
+    pub fn claims(&self) -> Vec<ClaimedPath> {
+        self.requests
+            .iter()
+            .map(|r| ClaimedPath {
+                spans: r
+                    .spans
+                    .iter()
+                    .map(|s| Claim {
+                        parent: s.parent.map(|p| p as usize),
+                        caller: s.caller.as_ref().map(|h| self.end(h)),
+                        callee: s.callee.as_ref().map(|h| self.end(h)),
+                    })
+                    .collect(),
+                complete: r.is_complete(),
+                orphan: r.orphan.is_some(),
+            })
+            .collect()
+    }
+
+    /// Everything but what belongs to the order of finding, for comparisons.
+    pub fn digest(&self) -> Vec<String> {
+        let mut out: Vec<String> = self
+            .requests
+            .iter()
+            .map(|r| {
+                let mut text = format!("{:016x} {:?}", r.id, r.orphan);
+                for s in &r.spans {
+                    let half = |h: &Option<Half>| h.as_ref().map(|h| (self.end(h), h.exchange.began, h.exchange.ended));
+                    let (caller, callee) = (half(&s.caller), half(&s.callee));
+                    let _ = write!(
+                        text,
+                        "\n  {:?} {:?} {:?} {} {:?} {caller:?} {callee:?}",
+                        s.parent, s.made_by, s.joined_by, s.doubts, s.hole
+                    );
+                }
+                text
+            })
+            .collect();
+        out.sort();
+        out
+    }
+
+    /// As text, with the names of the truth: a line for each span.
+    pub fn text(&self, truth: &Truth) -> String {
+        let mut names: BTreeMap<(End, u64), &str> = BTreeMap::new();
+        for c in &truth.calls {
+            for end in [&c.client, &c.server].into_iter().flatten() {
+                names.insert((end.clone(), c.start & 0xffff_ffff), &c.name);
+            }
+        }
+        let name = |h: &Half| {
+            let (end, start) = self.end(h);
+            names.get(&(end, start & 0xffff_ffff)).copied().unwrap_or("(not sent)")
+        };
+        let mut all: Vec<&Request> = self.requests.iter().collect();
+        all.sort_by_key(|r| r.spans[0].callee.as_ref().map(|h| (h.host, h.exchange.began, h.exchange.request_start)));
+        let mut out = String::new();
+        for r in all {
+            let state = match r.orphan {
+                Some(h) => format!("an orphan: {}", h.name()),
+                None if r.is_complete() => "complete".into(),
+                None => "incomplete".into(),
+            };
+            let _ = writeln!(out, "{state}");
+            let mut depths: Vec<usize> = Vec::new();
+            for s in &r.spans {
+                let depth = s.parent.map_or(1, |p| depths[p as usize] + 1);
+                depths.push(depth);
+                let half = s.callee.as_ref().or(s.caller.as_ref()).expect("a span has a side");
+                let e = &half.exchange;
+                let mut notes: Vec<String> = Vec::new();
+                notes.extend(s.made_by.map(|r| r.name().to_owned()));
+                notes.extend(s.joined_by.map(|r| r.name().to_owned()));
+                if s.callee.is_none() {
+                    notes.push("not watched there".into());
+                }
+                if s.doubts > 0 {
+                    notes.push(format!("{} in doubt", s.doubts));
+                }
+                notes.extend(s.hole.map(|h| h.name().to_owned()));
+                match (e.cut, e.reset, e.replied) {
+                    (_, true, _) => notes.push("reset".into()),
+                    (true, _, _) => notes.push("cut".into()),
+                    (_, _, false) => notes.push("no reply".into()),
+                    _ => {}
+                }
+                let notes = if notes.is_empty() { String::new() } else { format!(" [{}]", notes.join("; ")) };
+                let _ = writeln!(out, "{}{}{notes}", "  ".repeat(depth), name(half));
+            }
+        }
+        if self.refused > 0 {
+            let _ = writeln!(out, "{} refused", self.refused);
+        }
+        out
+    }
+}
