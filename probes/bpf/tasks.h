@@ -27,6 +27,8 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	/* a parent that did nothing yet but to be selected must be asked now */
 	p = current_state(parent);
 	t = bpf_task_storage_get(&tasks, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t)
+		lost(c, DROP_TASK_STORAGE);
 	if (t && p && parent->tgid != cfg_agent_tgid) {
 		/* descendants are watched with their parents */
 		t->watched = p->watched;

@@ -159,7 +159,9 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	clear_marks(c);
 	c->reported = 0;
 	if (prev->pid && prev->tgid != cfg_agent_tgid) {
-		t = bpf_task_storage_get(&tasks, prev, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		/* never made here: the run queue's lock is held, and an allocation may wake a task that needs it. The fork
+		 * makes it, and the iterator for whoever was there before. */
+		t = bpf_task_storage_get(&tasks, prev, 0, 0);
 		if (t) {
 			/* a task on its way to sleep that is preempted is still to run */
 			state = preempt ? 0 : prev_state;
@@ -178,8 +180,6 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 				t->syscall = regs->orig_ax < SYSCALLS ? regs->orig_ax : NO_SYSCALL;
 				t->arg0 = regs->di;
 			}
-		} else {
-			lost(c, DROP_TASK_STORAGE);
 		}
 	}
 	if (next->pid && next->tgid != cfg_agent_tgid) {
@@ -193,7 +193,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	return 0;
 }
 
-/* Waits that go on: a hang is the most interesting of all. Read every few seconds and at the end. */
+/* Waits that go on: a hang is the most interesting of all. Read every few seconds and at the end; and once at the
+ * start, to give a state to every task that has none, since on_switch may not. */
 SEC("iter/task")
 int open_waits(struct bpf_iter__task *ctx)
 {
@@ -203,9 +204,11 @@ int open_waits(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
-	t = bpf_task_storage_get(&tasks, task, 0, 0);
-	if (!t)
+	t = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t) {
+		lost(this_cpu(), DROP_TASK_STORAGE);
 		return 0;
+	}
 	r.blocked_ns = *(volatile u64 *)&t->blocked_ns;
 	r.state = t->state;
 	/* who is dead waits for nothing */

@@ -1,48 +1,33 @@
-//! Tasks of the house: `cargo xtask bindings [--check]` writes `probes/bpf/wire.h` from `crates/wire`.
-use std::fmt::Write as _;
+//! Tasks of the house: `cargo xtask bindings` writes `probes/bpf/wire.h` from `crates/wire`; `cargo xtask tidy` holds
+//! the tree against the house's rules, as a test does too.
 
-fn header() -> String {
-    let mut out = String::from(
-        "/* Made by `cargo xtask bindings` from crates/wire. Do not edit. */\n#ifndef WAKEPATH_WIRE_H\n#define WAKEPATH_WIRE_H\n\n",
-    );
-    for c in wakepath_wire::CONSTANTS {
-        let _ = writeln!(out, "#define {} {:#x}ULL", c.name, c.value);
-    }
-    for s in wakepath_wire::LAYOUTS {
-        let _ = write!(out, "\nstruct {} {{\n", s.name);
-        for f in s.fields {
-            let _ = match f.count {
-                1 => writeln!(out, "\t{} {};", f.ctype, f.name),
-                n => writeln!(out, "\t{} {}[{n}];", f.ctype, f.name),
-            };
-        }
-        let _ = writeln!(
-            out,
-            "}};\n_Static_assert(sizeof(struct {}) == {}, \"{}\");",
-            s.name, s.bytes, s.name
-        );
-    }
-    out.push_str("\n#endif\n");
-    out
+mod bindings;
+mod tidy;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The root of the repository.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the root")
 }
 
-fn main() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../probes/bpf/wire.h");
+fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
-        Some("bindings") => std::fs::write(path, header()).expect("probes/bpf/wire.h is writable"),
-        _ => {
-            eprintln!("usage: cargo xtask bindings");
-            std::process::exit(2);
+        Some("bindings") => {
+            bindings::write(root());
+            ExitCode::SUCCESS
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn header_is_current() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../probes/bpf/wire.h");
-        let on_disk = std::fs::read_to_string(path).unwrap();
-        assert!(on_disk == super::header(), "probes/bpf/wire.h is stale: run `cargo xtask bindings`");
+        Some("tidy") => {
+            let problems = tidy::problems(root());
+            for p in &problems {
+                println!("{p}");
+            }
+            if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        _ => {
+            eprintln!("usage: cargo xtask bindings|tidy");
+            ExitCode::from(2)
+        }
     }
 }

@@ -8,13 +8,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use wakepath_wire::{self as w, Frame};
 
-#[allow(
-    missing_docs,
-    dead_code,
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    unsafe_op_in_unsafe_fn
-)]
+#[allow(missing_docs, dead_code, clippy::all, clippy::undocumented_unsafe_blocks, unsafe_op_in_unsafe_fn)]
 mod skel {
     include!(concat!(env!("OUT_DIR"), "/wakepath.skel.rs"));
 }
@@ -56,13 +50,7 @@ pub struct KernelOptions {
 
 impl Default for KernelOptions {
     fn default() -> Self {
-        KernelOptions {
-            backend: Backend::Auto,
-            ring_bytes: 8 << 20,
-            head_bytes: 2048,
-            waits: true,
-            watch: Watch::All,
-        }
+        KernelOptions { backend: Backend::Auto, ring_bytes: 8 << 20, head_bytes: 2048, waits: true, watch: Watch::All }
     }
 }
 
@@ -294,8 +282,17 @@ impl KernelSource {
             let point = section.rsplit('/').next().unwrap_or("");
             let waits_only = matches!(
                 program.name().to_str(),
-                Some("on_switch" | "on_waking" | "on_irq_entry" | "on_irq_exit" | "on_timer_entry" | "on_timer_exit"
-                    | "on_softirq_entry" | "on_softirq_exit" | "on_block_complete")
+                Some(
+                    "on_switch"
+                        | "on_waking"
+                        | "on_irq_entry"
+                        | "on_irq_exit"
+                        | "on_timer_entry"
+                        | "on_timer_exit"
+                        | "on_softirq_entry"
+                        | "on_softirq_exit"
+                        | "on_block_complete"
+                )
             );
             let wanted = match point {
                 "sock_send_length" | "sock_recv_length" => backend == Backend::SocketHooks,
@@ -344,7 +341,10 @@ impl KernelSource {
         }
         // now, while the rights for it are there
         let open_waits = if options.waits { Some(skel.progs.open_waits.attach()?) } else { None };
-        Ok(KernelSource { skel, links, open_waits, backend, rings, key, _object: guard })
+        let mut source = KernelSource { skel, links, open_waits, backend, rings, key, _object: guard };
+        // every task that is there gets its state
+        source.open_waits(|_| {})?;
+        Ok(source)
     }
 
     /// The way that was chosen.
@@ -360,7 +360,9 @@ impl KernelSource {
 
     /// The waits that go on now, as records with the cause `CAUSE_OPEN`. Each comes again when it ends.
     pub fn open_waits(&mut self, mut sink: impl FnMut(Frame<'_>)) -> Result<(), CaptureError> {
-        let Some(link) = &self.open_waits else { return Ok(()) };
+        let Some(link) = &self.open_waits else {
+            return Ok(());
+        };
         iterate(link, &mut sink).map_err(|e| CaptureError::Load(format!("reading the waits that go on: {e}")))
     }
 
@@ -476,9 +478,7 @@ impl KernelSource {
             let mut info: libbpf_rs::libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
             let mut len = size_of_val(&info) as u32;
             // SAFETY: `info` and `len` are valid for the call.
-            let r = unsafe {
-                libbpf_rs::libbpf_sys::bpf_obj_get_info_by_fd(fd, (&raw mut info).cast(), &mut len)
-            };
+            let r = unsafe { libbpf_rs::libbpf_sys::bpf_obj_get_info_by_fd(fd, (&raw mut info).cast(), &mut len) };
             if r == 0 {
                 out.push(ProgramCost {
                     name: program.name().to_string_lossy().into_owned(),

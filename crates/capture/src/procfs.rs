@@ -47,7 +47,15 @@ pub fn task(tgid: u32, tid: u32) -> Option<ProcTask> {
     let cmdline = fs::read(format!("/proc/{tgid}/cmdline")).unwrap_or_default();
     let cgroups = fs::read_to_string(format!("/proc/{tgid}/cgroup")).unwrap_or_default();
     const PF_KTHREAD: u64 = 0x0020_0000;
-    Some(ProcTask { tgid, tid, start_ns, comm, cmdline, cgroup: cgroup_path(&cgroups).into(), kernel: flags & PF_KTHREAD != 0 })
+    Some(ProcTask {
+        tgid,
+        tid,
+        start_ns,
+        comm,
+        cmdline,
+        cgroup: cgroup_path(&cgroups).into(),
+        kernel: flags & PF_KTHREAD != 0,
+    })
 }
 
 fn cgroup_path(text: &str) -> &str {
@@ -84,7 +92,9 @@ fn parse_stat(text: &[u8]) -> Option<(Vec<u8>, u64, u64)> {
 }
 
 fn numbers(folder: PathBuf) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
     entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
 }
 
@@ -104,11 +114,7 @@ pub fn parents() -> Vec<(u32, u32)> {
 /// Identity of this host: name, boot id, kernel release.
 pub fn host() -> (String, String, String) {
     let read = |p: &str| fs::read_to_string(p).map(|s| s.trim().to_owned()).unwrap_or_default();
-    (
-        read("/proc/sys/kernel/hostname"),
-        read("/proc/sys/kernel/random/boot_id"),
-        read("/proc/sys/kernel/osrelease"),
-    )
+    (read("/proc/sys/kernel/hostname"), read("/proc/sys/kernel/random/boot_id"), read("/proc/sys/kernel/osrelease"))
 }
 
 #[cfg(test)]

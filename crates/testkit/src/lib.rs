@@ -1,1 +1,14 @@
-//! The `testkit` room; see ARCHITECTURE.md.
+//! Fixtures for tests: recordings of hosts that never were, with the truth about them.
+//!
+//! [`script`] makes a recording from a text in which every step has its time: small cases with a known tree.
+//! [`world`] simulates hosts, tasks and flows in virtual time, and [`shapes`] puts the usual architectures into it: many
+//! requests at once, any seed, the same rows each time. Both write what happened as rows of a [`recording::Recording`],
+//! and whose doing each call was into its [`truth::Truth`], against which what a linker claims can be judged.
+#![deny(missing_docs)]
+
+pub mod random;
+pub mod recording;
+pub mod script;
+pub mod shapes;
+pub mod truth;
+pub mod world;

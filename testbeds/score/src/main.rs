@@ -11,11 +11,13 @@ mod truth;
 
 use anyhow::Result;
 use clap::Parser;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 use wakepath_causality::reconstruct;
-use wakepath_model::folder::Folder;
+use wakepath_model::folder::{Folder, TableSet};
+use wakepath_model::rows::{Event, Table};
 
 use crate::marked::{Expect, Marked};
 use crate::paths::Score;
@@ -91,7 +93,9 @@ fn run(args: &Args) -> Result<bool> {
     let outcome = score.finish(&report);
     eprint!("{}", show.print(&folder));
     if args.json {
-        println!("{}", outcome.json());
+        let mut document = outcome.json();
+        document["losses"] = losses(&folder);
+        println!("{document}");
         eprint!("{}", outcome.table());
     } else {
         print!("{}", outcome.table());
@@ -103,6 +107,19 @@ fn run(args: &Args) -> Result<bool> {
     Ok(outcome.correct == outcome.reported && outcome.links.wrong == 0)
 }
 
+/// What the recording lost, by defect.
+fn losses(folder: &Folder) -> serde_json::Value {
+    let mut lost: BTreeMap<String, u64> = BTreeMap::new();
+    for host in folder.hosts() {
+        for event in host.events(TableSet::of(&[Table::Loss]), ..) {
+            if let Event::Loss(r) = event {
+                *lost.entry(host.text(r.what).to_owned()).or_default() += r.count;
+            }
+        }
+    }
+    serde_json::json!(lost)
+}
+
 fn run_marked(args: &Args, folder: &Folder) -> Result<bool> {
     let expect = if args.demo { Expect::Demo } else { Expect::Messages(args.messages) };
     let mut marked = Marked::new(folder, &args.truth, expect, args.show)?;
@@ -110,7 +127,9 @@ fn run_marked(args: &Args, folder: &Folder) -> Result<bool> {
     let outcome = marked.finish(&report);
     eprint!("{}", outcome.shown);
     if args.json {
-        println!("{}", outcome.json());
+        let mut document = outcome.json();
+        document["losses"] = losses(folder);
+        println!("{document}");
         eprint!("{}", outcome.table());
     } else {
         print!("{}", outcome.table());

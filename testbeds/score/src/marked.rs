@@ -48,6 +48,8 @@ struct Sent {
     end_ns: u64,
     client_port: u16,
     retries: u32,
+    /// How long the root lasted, as reconstructed.
+    root_ns: u64,
     roots: u32,
     correct: bool,
     said: bool,
@@ -108,8 +110,7 @@ impl<'f> Marked<'f> {
         let mut rids: FxHashMap<Vec<u8>, Rid> = FxHashMap::default();
         let mut front = 0;
         for (i, line) in BufReader::new(file).lines().enumerate() {
-            let l: Line =
-                serde_json::from_str(&line?).with_context(|| format!("{}:{}", truth.display(), i + 1))?;
+            let l: Line = serde_json::from_str(&line?).with_context(|| format!("{}:{}", truth.display(), i + 1))?;
             front = l.server.port();
             let again = rids.insert(l.rid.clone().into_bytes(), sent.len() as Rid);
             ensure!(again.is_none(), "{}:{}: id {} is there twice", truth.display(), i + 1, l.rid);
@@ -121,6 +122,7 @@ impl<'f> Marked<'f> {
                 end_ns: l.end_ns,
                 client_port: l.client.map_or(0, |c| c.port()),
                 retries: l.retried.len() as u32,
+                root_ns: 0,
                 roots: 0,
                 correct: false,
                 said: false,
@@ -209,6 +211,7 @@ impl<'f> Marked<'f> {
         }
         let sent = &mut self.sent[rid as usize];
         sent.roots += 1;
+        sent.root_ns = sent.root_ns.max(root.exchange.ended.0.saturating_sub(began(root)));
         if began(root) + SLACK_NS < sent.start_ns || root.exchange.ended.0 > sent.end_ns + SLACK_NS {
             self.wrong_duration += 1;
             faults.push("it lies outside what the load generator saw".to_owned());
@@ -295,8 +298,16 @@ impl<'f> Marked<'f> {
         }
     }
 
+    /// The requests that took longest, by the load generator's clock: id, its time, the root's time.
+    fn longest(&self) -> Vec<(String, u64, u64)> {
+        let mut all: Vec<&Sent> = self.sent.iter().collect();
+        all.sort_by_key(|s| std::cmp::Reverse(s.end_ns - s.start_ns));
+        all.iter().take(3).map(|s| (s.rid.clone(), s.end_ns - s.start_ns, s.root_ns)).collect()
+    }
+
     /// Adds up.
     pub fn finish(self, report: &Report) -> Outcome {
+        let longest = self.longest();
         let existing = || self.sent.iter().filter(|s| s.status != 0);
         Outcome {
             existing: existing().count() as u64,
@@ -318,6 +329,7 @@ impl<'f> Marked<'f> {
             holes: self.holes,
             heads: self.marks.heads(),
             operations: report.operations,
+            longest,
             shown: self.shown,
         }
     }
@@ -363,6 +375,8 @@ pub struct Outcome {
     pub heads: u64,
     /// Operations read.
     pub operations: u64,
+    /// The longest requests: id, how long the load generator waited, how long the root lasted.
+    pub longest: Vec<(String, u64, u64)>,
     /// Wrong paths in detail.
     pub shown: String,
 }
@@ -402,6 +416,8 @@ impl Outcome {
             "holes": self.holes,
             "heads": self.heads,
             "operations": self.operations,
+            "longest": self.longest.iter().map(|(rid, seen, root)| json!({ "rid": rid, "seen_ns": seen, "root_ns": root }))
+                .collect::<Vec<_>>(),
         })
     }
 

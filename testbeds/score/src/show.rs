@@ -250,7 +250,10 @@ fn ended(s: &Span) -> u64 {
 
 fn described(s: &Span) -> String {
     half(s).map_or_else(String::new, |h| {
-        format!("{}:{} > {}:{}, flow {:x}", h.place.laddr[0], h.place.lport, h.place.raddr[0], h.place.rport, h.exchange.flow.0)
+        format!(
+            "{}:{} > {}:{}, flow {:x}",
+            h.place.laddr[0], h.place.lport, h.place.raddr[0], h.place.rport, h.exchange.flow.0
+        )
     })
 }
 

@@ -79,10 +79,14 @@ struct Source {
 }
 
 impl Source {
-    /// What it is compared by: the time of its next row, then its table, then its frame.
-    fn key(&self) -> (u64, u8, u32) {
-        (self.words[self.at], rank(self.table), self.order)
+    /// What it is compared by: the time of its next row, then its table, then its frame, as one number.
+    fn key(&self) -> u128 {
+        key(self.words[self.at], rank(self.table), self.order)
     }
+}
+
+fn key(at: u64, rank: u8, order: u32) -> u128 {
+    u128::from(at) << 64 | u128::from(rank) << 32 | u128::from(order)
 }
 
 /// Rows in order of time: see [`Host::events`].
@@ -93,11 +97,13 @@ pub struct Events<'a> {
     read: FrameReader,
     waiting: std::vec::IntoIter<u32>,
     sources: Vec<Source>,
+    /// Their keys, close together: they are looked at for nearly every row. The current source's is behind.
+    keys: Vec<u128>,
     held: usize,
     held_max: usize,
     /// The source whose rows come now, and the key that they must stay below.
     current: usize,
-    limit: (u64, u8, u32),
+    limit: u128,
     given: u64,
     late: u64,
     spare: Vec<Vec<u64>>,
@@ -117,10 +123,11 @@ impl<'a> Events<'a> {
             read: FrameReader::default(),
             waiting: host.select(tables, from, to).into_iter(),
             sources: Vec::new(),
+            keys: Vec::new(),
             held: 0,
             held_max: HELD_BYTES_MAX,
             current: usize::MAX,
-            limit: (0, 0, 0),
+            limit: 0,
             given: 0,
             late: 0,
             spare: Vec::new(),
@@ -147,6 +154,7 @@ impl<'a> Events<'a> {
                     table,
                     order,
                 });
+                self.keys.extend(self.sources.last().map(Source::key));
                 return;
             }
         }
@@ -156,47 +164,36 @@ impl<'a> Events<'a> {
     /// Finds the source that comes next and how far it may go.
     #[cold]
     fn choose(&mut self) -> bool {
+        if let Some(s) = self.sources.get(self.current) {
+            self.keys[self.current] = s.key();
+        }
         loop {
             let next = self
                 .waiting
                 .as_slice()
                 .first()
                 .map(|i| self.host.frames[*i as usize].header.first);
-            let least = self
-                .sources
-                .iter()
-                .enumerate()
-                .min_by_key(|(_, s)| s.key())
-                .map(|(i, s)| (i, s.key()));
-            let must_load = match (next, least) {
-                (None, None) => return false,
-                (Some(_), None) => true,
-                (None, Some(_)) => false,
-                (Some(first), Some((_, key))) => first <= key.0 && self.held < self.held_max,
+            let (mut current, mut least, mut second) = (usize::MAX, u128::MAX, u128::MAX);
+            for (i, &k) in self.keys.iter().enumerate() {
+                if k < least {
+                    (current, second, least) = (i, least, k);
+                } else if k < second {
+                    second = k;
+                }
+            }
+            let may_load = next.filter(|_| self.held < self.held_max);
+            let must_load = match next {
+                None if current == usize::MAX => return false,
+                None => false,
+                Some(_) if current == usize::MAX => true,
+                Some(first) => may_load.is_some() && first <= (least >> 64) as u64,
             };
             if must_load {
                 self.load();
                 continue;
             }
-            let Some((current, _)) = least else {
-                return false;
-            };
-            let others = self
-                .sources
-                .iter()
-                .enumerate()
-                .filter(|(i, _)| *i != current);
-            let second =
-                others
-                    .map(|(_, s)| s.key())
-                    .min()
-                    .unwrap_or((u64::MAX, u8::MAX, u32::MAX));
-            let unread = match next {
-                Some(first) if self.held < self.held_max => (first, 0, 0),
-                _ => (u64::MAX, u8::MAX, u32::MAX),
-            };
             self.current = current;
-            self.limit = second.min(unread);
+            self.limit = second.min(may_load.map_or(u128::MAX, |first| key(first, 0, 0)));
             return true;
         }
     }
@@ -204,6 +201,7 @@ impl<'a> Events<'a> {
     /// Takes an exhausted source away.
     fn retire(&mut self) {
         let source = self.sources.swap_remove(self.current);
+        self.keys.swap_remove(self.current);
         self.held -= source.words.len() * 8;
         if self.spare.len() < 64 {
             self.spare.push(source.words);

@@ -30,7 +30,9 @@ fn netns() -> u32 {
 #[test]
 fn a_connection_is_told_from_both_sides() {
     for backend in BACKENDS {
-        let Some(rec) = record(backend, &[]) else { continue };
+        let Some(rec) = record(backend, &[]) else {
+            continue;
+        };
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let (a, b) = tcp_pair_at(&listener);
         let (fa, fb) = (ids(&a), ids(&b));
@@ -61,7 +63,9 @@ fn a_connection_is_told_from_both_sides() {
 #[test]
 fn refusals_and_resets_are_told() {
     for backend in BACKENDS {
-        let Some(rec) = record(backend, &[]) else { continue };
+        let Some(rec) = record(backend, &[]) else {
+            continue;
+        };
         // a port that was free a moment ago
         let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port();
         let refused = TcpStream::connect(("127.0.0.1", port)).expect_err("nobody listens");
@@ -88,7 +92,9 @@ fn refusals_and_resets_are_told() {
 #[test]
 fn the_same_four_tuple_twice_is_two_endpoints() {
     for backend in BACKENDS {
-        let Some(rec) = record(backend, &[]) else { continue };
+        let Some(rec) = record(backend, &[]) else {
+            continue;
+        };
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let mut from = 0;
         let mut flows = Vec::new();
@@ -194,7 +200,9 @@ fn descriptors_that_are_handed_on_keep_their_flow() {
         return;
     }
     for backend in BACKENDS {
-        let Some(rec) = record(backend, &[]) else { continue };
+        let Some(rec) = record(backend, &[]) else {
+            continue;
+        };
         let (a, b) = tcp_pair();
         // SAFETY: duplicates of our own descriptor; the first is to survive exec.
         let (kept, dup) = unsafe { (libc::dup(a.as_raw_fd()), OwnedFd::from_raw_fd(libc::dup(a.as_raw_fd()))) };
@@ -239,7 +247,8 @@ fn pass(over: &impl AsRawFd, fd: i32) {
         (h.msg_iov, h.msg_iovlen) = (&mut iov, 1);
         (h.msg_control, h.msg_controllen) = (space.as_mut_ptr().cast(), libc::CMSG_SPACE(4) as usize);
         let c = libc::CMSG_FIRSTHDR(&h);
-        ((*c).cmsg_level, (*c).cmsg_type, (*c).cmsg_len) = (libc::SOL_SOCKET, libc::SCM_RIGHTS, libc::CMSG_LEN(4) as usize);
+        ((*c).cmsg_level, (*c).cmsg_type, (*c).cmsg_len) =
+            (libc::SOL_SOCKET, libc::SCM_RIGHTS, libc::CMSG_LEN(4) as usize);
         libc::CMSG_DATA(c).cast::<i32>().write_unaligned(fd);
         assert_eq!(libc::sendmsg(over.as_raw_fd(), &h, 0), 1);
     }
@@ -278,9 +287,13 @@ fn dns(id: u16, name: &str, answer: bool) -> Vec<u8> {
 #[test]
 fn datagrams_have_an_endpoint_a_peer_and_dns_is_read() {
     for backend in BACKENDS {
-        let Ok(server) = UdpSocket::bind("127.0.0.1:5353") else { return skip("port 5353 is taken") };
+        let Ok(server) = UdpSocket::bind("127.0.0.1:5353") else {
+            return skip("port 5353 is taken");
+        };
         server.set_read_timeout(Some(std::time::Duration::from_secs(5))).expect("a limit");
-        let Some(rec) = record(backend, &[]) else { continue };
+        let Some(rec) = record(backend, &[]) else {
+            continue;
+        };
         let connected = UdpSocket::bind("127.0.0.1:0").expect("a port");
         connected.connect("127.0.0.1:5353").expect("it connects");
         let free = UdpSocket::bind("127.0.0.1:0").expect("a port");
@@ -392,7 +405,9 @@ fn equal_addresses_in_two_namespaces_do_not_mix() {
             Ok(ns) => ns,
             Err(e) => return skip(&e),
         };
-        let Some(rec) = record(backend, &[]) else { continue };
+        let Some(rec) = record(backend, &[]) else {
+            continue;
+        };
         let work = |seed: u8| {
             move || {
                 let listener = TcpListener::bind("127.0.0.1:5432").expect("the port is this namespace's own");
@@ -402,7 +417,8 @@ fn equal_addresses_in_two_namespaces_do_not_mix() {
                 (ids(&a), ids(&b), netns())
             }
         };
-        let (one, two) = (inside(&ns.0, work(1)).join().expect("it ends"), inside(&ns.1, work(2)).join().expect("it ends"));
+        let (one, two) =
+            (inside(&ns.0, work(1)).join().expect("it ends"), inside(&ns.1, work(2)).join().expect("it ends"));
         let trace = rec.stop();
         for (a, b, net) in [one, two] {
             let (a, b) = (trace.flow(a), trace.flow(b));
@@ -427,7 +443,9 @@ fn a_published_port_matches_by_numbers() {
         if let Err(e) = run("ip", &["netns", "exec", &ns.1, "nft", rules]) {
             return skip(&format!("no address translation here: {e}"));
         }
-        let Some(rec) = record(backend, &[]) else { continue };
+        let Some(rec) = record(backend, &[]) else {
+            continue;
+        };
         let (ready, wait) = std::sync::mpsc::channel();
         let server = inside(&ns.1, move || {
             let listener = TcpListener::bind("10.211.77.2:9090").expect("a port");

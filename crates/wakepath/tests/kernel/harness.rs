@@ -228,7 +228,10 @@ impl Trace {
     /// Waits that ended, of a task in a system call.
     pub fn slept_in(&self, tid: i32, syscall: libc::c_long) -> Vec<WaitRow> {
         let waits = self.waits_of(tid);
-        waits.into_iter().filter(|w| i64::from(w.syscall) == syscall && w.state != 0 && w.cause != cause::OPEN).collect()
+        waits
+            .into_iter()
+            .filter(|w| i64::from(w.syscall) == syscall && w.state != 0 && w.cause != cause::OPEN)
+            .collect()
     }
 
     /// The endpoint behind a descriptor, by the ids that the recorder may have given it.

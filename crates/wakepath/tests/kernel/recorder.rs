@@ -13,7 +13,9 @@ use wakepath_model::rows::op;
 #[test]
 fn what_found_no_room_is_counted() {
     for backend in BACKENDS {
-        let Some(rec) = record(backend, &["--ring-bytes", "64K"]) else { continue };
+        let Some(rec) = record(backend, &["--ring-bytes", "64K"]) else {
+            continue;
+        };
         let count = |limit: Duration| {
             let (a, b) = socketpair(libc::SOCK_STREAM);
             let (begun, mut n) = (Instant::now(), 0u64);
@@ -71,7 +73,9 @@ fn program_lives(id: u32) -> bool {
 #[test]
 fn a_sudden_death_leaves_a_folder_and_no_program() {
     for backend in BACKENDS {
-        let Some(mut rec) = record(backend, &[]) else { continue };
+        let Some(mut rec) = record(backend, &[]) else {
+            continue;
+        };
         let (a, b) = tcp_pair();
         for _ in 0..40 {
             send_by("write", &a, b"sixsix");
@@ -111,7 +115,9 @@ fn a_full_disk_is_said_and_what_was_written_reads() {
     }
     let small = Small(dir);
     let folder = small.0.path().join("trace");
-    let Some(mut rec) = record_to("auto", &["--no-compress"], folder.clone()) else { return };
+    let Some(mut rec) = record_to("auto", &["--no-compress"], folder.clone()) else {
+        return;
+    };
     let stop = Arc::new(AtomicBool::new(false));
     let busy = {
         let stop = stop.clone();
@@ -134,7 +140,9 @@ fn a_full_disk_is_said_and_what_was_written_reads() {
 }
 
 fn contains(folder: &Path, needle: &[u8]) -> bool {
-    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return false;
+    };
     entries.flatten().any(|e| {
         if e.path().is_dir() {
             return contains(&e.path(), needle);
@@ -148,7 +156,9 @@ fn secrets_are_not_written_down() {
     const SECRET: &str = "hunter2-S3CR3T";
     for backend in BACKENDS {
         for (payload, kept) in [("attributes", false), ("none", false), ("heads", true)] {
-            let Some(rec) = record(backend, &["--no-compress", "--payload", payload]) else { continue };
+            let Some(rec) = record(backend, &["--no-compress", "--payload", payload]) else {
+                continue;
+            };
             let (mut a, mut b) = tcp_pair();
             let mut buffer = [0u8; 4096];
             let request = format!(

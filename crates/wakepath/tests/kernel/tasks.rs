@@ -24,7 +24,9 @@ fn lives_are_told() {
         None => {}
     }
     for backend in BACKENDS {
-        let Some(rec) = record(backend, &[]) else { continue };
+        let Some(rec) = record(backend, &[]) else {
+            continue;
+        };
         let mut child = Command::new("sleep").arg("0.02").spawn().expect("it starts");
         let pid = child.id() as i32;
         child.wait().expect("it ends");
@@ -37,8 +39,11 @@ fn lives_are_told() {
             gettid()
         });
         let named = named.join().expect("it ends");
-        let mut other =
-            helper("tasks::lives_are_told", "thread").stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+        let mut other = helper("tasks::lives_are_told", "thread")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
         let leader = other.id() as i32;
         other.wait().expect("it ends");
         let me = std::process::id();
@@ -50,7 +55,10 @@ fn lives_are_told() {
         let exec = of(pid).into_iter().find(|t| t.what == life::EXEC).expect("it was told");
         assert_eq!((trace.text(exec.comm), trace.text(exec.cmdline)), ("sleep", "sleep 0.02"));
         let parent = of(pid)[0].parent;
-        assert!(trace.tasks.iter().any(|t| t.task == parent && t.tgid == me), "{backend}: its parent is of this process");
+        assert!(
+            trace.tasks.iter().any(|t| t.task == parent && t.tgid == me),
+            "{backend}: its parent is of this process"
+        );
         assert!(of(named).iter().any(|t| trace.text(t.comm) == "a-name-of-mine" && t.what == life::NAME));
         assert!(trace.ops.iter().any(|o| o.task == trace.task(named)));
 
@@ -68,7 +76,9 @@ fn lives_are_told() {
 #[test]
 fn a_tid_that_is_used_again_is_another_task() {
     for backend in BACKENDS {
-        let Some(rec) = record(backend, &[]) else { continue };
+        let Some(rec) = record(backend, &[]) else {
+            continue;
+        };
         let run = || {
             let mut c = Command::new("true").spawn().expect("it starts");
             let pid = c.id();
@@ -169,7 +179,9 @@ fn a_command_is_recorded_from_its_first_instruction() {
     for backend in BACKENDS {
         let exe = std::env::current_exe().expect("a path");
         let part = ["--", "env", "WAKEPATH_PART=command", exe.to_str().expect("plain"), NAME, "--exact", "--nocapture"];
-        let Some(mut rec) = record_as(backend, &part) else { continue };
+        let Some(mut rec) = record_as(backend, &part) else {
+            continue;
+        };
         chatter();
         assert_eq!(rec.wait(std::time::Duration::from_secs(60)), 7, "{}", rec.said());
         let trace = rec.read();

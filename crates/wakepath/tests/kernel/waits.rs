@@ -14,7 +14,9 @@ fn sound(w: &WaitRow) {
 #[test]
 fn each_wait_names_what_ended_it() {
     for backend in BACKENDS {
-        let Some(rec) = record(backend, &[]) else { continue };
+        let Some(rec) = record(backend, &[]) else {
+            continue;
+        };
         // a lock of another thread
         let (tell, told) = mpsc::channel();
         let sleeper = std::thread::spawn(move || {
@@ -85,7 +87,9 @@ fn each_wait_names_what_ended_it() {
 
 #[test]
 fn a_disk_wait_names_the_disk_or_who_stood_in() {
-    let Some(rec) = record("auto", &[]) else { return };
+    let Some(rec) = record("auto", &[]) else {
+        return;
+    };
     let t = std::thread::spawn(|| {
         let mut f = tempfile::tempfile_in(std::env::current_dir().expect("a folder")).expect("a file");
         for i in 0..20u8 {
@@ -116,7 +120,9 @@ fn a_disk_wait_names_the_disk_or_who_stood_in() {
 
 #[test]
 fn preemption_names_the_other() {
-    let Some(rec) = record("auto", &[]) else { return };
+    let Some(rec) = record("auto", &[]) else {
+        return;
+    };
     let busy = || {
         std::thread::spawn(|| {
             // SAFETY: a zeroed set is a valid value.
@@ -147,7 +153,9 @@ fn preemption_names_the_other() {
 #[test]
 fn a_wait_that_does_not_end_is_open() {
     for backend in BACKENDS {
-        let Some(rec) = record(backend, &[]) else { continue };
+        let Some(rec) = record(backend, &[]) else {
+            continue;
+        };
         let (a, b) = socketpair(libc::SOCK_STREAM);
         let (tell, told) = mpsc::channel();
         let t = std::thread::spawn(move || {
@@ -188,7 +196,9 @@ fn epoll_wait(e: &OwnedFd, ms: i32) -> i32 {
 #[test]
 fn polls_tell_how_many_and_how_long() {
     for backend in BACKENDS {
-        let Some(rec) = record(backend, &[]) else { continue };
+        let Some(rec) = record(backend, &[]) else {
+            continue;
+        };
         let (a, b) = socketpair(libc::SOCK_STREAM);
         let (c, d) = socketpair(libc::SOCK_STREAM);
         let e = epoll();
@@ -218,7 +228,15 @@ fn polls_tell_how_many_and_how_long() {
             assert_eq!(libc::syscall(libc::SYS_select, 1024, &mut set, null as *mut u8, null as *mut u8, &mut tv), 1);
             expected.push((1, 1_000_005_000, -1));
             let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 7 };
-            let n = libc::syscall(libc::SYS_pselect6, 0, null as *mut u8, null as *mut u8, null as *mut u8, &mut ts, null as *mut u8);
+            let n = libc::syscall(
+                libc::SYS_pselect6,
+                0,
+                null as *mut u8,
+                null as *mut u8,
+                null as *mut u8,
+                &mut ts,
+                null as *mut u8,
+            );
             assert_eq!(n, 0);
             expected.push((0, 7, -1));
         }

@@ -1,0 +1,256 @@
+"""Building, starting and stopping what is measured. Everything runs in one temporary folder and ends with the bench."""
+
+import atexit
+import contextlib
+import json
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+PACKAGES = ["wakepath", "wakepath-testbed-vapp", "wakepath-testbed-load", "wakepath-testbed-score"]
+WAIT_S = 30
+
+
+class Failed(Exception):
+    """A program did not do what it should."""
+
+
+def build():
+    """Builds all in release mode; WAKEPATH_NO_BUILD=1 takes what is there."""
+    if os.environ.get("WAKEPATH_NO_BUILD") != "1":
+        line = ["cargo", "build", "--release", "--quiet", "--manifest-path", str(ROOT / "Cargo.toml")]
+        for package in PACKAGES:
+            line += ["-p", package]
+        subprocess.run(line, check=True, stdout=sys.stderr)
+
+
+def program(name):
+    """Where a built program is."""
+    return str(TARGET / "release" / name)
+
+
+def require_rights():
+    """Recording needs root."""
+    if os.geteuid() != 0:
+        sys.exit("this bench records through the kernel and needs root; remedy: sudo")
+
+
+def scratch():
+    """A folder that goes away with the bench. PostgreSQL's user must get through it."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="wakepath-bench-"))
+    path.chmod(0o711)
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+def wait_for_file(path, process, what):
+    """Until a file is there; its maker must live."""
+    limit = time.monotonic() + WAIT_S
+    while not path.exists():
+        if process.poll() is not None or time.monotonic() > limit:
+            raise Failed(f"{what} did not start")
+        time.sleep(0.02)
+
+
+def run(line, seconds, **more):
+    """Runs a program to its end and gives its standard output."""
+    done = subprocess.run(line, timeout=seconds, stdout=subprocess.PIPE, text=True, check=False, **more)
+    if done.returncode != 0:
+        raise Failed(f"{' '.join(map(str, line[:3]))} ended with {done.returncode}")
+    return done.stdout
+
+
+def cpu_seconds(pid):
+    """What a process has used, all threads, ended ones too."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Recording:
+    """`wakepath record` as a context; afterwards its own costs are known."""
+
+    def __init__(self, folder, *flags):
+        self.folder = pathlib.Path(folder)
+        self.flags = [str(f) for f in flags]
+        self.process = None
+        self.cpu_s = self.resident_bytes = None
+        self.said = ""
+
+    def __enter__(self):
+        ready = self.folder.with_name(self.folder.name + ".ready")
+        ready.unlink(missing_ok=True)
+        log = open(self.folder.with_name(self.folder.name + ".log"), "w+", encoding="utf-8")
+        self.log = log
+        line = [program("wakepath"), "record", "-o", self.folder, "--force", "--ready-file", ready, *self.flags]
+        self.process = subprocess.Popen(line, stdout=log, stderr=log)
+        try:
+            wait_for_file(ready, self.process, "wakepath record")
+        except Failed:
+            self.process.kill()
+            log.seek(0)
+            raise Failed(f"wakepath record: {log.read().strip()}") from None
+        self.cpu_at_start = cpu_seconds(self.process.pid)
+        return self
+
+    def __exit__(self, *problem):
+        self.process.send_signal(signal.SIGINT)
+        pid, status, usage = os.wait4(self.process.pid, 0)
+        assert pid == self.process.pid
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        self.cpu_s = usage.ru_utime + usage.ru_stime - self.cpu_at_start
+        self.resident_bytes = usage.ru_maxrss * 1024
+        self.log.seek(0)
+        self.said = self.log.read()
+        self.log.close()
+        if self.process.returncode != 0 and problem[0] is None:
+            raise Failed(f"wakepath record: {self.said.strip()}")
+
+    def events(self):
+        """Events that the kernel handed over: rows of the tables that are not made from others."""
+        about = json.loads(run([program("wakepath"), "info", self.folder, "--json"], 120))
+        made = {"operations", "flow_states", "waits", "polls", "tasks", "endpoints"}
+        return sum(t["rows"] for h in about["hosts"] for t in h["tables"] if t["table"] in made)
+
+    def lost(self):
+        """Losses by defect, as `wakepath info` shows them."""
+        about = json.loads(run([program("wakepath"), "info", self.folder, "--json"], 120))
+        return {loss["id"]: loss["count"] for loss in about["losses"]}
+
+
+def score(trace, truth, *flags):
+    """`wakepath-score`, whatever it finds."""
+    line = [program("wakepath-score"), str(trace), str(truth), "--json", *map(str, flags)]
+    done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600, text=True, check=False)
+    if done.returncode not in (0, 1):
+        raise Failed(f"wakepath-score: {done.stderr.strip()[-300:]}")
+    keep_if_wrong(done, trace, truth)
+    return json.loads(done.stdout)
+
+
+def keep_if_wrong(done, trace, truth):
+    """WAKEPATH_BENCH_KEEP=DIR keeps the traces of wrong paths."""
+    keep = os.environ.get("WAKEPATH_BENCH_KEEP")
+    if keep and done.returncode == 1:
+        place = pathlib.Path(keep) / pathlib.Path(trace).parent.name
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(trace, place / "trace")
+        shutil.copy(truth, place / "truth.jsonl")
+        print(f"  kept: {place}", file=sys.stderr)
+
+
+def record_vapp(place, model, *args, flags=(), everything=False):
+    """Records one vapp run; gives trace, truth, the recording and the run's summary."""
+    place.mkdir(parents=True)
+    up, go, truth = place / "up", place / "go", place / "truth.jsonl"
+    line = [program("vapp"), "run", "--model", model, "--truth", truth, "--ready-file", up, "--start-file", go, "--json"]
+    vapp = subprocess.Popen([*line, *map(str, args)], stdout=subprocess.PIPE, text=True)
+    try:
+        wait_for_file(up, vapp, "vapp")
+        only = () if everything else ("--pid", json.loads(up.read_text())["run_pid"])
+        with Recording(place / "trace", *only, *flags) as recording:
+            go.touch()
+            said, _ = vapp.communicate(timeout=300)
+            # what lies in the rings when the last reply is read
+            time.sleep(0.1)
+    finally:
+        if vapp.poll() is None:
+            vapp.terminate()
+            vapp.wait()
+    if vapp.returncode != 0:
+        raise Failed(f"vapp {model} ended with {vapp.returncode}")
+    return place / "trace", truth, recording, json.loads(said)
+
+
+class Stack:
+    """The demo stack as a context."""
+
+    def __init__(self, place, *options):
+        self.place = pathlib.Path(place)
+        self.options = options
+        self.script = str(ROOT / "testbeds" / "demo" / "stack")
+
+    def __enter__(self):
+        self.place.mkdir(parents=True, exist_ok=True)
+        run([self.script, "up", self.place, *self.options], 120, stderr=subprocess.DEVNULL)
+        lines = (self.place / "env").read_text().splitlines()
+        self.env = dict(line.split("=", 1) for line in lines if "=" in line)
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run([self.script, "down", self.place], timeout=60, check=False, stderr=subprocess.DEVNULL)
+
+    @property
+    def url(self):
+        """Where it answers."""
+        return self.env["WEB_URL"]
+
+    def selection(self):
+        """Flags that select its processes alone."""
+        ports = (self.env[name] for name in ("WEB_PORT", "APP_PORT", "PG_PORT", "REDIS_PORT"))
+        return [flag for port in ports for flag in ("--port", port)]
+
+    def processes(self):
+        """All its processes: those that run in its folders."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError):
+                    if os.readlink(entry / "cwd").startswith(str(self.place.resolve()) + "/"):
+                        found.append(int(entry.name))
+        return found
+
+    def cpu_seconds(self):
+        """What its processes have used, by the scheduler's own nanoseconds; who ended is not in it."""
+        total = 0
+        for pid in self.processes():
+            for task in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
+                with contextlib.suppress(OSError):
+                    total += int(task.read_text().split()[0])
+        return total / 1e9
+
+
+def vload(url, *args, truth=None, seconds=300):
+    """Runs the load generator and gives its summary."""
+    line = [program("vload"), "--url", url, "--json", *map(str, args)]
+    if truth:
+        line += ["--truth", str(truth)]
+    return json.loads(run(line, seconds, stderr=subprocess.DEVNULL))
+
+
+@contextlib.contextmanager
+def server(line, first_line=False, **more):
+    """A server process for a while; with `first_line`, gives the first line that it prints."""
+    out = subprocess.PIPE if first_line else subprocess.DEVNULL
+    process = subprocess.Popen([str(x) for x in line], stdout=out, text=True, **more)
+    try:
+        yield process.stdout.readline().split() if first_line else process
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def free_port():
+    """A port of loopback that nobody has now."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def many_files():
+    """Many sessions need many descriptors."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < min(hard, 65536):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536), hard))

@@ -1,0 +1,445 @@
+//! Rows of hosts that never were, and how they come into a folder.
+
+use crate::random::Random;
+use crate::truth::Truth;
+use std::collections::BTreeMap;
+use std::path::Path;
+use wakepath_model::folder::{Durability, FolderError, FolderWriter, HostInfo, MONOTONIC, Options};
+use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
+use wakepath_model::rows::{
+    AnchorRow, EndpointRow, Event, FlowNoteRow, FlowStateRow, LossRow, MessageRow, OpRow, PollRow, TaskRow, WaitRow,
+    cause, life, op, range, role, seen,
+};
+
+/// Nanoseconds since 1970 at true time 0.
+pub const EPOCH_NS: u64 = 1_700_000_000_000_000_000;
+/// Most of a message that is its head.
+pub const HEAD_BYTES: u64 = 100;
+/// The protocol that simulated messages are of.
+pub const PROTOCOL: &str = "proto.http1";
+/// No system call.
+const NO_SYSCALL: u16 = 0xffff;
+
+/// The rows of one host, in its own clock.
+#[derive(Clone, Debug)]
+pub struct HostRows {
+    /// Its name.
+    pub name: String,
+    /// What its clock shows at true time 0.
+    pub clock_ns: i64,
+    /// Rows in any order.
+    pub rows: Vec<Event>,
+    strings: Vec<String>,
+}
+
+/// A recording of some hosts, and what really happened.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// Hosts.
+    pub hosts: Vec<HostRows>,
+    /// The truth.
+    pub truth: Truth,
+}
+
+/// An endpoint, as it is announced.
+#[derive(Clone, Copy, Debug)]
+pub struct Announced {
+    /// Number.
+    pub flow: u64,
+    /// Local address and port.
+    pub local: ([u8; 4], u16),
+    /// Remote address and port.
+    pub remote: ([u8; 4], u16),
+    /// Network namespace.
+    pub netns: u32,
+    /// Next byte to be sent.
+    pub snd: u64,
+    /// Next byte to be read.
+    pub rcv: u64,
+    /// Holder.
+    pub task: u32,
+    /// One of `rows::seen`.
+    pub how: u8,
+    /// 1 = server, 2 = client, 0 = not known.
+    pub side: u8,
+}
+
+/// How a recording is cut into what is on disk.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cuts {
+    /// Flushes after so many rows on average; 0 = one flush at the end.
+    pub flush_rows: u64,
+    /// Seed of where they are.
+    pub seed: u64,
+    /// Bytes of a segment; 0 = one segment.
+    pub segment_bytes: u64,
+}
+
+impl HostRows {
+    /// A host without rows, whose clock shows `clock_ns` at true time 0.
+    pub fn new(name: &str, clock_ns: i64) -> HostRows {
+        let mut h = HostRows { name: name.to_owned(), clock_ns, rows: Vec::new(), strings: vec![String::new()] };
+        h.anchor(0);
+        h
+    }
+
+    /// The host's time at a true time.
+    pub fn at(&self, true_ns: u64) -> MonoNs {
+        MonoNs(true_ns.saturating_add_signed(self.clock_ns))
+    }
+
+    /// An id for a text, of this recording.
+    pub fn text(&mut self, text: &str) -> StrId {
+        let i = self.strings.iter().position(|s| s == text).unwrap_or_else(|| {
+            self.strings.push(text.to_owned());
+            self.strings.len() - 1
+        });
+        StrId(i as u32)
+    }
+
+    /// Both clocks at a moment.
+    pub fn anchor(&mut self, t: u64) {
+        let at = self.at(t);
+        self.rows.push(AnchorRow { at, real_ns: EPOCH_NS + t, error_ns: 50 }.into());
+    }
+
+    /// A task was met, or made by `parent`; `leader` is its process.
+    pub fn task(&mut self, t: u64, task: u32, leader: u32, parent: u32, comm: &str) {
+        let (at, comm) = (self.at(t), self.text(comm));
+        self.rows.push(
+            TaskRow {
+                at,
+                start: at,
+                task: TaskId(task),
+                parent: TaskId(parent),
+                tgid: 1000 + leader,
+                tid: 1000 + task,
+                comm,
+                cmdline: StrId::EMPTY,
+                cgroup: StrId::EMPTY,
+                what: if parent == 0 { life::SNAPSHOT } else { life::FORK },
+                class: 0,
+                pad: 0,
+            }
+            .into(),
+        );
+    }
+
+    /// An endpoint became known.
+    pub fn endpoint(&mut self, t: u64, e: &Announced) {
+        let wide = |a: [u8; 4]| {
+            let mut out = [0; 16];
+            out[..4].copy_from_slice(&a);
+            out
+        };
+        let at = self.at(t);
+        self.rows.push(
+            EndpointRow {
+                at,
+                flow: EndpointId(e.flow),
+                peer: EndpointId(0),
+                snd: e.snd,
+                rcv: e.rcv,
+                laddr: wide(e.local.0),
+                raddr: wide(e.remote.0),
+                netns: e.netns,
+                task: TaskId(e.task),
+                path: StrId::EMPTY,
+                lport: e.local.1,
+                rport: e.remote.1,
+                family: 2,
+                protocol: 6,
+                how: e.how,
+                state: 1,
+                side: e.side,
+                ulp: 0,
+            }
+            .into(),
+        );
+    }
+
+    /// The flow's protocol was recognised, or (false) given up.
+    pub fn note(&mut self, t: u64, flow: u64, known: bool) {
+        let at = self.at(t);
+        let text = self.text(if known { PROTOCOL } else { "no known protocol" });
+        let (protocol, reason) = if known { (text, StrId::EMPTY) } else { (StrId::EMPTY, text) };
+        self.rows.push(FlowNoteRow { at, flow: EndpointId(flow), protocol, reason }.into());
+    }
+
+    /// An operation without bytes: accept, connect, the end of a stream.
+    pub fn op(&mut self, entry: u64, at: u64, task: u32, flow: u64, kind: u8, result: i32) {
+        let row = OpRow {
+            at: self.at(at),
+            entry: self.at(entry),
+            arrived: MonoNs(0),
+            flow: EndpointId(flow),
+            start: 0,
+            end: 0,
+            task: TaskId(task),
+            result,
+            kind,
+            range: range::NONE,
+            flags: 0,
+            syscall: 0,
+            cpu: 0,
+        };
+        self.rows.push(row.into());
+    }
+
+    /// Bytes moved. `arrived` is 0 where they were sent.
+    pub fn moved(&mut self, times: (u64, u64, u64), task: u32, flow: u64, is_send: bool, bytes: std::ops::Range<u64>) {
+        let (entry, at, arrived) = times;
+        let row = OpRow {
+            at: self.at(at),
+            entry: self.at(entry),
+            arrived: if arrived == 0 { MonoNs(0) } else { self.at(arrived) },
+            flow: EndpointId(flow),
+            start: bytes.start,
+            end: bytes.end,
+            task: TaskId(task),
+            result: (bytes.end - bytes.start) as i32,
+            kind: if is_send { op::SEND } else { op::RECV },
+            range: range::EXACT,
+            flags: 0,
+            syscall: if is_send { 44 } else { 45 },
+            cpu: 0,
+        };
+        self.rows.push(row.into());
+    }
+
+    /// A message's head was complete. `status` 0 is a request.
+    pub fn message(&mut self, t: u64, flow: u64, sent: bool, bytes: std::ops::Range<u64>, asked: (&str, &str), status: u16) {
+        let at = self.at(t);
+        let (protocol, verb, target) = (self.text(PROTOCOL), self.text(asked.0), self.text(asked.1));
+        self.rows.push(
+            MessageRow {
+                at,
+                flow: EndpointId(flow),
+                start: bytes.start,
+                end: bytes.end,
+                witness: 0,
+                protocol,
+                verb,
+                target,
+                detail: StrId::EMPTY,
+                status,
+                role: if status == 0 { role::REQUEST } else { role::REPLY },
+                sent: u8::from(sent),
+                witness_kind: 0,
+                failed: u8::from(status >= 400),
+                cut: 0,
+                no_reply: 0,
+            }
+            .into(),
+        );
+    }
+
+    /// A flow is closed, or reset.
+    pub fn closed(&mut self, t: u64, flow: u64, task: u32, reset: bool) {
+        let at = self.at(t);
+        self.rows.push(
+            FlowStateRow {
+                at,
+                flow: EndpointId(flow),
+                snd: 0,
+                rcv: 0,
+                task: TaskId(task),
+                old: 1,
+                new: 7,
+                reset: u8::from(reset),
+                by_task: 1,
+            }
+            .into(),
+        );
+    }
+
+    /// A wait ended. `by` 0 and `on` 0 is a timer, `on` a flow.
+    pub fn waited(&mut self, blocked: u64, woken: u64, ran: u64, task: u32, by: u32, on: u64) {
+        let row = WaitRow {
+            at: self.at(ran),
+            blocked: self.at(blocked),
+            woken: self.at(woken),
+            object: on,
+            arg0: 0,
+            task: TaskId(task),
+            by: TaskId(by),
+            rcv_seq: 0,
+            state: 1,
+            syscall: NO_SYSCALL,
+            cpu: 0,
+            woken_cpu: 0,
+            cause: match (by, on) {
+                (0, 0) => cause::TIMER,
+                (0, _) => cause::SOCKET,
+                _ => cause::TASK,
+            },
+            pad: [0; 3],
+        };
+        self.rows.push(row.into());
+    }
+
+    /// A poll returned. No time-out is `u64::MAX`.
+    pub fn polled(&mut self, entry: u64, at: u64, task: u32, ready: i32, timeout_ns: u64) {
+        let row =
+            PollRow { at: self.at(at), entry: self.at(entry), timeout_ns, task: TaskId(task), ready, fd: 5, pad: 0 };
+        self.rows.push(row.into());
+    }
+
+    /// Something was lost between two moments.
+    pub fn lost(&mut self, from: u64, to: u64, count: u64, what: &str) {
+        let (from, at, what) = (self.at(from), self.at(to), self.text(what));
+        self.rows.push(LossRow { at, from, count, what, pad: 0 }.into());
+    }
+
+    /// Loses operations, with the messages that they told of: about `percent` of them, in bursts of up to `burst_ns`, and
+    /// says so in loss rows.
+    pub fn lose(&mut self, percent: f64, burst_ns: u64, random: &mut Random) {
+        if percent <= 0.0 {
+            return;
+        }
+        self.rows.sort_by_key(|r| r.at());
+        let Some((first, last)) = self.rows.first().zip(self.rows.last()).map(|(a, b)| (a.at().0, b.at().0)) else {
+            return;
+        };
+        let mut bursts: Vec<(u64, u64, u64)> = Vec::new();
+        let mut t = first;
+        while t <= last {
+            let length = random.within(burst_ns / 4 + 1, burst_ns);
+            if random.chance(percent * 1.25) {
+                bursts.push((t, t + length, 0));
+            }
+            t += length + 1;
+        }
+        let mut gone: Vec<(u64, MonoNs)> = Vec::new();
+        let rows = std::mem::take(&mut self.rows);
+        for row in rows {
+            let at = row.at().0;
+            let burst = bursts.iter_mut().find(|b| b.0 <= at && at <= b.1);
+            let is_lost = match &row {
+                // a message is known from its operation's record
+                Event::Message(m) => gone.contains(&(m.flow.0, m.at)),
+                Event::Op(_) => burst.is_some() && random.chance(80.0),
+                _ => false,
+            };
+            match (&row, burst) {
+                (Event::Op(o), Some(b)) if is_lost => {
+                    b.2 += 1;
+                    gone.push((o.flow.0, o.at));
+                    if gone.len() > 64 {
+                        gone.remove(0);
+                    }
+                }
+                _ if is_lost => {}
+                _ => self.rows.push(row),
+            }
+        }
+        let what = self.text("loss.ring.op");
+        for (from, to, count) in bursts.into_iter().filter(|b| b.2 > 0) {
+            self.rows.push(LossRow { at: MonoNs(to), from: MonoNs(from), count, what, pad: 0 }.into());
+        }
+    }
+
+    fn cut(&mut self, from: u64, to: u64) {
+        let (begin, end) = (self.at(from), self.at(to));
+        self.rows.sort_by_key(|r| r.at());
+        let mut tasks: BTreeMap<u32, TaskRow> = BTreeMap::new();
+        let mut ends: BTreeMap<u64, EndpointRow> = BTreeMap::new();
+        let mut notes: BTreeMap<u64, FlowNoteRow> = BTreeMap::new();
+        let mut kept = Vec::new();
+        for row in std::mem::take(&mut self.rows) {
+            if row.at() >= begin {
+                if let Event::Message(m) = &row
+                    && let Some(n) = notes.remove(&m.flow.0)
+                {
+                    kept.push(FlowNoteRow { at: m.at, ..n }.into());
+                }
+                if row.at() <= end {
+                    kept.push(row);
+                }
+                continue;
+            }
+            match row {
+                Event::Task(r) => _ = tasks.insert(r.task.0, TaskRow { at: begin, what: life::SNAPSHOT, ..r }),
+                Event::Endpoint(r) => _ = ends.insert(r.flow.0, EndpointRow { at: begin, how: seen::SNAPSHOT, ..r }),
+                Event::FlowNote(r) => _ = notes.insert(r.flow.0, r),
+                Event::FlowState(r) if r.new == 7 => _ = ends.remove(&r.flow.0),
+                Event::Op(r) if r.end > r.start => {
+                    if let Some(e) = ends.get_mut(&r.flow.0) {
+                        let next = if r.kind == op::SEND { &mut e.snd } else { &mut e.rcv };
+                        *next = r.end;
+                    }
+                }
+                Event::Anchor(_) | Event::Loss(_) => kept.push(row),
+                _ => {}
+            }
+        }
+        self.rows = tasks.into_values().map(Event::from).chain(ends.into_values().map(Event::from)).collect();
+        self.rows.extend(kept);
+    }
+
+    /// Writes the host's folder.
+    pub fn write(&self, path: &Path, cuts: Cuts) -> Result<(), FolderError> {
+        let boot: String = self.name.bytes().map(|b| format!("{b:02x}")).collect::<String>() + "00000000";
+        let info = HostInfo {
+            hostname: self.name.clone(),
+            boot_id: boot,
+            cpus: 2,
+            clock: MONOTONIC.into(),
+            ..HostInfo::default()
+        };
+        let mut options = Options::default();
+        if cuts.segment_bytes > 0 {
+            options.max_segment_bytes = cuts.segment_bytes;
+        }
+        let mut w = FolderWriter::create(path, info, options)?;
+        let ids: Vec<StrId> = self.strings.iter().map(|s| w.intern(s)).collect();
+        let id = |s: &mut StrId| *s = ids[s.0 as usize];
+        let mut rows = self.rows.clone();
+        rows.sort_by_key(|r| r.at());
+        let mut random = Random::new(cuts.seed);
+        for mut row in rows {
+            match &mut row {
+                Event::Message(r) => {
+                    id(&mut r.protocol);
+                    id(&mut r.verb);
+                    id(&mut r.target);
+                    id(&mut r.detail);
+                }
+                Event::Task(r) => id(&mut r.comm),
+                Event::Loss(r) => id(&mut r.what),
+                Event::FlowNote(r) => {
+                    id(&mut r.protocol);
+                    id(&mut r.reason);
+                }
+                _ => {}
+            }
+            w.push_event(&row);
+            if cuts.flush_rows > 0 && random.any() % cuts.flush_rows == 0 {
+                w.flush(Durability::Write)?;
+            }
+        }
+        w.close().map(drop)
+    }
+}
+
+impl Recording {
+    /// Keeps what a recording from `from` to `to` (true time) would have seen: what exists at its begin is announced by a
+    /// snapshot, and a protocol is recognised at the first message after it.
+    pub fn cut(&mut self, from: u64, to: u64) {
+        self.truth.window_ns = (from, to);
+        for h in &mut self.hosts {
+            h.cut(from, to);
+        }
+    }
+
+    /// Writes a folder for each host that has rows, below `dir`; gives their paths.
+    pub fn write(&self, dir: &Path, cuts: Cuts) -> Result<Vec<std::path::PathBuf>, FolderError> {
+        let mut out = Vec::new();
+        for h in &self.hosts {
+            let path = dir.join(&h.name);
+            h.write(&path, cuts)?;
+            out.push(path);
+        }
+        Ok(out)
+    }
+}

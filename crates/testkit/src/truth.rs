@@ -1,0 +1,164 @@
+//! What really happened, and what is made of a claim about it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One end of a flow: name of the host, number of the endpoint there.
+pub type End = (String, u64);
+
+/// A request message that was really sent.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// What messages of a test call it.
+    pub name: String,
+    /// The call in whose service it was made; none for a root.
+    pub cause: Option<usize>,
+    /// The sender's end, where it is watched.
+    pub client: Option<End>,
+    /// The server's end, where it is watched.
+    pub server: Option<End>,
+    /// First byte of the message, as numbered at both ends.
+    pub start: u64,
+    /// True time at which the first row tells of it; `u64::MAX` where none does.
+    pub began_ns: u64,
+    /// True time at which its reply was complete at its server; `u64::MAX` where it never was.
+    pub ended_ns: u64,
+}
+
+/// All that really happened.
+#[derive(Clone, Debug)]
+pub struct Truth {
+    /// Every call, in order of being sent.
+    pub calls: Vec<Call>,
+    /// True times of the recording's begin and end.
+    pub window_ns: (u64, u64),
+}
+
+/// One span as a linker claims it.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Index of the span for which it was made.
+    pub parent: Option<usize>,
+    /// The caller's end and first byte.
+    pub caller: Option<(End, u64)>,
+    /// The server's end and first byte.
+    pub callee: Option<(End, u64)>,
+}
+
+/// A request as a linker claims it.
+#[derive(Clone, Debug)]
+pub struct ClaimedPath {
+    /// Its spans, the root first.
+    pub spans: Vec<Claim>,
+    /// It says that nothing is missing.
+    pub complete: bool,
+    /// It says that it has a caller that could not be told.
+    pub orphan: bool,
+}
+
+/// What is true of what was claimed.
+#[derive(Clone, Debug, Default)]
+pub struct Verdict {
+    /// Links claimed: a parent for a call, and a server for a call.
+    pub links: u64,
+    /// Links that are not so, in words.
+    pub wrong: Vec<String>,
+    /// Paths said to be complete that are not, in words.
+    pub wrong_paths: Vec<String>,
+    /// Paths said to be complete and so.
+    pub right_paths: u64,
+    /// Paths that exist: roots whose reply moved within the recording.
+    pub existing_paths: u64,
+}
+
+impl Verdict {
+    /// Correct paths by existing paths.
+    pub fn completeness(&self) -> f64 {
+        if self.existing_paths == 0 { 1.0 } else { self.right_paths as f64 / self.existing_paths as f64 }
+    }
+}
+
+impl Default for Truth {
+    fn default() -> Truth {
+        Truth { calls: Vec::new(), window_ns: (0, u64::MAX - 1) }
+    }
+}
+
+impl Truth {
+    /// Judges paths.
+    pub fn judge(&self, paths: &[ClaimedPath]) -> Verdict {
+        let mut clients = BTreeMap::new();
+        let mut servers = BTreeMap::new();
+        let mut children: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (i, c) in self.calls.iter().enumerate() {
+            let start = c.start & 0xffff_ffff;
+            if let Some(e) = &c.client {
+                clients.insert((e.clone(), start), i);
+            }
+            if let Some(e) = &c.server {
+                servers.insert((e.clone(), start), i);
+            }
+            if let Some(p) = c.cause {
+                children.entry(p).or_default().push(i);
+            }
+        }
+        let find = |map: &BTreeMap<(End, u64), usize>, at: &Option<(End, u64)>| {
+            at.as_ref().map(|(e, s)| map.get(&(e.clone(), s & 0xffff_ffff)).copied())
+        };
+        let name = |i: Option<usize>| i.map_or("nothing that was sent", |i| self.calls[i].name.as_str());
+        let mut v = Verdict::default();
+        let (from, to) = self.window_ns;
+        let is_whole = |c: &&Call| c.cause.is_none() && c.server.is_some() && from <= c.began_ns && c.ended_ns <= to;
+        v.existing_paths = self.calls.iter().filter(is_whole).count() as u64;
+        for p in paths {
+            let mut as_found: Vec<Option<usize>> = Vec::new();
+            let before = v.wrong.len();
+            for s in &p.spans {
+                let (by_caller, by_callee) = (find(&clients, &s.caller), find(&servers, &s.callee));
+                if let (Some(a), Some(b)) = (by_caller, by_callee) {
+                    v.links += 1;
+                    if a != b || a.is_none() {
+                        v.wrong.push(format!("the server of {} is said to serve {}", name(b), name(a)));
+                    }
+                }
+                let me = by_callee.or(by_caller).flatten();
+                if let Some(parent) = s.parent {
+                    v.links += 1;
+                    let said = as_found[parent];
+                    let really = me.and_then(|m| self.calls[m].cause);
+                    if said.is_none() || said != really {
+                        v.wrong.push(format!("{} is said to be for {}, it was for {}", name(me), name(said), name(really)));
+                    }
+                }
+                as_found.push(me);
+            }
+            let Some(Some(root)) = as_found.first().copied() else { continue };
+            if !p.complete || p.orphan {
+                continue;
+            }
+            let said: BTreeSet<usize> = as_found.iter().flatten().copied().collect();
+            let mut really = BTreeSet::new();
+            let mut todo = vec![root];
+            while let Some(i) = todo.pop() {
+                let c = &self.calls[i];
+                if c.client.is_some() || c.server.is_some() {
+                    really.insert(i);
+                }
+                todo.extend(children.get(&i).into_iter().flatten().copied().filter(|&c| self.calls[c].client.is_some()));
+            }
+            let is_root = self.calls[root].cause.is_none() || self.calls[root].client.is_none();
+            if said == really && is_root && v.wrong.len() == before {
+                v.right_paths += u64::from(self.calls[root].cause.is_none());
+            } else {
+                let list = |s: BTreeSet<&usize>| s.into_iter().map(|&i| self.calls[i].name.clone()).collect::<Vec<_>>().join(" ");
+                v.wrong_paths.push(format!(
+                    "{} is said to be complete: missing [{}], too many [{}]{}",
+                    name(Some(root)),
+                    list(really.difference(&said).collect()),
+                    list(said.difference(&really).collect()),
+                    if is_root { String::new() } else { format!(", made for {}", name(self.calls[root].cause)) }
+                ));
+            }
+        }
+        v
+    }
+}

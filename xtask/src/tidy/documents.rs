@@ -1,0 +1,71 @@
+//! ARCHITECTURE.md against the tree, in both directions; schemas; what a repository must have.
+
+use super::Tree;
+use std::os::unix::fs::PermissionsExt as _;
+
+const MAP: &str = "ARCHITECTURE.md";
+const NEEDED: [&str; 5] = ["README.md", MAP, "CHANGELOG.md", "LICENSE", "Cargo.lock"];
+const EXECUTABLE: [&str; 4] = ["demo", "test", ".ci/run", "scripts/install"];
+
+pub fn check(tree: &Tree, out: &mut Vec<String>) {
+    for file in NEEDED {
+        if !tree.has(file) {
+            out.push(format!("{file}: missing"));
+        }
+    }
+    for file in EXECUTABLE {
+        let mode = std::fs::metadata(tree.root.join(file)).map_or(0, |m| m.permissions().mode());
+        if mode & 0o111 != 0o111 {
+            out.push(format!("{file}: must be there and be executable (chmod 755)"));
+        }
+    }
+    map(tree, out);
+    for f in tree.files.iter().filter(|f| f.path.starts_with("docs/schemas/")) {
+        if let Err(e) = serde_json::from_str::<serde_json::Value>(&f.text) {
+            out.push(format!("{}: not JSON: {e}", f.path));
+        }
+    }
+}
+
+fn map(tree: &Tree, out: &mut Vec<String>) {
+    let named = paths_in(tree.text(MAP));
+    for path in &named {
+        if !tree.has(path) {
+            out.push(format!("{MAP}: names {path}, which does not exist"));
+        }
+    }
+    let top = tree.folders("");
+    let rooms = ["crates", "testbeds"]
+        .iter()
+        .flat_map(|of| tree.folders(of).into_iter().map(move |name| format!("{of}/{name}")));
+    for folder in top.into_iter().filter(|f| !f.starts_with('.')).chain(rooms) {
+        if !named.iter().any(|n| *n == folder) {
+            out.push(format!("{MAP}: does not name `{folder}`"));
+        }
+    }
+}
+
+/// What stands in back quotes and looks like a path of the repository: one word with a slash, without the last one.
+fn paths_in(text: &str) -> Vec<&str> {
+    let mut in_block = false;
+    let lines = text.lines().filter(|l| {
+        in_block ^= l.starts_with("```");
+        !in_block && !l.starts_with("```")
+    });
+    lines
+        .flat_map(|l| l.split('`').skip(1).step_by(2))
+        .filter(|w| w.contains('/') && !w.contains([' ', '*', '<', ':', '$']) && !w.starts_with('/'))
+        .map(|w| w.trim_end_matches('/'))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::paths_in;
+
+    #[test]
+    fn paths_are_words_in_back_quotes_with_a_slash() {
+        let text = "`crates/wire` and `probes/`, `Word`, `a b/c`, /etc, `/proc/1`\n```\n`x/y`\n```\n`docs/a.md`";
+        assert_eq!(paths_in(text), ["crates/wire", "probes", "docs/a.md"]);
+    }
+}
