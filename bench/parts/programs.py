@@ -132,15 +132,17 @@ def score(trace, truth, *flags):
     done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600, text=True, check=False)
     if done.returncode not in (0, 1):
         raise Failed(f"wakepath-score: {done.stderr.strip()[-300:]}")
-    keep_if_wrong(done, trace, truth)
-    return json.loads(done.stdout)
+    found = json.loads(done.stdout)
+    if done.returncode == 1 or found["paths"]["completeness"] < 1:
+        keep(trace, truth)
+    return found
 
 
-def keep_if_wrong(done, trace, truth):
-    """WAKEPATH_BENCH_KEEP=DIR keeps the traces of wrong paths."""
-    keep = os.environ.get("WAKEPATH_BENCH_KEEP")
-    if keep and done.returncode == 1:
-        place = pathlib.Path(keep) / pathlib.Path(trace).parent.name
+def keep(trace, truth):
+    """WAKEPATH_BENCH_KEEP=DIR keeps the traces whose paths are not all there and right."""
+    where = os.environ.get("WAKEPATH_BENCH_KEEP")
+    if where:
+        place = pathlib.Path(where) / pathlib.Path(trace).parent.name
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(trace, place / "trace")
         shutil.copy(truth, place / "truth.jsonl")
@@ -151,8 +153,9 @@ def record_vapp(place, model, *args, flags=(), everything=False):
     """Records one vapp run; gives trace, truth, the recording and the run's summary."""
     place.mkdir(parents=True)
     up, go, truth = place / "up", place / "go", place / "truth.jsonl"
-    line = [program("vapp"), "run", "--model", model, "--truth", truth, "--ready-file", up, "--start-file", go, "--json"]
-    vapp = subprocess.Popen([*line, *map(str, args)], stdout=subprocess.PIPE, text=True)
+    line = [program("vapp"), "run", "--json", "--model", model, "--truth", truth]
+    line += ["--ready-file", up, "--start-file", go, *map(str, args)]
+    vapp = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
     try:
         wait_for_file(up, vapp, "vapp")
         only = () if everything else ("--pid", json.loads(up.read_text())["run_pid"])

@@ -115,6 +115,8 @@ struct Worker {
     born_of: Option<ExId>,
     /// Its last input was for a request that is not known.
     unknown_input: bool,
+    /// The call whose reply that input was.
+    unknown_call: Option<ExId>,
     /// It took a request of which nothing is known.
     unknown_work: bool,
     /// A request was handed to it before.
@@ -395,8 +397,8 @@ impl<'a, F: Finished> Component<'a, F> {
         let none_unknown = self.unknown.get(&process).is_none_or(|&n| n == 0) && !w.unknown_input;
         if set.len() > 1
             && none_unknown
-            && let Some((returned, entry, timeout)) = w.polled
-            && at.0.saturating_add(TIMER_GRAIN_NS) < entry.0.saturating_add(timeout)
+            && w.no_timer_due(at)
+            && let Some((returned, _, _)) = w.polled
         {
             // no timer was due, so what was left lying before this poll had no reason to move
             set.retain(|&x| Some(x) == current || self.states[x.place as usize].last_input >= returned);
@@ -431,6 +433,25 @@ impl<'a, F: Finished> Component<'a, F> {
             s.outstanding += 1;
         }
         *self.links.entry(rule).or_default() += 1;
+    }
+
+    /// The fragment that began with the reply to a call of unknown origin went on to reply to X: the call was X's, if
+    /// X was among those that could have made it.
+    fn claim_backwards(&mut self, x: ExId, task: TaskId, at: MonoNs) {
+        let Some(w) = self.tasks.get_mut(&task) else { return };
+        let Some(y) = w.unknown_call.take() else { return };
+        if self.roles.is_ring(task) || !w.no_timer_due(at) {
+            return;
+        }
+        let s = self.state(y);
+        if s.given || !matches!(s.parent, Some(Parent::Open(Hole::Ambiguous))) || !s.suspects.contains(&x) {
+            return;
+        }
+        let (closed, process) = (s.closed, s.process);
+        if !closed {
+            self.known_again(process);
+        }
+        self.link(y, x, Rule::Fragment);
     }
 
     /// vPath's thread pattern: the task that replies did the work since it took the request up. Only calls that it
@@ -619,6 +640,13 @@ fn only(list: &[ExId]) -> Option<ExId> {
 }
 
 impl Worker {
+    /// Whether no timer of an event loop can have been due: it asked its last poll to return by then.
+    fn no_timer_due(&self, at: MonoNs) -> bool {
+        self.polled.is_some_and(|(_, entry, timeout)| {
+            at.0.saturating_add(TIMER_GRAIN_NS) < entry.0.saturating_add(timeout)
+        })
+    }
+
     fn mark(&mut self, at: MonoNs, mark: Mark) {
         // wake-ups are told when the woken task runs, so a little late
         let place = self.marks.iter().rposition(|&(t, _)| t <= at).map_or(0, |i| i + 1);
@@ -649,6 +677,7 @@ impl Worker {
 
     fn enter(&mut self, x: ExId, at: MonoNs) {
         self.unknown_input = false;
+        self.unknown_call = None;
         if self.current != Some(x) {
             self.before = self.current;
             self.current_since = at;
@@ -657,6 +686,7 @@ impl Worker {
     }
 
     fn leave_fragment(&mut self) {
+        self.unknown_call = None;
         if self.current.is_some() {
             self.before = self.current.take();
         }
@@ -745,7 +775,11 @@ impl<F: Finished> Steps for Component<'_, F> {
             return;
         }
         let role = self.roles.role(task);
-        if role.takes || self.roles.is_migrating(self.roles.process_of(task)) {
+        if self.roles.is_migrating(self.roles.process_of(task)) {
+            return;
+        }
+        if role.takes {
+            self.claim_backwards(x, task, at);
             return;
         }
         self.claim_segment(xs, x, task, at);
@@ -777,6 +811,7 @@ impl<F: Finished> Steps for Component<'_, F> {
                 let w = self.tasks.entry(task).or_default();
                 w.leave_fragment();
                 w.unknown_input = true;
+                w.unknown_call = Some(y);
             }
         }
     }

@@ -196,6 +196,8 @@ struct Ep {
     /// How far reply bytes moved, and how far messages explain them.
     reply_moved_to: u64,
     reply_explained_to: u64,
+    /// The last operation from before its side was known, and whether it sent.
+    early: Option<(bool, Span)>,
     /// It was announced: its addresses and side are as known as they will be.
     announced: bool,
     /// Whether the last operation seen moved request bytes.
@@ -280,6 +282,15 @@ impl<S: Steps> Engine<S> {
         let Some(side) = ep.side else {
             // a socket whose announcement was lost: who sends on it does something that cannot be shown
             const NO_SOCKET: u64 = 1 << 62;
+            let span = Span {
+                start: r.start,
+                end: r.end,
+                task: r.task,
+                entry: r.entry,
+                at: r.at,
+                arrived: r.arrived,
+            };
+            ep.early = Some((sent, span));
             if sent && !ep.announced && r.flow.0 < NO_SOCKET {
                 self.steps.unclear(&self.xs, Side::Client, r.task, r.at);
             }
@@ -484,6 +495,10 @@ impl<S: Steps> Engine<S> {
             }
         };
         let Some(side) = ep.side else { return };
+        if let Some((sent, span)) = ep.early.take() {
+            // what it said now tells which side it is, and so what that operation moved
+            if sent == (side == Side::Client) { ep.request.push_back(span) } else { ep.reply.push_back(span) }
+        }
         if ep.murky {
             return;
         }

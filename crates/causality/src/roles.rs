@@ -166,7 +166,7 @@ impl Steps for Roles {
 
     fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
         let e = xs.get(x);
-        if e.side == Side::Server {
+        if e.side == Side::Server && task != TaskId::UNKNOWN && e.task != TaskId::UNKNOWN {
             let role = self.roles.entry(task).or_default();
             if task == e.task {
                 role.replies_own = true;

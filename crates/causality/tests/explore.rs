@@ -9,7 +9,8 @@ use wakepath_testkit::shapes::{Plan, Shape, simulate};
 fn explore() {
     let seeds: u64 = std::env::var("SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(20);
     let losses: f64 = std::env::var("LOSS").ok().and_then(|s| s.parse().ok()).unwrap_or(0.0);
-    for shape in Shape::ALL {
+    let only = std::env::var("SHAPE").unwrap_or_default();
+    for shape in Shape::ALL.into_iter().filter(|s| format!("{s:?}").starts_with(&only)) {
         for feature in ["plain", "close", "hosts", "nat", "split", "partial", "opaque", "ports", "two"] {
             let (mut right, mut existing, mut links, mut wrong, mut wrong_paths, mut reqs) = (0, 0, 0, 0, 0, 0);
             let (mut first, mut firstp) = (None, None);
@@ -38,5 +39,19 @@ fn explore() {
             }
             println!("{shape:?} {feature}: paths {right}/{existing} given {reqs} links {links} wrong {wrong} wrong paths {wrong_paths} {first:?} {firstp:?}");
         }
+    }
+}
+#[test]
+fn dump() {
+    for (two_hosts, split) in [(true, 0.0), (false, 40.0)] {
+        let plan = Plan { clients: 1, requests: 4, two_hosts, split_percent: split, ..Plan::new(Shape::ThreadPerConnection, 3) };
+        let r = simulate(&plan);
+        let f = found(&r, Cuts::default());
+        println!("{}\n{:?}", f.text(&r.truth), f.report);
+        for h in &r.hosts { let mut rows = h.rows.clone(); rows.sort_by_key(|r| r.at()); for x in rows.iter().take(if split > 0.0 { 400 } else { 40 }) { use wakepath_model::rows::Event as E; match x {
+            E::Op(o) => println!("{} {} op {} {}..{} task {} flow {}", h.name, o.at.0 as i64 - h.clock_ns, o.kind, o.start, o.end, o.task.0, o.flow.0),
+            E::Message(o) => println!("{} {} MSG role {} sent {} {}..{} flow {}", h.name, o.at.0 as i64 - h.clock_ns, o.role, o.sent, o.start, o.end, o.flow.0),
+            E::Endpoint(o) => println!("{} {} EP flow {} side {} how {} {}>{} snd {} rcv {}", h.name, o.at.0 as i64 - h.clock_ns, o.flow.0, o.side, o.how, o.lport, o.rport, o.snd, o.rcv),
+            _ => {} } } }
     }
 }

@@ -213,6 +213,9 @@ fn thread_per_connection(app: &Process, front: Listener, s: Service) {
                     kept = s.serve(&t, c, got.call, kept).await;
                 }
                 t.close(c).await;
+                if let Some(up) = kept {
+                    t.close(up).await;
+                }
             });
         }
     });

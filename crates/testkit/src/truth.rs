@@ -112,6 +112,7 @@ impl Truth {
         for p in paths {
             let mut as_found: Vec<Option<usize>> = Vec::new();
             let before = v.wrong.len();
+            let mut unserved: Vec<&str> = Vec::new();
             for s in &p.spans {
                 let (by_caller, by_callee) = (find(&clients, &s.caller), find(&servers, &s.callee));
                 if let (Some(a), Some(b)) = (by_caller, by_callee) {
@@ -127,6 +128,12 @@ impl Truth {
                     let really = me.and_then(|m| self.calls[m].cause);
                     if said.is_none() || said != really {
                         v.wrong.push(format!("{} is said to be for {}, it was for {}", name(me), name(said), name(really)));
+                    }
+                }
+                if let Some(m) = me.filter(|_| s.callee.is_none() && p.complete) {
+                    let c = &self.calls[m];
+                    if c.server.is_some() && c.ended_ns <= self.window_ns.1 {
+                        unserved.push(c.name.as_str());
                     }
                 }
                 as_found.push(me);
@@ -146,15 +153,16 @@ impl Truth {
                 todo.extend(children.get(&i).into_iter().flatten().copied().filter(|&c| self.calls[c].client.is_some()));
             }
             let is_root = self.calls[root].cause.is_none() || self.calls[root].client.is_none();
-            if said == really && is_root && v.wrong.len() == before {
+            if said == really && is_root && v.wrong.len() == before && unserved.is_empty() {
                 v.right_paths += u64::from(self.calls[root].cause.is_none());
             } else {
                 let list = |s: BTreeSet<&usize>| s.into_iter().map(|&i| self.calls[i].name.clone()).collect::<Vec<_>>().join(" ");
                 v.wrong_paths.push(format!(
-                    "{} is said to be complete: missing [{}], too many [{}]{}",
+                    "{} is said to be complete: missing [{}], too many [{}], without their servers [{}]{}",
                     name(Some(root)),
                     list(really.difference(&said).collect()),
                     list(said.difference(&really).collect()),
+                    unserved.join(" "),
                     if is_root { String::new() } else { format!(", made for {}", name(self.calls[root].cause)) }
                 ));
             }

@@ -563,13 +563,11 @@ impl Thread {
             let listening = &w.listeners[l.0];
             let here = if listening.netns > 1 { [127, 0, 0, 1] } else { Inner::address(host) };
             let (netns, to) = (listening.netns, l.0);
-            let port = loop {
-                w.ports = (w.ports + 1) % w.ports_wrap;
-                // a port is given again when both ends of its last connection to there are closed
-                if w.used.insert((here, 32_768 + w.ports, to)) {
-                    break 32_768 + w.ports;
-                }
-            };
+            // a port is given again when both ends of its last connection to there are closed
+            let first = w.ports + 1;
+            let candidates = (0..w.ports_wrap).map(|i| 32_768 + (first + i) % w.ports_wrap);
+            let port = candidates.chain(53_000..u16::MAX).find(|&p| w.used.insert((here, p, to))).unwrap_or(0);
+            w.ports = first % w.ports_wrap;
             let (mut ends, there) = ([None, None], (w.listeners[to].address, w.listeners[to].port));
             for (slot, h) in ends.iter_mut().zip([host, server_host]) {
                 if let Some(h) = h {
@@ -699,13 +697,26 @@ impl Thread {
         }
     }
 
-    /// The row of a message whose head is complete here.
-    fn tell(&self, c: Conn, sent: bool, start: u64, bytes: u64, got: Got, status: u16) {
+    /// The first bytes tell the protocol, or that it is none.
+    fn note(&self, c: Conn) {
         let (end, opaque, noted, now) = {
             let mut w = self.world().0.borrow_mut();
             let now = w.now;
             let s = &mut w.socks[c.0];
             (s.end, s.opaque, std::mem::replace(&mut s.noted, true), now)
+        };
+        if let Some((_, flow)) = end
+            && !noted
+        {
+            self.rows(|h| h.note(now, flow, !opaque));
+        }
+    }
+
+    /// The row of a message whose head is complete here.
+    fn tell(&self, c: Conn, sent: bool, start: u64, bytes: u64, got: Got, status: u16) {
+        let (end, opaque, now) = {
+            let w = self.world().0.borrow();
+            (w.socks[c.0].end, w.socks[c.0].opaque, w.now)
         };
         let name = {
             let w = self.world().0.borrow();
@@ -714,14 +725,9 @@ impl Thread {
         };
         let Some((_, flow)) = end else { return };
         let status = if got.is_reply { status.max(1) } else { 0 };
-        self.rows(|h| {
-            if !noted {
-                h.note(now, flow, !opaque);
-            }
-            if !opaque {
-                h.message(now, flow, sent, start..start + bytes, ("GET", &name), status);
-            }
-        });
+        if !opaque {
+            self.rows(|h| h.message(now, flow, sent, start..start + bytes, ("GET", &name), status));
+        }
     }
 
     async fn write(&self, c: Conn, bytes: u64) {
@@ -743,6 +749,7 @@ impl Thread {
         let at = w.now();
         if let Some((_, flow)) = end {
             self.rows(|h| h.moved((entry, at, 0), self.task, flow, true, from..from + bytes));
+            self.note(c);
         }
     }
 
@@ -782,6 +789,7 @@ impl Thread {
         }
         if let Some((_, flow)) = end {
             self.rows(|h| h.moved((entry, at, arrived), self.task, flow, false, bytes.clone()));
+            self.note(c);
         }
         let (mut told, mut whole) = (Vec::new(), Vec::new());
         {

@@ -401,6 +401,11 @@ impl Outcome {
     pub fn json(&self) -> Value {
         let rules: serde_json::Map<String, Value> =
             self.rules.iter().map(|(n, r)| ((*n).to_owned(), json!({ "right": r.0, "wrong": r.1 }))).collect();
+        let longest: Vec<Value> = self
+            .longest
+            .iter()
+            .map(|(rid, seen, root)| json!({ "rid": rid, "seen_ns": seen, "root_ns": root }))
+            .collect();
         json!({
             "paths": {
                 "existing": self.existing, "found_once": self.found, "lost": self.lost, "twice": self.twice,
@@ -416,8 +421,7 @@ impl Outcome {
             "holes": self.holes,
             "heads": self.heads,
             "operations": self.operations,
-            "longest": self.longest.iter().map(|(rid, seen, root)| json!({ "rid": rid, "seen_ns": seen, "root_ns": root }))
-                .collect::<Vec<_>>(),
+            "longest": longest,
         })
     }
 
@@ -431,7 +435,7 @@ impl Outcome {
         );
         let _ = writeln!(
             t,
-            "paths         {} reported complete, {} correct, {} wrong, {} say they are incomplete, {} of wrong duration",
+            "paths         {} reported complete, {} correct, {} wrong, {} say they are incomplete, {} last too long",
             self.reported, self.correct, self.wrong, self.admitted, self.wrong_duration
         );
         let _ = writeln!(t, "completeness  {:.3} %", 100.0 * self.completeness());

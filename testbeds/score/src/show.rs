@@ -161,8 +161,9 @@ impl<'t> Show<'t> {
                 depth[i] = depth[p as usize] + 1;
             }
             let hop = r.hops[i].map_or_else(|| "?".to_owned(), |h| self.name(h));
-            let bad = r.faults.iter().any(|f| {
-                matches!(f, Fault::WrongParent { span } | Fault::Foreign { span } | Fault::Twice { span } if *span == i as u32)
+            let bad = r.faults.iter().any(|f| match f {
+                Fault::WrongParent { span } | Fault::Foreign { span } | Fault::Twice { span } => *span == i as u32,
+                Fault::NotARoot | Fault::Missing { .. } => false,
             });
             out.push(format!(
                 "{}{i} {hop} by {}{} {:.0}..{:.0} byte {}{}{}",
@@ -348,7 +349,7 @@ fn excerpt(out: &mut String, host: &Host, w: &Window, truth: &Truth) {
                 ));
             }
             Event::Wait(r) if of(r.task) => lines.push(format!(
-                "{at:>9.1} {:<22} ran again, off since {:.1}, woken {:.1} by {} (cause {}, state {}, syscall {}, object {:x})",
+                "{at:>9.1} {:<22} ran again, off since {:.1}, woken {:.1} by {}, cause {} state {} syscall {} object {:x}",
                 task(r.task),
                 micros(r.blocked.0, w.from),
                 micros(r.woken.0, w.from),

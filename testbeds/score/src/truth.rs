@@ -226,8 +226,10 @@ mod tests {
     }
 
     const ONE: &str = r#"{"request":1,"start_ns":10000000,"end_ns":90000000,"ok":true,"hops":[
-        {"hop":1,"parent":0,"client":"127.0.0.1:5","server":"127.0.0.1:9","component":"a","conn_bytes":0,"send_ns":[20000000,21000000],"reply_ns":80000000},
-        {"hop":17,"parent":1,"client":"127.0.0.1:6","server":"127.0.0.1:8","component":"b","conn_bytes":7,"send_ns":[30000000,31000000],"reply_ns":40000000}]}"#;
+        {"hop":1,"parent":0,"client":"127.0.0.1:5","server":"127.0.0.1:9","component":"a",
+         "conn_bytes":0,"send_ns":[20000000,21000000],"reply_ns":80000000},
+        {"hop":17,"parent":1,"client":"127.0.0.1:6","server":"127.0.0.1:8","component":"b",
+         "conn_bytes":7,"send_ns":[30000000,31000000],"reply_ns":40000000}]}"#;
 
     #[test]
     fn finds_by_line_offset_and_time() {

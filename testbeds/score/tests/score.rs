@@ -191,6 +191,7 @@ fn a_call_that_the_truth_does_not_know_is_wrong() {
 #[test]
 fn unreadable_input_is_said() {
     let dir = tempfile::tempdir().expect("a folder");
-    let out = Command::new(env!("CARGO_BIN_EXE_wakepath-score")).args([dir.path(), dir.path()]).output().expect("it runs");
+    let out =
+        Command::new(env!("CARGO_BIN_EXE_wakepath-score")).args([dir.path(), dir.path()]).output().expect("it runs");
     assert_eq!(out.status.code(), Some(2));
 }
