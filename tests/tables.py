@@ -48,7 +48,7 @@ def check_names(document):
         assert pl.read_parquet(path).columns == wanted, table
         rows = duckdb.sql(f"SELECT * FROM '{path}'")
         assert rows.columns == wanted, table
-        assert len(rows.fetchall()) == len(frame), table
+        assert rows.count("*").fetchone() == (len(frame),), table
         if "wall_time" in wanted:
             assert str(frame["wall_time"].dtype) == "datetime64[ns, UTC]", frame["wall_time"].dtype
 
@@ -78,8 +78,8 @@ def check_queries(document, expected):
     for heading, language, code in blocks(document):
         done.append(heading.split(".")[0])
         if language == "sql":
-            rows = duckdb.sql(code).fetchall()
-            named = [dict(zip(duckdb.sql(code).columns, row)) for row in rows]
+            rows = duckdb.sql(code)
+            named = [dict(zip(rows.columns, row)) for row in rows.fetchall()]
         else:
             out = io.StringIO()
             with contextlib.redirect_stdout(out):

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let folder = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"))
-        .join("../../probes/bpf");
+    let folder = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../probes/bpf");
     println!("cargo:rerun-if-changed={}", folder.display());
     SkeletonBuilder::new()
         .source(folder.join("wakepath.bpf.c"))

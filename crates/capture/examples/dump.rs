@@ -1,19 +1,12 @@
 //! Attaches, drains for some seconds, prints counts by kind and each program's cost.
 use wakepath_capture::*;
 fn main() {
-    let secs: f64 = std::env::args()
-        .nth(1)
-        .and_then(|a| a.parse().ok())
-        .unwrap_or(2.0);
+    let secs: f64 = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(2.0);
     let arg = |n: &str| std::env::args().any(|a| a == n);
     let o = KernelOptions {
         waits: !arg("nowaits"),
         head_bytes: if arg("nohead") { 0 } else { 2048 },
-        backend: if arg("syscalls") {
-            Backend::Syscalls
-        } else {
-            Backend::Auto
-        },
+        backend: if arg("syscalls") { Backend::Syscalls } else { Backend::Auto },
         ring_bytes: std::env::args()
             .find_map(|a| a.strip_prefix("ring=").and_then(|n| n.parse().ok()))
             .unwrap_or(8 << 20),
@@ -57,9 +50,7 @@ fn main() {
                     println!(
                         "{:?} {:?}",
                         o,
-                        String::from_utf8_lossy(
-                            f.tail::<wakepath_wire::Op>(o.head_bytes as usize)
-                        )
+                        String::from_utf8_lossy(f.tail::<wakepath_wire::Op>(o.head_bytes as usize))
                     );
                 }
             } else if verbose && h.kind == 2 {
@@ -74,19 +65,10 @@ fn main() {
     }
     println!("backlog {:?}", s.backlog());
     s.detach();
-    println!(
-        "events {n} kinds {kinds:?} heads {heads} bytes {bytes} backwards {back} drops {:?}",
-        s.drops()
-    );
+    println!("events {n} kinds {kinds:?} heads {heads} bytes {bytes} backwards {back} drops {:?}", s.drops());
     for c in s.costs() {
         if c.runs > 0 || c.skipped > 0 {
-            println!(
-                "{:20} runs {:9} avg {:5} ns skipped {}",
-                c.name,
-                c.runs,
-                c.ns / c.runs.max(1),
-                c.skipped
-            );
+            println!("{:20} runs {:9} avg {:5} ns skipped {}", c.name, c.runs, c.ns / c.runs.max(1), c.skipped);
         }
     }
 }

@@ -13,6 +13,8 @@ use wakepath_model::rows::{OPEN, PollRow, TaskRow, WaitRow, cause, life};
 const GRACE_NS: u64 = 1_000_000_000;
 /// How long an exchange whose end only a turn shows is waited for.
 const IDLE_NS: u64 = 5_000_000_000;
+/// How long the call of a task that replies waits for that task's next reply.
+const CLAIM_NS: u64 = 60_000_000_000;
 /// Most calls kept for one request.
 const CALLS_MAX: usize = 100_000;
 /// Time-outs are given in rounded milliseconds: timers may be due that much earlier.
@@ -80,6 +82,8 @@ struct State {
     replied: bool,
     overflow: bool,
     released: bool,
+    /// A helper woke its holder.
+    was_woken: bool,
 }
 
 /// What a helper task did, besides its calls: enough to tell where one piece of its work ends.
@@ -232,6 +236,10 @@ impl<'a, F: Finished> Component<'a, F> {
             // it may have been waiting for what the other did for it
             let by = self.tasks.entry(r.by).or_default();
             by.mark(r.woken, Mark::Woke(x));
+            let waker = self.roles.role(r.by);
+            if !waker.takes && !waker.replies_foreign {
+                self.state(x).was_woken = true;
+            }
             return;
         }
         if role.takes {
@@ -239,9 +247,10 @@ impl<'a, F: Finished> Component<'a, F> {
         }
         let x = self.tasks.get(&r.by).and_then(|by| by.request_at(r.woken).or(only(&by.held)));
         let x = x.filter(|&x| self.is_open(xs, x));
-        let busy = self.tasks.get(&r.task).is_some_and(|w| {
-            w.segment.iter().any(|&y| xs.is_live(y) && !self.states[y.place as usize].replied)
-        });
+        let busy = self
+            .tasks
+            .get(&r.task)
+            .is_some_and(|w| w.segment.iter().any(|&y| xs.is_live(y) && !self.states[y.place as usize].replied));
         if !busy {
             let w = self.tasks.entry(r.task).or_default();
             w.segment.retain(|&y| xs.is_live(y));
@@ -515,6 +524,10 @@ impl<'a, F: Finished> Component<'a, F> {
                 break;
             }
             self.waiting.pop_front();
+            if self.may_still_be_claimed(xs, x, now) {
+                self.waiting.push_back((now, x));
+                continue;
+            }
             self.give(xs, x);
         }
         while let Some(&(at, x)) = self.idle.front() {
@@ -529,15 +542,34 @@ impl<'a, F: Finished> Component<'a, F> {
         std::mem::take(&mut self.to_release)
     }
 
+    /// A call of a task that replies: its next reply will tell whose it was.
+    fn may_still_be_claimed(&self, xs: &Slab, y: ExId, now: MonoNs) -> bool {
+        if !xs.is_live(y) || self.states[y.place as usize].parent != Some(Parent::Pending) {
+            return false;
+        }
+        let e = xs.get(y);
+        self.roles.role(e.task).replies_foreign && e.ended.0 + CLAIM_NS > now.0
+    }
+
+    /// Every other request that could have made the call was seen to be finished by somebody: a helper that finishes
+    /// one whose holder is not asleep leaves no sign, and the sign of its next piece of work would be taken for it.
+    fn others_are_accounted_for(&self, xs: &Slab, y: ExId, x: ExId) -> bool {
+        let suspects = &self.states[y.place as usize].suspects;
+        suspects.iter().all(|&s| s == x || xs.is_live(s) && self.states[s.place as usize].was_woken)
+    }
+
     fn resolve(&mut self, xs: &Slab, y: ExId) {
         let parent = self.state(y).parent;
         let undecided = matches!(parent, Some(Parent::Pending | Parent::Of(_, Rule::Handoff)));
         let (e, s) = (xs.get(y), &self.states[y.place as usize]);
-        let helper = Some(e.task).filter(|t| undecided && s.replied && s.reply_task == *t);
+        let role = self.roles.role(e.task);
+        let is_helper = undecided && s.replied && s.reply_task == e.task && !role.takes && !role.replies_foreign;
+        let helper = Some(e.task).filter(|_| is_helper);
         let completed = helper.and_then(|t| self.tasks.get(&t)?.completed_for(xs, e.taken, e.ended));
         if let Some(x) = completed
             && parent != Some(Parent::Of(x, Rule::Handoff))
             && !self.state(x).given
+            && self.others_are_accounted_for(xs, y, x)
         {
             if self.roles.is_lossy(xs.get(x).taken, xs.get(y).ended) {
                 self.state(y).parent = Some(Parent::Open(Hole::Losses));
@@ -590,7 +622,14 @@ impl<'a, F: Finished> Component<'a, F> {
         self.hand(e, with, None, false, x);
     }
 
-    fn hand(&mut self, exchange: Exchange, calls: Vec<(Exchange, Rule)>, parent: Option<Hole>, is_root_call: bool, x: ExId) {
+    fn hand(
+        &mut self,
+        exchange: Exchange,
+        calls: Vec<(Exchange, Rule)>,
+        parent: Option<Hole>,
+        is_root_call: bool,
+        x: ExId,
+    ) {
         let s = self.state(x);
         s.given = true;
         let hole = match () {
@@ -642,9 +681,8 @@ fn only(list: &[ExId]) -> Option<ExId> {
 impl Worker {
     /// Whether no timer of an event loop can have been due: it asked its last poll to return by then.
     fn no_timer_due(&self, at: MonoNs) -> bool {
-        self.polled.is_some_and(|(_, entry, timeout)| {
-            at.0.saturating_add(TIMER_GRAIN_NS) < entry.0.saturating_add(timeout)
-        })
+        self.polled
+            .is_some_and(|(_, entry, timeout)| at.0.saturating_add(TIMER_GRAIN_NS) < entry.0.saturating_add(timeout))
     }
 
     fn mark(&mut self, at: MonoNs, mark: Mark) {

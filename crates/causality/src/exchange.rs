@@ -282,14 +282,7 @@ impl<S: Steps> Engine<S> {
         let Some(side) = ep.side else {
             // a socket whose announcement was lost: who sends on it does something that cannot be shown
             const NO_SOCKET: u64 = 1 << 62;
-            let span = Span {
-                start: r.start,
-                end: r.end,
-                task: r.task,
-                entry: r.entry,
-                at: r.at,
-                arrived: r.arrived,
-            };
+            let span = Span { start: r.start, end: r.end, task: r.task, entry: r.entry, at: r.at, arrived: r.arrived };
             ep.early = Some((sent, span));
             if sent && !ep.announced && r.flow.0 < NO_SOCKET {
                 self.steps.unclear(&self.xs, Side::Client, r.task, r.at);
@@ -529,8 +522,7 @@ impl<S: Steps> Engine<S> {
                 return;
             }
             let Some(ep) = self.eps.get_mut(&flow) else { return };
-            let owed: Vec<ExId> =
-                ep.open.iter().copied().filter(|&x| self.xs.get(x).reply_start == OPEN).collect();
+            let owed: Vec<ExId> = ep.open.iter().copied().filter(|&x| self.xs.get(x).reply_start == OPEN).collect();
             let in_reply = ep.open.iter().any(|&x| self.xs.get(x).reply_start != OPEN);
             if std::mem::take(&mut ep.missed_reply) && !owed.is_empty() {
                 if owed.len() > 1 {
@@ -544,8 +536,7 @@ impl<S: Steps> Engine<S> {
                 }
             }
             let Some(ep) = self.eps.get_mut(&flow) else { return };
-            let owed: Vec<ExId> =
-                ep.open.iter().copied().filter(|&x| self.xs.get(x).reply_start == OPEN).collect();
+            let owed: Vec<ExId> = ep.open.iter().copied().filter(|&x| self.xs.get(x).reply_start == OPEN).collect();
             if ep.reply_moved_to > ep.reply_explained_to && !in_reply {
                 // a reply passed whose head was not captured: with one open request it can only be that one's
                 match owed[..] {

@@ -172,7 +172,9 @@ impl<'o> Stream<'_, 'o> {
             && r.new == 7
             && r.reset == 0
         {
-            assembler.borrow_mut().flow_gone(self.host, r.flow, at);
+            // one clock for all hosts, or those of the host that is ahead would be forgotten at once
+            let wall = self.clock.as_ref().and_then(|c| c.wall_ns(at)).map_or(at, |w| MonoNs(w as u64));
+            assembler.borrow_mut().flow_gone(self.host, r.flow, wall);
         }
         if at.0 > self.checked.0 + CHECK_NS {
             self.checked = at;

@@ -121,7 +121,16 @@ impl Pairs {
         }
         let place = Place::of(r);
         let fresh = r.how == seen::CONNECTED || r.how == seen::ACCEPTED;
-        let me = Known { place, snd: r.snd as u32, rcv: r.rcv as u32, fresh, peer: None, root_calls: false, made_calls: false, calls: false };
+        let me = Known {
+            place,
+            snd: r.snd as u32,
+            rcv: r.rcv as u32,
+            fresh,
+            peer: None,
+            root_calls: false,
+            made_calls: false,
+            calls: false,
+        };
         if self.known.insert(end, me).is_none() && r.family != AF_UNIX {
             self.by_key.entry(place.key()).or_default().push(end);
         }

@@ -271,7 +271,9 @@ impl<'a> Assembler<'a> {
         let caller = opposite.map(|(k, how)| (k, how, self.callers.get(&k)));
         match caller {
             // the caller's end is on this host, but its announcement was lost
-            None if d.flows_lost && (node.half.place.family == 0 || is_loopback(&node.half.place)) => node.root = Some(Some(Hole::Losses)),
+            None if d.flows_lost && (node.half.place.family == 0 || is_loopback(&node.half.place)) => {
+                node.root = Some(Some(Hole::Losses))
+            }
             None => node.root = Some(None),
             // its caller is watched, but the call itself was not seen: what only makes calls of its own made this one too
             Some(((h, f, _), _, None)) if self.pairs.calls_roots_only((h, f)) => node.root = Some(None),

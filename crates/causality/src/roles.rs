@@ -108,8 +108,7 @@ impl Roles {
     /// the fork that would say whose child it is, may be among them, so its namesakes stand for it.
     pub fn serves(&self, process: u32, at: MonoNs) -> bool {
         self.serving.contains(&process)
-            || self.is_lossy(MonoNs(0), at)
-                && self.names.get(&process).is_none_or(|n| self.serving_names.contains(n))
+            || self.is_lossy(MonoNs(0), at) && self.names.get(&process).is_none_or(|n| self.serving_names.contains(n))
     }
 
     /// Until when requests from before the recording were under way in the process.

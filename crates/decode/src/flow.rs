@@ -3,12 +3,10 @@
 use crate::RowSink;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
-use wakepath_model::rows::{
-    FlowNoteRow, MessageEndRow, MessageRow, OPEN, end_how, range, role, witness,
-};
+use wakepath_model::rows::{FlowNoteRow, MessageEndRow, MessageRow, OPEN, end_how, range, role, witness};
 use wakepath_protocols::{
-    AnyProcessor, Border, Dir, EndHow, Message, Outcome, Processor, Protocol, Role, Sink, Status,
-    Transport, Verdict, Witness, recognise,
+    AnyProcessor, Border, Dir, EndHow, Message, Outcome, Processor, Protocol, Role, Sink, Status, Transport, Verdict,
+    Witness, recognise,
 };
 
 /// Numbers of one direction, from 32 wrapping bits to 64.
@@ -46,11 +44,7 @@ impl Numbers {
 
     /// The range of `bytes` that end at `seq_end`, and how well it chains to what came before.
     pub fn moved(&mut self, seq_end: u32, bytes: u64, counted: bool) -> (u64, u64, u8) {
-        let seq_end = if counted {
-            seq_end.wrapping_add(self.uncounted as u32)
-        } else {
-            seq_end
-        };
+        let seq_end = if counted { seq_end.wrapping_add(self.uncounted as u32) } else { seq_end };
         let expected = self.next.map(|n| n + bytes);
         let end = match expected {
             Some(e) => unwrap_near(e, seq_end),
@@ -128,12 +122,7 @@ impl Flow {
         if !matches!(self.talk, Talk::Opaque) {
             self.talk = Talk::Opaque;
             let reason = sink.intern(reason.as_bytes());
-            sink.push(&FlowNoteRow {
-                at,
-                flow: id,
-                protocol: StrId::EMPTY,
-                reason,
-            });
+            sink.push(&FlowNoteRow { at, flow: id, protocol: StrId::EMPTY, reason });
         }
     }
 
@@ -159,11 +148,7 @@ impl Flow {
         let turned = self.last_sent != Some(sent);
         self.last_sent = Some(sent);
         if let Talk::Listening(tries) = self.talk {
-            let transport = if self.datagram {
-                Transport::Datagram
-            } else {
-                Transport::Stream
-            };
+            let transport = if self.datagram { Transport::Datagram } else { Transport::Stream };
             match recognise(transport, self.dir(sent), head, self.ports) {
                 _ if !turned && !self.datagram => {}
                 Verdict::Protocol(protocol, dir) => self.know(id, at, protocol, dir, sent, sink),
@@ -187,11 +172,7 @@ impl Flow {
         let mut out = Out {
             id,
             at,
-            sent_dir: if self.side == 1 {
-                Dir::ToClient
-            } else {
-                Dir::ToServer
-            },
+            sent_dir: if self.side == 1 { Dir::ToClient } else { Dir::ToServer },
             protocol: self.names.unwrap_or_default(),
             sink,
         };
@@ -202,45 +183,23 @@ impl Flow {
             p.data(dir, start, head, &mut out);
         }
         if !self.datagram && (head.len() as u64) < len {
-            p.gap(
-                dir,
-                start + head.len() as u64,
-                len - head.len() as u64,
-                &mut out,
-            );
+            p.gap(dir, start + head.len() as u64, len - head.len() as u64, &mut out);
         }
     }
 
-    fn know<S: RowSink>(
-        &mut self,
-        id: EndpointId,
-        at: MonoNs,
-        protocol: Protocol,
-        dir: Dir,
-        sent: bool,
-        sink: &mut S,
-    ) {
+    fn know<S: RowSink>(&mut self, id: EndpointId, at: MonoNs, protocol: Protocol, dir: Dir, sent: bool, sink: &mut S) {
         if self.side == 0 {
             self.side = if (dir == Dir::ToServer) == sent { 2 } else { 1 };
         }
         self.talk = Talk::Known(Box::new(AnyProcessor::new(protocol)));
         let name = sink.intern(protocol.id().as_bytes());
         self.names = Some(name);
-        sink.push(&FlowNoteRow {
-            at,
-            flow: id,
-            protocol: name,
-            reason: StrId::EMPTY,
-        });
+        sink.push(&FlowNoteRow { at, flow: id, protocol: name, reason: StrId::EMPTY });
     }
 
     /// One direction ended.
     pub fn ended<S: RowSink>(&mut self, id: EndpointId, at: MonoNs, sent: bool, sink: &mut S) {
-        let pos = if sent {
-            self.snd.next()
-        } else {
-            self.rcv.next()
-        };
+        let pos = if sent { self.snd.next() } else { self.rcv.next() };
         let (Some(pos), Some(dir)) = (pos, self.dir(sent)) else {
             return;
         };
@@ -250,11 +209,7 @@ impl Flow {
         let mut out = Out {
             id,
             at,
-            sent_dir: if self.side == 1 {
-                Dir::ToClient
-            } else {
-                Dir::ToServer
-            },
+            sent_dir: if self.side == 1 { Dir::ToClient } else { Dir::ToServer },
             protocol: self.names.unwrap_or_default(),
             sink,
         };
@@ -264,12 +219,7 @@ impl Flow {
     /// The note again, for a segment that must stand alone.
     pub fn restate<S: RowSink>(&self, id: EndpointId, at: MonoNs, sink: &mut S) {
         if let Some(protocol) = self.names {
-            sink.push(&FlowNoteRow {
-                at,
-                flow: id,
-                protocol,
-                reason: StrId::EMPTY,
-            });
+            sink.push(&FlowNoteRow { at, flow: id, protocol, reason: StrId::EMPTY });
         }
     }
 }
@@ -289,17 +239,12 @@ struct Out<'a, S: RowSink> {
 
 impl<S: RowSink> Sink for Out<'_, S> {
     fn message(&mut self, m: &Message<'_>) {
-        let (witness_kind, witness) =
-            m.witnesses
-                .first()
-                .map_or((witness::NONE, 0), |w| match *w {
-                    Witness::FastCgi(n) => (witness::FASTCGI, n.into()),
-                    Witness::Dns(n) => (witness::DNS, n.into()),
-                    Witness::TraceParent { span, .. } => {
-                        (witness::TRACEPARENT, u64::from_be_bytes(span))
-                    }
-                    Witness::XRequestId(hash) => (witness::X_REQUEST_ID, hash),
-                });
+        let (witness_kind, witness) = m.witnesses.first().map_or((witness::NONE, 0), |w| match *w {
+            Witness::FastCgi(n) => (witness::FASTCGI, n.into()),
+            Witness::Dns(n) => (witness::DNS, n.into()),
+            Witness::TraceParent { span, .. } => (witness::TRACEPARENT, u64::from_be_bytes(span)),
+            Witness::XRequestId(hash) => (witness::X_REQUEST_ID, hash),
+        });
         let s = &mut *self.sink;
         let row = MessageRow {
             at: self.at,
@@ -378,11 +323,7 @@ impl<S: RowSink> Sink for Out<'_, S> {
 }
 
 fn text<S: RowSink>(sink: &mut S, t: &str) -> StrId {
-    if t.is_empty() {
-        StrId::EMPTY
-    } else {
-        sink.intern(t.as_bytes())
-    }
+    if t.is_empty() { StrId::EMPTY } else { sink.intern(t.as_bytes()) }
 }
 
 #[cfg(test)]
@@ -402,16 +343,9 @@ mod tests {
     fn an_operation_from_before_the_snapshot_chains() {
         let mut n = Numbers::default();
         n.begin(100);
-        assert_eq!(
-            n.moved(90, 10, false),
-            ((1 << 32) + 80, (1 << 32) + 90, range::EXACT)
-        );
+        assert_eq!(n.moved(90, 10, false), ((1 << 32) + 80, (1 << 32) + 90, range::EXACT));
         assert_eq!(n.moved(100, 10, false).2, range::EXACT);
-        assert_eq!(
-            n.begin(500),
-            (1 << 32) + 100,
-            "a late announcement moves nothing"
-        );
+        assert_eq!(n.begin(500), (1 << 32) + 100, "a late announcement moves nothing");
         assert_eq!(n.moved(105, 5, false).2, range::EXACT);
     }
 
@@ -421,10 +355,7 @@ mod tests {
         n.begin(0);
         n.moved(10, 10, true);
         assert_eq!(n.follow(5).1, (1 << 32) + 15);
-        assert_eq!(
-            n.moved(20, 10, true),
-            ((1 << 32) + 15, (1 << 32) + 25, range::COUNTED)
-        );
+        assert_eq!(n.moved(20, 10, true), ((1 << 32) + 15, (1 << 32) + 25, range::COUNTED));
     }
 
     #[test]

@@ -80,14 +80,7 @@ impl KernelDecoder {
     }
 
     /// A task that was there before the recording.
-    pub fn task<S: RowSink>(
-        &mut self,
-        tgid: u32,
-        tid: u32,
-        facts: &TaskFacts,
-        at: MonoNs,
-        sink: &mut S,
-    ) {
+    pub fn task<S: RowSink>(&mut self, tgid: u32, tid: u32, facts: &TaskFacts, at: MonoNs, sink: &mut S) {
         self.tasks.add(tgid, tid, facts, at, sink);
     }
 
@@ -146,11 +139,7 @@ impl KernelDecoder {
             self.listeners.insert((r.netns, r.lport), ());
         }
         let side = self.side(r);
-        let task = if r.tgid != 0 {
-            self.tasks.id(r.tgid, r.tgid, at, sink)
-        } else {
-            TaskId::UNKNOWN
-        };
+        let task = if r.tgid != 0 { self.tasks.id(r.tgid, r.tgid, at, sink) } else { TaskId::UNKNOWN };
         let id = EndpointId(r.flow);
         if let Some(m) = self.flows.get_mut(&r.flow)
             && m.row.family != 0
@@ -169,8 +158,7 @@ impl KernelDecoder {
             }
             // a datagram socket that was connected, or bound, since
             if r.rport != 0 || m.row.lport == 0 {
-                (m.row.lport, m.row.rport, m.row.laddr, m.row.raddr) =
-                    (r.lport, r.rport, r.laddr, r.raddr);
+                (m.row.lport, m.row.rport, m.row.laddr, m.row.raddr) = (r.lport, r.rport, r.laddr, r.raddr);
                 plain_v4(&mut m.row);
                 m.flow.ports = (r.lport, r.rport);
             }
@@ -182,10 +170,7 @@ impl KernelDecoder {
         }
         let datagram = r.kind == 2;
         // operations that came before the announcement have told numbers and perhaps the side
-        let mut flow = self
-            .flows
-            .remove(&r.flow)
-            .map_or_else(|| Flow::new(side, (0, 0), datagram), |m| m.flow);
+        let mut flow = self.flows.remove(&r.flow).map_or_else(|| Flow::new(side, (0, 0), datagram), |m| m.flow);
         if flow.side == 0 {
             flow.side = side;
         }
@@ -215,12 +200,7 @@ impl KernelDecoder {
         plain_v4(&mut row);
         sink.push(&row);
         if row.ulp != 0 {
-            flow.opaque(
-                id,
-                at,
-                "kernel TLS: its bytes are not those of the wire",
-                sink,
-            );
+            flow.opaque(id, at, "kernel TLS: its bytes are not those of the wire", sink);
         }
         let used = self.events;
         self.flows.insert(r.flow, Met { row, flow, used });
@@ -236,10 +216,7 @@ impl KernelDecoder {
         }
         if r.family == AF_UNIX {
             // what came out of a listener bears its name; of a socketpair neither end has one
-            return match (
-                r.marks & w::FLOW_NAMED != 0,
-                r.marks & w::FLOW_PEER_NAMED != 0,
-            ) {
+            return match (r.marks & w::FLOW_NAMED != 0, r.marks & w::FLOW_PEER_NAMED != 0) {
                 (true, false) if r.peer_flow != 0 => 1,
                 (false, true) => 2,
                 _ => 0,
@@ -264,11 +241,7 @@ impl KernelDecoder {
     /// The other end of a UNIX flow was announced when it did not know this one: it learns it now.
     fn tell_peer<S: RowSink>(&mut self, flow: u64, peer: u64, at: MonoNs, sink: &mut S) {
         let side = self.flows.get(&flow).map_or(0, |m| m.flow.side);
-        let Some(m) = self
-            .flows
-            .get_mut(&peer)
-            .filter(|m| m.row.family == AF_UNIX)
-        else {
+        let Some(m) = self.flows.get_mut(&peer).filter(|m| m.row.family == AF_UNIX) else {
             return;
         };
         let before = m.row;
@@ -289,16 +262,11 @@ impl KernelDecoder {
         if self.flows.len() > FLOWS_MAX && self.events > self.sweep {
             let horizon = self.events.saturating_sub(SWEEP_EVENTS);
             self.sweep = self.events + SWEEP_EVENTS / 4;
-            self.flows
-                .retain(|_, m| m.used > horizon || m.row.state == TCP_LISTEN);
+            self.flows.retain(|_, m| m.used > horizon || m.row.state == TCP_LISTEN);
         }
         let used = self.events;
         let m = self.flows.entry(id).or_insert_with(|| Met {
-            row: EndpointRow {
-                flow: EndpointId(id),
-                how: seen::MET,
-                ..no_endpoint()
-            },
+            row: EndpointRow { flow: EndpointId(id), how: seen::MET, ..no_endpoint() },
             flow: Flow::new(0, (0, 0), false),
             used,
         });
@@ -308,10 +276,8 @@ impl KernelDecoder {
 
     /// The endpoint that stands for one peer of an unconnected datagram socket.
     fn peer<S: RowSink>(&mut self, socket: u64, address: &[u8], at: MonoNs, sink: &mut S) -> u64 {
-        let (family, port) = (
-            u16::from_ne_bytes([address[0], address[1]]),
-            u16::from_be_bytes([address[2], address[3]]),
-        );
+        let (family, port) =
+            (u16::from_ne_bytes([address[0], address[1]]), u16::from_be_bytes([address[2], address[3]]));
         let mut raddr = [0u8; 16];
         if family == AF_INET {
             raddr[..4].copy_from_slice(&address[4..8]);
@@ -345,30 +311,15 @@ impl KernelDecoder {
         if side != 0 {
             sink.push(&row);
         }
-        self.flows.insert(
-            id,
-            Met {
-                row,
-                flow,
-                used: self.events,
-            },
-        );
+        self.flows.insert(id, Met { row, flow, used: self.events });
         id
     }
 
     fn operation<S: RowSink>(&mut self, o: &w::Op, f: &Frame<'_>, sink: &mut S) {
         let at = MonoNs(o.ts_ns);
         let task = self.tasks.id(o.tgid, o.tid, at, sink);
-        let entry = if o.flags & w::OPF_ENTRY != 0 {
-            o.ts_ns.saturating_sub(o.entry_ago_ns.into())
-        } else {
-            o.ts_ns
-        };
-        let arrived = if o.flags & w::OPF_ARRIVED != 0 {
-            o.ts_ns.saturating_sub(o.arrived_ago_ns.into())
-        } else {
-            0
-        };
+        let entry = if o.flags & w::OPF_ENTRY != 0 { o.ts_ns.saturating_sub(o.entry_ago_ns.into()) } else { o.ts_ns };
+        let arrived = if o.flags & w::OPF_ARRIVED != 0 { o.ts_ns.saturating_sub(o.arrived_ago_ns.into()) } else { 0 };
         let mut row = OpRow {
             at,
             entry: MonoNs(entry),
@@ -411,10 +362,8 @@ impl KernelDecoder {
         let is_connected = self.flows.get(&o.flow).is_some_and(|m| m.row.rport != 0);
         let is_pipe = o.flow & w::FLOW_PIPE_BIT != 0;
         let mut id = o.flow;
-        let by_peer = has_peer
-            && !is_connected
-            && !is_pipe
-            && matches!(u16::from_ne_bytes([address[0], address[1]]), 2 | 10);
+        let by_peer =
+            has_peer && !is_connected && !is_pipe && matches!(u16::from_ne_bytes([address[0], address[1]]), 2 | 10);
         if by_peer {
             id = self.peer(o.flow, address, at, sink);
             row.flow = EndpointId(id);
@@ -428,11 +377,7 @@ impl KernelDecoder {
             m.push(at, sink);
         }
         if o.bytes > 0 {
-            let numbers = if sent {
-                &mut m.flow.snd
-            } else {
-                &mut m.flow.rcv
-            };
+            let numbers = if sent { &mut m.flow.snd } else { &mut m.flow.rcv };
             let bytes = o.bytes as u64;
             let counted = o.flags & w::OPF_COUNTED != 0;
             let (start, end, class) = if by_peer || o.flags & w::OPF_UNNUMBERED != 0 {
@@ -448,8 +393,7 @@ impl KernelDecoder {
                 _ => {}
             }
             if payload != Payload::None && !is_pipe {
-                m.flow
-                    .bytes(EndpointId(id), at, sent, start..end, head, sink);
+                m.flow.bytes(EndpointId(id), at, sent, start..end, head, sink);
             }
             if payload == Payload::Heads && !head.is_empty() {
                 sink.push_head(at, EndpointId(id), start, sent, head);
@@ -471,11 +415,7 @@ impl KernelDecoder {
 
     fn state<S: RowSink>(&mut self, r: &w::FlowState, sink: &mut S) {
         let at = MonoNs(r.ts_ns);
-        let task = if r.by_task != 0 {
-            self.tasks.known(r.tid)
-        } else {
-            TaskId::UNKNOWN
-        };
+        let task = if r.by_task != 0 { self.tasks.known(r.tid) } else { TaskId::UNKNOWN };
         let id = EndpointId(r.flow);
         let near = |n: Option<u64>, seq: u32| match n {
             Some(n) => n.wrapping_add_signed(i64::from(seq.wrapping_sub(n as u32) as i32)),
@@ -483,9 +423,7 @@ impl KernelDecoder {
         };
         // a flow may end before it was announced (a refused connection), or after it was let go
         let known = self.flows.get_mut(&r.flow);
-        let (snd, rcv) = known
-            .as_ref()
-            .map_or((None, None), |m| (m.flow.snd.next(), m.flow.rcv.next()));
+        let (snd, rcv) = known.as_ref().map_or((None, None), |m| (m.flow.snd.next(), m.flow.rcv.next()));
         let row = FlowStateRow {
             at,
             flow: id,
@@ -524,11 +462,7 @@ impl KernelDecoder {
             object: r.object,
             arg0: r.arg0,
             task,
-            by: if r.by_tid != 0 {
-                self.tasks.known(r.by_tid)
-            } else {
-                TaskId::UNKNOWN
-            },
+            by: if r.by_tid != 0 { self.tasks.known(r.by_tid) } else { TaskId::UNKNOWN },
             rcv_seq: r.rcv_seq,
             state: r.state,
             syscall: r.syscall,
@@ -586,10 +520,7 @@ fn unix_name<S: RowSink>(name: &[u8], sink: &mut S) -> StrId {
         None => StrId::EMPTY,
         Some((0, rest)) => {
             let mut text = vec![b'@'];
-            text.extend(
-                rest.iter()
-                    .map(|&b| if b.is_ascii_control() { b'?' } else { b }),
-            );
+            text.extend(rest.iter().map(|&b| if b.is_ascii_control() { b'?' } else { b }));
             sink.intern(&text)
         }
         Some(_) => sink.intern(&name[..name.iter().position(|&b| b == 0).unwrap_or(name.len())]),

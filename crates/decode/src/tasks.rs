@@ -52,20 +52,11 @@ impl Tasks {
 
     /// The task that `tid` means, if it was met.
     pub fn known(&self, tid: u32) -> TaskId {
-        self.by_tid
-            .get(&tid)
-            .map_or(TaskId::UNKNOWN, |k| k.row.task)
+        self.by_tid.get(&tid).map_or(TaskId::UNKNOWN, |k| k.row.task)
     }
 
     /// Writes down a task found by the snapshot.
-    pub fn add<S: RowSink>(
-        &mut self,
-        tgid: u32,
-        tid: u32,
-        facts: &TaskFacts,
-        at: MonoNs,
-        sink: &mut S,
-    ) -> TaskId {
+    pub fn add<S: RowSink>(&mut self, tgid: u32, tid: u32, facts: &TaskFacts, at: MonoNs, sink: &mut S) -> TaskId {
         if let Some(k) = self.by_tid.get(&tid).filter(|k| !k.dead) {
             return k.row.task;
         }
@@ -93,13 +84,7 @@ impl Tasks {
 
     fn keep<S: RowSink>(&mut self, row: TaskRow, sink: &mut S) -> TaskId {
         sink.push(&row);
-        self.by_tid.insert(
-            row.tid,
-            Known {
-                row,
-                dead: row.what == life::EXIT,
-            },
-        );
+        self.by_tid.insert(row.tid, Known { row, dead: row.what == life::EXIT });
         row.task
     }
 
@@ -139,12 +124,7 @@ impl Tasks {
         let Some(k) = self.by_tid.get(&e.tid) else {
             return;
         };
-        let mut row = TaskRow {
-            at,
-            what: life::NAME,
-            class: class(e.flags),
-            ..k.row
-        };
+        let mut row = TaskRow { at, what: life::NAME, class: class(e.flags), ..k.row };
         if e.head.sub != w::TASK_EXIT {
             row.comm = sink.intern(comm);
         }
@@ -165,11 +145,7 @@ impl Tasks {
     /// Every living task again, for a segment that must stand alone.
     pub fn restate<S: RowSink>(&self, at: MonoNs, sink: &mut S) {
         for k in self.by_tid.values().filter(|k| !k.dead) {
-            sink.push(&TaskRow {
-                at,
-                what: life::SNAPSHOT,
-                ..k.row
-            });
+            sink.push(&TaskRow { at, what: life::SNAPSHOT, ..k.row });
         }
     }
 }
@@ -191,18 +167,13 @@ fn command_line<S: RowSink>(raw: &[u8], sink: &mut S) -> StrId {
             out.push(b' ');
         }
         let lower: Vec<u8> = arg.iter().map(u8::to_ascii_lowercase).collect();
-        let named = SECRET
-            .iter()
-            .any(|s| lower.windows(s.len()).any(|x| x == *s));
+        let named = SECRET.iter().any(|s| lower.windows(s.len()).any(|x| x == *s));
         match arg.iter().position(|&b| b == b'=') {
             Some(eq) if named => {
                 out.extend_from_slice(&arg[..=eq]);
                 out.push(b'?');
             }
-            _ => out.extend(
-                arg.iter()
-                    .map(|&b| if b.is_ascii_control() { b'?' } else { b }),
-            ),
+            _ => out.extend(arg.iter().map(|&b| if b.is_ascii_control() { b'?' } else { b })),
         }
     }
     sink.intern(&out)

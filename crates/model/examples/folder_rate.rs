@@ -6,40 +6,20 @@ use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{OpRow, Table, WaitRow, cause, op, range};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let rows: u64 = std::env::args()
-        .nth(1)
-        .map_or(Ok(10_000_000), |n| n.parse())?;
-    for (name, compress, waits) in [
-        ("ops, plain", false, false),
-        ("ops, lz4", true, false),
-        ("ops and waits, lz4", true, true),
-    ] {
+    let rows: u64 = std::env::args().nth(1).map_or(Ok(10_000_000), |n| n.parse())?;
+    for (name, compress, waits) in
+        [("ops, plain", false, false), ("ops, lz4", true, false), ("ops and waits, lz4", true, true)]
+    {
         measure(name, rows, compress, waits)?;
     }
     Ok(())
 }
 
-fn measure(
-    name: &str,
-    rows: u64,
-    compress: bool,
-    waits: bool,
-) -> Result<(), Box<dyn std::error::Error>> {
+fn measure(name: &str, rows: u64, compress: bool, waits: bool) -> Result<(), Box<dyn std::error::Error>> {
     let dir = std::env::temp_dir().join(format!("wakepath-rate-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
-    let host = HostInfo {
-        hostname: "rate".into(),
-        boot_id: "0123456789".into(),
-        ..HostInfo::default()
-    };
-    let mut writer = FolderWriter::create(
-        &dir,
-        host,
-        Options {
-            compress,
-            ..Options::default()
-        },
-    )?;
+    let host = HostInfo { hostname: "rate".into(), boot_id: "0123456789".into(), ..HostInfo::default() };
+    let mut writer = FolderWriter::create(&dir, host, Options { compress, ..Options::default() })?;
     let mut positions = [0u64; 64];
     let mut x = 0x9e37_79b9_7f4a_7c15u64;
     let mut at = 1_000_000_000_000u64;
@@ -75,11 +55,7 @@ fn measure(
             writer.push(&OpRow {
                 at: MonoNs(at),
                 entry: MonoNs(at - 500 - (x >> 44) % 2000),
-                arrived: MonoNs(if x & 1 == 0 {
-                    0
-                } else {
-                    at - 4000 - (x >> 41) % 9000
-                }),
+                arrived: MonoNs(if x & 1 == 0 { 0 } else { at - 4000 - (x >> 41) % 9000 }),
                 flow: EndpointId(0x1_0000 + flow as u64),
                 start,
                 end: positions[flow],
@@ -115,11 +91,7 @@ fn measure(
     let mut in_batches = 0u64;
     let mut batches = host.batches(Table::Op.into(), ..);
     while let Some(batch) = batches.next() {
-        in_batches += batch
-            .rows::<OpRow>()
-            .iter()
-            .filter(|r| r.end >= r.start)
-            .count() as u64;
+        in_batches += batch.rows::<OpRow>().iter().filter(|r| r.end >= r.start).count() as u64;
         batches.recycle(batch);
     }
     let by_batch = begin.elapsed();

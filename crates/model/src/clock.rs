@@ -12,8 +12,7 @@ pub struct WallClock {
 impl WallClock {
     /// From the host's anchors, in any order.
     pub fn new(anchors: impl IntoIterator<Item = AnchorRow>) -> WallClock {
-        let mut anchors: Vec<(u64, u64)> =
-            anchors.into_iter().map(|a| (a.at.0, a.real_ns)).collect();
+        let mut anchors: Vec<(u64, u64)> = anchors.into_iter().map(|a| (a.at.0, a.real_ns)).collect();
         anchors.sort_unstable();
         anchors.dedup_by_key(|a| a.0);
         WallClock { anchors }
@@ -23,10 +22,7 @@ impl WallClock {
     /// nearest anchor's distance. `None` where there is no anchor or the result is not a time.
     pub fn wall_ns(&self, at: MonoNs) -> Option<i64> {
         let after = self.anchors.partition_point(|a| a.0 <= at.0);
-        let exact = match (
-            after.checked_sub(1).map(|i| self.anchors[i]),
-            self.anchors.get(after),
-        ) {
+        let exact = match (after.checked_sub(1).map(|i| self.anchors[i]), self.anchors.get(after)) {
             (None, None) => return None,
             (Some((mono, real)), None) | (None, Some(&(mono, real))) => {
                 i128::from(real) + (i128::from(at.0) - i128::from(mono))
@@ -46,14 +42,9 @@ impl WallClock {
     pub fn mono(&self, wall_ns: i64) -> Option<MonoNs> {
         let wall = i128::from(wall_ns);
         let after = self.anchors.partition_point(|a| i128::from(a.1) <= wall);
-        let exact = match (
-            after.checked_sub(1).map(|i| self.anchors[i]),
-            self.anchors.get(after),
-        ) {
+        let exact = match (after.checked_sub(1).map(|i| self.anchors[i]), self.anchors.get(after)) {
             (None, None) => return None,
-            (Some((mono, real)), None) | (None, Some(&(mono, real))) => {
-                i128::from(mono) + (wall - i128::from(real))
-            }
+            (Some((mono, real)), None) | (None, Some(&(mono, real))) => i128::from(mono) + (wall - i128::from(real)),
             (Some((m0, r0)), Some(&(m1, r1))) => {
                 let rise = i128::from(r1) - i128::from(r0);
                 if rise == 0 {
@@ -73,11 +64,7 @@ mod tests {
     use super::*;
 
     fn anchor(at: u64, real_ns: u64) -> AnchorRow {
-        AnchorRow {
-            at: MonoNs(at),
-            real_ns,
-            error_ns: 0,
-        }
+        AnchorRow { at: MonoNs(at), real_ns, error_ns: 0 }
     }
 
     #[test]

@@ -260,31 +260,19 @@ impl Ledger {
         let entry = counts.entry(defect.id).or_insert_with(|| DefectCount {
             defect,
             count: 0,
-            first: place.map(|(file, offset)| Location {
-                file: Arc::from(PathBuf::from(file)),
-                offset,
-            }),
+            first: place.map(|(file, offset)| Location { file: Arc::from(PathBuf::from(file)), offset }),
         });
         entry.count = entry.count.saturating_add(count);
     }
 
     /// What was counted so far, by id.
     pub fn counts(&self) -> Vec<DefectCount> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .cloned()
-            .collect()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     /// How often one defect was met.
     pub fn count(&self, id: &str) -> u64 {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(id)
-            .map_or(0, |c| c.count)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id).map_or(0, |c| c.count)
     }
 }
 
@@ -299,12 +287,7 @@ mod tests {
         for d in ALL {
             assert!(seen.insert(d.id), "{} twice", d.id);
             assert!(d.id.contains('.'), "{} has no stage", d.id);
-            assert!(
-                d.id.bytes()
-                    .all(|b| b.is_ascii_lowercase() || b == b'.' || b == b'_'),
-                "{}",
-                d.id
-            );
+            assert!(d.id.bytes().all(|b| b.is_ascii_lowercase() || b == b'.' || b == b'_'), "{}", d.id);
             assert_eq!(find(d.id), Some(d));
         }
         assert_eq!(find("loss.nothing"), None);
@@ -313,21 +296,9 @@ mod tests {
     #[test]
     fn each_says_what_it_means_and_what_to_do() {
         for d in ALL {
-            assert!(
-                d.meaning.ends_with('.') && d.remedy.ends_with('.'),
-                "{}",
-                d.id
-            );
-            assert!(
-                d.remedy.len() > 10 && !d.remedy.trim_end_matches('.').contains(". "),
-                "{}: one sentence",
-                d.id
-            );
-            assert!(
-                d.severity == Severity::Info || !d.touches.is_empty(),
-                "{} touches nothing",
-                d.id
-            );
+            assert!(d.meaning.ends_with('.') && d.remedy.ends_with('.'), "{}", d.id);
+            assert!(d.remedy.len() > 10 && !d.remedy.trim_end_matches('.').contains(". "), "{}: one sentence", d.id);
+            assert!(d.severity == Severity::Info || !d.touches.is_empty(), "{} touches nothing", d.id);
         }
     }
 
@@ -335,11 +306,7 @@ mod tests {
     fn each_is_documented_with_the_folder() {
         let doc = include_str!("../../../docs/formats/folder.md");
         for d in ALL.iter().filter(|d| d.id.starts_with("folder.")) {
-            assert!(
-                doc.contains(d.id),
-                "docs/formats/folder.md does not explain {}",
-                d.id
-            );
+            assert!(doc.contains(d.id), "docs/formats/folder.md does not explain {}", d.id);
         }
     }
 
@@ -351,9 +318,6 @@ mod tests {
         let counts = ledger.counts();
         assert_eq!(counts.len(), 1);
         assert_eq!(counts[0].count, 3);
-        assert_eq!(
-            counts[0].first.as_ref().map(ToString::to_string).as_deref(),
-            Some("a.seg at byte 64")
-        );
+        assert_eq!(counts[0].first.as_ref().map(ToString::to_string).as_deref(), Some("a.seg at byte 64"));
     }
 }

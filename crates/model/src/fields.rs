@@ -2,8 +2,7 @@
 //! that a segment needs, and to translate ids where recordings are joined.
 
 use crate::rows::{
-    EndpointRow, FlowNoteRow, FlowStateRow, LossRow, MessageEndRow, MessageRow, OpRow, PollRow,
-    Table, TaskRow, WaitRow,
+    EndpointRow, FlowNoteRow, FlowStateRow, LossRow, MessageEndRow, MessageRow, OpRow, PollRow, Table, TaskRow, WaitRow,
 };
 use std::mem::offset_of;
 
@@ -23,23 +22,10 @@ pub const fn str_fields(table: Table) -> &'static [usize] {
         Table::MessageEnd => const { &[offset_of!(MessageEndRow, detail)] },
         Table::Endpoint => const { &[offset_of!(EndpointRow, path)] },
         Table::Task => {
-            const {
-                &[
-                    offset_of!(TaskRow, comm),
-                    offset_of!(TaskRow, cmdline),
-                    offset_of!(TaskRow, cgroup),
-                ]
-            }
+            const { &[offset_of!(TaskRow, comm), offset_of!(TaskRow, cmdline), offset_of!(TaskRow, cgroup)] }
         }
         Table::Loss => const { &[offset_of!(LossRow, what)] },
-        Table::FlowNote => {
-            const {
-                &[
-                    offset_of!(FlowNoteRow, protocol),
-                    offset_of!(FlowNoteRow, reason),
-                ]
-            }
-        }
+        Table::FlowNote => const { &[offset_of!(FlowNoteRow, protocol), offset_of!(FlowNoteRow, reason)] },
         Table::Op | Table::FlowState | Table::Wait | Table::Poll | Table::Anchor => &[],
     }
 }
@@ -63,12 +49,7 @@ mod tests {
     use crate::rows::{AnchorRow, Row};
 
     fn holds<R: Row>() {
-        assert_eq!(
-            size_of::<R>() % 8,
-            0,
-            "{} rows are whole words",
-            R::TABLE.name()
-        );
+        assert_eq!(size_of::<R>() % 8, 0, "{} rows are whole words", R::TABLE.name());
         assert_eq!(align_of::<R>(), 8);
         // `at` is the first word of every row: the folder sorts by it without knowing the row's type.
         let mut row = R::zeroed();

@@ -85,11 +85,7 @@ impl Interner {
     /// The id of a string that is already known.
     pub fn find(&self, text: impl AsRef<[u8]>) -> Option<StrId> {
         let text = text.as_ref();
-        if text.is_empty() {
-            Some(StrId::EMPTY)
-        } else {
-            self.probe(text).ok()
-        }
+        if text.is_empty() { Some(StrId::EMPTY) } else { self.probe(text).ok() }
     }
 
     /// The bytes of an id.
@@ -156,9 +152,7 @@ mod tests {
     #[test]
     fn grows_past_its_first_table() {
         let mut interner = Interner::new();
-        let ids: Vec<StrId> = (0..50_000)
-            .map(|i| interner.intern(i.to_string()))
-            .collect();
+        let ids: Vec<StrId> = (0..50_000).map(|i| interner.intern(i.to_string())).collect();
         for (i, id) in ids.iter().enumerate() {
             assert_eq!(interner.get(*id), Some(i.to_string().as_bytes()));
             assert_eq!(interner.intern(i.to_string()), *id);

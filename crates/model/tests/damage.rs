@@ -22,13 +22,7 @@ fn segment(dir: &Path) -> (PathBuf, Vec<u8>, Vec<u64>) {
         for i in 0..10 {
             w.push(&op(f * 100 + i, f * 10 + i));
         }
-        w.push_head(
-            MonoNs(f * 100),
-            EndpointId(1),
-            f,
-            true,
-            b"GET / HTTP/1.1\r\n",
-        );
+        w.push_head(MonoNs(f * 100), EndpointId(1), f, true, b"GET / HTTP/1.1\r\n");
         w.flush(Durability::Write).unwrap();
         ends.push(fs::metadata(&file).unwrap().len());
     }
@@ -52,12 +46,7 @@ fn read(folder: &Path) -> (Vec<Event>, u64) {
             }
         }
     }
-    let defects = folder
-        .defects()
-        .iter()
-        .filter(|d| d.defect.id != id::FOLDER_DUPLICATE)
-        .map(|d| d.count)
-        .sum();
+    let defects = folder.defects().iter().filter(|d| d.defect.id != id::FOLDER_DUPLICATE).map(|d| d.count).sum();
     (events, defects)
 }
 
@@ -72,11 +61,7 @@ fn a_cut_at_any_byte_reads_up_to_the_cut() {
         fs::write(&file, &bytes[..cut]).unwrap();
         let (events, defects) = read(&folder);
         let flushes = ends.iter().filter(|e| **e <= cut as u64).count();
-        assert!(
-            events.len() >= flushes * 11,
-            "cut at {cut}: {} rows",
-            events.len()
-        );
+        assert!(events.len() >= flushes * 11, "cut at {cut}: {} rows", events.len());
         assert!(events.len() <= (flushes + 1) * 11);
         assert!(events.iter().all(|e| whole.contains(e)), "cut at {cut}");
         // Only a cut between two frames cannot be told.
@@ -100,17 +85,11 @@ fn damage_costs_the_frame_that_it_hit() {
         damaged[at] ^= 0x41;
         fs::write(&file, &damaged).unwrap();
         let (events, defects) = read(&folder);
-        assert!(
-            events.len() >= whole.len() - 10,
-            "byte {at}: {} rows",
-            events.len()
-        );
+        assert!(events.len() >= whole.len() - 10, "byte {at}: {} rows", events.len());
         assert!(defects > 0, "byte {at}: nothing was said");
         let same = |e: &Event| match e {
             // A task whose name was hit keeps the rest.
-            Event::Task(t) => whole
-                .iter()
-                .any(|w| matches!(w, Event::Task(o) if o.task == t.task)),
+            Event::Task(t) => whole.iter().any(|w| matches!(w, Event::Task(o) if o.task == t.task)),
             _ => whole.contains(e),
         };
         assert!(events.iter().all(same), "byte {at}: a wrong row");
@@ -128,11 +107,7 @@ fn bytes_between_frames_are_skipped_and_located() {
         fs::write(&file, damaged).unwrap();
         let opened = Folder::open(&[&folder]).unwrap();
         assert_eq!(opened.hosts()[0].events(TableSet::ALL, ..).count(), 55);
-        let damage = opened
-            .defects()
-            .into_iter()
-            .find(|d| d.defect.id == id::FOLDER_DAMAGED)
-            .unwrap();
+        let damage = opened.defects().into_iter().find(|d| d.defect.id == id::FOLDER_DAMAGED).unwrap();
         assert_eq!(damage.first.unwrap().offset, middle as u64);
     }
 }
@@ -145,11 +120,7 @@ fn frames_of_another_segment_are_payload_here() {
     let (_, foreign, _) = segment(other.path());
     let middle = ends[1] as usize;
     let file = folder.join("hosts/web-b1/00000000.seg");
-    fs::write(
-        &file,
-        [&bytes[..middle], &foreign[64..], &bytes[middle..]].concat(),
-    )
-    .unwrap();
+    fs::write(&file, [&bytes[..middle], &foreign[64..], &bytes[middle..]].concat()).unwrap();
     let (events, defects) = read(&folder);
     assert_eq!(events.len(), 55);
     assert!(defects > 0);

@@ -6,9 +6,7 @@ use common::{host, op, options, task, write_small};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use wakepath_model::defects::id;
-use wakepath_model::folder::{
-    Durability, Folder, FolderError, FolderWriter, Options, Overwrite, TableSet, merge,
-};
+use wakepath_model::folder::{Durability, Folder, FolderError, FolderWriter, Options, Overwrite, TableSet, merge};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{AnchorRow, Event, MessageRow, OpRow, Table};
 
@@ -23,11 +21,7 @@ fn reads_back_in_order_of_time_across_tables_and_batches() -> Outcome {
     for i in 0..1000u64 {
         w.push(&op(1000 + i * 10 + (i * 7919) % 50, i));
         if i % 4 == 0 {
-            w.push(&AnchorRow {
-                at: MonoNs(1000 + i * 10),
-                real_ns: 5_000_000 + i * 10,
-                error_ns: 1,
-            });
+            w.push(&AnchorRow { at: MonoNs(1000 + i * 10), real_ns: 5_000_000 + i * 10, error_ns: 1 });
         }
         if i % 100 == 99 {
             w.flush(Durability::Write)?;
@@ -38,39 +32,21 @@ fn reads_back_in_order_of_time_across_tables_and_batches() -> Outcome {
 
     let folder = Folder::open(&[&path])?;
     let host = &folder.hosts()[0];
-    assert_eq!(
-        (host.row_count(Table::Op), host.row_count(Table::Anchor)),
-        (1000, 250)
-    );
+    assert_eq!((host.row_count(Table::Op), host.row_count(Table::Anchor)), (1000, 250));
     let events: Vec<Event> = host.events(TableSet::ALL, ..).collect();
     assert_eq!(events.len(), 1250);
     assert!(events.is_sorted_by_key(Event::at));
-    let mut starts: Vec<u64> = events
-        .iter()
-        .filter_map(|e| {
-            if let Event::Op(o) = e {
-                Some(o.start)
-            } else {
-                None
-            }
-        })
-        .collect();
+    let mut starts: Vec<u64> =
+        events.iter().filter_map(|e| if let Event::Op(o) = e { Some(o.start) } else { None }).collect();
     starts.sort_unstable();
     assert_eq!(starts, (0..1000).collect::<Vec<u64>>());
 
-    let some: Vec<Event> = host
-        .events(Table::Op.into(), MonoNs(3000)..MonoNs(4000))
-        .collect();
-    let wanted: Vec<Event> = events
-        .iter()
-        .filter(|e| e.table() == Table::Op && (3000..4000).contains(&e.at().0))
-        .copied()
-        .collect();
+    let some: Vec<Event> = host.events(Table::Op.into(), MonoNs(3000)..MonoNs(4000)).collect();
+    let wanted: Vec<Event> =
+        events.iter().filter(|e| e.table() == Table::Op && (3000..4000).contains(&e.at().0)).copied().collect();
     assert_eq!(some, wanted);
-    let in_batches: usize = host
-        .batches(Table::Op.into(), MonoNs(3000)..MonoNs(4000))
-        .map(|b| b.rows::<OpRow>().len())
-        .sum();
+    let in_batches: usize =
+        host.batches(Table::Op.into(), MonoNs(3000)..MonoNs(4000)).map(|b| b.rows::<OpRow>().len()).sum();
     assert_eq!(in_batches, wanted.len());
     assert_eq!(host.events(TableSet::ALL, ..MonoNs(0)).count(), 0);
     assert_eq!(host.wall_clock().wall_ns(MonoNs(1005)), Some(5_000_005));
@@ -86,24 +62,14 @@ fn only_the_owner_may_read() -> Outcome {
     let mut files = 0;
     let mut dirs = vec![path];
     while let Some(d) = dirs.pop() {
-        assert_eq!(
-            fs::metadata(&d)?.permissions().mode() & 0o777,
-            0o700,
-            "{}",
-            d.display()
-        );
+        assert_eq!(fs::metadata(&d)?.permissions().mode() & 0o777, 0o700, "{}", d.display());
         for entry in fs::read_dir(&d)? {
             let p = entry?.path();
             if p.is_dir() {
                 dirs.push(p);
             } else {
                 files += 1;
-                assert_eq!(
-                    fs::metadata(&p)?.permissions().mode() & 0o777,
-                    0o600,
-                    "{}",
-                    p.display()
-                );
+                assert_eq!(fs::metadata(&p)?.permissions().mode() & 0o777, 0o600, "{}", p.display());
             }
         }
     }
@@ -132,19 +98,10 @@ fn an_existing_output_is_refused_appended_or_replaced() -> Outcome {
     let precious = dir.path().join("precious");
     fs::create_dir(&precious)?;
     fs::write(precious.join("thesis.txt"), "years")?;
-    assert!(matches!(
-        write_small(&precious, "b", Overwrite::Force),
-        Err(FolderError::NotOurs(_))
-    ));
-    assert!(matches!(
-        write_small(&precious, "b", Overwrite::Append),
-        Err(FolderError::NotAFolder(_))
-    ));
+    assert!(matches!(write_small(&precious, "b", Overwrite::Force), Err(FolderError::NotOurs(_))));
+    assert!(matches!(write_small(&precious, "b", Overwrite::Append), Err(FolderError::NotAFolder(_))));
     assert!(precious.join("thesis.txt").exists());
-    assert!(matches!(
-        Folder::open(&[&precious]),
-        Err(FolderError::NotAFolder(_))
-    ));
+    assert!(matches!(Folder::open(&[&precious]), Err(FolderError::NotAFolder(_))));
     Ok(())
 }
 
@@ -152,23 +109,9 @@ fn an_existing_output_is_refused_appended_or_replaced() -> Outcome {
 fn ids_of_two_recordings_are_kept_apart() -> Outcome {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("t");
-    for (n, names) in [["nginx", "redis"], ["postgres", "nginx"]]
-        .iter()
-        .enumerate()
-    {
-        let overwrite = if n == 0 {
-            Overwrite::Refuse
-        } else {
-            Overwrite::Append
-        };
-        let mut w = FolderWriter::create(
-            &path,
-            host("web", "b1"),
-            Options {
-                overwrite,
-                ..options()
-            },
-        )?;
+    for (n, names) in [["nginx", "redis"], ["postgres", "nginx"]].iter().enumerate() {
+        let overwrite = if n == 0 { Overwrite::Refuse } else { Overwrite::Append };
+        let mut w = FolderWriter::create(&path, host("web", "b1"), Options { overwrite, ..options() })?;
         for (i, name) in names.iter().enumerate() {
             let comm = w.intern(name);
             w.push(&task(n as u64 * 100 + i as u64, 1 + i as u32, comm));
@@ -179,22 +122,10 @@ fn ids_of_two_recordings_are_kept_apart() -> Outcome {
     let host = &folder.hosts()[0];
     let tasks: Vec<(u32, &str)> = host
         .events(Table::Task.into(), ..)
-        .filter_map(|e| {
-            if let Event::Task(t) = e {
-                Some((t.task.0, host.text(t.comm)))
-            } else {
-                None
-            }
-        })
+        .filter_map(|e| if let Event::Task(t) = e { Some((t.task.0, host.text(t.comm))) } else { None })
         .collect();
-    assert_eq!(
-        tasks,
-        [(1, "nginx"), (2, "redis"), (3, "postgres"), (4, "nginx")]
-    );
-    assert_eq!(
-        host.strings().find("nginx").map(|id| host.text(id)),
-        Some("nginx")
-    );
+    assert_eq!(tasks, [(1, "nginx"), (2, "redis"), (3, "postgres"), (4, "nginx")]);
+    assert_eq!(host.strings().find("nginx").map(|id| host.text(id)), Some("nginx"));
     assert!(folder.defects().is_empty(), "{:?}", folder.defects());
     Ok(())
 }
@@ -203,23 +134,11 @@ fn ids_of_two_recordings_are_kept_apart() -> Outcome {
 fn each_segment_stands_alone() -> Outcome {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("t");
-    let mut w = FolderWriter::create(
-        &path,
-        host("web", "b1"),
-        Options {
-            max_segment_bytes: 2000,
-            ..options()
-        },
-    )?;
+    let mut w = FolderWriter::create(&path, host("web", "b1"), Options { max_segment_bytes: 2000, ..options() })?;
     let mut asked = 0;
     for i in 0..200u64 {
         let verb = w.intern("GET");
-        w.push(&MessageRow {
-            at: MonoNs(i * 1000),
-            verb,
-            start: i,
-            ..bytemuck::Zeroable::zeroed()
-        });
+        w.push(&MessageRow { at: MonoNs(i * 1000), verb, start: i, ..bytemuck::Zeroable::zeroed() });
         for j in 0..20 {
             w.push(&op(i * 1000 + j, i * 131 + j * 7));
         }
@@ -235,13 +154,7 @@ fn each_segment_stands_alone() -> Outcome {
     let host = &folder.hosts()[0];
     let verbs: Vec<StrId> = host
         .events(Table::Message.into(), ..)
-        .filter_map(|e| {
-            if let Event::Message(m) = e {
-                Some(m.verb)
-            } else {
-                None
-            }
-        })
+        .filter_map(|e| if let Event::Message(m) = e { Some(m.verb) } else { None })
         .collect();
     assert!(verbs.len() > 100 && verbs.iter().all(|v| host.text(*v) == "GET"));
     assert!(folder.defects().is_empty());
@@ -253,19 +166,8 @@ fn the_flight_recorder_keeps_what_it_was_told_to() -> Outcome {
     let dir = tempfile::tempdir()?;
     let by_size = dir.path().join("size");
     let by_time = dir.path().join("time");
-    for (path, max_bytes, keep_ns) in [
-        (&by_size, Some(64 << 10), None),
-        (&by_time, None, Some(1_000_000)),
-    ] {
-        let mut w = FolderWriter::create(
-            path,
-            host("web", "b1"),
-            Options {
-                max_bytes,
-                keep_ns,
-                ..options()
-            },
-        )?;
+    for (path, max_bytes, keep_ns) in [(&by_size, Some(64 << 10), None), (&by_time, None, Some(1_000_000))] {
+        let mut w = FolderWriter::create(path, host("web", "b1"), Options { max_bytes, keep_ns, ..options() })?;
         for i in 0..40_000u64 {
             w.push(&op(i * 100, i.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
             if i % 100 == 0 {
@@ -278,13 +180,7 @@ fn the_flight_recorder_keeps_what_it_was_told_to() -> Outcome {
         let host = &folder.hosts()[0];
         let losses: u64 = host
             .events(Table::Loss.into(), ..)
-            .filter_map(|e| {
-                if let Event::Loss(l) = e {
-                    Some(l)
-                } else {
-                    None
-                }
-            })
+            .filter_map(|e| if let Event::Loss(l) = e { Some(l) } else { None })
             .inspect(|l| assert_eq!(host.text(l.what), id::FLIGHT_SEGMENTS))
             .map(|l| l.count)
             .sum();
@@ -292,11 +188,7 @@ fn the_flight_recorder_keeps_what_it_was_told_to() -> Outcome {
         let (first, last) = host.span().ok_or("no rows")?;
         assert_eq!(last.0, 3_999_900);
         if let Some(keep) = keep_ns {
-            assert!(
-                (keep..keep * 3 / 2).contains(&(last.0 - first.0)),
-                "{}",
-                last.0 - first.0
-            );
+            assert!((keep..keep * 3 / 2).contains(&(last.0 - first.0)), "{}", last.0 - first.0);
         } else {
             assert!(host.bytes() <= 64 << 10, "{}", host.bytes());
             assert!(host.bytes() >= 32 << 10, "{}", host.bytes());
@@ -317,10 +209,7 @@ fn heads_come_back() -> Outcome {
     let folder = Folder::open(&[&path])?;
     let heads: Vec<_> = folder.hosts()[0].heads(..).collect();
     assert_eq!(heads.len(), 2);
-    assert_eq!(
-        (heads[0].pos, heads[0].sent, &heads[0].bytes[..]),
-        (77, true, &b"GET / HTTP/1.1"[..])
-    );
+    assert_eq!((heads[0].pos, heads[0].sent, &heads[0].bytes[..]), (77, true, &b"GET / HTTP/1.1"[..]));
     assert_eq!((heads[1].at, heads[1].sent), (MonoNs(6), false));
     assert_eq!(folder.hosts()[0].heads(MonoNs(6)..).count(), 1);
     Ok(())
@@ -334,16 +223,8 @@ fn several_folders_are_read_as_one_and_merge_to_one() -> Outcome {
     write_small(&b, "boot-one", Overwrite::Refuse)?;
     write_small(&b, "boot-two", Overwrite::Append)?;
     let rows = |folder: &Folder| -> Vec<(String, usize)> {
-        let mut rows: Vec<_> = folder
-            .hosts()
-            .iter()
-            .map(|h| {
-                (
-                    h.info().boot_id.clone(),
-                    h.events(TableSet::ALL, ..).count(),
-                )
-            })
-            .collect();
+        let mut rows: Vec<_> =
+            folder.hosts().iter().map(|h| (h.info().boot_id.clone(), h.events(TableSet::ALL, ..).count())).collect();
         rows.sort();
         rows
     };
@@ -351,10 +232,7 @@ fn several_folders_are_read_as_one_and_merge_to_one() -> Outcome {
     assert_eq!(rows(&Folder::open(&[&a, &b])?), wanted);
 
     let merged = merge(&[&a, &b, &a], &c)?;
-    assert_eq!(
-        (merged.hosts, merged.segments, merged.duplicates),
-        (2, 3, 1)
-    );
+    assert_eq!((merged.hosts, merged.segments, merged.duplicates), (2, 3, 1));
     assert_eq!(rows(&Folder::open(&[&c])?), wanted);
     assert!(matches!(merge(&[&a, &b], &c), Err(FolderError::Exists(_))));
 
@@ -396,10 +274,7 @@ fn a_full_interner_is_told() -> Outcome {
         return Err("no task".into());
     };
     assert_eq!((host.text(last.comm), last.task), ("…", TaskId(200_005)));
-    let lost: u64 = host
-        .events(Table::Loss.into(), ..)
-        .map(|e| if let Event::Loss(l) = e { l.count } else { 0 })
-        .sum();
+    let lost: u64 = host.events(Table::Loss.into(), ..).map(|e| if let Event::Loss(l) = e { l.count } else { 0 }).sum();
     assert!(lost >= 5);
     Ok(())
 }

@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 use wakepath_model::folder::{Folder, FolderWriter, HostInfo, Options, Overwrite};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{
-    AnchorRow, MessageRow, OpRow, TaskRow, WaitRow, cause, life, op, range, role, witness,
-};
+use wakepath_model::rows::{AnchorRow, MessageRow, OpRow, TaskRow, WaitRow, cause, life, op, range, role, witness};
 use wakepath_present::parquet::write_tables;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,30 +24,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let elapsed = begin.elapsed().as_secs_f64();
     for t in &summary.tables {
         let per_row = t.bytes as f64 / t.rows.max(1) as f64;
-        println!(
-            "{:14} {:9} rows {:10} bytes {per_row:7.1} B/row",
-            t.name, t.rows, t.bytes
-        );
+        println!("{:14} {:9} rows {:10} bytes {per_row:7.1} B/row", t.name, t.rows, t.bytes);
     }
     let rows: u64 = summary.tables.iter().map(|t| t.rows).sum();
-    println!(
-        "{:.2} M rows/s into {}",
-        rows as f64 / elapsed / 1e6,
-        out.display()
-    );
+    println!("{:.2} M rows/s into {}", rows as f64 / elapsed / 1e6, out.display());
     Ok(())
 }
 
 fn make(folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
-    let host = HostInfo {
-        hostname: "rate".into(),
-        boot_id: "0123456789".into(),
-        ..HostInfo::default()
-    };
-    let options = Options {
-        overwrite: Overwrite::Force,
-        ..Options::default()
-    };
+    let host = HostInfo { hostname: "rate".into(), boot_id: "0123456789".into(), ..HostInfo::default() };
+    let options = Options { overwrite: Overwrite::Force, ..Options::default() };
     let mut w = FolderWriter::create(folder, host, options)?;
     let [comm, http, get, path] = ["nginx", "proto.http1", "GET", "/users/{}"].map(|t| w.intern(t));
     w.push(&TaskRow {
@@ -74,11 +58,7 @@ fn make(folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
         x ^= x << 17;
         at += 200 + x % 4000;
         if i % 10_000 == 0 {
-            w.push(&AnchorRow {
-                at: MonoNs(at),
-                real_ns: 1_790_000_000_000_000_000 + at,
-                error_ns: 100,
-            });
+            w.push(&AnchorRow { at: MonoNs(at), real_ns: 1_790_000_000_000_000_000 + at, error_ns: 100 });
         }
         let flow = EndpointId(0x1000 + x % 64);
         w.push(&OpRow {

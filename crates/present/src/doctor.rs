@@ -121,25 +121,11 @@ pub struct Capability {
 pub fn render(doctor: &Doctor, style: Style) -> String {
     let mut out = String::new();
     for v in &doctor.vantages {
-        let (mark, tint) = if v.works {
-            ("works", Tint::Good)
-        } else {
-            ("does not work", Tint::Bad)
-        };
-        out.push_str(&format!(
-            "The {} vantage {}.\n",
-            v.vantage,
-            style.paint(mark, tint)
-        ));
+        let (mark, tint) = if v.works { ("works", Tint::Good) } else { ("does not work", Tint::Bad) };
+        out.push_str(&format!("The {} vantage {}.\n", v.vantage, style.paint(mark, tint)));
         out.push_str(&wrap(&sanitise(&v.summary), "", WIDTH_MAX));
         out.push('\n');
-        let width = v
-            .checks
-            .iter()
-            .map(|c| columns(&c.title))
-            .max()
-            .unwrap_or(0)
-            .min(30);
+        let width = v.checks.iter().map(|c| columns(&c.title)).max().unwrap_or(0).min(30);
         for c in &v.checks {
             let (mark, tint) = match c.verdict {
                 Verdict::Yes => ("yes  ", Tint::Good),
@@ -157,11 +143,7 @@ pub fn render(doctor: &Doctor, style: Style) -> String {
             out.push_str(&format!("  {mark}  {title}{:fill$}  {found}", ""));
             if let Some(remedy) = &c.remedy {
                 for (i, line) in remedy.lines().enumerate() {
-                    let mark = if i == 0 {
-                        "         → "
-                    } else {
-                        "           "
-                    };
+                    let mark = if i == 0 { "         → " } else { "           " };
                     let text = wrap(&sanitise(line), "           ", WIDTH_MAX);
                     out.push_str(mark);
                     out.push_str(text.trim_start());
@@ -186,12 +168,7 @@ mod tests {
             remedy: Some("do ".repeat(60)),
         };
         let doctor = Doctor {
-            host: HostFacts {
-                hostname: "h".into(),
-                kernel_release: "6.1".into(),
-                arch: "x86_64".into(),
-                cpus: 2,
-            },
+            host: HostFacts { hostname: "h".into(), kernel_release: "6.1".into(), arch: "x86_64".into(), cpus: 2 },
             vantages: vec![Vantage {
                 vantage: "kernel",
                 works: false,
@@ -205,9 +182,6 @@ mod tests {
         };
         let text = render(&doctor, Style::default());
         assert!(text.lines().all(|l| columns(l) <= WIDTH_MAX), "{text}");
-        assert!(
-            text.contains("NO     a title") && text.contains("→ do"),
-            "{text}"
-        );
+        assert!(text.contains("NO     a title") && text.contains("→ do"), "{text}");
     }
 }

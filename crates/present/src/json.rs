@@ -14,17 +14,8 @@ struct Document<'a, T> {
 }
 
 /// The document of `schema` (`wakepath.info/1`) with a body that serialises as an object.
-pub fn document<T: Serialize>(
-    schema: &str,
-    losses: &[Loss],
-    body: &T,
-) -> Result<String, serde_json::Error> {
-    let text = serde_json::to_string_pretty(&Document {
-        schema,
-        version: env!("CARGO_PKG_VERSION"),
-        losses,
-        body,
-    })?;
+pub fn document<T: Serialize>(schema: &str, losses: &[Loss], body: &T) -> Result<String, serde_json::Error> {
+    let text = serde_json::to_string_pretty(&Document { schema, version: env!("CARGO_PKG_VERSION"), losses, body })?;
     Ok(without_controls(text) + "\n")
 }
 
@@ -58,14 +49,7 @@ mod tests {
 
     #[test]
     fn the_envelope_stands_around_the_body() -> Result<(), serde_json::Error> {
-        let text = document(
-            "wakepath.test/1",
-            &[],
-            &Body {
-                at_ns: u64::MAX,
-                name: "a\u{9b}\x1b\"b",
-            },
-        )?;
+        let text = document("wakepath.test/1", &[], &Body { at_ns: u64::MAX, name: "a\u{9b}\x1b\"b" })?;
         assert!(text.is_ascii() && !text.contains('\x1b'), "{text}");
         let value: serde_json::Value = serde_json::from_str(&text)?;
         assert_eq!(value["schema"], "wakepath.test/1");

@@ -40,11 +40,7 @@ const KINDS_MAX: usize = 256;
 /// What all recordings of a folder say that they lost, and what reading found so far: call it after reading.
 pub fn collect(folder: &Folder) -> Vec<Loss> {
     let mut out = Vec::new();
-    for (host, name) in folder
-        .hosts()
-        .iter()
-        .zip(crate::parquet::host_names(folder))
-    {
+    for (host, name) in folder.hosts().iter().zip(crate::parquet::host_names(folder)) {
         let mut by_id: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
         for batch in host.batches(Table::Loss.into(), ..) {
             for row in batch.rows::<LossRow>() {
@@ -53,11 +49,7 @@ pub fn collect(folder: &Folder) -> Vec<Loss> {
                     id = wakepath_model::folder::UNDEFINED_TEXT;
                 }
                 let sum = by_id.entry(id).or_insert((0, u64::MAX, 0));
-                *sum = (
-                    sum.0.saturating_add(row.count),
-                    sum.1.min(row.from.0),
-                    sum.2.max(row.at.0),
-                );
+                *sum = (sum.0.saturating_add(row.count), sum.1.min(row.from.0), sum.2.max(row.at.0));
             }
         }
         out.extend(by_id.into_iter().map(|(id, (count, from, to))| Loss {
@@ -67,10 +59,12 @@ pub fn collect(folder: &Folder) -> Vec<Loss> {
             ..loss(id, count)
         }));
     }
-    out.extend(folder.defects().into_iter().map(|d| Loss {
-        place: d.first.map(|f| f.to_string()),
-        ..loss(d.defect.id, d.count)
-    }));
+    out.extend(
+        folder
+            .defects()
+            .into_iter()
+            .map(|d| Loss { place: d.first.map(|f| f.to_string()), ..loss(d.defect.id, d.count) }),
+    );
     out
 }
 
@@ -84,37 +78,20 @@ fn loss(id: &str, count: u64) -> Loss {
         from_ns: None,
         to_ns: None,
         place: None,
-        touches: known
-            .map_or(ANSWERS, |d| d.touches)
-            .iter()
-            .map(|a| a.name())
-            .collect(),
-        meaning: known
-            .map_or("A loss that this version does not know.", |d| d.meaning)
-            .to_owned(),
+        touches: known.map_or(ANSWERS, |d| d.touches).iter().map(|a| a.name()).collect(),
+        meaning: known.map_or("A loss that this version does not know.", |d| d.meaning).to_owned(),
         remedy: known
-            .map_or(
-                "Read the folder with the version that wrote it, or a later one.",
-                |d| d.remedy,
-            )
+            .map_or("Read the folder with the version that wrote it, or a later one.", |d| d.remedy)
             .to_owned(),
     }
 }
 
-const ANSWERS: &[Answer] = &[
-    Answer::Requests,
-    Answer::Waits,
-    Answer::CriticalPath,
-    Answer::Forecast,
-    Answer::Metrics,
-    Answer::Names,
-];
+const ANSWERS: &[Answer] =
+    &[Answer::Requests, Answer::Waits, Answer::CriticalPath, Answer::Forecast, Answer::Metrics, Answer::Names];
 
 /// Whether any of the losses may touch one of these answers: what `--strict` asks.
 pub fn touch(losses: &[Loss], answers: &[Answer]) -> bool {
-    losses.iter().any(|l| {
-        l.severity != Severity::Info.name() && answers.iter().any(|a| l.touches.contains(&a.name()))
-    })
+    losses.iter().any(|l| l.severity != Severity::Info.name() && answers.iter().any(|a| l.touches.contains(&a.name())))
 }
 
 /// Whether any of the losses may touch any answer.
@@ -138,9 +115,7 @@ pub fn render(losses: &[Loss], style: Style) -> String {
             "warning" => ("warning", Tint::Warn),
             _ => ("note", Tint::Dim),
         };
-        let host = l.host.as_ref().map_or(String::new(), |h| {
-            format!(" on {}", crate::text::sanitise(h))
-        });
+        let host = l.host.as_ref().map_or(String::new(), |h| format!(" on {}", crate::text::sanitise(h)));
         out.push_str(&format!(
             "  {} {} × {}{host}\n",
             style.paint(mark, tint),

@@ -69,39 +69,22 @@ pub fn write_tables(
     let mut rows = 0;
     let mut summary = Summary::default();
     for table in Table::ALL.iter().copied() {
-        progress(Progress {
-            table,
-            rows,
-            rows_all,
-        });
-        let mut writer =
-            TableWriter::create(out_dir.as_ref(), table.name(), &base::columns(table))?;
+        progress(Progress { table, rows, rows_all });
+        let mut writer = TableWriter::create(out_dir.as_ref(), table.name(), &base::columns(table))?;
         for (host, name) in folder.hosts().iter().zip(&hosts) {
-            let context = base::Context {
-                host,
-                name,
-                clock: host.wall_clock(),
-            };
+            let context = base::Context { host, name, clock: host.wall_clock() };
             for event in host.events(table.into(), ..) {
                 base::put(&mut writer, &context, &event)?;
                 rows += 1;
                 if rows % PROGRESS_ROWS == 0 {
-                    progress(Progress {
-                        table,
-                        rows,
-                        rows_all,
-                    });
+                    progress(Progress { table, rows, rows_all });
                 }
             }
         }
         summary.tables.push(writer.finish()?);
     }
     if let Some(table) = Table::ALL.last().copied() {
-        progress(Progress {
-            table,
-            rows,
-            rows_all,
-        });
+        progress(Progress { table, rows, rows_all });
     }
     Ok(summary)
 }
@@ -117,11 +100,7 @@ pub fn host_names(folder: &Folder) -> Vec<String> {
     }
     let name = |host: &Host| {
         let info = host.info();
-        if twice.contains(&info.hostname) {
-            info.folder_name()
-        } else {
-            info.hostname.clone()
-        }
+        if twice.contains(&info.hostname) { info.folder_name() } else { info.hostname.clone() }
     };
     folder.hosts().iter().map(name).collect()
 }

@@ -122,8 +122,7 @@ pub struct RequestsView {
 impl RequestsView {
     /// From what the analysis found.
     pub fn new(kinds: &Kinds, report: &Report, span_ns: u64) -> RequestsView {
-        let mut list: Vec<KindView> =
-            kinds.kinds.iter().map(|((s, a), k)| kind_view(s, a, k, span_ns)).collect();
+        let mut list: Vec<KindView> = kinds.kinds.iter().map(|((s, a), k)| kind_view(s, a, k, span_ns)).collect();
         list.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.asked.cmp(&b.asked)));
         let mut rules: Vec<RuleView> = report
             .made
@@ -164,7 +163,9 @@ impl RequestsView {
     pub fn render(&self, limit: usize, losses: &[Loss], style: Style) -> String {
         let mut out = String::new();
         if self.requests == 0 {
-            out.push_str("No requests. Was there traffic while it was recorded? `wakepath info` shows what is there.\n");
+            out.push_str(
+                "No requests. Was there traffic while it was recorded? `wakepath info` shows what is there.\n",
+            );
         }
         let shown = if limit == 0 { self.kinds.len() } else { limit.min(self.kinds.len()) };
         if shown > 0 {
@@ -237,7 +238,8 @@ impl RequestsView {
             let _ = writeln!(out, "{}", style.paint(&crate::text::cut(&crate::text::sanitise(&line), 100), Tint::Bad));
         }
         for r in &self.refused {
-            let line = format!("  {} was refused a connection to {}: {} times", r.process, r.remote, units::count(r.count));
+            let line =
+                format!("  {} was refused a connection to {}: {} times", r.process, r.remote, units::count(r.count));
             let _ = writeln!(out, "{}", style.paint(&crate::text::sanitise(&line), Tint::Bad));
         }
     }
@@ -253,14 +255,19 @@ impl RequestsView {
         let rules: Vec<String> = self.rules.iter().map(|r| format!("{} {}", r.rule, units::count(r.links))).collect();
         let _ = writeln!(out, ". Links by rule: {}.", if rules.is_empty() { "none".into() } else { rules.join(", ") });
         for k in self.kinds.iter().filter(|k| k.incomplete > 0) {
-            let why: Vec<String> = k.why_incomplete.iter().map(|(w, n)| format!("{} × {w}", units::count(*n))).collect();
+            let why: Vec<String> =
+                k.why_incomplete.iter().map(|(w, n)| format!("{} × {w}", units::count(*n))).collect();
             let line = format!("  {} of {} are incomplete: {}", units::count(k.incomplete), k.asked, why.join("; "));
             let _ = writeln!(out, "{}", style.paint(&crate::text::sanitise(&line), Tint::Warn));
         }
         for o in &self.orphans {
             let why: Vec<String> = o.why.iter().map(|(w, n)| format!("{} × {w}", units::count(*n))).collect();
-            let line =
-                format!("  {} messages at {} belong to requests that could not be told: {}", units::count(o.count), o.service, why.join("; "));
+            let line = format!(
+                "  {} messages at {} belong to requests that could not be told: {}",
+                units::count(o.count),
+                o.service,
+                why.join("; ")
+            );
             let _ = writeln!(out, "{}", style.paint(&crate::text::sanitise(&line), Tint::Warn));
         }
     }
@@ -268,7 +275,11 @@ impl RequestsView {
 
 /// Losses, or that there were none.
 pub fn losses_or_none(losses: &[Loss], style: Style) -> String {
-    if losses.is_empty() { "Lost: nothing.\n".into() } else { format!("Lost:\n{}", crate::losses::render(losses, style)) }
+    if losses.is_empty() {
+        "Lost: nothing.\n".into()
+    } else {
+        format!("Lost:\n{}", crate::losses::render(losses, style))
+    }
 }
 
 fn kind_view(service: &str, asked: &str, k: &Kind, span_ns: u64) -> KindView {

@@ -79,7 +79,11 @@ pub struct ShowView {
 
 impl ShowView {
     /// From a request.
-    pub fn new(r: &Request, names: &Names<'_>, wall: impl Fn(wakepath_model::ids::HostId, u64) -> Option<i64>) -> ShowView {
+    pub fn new(
+        r: &Request,
+        names: &Names<'_>,
+        wall: impl Fn(wakepath_model::ids::HostId, u64) -> Option<i64>,
+    ) -> ShowView {
         let timed = lay_out(r);
         let holes = r.holes();
         let root = timed.first().map(|t| (t.start.0, t.end.0, t.host));

@@ -18,18 +18,12 @@ pub struct Column {
 impl Column {
     /// Text, to the left; it is cut where the table is too wide.
     pub const fn text(title: &'static str) -> Column {
-        Column {
-            title,
-            is_number: false,
-        }
+        Column { title, is_number: false }
     }
 
     /// A number, to the right; it is never cut.
     pub const fn number(title: &'static str) -> Column {
-        Column {
-            title,
-            is_number: true,
-        }
+        Column { title, is_number: true }
     }
 }
 
@@ -43,10 +37,7 @@ pub struct Cell {
 impl Cell {
     /// In a colour.
     pub fn tinted(text: impl AsRef<str>, tint: Tint) -> Cell {
-        Cell {
-            text: sanitise(text.as_ref()).into_owned(),
-            tint,
-        }
+        Cell { text: sanitise(text.as_ref()).into_owned(), tint }
     }
 }
 
@@ -67,11 +58,7 @@ pub struct Table {
 impl Table {
     /// An empty table.
     pub fn new(columns: &[Column]) -> Table {
-        Table {
-            columns: columns.to_vec(),
-            rows: Vec::new(),
-            indent: 0,
-        }
+        Table { columns: columns.to_vec(), rows: Vec::new(), indent: 0 }
     }
 
     /// Every line begins with so many spaces.
@@ -101,12 +88,7 @@ impl Table {
             self.line(&mut out, titles, &widths, style);
         }
         for row in &self.rows {
-            self.line(
-                &mut out,
-                row.iter().map(|c| (c.text.as_str(), c.tint)),
-                &widths,
-                style,
-            );
+            self.line(&mut out, row.iter().map(|c| (c.text.as_str(), c.tint)), &widths, style);
         }
         out
     }
@@ -121,8 +103,7 @@ impl Table {
                 cells.chain([columns(c.title)]).max().unwrap_or(0)
             })
             .collect();
-        let room = WIDTH_MAX - self.indent.min(WIDTH_MAX / 2) + GAP
-            - (GAP * widths.len()).min(WIDTH_MAX / 2);
+        let room = WIDTH_MAX - self.indent.min(WIDTH_MAX / 2) + GAP - (GAP * widths.len()).min(WIDTH_MAX / 2);
         // The widest text gives way first, down to a floor; then whatever is widest.
         for (texts_only, floor) in [(true, NARROW), (true, 1), (false, 1)] {
             while widths.iter().sum::<usize>() > room {
@@ -136,13 +117,7 @@ impl Table {
         widths
     }
 
-    fn line<'a>(
-        &self,
-        out: &mut String,
-        cells: impl Iterator<Item = (&'a str, Tint)>,
-        widths: &[usize],
-        style: Style,
-    ) {
+    fn line<'a>(&self, out: &mut String, cells: impl Iterator<Item = (&'a str, Tint)>, widths: &[usize], style: Style) {
         let mut line = " ".repeat(self.indent);
         let mut owed = 0;
         for (i, (text, tint)) in cells.enumerate() {
@@ -176,25 +151,15 @@ mod tests {
         t.row(["waits".into(), "1 234".into()]);
         t.row(["polls".into(), "7".into()]);
         t.row([Cell::default(), "8".into()]);
-        assert_eq!(
-            plain(&t),
-            "table   rows\nwaits  1 234\npolls      7\n           8\n"
-        );
+        assert_eq!(plain(&t), "table   rows\nwaits  1 234\npolls      7\n           8\n");
     }
 
     #[test]
     fn never_wider_than_100_columns() {
         let long = "x".repeat(300);
         for n in 1..=12 {
-            let columns_: Vec<Column> = (0..n)
-                .map(|i| {
-                    if i % 3 == 2 {
-                        Column::number("number")
-                    } else {
-                        Column::text("text")
-                    }
-                })
-                .collect();
+            let columns_: Vec<Column> =
+                (0..n).map(|i| if i % 3 == 2 { Column::number("number") } else { Column::text("text") }).collect();
             let mut t = Table::new(&columns_).indented(2);
             t.row((0..n).map(|_| Cell::tinted(&long, Tint::Bad)));
             t.row((0..n).map(|_| Cell::from("漢字かな")));
@@ -206,17 +171,10 @@ mod tests {
 
     #[test]
     fn text_gives_way_before_numbers() {
-        let mut t = Table::new(&[
-            Column::text("what"),
-            Column::number("n"),
-            Column::text("why"),
-        ]);
+        let mut t = Table::new(&[Column::text("what"), Column::number("n"), Column::text("why")]);
         t.row(["y".repeat(90).into(), "123 456 789".into(), "short".into()]);
         let out = plain(&t);
-        assert!(
-            out.contains("123 456 789  short") && out.contains('…'),
-            "{out}"
-        );
+        assert!(out.contains("123 456 789  short") && out.contains('…'), "{out}");
         assert_eq!(out.lines().map(columns).max(), Some(WIDTH_MAX));
     }
 
@@ -224,13 +182,7 @@ mod tests {
     fn cells_are_sanitised_and_coloured_outside_the_width() {
         let mut t = Table::new(&[Column::text("a"), Column::text("b")]);
         t.row([Cell::tinted("x\x1b[2Jy", Tint::Good), "z".into()]);
-        assert_eq!(
-            plain(&t),
-            "a      b\nx?[2Jy  z\n".replace("a      b", "a       b")
-        );
-        assert!(
-            t.render(Style { colour: true })
-                .contains("\x1b[32mx?[2Jy\x1b[0m  z")
-        );
+        assert_eq!(plain(&t), "a      b\nx?[2Jy  z\n".replace("a      b", "a       b"));
+        assert!(t.render(Style { colour: true }).contains("\x1b[32mx?[2Jy\x1b[0m  z"));
     }
 }

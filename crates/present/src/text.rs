@@ -56,9 +56,7 @@ impl Style {
     }
 
     const fn choose(is_terminal: bool, no_color: bool, dumb: bool) -> Style {
-        Style {
-            colour: is_terminal && !no_color && !dumb,
-        }
+        Style { colour: is_terminal && !no_color && !dumb }
     }
 
     /// The text in its colour.
@@ -81,11 +79,7 @@ const fn is_unsafe(c: char) -> bool {
 /// The text with everything unsafe to print shown as `?`. Whatever was recorded passes through here.
 pub fn sanitise(text: &str) -> Cow<'_, str> {
     if text.contains(is_unsafe) {
-        Cow::Owned(
-            text.chars()
-                .map(|c| if is_unsafe(c) { '?' } else { c })
-                .collect(),
-        )
+        Cow::Owned(text.chars().map(|c| if is_unsafe(c) { '?' } else { c }).collect())
     } else {
         Cow::Borrowed(text)
     }
@@ -150,10 +144,7 @@ mod tests {
     #[test]
     fn nothing_reaches_the_terminal_but_text() {
         assert_eq!(sanitise("plain ü 漢"), "plain ü 漢");
-        assert_eq!(
-            sanitise("a\x1b]0;x\x07b\u{9b}31m\r\n\u{202e}c"),
-            "a?]0;x?b?31m???c"
-        );
+        assert_eq!(sanitise("a\x1b]0;x\x07b\u{9b}31m\r\n\u{202e}c"), "a?]0;x?b?31m???c");
     }
 
     #[test]
@@ -168,10 +159,7 @@ mod tests {
     fn wrapped_lines_keep_the_width() {
         let text = "one two three four five six seven eight nine ten ".repeat(10);
         let out = wrap(&text, "    ", 40);
-        assert!(
-            out.lines()
-                .all(|l| columns(l) <= 40 && l.starts_with("    o") || l.starts_with("    "))
-        );
+        assert!(out.lines().all(|l| columns(l) <= 40 && l.starts_with("    o") || l.starts_with("    ")));
         assert!(out.lines().all(|l| columns(l) <= 40));
         assert_eq!(out.split_whitespace().count(), 100);
         assert_eq!(wrap("  ", "x", 40), "");
@@ -180,17 +168,10 @@ mod tests {
     #[test]
     fn colour_only_where_it_is_wanted() {
         assert!(Style::choose(true, false, false).colour);
-        for (terminal, no_color, dumb) in [
-            (false, false, false),
-            (true, true, false),
-            (true, false, true),
-        ] {
+        for (terminal, no_color, dumb) in [(false, false, false), (true, true, false), (true, false, true)] {
             assert!(!Style::choose(terminal, no_color, dumb).colour);
         }
         assert_eq!(Style { colour: false }.paint("x", Tint::Bad), "x");
-        assert_eq!(
-            Style { colour: true }.paint("x", Tint::Bad),
-            "\x1b[31mx\x1b[0m"
-        );
+        assert_eq!(Style { colour: true }.paint("x", Tint::Bad), "\x1b[31mx\x1b[0m");
     }
 }

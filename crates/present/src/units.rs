@@ -11,11 +11,7 @@ fn three(value: f64) -> String {
 
 /// The largest unit in which the value is at least one, after rounding to three digits.
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
-    let chosen = units
-        .iter()
-        .rev()
-        .find(|(size, _)| value.abs() >= size * 0.9995)
-        .or(units.first());
+    let chosen = units.iter().rev().find(|(size, _)| value.abs() >= size * 0.9995).or(units.first());
     match chosen {
         Some((size, name)) => format!("{} {name}", three(value / size)),
         None => three(value),
@@ -40,16 +36,7 @@ pub fn bytes(n: u64) -> String {
     if n < 1000 {
         return format!("{n} B");
     }
-    scaled(
-        n as f64,
-        &[
-            (1e3, "kB"),
-            (1e6, "MB"),
-            (1e9, "GB"),
-            (1e12, "TB"),
-            (1e15, "PB"),
-        ],
-    )
+    scaled(n as f64, &[(1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"), (1e15, "PB")])
 }
 
 /// A count, digit for digit: `1 234 567`.
@@ -83,18 +70,10 @@ pub fn rate(n: u64, span_ns: u64) -> String {
 
 /// A wall-clock time in UTC with milliseconds, as RFC 3339: `2026-11-21T04:55:12.345Z`.
 pub fn wall(ns: i64) -> String {
-    let (days, rest) = (
-        ns.div_euclid(86_400_000_000_000),
-        ns.rem_euclid(86_400_000_000_000),
-    );
+    let (days, rest) = (ns.div_euclid(86_400_000_000_000), ns.rem_euclid(86_400_000_000_000));
     let (year, month, day) = civil(days);
     let (s, ms) = (rest / 1_000_000_000, rest / 1_000_000 % 1000);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{ms:03}Z",
-        s / 3600,
-        s / 60 % 60,
-        s % 60
-    )
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{ms:03}Z", s / 3600, s / 60 % 60, s % 60)
 }
 
 /// Date of a day counted from 1970-01-01, by the proleptic Gregorian calendar.
@@ -106,11 +85,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
     let in_year = in_era - (365 * year + year / 4 - year / 100);
     let m = (5 * in_year + 2) / 153;
     let month = if m < 10 { m + 3 } else { m - 9 };
-    (
-        era * 400 + year + i64::from(month <= 2),
-        month,
-        in_year - (153 * m + 2) / 5 + 1,
-    )
+    (era * 400 + year + i64::from(month <= 2), month, in_year - (153 * m + 2) / 5 + 1)
 }
 
 #[cfg(test)]

@@ -181,11 +181,7 @@ impl Parsed {
             target: self.name.as_str(),
             status: match self.reply {
                 true => Status {
-                    outcome: if self.code == 0 {
-                        Outcome::Ok
-                    } else {
-                        Outcome::Error
-                    },
+                    outcome: if self.code == 0 { Outcome::Ok } else { Outcome::Error },
                     code: Some(self.code),
                     class,
                 },

@@ -81,25 +81,10 @@ pub(crate) struct Wire<'s> {
 
 impl Wire<'_> {
     /// Emits a message of this direction; ends it too, or remembers it as open.
-    pub fn message(
-        &mut self,
-        role: Role,
-        span: (u64, Border),
-        head_end: u64,
-        attrs: Attrs<'_>,
-        witnesses: &[Witness],
-    ) {
+    pub fn message(&mut self, role: Role, span: (u64, Border), head_end: u64, attrs: Attrs<'_>, witnesses: &[Witness]) {
         let (start, end) = span;
         self.end_open(self.dir, start, EndHow::Lost);
-        self.sink.message(&Message {
-            dir: self.dir,
-            role,
-            start,
-            end,
-            head_end,
-            attrs,
-            witnesses,
-        });
+        self.sink.message(&Message { dir: self.dir, role, start, end, head_end, attrs, witnesses });
         match end {
             Border::Known(end) => self.sink.end(self.dir, start, end, EndHow::Framed),
             Border::Open => self.open[self.dir.index()] = start,
@@ -143,15 +128,7 @@ struct Lane<const N: usize> {
 }
 
 impl<const N: usize> Lane<N> {
-    const NEW: Self = Lane {
-        at: 0,
-        skip: 0,
-        len: 0,
-        sync: Sync::Fresh,
-        opaque: false,
-        told: false,
-        stash: [0; N],
-    };
+    const NEW: Self = Lane { at: 0, skip: 0, len: 0, sync: Sync::Fresh, opaque: false, told: false, stash: [0; N] };
 
     fn next(&self) -> u64 {
         self.at.saturating_add(u64::from(self.len))
@@ -196,11 +173,7 @@ macro_rules! wire {
 impl<F: Framer, const N: usize> Duplex<F, N> {
     pub(crate) const fn with(framer: F) -> Self {
         assert!(N > 0 && N <= u16::MAX as usize);
-        Duplex {
-            framer,
-            open: [NONE; 2],
-            lanes: [Lane::NEW; 2],
-        }
+        Duplex { framer, open: [NONE; 2], lanes: [Lane::NEW; 2] }
     }
 
     /// Chains an event to what came before: the number of its first bytes that were already seen.
@@ -223,13 +196,7 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
         let lane = &mut self.lanes[dir.index()];
         let bytes = bytes.unwrap_or(&lane.stash[..usize::from(lane.len)]);
         let last = last || bytes.len() >= N;
-        let mut wire = Wire {
-            dir,
-            at: lane.at,
-            next,
-            open: &mut self.open,
-            sink,
-        };
+        let mut wire = Wire { dir, at: lane.at, next, open: &mut self.open, sink };
         if lane.sync == Sync::Probe {
             match self.framer.fit(dir, bytes) {
                 Fit::More if !last => return Step::Need,
@@ -332,10 +299,7 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
     /// Emits the one message that stands for everything opaque in a direction.
     fn unseen(&mut self, dir: Dir, at: u64, sink: &mut dyn Sink) {
         if self.open[dir.index()] == NONE {
-            let attrs = Attrs {
-                verb: "OPAQUE",
-                ..Attrs::default()
-            };
+            let attrs = Attrs { verb: "OPAQUE", ..Attrs::default() };
             let mut wire = wire!(self, dir, at, sink);
             wire.message(Role::Unsolicited, (at, Border::Open), at, attrs, &[]);
         }

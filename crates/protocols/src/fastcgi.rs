@@ -23,10 +23,7 @@ pub type FastCgi = Duplex<Framing, HEAD>;
 impl FastCgi {
     /// For a flow at its start or joined in mid-stream.
     pub const fn new() -> Self {
-        Duplex::with(Framing {
-            params: None,
-            slots: [const { Slot::FREE }; 8],
-        })
+        Duplex::with(Framing { params: None, slots: [const { Slot::FREE }; 8] })
     }
 }
 
@@ -88,11 +85,7 @@ impl Slot {
                 cut: self.cut || self.target.is_cut(),
                 ..Attrs::default()
             },
-            Dir::ToClient => Attrs {
-                status,
-                cut: status.outcome == Outcome::Unknown,
-                ..Attrs::default()
-            },
+            Dir::ToClient => Attrs { status, cut: status.outcome == Outcome::Unknown, ..Attrs::default() },
         };
         let mut witnesses = [Witness::FastCgi(self.id); 3];
         let mut count = 1;
@@ -160,11 +153,7 @@ impl Framer for Framing {
         match (wire.dir, kind) {
             (Dir::ToServer, BEGIN) if id != 0 => self.begin(wire, id),
             (Dir::ToServer, PARAMS) if length > 0 => {
-                self.params = Some(Params {
-                    id,
-                    left: length.into(),
-                    padding,
-                });
+                self.params = Some(Params { id, left: length.into(), padding });
                 return Step::Take(8);
             }
             (Dir::ToServer, PARAMS) => {
@@ -287,10 +276,7 @@ impl Framing {
             self.params = None;
             return Step::Take(rest);
         }
-        self.params = Some(Params {
-            left: left - value.1 as u32,
-            ..params
-        });
+        self.params = Some(Params { left: left - value.1 as u32, ..params });
         Step::Take(length)
     }
 
@@ -308,18 +294,13 @@ impl Framing {
             slot.tell(wire, Dir::ToClient, head_end, cgi_status(content));
         }
         if kind == END {
-            let failed = content
-                .get(..5)
-                .is_some_and(|status| status != [0; 5].as_slice());
+            let failed = content.get(..5).is_some_and(|status| status != [0; 5].as_slice());
             let outcome = match (content.len(), failed) {
                 (_, true) => Outcome::Error,
                 (5.., false) => Outcome::Ok,
                 _ => Outcome::Unknown,
             };
-            let status = Status {
-                outcome,
-                ..Status::default()
-            };
+            let status = Status { outcome, ..Status::default() };
             if slot.told[1] && failed {
                 wire.sink.amend(Dir::ToClient, slot.start[1], status);
             }
@@ -353,14 +334,7 @@ impl Slot {
 }
 
 fn wanted(key: &[u8]) -> bool {
-    [
-        &b"REQUEST_METHOD"[..],
-        b"REQUEST_URI",
-        b"SCRIPT_NAME",
-        b"HTTP_TRACEPARENT",
-        b"HTTP_X_REQUEST_ID",
-    ]
-    .contains(&key)
+    [&b"REQUEST_METHOD"[..], b"REQUEST_URI", b"SCRIPT_NAME", b"HTTP_TRACEPARENT", b"HTTP_X_REQUEST_ID"].contains(&key)
 }
 
 /// Where the name of a pair begins, and where its value begins and ends.
@@ -397,11 +371,7 @@ fn cgi_status(head: &[u8]) -> Status<'static> {
         if name.eq_ignore_ascii_case(b"status:") {
             let digits = value.trim_ascii_start().first_chunk::<3>();
             let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_digit));
-            code = digits.map(|digits| {
-                digits
-                    .iter()
-                    .fold(0, |code, digit| code * 10 + u16::from(digit - b'0'))
-            });
+            code = digits.map(|digits| digits.iter().fold(0, |code, digit| code * 10 + u16::from(digit - b'0')));
         }
     }
     if code.is_none() && whole {
@@ -420,20 +390,8 @@ fn cgi_status(head: &[u8]) -> Status<'static> {
 
 /// Whether a flow of which these are the first bytes is FastCGI: by a BEGIN_REQUEST with its fixed length.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
-    const HEADER: [Option<u8>; 8] = [
-        Some(1),
-        Some(BEGIN),
-        None,
-        None,
-        Some(0),
-        Some(8),
-        None,
-        Some(0),
-    ];
-    let begins = bytes
-        .iter()
-        .zip(HEADER)
-        .all(|(&byte, want)| want.is_none_or(|want| want == byte));
+    const HEADER: [Option<u8>; 8] = [Some(1), Some(BEGIN), None, None, Some(0), Some(8), None, Some(0)];
+    let begins = bytes.iter().zip(HEADER).all(|(&byte, want)| want.is_none_or(|want| want == byte));
     match (dir, bytes) {
         (Dir::ToServer, _) if begins && bytes.len() < 8 => Fit::More,
         (Dir::ToServer, _) => begins.into(),

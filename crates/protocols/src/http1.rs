@@ -27,14 +27,7 @@ pub type Http1 = Duplex<Framing, HEAD>;
 impl Http1 {
     /// For a flow at its start or joined in mid-stream.
     pub const fn new() -> Self {
-        Duplex::with(Framing {
-            parts: [Part::Head; 2],
-            methods: Methods {
-                ring: 0,
-                len: 0,
-                unsure: 0,
-            },
-        })
+        Duplex::with(Framing { parts: [Part::Head; 2], methods: Methods { ring: 0, len: 0, unsure: 0 } })
     }
 }
 
@@ -110,9 +103,7 @@ impl Framing {
         let (length, whole) = match parsed {
             Ok(httparse::Status::Complete(length)) => (length, true),
             Ok(httparse::Status::Partial) if !last => return Step::Need,
-            Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
-                (bytes.len(), false)
-            }
+            Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => (bytes.len(), false),
             Err(_) => return Step::Lost(Some(Defect::BadHead)),
         };
         let mut words = bytes.splitn(3, |&b| b == b' ');
@@ -127,8 +118,7 @@ impl Framing {
             ..Attrs::default()
         };
         if !self.methods.push(Method::of(method)) {
-            wire.sink
-                .defect(Defect::QueueOverflow, Dir::ToServer, wire.at);
+            wire.sink.defect(Defect::QueueOverflow, Dir::ToServer, wire.at);
         }
         let body = match (whole, body(head.headers)) {
             (false, _) => None,
@@ -146,17 +136,12 @@ impl Framing {
     fn reply(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Step {
         let mut fields = [const { MaybeUninit::uninit() }; FIELDS];
         let mut head = httparse::Response::new(&mut []);
-        let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
-            &mut head,
-            bytes,
-            &mut fields,
-        );
+        let parsed =
+            httparse::ParserConfig::default().parse_response_with_uninit_headers(&mut head, bytes, &mut fields);
         let (length, whole) = match parsed {
             Ok(httparse::Status::Complete(length)) => (length, true),
             Ok(httparse::Status::Partial) if !last => return Step::Need,
-            Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
-                (bytes.len(), false)
-            }
+            Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => (bytes.len(), false),
             Err(_) => return Step::Lost(Some(Defect::BadHead)),
         };
         let code = head.code;
@@ -175,8 +160,7 @@ impl Framing {
         };
         let interim = matches!(code, Some(100..=199)) && code != Some(101);
         let method = if interim { None } else { self.methods.pop() };
-        let upgraded = code == Some(101)
-            || (method == Some(Method::Connect) && matches!(code, Some(200..=299)));
+        let upgraded = code == Some(101) || (method == Some(Method::Connect) && matches!(code, Some(200..=299)));
         let body = match (whole, method, code) {
             (false, ..) => None,
             _ if interim || upgraded => Some(Body::Length(0)),
@@ -213,10 +197,7 @@ impl Framing {
         let (end, step) = match body {
             Some(Body::Length(body)) => {
                 let total = length.saturating_add(body).min(u64::MAX - 1);
-                (
-                    Border::Known(wire.at.saturating_add(total)),
-                    Step::Take(total),
-                )
+                (Border::Known(wire.at.saturating_add(total)), Step::Take(total))
             }
             Some(Body::Chunked) => {
                 self.parts[wire.dir.index()] = Part::Chunk;
@@ -224,9 +205,7 @@ impl Framing {
             }
             Some(Body::UntilClose) => (Border::Open, Step::Take(u64::MAX)),
             Some(Body::Bad) => (Border::Open, Step::Lost(Some(Defect::BadHead))),
-            None if (length as usize) < HEAD => {
-                (Border::Open, Step::Lost(Some(Defect::BorderLost)))
-            }
+            None if (length as usize) < HEAD => (Border::Open, Step::Lost(Some(Defect::BorderLost))),
             None => (Border::Open, Step::Lost(Some(Defect::HeadTooLong))),
         };
         let (witnesses, count) = witnesses(fields);
@@ -251,11 +230,7 @@ impl Framing {
 
     fn trailer(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Step {
         let Some(newline) = bytes.iter().position(|&b| b == b'\n') else {
-            return if last {
-                Step::Lost(Some(Defect::BorderLost))
-            } else {
-                Step::Need
-            };
+            return if last { Step::Lost(Some(Defect::BorderLost)) } else { Step::Need };
         };
         let length = newline as u64 + 1;
         if matches!(&bytes[..newline], b"" | b"\r") {
@@ -274,16 +249,10 @@ fn body(fields: &[Header<'_>]) -> Option<Body> {
             17 if field.name.eq_ignore_ascii_case("transfer-encoding") => {
                 let coding = field.value.rsplit(|&b| b == b',').next().unwrap_or(&[]);
                 let chunked = coding.trim_ascii().eq_ignore_ascii_case(b"chunked");
-                return Some(if chunked {
-                    Body::Chunked
-                } else {
-                    Body::UntilClose
-                });
+                return Some(if chunked { Body::Chunked } else { Body::UntilClose });
             }
             14 if field.name.eq_ignore_ascii_case("content-length") => {
-                let value = core::str::from_utf8(field.value)
-                    .ok()
-                    .and_then(|v| v.trim().parse().ok());
+                let value = core::str::from_utf8(field.value).ok().and_then(|v| v.trim().parse().ok());
                 length = match (value, length) {
                     (Some(value), None) => Some(Body::Length(value)),
                     (Some(value), Some(Body::Length(same))) if value == same => length,
@@ -301,9 +270,7 @@ fn witnesses(fields: &[Header<'_>]) -> ([Witness; 2], usize) {
     let (mut trace, mut id) = (false, false);
     for field in fields {
         let witness = match field.name.len() {
-            11 if !trace && field.name.eq_ignore_ascii_case("traceparent") => {
-                traceparent(field.value)
-            }
+            11 if !trace && field.name.eq_ignore_ascii_case("traceparent") => traceparent(field.value),
             12 if !id && field.name.eq_ignore_ascii_case("x-request-id") => {
                 Some(Witness::XRequestId(mask::fnv1a(field.value.trim_ascii())))
             }
@@ -342,16 +309,11 @@ fn hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
 
 /// Whether `bytes` begin like a request: a method in capitals, a blank, and a target.
 pub(crate) fn fit_request(bytes: &[u8]) -> Fit {
-    let method = bytes
-        .iter()
-        .take_while(|b| b.is_ascii_uppercase() || **b == b'-')
-        .count();
+    let method = bytes.iter().take_while(|b| b.is_ascii_uppercase() || **b == b'-').count();
     match (method, bytes.get(method), bytes.get(method + 1)) {
         (17.., ..) => Fit::No,
         (_, None, _) | (3.., Some(b' '), None) => Fit::More,
-        (3.., Some(b' '), Some(target)) => {
-            (matches!(target, b'/' | b'*') || target.is_ascii_alphanumeric()).into()
-        }
+        (3.., Some(b' '), Some(target)) => (matches!(target, b'/' | b'*') || target.is_ascii_alphanumeric()).into(),
         _ => Fit::No,
     }
 }
@@ -427,9 +389,8 @@ impl Methods {
 /// Whether a flow of which these are the first bytes is HTTP/1: by a reply's version, or a request whose target is a
 /// path, or has another form that its method allows.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8]) -> Fit {
-    const METHODS: [&str; 9] = [
-        "GET ", "POST ", "PUT ", "HEAD ", "DELETE ", "OPTIONS ", "PATCH ", "CONNECT ", "TRACE ",
-    ];
+    const METHODS: [&str; 9] =
+        ["GET ", "POST ", "PUT ", "HEAD ", "DELETE ", "OPTIONS ", "PATCH ", "CONNECT ", "TRACE "];
     if dir == Dir::ToClient {
         return fit_reply(bytes);
     }

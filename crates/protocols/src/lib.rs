@@ -118,11 +118,7 @@ pub struct Status<'a> {
 
 impl Status<'_> {
     /// Success without a number.
-    pub const OK: Status<'static> = Status {
-        outcome: Outcome::Ok,
-        code: None,
-        class: "",
-    };
+    pub const OK: Status<'static> = Status { outcome: Outcome::Ok, code: None, class: "" };
 }
 
 /// What a message says about itself, masked: fit for writing to disk and to a terminal.
@@ -212,13 +208,9 @@ impl Defect {
         match self {
             Defect::BorderLost => "Capture longer heads, or look for capture losses on this flow.",
             Defect::BadHead => "Check that the flow speaks the protocol it was taken for.",
-            Defect::HeadTooLong => {
-                "Nothing to do: its border is found at the next change of direction."
-            }
+            Defect::HeadTooLong => "Nothing to do: its border is found at the next change of direction.",
             Defect::Unsupported => "Report the flow's protocol and version to the project.",
-            Defect::QueueOverflow => {
-                "Nothing to do: replies beyond the limit have unknown borders."
-            }
+            Defect::QueueOverflow => "Nothing to do: replies beyond the limit have unknown borders.",
             Defect::ClosedInside => "Look for resets and crashes of the peer at this time.",
         }
     }

@@ -21,10 +21,7 @@ pub type Line = Duplex<Framing, HEAD>;
 impl Line {
     /// For a flow at its start or joined in mid-stream.
     pub const fn new() -> Self {
-        Duplex::with(Framing {
-            long: [false; 2],
-            asked: false,
-        })
+        Duplex::with(Framing { long: [false; 2], asked: false })
     }
 }
 
@@ -64,9 +61,7 @@ impl Framer for Framing {
             Dir::ToServer => {
                 self.asked = true;
                 wire.end_open(Dir::ToClient, wire.next[1], EndHow::Turn);
-                let mut words = bytes[..length]
-                    .split(u8::is_ascii_whitespace)
-                    .filter(|word| !word.is_empty());
+                let mut words = bytes[..length].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
                 let verb = verb(words.next().unwrap_or(&[]));
                 let attrs = Attrs {
                     verb: verb.as_str(),
@@ -79,11 +74,7 @@ impl Framer for Framing {
             }
             Dir::ToClient if wire.is_open(Dir::ToClient) => {}
             Dir::ToClient => {
-                let role = if self.asked {
-                    Role::Reply
-                } else {
-                    Role::Unsolicited
-                };
+                let role = if self.asked { Role::Reply } else { Role::Unsolicited };
                 let span = (wire.at, Border::Open);
                 wire.message(role, span, end, Attrs::default(), &[]);
             }

@@ -6,9 +6,7 @@ use crate::Text;
 
 /// FNV-1a, 64 bit.
 pub fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 /// The path template of an HTTP request target; `cut`: the target's end is missing.
@@ -36,9 +34,7 @@ pub fn path<const N: usize>(target: &[u8], cut: bool, out: &mut Text<N>) {
     };
     let end = path.iter().position(|&b| b == b'?' || b == b'#');
     let cut = cut && end.is_none();
-    let mut segments = path[..end.unwrap_or(path.len())]
-        .split(|&b| b == b'/')
-        .peekable();
+    let mut segments = path[..end.unwrap_or(path.len())].split(|&b| b == b'/').peekable();
     let mut first = true;
     while let Some(segment) = segments.next() {
         if !core::mem::take(&mut first) {
@@ -173,9 +169,7 @@ pub fn statement<const N: usize>(sql: &[u8], cut: bool, out: &mut Text<N>) {
 
 /// The first word of a statement's shape, in upper case: its verb.
 pub fn verb(shape: &str) -> Text<16> {
-    let letters = shape
-        .bytes()
-        .take_while(|&b| b.is_ascii_alphabetic() || b == b'_');
+    let letters = shape.bytes().take_while(|&b| b.is_ascii_alphabetic() || b == b'_');
     Text::upper(&shape.as_bytes()[..letters.count()])
 }
 
@@ -230,10 +224,7 @@ impl<const N: usize> Shape<'_, N> {
                 continue;
             };
             let head = head.strip_suffix(b" ").unwrap_or(head);
-            if head
-                .strip_suffix(b",")
-                .is_some_and(|head| head.ends_with(row))
-            {
+            if head.strip_suffix(b",").is_some_and(|head| head.ends_with(row)) {
                 let extra = self.out.bytes().len() - head.len() + 1;
                 self.out.pop(extra);
             }
@@ -247,9 +238,7 @@ fn ends_with_in(text: &[u8]) -> bool {
         return false;
     };
     let head = head.trim_ascii_end();
-    head.len() > 2
-        && head[head.len() - 2..].eq_ignore_ascii_case(b"in")
-        && !name(head[head.len() - 3])
+    head.len() > 2 && head[head.len() - 2..].eq_ignore_ascii_case(b"in") && !name(head[head.len() - 3])
 }
 
 /// Length of the string at the start of `text`, and whether it is sure where it ends.

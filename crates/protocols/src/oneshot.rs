@@ -17,10 +17,7 @@ pub type Oneshot = Duplex<Framing, 1>;
 impl Oneshot {
     /// For a flow at its start. Joined in mid-stream, the request may have begun before it is seen to.
     pub const fn new() -> Self {
-        Duplex::with(Framing {
-            asked: false,
-            answered: false,
-        })
+        Duplex::with(Framing { asked: false, answered: false })
     }
 }
 

@@ -31,10 +31,7 @@ impl Postgres {
             copy: Copy::NONE,
             named: false,
             failed: false,
-            cache: Cache {
-                slots: [const { (0, Text::new()) }; 8],
-                next: 0,
-            },
+            cache: Cache { slots: [const { (0, Text::new()) }; 8], next: 0 },
         })
     }
 }
@@ -76,13 +73,7 @@ struct Batch {
 }
 
 impl Batch {
-    const NONE: Batch = Batch {
-        start: NONE,
-        named: false,
-        flushed: NONE,
-        reply: NONE,
-        answered: false,
-    };
+    const NONE: Batch = Batch { start: NONE, named: false, flushed: NONE, reply: NONE, answered: false };
 }
 
 /// A `COPY … FROM STDIN` that was sent by a Query.
@@ -95,11 +86,7 @@ struct Copy {
 }
 
 impl Copy {
-    const NONE: Copy = Copy {
-        start: NONE,
-        end: NONE,
-        running: false,
-    };
+    const NONE: Copy = Copy { start: NONE, end: NONE, running: false };
 }
 
 impl Framer for Framing {
@@ -133,11 +120,7 @@ impl Framer for Framing {
             return Step::Need;
         }
         let Some(length) = length(bytes) else {
-            return if last {
-                Step::Lost(Some(Defect::BorderLost))
-            } else {
-                Step::Need
-            };
+            return if last { Step::Lost(Some(Defect::BorderLost)) } else { Step::Need };
         };
         if wire.dir == Dir::ToServer && bytes[0] == 0 && !self.tagged {
             return self.startup(wire, bytes);
@@ -158,9 +141,7 @@ impl Framer for Framing {
         if content && (bytes.len() as u64) < total && !last {
             return Step::Need;
         }
-        let have = bytes
-            .len()
-            .min(usize::try_from(total).unwrap_or(usize::MAX));
+        let have = bytes.len().min(usize::try_from(total).unwrap_or(usize::MAX));
         let content = &bytes[5.min(have)..have];
         let end = wire.at.saturating_add(total);
         match wire.dir {
@@ -214,11 +195,7 @@ impl Framing {
         };
         let length = u32::from_be_bytes(*head);
         let end = wire.at.saturating_add(u64::from(length));
-        let attrs = Attrs {
-            verb,
-            target: verb,
-            ..Attrs::default()
-        };
+        let attrs = Attrs { verb, target: verb, ..Attrs::default() };
         let role = if verb == "CANCEL" {
             Role::Unsolicited
         } else {
@@ -240,10 +217,7 @@ impl Framing {
         self.handshake = false;
         self.pending = self.pending.saturating_sub(1);
         let end = wire.at.saturating_add(1);
-        let attrs = Attrs {
-            status: Status::OK,
-            ..Attrs::default()
-        };
+        let attrs = Attrs { status: Status::OK, ..Attrs::default() };
         wire.message(Role::Reply, (wire.at, Border::Known(end)), end, attrs, &[]);
         match byte {
             b'N' => Step::Take(1),
@@ -263,52 +237,27 @@ impl Framing {
             self.pending = self.pending.saturating_sub(1);
         }
         let at = wire.at;
-        let alone = |verb| Attrs {
-            verb,
-            target: verb,
-            ..Attrs::default()
-        };
+        let alone = |verb| Attrs { verb, target: verb, ..Attrs::default() };
         match tag {
             b'Q' => {
                 let (text, cut) = until_nul(content);
                 let mut shape = Text::<256>::new();
                 mask::statement(text, cut, &mut shape);
                 let verb = mask::verb(shape.as_str());
-                let attrs = Attrs {
-                    verb: verb.as_str(),
-                    target: shape.as_str(),
-                    cut: shape.is_cut(),
-                    ..Attrs::default()
-                };
+                let attrs =
+                    Attrs { verb: verb.as_str(), target: shape.as_str(), cut: shape.is_cut(), ..Attrs::default() };
                 self.pending = self.pending.saturating_add(1);
-                let from = shape
-                    .as_str()
-                    .split(' ')
-                    .any(|word| word.eq_ignore_ascii_case("stdin"));
+                let from = shape.as_str().split(' ').any(|word| word.eq_ignore_ascii_case("stdin"));
                 let copy = verb.as_str() == "COPY" && (from || shape.is_cut());
-                self.copy = Copy {
-                    start: if copy { at } else { NONE },
-                    end,
-                    running: false,
-                };
-                let border = if copy {
-                    Border::Open
-                } else {
-                    Border::Known(end)
-                };
+                self.copy = Copy { start: if copy { at } else { NONE }, end, running: false };
+                let border = if copy { Border::Open } else { Border::Known(end) };
                 let head_end = at.saturating_add(5 + content.len() as u64);
                 wire.message(Role::Request, (at, border), head_end, attrs, &[]);
             }
             b'F' => {
                 self.pending = self.pending.saturating_add(1);
                 let span = (at, Border::Known(end));
-                wire.message(
-                    Role::Request,
-                    span,
-                    at.saturating_add(5),
-                    alone("FUNCTION CALL"),
-                    &[],
-                );
+                wire.message(Role::Request, span, at.saturating_add(5), alone("FUNCTION CALL"), &[]);
             }
             b'X' => {
                 let span = (at, Border::Known(end));
@@ -316,25 +265,13 @@ impl Framing {
             }
             b'p' => {
                 let span = (at, Border::Known(end));
-                wire.message(
-                    Role::Interim,
-                    span,
-                    at.saturating_add(5),
-                    alone("AUTH"),
-                    &[],
-                );
+                wire.message(Role::Interim, span, at.saturating_add(5), alone("AUTH"), &[]);
             }
             b'd' | b'c' | b'f' => {
                 if self.batch.start == NONE && !wire.is_open(Dir::ToServer) {
                     // The data of a COPY whose own request has ended (by a Sync).
                     let span = (at, Border::Open);
-                    wire.message(
-                        Role::Interim,
-                        span,
-                        at.saturating_add(5),
-                        alone("COPY"),
-                        &[],
-                    );
+                    wire.message(Role::Interim, span, at.saturating_add(5), alone("COPY"), &[]);
                 }
                 if self.batch.start == NONE && tag != b'd' {
                     wire.end_open(Dir::ToServer, end, EndHow::Framed);
@@ -405,12 +342,7 @@ impl Framing {
             return;
         }
         let (verb, target, cut) = name;
-        let attrs = Attrs {
-            verb,
-            target,
-            cut,
-            ..Attrs::default()
-        };
+        let attrs = Attrs { verb, target, cut, ..Attrs::default() };
         let span = (self.batch.start, Border::Open);
         let turned = core::mem::replace(&mut wire.dir, Dir::ToServer);
         wire.message(Role::Request, span, head_end, attrs, &[]);
@@ -437,18 +369,9 @@ impl Framing {
                     b'N' => "NOTICE",
                     _ => "PARAMETER",
                 };
-                let attrs = Attrs {
-                    verb,
-                    ..Attrs::default()
-                };
+                let attrs = Attrs { verb, ..Attrs::default() };
                 let span = (wire.at, Border::Known(end));
-                return wire.message(
-                    Role::Unsolicited,
-                    span,
-                    wire.at.saturating_add(5),
-                    attrs,
-                    &[],
-                );
+                return wire.message(Role::Unsolicited, span, wire.at.saturating_add(5), attrs, &[]);
             }
             self.batch.reply = wire.at;
             (self.named, self.failed) = (false, false);
@@ -456,11 +379,7 @@ impl Framing {
         match tag {
             b'E' => {
                 let class = sqlstate(content);
-                let status = Status {
-                    outcome: Outcome::Error,
-                    code: None,
-                    class: class.as_str(),
-                };
+                let status = Status { outcome: Outcome::Error, code: None, class: class.as_str() };
                 self.end_copy(wire);
                 if !self.named {
                     self.name_reply(wire, status);
@@ -505,10 +424,7 @@ impl Framing {
         if self.batch.reply == NONE || core::mem::replace(&mut self.named, true) {
             return;
         }
-        let attrs = Attrs {
-            status,
-            ..Attrs::default()
-        };
+        let attrs = Attrs { status, ..Attrs::default() };
         let span = (self.batch.reply, Border::Open);
         let head_end = wire.at.saturating_add(5);
         wire.message(Role::Reply, span, head_end, attrs, &[]);
@@ -520,10 +436,7 @@ const SERVER_TAGS: &[u8] = b"RKS123TtnDCIsZENAGHWdcVv";
 
 /// The length field of a message, which counts itself but not the tag; `None`: not all there.
 fn length(bytes: &[u8]) -> Option<u32> {
-    bytes
-        .get(1..)?
-        .first_chunk()
-        .map(|field| u32::from_be_bytes(*field))
+    bytes.get(1..)?.first_chunk().map(|field| u32::from_be_bytes(*field))
 }
 
 /// What the first, untagged message of a flow is: length, then a version or a code that is none.
@@ -567,10 +480,7 @@ struct Cache {
 impl Cache {
     fn get(&self, name: &[u8]) -> Option<&Text<128>> {
         let hash = mask::fnv1a(name);
-        self.slots
-            .iter()
-            .find(|(key, _)| *key == hash)
-            .map(|(_, shape)| shape)
+        self.slots.iter().find(|(key, _)| *key == hash).map(|(_, shape)| shape)
     }
 
     fn put(&mut self, name: &[u8], shape: &Text<256>) {

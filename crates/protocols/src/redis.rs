@@ -112,13 +112,7 @@ impl Framer for Framing {
 type Length = Result<u64, Step>;
 
 impl Framing {
-    fn request(
-        &mut self,
-        wire: &mut Wire<'_>,
-        bytes: &[u8],
-        line: Option<usize>,
-        last: bool,
-    ) -> Length {
+    fn request(&mut self, wire: &mut Wire<'_>, bytes: &[u8], line: Option<usize>, last: bool) -> Length {
         let left = self.left[0];
         if left == 0 && (self.long[0] || bytes[0] != b'*') {
             return self.inline(wire, bytes, line, last);
@@ -154,11 +148,7 @@ impl Framing {
             left -= 1;
         }
         let end_at = wire.at.saturating_add(end);
-        let border = if left == 0 {
-            Border::Known(end_at)
-        } else {
-            Border::Open
-        };
+        let border = if left == 0 { Border::Known(end_at) } else { Border::Open };
         let attrs = Attrs {
             verb: verb.as_str(),
             target: target.as_str(),
@@ -179,13 +169,7 @@ impl Framing {
         Ok(end)
     }
 
-    fn inline(
-        &mut self,
-        wire: &mut Wire<'_>,
-        bytes: &[u8],
-        line: Option<usize>,
-        last: bool,
-    ) -> Length {
+    fn inline(&mut self, wire: &mut Wire<'_>, bytes: &[u8], line: Option<usize>, last: bool) -> Length {
         if line.is_none() && !last {
             return Err(Step::Need);
         }
@@ -197,9 +181,7 @@ impl Framing {
             }
             return Ok(length as u64);
         }
-        let mut words = bytes[..length]
-            .split(u8::is_ascii_whitespace)
-            .filter(|word| !word.is_empty());
+        let mut words = bytes[..length].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
         let Some(name) = words.next() else {
             return Ok(length as u64); // an empty line gets no reply
         };
@@ -245,13 +227,7 @@ impl Framing {
         Role::Request
     }
 
-    fn reply(
-        &mut self,
-        wire: &mut Wire<'_>,
-        bytes: &[u8],
-        line: Option<usize>,
-        last: bool,
-    ) -> Length {
+    fn reply(&mut self, wire: &mut Wire<'_>, bytes: &[u8], line: Option<usize>, last: bool) -> Length {
         let kind = bytes[0];
         let is_first = self.left[1] == 0;
         if self.long[1] {
@@ -304,11 +280,7 @@ impl Framing {
         let role = self.role(kind, event.as_str(), bytes.get(1));
         let class = error_class(kind, &bytes[1..line]);
         let attrs = Attrs {
-            verb: if role == Role::Unsolicited {
-                event.as_str()
-            } else {
-                ""
-            },
+            verb: if role == Role::Unsolicited { event.as_str() } else { "" },
             status: Status {
                 outcome: match kind {
                     b'-' | b'!' => Outcome::Error,
@@ -319,11 +291,7 @@ impl Framing {
             },
             ..Attrs::default()
         };
-        let border = if values == 0 && whole {
-            Border::Known(end)
-        } else {
-            Border::Open
-        };
+        let border = if values == 0 && whole { Border::Known(end) } else { Border::Open };
         self.left[1] = values;
         let head_end = wire.at.saturating_add(line as u64);
         wire.message(role, (wire.at, border), head_end, attrs, &[]);
@@ -348,16 +316,12 @@ const TYPES: &[u8] = b"+-:$*_#,(!=%~>|";
 
 /// Commands whose first argument is part of the command.
 const CONTAINERS: &[&str] = &[
-    "ACL", "CLIENT", "CLUSTER", "COMMAND", "CONFIG", "DEBUG", "FUNCTION", "LATENCY", "MEMORY",
-    "MODULE", "OBJECT", "PUBSUB", "SCRIPT", "SLOWLOG", "XGROUP", "XINFO",
+    "ACL", "CLIENT", "CLUSTER", "COMMAND", "CONFIG", "DEBUG", "FUNCTION", "LATENCY", "MEMORY", "MODULE", "OBJECT",
+    "PUBSUB", "SCRIPT", "SLOWLOG", "XGROUP", "XINFO",
 ];
 
 fn short(last: bool) -> Step {
-    if last {
-        Step::Lost(Some(Defect::BorderLost))
-    } else {
-        Step::Need
-    }
+    if last { Step::Lost(Some(Defect::BorderLost)) } else { Step::Need }
 }
 
 /// Where the line that starts at `at` ends.
@@ -381,9 +345,7 @@ fn number(bytes: &[u8], line: usize) -> Result<i64, Step> {
     if digits.is_empty() || digits.len() > 12 || !digits.iter().all(u8::is_ascii_digit) {
         return Err(BAD);
     }
-    let value = digits
-        .iter()
-        .fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
+    let value = digits.iter().fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
     Ok(if negative { -value } else { value })
 }
 
@@ -414,22 +376,14 @@ fn word(bytes: &[u8], start: usize, end: u64, last: bool) -> Result<&[u8], Step>
 fn verb(name: &[u8]) -> Text<16> {
     let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     let begins = name.first().is_some_and(u8::is_ascii_alphabetic);
-    if begins && name.len() <= 16 && name.iter().all(plain) {
-        Text::upper(name)
-    } else {
-        Text::of(b"?")
-    }
+    if begins && name.len() <= 16 && name.iter().all(plain) { Text::upper(name) } else { Text::of(b"?") }
 }
 
 /// The first word of an error; for a bulk error (`!`) the line holds only its length.
 fn error_class(kind: u8, line: &[u8]) -> Text<16> {
-    let capitals = line
-        .iter()
-        .take_while(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || **b == b'_');
+    let capitals = line.iter().take_while(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || **b == b'_');
     match (kind, capitals.count()) {
-        (b'-', count @ 1..) if line.get(count).is_some_and(u8::is_ascii_whitespace) => {
-            Text::of(&line[..count])
-        }
+        (b'-', count @ 1..) if line.get(count).is_some_and(u8::is_ascii_whitespace) => Text::of(&line[..count]),
         _ => Text::new(),
     }
 }
@@ -437,12 +391,7 @@ fn error_class(kind: u8, line: &[u8]) -> Text<16> {
 /// Whether a flow of which these are the first bytes is Redis: by a command as an array; on its usual port also by
 /// an inline command or a reply.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
-    let digits = |from: usize| {
-        bytes[from..]
-            .iter()
-            .take_while(|b| b.is_ascii_digit())
-            .count()
-    };
+    let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
     match (dir, bytes) {
         (Dir::ToServer, [b'*', ..]) => {
             let count = digits(1);

@@ -111,12 +111,7 @@ registry! {
 ///
 /// `bytes` are the first of a direction, or the first behind a turn. `dir`: their direction, if known. `ports`: local
 /// and remote, in any order (0: none). A usual port never decides against the bytes.
-pub fn recognise(
-    transport: Transport,
-    dir: Option<Dir>,
-    bytes: &[u8],
-    ports: (u16, u16),
-) -> Verdict {
+pub fn recognise(transport: Transport, dir: Option<Dir>, bytes: &[u8], ports: (u16, u16)) -> Verdict {
     if bytes.is_empty() {
         return Verdict::NeedMore;
     }

@@ -18,11 +18,7 @@ impl<const N: usize> Text<N> {
     /// An empty text.
     pub const fn new() -> Self {
         assert!(N <= u16::MAX as usize);
-        Text {
-            len: 0,
-            cut: false,
-            buf: [0; N],
-        }
+        Text { len: 0, cut: false, buf: [0; N] }
     }
 
     /// `bytes`, escaped; as much as fits.

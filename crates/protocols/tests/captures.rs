@@ -14,31 +14,16 @@ fn read(file: &str, protocol: Protocol, port: u16) -> Option<Vec<Recorder>> {
         eprintln!("skipped: ../shared/data not present");
         return None;
     };
-    type Flow = (
-        AnyProcessor,
-        Recorder,
-        [Option<u32>; 2],
-        [u64; 2],
-        Option<Dir>,
-    );
+    type Flow = (AnyProcessor, Recorder, [Option<u32>; 2], [u64; 2], Option<Dir>);
     let mut flows: BTreeMap<_, Flow> = BTreeMap::new();
     for packet in packets(&bytes) {
         let to_server = packet.to.1 == port;
-        let (client, server) = if to_server {
-            (packet.from, packet.to)
-        } else {
-            (packet.to, packet.from)
-        };
-        let dir = if to_server {
-            Dir::ToServer
-        } else {
-            Dir::ToClient
-        };
-        let (processor, recorder, origins, seen, side) =
-            flows.entry((client, server)).or_insert_with(|| {
-                let processor = AnyProcessor::new(protocol);
-                (processor, Recorder::default(), [None; 2], [0; 2], None)
-            });
+        let (client, server) = if to_server { (packet.from, packet.to) } else { (packet.to, packet.from) };
+        let dir = if to_server { Dir::ToServer } else { Dir::ToClient };
+        let (processor, recorder, origins, seen, side) = flows.entry((client, server)).or_insert_with(|| {
+            let processor = AnyProcessor::new(protocol);
+            (processor, Recorder::default(), [None; 2], [0; 2], None)
+        });
         // Sequence numbers as stream offsets, from the middle so that an early retransmission has room.
         let (seq, ack) = packet.tcp_seq.unwrap_or_default();
         let mut offset = |dir: Dir, seq: u32| {
@@ -61,24 +46,14 @@ fn read(file: &str, protocol: Protocol, port: u16) -> Option<Vec<Recorder>> {
             }
             processor.data(dir, pos, &packet.payload, recorder);
             if packet.missing > 0 {
-                processor.gap(
-                    dir,
-                    pos + packet.payload.len() as u64,
-                    packet.missing,
-                    recorder,
-                );
+                processor.gap(dir, pos + packet.payload.len() as u64, packet.missing, recorder);
             }
         }
         if packet.fin {
             processor.shutdown(dir, pos + packet.payload.len() as u64, recorder);
         }
     }
-    Some(
-        flows
-            .into_values()
-            .map(|(_, recorder, ..)| recorder)
-            .collect(),
-    )
+    Some(flows.into_values().map(|(_, recorder, ..)| recorder).collect())
 }
 
 fn counts(file: &str, protocol: Protocol, port: u16, requests: usize, replies: usize) {
@@ -87,11 +62,7 @@ fn counts(file: &str, protocol: Protocol, port: u16, requests: usize, replies: u
     };
     let sum = |role| flows.iter().map(|r| r.count(role)).sum::<usize>();
     let lines: Vec<_> = flows.iter().flat_map(|r| &r.lines).take(40).collect();
-    assert_eq!(
-        (sum(Role::Request), sum(Role::Reply)),
-        (requests, replies),
-        "{file}: {lines:#?}"
-    );
+    assert_eq!((sum(Role::Request), sum(Role::Reply)), (requests, replies), "{file}: {lines:#?}");
 }
 
 #[test]

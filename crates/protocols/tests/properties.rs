@@ -9,10 +9,7 @@ use wakepath_protocols::{Dir, Protocol, Text, Transport, Verdict, mask, recognis
 const SECRET: &str = "Zq7Xw9Kv";
 
 fn streams() -> impl Iterator<Item = Protocol> {
-    Protocol::ALL
-        .iter()
-        .copied()
-        .filter(|p| p.transport() == Transport::Stream)
+    Protocol::ALL.iter().copied().filter(|p| p.transport() == Transport::Stream)
 }
 
 /// Cuts a chunk as a row of numbers says, over and over.
@@ -38,10 +35,7 @@ fn golden_cases_do_not_change_when_bytes_come_twice() {
     use wakepath_protocols::{AnyProcessor, Processor};
     for case in cases().iter().filter(|case| !case.datagrams()) {
         let whole = run(case.protocol, case.offset, &case.steps, |len| len);
-        let (mut processor, mut again) = (
-            AnyProcessor::new(case.protocol),
-            support::Recorder::default(),
-        );
+        let (mut processor, mut again) = (AnyProcessor::new(case.protocol), support::Recorder::default());
         let mut pos = [case.offset; 2];
         for step in &case.steps {
             match step {
@@ -66,13 +60,10 @@ fn golden_cases_do_not_change_when_bytes_come_twice() {
 #[test]
 fn recognises_its_own_golden_cases() {
     for case in cases() {
-        let Some(Step::Data(dir, bytes)) = case.steps.iter().find(|s| matches!(s, Step::Data(..)))
-        else {
+        let Some(Step::Data(dir, bytes)) = case.steps.iter().find(|s| matches!(s, Step::Data(..))) else {
             continue;
         };
-        let typical = [
-            "get", "simple", "pipeline", "ssl", "cancel", "mux", "a", "chunked",
-        ];
+        let typical = ["get", "simple", "pipeline", "ssl", "cancel", "mux", "a", "chunked"];
         let situation = case.name.split('/').next_back().unwrap();
         if !typical.contains(&situation) {
             continue;
@@ -81,22 +72,13 @@ fn recognises_its_own_golden_cases() {
         let port = case.protocol.ports()[0];
         let ports = (41_000, if case.datagrams() { port } else { 1 });
         let verdict = recognise(transport, None, bytes, ports);
-        assert_eq!(
-            verdict,
-            Verdict::Protocol(case.protocol, *dir),
-            "{}",
-            case.name
-        );
+        assert_eq!(verdict, Verdict::Protocol(case.protocol, *dir), "{}", case.name);
         let known = recognise(transport, Some(dir.other()), bytes, (1, 2));
         assert_ne!(known, verdict, "{}", case.name);
         for cut in 1..bytes.len() {
             let part = recognise(transport, None, &bytes[..cut], ports);
             let allowed = [verdict, Verdict::NeedMore];
-            assert!(
-                case.datagrams() || allowed.contains(&part),
-                "{} {cut} {part:?}",
-                case.name
-            );
+            assert!(case.datagrams() || allowed.contains(&part), "{} {cut} {part:?}", case.name);
         }
     }
 }
@@ -110,31 +92,19 @@ fn bytes_decide_before_ports() {
     assert_eq!(says(b"GET key\r\n", 6379), redis);
     assert_eq!(says(b"GET key\r\n", 80), Verdict::Unknown);
     assert_eq!(says(b"PRI * HTTP/2.0\r\n\r\nSM", 80), Verdict::Unknown);
-    assert_eq!(
-        says(b"\x16\x03\x01\x02\x00\x01\x00\x01", 5432),
-        Verdict::Unknown
-    );
+    assert_eq!(says(b"\x16\x03\x01\x02\x00\x01\x00\x01", 5432), Verdict::Unknown);
 }
 
 #[test]
 fn statements_have_the_shapes_that_are_documented() {
     for (sql, shape) in [
-        (
-            "SELECT  *\n FROM t -- all\n WHERE a=1",
-            "SELECT * FROM t WHERE a=?",
-        ),
-        (
-            "SELECT 'it''s', E'a\\'b', U&'x', N'y', x'1F', B'01'",
-            "SELECT ?+",
-        ),
+        ("SELECT  *\n FROM t -- all\n WHERE a=1", "SELECT * FROM t WHERE a=?"),
+        ("SELECT 'it''s', E'a\\'b', U&'x', N'y', x'1F', B'01'", "SELECT ?+"),
         ("SELECT $$a'b$$ , $tag$ $$ $tag$ , $1", "SELECT ?+, $1"),
         ("a IN (1)", "a IN (?+)"),
         ("a in ('x', -2, 3.5e-7)", "a in (?+)"),
         ("min(1)", "min(?)"),
-        (
-            "VALUES (1, 'a'), (2, 'b'), (3, NULL)",
-            "VALUES (?+), (?, NULL)",
-        ),
+        ("VALUES (1, 'a'), (2, 'b'), (3, NULL)", "VALUES (?+), (?, NULL)"),
         (
             "SELECT a1, \"b 2\", TRUE FROM t1 WHERE c = -1 AND d - 1 > .5",
             "SELECT a1, \"b 2\", TRUE FROM t1 WHERE c = ? AND d - ? > ?",
@@ -157,10 +127,7 @@ fn paths_have_the_templates_that_are_documented() {
     for (path, template) in [
         ("/", "/"),
         ("*", "*"),
-        (
-            "/users/17/orders/5f3a9c00b1?x=1#y",
-            "/users/{n}/orders/{id}",
-        ),
+        ("/users/17/orders/5f3a9c00b1?x=1#y", "/users/{n}/orders/{id}"),
         ("/v2/page-3/facade", "/v2/page-3/facade"),
         ("/files/123.html", "/files/{n}.html"),
         ("/a;jsessionid=SECRET/b", "/a/b"),
@@ -170,10 +137,7 @@ fn paths_have_the_templates_that_are_documented() {
         ("/u/bob@example.org/x%20y", "/u/{id}/{id}"),
         ("/t/eyJhbGciOiJIUzI1NiIsInR5cCI6", "/t/{id}"),
         ("/deadbeef/defaced1", "/deadbeef/{id}"),
-        (
-            "/some-very-long-but-plain-name",
-            "/some-very-long-but-plain-name",
-        ),
+        ("/some-very-long-but-plain-name", "/some-very-long-but-plain-name"),
     ] {
         let mut out = Text::<256>::new();
         mask::path(path.as_bytes(), false, &mut out);
@@ -197,17 +161,9 @@ fn secretive() -> impl Strategy<Value = String> {
     ];
     let noise = "[a-z ,()=<>+\\-*/.;:$0-9\"&\n]{0,12}";
     // A lone quote in the noise would open an identifier: those are kept, so quotes come in pairs.
-    let noise = noise.prop_map(|n: String| {
-        n.replace(['"', '$'], "")
-            .replace("--", "")
-            .replace("/*", "")
-    });
-    prop::collection::vec((noise, literal), 1..6).prop_map(|parts| {
-        parts
-            .iter()
-            .map(|(n, l)| format!("SELECT {n} {l} "))
-            .collect()
-    })
+    let noise = noise.prop_map(|n: String| n.replace(['"', '$'], "").replace("--", "").replace("/*", ""));
+    prop::collection::vec((noise, literal), 1..6)
+        .prop_map(|parts| parts.iter().map(|(n, l)| format!("SELECT {n} {l} ")).collect())
 }
 
 fn leaks(text: &str) -> bool {
@@ -220,20 +176,14 @@ fn step() -> impl Strategy<Value = Step> {
     let bytes = prop_oneof![
         prop::collection::vec(any::<u8>(), 1..40),
         "[*$+:>-]?[0-9]{1,2}\r\n".prop_map(String::into_bytes),
-        "(GET|POST) /[a-z0-9]{0,9} HTTP/1.1\r\n(Content-Length: [0-9]{1,2}\r\n)?\r\n"
-            .prop_map(String::into_bytes),
-        "HTTP/1.1 [1-5]0[0-4] x\r\n(Transfer-Encoding: chunked\r\n)?\r\n"
-            .prop_map(String::into_bytes),
-        (
-            "[QPBDECHSZNARTGdcf1]",
-            prop::collection::vec(any::<u8>(), 0..9)
-        )
-            .prop_map(|(tag, body)| {
-                let mut bytes = tag.into_bytes();
-                bytes.extend((body.len() as u32 + 4).to_be_bytes());
-                bytes.extend(body);
-                bytes
-            }),
+        "(GET|POST) /[a-z0-9]{0,9} HTTP/1.1\r\n(Content-Length: [0-9]{1,2}\r\n)?\r\n".prop_map(String::into_bytes),
+        "HTTP/1.1 [1-5]0[0-4] x\r\n(Transfer-Encoding: chunked\r\n)?\r\n".prop_map(String::into_bytes),
+        ("[QPBDECHSZNARTGdcf1]", prop::collection::vec(any::<u8>(), 0..9)).prop_map(|(tag, body)| {
+            let mut bytes = tag.into_bytes();
+            bytes.extend((body.len() as u32 + 4).to_be_bytes());
+            bytes.extend(body);
+            bytes
+        }),
         (1u8..12, 0u8..3, prop::collection::vec(0u8..20, 0..12)).prop_map(|(kind, id, body)| {
             let mut bytes = vec![1, kind, 0, id, 0, body.len() as u8, 0, 0];
             bytes.extend(body);

@@ -208,7 +208,15 @@ impl HostRows {
     }
 
     /// A message's head was complete. `status` 0 is a request.
-    pub fn message(&mut self, t: u64, flow: u64, sent: bool, bytes: std::ops::Range<u64>, asked: (&str, &str), status: u16) {
+    pub fn message(
+        &mut self,
+        t: u64,
+        flow: u64,
+        sent: bool,
+        bytes: std::ops::Range<u64>,
+        asked: (&str, &str),
+        status: u16,
+    ) {
         let at = self.at(t);
         let (protocol, verb, target) = (self.text(PROTOCOL), self.text(asked.0), self.text(asked.1));
         self.rows.push(

@@ -106,7 +106,9 @@ impl Player {
         match words[..] {
             ["host", name, ref rest @ ..] => {
                 let clock = match rest {
-                    ["clock", c] => c.trim_start_matches('+').trim_end_matches('s').parse::<i64>().map_err(|e| e.to_string())?,
+                    ["clock", c] => {
+                        c.trim_start_matches('+').trim_end_matches('s').parse::<i64>().map_err(|e| e.to_string())?
+                    }
                     _ => 0,
                 };
                 self.out.hosts.push(HostRows::new(name, clock * 1_000_000_000));
@@ -236,10 +238,8 @@ impl Player {
         };
         let (client, server) = (side(client, false)?, side(server, true)?);
         let numbers = [seq, reply_seq];
-        self.flows.insert(
-            name.to_owned(),
-            Flow { client, server, opaque, noted: [false; 2], sent: numbers, read: numbers },
-        );
+        self.flows
+            .insert(name.to_owned(), Flow { client, server, opaque, noted: [false; 2], sent: numbers, read: numbers });
         Ok(())
     }
 

@@ -239,7 +239,12 @@ fn prefork(w: &World, host: usize, app: &Process, front: Listener, s: Service) {
 }
 
 /// Reads requests of all connections and gives them to `found`; `wake` tells of replies to be sent.
-async fn read_all(t: Thread, front: Listener, found: Queue<(Conn, usize)>, wake: Option<(Source, Queue<(Conn, usize)>, Service)>) {
+async fn read_all(
+    t: Thread,
+    front: Listener,
+    found: Queue<(Conn, usize)>,
+    wake: Option<(Source, Queue<(Conn, usize)>, Service)>,
+) {
     let mut sources = vec![Source::Listener(front)];
     sources.extend(wake.as_ref().map(|w| w.0));
     loop {

@@ -127,7 +127,12 @@ impl Truth {
                     let said = as_found[parent];
                     let really = me.and_then(|m| self.calls[m].cause);
                     if said.is_none() || said != really {
-                        v.wrong.push(format!("{} is said to be for {}, it was for {}", name(me), name(said), name(really)));
+                        v.wrong.push(format!(
+                            "{} is said to be for {}, it was for {}",
+                            name(me),
+                            name(said),
+                            name(really)
+                        ));
                     }
                 }
                 if let Some(m) = me.filter(|_| s.callee.is_none() && p.complete) {
@@ -150,13 +155,17 @@ impl Truth {
                 if c.client.is_some() || c.server.is_some() {
                     really.insert(i);
                 }
-                todo.extend(children.get(&i).into_iter().flatten().copied().filter(|&c| self.calls[c].client.is_some()));
+                todo.extend(
+                    children.get(&i).into_iter().flatten().copied().filter(|&c| self.calls[c].client.is_some()),
+                );
             }
             let is_root = self.calls[root].cause.is_none() || self.calls[root].client.is_none();
             if said == really && is_root && v.wrong.len() == before && unserved.is_empty() {
                 v.right_paths += u64::from(self.calls[root].cause.is_none());
             } else {
-                let list = |s: BTreeSet<&usize>| s.into_iter().map(|&i| self.calls[i].name.clone()).collect::<Vec<_>>().join(" ");
+                let list = |s: BTreeSet<&usize>| {
+                    s.into_iter().map(|&i| self.calls[i].name.clone()).collect::<Vec<_>>().join(" ")
+                };
                 v.wrong_paths.push(format!(
                     "{} is said to be complete: missing [{}], too many [{}], without their servers [{}]{}",
                     name(Some(root)),

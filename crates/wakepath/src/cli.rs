@@ -9,12 +9,7 @@ use std::str::FromStr;
 ///
 /// Record on each host, then ask. Recording needs rights (root); reading a trace folder needs none.
 #[derive(Parser, Debug)]
-#[command(
-    name = "wakepath",
-    version,
-    max_term_width = 100,
-    arg_required_else_help = true
-)]
+#[command(name = "wakepath", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
 Examples:
   wakepath doctor                           can this host be recorded, and if not, what to do
@@ -296,18 +291,8 @@ impl RecordArgs {
     /// Other settings that matter to a reader.
     pub fn flags(&self) -> Vec<String> {
         let mut f = vec![
-            format!(
-                "--payload {}",
-                self.payload
-                    .to_possible_value()
-                    .map_or(String::new(), |v| v.get_name().into())
-            ),
-            format!(
-                "--backend {}",
-                self.backend
-                    .to_possible_value()
-                    .map_or(String::new(), |v| v.get_name().into())
-            ),
+            format!("--payload {}", self.payload.to_possible_value().map_or(String::new(), |v| v.get_name().into())),
+            format!("--backend {}", self.backend.to_possible_value().map_or(String::new(), |v| v.get_name().into())),
             format!("--ring-bytes {}", self.ring_bytes.0),
         ];
         if self.no_waits {
@@ -344,12 +329,8 @@ pub struct Time(pub u64);
 impl FromStr for Time {
     type Err = String;
     fn from_str(s: &str) -> Result<Time, String> {
-        let digits = s
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(s.len());
-        let number: f64 = s[..digits]
-            .parse()
-            .map_err(|_| format!("{s}: give a number and a unit, as 30s"))?;
+        let digits = s.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(s.len());
+        let number: f64 = s[..digits].parse().map_err(|_| format!("{s}: give a number and a unit, as 30s"))?;
         let unit = match &s[digits..] {
             "ns" => 1.0,
             "us" | "µs" => 1e3,
@@ -375,9 +356,7 @@ impl FromStr for Size {
     type Err = String;
     fn from_str(s: &str) -> Result<Size, String> {
         let digits = s.find(|c: char| !c.is_ascii_digit()).unwrap_or(s.len());
-        let number: u64 = s[..digits]
-            .parse()
-            .map_err(|_| format!("{s}: give a number of bytes, as 8M"))?;
+        let number: u64 = s[..digits].parse().map_err(|_| format!("{s}: give a number of bytes, as 8M"))?;
         let shift = match s[digits..].trim_end_matches("iB").trim_end_matches('B') {
             "" => 0,
             "K" | "k" => 10,
@@ -386,11 +365,7 @@ impl FromStr for Size {
             "T" => 40,
             u => return Err(format!("{u}: not a unit of size; use K, M or G")),
         };
-        number
-            .checked_shl(shift)
-            .filter(|n| n >> shift == number)
-            .map(Size)
-            .ok_or_else(|| format!("{s}: too large"))
+        number.checked_shl(shift).filter(|n| n >> shift == number).map(Size).ok_or_else(|| format!("{s}: too large"))
     }
 }
 
@@ -432,16 +407,7 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(Time(ns)), "{text}");
         }
-        for text in [
-            "",
-            "s",
-            "-1s",
-            "1 s",
-            "1d",
-            "1e3s",
-            "1.2.3s",
-            "99999999999h",
-        ] {
+        for text in ["", "s", "-1s", "1 s", "1d", "1e3s", "1.2.3s", "99999999999h"] {
             assert!(text.parse::<Time>().is_err(), "{text}");
         }
     }
@@ -460,15 +426,7 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
         }
-        for text in [
-            "",
-            "M",
-            "-1",
-            "1.5G",
-            "8X",
-            "99999999999T",
-            "18446744073709551616",
-        ] {
+        for text in ["", "M", "-1", "1.5G", "8X", "99999999999T", "18446744073709551616"] {
             assert!(text.parse::<Size>().is_err(), "{text}");
         }
     }

@@ -8,12 +8,8 @@ use crate::output;
 use crate::rights;
 use anyhow::Result;
 use std::time::Instant;
-use wakepath_capture::{
-    Backend, CaptureError, KernelOptions, KernelSource, Support, Watch, procfs,
-};
-use wakepath_present::doctor::{
-    Capability, Check, Doctor, HostFacts, SCHEMA, Trial, Vantage, Verdict, render,
-};
+use wakepath_capture::{Backend, CaptureError, KernelOptions, KernelSource, Support, Watch, procfs};
+use wakepath_present::doctor::{Capability, Check, Doctor, HostFacts, SCHEMA, Trial, Vantage, Verdict, render};
 use wakepath_present::json;
 use wakepath_present::text::Style;
 
@@ -23,36 +19,17 @@ pub fn run(args: &DoctorArgs) -> Result<i32> {
     let vantage = kernel_vantage(&kernel_release);
     let works = vantage.works;
     let doctor = Doctor {
-        host: HostFacts {
-            hostname,
-            kernel_release,
-            arch: std::env::consts::ARCH.into(),
-            cpus: host::possible_cpus(),
-        },
+        host: HostFacts { hostname, kernel_release, arch: std::env::consts::ARCH.into(), cpus: host::possible_cpus() },
         vantages: vec![vantage],
     };
-    let text = if args.json {
-        json::document(SCHEMA, &[], &doctor)?
-    } else {
-        render(&doctor, Style::for_stdout())
-    };
+    let text = if args.json { json::document(SCHEMA, &[], &doctor)? } else { render(&doctor, Style::for_stdout()) };
     output::answer(text.as_bytes())?;
-    Ok(if works {
-        output::ANSWERED
-    } else {
-        output::FAILED
-    })
+    Ok(if works { output::ANSWERED } else { output::FAILED })
 }
 
 /// A check without a remedy.
 fn check(id: &'static str, title: &str, verdict: Verdict, found: impl Into<String>) -> Check {
-    Check {
-        id,
-        title: title.into(),
-        verdict,
-        found: found.into(),
-        remedy: None,
-    }
+    Check { id, title: title.into(), verdict, found: found.into(), remedy: None }
 }
 
 /// A check that says what to do.
@@ -63,25 +40,14 @@ fn check_to_do(
     found: impl Into<String>,
     remedy: impl Into<String>,
 ) -> Check {
-    Check {
-        remedy: Some(remedy.into()),
-        ..check(id, title, verdict, found)
-    }
+    Check { remedy: Some(remedy.into()), ..check(id, title, verdict, found) }
 }
 
 fn kernel_vantage(release: &str) -> Vantage {
     let support = wakepath_capture::support();
     let capabilities = capabilities();
-    let missing: Vec<&str> = capabilities
-        .iter()
-        .filter(|c| !c.present)
-        .map(|c| c.name)
-        .collect();
-    let trial = if missing.is_empty() {
-        trial(&support)
-    } else {
-        Trial::default()
-    };
+    let missing: Vec<&str> = capabilities.iter().filter(|c| !c.present).map(|c| c.name).collect();
+    let trial = if missing.is_empty() { trial(&support) } else { Trial::default() };
 
     let mut checks = kernel::checks(release, &support, trial.error.is_none() && trial.tried);
     checks.extend(rights_checks(&capabilities));
@@ -163,24 +129,15 @@ fn rights_checks(capabilities: &[Capability]) -> Vec<Check> {
         })
         .collect();
     if !is_root && let Some(last) = checks.iter_mut().rfind(|c| c.verdict == Verdict::No) {
-        last.remedy = Some(format!(
-            "Run it as root (sudo wakepath …), or give the binary the rights, once:\n{}",
-            rights::SETCAP
-        ));
+        last.remedy =
+            Some(format!("Run it as root (sudo wakepath …), or give the binary the rights, once:\n{}", rights::SETCAP));
     }
-    let names: Vec<&str> = capabilities
-        .iter()
-        .filter(|c| c.kept)
-        .map(|c| c.name)
-        .collect();
+    let names: Vec<&str> = capabilities.iter().filter(|c| c.kept).map(|c| c.name).collect();
     checks.push(check(
         "rights.kept",
         "rights while recording",
         Verdict::Note,
-        format!(
-            "{}; every other is given up once the programs are attached",
-            names.join(", ")
-        ),
+        format!("{}; every other is given up once the programs are attached", names.join(", ")),
     ));
     checks
 }
@@ -191,11 +148,7 @@ fn trial(support: &Support) -> Trial {
     let begin = Instant::now();
     let outcome = attach(Backend::Auto, true);
     let duration_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    let mut trial = Trial {
-        tried: true,
-        duration_ns,
-        ..Trial::default()
-    };
+    let mut trial = Trial { tried: true, duration_ns, ..Trial::default() };
     match outcome {
         Ok(programs) => trial.programs = programs,
         Err(e) => {
@@ -236,18 +189,9 @@ fn loader_words() -> Option<String> {
 
 /// Which program failed, and the verifier's last word on it.
 fn last_words(log: &str) -> Option<String> {
-    let lines: Vec<&str> = log
-        .lines()
-        .map(str::trim)
-        .filter(|l| !l.is_empty())
-        .collect();
-    let failed = lines
-        .iter()
-        .position(|l| l.starts_with("libbpf: ") && l.contains("failed to load"))?;
-    let verdict = lines[..failed]
-        .iter()
-        .rev()
-        .find(|l| !l.starts_with("processed ") && !l.starts_with("-- "));
+    let lines: Vec<&str> = log.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    let failed = lines.iter().position(|l| l.starts_with("libbpf: ") && l.contains("failed to load"))?;
+    let verdict = lines[..failed].iter().rev().find(|l| !l.starts_with("processed ") && !l.starts_with("-- "));
     let failed = lines[failed].trim_start_matches("libbpf: ");
     Some(match verdict {
         Some(word) => format!("{failed}: {word}"),
@@ -312,10 +256,7 @@ mod tests {
                    processed 3 insns (limit 1000000)\n-- END PROG LOAD LOG --\n\
                    libbpf: prog 'x': failed to load: -EACCES\nlibbpf: failed to load object 'o'\n";
         let words = last_words(log);
-        assert_eq!(
-            words.as_deref(),
-            Some("prog 'x': failed to load: -EACCES: R3 invalid mem access 'scalar'")
-        );
+        assert_eq!(words.as_deref(), Some("prog 'x': failed to load: -EACCES: R3 invalid mem access 'scalar'"));
         assert_eq!(last_words("nothing of interest"), None);
     }
 }

@@ -20,23 +20,15 @@ pub fn run(args: &ManArgs) -> Result<i32> {
         output::answer(&page(Cli::command())?)?;
         return Ok(output::ANSWERED);
     };
-    std::fs::create_dir_all(dir).with_context(|| {
-        format!(
-            "{}: cannot make the folder; choose one of your own",
-            dir.display()
-        )
-    })?;
+    std::fs::create_dir_all(dir)
+        .with_context(|| format!("{}: cannot make the folder; choose one of your own", dir.display()))?;
     let pages = pages();
     for (name, command) in &pages {
         let path = dir.join(format!("{name}.1"));
         std::fs::write(&path, page(command.clone())?)
             .with_context(|| format!("{}: cannot write; check rights and space", path.display()))?;
     }
-    output::say(&format!(
-        "wrote {} manual pages into {}",
-        pages.len(),
-        dir.display()
-    ));
+    output::say(&format!("wrote {} manual pages into {}", pages.len(), dir.display()));
     Ok(output::ANSWERED)
 }
 
@@ -47,11 +39,7 @@ fn pages() -> Vec<(String, Command)> {
     for sub in cli.get_subcommands().filter(|c| !c.is_hide_set()) {
         let name = format!("wakepath-{}", sub.get_name());
         let called = format!("wakepath {}", sub.get_name());
-        let command = sub
-            .clone()
-            .display_name(name.clone())
-            .bin_name(called)
-            .version(env!("CARGO_PKG_VERSION"));
+        let command = sub.clone().display_name(name.clone()).bin_name(called).version(env!("CARGO_PKG_VERSION"));
         pages.push((name, command));
     }
     pages
@@ -59,8 +47,6 @@ fn pages() -> Vec<(String, Command)> {
 
 fn page(command: Command) -> Result<Vec<u8>> {
     let mut text = Vec::new();
-    Man::new(command)
-        .render(&mut text)
-        .context("writing a manual page")?;
+    Man::new(command).render(&mut text).context("writing a manual page")?;
     Ok(text)
 }

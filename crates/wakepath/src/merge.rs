@@ -11,10 +11,9 @@ pub fn run(args: &MergeArgs) -> Result<i32> {
     folders::check(&args.folders.folders)?;
     let out = &args.output;
     let merged = match merge(&args.folders.folders, out) {
-        Err(FolderError::Exists(_)) => bail!(
-            "{} exists, and merge only makes new folders; choose another name after -o",
-            out.display()
-        ),
+        Err(FolderError::Exists(_)) => {
+            bail!("{} exists, and merge only makes new folders; choose another name after -o", out.display())
+        }
         other => other?,
     };
     let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
@@ -26,17 +25,11 @@ pub fn run(args: &MergeArgs) -> Result<i32> {
         plural(merged.segments, "segment")
     );
     if merged.duplicates > 0 {
-        text.push_str(&format!(
-            "; {} given twice and copied once",
-            plural(merged.duplicates, "segment")
-        ));
+        text.push_str(&format!("; {} given twice and copied once", plural(merged.duplicates, "segment")));
     }
     output::say(&text);
     for d in &merged.defects {
-        let place = d
-            .first
-            .as_ref()
-            .map_or(String::new(), |f| format!(", first at {f}"));
+        let place = d.first.as_ref().map_or(String::new(), |f| format!(", first at {f}"));
         output::say(&format!(
             "{}: {} × {}{place}: {} {}",
             d.defect.severity.name(),

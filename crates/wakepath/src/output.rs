@@ -38,9 +38,5 @@ pub(crate) use tell;
 
 /// The exit code of an answer that `touched` says losses touch.
 pub fn exit_code(answering: &Answering, touched: bool) -> i32 {
-    if answering.strict && touched {
-        ANSWERED_WITH_LOSSES
-    } else {
-        ANSWERED
-    }
+    if answering.strict && touched { ANSWERED_WITH_LOSSES } else { ANSWERED }
 }

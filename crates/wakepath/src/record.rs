@@ -9,9 +9,7 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use wakepath_capture::{
-    Backend, KernelOptions, KernelSource, Watch, monotonic_ns, procfs, realtime_ns,
-};
+use wakepath_capture::{Backend, KernelOptions, KernelSource, Watch, monotonic_ns, procfs, realtime_ns};
 use wakepath_decode::{KernelDecoder, Payload, RowSink, TaskFacts};
 use wakepath_model::defects::id as defect;
 use wakepath_model::folder::{Durability, FolderWriter, HostInfo, MONOTONIC, Options, Overwrite};
@@ -60,13 +58,7 @@ impl RowSink for Sink {
 }
 
 fn facts(t: procfs::ProcTask) -> TaskFacts {
-    TaskFacts {
-        start_ns: t.start_ns,
-        comm: t.comm,
-        cmdline: t.cmdline,
-        cgroup: t.cgroup,
-        class: t.kernel.into(),
-    }
+    TaskFacts { start_ns: t.start_ns, comm: t.comm, cmdline: t.cmdline, cgroup: t.cgroup, class: t.kernel.into() }
 }
 
 /// Records until the command ends, the time is over, or a signal comes. Returns the exit code.
@@ -78,10 +70,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
              cap_dac_read_search+ep). Reading folders (requests, show, info, merge) needs no rights"
         );
     }
-    let selected = !(args.pid.is_empty()
-        && args.comm.is_empty()
-        && args.cgroup.is_empty()
-        && args.port.is_empty());
+    let selected = !(args.pid.is_empty() && args.comm.is_empty() && args.cgroup.is_empty() && args.port.is_empty());
     let watch = match (selected, args.command.is_empty()) {
         _ if args.all => Watch::All,
         (true, _) => Watch::Processes(selected_now(args)),
@@ -109,19 +98,12 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
             BackendFlag::Syscalls => Backend::Syscalls,
         },
         ring_bytes: args.ring_bytes.0 as u32,
-        head_bytes: if payload == Payload::None {
-            0
-        } else {
-            args.head_bytes
-        },
+        head_bytes: if payload == Payload::None { 0 } else { args.head_bytes },
         waits: !args.no_waits,
         watch,
     })?;
     let folder = FolderWriter::create(&args.output, host_info(args), options(args))?;
-    let mut sink = Sink {
-        folder,
-        counts: Vec::new(),
-    };
+    let mut sink = Sink { folder, counts: Vec::new() };
     let started = MonoNs(monotonic_ns());
     sink.push(&anchor());
     let mut decoder = KernelDecoder::new(payload);
@@ -144,10 +126,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     // listeners first: they tell which end of the others serves
     for listeners in [true, false] {
         for bytes in &snapshot {
-            let f = w::Frame {
-                origin: u32::MAX,
-                bytes,
-            };
+            let f = w::Frame { origin: u32::MAX, bytes };
             let is = f.head().is_some_and(|h| h.kind == w::KIND_FLOW)
                 && f.read::<w::FlowSeen>().is_some_and(|r| r.state == 10);
             if is == listeners {
@@ -166,21 +145,12 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     rights::go_first();
     rights::keep_only_needed();
     match &args.ready_file {
-        Some(f) => std::fs::write(f, format!("{}\n", std::process::id()))
-            .with_context(|| format!("writing {f:?}"))?,
+        Some(f) => std::fs::write(f, format!("{}\n", std::process::id())).with_context(|| format!("writing {f:?}"))?,
         None => tell!("recording into {} (Ctrl-C ends it)", args.output.display()),
     }
 
     let mut drops = Drops::new(started);
-    let result = pump(
-        args,
-        &mut source,
-        &mut decoder,
-        &mut sink,
-        &mut child,
-        &mut drops,
-        &stop,
-    );
+    let result = pump(args, &mut source, &mut decoder, &mut sink, &mut child, &mut drops, &stop);
     let open = open_waits(&mut source);
     // detach first: whatever happens to the disk, the programs go
     source.detach();
@@ -192,8 +162,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         drops.report(&source, &mut sink);
         for cost in source.costs() {
             if cost.skipped > 0 {
-                sink.folder
-                    .push_loss(defect::BPF_RECURSION, cost.skipped, started, MonoNs(now));
+                sink.folder.push_loss(defect::BPF_RECURSION, cost.skipped, started, MonoNs(now));
             }
         }
         sink.push(&anchor());
@@ -226,9 +195,7 @@ fn pump(
     stop: &AtomicBool,
 ) -> Result<i32> {
     let begin = monotonic_ns();
-    let mut end = args
-        .duration
-        .map_or(u64::MAX, |d| begin.saturating_add(d.0));
+    let mut end = args.duration.map_or(u64::MAX, |d| begin.saturating_add(d.0));
     let (mut flushed, mut anchored, mut looked) = (begin, begin, begin);
     let mut asked_to_end = false;
     loop {
@@ -270,10 +237,7 @@ fn pump(
                     end = now + END_WAIT_NS;
                 }
                 Some(c) => {
-                    tell!(
-                        "wakepath: the command (process {}) does not end; it goes on without being recorded",
-                        c.id()
-                    );
+                    tell!("wakepath: the command (process {}) does not end; it goes on without being recorded", c.id());
                     return Ok(0);
                 }
                 None => return Ok(0),
@@ -295,13 +259,7 @@ fn open_waits(source: &mut KernelSource) -> Result<Vec<Vec<u8>>> {
 
 fn feed(records: &[Vec<u8>], decoder: &mut KernelDecoder, sink: &mut Sink) {
     for bytes in records {
-        decoder.frame(
-            w::Frame {
-                origin: u32::MAX,
-                bytes,
-            },
-            sink,
-        );
+        decoder.frame(w::Frame { origin: u32::MAX, bytes }, sink);
     }
 }
 
@@ -313,10 +271,7 @@ struct Drops {
 
 impl Drops {
     fn new(started: MonoNs) -> Drops {
-        Drops {
-            reported: [0; w::DROP_KINDS as usize],
-            until: started,
-        }
+        Drops { reported: [0; w::DROP_KINDS as usize], until: started }
     }
 
     fn report(&mut self, source: &KernelSource, sink: &mut Sink) {
@@ -367,11 +322,7 @@ fn anchor() -> AnchorRow {
     let before = monotonic_ns();
     let real_ns = realtime_ns();
     let after = monotonic_ns();
-    AnchorRow {
-        at: MonoNs(before + (after - before) / 2),
-        real_ns,
-        error_ns: after - before,
-    }
+    AnchorRow { at: MonoNs(before + (after - before) / 2), real_ns, error_ns: after - before }
 }
 
 fn host_info(args: &RecordArgs) -> HostInfo {
@@ -400,9 +351,7 @@ fn options(args: &RecordArgs) -> Options {
         max_bytes: args.max_bytes.map(|b| b.0),
         keep_ns: args.keep.map(|k| k.0),
         // a flight recorder drops whole segments: keep them small against the whole
-        max_segment_bytes: args
-            .max_bytes
-            .map_or(64 << 20, |b| (b.0 / 8).clamp(1 << 20, 64 << 20)),
+        max_segment_bytes: args.max_bytes.map_or(64 << 20, |b| (b.0 / 8).clamp(1 << 20, 64 << 20)),
         compress: !args.no_compress,
     }
 }
@@ -414,9 +363,7 @@ fn selected_now(args: &RecordArgs) -> Vec<u32> {
     for t in all.iter().filter(|t| t.tgid == t.tid) {
         let comm = String::from_utf8_lossy(&t.comm);
         let cgroup = String::from_utf8_lossy(&t.cgroup);
-        if args.comm.iter().any(|c| *c == comm)
-            || args.cgroup.iter().any(|c| cgroup.starts_with(c.as_str()))
-        {
+        if args.comm.iter().any(|c| *c == comm) || args.cgroup.iter().any(|c| cgroup.starts_with(c.as_str())) {
             chosen.push(t.tgid);
         }
     }
@@ -426,11 +373,8 @@ fn selected_now(args: &RecordArgs) -> Vec<u32> {
 fn with_descendants(mut chosen: Vec<u32>) -> Vec<u32> {
     let parents = procfs::parents();
     loop {
-        let more: Vec<u32> = parents
-            .iter()
-            .filter(|(c, p)| chosen.contains(p) && !chosen.contains(c))
-            .map(|(c, _)| *c)
-            .collect();
+        let more: Vec<u32> =
+            parents.iter().filter(|(c, p)| chosen.contains(p) && !chosen.contains(c)).map(|(c, _)| *c).collect();
         if more.is_empty() {
             return chosen;
         }
@@ -440,18 +384,10 @@ fn with_descendants(mut chosen: Vec<u32>) -> Vec<u32> {
 
 fn holders_of(snapshot: &[Vec<u8>], port: u16) -> Vec<u32> {
     let flows = snapshot.iter().filter_map(|b| {
-        let f = w::Frame {
-            origin: 0,
-            bytes: b,
-        };
-        (f.head()?.kind == w::KIND_FLOW)
-            .then(|| f.read::<w::FlowSeen>())
-            .flatten()
+        let f = w::Frame { origin: 0, bytes: b };
+        (f.head()?.kind == w::KIND_FLOW).then(|| f.read::<w::FlowSeen>()).flatten()
     });
-    let mut out: Vec<u32> = flows
-        .filter(|r| r.lport == port && r.family != 1)
-        .map(|r| r.tgid)
-        .collect();
+    let mut out: Vec<u32> = flows.filter(|r| r.lport == port && r.family != 1).map(|r| r.tgid).collect();
     out.sort_unstable();
     out.dedup();
     out
@@ -474,7 +410,5 @@ fn start(program: &str, rest: &[String], watch: bool, source: &KernelSource) -> 
         // thread at the fork could stop.
         unsafe { command.pre_exec(source.watch_on_exec()) };
     }
-    command
-        .spawn()
-        .with_context(|| format!("cannot start {program}; is it in PATH?"))
+    command.spawn().with_context(|| format!("cannot start {program}; is it in PATH?"))
 }

@@ -2,31 +2,14 @@
 
 /// Name, number, and what for.
 pub const NEEDED: &[(&str, u32, &str)] = &[
-    (
-        "CAP_BPF",
-        39,
-        "load kernel programs, add processes to those watched, read program statistics",
-    ),
-    (
-        "CAP_PERFMON",
-        38,
-        "attach to tracepoints and read kernel memory from programs",
-    ),
-    (
-        "CAP_SYS_PTRACE",
-        19,
-        "read /proc/PID of other users' processes",
-    ),
-    (
-        "CAP_DAC_READ_SEARCH",
-        2,
-        "read /proc/PID/fdinfo and cgroups of other users' processes",
-    ),
+    ("CAP_BPF", 39, "load kernel programs, add processes to those watched, read program statistics"),
+    ("CAP_PERFMON", 38, "attach to tracepoints and read kernel memory from programs"),
+    ("CAP_SYS_PTRACE", 19, "read /proc/PID of other users' processes"),
+    ("CAP_DAC_READ_SEARCH", 2, "read /proc/PID/fdinfo and cgroups of other users' processes"),
 ];
 
 /// How to give the binary these rights.
-pub const SETCAP: &str =
-    "sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep $(which wakepath)";
+pub const SETCAP: &str = "sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep $(which wakepath)";
 
 /// The capability that includes the others of the kernel vantage.
 pub const CAP_SYS_ADMIN: u32 = 21;
@@ -48,10 +31,7 @@ struct Data {
 const VERSION_3: u32 = 0x2008_0522;
 
 fn get() -> [Data; 2] {
-    let mut h = Header {
-        version: VERSION_3,
-        pid: 0,
-    };
+    let mut h = Header { version: VERSION_3, pid: 0 };
     let mut d = [Data::default(); 2];
     // SAFETY: the layouts are capget(2)'s, and both pointers are valid.
     unsafe { libc::syscall(libc::SYS_capget, &mut h, d.as_mut_ptr()) };
@@ -65,11 +45,8 @@ pub fn has(capability: u32) -> bool {
 
 /// The rights that the kernel vantage lacks, in words.
 pub fn missing_for_kernel_vantage() -> Option<String> {
-    let missing: Vec<&str> = NEEDED
-        .iter()
-        .filter(|(_, n, _)| !has(*n) && !has(CAP_SYS_ADMIN))
-        .map(|(name, _, _)| *name)
-        .collect();
+    let missing: Vec<&str> =
+        NEEDED.iter().filter(|(_, n, _)| !has(*n) && !has(CAP_SYS_ADMIN)).map(|(name, _, _)| *name).collect();
     (!missing.is_empty()).then(|| missing.join(", "))
 }
 
@@ -86,10 +63,7 @@ pub fn keep_only_needed() {
         d[i].permitted &= keep[i];
         d[i].inheritable = 0;
     }
-    let mut h = Header {
-        version: VERSION_3,
-        pid: 0,
-    };
+    let mut h = Header { version: VERSION_3, pid: 0 };
     // SAFETY: as in `get`; a refusal leaves things as they were, which is no worse than before.
     unsafe { libc::syscall(libc::SYS_capset, &mut h, d.as_ptr()) };
 }

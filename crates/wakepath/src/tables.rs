@@ -20,10 +20,7 @@ pub fn run(args: &TablesArgs) -> Result<i32> {
         (Some(out), _) => out.clone(),
         (None, [dir]) => dir.join("tables"),
         (None, _) => crate::cli::Cli::command()
-            .error(
-                ErrorKind::MissingRequiredArgument,
-                "with several folders, say where the tables go: -o OUT",
-            )
+            .error(ErrorKind::MissingRequiredArgument, "with several folders, say where the tables go: -o OUT")
             .exit(),
     };
     let folder = folders::open(dirs)?;
@@ -38,12 +35,8 @@ pub fn run(args: &TablesArgs) -> Result<i32> {
     bar.finish_and_clear();
     let (written, derived) = derived?;
 
-    let mut table = Table::new(&[
-        Column::text("table"),
-        Column::number("rows"),
-        Column::number("size"),
-        Column::text("file"),
-    ]);
+    let mut table =
+        Table::new(&[Column::text("table"), Column::number("rows"), Column::number("size"), Column::text("file")]);
     for t in written.tables.iter().chain(&derived.tables) {
         table.row([
             t.name.as_str().into(),
@@ -73,9 +66,7 @@ fn progress_bar() -> Result<ProgressBar> {
     } else {
         ProgressDrawTarget::hidden()
     };
-    let style = ProgressStyle::with_template(
-        "{msg:14} {bar:40} {percent:>3} %  {pos} of {len} rows, {eta} left",
-    )
-    .context("the progress bar's template")?;
+    let style = ProgressStyle::with_template("{msg:14} {bar:40} {percent:>3} %  {pos} of {len} rows, {eta} left")
+        .context("the progress bar's template")?;
     Ok(ProgressBar::with_draw_target(Some(0), target).with_style(style))
 }

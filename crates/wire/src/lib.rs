@@ -63,7 +63,5 @@ pub fn view<T: Record>(bytes: &[u8]) -> Option<T> {
 /// The bytes of a record, for tests and for sources that make records themselves.
 pub fn bytes_of<T: Record>(record: &T) -> &[u8] {
     // SAFETY: `Record` promises integers without padding, so every byte is initialised.
-    unsafe {
-        core::slice::from_raw_parts((record as *const T).cast::<u8>(), core::mem::size_of::<T>())
-    }
+    unsafe { core::slice::from_raw_parts((record as *const T).cast::<u8>(), core::mem::size_of::<T>()) }
 }

@@ -39,45 +39,26 @@ impl Connection {
         let stream = TcpStream::connect_timeout(&address, left(deadline)?)?;
         stream.set_nodelay(true)?;
         let local = stream.local_addr()?;
-        Ok(Self {
-            stream,
-            local,
-            answered: 0,
-        })
+        Ok(Self { stream, local, answered: 0 })
     }
 
     /// Sends the request and reads the whole reply.
     pub fn exchange(&mut self, request: &[u8], deadline: Instant) -> Result<Reply, Failure> {
-        let mut source = Timed {
-            stream: &self.stream,
-            deadline,
-            bytes: 0,
-        };
+        let mut source = Timed { stream: &self.stream, deadline, bytes: 0 };
         let result = source.send(request).and_then(|()| read_reply(&mut source));
         match result {
             Ok((status, reusable)) => {
                 self.answered += 1;
-                Ok(Reply {
-                    status,
-                    bytes: source.bytes,
-                    reusable,
-                })
+                Ok(Reply { status, bytes: source.bytes, reusable })
             }
-            Err(problem) => Err(Failure {
-                problem,
-                bytes: source.bytes,
-            }),
+            Err(problem) => Err(Failure { problem, bytes: source.bytes }),
         }
     }
 }
 
 fn left(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        Err(io::ErrorKind::TimedOut.into())
-    } else {
-        Ok(left)
-    }
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
 /// The stream with a deadline over all reads together, counting what it read.
@@ -142,9 +123,7 @@ impl<R: Read> Buffered<'_, R> {
     fn take_until(&mut self, end: &[u8]) -> io::Result<Vec<u8>> {
         let mut from = self.used;
         loop {
-            let found = self.held[from..]
-                .windows(end.len())
-                .position(|window| window == end);
+            let found = self.held[from..].windows(end.len()).position(|window| window == end);
             if let Some(position) = found {
                 let stop = from + position + end.len();
                 let taken = self.held[self.used..stop].to_vec();
@@ -234,11 +213,7 @@ fn read_head(head: &[u8]) -> io::Result<(u16, Body, bool)> {
             }
         } else if name.eq_ignore_ascii_case("connection") {
             let value = value.to_ascii_lowercase();
-            stays = if stays {
-                !value.contains("close")
-            } else {
-                value.contains("keep-alive")
-            };
+            stays = if stays { !value.contains("close") } else { value.contains("keep-alive") };
         }
     }
     if status < 200 || status == 204 || status == 304 {
@@ -250,11 +225,7 @@ fn read_head(head: &[u8]) -> io::Result<(u16, Body, bool)> {
 
 /// Reads one reply to its end: its status, and whether the connection may be used again.
 fn read_reply(source: &mut impl Read) -> io::Result<(u16, bool)> {
-    let mut buffered = Buffered {
-        source,
-        held: Vec::new(),
-        used: 0,
-    };
+    let mut buffered = Buffered { source, held: Vec::new(), used: 0 };
     loop {
         let head = buffered.take_until(b"\r\n\r\n")?;
         let (status, body, stays) = read_head(&head)?;
@@ -291,11 +262,7 @@ mod tests {
         let whole = read_reply(&mut Drip(text.as_bytes(), usize::MAX));
         for step in 1..text.len() {
             let dripped = read_reply(&mut Drip(text.as_bytes(), step));
-            assert_eq!(
-                dripped.as_ref().ok(),
-                whole.as_ref().ok(),
-                "in steps of {step}"
-            );
+            assert_eq!(dripped.as_ref().ok(), whole.as_ref().ok(), "in steps of {step}");
         }
         whole
     }
@@ -303,36 +270,18 @@ mod tests {
     #[test]
     fn framings() {
         for (text, expected) in [
-            (
-                "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
-                (200, true),
-            ),
-            (
-                "HTTP/1.1 500 E\r\ncontent-length:0\r\nConnection: close\r\n\r\n",
-                (500, false),
-            ),
-            (
-                "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx",
-                (200, false),
-            ),
-            (
-                "HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 1\r\n\r\nx",
-                (200, true),
-            ),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", (200, true)),
+            ("HTTP/1.1 500 E\r\ncontent-length:0\r\nConnection: close\r\n\r\n", (500, false)),
+            ("HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", (200, false)),
+            ("HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 1\r\n\r\nx", (200, true)),
             ("HTTP/1.1 200 OK\r\n\r\nuntil the end", (200, false)),
             ("HTTP/1.1 204 No\r\n\r\n", (204, true)),
-            (
-                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 C\r\nContent-Length: 2\r\n\r\nok",
-                (201, true),
-            ),
+            ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 C\r\nContent-Length: 2\r\n\r\nok", (201, true)),
             (
                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\n\r\n",
                 (200, true),
             ),
-            (
-                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nTrailer: t\r\n\r\n",
-                (200, true),
-            ),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nTrailer: t\r\n\r\n", (200, true)),
         ] {
             assert_eq!(read_in_all_steps(text).unwrap(), expected, "{text}");
         }
@@ -341,10 +290,7 @@ mod tests {
     #[test]
     fn a_connection_with_something_left_over_is_not_used_again() {
         let text = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nxy";
-        assert_eq!(
-            read_reply(&mut Drip(text.as_bytes(), 999)).unwrap(),
-            (200, false)
-        );
+        assert_eq!(read_reply(&mut Drip(text.as_bytes(), 999)).unwrap(), (200, false));
     }
 
     #[test]

@@ -31,11 +31,7 @@ struct Args {
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
     connections: u32,
     /// How many requests to send.
-    #[arg(
-        long,
-        conflicts_with = "duration",
-        required_unless_present = "duration"
-    )]
+    #[arg(long, conflicts_with = "duration", required_unless_present = "duration")]
     requests: Option<u64>,
     /// How long to send, e.g. 5s, 500ms, 2m, instead of a number of requests.
     #[arg(long, value_parser = parse_duration)]
@@ -45,10 +41,7 @@ struct Args {
     rate: Option<f64>,
     /// Routes and their weights: vote, results, item, health, error, slow, login, static, or a path
     /// such as `/x=1`.
-    #[arg(
-        long,
-        default_value = "vote=5,results=3,item=1,health=1,error=0.01,slow=0.001"
-    )]
+    #[arg(long, default_value = "vote=5,results=3,item=1,health=1,error=0.01,slow=0.001")]
     mix: Mix,
     /// Keep connections (the default).
     #[arg(long, conflicts_with = "close")]
@@ -135,11 +128,7 @@ fn main() -> ExitCode {
     } else {
         print!("{}", summary.table());
     }
-    if summary.all_as_expected() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if summary.all_as_expected() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 #[cfg(test)]

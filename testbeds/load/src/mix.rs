@@ -3,9 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-const ROUTES: [&str; 8] = [
-    "vote", "results", "item", "health", "error", "slow", "login", "static",
-];
+const ROUTES: [&str; 8] = ["vote", "results", "item", "health", "error", "slow", "login", "static"];
 
 /// Routes and the share of each.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,11 +41,7 @@ impl Mix {
         let total = self.routes.last().map_or(0.0, |(_, sum)| *sum);
         // 53 random bits are a number from 0 to below 1.
         let point = (random >> 11) as f64 / (1u64 << 53) as f64 * total;
-        let route_index = self
-            .routes
-            .iter()
-            .position(|(_, sum)| point < *sum)
-            .unwrap_or(self.routes.len() - 1);
+        let route_index = self.routes.iter().position(|(_, sum)| point < *sum).unwrap_or(self.routes.len() - 1);
         let parameter = scramble(random) % 100 + 1;
         let mut form = None;
         let path = match self.route(route_index) {
@@ -55,20 +49,13 @@ impl Mix {
             "item" => format!("/item/{parameter}"),
             "static" => "/static-ish".into(),
             "login" => {
-                form = Some(format!(
-                    "user=user-{parameter}&password=secret-{parameter}-phrase"
-                ));
+                form = Some(format!("user=user-{parameter}&password=secret-{parameter}-phrase"));
                 "/login".into()
             }
             literal if literal.starts_with('/') => literal.into(),
             name => format!("/{name}"),
         };
-        Shot {
-            route_index,
-            rid: format!("{seed:x}-{number}"),
-            path,
-            form,
-        }
+        Shot { route_index, rid: format!("{seed:x}-{number}"), path, form }
     }
 }
 
@@ -80,13 +67,9 @@ impl FromStr for Mix {
         let mut sum = 0.0;
         for part in text.split(',').filter(|part| !part.trim().is_empty()) {
             let (name, weight) = part.trim().split_once('=').unwrap_or((part.trim(), "1"));
-            let is_path =
-                name.starts_with('/') && name.bytes().all(|b| b.is_ascii_graphic() && b != b'?');
+            let is_path = name.starts_with('/') && name.bytes().all(|b| b.is_ascii_graphic() && b != b'?');
             if !is_path && !ROUTES.contains(&name) {
-                return Err(format!(
-                    "no route `{name}`; there are {}, or a /path",
-                    ROUTES.join(", ")
-                ));
+                return Err(format!("no route `{name}`; there are {}, or a /path", ROUTES.join(", ")));
             }
             let weight: f64 = weight.parse().map_err(|_| format!("`{part}`: no weight"))?;
             if !(weight.is_finite() && weight >= 0.0) {
@@ -95,14 +78,7 @@ impl FromStr for Mix {
             sum += weight;
             routes.push((name.to_owned(), sum));
         }
-        if sum > 0.0 {
-            Ok(Self {
-                routes,
-                text: text.to_owned(),
-            })
-        } else {
-            Err("all weights are zero".into())
-        }
+        if sum > 0.0 { Ok(Self { routes, text: text.to_owned() }) } else { Err("all weights are zero".into()) }
     }
 }
 
@@ -143,25 +119,13 @@ mod tests {
         }
         assert_ne!(mix.shot(1, 0).rid, mix.shot(2, 0).rid);
         assert_ne!(mix.shot(1, 0).rid, mix.shot(1, 1).rid);
-        let login = (0..100)
-            .map(|n| mix.shot(1, n))
-            .find(|shot| shot.path == "/login")
-            .unwrap();
+        let login = (0..100).map(|n| mix.shot(1, n)).find(|shot| shot.path == "/login").unwrap();
         assert!(login.form.unwrap().contains("password=secret-"));
     }
 
     #[test]
     fn refuses_what_it_does_not_know() {
-        for wrong in [
-            "",
-            "vote=0",
-            "vote=-1",
-            "vote=x",
-            "vote=inf",
-            "nothing=1",
-            "/a?b=1",
-            "/a b=1",
-        ] {
+        for wrong in ["", "vote=0", "vote=-1", "vote=x", "vote=inf", "nothing=1", "/a?b=1", "/a b=1"] {
             assert!(wrong.parse::<Mix>().is_err(), "{wrong}");
         }
     }

@@ -34,10 +34,7 @@ pub struct Plan {
 
 /// The clock that the kernel stamps its events with.
 pub fn now_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a live timespec; this clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -45,10 +42,7 @@ pub fn now_ns() -> u64 {
 
 /// Processor time of this process so far, in seconds: the generator's own share of the machine.
 fn own_cpu_s() -> f64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: as above.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
@@ -61,9 +55,7 @@ struct Truth {
 
 impl Truth {
     fn create(path: Option<&Path>) -> io::Result<Self> {
-        Ok(Self {
-            file: Mutex::new(path.map(File::create).transpose()?),
-        })
+        Ok(Self { file: Mutex::new(path.map(File::create).transpose()?) })
     }
 
     fn append(&self, lines: &mut Vec<u8>) -> io::Result<()> {
@@ -182,40 +174,25 @@ impl Worker<'_> {
                     (Ok(reply), bytes)
                 }
                 // The server closed a connection that it had kept idle, as it may at any time.
-                Err(failure)
-                    if was_used && failure.bytes == 0 && is_closed(failure.problem.kind()) =>
-                {
+                Err(failure) if was_used && failure.bytes == 0 && is_closed(failure.problem.kind()) => {
                     in_vain.push((client, start_ns));
                     continue;
                 }
                 Err(failure) => (Err(failure.problem.to_string()), failure.bytes),
             };
-            return Outcome {
-                start_ns,
-                end_ns,
-                client: Some(client),
-                result,
-                bytes,
-                connect_ns,
-                in_vain,
-            };
+            return Outcome { start_ns, end_ns, client: Some(client), result, bytes, connect_ns, in_vain };
         }
     }
 
     fn text(&self, shot: &Shot) -> String {
-        let Plan {
-            target, keep_alive, ..
-        } = self.plan;
+        let Plan { target, keep_alive, .. } = self.plan;
         let connection = if *keep_alive { "keep-alive" } else { "close" };
         let (method, body) = match &shot.form {
             Some(form) => ("POST", form.as_str()),
             None => ("GET", ""),
         };
         let about_body = if shot.form.is_some() {
-            format!(
-                "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n",
-                body.len()
-            )
+            format!("Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n", body.len())
         } else {
             String::new()
         };
@@ -268,10 +245,7 @@ impl Worker<'_> {
 /// Whether an error without a byte of reply means that the other side had closed.
 fn is_closed(kind: io::ErrorKind) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    matches!(
-        kind,
-        UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe
-    )
+    matches!(kind, UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe)
 }
 
 /// Sends everything and sums it up.
@@ -319,12 +293,7 @@ pub fn run(plan: &Plan, truth_path: Option<&Path>) -> io::Result<Summary> {
         }
     });
     outcome?;
-    Ok(Summary::new(
-        plan,
-        total,
-        begin_ns,
-        own_cpu_s() - cpu_before,
-    ))
+    Ok(Summary::new(plan, total, begin_ns, own_cpu_s() - cpu_before))
 }
 
 #[cfg(test)]
@@ -335,10 +304,7 @@ mod tests {
 
     fn plan(address: SocketAddr, requests: u64) -> Plan {
         Plan {
-            target: Target {
-                address,
-                host: address.to_string(),
-            },
+            target: Target { address, host: address.to_string() },
             connections: 3,
             requests: Some(requests),
             duration: None,
@@ -386,9 +352,7 @@ mod tests {
 
     fn truth_lines(path: &Path) -> Vec<serde_json::Value> {
         let text = std::fs::read_to_string(path).unwrap();
-        text.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     fn truth_path(name: &str) -> std::path::PathBuf {
@@ -404,15 +368,9 @@ mod tests {
         let lines = truth_lines(&path);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(lines.len(), 200);
-        let rids: std::collections::BTreeSet<_> = lines
-            .iter()
-            .map(|line| line["rid"].as_str().unwrap())
-            .collect();
+        let rids: std::collections::BTreeSet<_> = lines.iter().map(|line| line["rid"].as_str().unwrap()).collect();
         assert_eq!(rids.len(), 200);
-        let retried = lines
-            .iter()
-            .filter(|line| line.get("retried").is_some())
-            .count();
+        let retried = lines.iter().filter(|line| line.get("retried").is_some()).count();
         assert!((20..=30).contains(&retried), "{retried}");
         for line in &lines {
             assert_eq!(line["status"], 200);
@@ -430,11 +388,7 @@ mod tests {
         let lines = truth_lines(&path);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(lines.len(), 5);
-        assert!(
-            lines
-                .iter()
-                .all(|line| line["status"] == 0 && line["error"].is_string())
-        );
+        assert!(lines.iter().all(|line| line["status"] == 0 && line["error"].is_string()));
     }
 
     #[test]
@@ -457,10 +411,6 @@ mod tests {
         plan.rate = Some(100.0);
         let summary = run(&plan, None).unwrap();
         assert!(summary.all_as_expected());
-        assert!(
-            (30..=50).contains(&summary.answered()),
-            "{}",
-            summary.answered()
-        );
+        assert!((30..=50).contains(&summary.answered()), "{}", summary.answered());
     }
 }

@@ -48,10 +48,7 @@ impl Tally {
         retries: u64,
         connected: bool,
     ) {
-        self.routes[route_index]
-            .entry(status)
-            .or_default()
-            .push(latency_ns);
+        self.routes[route_index].entry(status).or_default().push(latency_ns);
         self.last_end_ns = self.last_end_ns.max(end_ns);
         self.retries += retries;
         self.connections += u64::from(connected);
@@ -148,11 +145,7 @@ impl Summary {
             for (status, mut values) in by_status {
                 let count = values.len() as u64;
                 // One route fails on purpose; no other may.
-                let as_expected = if name == "error" {
-                    status == 500
-                } else {
-                    (200..400).contains(&status)
-                };
+                let as_expected = if name == "error" { status == 500 } else { (200..400).contains(&status) };
                 unexpected += if as_expected { 0 } else { count };
                 *statuses.entry(status).or_default() += count;
                 counts.insert(status, count);
@@ -161,11 +154,7 @@ impl Summary {
                 }
             }
             all.extend_from_slice(&latencies);
-            routes.push(Route {
-                name,
-                statuses: counts,
-                latencies: Latencies::new(latencies),
-            });
+            routes.push(Route { name, statuses: counts, latencies: Latencies::new(latencies) });
         }
         let sent: u64 = statuses.values().sum();
         Self {
@@ -181,9 +170,7 @@ impl Summary {
             late: tally.late,
             late_max: tally.late_max,
             rate: plan.rate,
-            unsent: plan
-                .requests
-                .map_or(0, |requests| requests.saturating_sub(sent)),
+            unsent: plan.requests.map_or(0, |requests| requests.saturating_sub(sent)),
             unexpected,
             problems: tally.problems,
         }
@@ -200,11 +187,7 @@ impl Summary {
     }
 
     fn per_second(&self) -> f64 {
-        if self.wall_s > 0.0 {
-            self.answered() as f64 / self.wall_s
-        } else {
-            0.0
-        }
+        if self.wall_s > 0.0 { self.answered() as f64 / self.wall_s } else { 0.0 }
     }
 
     fn own_cpu_ns_per_request(&self) -> f64 {
@@ -255,11 +238,7 @@ impl Summary {
             "{:<12} {:>9} {:>9} {:>9} {:>9} {:>9}  statuses",
             "route", "answered", "p50 ms", "p95 ms", "p99 ms", "max ms"
         )?;
-        for route in self
-            .routes
-            .iter()
-            .filter(|route| !route.statuses.is_empty())
-        {
+        for route in self.routes.iter().filter(|route| !route.statuses.is_empty()) {
             write_row(out, &route.name, &route.latencies, &route.statuses)?;
         }
         write_row(out, "all", &self.all, &self.statuses)?;
@@ -287,11 +266,7 @@ impl Summary {
             )?;
         }
         if self.unsent > 0 || self.unexpected > 0 {
-            writeln!(
-                out,
-                "NOT as expected: {}, never sent: {}",
-                self.unexpected, self.unsent
-            )?;
+            writeln!(out, "NOT as expected: {}, never sent: {}", self.unexpected, self.unsent)?;
         }
         for (problem, count) in &self.problems {
             writeln!(out, "  {count} x {problem}")?;
@@ -301,18 +276,10 @@ impl Summary {
 }
 
 fn counts(statuses: &BTreeMap<u16, u64>) -> Value {
-    statuses
-        .iter()
-        .map(|(status, count)| (status.to_string(), json!(count)))
-        .collect()
+    statuses.iter().map(|(status, count)| (status.to_string(), json!(count))).collect()
 }
 
-fn write_row(
-    out: &mut String,
-    name: &str,
-    latencies: &Latencies,
-    statuses: &BTreeMap<u16, u64>,
-) -> std::fmt::Result {
+fn write_row(out: &mut String, name: &str, latencies: &Latencies, statuses: &BTreeMap<u16, u64>) -> std::fmt::Result {
     write!(out, "{name:<12} {:>9}", latencies.0.len())?;
     for share in [0.50, 0.95, 0.99, 1.0] {
         write!(out, " {:>9.2}", latencies.quantile(share) as f64 / 1e6)?;

@@ -12,9 +12,7 @@ impl Target {
     /// Takes `http://HOST:PORT`. A load generator pointed at a stranger by a slip of the keyboard
     /// is an attack, so only loopback and private networks are accepted.
     pub fn parse(url: &str) -> Result<Self, String> {
-        let rest = url
-            .strip_prefix("http://")
-            .ok_or_else(|| format!("`{url}`: only http://HOST:PORT"))?;
+        let rest = url.strip_prefix("http://").ok_or_else(|| format!("`{url}`: only http://HOST:PORT"))?;
         let host = rest.strip_suffix('/').unwrap_or(rest);
         if host.contains(['/', '?', '@']) {
             return Err(format!("`{url}`: no path here; routes are given by --mix"));
@@ -30,14 +28,9 @@ impl Target {
             .next()
             .ok_or_else(|| format!("`{host}` has no address"))?;
         if !is_near(address.ip()) {
-            return Err(format!(
-                "{address} is neither loopback nor a private network: refused"
-            ));
+            return Err(format!("{address} is neither loopback nor a private network: refused"));
         }
-        Ok(Self {
-            address,
-            host: host.to_owned(),
-        })
+        Ok(Self { address, host: host.to_owned() })
     }
 }
 

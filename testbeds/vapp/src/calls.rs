@@ -27,19 +27,8 @@ struct Shelf<C> {
 impl<C> Pool<C> {
     /// A pool of `limit` connections to each of `servers` servers.
     pub fn new(limit: usize, servers: usize) -> Self {
-        let shelf = || {
-            (
-                Mutex::new(Shelf {
-                    idle: Vec::new(),
-                    open: 0,
-                }),
-                Condvar::new(),
-            )
-        };
-        Self {
-            limit,
-            servers: (0..servers).map(|_| shelf()).collect(),
-        }
+        let shelf = || (Mutex::new(Shelf { idle: Vec::new(), open: 0 }), Condvar::new());
+        Self { limit, servers: (0..servers).map(|_| shelf()).collect() }
     }
 
     /// Takes a connection, waiting for it. `None` is the permission to open one.
@@ -89,11 +78,7 @@ pub struct Caller {
 impl Caller {
     /// A caller; `pool` is there exactly with the pooled policy.
     pub fn new(context: &Arc<Context>, pool: Option<Arc<Pool<Conn>>>) -> Self {
-        Self {
-            context: Arc::clone(context),
-            pool,
-            kept: HashMap::new(),
-        }
+        Self { context: Arc::clone(context), pool, kept: HashMap::new() }
     }
 
     fn take(&mut self, server: usize) -> io::Result<Conn> {
@@ -104,10 +89,7 @@ impl Caller {
         };
         match kept {
             Some(conn) => Ok(conn),
-            None => Conn::open(
-                self.context.shape.address(self.context.tier + 1, server),
-                self.context.style,
-            ),
+            None => Conn::open(self.context.shape.address(self.context.tier + 1, server), self.context.style),
         }
     }
 
@@ -125,11 +107,7 @@ impl Caller {
 
     /// Makes a call; without a reply it failed.
     pub fn call(&mut self, call: Call) -> (Hop, Option<Message>) {
-        let Call {
-            server,
-            frame,
-            mut hop,
-        } = call;
+        let Call { server, frame, mut hop } = call;
         let mut attempt = || {
             let mut conn = self.take(server)?;
             conn.send(&frame, &mut hop)?;
@@ -145,11 +123,7 @@ impl Caller {
     }
 
     /// Does a whole job, blocking; `out` sends parts and the reply upstream.
-    pub fn run(
-        &mut self,
-        job: &mut Job,
-        mut out: impl FnMut(Frame) -> io::Result<()>,
-    ) -> io::Result<()> {
+    pub fn run(&mut self, job: &mut Job, mut out: impl FnMut(Frame) -> io::Result<()>) -> io::Result<()> {
         loop {
             match job.next() {
                 Action::Think(time) => std::thread::sleep(time),
@@ -171,9 +145,7 @@ impl Caller {
         loop {
             while let Some(message) = decoder.next()? {
                 let mut job = Job::new(&context, &message).ok_or(io::ErrorKind::InvalidData)?;
-                self.run(&mut job, |frame| {
-                    net::write_frame(stream, &frame, context.style)
-                })?;
+                self.run(&mut job, |frame| net::write_frame(stream, &frame, context.style))?;
             }
             if !net::read_some(stream, &mut decoder, context.style)? {
                 return Ok(());

@@ -85,43 +85,24 @@ impl Shared {
     }
 
     /// Checks a reply and writes what is known of the request.
-    fn finish(
-        &self,
-        request: u64,
-        server: usize,
-        start_ns: u64,
-        hop: Hop,
-        reply: Option<&Message>,
-    ) {
+    fn finish(&self, request: u64, server: usize, start_ns: u64, hop: Hop, reply: Option<&Message>) {
         let end_ns = net::now_ns();
         let root = hop.hop;
-        let mut hops = if hop.send_ns[0] == 0 {
-            Vec::new()
-        } else {
-            vec![hop]
-        };
+        let mut hops = if hop.send_ns[0] == 0 { Vec::new() } else { vec![hop] };
         let mut ok = false;
         if let Some(answer) = reply.and_then(|reply| message::read_answer(&reply.body)) {
             ok = answer.errors == 0 && answer.ask == Ask { request, hop: root };
             hops.extend(answer.hops);
         }
         let mut expected = Vec::new();
-        self.context
-            .behaviour
-            .expected(request, root, 1, server, &mut expected);
+        self.context.behaviour.expected(request, root, 1, server, &mut expected);
         ok = ok && truth::matches(&hops, &expected);
         if !ok {
             self.errors.fetch_add(1, Ordering::Relaxed);
         }
         self.hops.fetch_add(hops.len() as u64, Ordering::Relaxed);
         if let Some(truth) = &self.truth
-            && let Err(error) = truth.write(&RequestTruth {
-                request,
-                start_ns,
-                end_ns,
-                ok,
-                hops,
-            })
+            && let Err(error) = truth.write(&RequestTruth { request, start_ns, end_ns, ok, hops })
         {
             eprintln!("vapp: truth: {error}");
             self.errors.fetch_add(1, Ordering::Relaxed);
@@ -189,12 +170,7 @@ pub fn run(args: ClientArgs) -> io::Result<()> {
     let shape = &context.shape;
     let truth = match &args.load.truth {
         Some(path) => {
-            let header = Header::new(
-                args.models,
-                shape.seed,
-                context.policy.name(),
-                shape.wire.to_string(),
-            );
+            let header = Header::new(args.models, shape.seed, context.policy.name(), shape.wire.to_string());
             Some(TruthWriter::create(path, &header)?)
         }
         None => None,

@@ -46,11 +46,7 @@ pub fn serve(args: &EchoServerArgs) -> io::Result<()> {
     }
     net::set_comm("vapp-echo");
     let listener = net::listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, args.port))?;
-    println!(
-        "ready {} {}",
-        listener.local_addr()?.port(),
-        std::process::id()
-    );
+    println!("ready {} {}", listener.local_addr()?.port(), std::process::id());
     io::stdout().flush()?;
     loop {
         let mut stream = net::accept(&listener);
@@ -65,19 +61,12 @@ pub fn serve(args: &EchoServerArgs) -> io::Result<()> {
 /// Processor seconds that a process has used, all threads, ended ones too.
 fn cpu_seconds(pid: i32) -> io::Result<f64> {
     let mut clock = 0;
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: both pointers are valid for writing.
-    let failed = unsafe {
-        libc::clock_getcpuclockid(pid, &mut clock) != 0
-            || libc::clock_gettime(clock, &mut time) != 0
-    };
+    let failed =
+        unsafe { libc::clock_getcpuclockid(pid, &mut clock) != 0 || libc::clock_gettime(clock, &mut time) != 0 };
     if failed {
-        return Err(io::Error::other(format!(
-            "no processor time of process {pid}"
-        )));
+        return Err(io::Error::other(format!("no processor time of process {pid}")));
     }
     Ok(time.tv_sec as f64 + time.tv_nsec as f64 / 1e9)
 }
@@ -116,16 +105,10 @@ pub fn measure(args: &EchoClientArgs) -> io::Result<()> {
     let start = net::now_ns();
     let stop = AtomicBool::new(false);
     let trips = std::thread::scope(|scope| {
-        let threads: Vec<_> = streams
-            .into_iter()
-            .map(|stream| scope.spawn(|| ask(stream, &stop)))
-            .collect();
+        let threads: Vec<_> = streams.into_iter().map(|stream| scope.spawn(|| ask(stream, &stop))).collect();
         std::thread::sleep(Duration::from_secs_f64(args.seconds));
         stop.store(true, Ordering::Relaxed);
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("no panic"))
-            .sum::<io::Result<u64>>()
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).sum::<io::Result<u64>>()
     })?;
     let seconds = (net::now_ns() - start) as f64 / 1e9;
     let cpu = match (pid, cpu_before) {

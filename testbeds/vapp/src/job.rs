@@ -51,12 +51,7 @@ impl Context {
         let tier = self.tier + 1;
         let body = message::ask(ask, self.behaviour.padding(ask.request, ask.hop, 1));
         let frame = self.shape.wire.request(tier, &body);
-        let hop = Hop::new(
-            ask.hop,
-            parent,
-            plan::component(tier, server),
-            frame.bytes.len(),
-        );
+        let hop = Hop::new(ask.hop, parent, plan::component(tier, server), frame.bytes.len());
         Call { server, frame, hop }
     }
 }
@@ -147,9 +142,7 @@ impl Job {
     /// Takes the outcome of the call that was asked for. Without a reply the call failed.
     pub fn answered(&mut self, hop: Hop, reply: Option<&Message>) {
         match reply.and_then(|reply| message::read_answer(&reply.body)) {
-            Some(Answer { ask, errors, hops })
-                if ask.hop == hop.hop && ask.request == self.ask.request =>
-            {
+            Some(Answer { ask, errors, hops }) if ask.hop == hop.hop && ask.request == self.ask.request => {
                 self.errors += errors;
                 self.hops.push(hop);
                 self.hops.extend(hops);

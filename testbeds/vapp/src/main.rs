@@ -61,10 +61,6 @@ fn main() -> ExitCode {
     };
     done.unwrap_or_else(|error| {
         eprintln!("vapp: {error}");
-        ExitCode::from(if error.kind() == std::io::ErrorKind::InvalidInput {
-            2
-        } else {
-            1
-        })
+        ExitCode::from(if error.kind() == std::io::ErrorKind::InvalidInput { 2 } else { 1 })
     })
 }

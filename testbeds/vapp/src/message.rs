@@ -82,14 +82,8 @@ pub fn answer(ask: Ask, errors: u64, hops: &[Hop], padding: usize) -> Vec<u8> {
 
 /// Reads a request.
 pub fn read_ask(body: &[u8]) -> Option<Ask> {
-    let mut words = std::str::from_utf8(body)
-        .ok()?
-        .strip_prefix("Q ")?
-        .split(' ');
-    Some(Ask {
-        request: words.next()?.parse().ok()?,
-        hop: words.next()?.parse().ok()?,
-    })
+    let mut words = std::str::from_utf8(body).ok()?.strip_prefix("Q ")?.split(' ');
+    Some(Ask { request: words.next()?.parse().ok()?, hop: words.next()?.parse().ok()? })
 }
 
 fn read_hop(line: &str) -> Option<Hop> {
@@ -118,15 +112,8 @@ pub fn read_answer(body: &[u8]) -> Option<Answer> {
             hops.push(read_hop(hop)?);
         } else if let Some(end) = line.strip_prefix("R ") {
             let mut words = end.split(' ');
-            let ask = Ask {
-                request: words.next()?.parse().ok()?,
-                hop: words.next()?.parse().ok()?,
-            };
-            return Some(Answer {
-                ask,
-                errors: words.next()?.parse().ok()?,
-                hops,
-            });
+            let ask = Ask { request: words.next()?.parse().ok()?, hop: words.next()?.parse().ok()? };
+            return Some(Answer { ask, errors: words.next()?.parse().ok()?, hops });
         } else if !line.starts_with('+') {
             return None;
         }
@@ -140,10 +127,7 @@ mod tests {
 
     #[test]
     fn bodies_read_back() {
-        let asked = Ask {
-            request: 7,
-            hop: 0x12,
-        };
+        let asked = Ask { request: 7, hop: 0x12 };
         assert_eq!(read_ask(&ask(asked, 5)), Some(asked));
         let mut hop = Hop::new(0x121, 0x12, "t3s2".into(), 99);
         hop.client = "127.0.0.1:4000".parse().unwrap();
@@ -151,14 +135,7 @@ mod tests {
         let mut body = part(std::slice::from_ref(&hop), 3);
         body.extend(answer(asked, 2, std::slice::from_ref(&hop), 4));
         let got = read_answer(&body).unwrap();
-        assert_eq!(
-            got,
-            Answer {
-                ask: asked,
-                errors: 2,
-                hops: vec![hop.clone(), hop]
-            }
-        );
+        assert_eq!(got, Answer { ask: asked, errors: 2, hops: vec![hop.clone(), hop] });
         assert_eq!(read_answer(b"+ \n"), None);
         assert_eq!(read_answer(b"nonsense"), None);
     }

@@ -10,10 +10,7 @@ use crate::wire::{Decoder, Frame, Message, Wire};
 
 /// CLOCK_MONOTONIC in nanoseconds.
 pub fn now_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is valid for writing.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -90,10 +87,7 @@ pub struct Style {
 impl Style {
     /// The style of a run.
     pub fn of(shape: &Shape) -> Self {
-        Self {
-            wire: shape.wire,
-            split: shape.split_writes,
-        }
+        Self { wire: shape.wire, split: shape.split_writes }
     }
 
     /// The size of a read.
@@ -222,10 +216,7 @@ impl Epoll {
     }
 
     fn control(&self, operation: i32, fd: RawFd, token: u64, interest: u32) -> io::Result<()> {
-        let mut event = libc::epoll_event {
-            events: interest,
-            u64: token,
-        };
+        let mut event = libc::epoll_event { events: interest, u64: token };
         // SAFETY: `event` is valid for the call.
         match unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, fd, &mut event) } {
             -1 => Err(io::Error::last_os_error()),
@@ -257,27 +248,12 @@ impl Epoll {
         let mut ready = [libc::epoll_event { events: 0, u64: 0 }; 64];
         events.clear();
         // SAFETY: `ready` has room for the number of events given.
-        let count = unsafe {
-            libc::epoll_wait(
-                self.0.as_raw_fd(),
-                ready.as_mut_ptr(),
-                ready.len() as i32,
-                timeout,
-            )
-        };
+        let count = unsafe { libc::epoll_wait(self.0.as_raw_fd(), ready.as_mut_ptr(), ready.len() as i32, timeout) };
         if count < 0 {
             let error = io::Error::last_os_error();
-            return if error.kind() == io::ErrorKind::Interrupted {
-                Ok(())
-            } else {
-                Err(error)
-            };
+            return if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) };
         }
-        events.extend(
-            ready[..count as usize]
-                .iter()
-                .map(|event| (event.u64, event.events)),
-        );
+        events.extend(ready[..count as usize].iter().map(|event| (event.u64, event.events)));
         Ok(())
     }
 }

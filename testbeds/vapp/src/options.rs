@@ -32,11 +32,7 @@ pub enum Model {
 
 impl fmt::Display for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            self.to_possible_value()
-                .expect("no model is skipped")
-                .get_name(),
-        )
+        f.write_str(self.to_possible_value().expect("no model is skipped").get_name())
     }
 }
 
@@ -164,19 +160,12 @@ impl Shape {
         add("wire", self.wire.to_string());
         add("reply-by", self.reply_by.to_string());
         add("base-port", self.base_port.to_string());
-        for (name, value) in [
-            ("pooled", self.pooled),
-            ("pipelined", self.pipelined),
-            ("workers", self.workers),
-        ] {
+        for (name, value) in [("pooled", self.pooled), ("pipelined", self.pipelined), ("workers", self.workers)] {
             if let Some(value) = value {
                 add(name, value.to_string());
             }
         }
-        for (name, value) in [
-            ("--keepalive", self.keepalive),
-            ("--split-writes", self.split_writes),
-        ] {
+        for (name, value) in [("--keepalive", self.keepalive), ("--split-writes", self.split_writes)] {
             if value {
                 args.push(name.to_owned());
             }
@@ -234,28 +223,12 @@ mod tests {
 
     #[test]
     fn arguments_survive_the_way_to_the_children() {
-        for extra in [
-            "--pooled=3",
-            "--pipelined=4",
-            "--keepalive",
-            "--split-writes",
-        ] {
-            let line = [
-                "x",
-                "--tiers=5",
-                "--think-us=3..9",
-                "--partial=0.25",
-                "--wire=raw",
-                "--workers=7",
-                extra,
-            ];
+        for extra in ["--pooled=3", "--pipelined=4", "--keepalive", "--split-writes"] {
+            let line = ["x", "--tiers=5", "--think-us=3..9", "--partial=0.25", "--wire=raw", "--workers=7", extra];
             let shape = Line::parse_from(line).shape;
             let mut again = vec!["x".to_owned()];
             again.extend(shape.to_args());
-            assert_eq!(
-                format!("{:?}", Line::parse_from(again).shape),
-                format!("{shape:?}")
-            );
+            assert_eq!(format!("{:?}", Line::parse_from(again).shape), format!("{shape:?}"));
         }
     }
 }

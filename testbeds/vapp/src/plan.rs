@@ -38,8 +38,7 @@ impl FromStr for Span {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |part: &str| {
-            part.parse::<u64>()
-                .map_err(|_| format!("`{text}` is neither a number nor a range like 0..500"))
+            part.parse::<u64>().map_err(|_| format!("`{text}` is neither a number nor a range like 0..500"))
         };
         let (low, high) = match text.split_once("..") {
             Some((low, high)) => (number(low)?, number(high)?),
@@ -170,14 +169,7 @@ impl Behaviour {
     }
 
     /// Hop, parent and component of everything below (and with) `hop` at server `server` of `tier`, in calling order.
-    pub fn expected(
-        &self,
-        request: u64,
-        hop: u64,
-        tier: usize,
-        server: usize,
-        out: &mut Vec<(u64, u64, String)>,
-    ) {
+    pub fn expected(&self, request: u64, hop: u64, tier: usize, server: usize, out: &mut Vec<(u64, u64, String)>) {
         out.push((hop, hop / HOP_BASE, component(tier, server)));
         let mut calls = 0;
         for step in self.steps(request, hop, tier) {
@@ -226,12 +218,7 @@ mod tests {
             assert!(count <= 4);
             calls += count;
             parts += steps.iter().filter(|s| matches!(s, Step::Part)).count();
-            assert!(
-                behaviour
-                    .steps(request, 1, 3)
-                    .iter()
-                    .all(|s| !matches!(s, Step::Call(_)))
-            );
+            assert!(behaviour.steps(request, 1, 3).iter().all(|s| !matches!(s, Step::Call(_))));
             if let Some(at) = steps.iter().position(|s| matches!(s, Step::Part)) {
                 assert!(matches!(steps[at + 1], Step::Call(_)));
             }

@@ -87,10 +87,7 @@ fn refused(text: impl Into<String>) -> io::Error {
 
 /// A block of free ports below the ephemeral ones.
 fn free_block(ports: u16, attempt: u64) -> io::Result<u16> {
-    let span = Span {
-        low: 10_000,
-        high: 32_000 - u64::from(ports),
-    };
+    let span = Span { low: 10_000, high: 32_000 - u64::from(ports) };
     let mut rng = Rng::new(&[u64::from(std::process::id()), attempt, crate::net::now_ns()]);
     for _ in 0..200 {
         let base = rng.within(span) as u16;
@@ -109,16 +106,11 @@ fn tier_models(models: &[Model], shape: &Shape) -> io::Result<Vec<Model>> {
         [one] => vec![*one; tiers],
         many if many.len() == tiers => many.to_vec(),
         many => {
-            return Err(refused(format!(
-                "{} models for {tiers} tiers: give one, or one for each",
-                many.len()
-            )));
+            return Err(refused(format!("{} models for {tiers} tiers: give one, or one for each", many.len())));
         }
     };
     if matches!(shape.policy(), Policy::Pooled(_)) && models.contains(&Model::Process) {
-        return Err(refused(
-            "--pooled cannot be used with the process model: processes share no connections",
-        ));
+        return Err(refused("--pooled cannot be used with the process model: processes share no connections"));
     }
     if let Policy::Pipelined(depth) = shape.policy()
         && shape.payload.high * depth as u64 > PIPELINED_BYTES
@@ -146,11 +138,7 @@ fn start_servers(shape: &Shape, models: &[Model]) -> io::Result<Option<Vec<Serve
             args.push(format!("--model={}", models[tier - 1]));
             args.push(format!("--tier={tier}"));
             args.push(format!("--index={index}"));
-            servers.push(Server {
-                process: Owned::spawn(&args)?,
-                tier,
-                index,
-            });
+            servers.push(Server { process: Owned::spawn(&args)?, tier, index });
         }
     }
     for server in &mut servers {
@@ -182,18 +170,10 @@ fn ready_text(shape: &Shape, models: &[Model], servers: &[Server]) -> String {
             })
         })
         .collect();
-    format!(
-        "{}\n",
-        json!({ "run_pid": std::process::id(), "servers": servers })
-    )
+    format!("{}\n", json!({ "run_pid": std::process::id(), "servers": servers }))
 }
 
-fn run_client(
-    args: &RunArgs,
-    shape: &Shape,
-    models: &[Model],
-    deadline: Instant,
-) -> io::Result<Summary> {
+fn run_client(args: &RunArgs, shape: &Shape, models: &[Model], deadline: Instant) -> io::Result<Summary> {
     let mut line = vec!["client".to_owned()];
     line.extend(shape.to_args());
     line.push(format!("--sessions={}", args.load.sessions));
@@ -202,30 +182,17 @@ fn run_client(
     line.push(format!("--models={}", names.join(",")));
     if let Some(truth) = &args.load.truth {
         line.push("--truth".to_owned());
-        line.push(
-            truth
-                .to_str()
-                .ok_or_else(|| refused("the truth file's name is not UTF-8"))?
-                .to_owned(),
-        );
+        line.push(truth.to_str().ok_or_else(|| refused("the truth file's name is not UTF-8"))?.to_owned());
     }
     let mut client = Owned::spawn(&line)?;
     while client.0.try_wait()?.is_none() {
         if Instant::now() >= deadline {
-            return Err(failure(format!(
-                "not finished after {} s (--timeout)",
-                args.timeout
-            )));
+            return Err(failure(format!("not finished after {} s (--timeout)", args.timeout)));
         }
         std::thread::sleep(Duration::from_millis(10));
     }
     let mut out = String::new();
-    client
-        .0
-        .stdout
-        .take()
-        .expect("standard output is a pipe")
-        .read_to_string(&mut out)?;
+    client.0.stdout.take().expect("standard output is a pipe").read_to_string(&mut out)?;
     serde_json::from_str(&out).map_err(|_| failure("the client failed"))
 }
 

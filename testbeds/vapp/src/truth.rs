@@ -111,10 +111,7 @@ pub struct TruthWriter(Mutex<BufWriter<File>>);
 impl TruthWriter {
     /// Creates the file and writes the header.
     pub fn create(path: &Path, header: &Header) -> io::Result<Self> {
-        let writer = Self(Mutex::new(BufWriter::with_capacity(
-            1 << 18,
-            File::create(path)?,
-        )));
+        let writer = Self(Mutex::new(BufWriter::with_capacity(1 << 18, File::create(path)?)));
         writer.line(header)?;
         Ok(writer)
     }
@@ -138,15 +135,10 @@ impl TruthWriter {
 
 /// Whether `hops` are exactly the `expected` calls, each answered, each under its parent.
 pub fn matches(hops: &[Hop], expected: &[(u64, u64, String)]) -> bool {
-    let got: HashSet<_> = hops
-        .iter()
-        .map(|h| (h.hop, h.parent, h.component.as_str()))
-        .collect();
+    let got: HashSet<_> = hops.iter().map(|h| (h.hop, h.parent, h.component.as_str())).collect();
     hops.len() == expected.len()
         && got.len() == expected.len()
-        && expected
-            .iter()
-            .all(|(hop, parent, component)| got.contains(&(*hop, *parent, component.as_str())))
+        && expected.iter().all(|(hop, parent, component)| got.contains(&(*hop, *parent, component.as_str())))
         && hops.iter().all(|h| {
             h.send_ns[0] > 0
                 && h.send_ns[0] <= h.send_ns[1]

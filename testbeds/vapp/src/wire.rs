@@ -38,16 +38,12 @@ pub struct Frame {
 
 impl Frame {
     fn new(head: &[u8], rest: &[&[u8]]) -> Self {
-        let mut bytes =
-            Vec::with_capacity(head.len() + rest.iter().map(|r| r.len()).sum::<usize>());
+        let mut bytes = Vec::with_capacity(head.len() + rest.iter().map(|r| r.len()).sum::<usize>());
         bytes.extend_from_slice(head);
         for part in rest {
             bytes.extend_from_slice(part);
         }
-        Self {
-            bytes,
-            head: head.len(),
-        }
+        Self { bytes, head: head.len() }
     }
 
     /// The pieces to write: one, or header and body.
@@ -84,11 +80,8 @@ impl Wire {
         match self {
             Wire::Raw => raw(KIND_REPLY, body),
             Wire::Http => Frame::new(
-                format!(
-                    "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n",
-                    body.len()
-                )
-                .as_bytes(),
+                format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n", body.len())
+                    .as_bytes(),
                 &[body],
             ),
         }
@@ -111,10 +104,7 @@ impl Wire {
         debug_assert!(!body.is_empty());
         match self {
             Wire::Raw => raw(KIND_REPLY, body),
-            Wire::Http => Frame::new(
-                format!("{:x}\r\n", body.len()).as_bytes(),
-                &[body, b"\r\n0\r\n\r\n"],
-            ),
+            Wire::Http => Frame::new(format!("{:x}\r\n", body.len()).as_bytes(), &[body, b"\r\n0\r\n\r\n"]),
         }
     }
 }
@@ -159,11 +149,7 @@ pub struct Decoder {
 impl Decoder {
     /// A decoder at the beginning of a stream.
     pub fn new(wire: Wire) -> Self {
-        Self {
-            wire,
-            buffer: Vec::new(),
-            start: 0,
-        }
+        Self { wire, buffer: Vec::new(), start: 0 }
     }
 
     /// Takes bytes as they came.
@@ -195,11 +181,7 @@ impl Decoder {
 }
 
 fn parse_raw(bytes: &[u8]) -> Result<Option<Message>, WireError> {
-    let mut message = Message {
-        body: Vec::new(),
-        len: 0,
-        parts: 0,
-    };
+    let mut message = Message { body: Vec::new(), len: 0, parts: 0 };
     loop {
         let rest = &bytes[message.len as usize..];
         let Some((length, rest)) = rest.split_first_chunk::<4>() else {
@@ -229,32 +211,19 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
 
 fn parse_http(bytes: &[u8]) -> Result<Option<Message>, WireError> {
     let Some(end) = find(bytes, b"\r\n\r\n") else {
-        return if bytes.len() > 8192 {
-            Err(WireError("header too long"))
-        } else {
-            Ok(None)
-        };
+        return if bytes.len() > 8192 { Err(WireError("header too long")) } else { Ok(None) };
     };
     let head = std::str::from_utf8(&bytes[..end]).map_err(|_| WireError("header is not text"))?;
     let mut lines = head.split("\r\n");
     let first = lines.next().unwrap_or_default();
-    if !(first.starts_with("POST /v/") && first.ends_with(" HTTP/1.1")
-        || first == "HTTP/1.1 200 OK")
-    {
+    if !(first.starts_with("POST /v/") && first.ends_with(" HTTP/1.1") || first == "HTTP/1.1 200 OK") {
         return Err(WireError("unexpected first line"));
     }
     let (mut length, mut chunked) = (None, false);
     for line in lines {
-        let (name, value) = line
-            .split_once(':')
-            .ok_or(WireError("header line without a colon"))?;
+        let (name, value) = line.split_once(':').ok_or(WireError("header line without a colon"))?;
         if name.eq_ignore_ascii_case("content-length") {
-            length = Some(
-                value
-                    .trim()
-                    .parse::<usize>()
-                    .map_err(|_| WireError("bad content length"))?,
-            );
+            length = Some(value.trim().parse::<usize>().map_err(|_| WireError("bad content length"))?);
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
             chunked = value.trim().eq_ignore_ascii_case("chunked");
         }
@@ -275,18 +244,10 @@ fn parse_http(bytes: &[u8]) -> Result<Option<Message>, WireError> {
 }
 
 fn parse_chunks(bytes: &[u8], mut at: usize) -> Result<Option<Message>, WireError> {
-    let mut message = Message {
-        body: Vec::new(),
-        len: 0,
-        parts: 0,
-    };
+    let mut message = Message { body: Vec::new(), len: 0, parts: 0 };
     loop {
         let Some(line) = find(&bytes[at..], b"\r\n") else {
-            return if bytes.len() - at > 16 {
-                Err(WireError("bad chunk length"))
-            } else {
-                Ok(None)
-            };
+            return if bytes.len() - at > 16 { Err(WireError("bad chunk length")) } else { Ok(None) };
         };
         let length = std::str::from_utf8(&bytes[at..at + line])
             .ok()
@@ -320,23 +281,11 @@ mod tests {
         let mut messages = Vec::new();
         let mut add = |frames: &[Frame], body: &[u8]| {
             let len = frames.iter().map(|f| f.bytes.len() as u64).sum();
-            messages.push(Message {
-                body: body.to_vec(),
-                len,
-                parts: frames.len() as u32,
-            });
-            frames
-                .iter()
-                .for_each(|f| bytes.extend_from_slice(&f.bytes));
+            messages.push(Message { body: body.to_vec(), len, parts: frames.len() as u32 });
+            frames.iter().for_each(|f| bytes.extend_from_slice(&f.bytes));
         };
         add(&[wire.request(2, b"Q 1 2\n")], b"Q 1 2\n");
-        add(
-            &[
-                wire.first_part(b"H one\r\n\r\n0\r\n"),
-                wire.last_part(b"R two\n"),
-            ],
-            b"H one\r\n\r\n0\r\nR two\n",
-        );
+        add(&[wire.first_part(b"H one\r\n\r\n0\r\n"), wire.last_part(b"R two\n")], b"H one\r\n\r\n0\r\nR two\n");
         add(&[wire.reply(b"")], b"");
         (bytes, messages)
     }
@@ -352,11 +301,7 @@ mod tests {
         for wire in [Wire::Http, Wire::Raw] {
             let (bytes, messages) = stream(wire);
             for first in 0..=bytes.len() {
-                for second in [
-                    first,
-                    (first + 1).min(bytes.len()),
-                    bytes.len().min(first + 37),
-                ] {
+                for second in [first, (first + 1).min(bytes.len()), bytes.len().min(first + 37)] {
                     let mut decoder = Decoder::new(wire);
                     let mut got = Vec::new();
                     for piece in [&bytes[..first], &bytes[first..second], &bytes[second..]] {
@@ -395,11 +340,7 @@ mod tests {
         ] {
             let mut decoder = Decoder::new(Wire::Http);
             decoder.push(bytes);
-            assert!(
-                decoder.next().is_err(),
-                "{}",
-                String::from_utf8_lossy(bytes)
-            );
+            assert!(decoder.next().is_err(), "{}", String::from_utf8_lossy(bytes));
         }
         for bytes in [&[0, 0, 0, 0][..], &[255, 0, 0, 0, 1], &[0, 0, 0, 1, 9]] {
             let mut decoder = Decoder::new(Wire::Raw);

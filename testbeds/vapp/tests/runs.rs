@@ -23,17 +23,7 @@ const REQUESTS: u64 = 60;
 
 fn vapp(line: &str, truth: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_vapp"))
-        .args([
-            "run",
-            "--sessions",
-            "6",
-            "--timeout",
-            "20",
-            "--json",
-            "--seed",
-            "7",
-            "--truth",
-        ])
+        .args(["run", "--sessions", "6", "--timeout", "20", "--json", "--seed", "7", "--truth"])
         .arg(truth)
         .args(["--requests", &REQUESTS.to_string()])
         .args(line.split_whitespace())
@@ -50,19 +40,12 @@ fn checked(line: &str) -> (Trees, Vec<Value>) {
     let path = folder.path().join("truth.jsonl");
     let output = vapp(line, &path);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(
-        output.status.success(),
-        "{line}: {}{}",
-        text(&output.stdout),
-        text(&output.stderr)
-    );
+    assert!(output.status.success(), "{line}: {}{}", text(&output.stdout), text(&output.stderr));
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(summary["errors"], 0, "{line}");
 
     let file = std::fs::read_to_string(&path).unwrap();
-    let mut lines = file
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut lines = file.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let header = lines.next().unwrap();
     assert_eq!(header["format"], "wakepath-truth");
     assert_eq!(header["version"], 1);
@@ -74,40 +57,22 @@ fn checked(line: &str) -> (Trees, Vec<Value>) {
         assert_eq!(request["ok"], true);
         let tree = check_tree(line, request);
         count += tree.len() as u64;
-        assert!(
-            trees
-                .insert(request["request"].as_u64().unwrap(), tree)
-                .is_none(),
-            "{line}: a request twice"
-        );
+        assert!(trees.insert(request["request"].as_u64().unwrap(), tree).is_none(), "{line}: a request twice");
     }
-    assert_eq!(
-        trees.keys().copied().collect::<Vec<_>>(),
-        (1..=REQUESTS).collect::<Vec<_>>()
-    );
+    assert_eq!(trees.keys().copied().collect::<Vec<_>>(), (1..=REQUESTS).collect::<Vec<_>>());
     assert_eq!(summary["hops"], count, "{line}");
     check_connections(line, &requests);
     (trees, requests)
 }
 
 fn number(value: &Value, name: &str) -> u64 {
-    value[name]
-        .as_u64()
-        .unwrap_or_else(|| panic!("{name} in {value}"))
+    value[name].as_u64().unwrap_or_else(|| panic!("{name} in {value}"))
 }
 
 fn check_tree(line: &str, request: &Value) -> Vec<(u64, u64, String)> {
-    let hops: HashMap<u64, &Value> = request["hops"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|h| (number(h, "hop"), h))
-        .collect();
-    assert_eq!(
-        hops.len(),
-        request["hops"].as_array().unwrap().len(),
-        "{line}: a hop twice in {request}"
-    );
+    let hops: HashMap<u64, &Value> =
+        request["hops"].as_array().unwrap().iter().map(|h| (number(h, "hop"), h)).collect();
+    assert_eq!(hops.len(), request["hops"].as_array().unwrap().len(), "{line}: a hop twice in {request}");
     let mut tree = Vec::new();
     for (id, hop) in &hops {
         let parent = number(hop, "parent");
@@ -119,21 +84,11 @@ fn check_tree(line: &str, request: &Value) -> Vec<(u64, u64, String)> {
             Some(parent) => (send(parent, 0), number(parent, "reply_ns")),
             None => (number(request, "start_ns"), number(request, "end_ns")),
         };
-        assert!(
-            parent == 0 || hops.contains_key(&parent),
-            "{line}: no parent of {hop}"
-        );
-        assert!(
-            from <= send(hop, 0) && number(hop, "reply_ns") <= to,
-            "{line}: {hop} outside its parent"
-        );
+        assert!(parent == 0 || hops.contains_key(&parent), "{line}: no parent of {hop}");
+        assert!(from <= send(hop, 0) && number(hop, "reply_ns") <= to, "{line}: {hop} outside its parent");
         tree.push((*id, parent, hop["component"].as_str().unwrap().to_owned()));
     }
-    assert_eq!(
-        tree.iter().filter(|(_, parent, _)| *parent == 0).count(),
-        1,
-        "{line}: one root in {request}"
-    );
+    assert_eq!(tree.iter().filter(|(_, parent, _)| *parent == 0).count(), 1, "{line}: one root in {request}");
     tree.sort();
     tree
 }
@@ -143,25 +98,15 @@ fn check_connections(line: &str, requests: &[Value]) {
     let mut flows = HashMap::<_, Vec<_>>::new();
     for hop in requests.iter().flat_map(|r| r["hops"].as_array().unwrap()) {
         let end = |name: &str| hop[name].as_str().unwrap().to_owned();
-        let message = (
-            hop["send_ns"][0].as_u64().unwrap(),
-            number(hop, "conn_bytes"),
-            number(hop, "len"),
-        );
-        flows
-            .entry((end("client"), end("server")))
-            .or_default()
-            .push(message);
+        let message = (hop["send_ns"][0].as_u64().unwrap(), number(hop, "conn_bytes"), number(hop, "len"));
+        flows.entry((end("client"), end("server"))).or_default().push(message);
     }
     for (flow, mut messages) in flows {
         messages.sort_unstable();
         let mut at = 0;
         for (_, conn_bytes, len) in messages {
             // a port that is used again begins at 0
-            assert!(
-                conn_bytes == at || conn_bytes == 0,
-                "{line}: {flow:?} has {conn_bytes} where {at} was written"
-            );
+            assert!(conn_bytes == at || conn_bytes == 0, "{line}: {flow:?} has {conn_bytes} where {at} was written");
             at = conn_bytes + len;
         }
     }
@@ -184,32 +129,18 @@ fn all_policies(model: &str) {
             let (trees, requests) = checked(&format!("--model {model} {policy} {common} {extra}"));
             let hops: usize = trees.values().map(Vec::len).sum();
             match policy {
-                "" => assert_eq!(
-                    connections(&requests),
-                    hops,
-                    "{model}: a connection per call"
-                ),
-                _ => assert!(
-                    connections(&requests) < hops,
-                    "{model} {policy}: connections are used again"
-                ),
+                "" => assert_eq!(connections(&requests), hops, "{model}: a connection per call"),
+                _ => assert!(connections(&requests) < hops, "{model} {policy}: connections are used again"),
             }
             if policy.starts_with("--pooled") {
-                assert!(
-                    connections(&requests) <= 3 * (2 + 4 + 4),
-                    "{model}: {} connections",
-                    connections(&requests)
-                );
+                assert!(connections(&requests) <= 3 * (2 + 4 + 4), "{model}: {} connections", connections(&requests));
             }
             if !policy.starts_with("--pipelined") {
                 assert_eq!(trees, reference, "{model} {policy} {extra}");
             }
             let parts = |h: &Value| number(h, "reply_parts");
             let hops = || requests.iter().flat_map(|r| r["hops"].as_array().unwrap());
-            assert!(
-                hops().any(|h| parts(h) == 2) && hops().any(|h| parts(h) == 1),
-                "partial replies"
-            );
+            assert!(hops().any(|h| parts(h) == 2) && hops().any(|h| parts(h) == 1), "partial replies");
         }
     }
 }
@@ -228,26 +159,20 @@ models!(process 0, thread 1, dispatcher 2, eventloop 3, seda 4, workqueue 5, wor
 #[test]
 fn http_with_split_writes_in_every_model() {
     for model in MODELS {
-        checked(&format!(
-            "--model {model} --keepalive --split-writes --payload 0..3000 --partial 0.5"
-        ));
+        checked(&format!("--model {model} --keepalive --split-writes --payload 0..3000 --partial 0.5"));
     }
 }
 
 #[test]
 fn mixed_models_and_deep_trees() {
     checked("--model thread,eventloop,process --keepalive");
-    checked(
-        "--model iouring,seda,tokio,dispatcher,workqueue --tiers 5 --pooled 2 --depth-prob 0.5",
-    );
+    checked("--model iouring,seda,tokio,dispatcher,workqueue --tiers 5 --pooled 2 --depth-prob 0.5");
 }
 
 #[test]
 fn large_messages_fill_socket_buffers() {
     for model in MODELS {
-        checked(&format!(
-            "--model {model} --keepalive --tiers 2 --payload 0..3000000 --depth-prob 0.3"
-        ));
+        checked(&format!("--model {model} --keepalive --tiers 2 --payload 0..3000000 --depth-prob 0.3"));
     }
 }
 
@@ -282,10 +207,7 @@ fn processes(mark: &str) -> HashSet<u32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|pid| {
-            std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
-                .is_ok_and(|line| line.contains(mark))
-        })
+        .filter(|pid| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains(mark)))
         .collect()
 }
 
@@ -305,20 +227,8 @@ fn ready_and_start_files_and_nothing_survives_a_kill() {
     let begin = || {
         let _ = std::fs::remove_file(&ready);
         let child = Command::new(env!("CARGO_BIN_EXE_vapp"))
-            .args([
-                "run",
-                "--model=process,thread,seda",
-                "--requests=10",
-                "--timeout=20",
-                &seed,
-                "--keepalive",
-            ])
-            .args([
-                "--ready-file".as_ref(),
-                ready.as_os_str(),
-                "--start-file".as_ref(),
-                start.as_os_str(),
-            ])
+            .args(["run", "--model=process,thread,seda", "--requests=10", "--timeout=20", &seed, "--keepalive"])
+            .args(["--ready-file".as_ref(), ready.as_os_str(), "--start-file".as_ref(), start.as_os_str()])
             .stdout(std::process::Stdio::null())
             .spawn()
             .unwrap();
@@ -328,43 +238,28 @@ fn ready_and_start_files_and_nothing_survives_a_kill() {
     let mut run = begin();
     until("the ready file", || ready.exists());
     let text: Value = serde_json::from_slice(&std::fs::read(&ready).unwrap()).unwrap();
-    let names: Vec<_> = text["servers"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|s| s["component"].as_str().unwrap())
-        .collect();
+    let names: Vec<_> = text["servers"].as_array().unwrap().iter().map(|s| s["component"].as_str().unwrap()).collect();
     assert_eq!(names.len(), 6);
     for server in text["servers"].as_array().unwrap() {
         let comm = std::fs::read_to_string(format!("/proc/{}/comm", server["pid"])).unwrap();
         assert_eq!(comm.trim_end(), server["component"].as_str().unwrap());
     }
-    until(
-        "servers, and the accepting processes of the process model",
-        || processes(&seed).len() >= 6 + 1 + 4,
-    );
+    until("servers, and the accepting processes of the process model", || processes(&seed).len() >= 6 + 1 + 4);
     run.0.kill().unwrap();
     run.0.wait().unwrap();
-    until("all processes end after a kill", || {
-        processes(&seed).is_empty()
-    });
+    until("all processes end after a kill", || processes(&seed).is_empty());
 
     let mut run = begin();
     until("the ready file", || ready.exists());
     std::fs::write(&start, "").unwrap();
     assert!(run.0.wait().unwrap().success());
-    until("all processes end after a run", || {
-        processes(&seed).is_empty()
-    });
+    until("all processes end after a run", || processes(&seed).is_empty());
 }
 
 /// A server that dies in the middle costs errors, in every model, and neither hangs nor truth that is wrong.
 #[test]
 fn a_dying_server_is_counted() {
-    for (model, policy) in MODELS
-        .iter()
-        .flat_map(|model| [(model, "--keepalive"), (model, "--pooled 3")])
-    {
+    for (model, policy) in MODELS.iter().flat_map(|model| [(model, "--keepalive"), (model, "--pooled 3")]) {
         if *model == "process" && policy == "--pooled 3" {
             continue;
         }
@@ -372,21 +267,9 @@ fn a_dying_server_is_counted() {
         let (ready, truth) = (folder.path().join("ready"), folder.path().join("truth"));
         let started = Instant::now();
         let child = Command::new(env!("CARGO_BIN_EXE_vapp"))
-            .args([
-                "run",
-                "--sessions=8",
-                "--requests=400",
-                "--think-us=1000",
-                "--timeout=20",
-                "--json",
-            ])
+            .args(["run", "--sessions=8", "--requests=400", "--think-us=1000", "--timeout=20", "--json"])
             .args(format!("--model {model} {policy}").split(' '))
-            .args([
-                "--ready-file".as_ref(),
-                ready.as_os_str(),
-                "--truth".as_ref(),
-                truth.as_os_str(),
-            ])
+            .args(["--ready-file".as_ref(), ready.as_os_str(), "--truth".as_ref(), truth.as_os_str()])
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
@@ -395,35 +278,17 @@ fn a_dying_server_is_counted() {
         until("some truth", || truth.exists());
         std::thread::sleep(Duration::from_millis(100));
         let text: Value = serde_json::from_slice(&std::fs::read(&ready).unwrap()).unwrap();
-        let last = text["servers"].as_array().unwrap().last().unwrap()["pid"]
-            .as_i64()
-            .unwrap();
-        assert!(
-            Command::new("kill")
-                .args(["-9", "--", &format!("-{last}")])
-                .status()
-                .unwrap()
-                .success()
-        );
+        let last = text["servers"].as_array().unwrap().last().unwrap()["pid"].as_i64().unwrap();
+        assert!(Command::new("kill").args(["-9", "--", &format!("-{last}")]).status().unwrap().success());
         let status = run.0.wait().unwrap();
         assert_eq!(status.code(), Some(1), "{model} {policy}");
-        assert!(
-            started.elapsed() < Duration::from_secs(15),
-            "{model} {policy} hung"
-        );
+        assert!(started.elapsed() < Duration::from_secs(15), "{model} {policy} hung");
         let summary: Value = serde_json::from_reader(run.0.stdout.take().unwrap()).unwrap();
         let file = std::fs::read_to_string(&truth).unwrap();
-        let requests: Vec<Value> = file
-            .lines()
-            .skip(1)
-            .map(|l| serde_json::from_str(l).unwrap())
-            .collect();
+        let requests: Vec<Value> = file.lines().skip(1).map(|l| serde_json::from_str(l).unwrap()).collect();
         assert_eq!(requests.len(), 400, "{model} {policy}");
         let wrong = requests.iter().filter(|r| r["ok"] == false).count() as u64;
-        assert!(
-            wrong > 0 && wrong < 400 && summary["errors"] == wrong,
-            "{model} {policy}: {wrong} of {summary}"
-        );
+        assert!(wrong > 0 && wrong < 400 && summary["errors"] == wrong, "{model} {policy}: {wrong} of {summary}");
     }
 }
 
@@ -431,12 +296,7 @@ fn a_dying_server_is_counted() {
 fn a_run_that_takes_too_long_fails() {
     let started = Instant::now();
     let output = Command::new(env!("CARGO_BIN_EXE_vapp"))
-        .args([
-            "run",
-            "--requests=1000000",
-            "--think-us=100000",
-            "--timeout=1",
-        ])
+        .args(["run", "--requests=1000000", "--think-us=100000", "--timeout=1"])
         .output()
         .unwrap();
     assert!(!output.status.success());

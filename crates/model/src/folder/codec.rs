@@ -157,10 +157,7 @@ impl Encoder {
 /// Appends `bytes` compressed, or as they are where that does not help.
 fn lz4(bytes: &[u8], out: &mut Vec<u8>) -> u8 {
     let start = out.len();
-    out.resize(
-        start + lz4_flex::block::get_maximum_output_size(bytes.len()),
-        0,
-    );
+    out.resize(start + lz4_flex::block::get_maximum_output_size(bytes.len()), 0);
     match lz4_flex::block::compress_into(bytes, &mut out[start..]) {
         Ok(n) if n < bytes.len() => {
             out.truncate(start + n);
@@ -182,14 +179,7 @@ pub(super) struct Decoder {
 
 impl Decoder {
     /// Decodes a body into exactly `count` rows of `words` words. False where the body is not what its flags say.
-    pub fn rows(
-        &mut self,
-        flags: u8,
-        words: usize,
-        count: usize,
-        body: &[u8],
-        out: &mut Vec<u64>,
-    ) -> bool {
+    pub fn rows(&mut self, flags: u8, words: usize, count: usize, body: &[u8], out: &mut Vec<u64>) -> bool {
         let total = words * count;
         out.resize(total, 0);
         if flags & FLAG_PLANES == 0 {
@@ -254,11 +244,7 @@ mod tests {
     fn every_table_is_regrouped() {
         for table in Table::ALL {
             let mut none = [];
-            assert!(
-                regroup(table.row_bytes() / 8, &[], &mut none),
-                "{}",
-                table.name()
-            );
+            assert!(regroup(table.row_bytes() / 8, &[], &mut none), "{}", table.name());
         }
     }
 }

@@ -58,22 +58,14 @@ impl FolderError {
         action: &'static str,
         offset: u64,
     ) -> impl FnOnce(io::Error) -> FolderError + 'a {
-        move |source| FolderError::Io {
-            path: path.to_owned(),
-            action,
-            offset,
-            source,
-        }
+        move |source| FolderError::Io { path: path.to_owned(), action, offset, source }
     }
 
     /// Whether the disk was full.
     pub fn is_disk_full(&self) -> bool {
         match self {
             FolderError::Io { source, .. } => {
-                matches!(
-                    source.kind(),
-                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-                )
+                matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
             }
             _ => false,
         }
@@ -85,9 +77,7 @@ fn remedy(source: &io::Error) -> &'static str {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "free space, bound the recording with --max-bytes, or write to another disk (what was written stays readable)"
         }
-        io::ErrorKind::PermissionDenied => {
-            "check the rights on the folder, or write to one of your own"
-        }
+        io::ErrorKind::PermissionDenied => "check the rights on the folder, or write to one of your own",
         io::ErrorKind::NotFound => "check the path",
         io::ErrorKind::ReadOnlyFilesystem => "write to another file system",
         io::ErrorKind::FileTooLarge => "raise the limit on file sizes (ulimit -f)",

@@ -33,20 +33,12 @@ fn cut(words: &[u64], width: usize, from: u64, to: u64) -> (usize, usize) {
         let (mut low, mut high) = (0, count);
         while low < high {
             let middle = (low + high) / 2;
-            if is_before(words[middle * width]) {
-                low = middle + 1
-            } else {
-                high = middle
-            }
+            if is_before(words[middle * width]) { low = middle + 1 } else { high = middle }
         }
         low * width
     };
     let start = if from == 0 { 0 } else { find(&|at| at < from) };
-    let end = if to == u64::MAX {
-        count * width
-    } else {
-        find(&|at| at <= to)
-    };
+    let end = if to == u64::MAX { count * width } else { find(&|at| at <= to) };
     (start, end.max(start))
 }
 
@@ -110,11 +102,7 @@ pub struct Events<'a> {
 }
 
 impl<'a> Events<'a> {
-    pub(super) fn new(
-        host: &'a Host,
-        tables: TableSet,
-        times: impl RangeBounds<MonoNs>,
-    ) -> Events<'a> {
+    pub(super) fn new(host: &'a Host, tables: TableSet, times: impl RangeBounds<MonoNs>) -> Events<'a> {
         let (from, to) = bounds(&times);
         Events {
             host,
@@ -146,14 +134,7 @@ impl<'a> Events<'a> {
             let (at, end) = cut(&words, width, self.from, self.to);
             if at < end {
                 self.held += words.len() * 8;
-                self.sources.push(Source {
-                    words,
-                    at,
-                    end,
-                    width,
-                    table,
-                    order,
-                });
+                self.sources.push(Source { words, at, end, width, table, order });
                 self.keys.extend(self.sources.last().map(Source::key));
                 return;
             }
@@ -168,11 +149,7 @@ impl<'a> Events<'a> {
             self.keys[self.current] = s.key();
         }
         loop {
-            let next = self
-                .waiting
-                .as_slice()
-                .first()
-                .map(|i| self.host.frames[*i as usize].header.first);
+            let next = self.waiting.as_slice().first().map(|i| self.host.frames[*i as usize].header.first);
             let (mut current, mut least, mut second) = (usize::MAX, u128::MAX, u128::MAX);
             for (i, &k) in self.keys.iter().enumerate() {
                 if k < least {
@@ -215,12 +192,7 @@ impl Iterator for Events<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Event> {
-        if self
-            .sources
-            .get(self.current)
-            .is_none_or(|s| s.key() >= self.limit)
-            && !self.choose()
-        {
+        if self.sources.get(self.current).is_none_or(|s| s.key() >= self.limit) && !self.choose() {
             return None;
         }
         let source = self.sources.get_mut(self.current)?;
@@ -270,11 +242,7 @@ impl Batch {
 
     /// The rows; none where they are of another table.
     pub fn rows<R: Row>(&self) -> &[R] {
-        if R::TABLE == self.table {
-            bytemuck::cast_slice(&self.words[self.start..self.end])
-        } else {
-            &[]
-        }
+        if R::TABLE == self.table { bytemuck::cast_slice(&self.words[self.start..self.end]) } else { &[] }
     }
 }
 
@@ -289,21 +257,10 @@ pub struct Batches<'a> {
 }
 
 impl<'a> Batches<'a> {
-    pub(super) fn new(
-        host: &'a Host,
-        tables: TableSet,
-        times: impl RangeBounds<MonoNs>,
-    ) -> Batches<'a> {
+    pub(super) fn new(host: &'a Host, tables: TableSet, times: impl RangeBounds<MonoNs>) -> Batches<'a> {
         let (from, to) = bounds(&times);
         let waiting = host.select(tables, from, to).into_iter();
-        Batches {
-            host,
-            from,
-            to,
-            read: FrameReader::default(),
-            waiting,
-            spare: Vec::new(),
-        }
+        Batches { host, from, to, read: FrameReader::default(), waiting, spare: Vec::new() }
     }
 
     /// Gives a batch's memory back for the next one.
@@ -322,12 +279,7 @@ impl Iterator for Batches<'_> {
             if let Some(table) = self.read.rows(self.host, &frame, &mut words) {
                 let (start, end) = cut(&words, table.row_bytes() / 8, self.from, self.to);
                 if start < end {
-                    return Some(Batch {
-                        table,
-                        words,
-                        start,
-                        end,
-                    });
+                    return Some(Batch { table, words, start, end });
                 }
             }
             self.spare = words;
@@ -349,11 +301,7 @@ mod tests {
         for batch in 0..3u64 {
             for i in 0..100u64 {
                 // The batches interleave throughout.
-                w.push(&AnchorRow {
-                    at: MonoNs(i * 10 + batch),
-                    real_ns: 0,
-                    error_ns: 0,
-                });
+                w.push(&AnchorRow { at: MonoNs(i * 10 + batch), real_ns: 0, error_ns: 0 });
             }
             w.flush(Durability::Write)?;
         }

@@ -38,14 +38,7 @@ impl<'a> Heads<'a> {
     pub(super) fn new(host: &'a Host, times: impl RangeBounds<MonoNs>) -> Heads<'a> {
         let (from, to) = bounds(&times);
         let waiting = host.select_heads(from, to).into_iter();
-        Heads {
-            host,
-            from,
-            to,
-            read: FrameReader::default(),
-            waiting,
-            ready: Vec::new().into_iter(),
-        }
+        Heads { host, from, to, read: FrameReader::default(), waiting, ready: Vec::new().into_iter() }
     }
 }
 

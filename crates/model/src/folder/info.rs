@@ -83,56 +83,29 @@ impl HostInfo {
         let name: String = self
             .hostname
             .chars()
-            .map(|c| {
-                if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') {
-                    c
-                } else {
-                    '_'
-                }
-            })
+            .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' })
             .take(64)
             .collect();
         let name = name.trim_start_matches('.');
-        let boot: String = self
-            .boot_id
-            .chars()
-            .filter(char::is_ascii_alphanumeric)
-            .take(8)
-            .collect();
-        format!(
-            "{}-{}",
-            if name.is_empty() { "host" } else { name },
-            if boot.is_empty() { "00000000" } else { &boot }
-        )
+        let boot: String = self.boot_id.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
+        format!("{}-{}", if name.is_empty() { "host" } else { name }, if boot.is_empty() { "00000000" } else { &boot })
     }
 
     /// Hash of the boot id (FNV-1a), as it stands in segments.
     pub(super) fn host_hash(&self) -> u64 {
-        let id = if self.boot_id.is_empty() {
-            &self.hostname
-        } else {
-            &self.boot_id
-        };
-        id.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| {
-            (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
-        })
+        let id = if self.boot_id.is_empty() { &self.hostname } else { &self.boot_id };
+        id.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
     }
 }
 
 /// Now, ns since 1970: only for descriptions, never for rows.
 pub(super) fn created_real_ns() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Makes a folder that only its owner may enter.
 pub(super) fn make_dir(path: &Path) -> Result<(), FolderError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(FolderError::io(path, "make the folder", 0))
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(FolderError::io(path, "make the folder", 0))
 }
 
 /// Writes a description whole or not at all.
@@ -141,12 +114,7 @@ pub(super) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Fol
     text.push(b'\n');
     let temporary = path.with_extension(format!("json.{}", std::process::id()));
     let write = || {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&temporary)?;
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
         file.write_all(&text)?;
         file.sync_data()?;
         fs::rename(&temporary, path)
@@ -164,12 +132,7 @@ pub(super) fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, Fo
 }
 
 fn describe(path: &Path, e: &serde_json::Error) -> FolderError {
-    FolderError::Description {
-        path: path.to_owned(),
-        line: e.line(),
-        column: e.column(),
-        reason: e.to_string(),
-    }
+    FolderError::Description { path: path.to_owned(), line: e.line(), column: e.column(), reason: e.to_string() }
 }
 
 /// Reads `DIR/wakepath.json`.
@@ -183,10 +146,7 @@ pub(super) fn read_folder(dir: &Path) -> Result<FolderInfo, FolderError> {
         return Err(FolderError::NotAFolder(dir.to_owned()));
     }
     if info.version > FORMAT_VERSION {
-        return Err(FolderError::NewerFormat {
-            path: dir.to_owned(),
-            version: info.version,
-        });
+        return Err(FolderError::NewerFormat { path: dir.to_owned(), version: info.version });
     }
     Ok(info)
 }
@@ -212,11 +172,7 @@ pub(super) fn segment_files(host_dir: &Path) -> std::io::Result<Vec<(u32, PathBu
         if path.extension().is_none_or(|e| e != SEGMENT_EXTENSION) {
             continue;
         }
-        if let Some(number) = path
-            .file_stem()
-            .and_then(|s| s.to_str())
-            .and_then(|s| s.parse().ok())
-        {
+        if let Some(number) = path.file_stem().and_then(|s| s.to_str()).and_then(|s| s.parse().ok()) {
             files.push((number, path));
         }
     }

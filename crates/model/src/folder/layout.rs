@@ -143,9 +143,7 @@ impl FrameHeader {
             && self.flags & !FLAGS == 0
             && (self.flags & FLAG_LZ4 != 0 || self.body_bytes == self.raw_bytes)
             && self.first <= self.last
-            && self.table().is_none_or(|t| {
-                u64::from(self.raw_bytes) == u64::from(self.rows) * t.row_bytes() as u64
-            })
+            && self.table().is_none_or(|t| u64::from(self.raw_bytes) == u64::from(self.rows) * t.row_bytes() as u64)
     }
 }
 
@@ -170,13 +168,7 @@ mod tests {
             body_crc: 0xdead_beef,
         };
         assert!(frame.is_consistent());
-        let segment = SegmentHeader {
-            version: 1,
-            number: 3,
-            recording: 4,
-            host: 5,
-            created_real_ns: 6,
-        };
+        let segment = SegmentHeader { version: 1, number: 3, recording: 4, host: 5, created_real_ns: 6 };
         assert_eq!(FrameHeader::read(&frame.write()), Some(frame));
         assert_eq!(SegmentHeader::read(&segment.write()), Some(segment));
         for bit in 0..HEADER_BYTES * 8 {

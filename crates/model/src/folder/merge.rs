@@ -54,18 +54,13 @@ pub fn merge<P: AsRef<Path>>(inputs: &[P], out: impl AsRef<Path>) -> Result<Merg
             } else {
                 add_recordings(&mut hosts[i].0, host);
             }
-            for (_, path) in
-                info::segment_files(&host_dir).map_err(FolderError::io(&host_dir, "list", 0))?
-            {
+            for (_, path) in info::segment_files(&host_dir).map_err(FolderError::io(&host_dir, "list", 0))? {
                 hosts[i].1.push(read_input(path)?);
             }
         }
     }
 
-    let mut merged = Merged {
-        hosts: hosts.len(),
-        ..Merged::default()
-    };
+    let mut merged = Merged { hosts: hosts.len(), ..Merged::default() };
     info::make_folder(out)?;
     info::make_dir(&out.join(CACHE))?;
     for (host, mut segments) in hosts {
@@ -80,11 +75,7 @@ pub fn merge<P: AsRef<Path>>(inputs: &[P], out: impl AsRef<Path>) -> Result<Merg
         for segment in &segments {
             // Copies of one segment stand next to each other, the longest first.
             let is_part = segment.header.is_some()
-                && copied
-                    .iter()
-                    .rev()
-                    .take_while(|c| c.header == segment.header)
-                    .any(|c| is_prefix(segment, c));
+                && copied.iter().rev().take_while(|c| c.header == segment.header).any(|c| is_prefix(segment, c));
             if is_part {
                 merged.duplicates += 1;
                 continue;
@@ -101,11 +92,7 @@ pub fn merge<P: AsRef<Path>>(inputs: &[P], out: impl AsRef<Path>) -> Result<Merg
 
 /// Takes over how a host was recorded into the other folder.
 fn add_recordings(host: &mut HostInfo, other: HostInfo) {
-    let last = EarlierRecording {
-        selection: other.selection,
-        flags: other.flags,
-        agent_version: other.agent_version,
-    };
+    let last = EarlierRecording { selection: other.selection, flags: other.flags, agent_version: other.agent_version };
     let own = EarlierRecording {
         selection: host.selection.clone(),
         flags: host.flags.clone(),
@@ -126,15 +113,8 @@ fn read_input(path: PathBuf) -> Result<Input, FolderError> {
         Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => None,
         Err(e) => return Err(FolderError::io(&path, "read", 0)(e)),
     };
-    let bytes = file
-        .metadata()
-        .map_err(FolderError::io(&path, "read", 0))?
-        .len();
-    Ok(Input {
-        path,
-        bytes,
-        header,
-    })
+    let bytes = file.metadata().map_err(FolderError::io(&path, "read", 0))?.len();
+    Ok(Input { path, bytes, header })
 }
 
 /// Whether a segment is the beginning of another, byte by byte; false where that cannot be found out.
@@ -169,15 +149,12 @@ fn free_dir(hosts: &Path, name: &str) -> PathBuf {
 
 fn copy(from: &Path, to: &Path) -> Result<(), FolderError> {
     let mut input = File::open(from).map_err(FolderError::io(from, "open", 0))?;
-    let mut output = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(to)
-        .map_err(FolderError::io(to, "make the segment", 0))?;
+    let mut output = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to).map_err(FolderError::io(
+        to,
+        "make the segment",
+        0,
+    ))?;
     io::copy(&mut input, &mut output).map_err(FolderError::io(to, "write", 0))?;
     output.sync_data().map_err(FolderError::io(to, "sync", 0))?;
-    fs::metadata(to)
-        .map(|_| ())
-        .map_err(FolderError::io(to, "read", 0))
+    fs::metadata(to).map(|_| ()).map_err(FolderError::io(to, "read", 0))
 }

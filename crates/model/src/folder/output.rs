@@ -7,11 +7,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 /// Makes the host's folder within `dir`, and returns it and the first free segment number.
-pub(super) fn prepare(
-    dir: &Path,
-    mut host: HostInfo,
-    overwrite: Overwrite,
-) -> Result<(PathBuf, u32), FolderError> {
+pub(super) fn prepare(dir: &Path, mut host: HostInfo, overwrite: Overwrite) -> Result<(PathBuf, u32), FolderError> {
     let exists = dir.symlink_metadata().is_ok();
     match overwrite {
         Overwrite::Refuse if exists => return Err(FolderError::Exists(dir.to_owned())),
@@ -60,11 +56,7 @@ fn is_empty(dir: &Path) -> bool {
 fn host_dir(hosts: &Path, host: &mut HostInfo) -> Result<PathBuf, FolderError> {
     let name = host.folder_name();
     for n in 1.. {
-        let dir = hosts.join(if n == 1 {
-            name.clone()
-        } else {
-            format!("{name}-{n}")
-        });
+        let dir = hosts.join(if n == 1 { name.clone() } else { format!("{name}-{n}") });
         if !dir.exists() {
             return Ok(dir);
         }
@@ -72,9 +64,7 @@ fn host_dir(hosts: &Path, host: &mut HostInfo) -> Result<PathBuf, FolderError> {
         let Ok(there) = info::read_json::<HostInfo>(&dir.join(HOST_FILE)) else {
             continue;
         };
-        if there.boot_id == host.boot_id
-            && (!host.boot_id.is_empty() || there.hostname == host.hostname)
-        {
+        if there.boot_id == host.boot_id && (!host.boot_id.is_empty() || there.hostname == host.hostname) {
             host.earlier = there.earlier;
             host.earlier.push(EarlierRecording {
                 selection: there.selection,

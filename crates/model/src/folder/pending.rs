@@ -57,9 +57,7 @@ impl Pending {
         let at = row.at().0;
         table.unsorted |= at < table.last;
         table.last = at;
-        table
-            .words
-            .extend_from_slice(bytemuck::cast_slice(std::slice::from_ref(row)));
+        table.words.extend_from_slice(bytemuck::cast_slice(std::slice::from_ref(row)));
         self.newest = self.newest.max(at);
         self.bytes += size_of::<R>();
     }
@@ -67,8 +65,7 @@ impl Pending {
     /// Adds the definition of a string.
     pub fn define(&mut self, id: u32, text: &[u8]) {
         self.strings.extend_from_slice(&id.to_le_bytes());
-        self.strings
-            .extend_from_slice(&(text.len() as u32).to_le_bytes());
+        self.strings.extend_from_slice(&(text.len() as u32).to_le_bytes());
         self.strings.extend_from_slice(text);
         self.string_count += 1;
         self.bytes += 8 + text.len();
@@ -79,15 +76,11 @@ impl Pending {
         for word in [at, flow, pos] {
             self.heads.extend_from_slice(&word.to_le_bytes());
         }
-        self.heads
-            .extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+        self.heads.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
         self.heads.extend_from_slice(&[u8::from(sent), 0, 0, 0]);
         self.heads.extend_from_slice(bytes);
-        self.head_times = if self.head_count == 0 {
-            (at, at)
-        } else {
-            (self.head_times.0.min(at), self.head_times.1.max(at))
-        };
+        self.head_times =
+            if self.head_count == 0 { (at, at) } else { (self.head_times.0.min(at), self.head_times.1.max(at)) };
         self.head_count += 1;
         self.newest = self.newest.max(at);
         self.bytes += 32 + bytes.len();
@@ -100,9 +93,7 @@ impl Pending {
         if self.string_count > 0 {
             frame.kind = KIND_STRINGS;
             (frame.rows, frame.first, frame.last) = (self.string_count, self.newest, self.newest);
-            put_frame(out, &mut frame, self.strings.len(), |out| {
-                encoder.bytes(&self.strings, compress, out)
-            });
+            put_frame(out, &mut frame, self.strings.len(), |out| encoder.bytes(&self.strings, compress, out));
         }
         for table in Table::ALL {
             let pending = &mut self.tables[*table as usize % TABLES];
@@ -111,12 +102,7 @@ impl Pending {
             }
             let width = table.row_bytes() / 8;
             if pending.unsorted {
-                sort(
-                    &mut pending.words,
-                    width,
-                    &mut self.sorting,
-                    &mut self.sorted,
-                );
+                sort(&mut pending.words, width, &mut self.sorting, &mut self.sorted);
             }
             let words = &pending.words;
             frame.kind = *table as u8;
@@ -126,9 +112,7 @@ impl Pending {
             frame.task_max = pending.task_max;
             rows += u64::from(frame.rows);
             (first, last) = (first.min(frame.first), last.max(frame.last));
-            put_frame(out, &mut frame, words.len() * 8, |out| {
-                encoder.rows(width, words, compress, out)
-            });
+            put_frame(out, &mut frame, words.len() * 8, |out| encoder.rows(width, words, compress, out));
         }
         if self.head_count > 0 {
             frame.kind = KIND_HEADS;
@@ -136,16 +120,9 @@ impl Pending {
             frame.task_max = 0;
             (frame.first, frame.last) = self.head_times;
             (first, last) = (first.min(frame.first), last.max(frame.last));
-            put_frame(out, &mut frame, self.heads.len(), |out| {
-                encoder.bytes(&self.heads, compress, out)
-            });
+            put_frame(out, &mut frame, self.heads.len(), |out| encoder.bytes(&self.heads, compress, out));
         }
-        Encoded {
-            rows,
-            first,
-            last,
-            sequence: frame.sequence,
-        }
+        Encoded { rows, first, last, sequence: frame.sequence }
     }
 
     /// Begins the next batch.
@@ -171,12 +148,7 @@ pub(super) fn word32(bytes: &[u8], at: usize) -> u32 {
 }
 
 /// Appends one frame: its body first, so that the header can tell about it.
-fn put_frame(
-    out: &mut Vec<u8>,
-    frame: &mut FrameHeader,
-    raw_bytes: usize,
-    body: impl FnOnce(&mut Vec<u8>) -> u8,
-) {
+fn put_frame(out: &mut Vec<u8>, frame: &mut FrameHeader, raw_bytes: usize, body: impl FnOnce(&mut Vec<u8>) -> u8) {
     let start = out.len();
     out.resize(start + HEADER_BYTES, 0);
     frame.flags = body(out);
@@ -191,12 +163,7 @@ fn put_frame(
 /// Sorts rows by time, rows of the same time staying as they came.
 fn sort(words: &mut Vec<u64>, width: usize, order: &mut Vec<(u64, u32)>, sorted: &mut Vec<u64>) {
     order.clear();
-    order.extend(
-        words
-            .chunks_exact(width)
-            .enumerate()
-            .map(|(i, row)| (row[0], i as u32)),
-    );
+    order.extend(words.chunks_exact(width).enumerate().map(|(i, row)| (row[0], i as u32)));
     order.sort_unstable();
     sorted.clear();
     for (_, i) in order {

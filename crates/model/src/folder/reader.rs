@@ -75,8 +75,7 @@ impl Folder {
             let dir = dir.as_ref();
             infos.push(info::read_folder(dir)?);
             for host_dir in host_dirs(dir)? {
-                let files = info::segment_files(&host_dir)
-                    .map_err(FolderError::io(&host_dir, "list", 0))?;
+                let files = info::segment_files(&host_dir).map_err(FolderError::io(&host_dir, "list", 0))?;
                 let host = read_host(&host_dir, &ledger);
                 let index = *by_host.entry(host.host_hash()).or_insert_with(|| {
                     found.push((host, Vec::new()));
@@ -90,11 +89,7 @@ impl Folder {
             .enumerate()
             .map(|(i, (info, files))| Host::open(HostId(i as u16), info, files, ledger.clone()))
             .collect();
-        Ok(Folder {
-            infos,
-            hosts,
-            ledger,
-        })
+        Ok(Folder { infos, hosts, ledger })
     }
 
     /// What the folders say of themselves, in the order given.
@@ -125,62 +120,36 @@ impl Folder {
 
 impl Host {
     fn open(id: HostId, info: HostInfo, files: Vec<(u32, PathBuf)>, ledger: Ledger) -> Host {
-        let mut host = Host {
-            id,
-            info,
-            files: vec![],
-            frames: vec![],
-            strings: Strings::default(),
-            recordings: vec![],
-            ledger,
-        };
+        let mut host =
+            Host { id, info, files: vec![], frames: vec![], strings: Strings::default(), recordings: vec![], ledger };
         let mut scanned = Vec::new();
         for (number, path) in files {
-            let result = File::open(&path)
-                .and_then(|file| Ok((scan(&file, &path, number, &host.ledger)?, file)));
+            let result = File::open(&path).and_then(|file| Ok((scan(&file, &path, number, &host.ledger)?, file)));
             match result {
                 Ok((Some(segment), file)) => scanned.push((segment, path, file)),
                 Ok((None, _)) => {}
                 Err(_) => host.ledger.add(id::FOLDER_IO, 1, Some((&path, 0))),
             }
         }
-        scanned.sort_by_key(|(s, ..)| {
-            (
-                s.header.created_real_ns,
-                s.header.recording,
-                s.header.number,
-            )
-        });
+        scanned.sort_by_key(|(s, ..)| (s.header.created_real_ns, s.header.recording, s.header.number));
 
         let mut seen = FxHashSet::default();
         let mut copies: FxHashMap<(u64, u32), u32> = FxHashMap::default();
         for (segment, ..) in &scanned {
-            *copies
-                .entry((segment.header.recording, segment.header.number))
-                .or_default() += 1;
+            *copies.entry((segment.header.recording, segment.header.number)).or_default() += 1;
         }
         let mut read = FrameReader::default();
         for (segment, path, file) in scanned {
             let header = segment.header;
             let recording = host.recording(header.recording);
             let index = host.files.len() as u32;
-            let has_copies = copies
-                .get(&(header.recording, header.number))
-                .is_some_and(|n| *n > 1);
+            let has_copies = copies.get(&(header.recording, header.number)).is_some_and(|n| *n > 1);
             host.files.push(SegmentFile { path, recording });
             read.keep(index, file);
             for (at, header) in segment.frames {
-                let frame = FrameRef {
-                    file: index,
-                    at,
-                    header,
-                };
+                let frame = FrameRef { file: index, at, header };
                 if has_copies && !seen.insert(header) {
-                    host.ledger.add(
-                        id::FOLDER_DUPLICATE,
-                        1,
-                        Some((&host.files[index as usize].path, at)),
-                    );
+                    host.ledger.add(id::FOLDER_DUPLICATE, 1, Some((&host.files[index as usize].path, at)));
                     continue;
                 }
                 if header.kind == KIND_STRINGS {
@@ -203,16 +172,10 @@ impl Host {
 
     /// Which recording of the host this is.
     fn recording(&mut self, id: u64) -> usize {
-        self.recordings
-            .iter()
-            .position(|r| r.id == id)
-            .unwrap_or_else(|| {
-                self.recordings.push(Recording {
-                    id,
-                    ..Recording::default()
-                });
-                self.recordings.len() - 1
-            })
+        self.recordings.iter().position(|r| r.id == id).unwrap_or_else(|| {
+            self.recordings.push(Recording { id, ..Recording::default() });
+            self.recordings.len() - 1
+        })
     }
 
     fn define(&mut self, read: &mut FrameReader, frame: &FrameRef) {
@@ -223,12 +186,10 @@ impl Host {
         let map = &mut self.recordings[file.recording].strings;
         let (whole, overflow) = map.define_all(&mut self.strings, bytes);
         if !whole {
-            self.ledger
-                .add(id::FOLDER_FRAME, 1, Some((&file.path, frame.at)));
+            self.ledger.add(id::FOLDER_FRAME, 1, Some((&file.path, frame.at)));
         }
         if overflow > 0 {
-            self.ledger
-                .add(id::INTERNER, overflow, Some((&file.path, frame.at)));
+            self.ledger.add(id::INTERNER, overflow, Some((&file.path, frame.at)));
         }
     }
 
@@ -254,11 +215,7 @@ impl Host {
 
     /// Rows of a table, as the frames say.
     pub fn row_count(&self, table: Table) -> u64 {
-        self.frames
-            .iter()
-            .filter(|f| f.header.table() == Some(table))
-            .map(|f| u64::from(f.header.rows))
-            .sum()
+        self.frames.iter().filter(|f| f.header.table() == Some(table)).map(|f| u64::from(f.header.rows)).sum()
     }
 
     /// Times of its first and last row.
@@ -270,10 +227,7 @@ impl Host {
 
     /// Bytes of its segments that are frames.
     pub fn bytes(&self) -> u64 {
-        self.frames
-            .iter()
-            .map(|f| u64::from(f.header.body_bytes) + HEADER_BYTES as u64)
-            .sum()
+        self.frames.iter().map(|f| u64::from(f.header.body_bytes) + HEADER_BYTES as u64).sum()
     }
 
     /// Rows of some tables and times, in order of time. Rows of the same time come by table (anchors, tasks and
@@ -295,42 +249,29 @@ impl Host {
 
     /// The host's wall clock, from its anchors.
     pub fn wall_clock(&self) -> WallClock {
-        WallClock::new(
-            self.events(Table::Anchor.into(), ..)
-                .filter_map(|e| match e {
-                    Event::Anchor(a) => Some(a),
-                    _ => None::<AnchorRow>,
-                }),
-        )
+        WallClock::new(self.events(Table::Anchor.into(), ..).filter_map(|e| match e {
+            Event::Anchor(a) => Some(a),
+            _ => None::<AnchorRow>,
+        }))
     }
 
     /// Frames that may hold rows of these tables and times, in order of their first rows.
     pub(super) fn select(&self, tables: TableSet, from: u64, to: u64) -> Vec<u32> {
         let wanted = |f: &FrameRef| {
-            f.header.table().is_some_and(|t| tables.contains(t))
-                && f.header.first <= to
-                && f.header.last >= from
+            f.header.table().is_some_and(|t| tables.contains(t)) && f.header.first <= to && f.header.last >= from
         };
-        (0..self.frames.len() as u32)
-            .filter(|i| wanted(&self.frames[*i as usize]))
-            .collect()
+        (0..self.frames.len() as u32).filter(|i| wanted(&self.frames[*i as usize])).collect()
     }
 
     /// Frames of raw heads.
     pub(super) fn select_heads(&self, from: u64, to: u64) -> Vec<u32> {
         let wanted = |h: &FrameHeader| h.kind == KIND_HEADS && h.first <= to && h.last >= from;
-        (0..self.frames.len() as u32)
-            .filter(|i| wanted(&self.frames[*i as usize].header))
-            .collect()
+        (0..self.frames.len() as u32).filter(|i| wanted(&self.frames[*i as usize].header)).collect()
     }
 
     /// Counts a defect at a frame.
     pub(super) fn defect(&self, what: &str, count: u64, frame: &FrameRef) {
-        self.ledger.add(
-            what,
-            count,
-            Some((&self.files[frame.file as usize].path, frame.at)),
-        );
+        self.ledger.add(what, count, Some((&self.files[frame.file as usize].path, frame.at)));
     }
 }
 
@@ -364,10 +305,7 @@ impl FrameReader {
         }
         let file = &self.open.iter().find(|o| o.0 == frame.file)?.1;
         self.body.resize(frame.header.body_bytes as usize, 0);
-        if file
-            .read_exact_at(&mut self.body, frame.at + HEADER_BYTES as u64)
-            .is_err()
-        {
+        if file.read_exact_at(&mut self.body, frame.at + HEADER_BYTES as u64).is_err() {
             host.defect(id::FOLDER_IO, 1, frame);
             return None;
         }
@@ -382,12 +320,7 @@ impl FrameReader {
     pub fn bytes(&mut self, host: &Host, frame: &FrameRef) -> Option<&[u8]> {
         self.body(host, frame)?;
         let header = &frame.header;
-        if !self.decoder.bytes(
-            header.flags,
-            header.raw_bytes as usize,
-            &self.body,
-            &mut self.plain,
-        ) {
+        if !self.decoder.bytes(header.flags, header.raw_bytes as usize, &self.body, &mut self.plain) {
             host.defect(id::FOLDER_FRAME, 1, frame);
             return None;
         }
@@ -399,13 +332,7 @@ impl FrameReader {
         let table = frame.header.table()?;
         self.body(host, frame)?;
         let width = table.row_bytes() / 8;
-        if !self.decoder.rows(
-            frame.header.flags,
-            width,
-            frame.header.rows as usize,
-            &self.body,
-            words,
-        ) {
+        if !self.decoder.rows(frame.header.flags, width, frame.header.rows as usize, &self.body, words) {
             host.defect(id::FOLDER_FRAME, 1, frame);
             return None;
         }
@@ -429,8 +356,7 @@ fn translate(table: Table, recording: &Recording, words: &mut [u64]) -> u64 {
                 let field = &mut row[at..at + 4];
                 let task = u32::from_le_bytes([field[0], field[1], field[2], field[3]]);
                 if task != 0 {
-                    field
-                        .copy_from_slice(&task.saturating_add(recording.task_offset).to_le_bytes());
+                    field.copy_from_slice(&task.saturating_add(recording.task_offset).to_le_bytes());
                 }
             }
         }
@@ -473,14 +399,7 @@ pub(super) fn read_host(host_dir: &Path, ledger: &Ledger) -> HostInfo {
     let path = host_dir.join(HOST_FILE);
     info::read_json(&path).unwrap_or_else(|_| {
         ledger.add(id::FOLDER_HOST, 1, Some((&path, 0)));
-        let name = host_dir
-            .file_name()
-            .map(|n| n.to_string_lossy().into_owned())
-            .unwrap_or_default();
-        HostInfo {
-            hostname: name,
-            clock: info::MONOTONIC.to_owned(),
-            ..HostInfo::default()
-        }
+        let name = host_dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        HostInfo { hostname: name, clock: info::MONOTONIC.to_owned(), ..HostInfo::default() }
     })
 }

@@ -1,8 +1,6 @@
 //! Finding the frames of a segment without reading their bodies, past cuts and damage.
 
-use super::layout::{
-    FORMAT_VERSION, FRAME_MAGIC, FrameHeader, HEADER_BYTES, KIND_HEADS, KIND_STRINGS, SegmentHeader,
-};
+use super::layout::{FORMAT_VERSION, FRAME_MAGIC, FrameHeader, HEADER_BYTES, KIND_HEADS, KIND_STRINGS, SegmentHeader};
 use crate::defects::{Ledger, id};
 use std::fs::File;
 use std::io;
@@ -19,18 +17,10 @@ pub(super) struct Scanned {
 }
 
 /// Finds the frames of `file`. `number` is what its name says, for when its header does not.
-pub(super) fn scan(
-    file: &File,
-    path: &Path,
-    number: u32,
-    ledger: &Ledger,
-) -> io::Result<Option<Scanned>> {
+pub(super) fn scan(file: &File, path: &Path, number: u32, ledger: &Ledger) -> io::Result<Option<Scanned>> {
     let length = file.metadata()?.len();
     let defect = |what: &str, offset: u64| ledger.add(what, 1, Some((path, offset)));
-    let header = match read_header(file, 0, length)?
-        .as_ref()
-        .map(SegmentHeader::read)
-    {
+    let header = match read_header(file, 0, length)?.as_ref().map(SegmentHeader::read) {
         Some(Some(header)) => Some(header),
         Some(None) => {
             defect(id::FOLDER_HEADER, 0);
@@ -62,14 +52,7 @@ pub(super) fn scan(
             let next = search(file, at + 1, length, expected)?;
             // Half a header at the very end is a cut, not damage.
             let is_tail = next.is_none() && length - at < 2 * HEADER_BYTES as u64;
-            defect(
-                if is_tail {
-                    id::FOLDER_CUT
-                } else {
-                    id::FOLDER_DAMAGED
-                },
-                at,
-            );
+            defect(if is_tail { id::FOLDER_CUT } else { id::FOLDER_DAMAGED }, at);
             match next {
                 Some(next) => at = next,
                 None => break,
@@ -78,11 +61,7 @@ pub(super) fn scan(
         };
         expected.get_or_insert((frame.recording, frame.segment));
         if frame.sequence != sequence {
-            ledger.add(
-                id::FOLDER_GAP,
-                u64::from(frame.sequence.saturating_sub(sequence)).max(1),
-                Some((path, at)),
-            );
+            ledger.add(id::FOLDER_GAP, u64::from(frame.sequence.saturating_sub(sequence)).max(1), Some((path, at)));
         }
         sequence = frame.sequence.wrapping_add(1);
         let body = at + HEADER_BYTES as u64;
@@ -102,8 +81,7 @@ pub(super) fn scan(
                     break;
                 }
             }
-        } else if frame.table().is_none() && frame.kind != KIND_STRINGS && frame.kind != KIND_HEADS
-        {
+        } else if frame.table().is_none() && frame.kind != KIND_STRINGS && frame.kind != KIND_HEADS {
             defect(id::FOLDER_UNKNOWN_FRAME, at);
         } else {
             frames.push((at, frame));
@@ -111,13 +89,8 @@ pub(super) fn scan(
         at = end;
     }
     let (recording, number) = expected.unwrap_or((0, number));
-    let header = header.unwrap_or(SegmentHeader {
-        version: FORMAT_VERSION,
-        number,
-        recording,
-        host: 0,
-        created_real_ns: 0,
-    });
+    let header =
+        header.unwrap_or(SegmentHeader { version: FORMAT_VERSION, number, recording, host: 0, created_real_ns: 0 });
     Ok(Some(Scanned { header, frames }))
 }
 
@@ -139,17 +112,10 @@ fn read_header(file: &File, at: u64, length: u64) -> io::Result<Option<[u8; HEAD
 }
 
 /// The next place from `at` on where a valid frame header stands.
-fn search(
-    file: &File,
-    mut at: u64,
-    length: u64,
-    expected: Option<(u64, u32)>,
-) -> io::Result<Option<u64>> {
+fn search(file: &File, mut at: u64, length: u64, expected: Option<(u64, u32)>) -> io::Result<Option<u64>> {
     let mut bytes = vec![0; SEARCH_BYTES];
     while at + HEADER_BYTES as u64 <= length {
-        let wanted = usize::try_from(length - at)
-            .unwrap_or(SEARCH_BYTES)
-            .min(SEARCH_BYTES);
+        let wanted = usize::try_from(length - at).unwrap_or(SEARCH_BYTES).min(SEARCH_BYTES);
         let mut have = 0;
         while have < wanted {
             match file.read_at(&mut bytes[have..wanted], at + have as u64) {

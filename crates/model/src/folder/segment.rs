@@ -23,45 +23,22 @@ pub(super) struct Segment {
 
 impl Segment {
     /// Makes the next free segment, at least number `number`.
-    pub fn create(
-        host_dir: &Path,
-        mut number: u32,
-        recording: u64,
-        host: u64,
-    ) -> Result<Segment, FolderError> {
+    pub fn create(host_dir: &Path, mut number: u32, recording: u64, host: u64) -> Result<Segment, FolderError> {
         let (mut file, path) = loop {
             let path = host_dir.join(segment_name(number));
-            match OpenOptions::new()
-                .append(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&path)
-            {
+            match OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path) {
                 Ok(file) => break (file, path),
                 Err(e) if e.kind() == ErrorKind::AlreadyExists && number < u32::MAX => number += 1,
                 Err(e) => return Err(FolderError::io(&path, "make the segment", 0)(e)),
             }
         };
-        let header = SegmentHeader {
-            version: FORMAT_VERSION,
-            number,
-            recording,
-            host,
-            created_real_ns: created_real_ns(),
-        };
+        let header =
+            SegmentHeader { version: FORMAT_VERSION, number, recording, host, created_real_ns: created_real_ns() };
         if let Err(e) = file.write_all(&header.write()) {
             let _ = std::fs::remove_file(&path);
             return Err(FolderError::io(&path, "write", 0)(e));
         }
-        Ok(Segment {
-            file,
-            path,
-            number,
-            bytes: HEADER_BYTES as u64,
-            first: u64::MAX,
-            last: 0,
-            frames: 0,
-        })
+        Ok(Segment { file, path, number, bytes: HEADER_BYTES as u64, first: u64::MAX, last: 0, frames: 0 })
     }
 
     /// Appends whole frames; on failure what was written of them is taken away again.
@@ -76,9 +53,7 @@ impl Segment {
 
     /// Makes what was written durable.
     pub fn sync(&self) -> Result<(), FolderError> {
-        self.file
-            .sync_data()
-            .map_err(FolderError::io(&self.path, "sync", self.bytes))
+        self.file.sync_data().map_err(FolderError::io(&self.path, "sync", self.bytes))
     }
 
     /// Puts another file under the segment, so that a test can make writing fail.

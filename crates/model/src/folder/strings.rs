@@ -38,19 +38,12 @@ impl Strings {
 
     /// The id of a text, if any row can use it. Rows of one host that name the same text have the same id.
     pub fn find(&self, text: &str) -> Option<StrId> {
-        if text.is_empty() {
-            Some(StrId::EMPTY)
-        } else {
-            self.ids.get(text).map(|id| StrId(*id))
-        }
+        if text.is_empty() { Some(StrId::EMPTY) } else { self.ids.get(text).map(|id| StrId(*id)) }
     }
 
     /// Every defined string.
     pub fn iter(&self) -> impl Iterator<Item = (StrId, &str)> {
-        self.texts
-            .iter()
-            .enumerate()
-            .filter_map(|(i, t)| Some((StrId(i as u32), t.as_deref()?)))
+        self.texts.iter().enumerate().filter_map(|(i, t)| Some((StrId(i as u32), t.as_deref()?)))
     }
 
     /// One past the largest id: the size of a table by id.
@@ -67,11 +60,7 @@ impl Strings {
             return None;
         }
         let is_free = self.texts.get(local as usize).is_none_or(Option::is_none);
-        let id = if is_free && local < LOCAL_MAX {
-            local
-        } else {
-            (self.texts.len() as u32).max(2)
-        };
+        let id = if is_free && local < LOCAL_MAX { local } else { (self.texts.len() as u32).max(2) };
         if self.texts.len() <= id as usize {
             self.texts.resize(id as usize + 1, None);
         }
@@ -105,12 +94,10 @@ impl StringMap {
             }
             let (text, rest) = rest.split_at(length);
             bytes = rest;
-            let id = strings
-                .define(local, &String::from_utf8_lossy(text))
-                .unwrap_or_else(|| {
-                    overflow += 1;
-                    strings.define(1, OVERFLOW_TEXT).unwrap_or(UNDEFINED.0)
-                });
+            let id = strings.define(local, &String::from_utf8_lossy(text)).unwrap_or_else(|| {
+                overflow += 1;
+                strings.define(1, OVERFLOW_TEXT).unwrap_or(UNDEFINED.0)
+            });
             if self.ids.len() <= local as usize {
                 self.ids.resize(local as usize + 1, UNDEFINED.0);
             }
@@ -121,11 +108,7 @@ impl StringMap {
 
     /// The host's id; [`UNDEFINED`] where the recording's definition is gone.
     pub fn get(&self, local: u32) -> u32 {
-        if local == 0 {
-            0
-        } else {
-            self.ids.get(local as usize).copied().unwrap_or(UNDEFINED.0)
-        }
+        if local == 0 { 0 } else { self.ids.get(local as usize).copied().unwrap_or(UNDEFINED.0) }
     }
 }
 
@@ -134,40 +117,20 @@ mod tests {
     use super::*;
 
     fn definition(id: u32, text: &str) -> Vec<u8> {
-        [
-            &id.to_le_bytes()[..],
-            &(text.len() as u32).to_le_bytes(),
-            text.as_bytes(),
-        ]
-        .concat()
+        [&id.to_le_bytes()[..], &(text.len() as u32).to_le_bytes(), text.as_bytes()].concat()
     }
 
     #[test]
     fn a_second_recording_is_translated_where_it_differs() {
         let mut strings = Strings::default();
         let mut first = StringMap::default();
-        assert_eq!(
-            first.define_all(
-                &mut strings,
-                &[definition(2, "GET"), definition(3, "/a")].concat()
-            ),
-            (true, 0)
-        );
+        assert_eq!(first.define_all(&mut strings, &[definition(2, "GET"), definition(3, "/a")].concat()), (true, 0));
         assert_eq!((first.get(2), first.get(3)), (2, 3));
         let mut second = StringMap::default();
-        let bytes = [
-            definition(2, "PUT"),
-            definition(3, "/a"),
-            definition(4, "GET"),
-            definition(5, "new"),
-        ]
-        .concat();
+        let bytes = [definition(2, "PUT"), definition(3, "/a"), definition(4, "GET"), definition(5, "new")].concat();
         assert_eq!(second.define_all(&mut strings, &bytes), (true, 0));
         let text = |local| strings.get(StrId(second.get(local)));
-        assert_eq!(
-            (text(2), text(3), text(4), text(5), text(0), text(77)),
-            ("PUT", "/a", "GET", "new", "", "?")
-        );
+        assert_eq!((text(2), text(3), text(4), text(5), text(0), text(77)), ("PUT", "/a", "GET", "new", "", "?"));
         assert_eq!(strings.find("GET"), Some(StrId(2)));
         assert_eq!(second.get(77), UNDEFINED.0);
     }
@@ -180,13 +143,7 @@ mod tests {
         for cut in 1..good.len() {
             assert_eq!(map.define_all(&mut strings, &good[..cut]), (false, 0));
         }
-        assert_eq!(
-            map.define_all(&mut strings, &definition(u32::MAX, "x")),
-            (false, 0)
-        );
-        assert_eq!(
-            map.define_all(&mut strings, &definition(0, "x")),
-            (false, 0)
-        );
+        assert_eq!(map.define_all(&mut strings, &definition(u32::MAX, "x")), (false, 0));
+        assert_eq!(map.define_all(&mut strings, &definition(0, "x")), (false, 0));
     }
 }

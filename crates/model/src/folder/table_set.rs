@@ -42,10 +42,6 @@ impl From<Table> for TableSet {
 
 impl FromIterator<Table> for TableSet {
     fn from_iter<I: IntoIterator<Item = Table>>(tables: I) -> TableSet {
-        TableSet(
-            tables
-                .into_iter()
-                .fold(0, |set, t| set | TableSet::from(t).0),
-        )
+        TableSet(tables.into_iter().fold(0, |set, t| set | TableSet::from(t).0))
     }
 }

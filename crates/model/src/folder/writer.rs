@@ -59,11 +59,7 @@ pub struct FolderWriter {
 
 impl FolderWriter {
     /// Makes the folder or opens it for appending, and begins a recording of `host`.
-    pub fn create(
-        dir: impl AsRef<Path>,
-        host: HostInfo,
-        options: Options,
-    ) -> Result<FolderWriter, FolderError> {
+    pub fn create(dir: impl AsRef<Path>, host: HostInfo, options: Options) -> Result<FolderWriter, FolderError> {
         let host_hash = host.host_hash();
         let (host_dir, number) = output::prepare(dir.as_ref(), host, options.overwrite)?;
         let recording = RandomState::new().hash_one((info::created_real_ns(), std::process::id()));
@@ -128,13 +124,7 @@ impl FolderWriter {
 
     /// Adds a raw head: only where the user asked for payload. What is longer than 1 MiB is cut.
     pub fn push_head(&mut self, at: MonoNs, flow: EndpointId, pos: u64, sent: bool, bytes: &[u8]) {
-        self.pending.push_head(
-            at.0,
-            flow.0,
-            pos,
-            sent,
-            &bytes[..bytes.len().min(HEAD_BYTES_MAX)],
-        );
+        self.pending.push_head(at.0, flow.0, pos, sent, &bytes[..bytes.len().min(HEAD_BYTES_MAX)]);
         if self.pending.bytes >= BATCH_BYTES_MAX {
             self.flush_unasked();
         }
@@ -142,18 +132,9 @@ impl FolderWriter {
 
     /// Counts something lost, as a row; `defect` is an id of [`crate::defects`].
     pub fn push_loss(&mut self, defect: &str, count: u64, from: MonoNs, at: MonoNs) {
-        debug_assert!(
-            defects::find(defect).is_some(),
-            "{defect} is not in the list of defects"
-        );
+        debug_assert!(defects::find(defect).is_some(), "{defect} is not in the list of defects");
         let what = self.interner.intern(defect);
-        self.push(&LossRow {
-            at,
-            from,
-            count,
-            what,
-            pad: 0,
-        });
+        self.push(&LossRow { at, from, count, what, pad: 0 });
     }
 
     /// True once after a new segment was begun (and after a failure): then live endpoints, tasks and notes are to be
@@ -231,13 +212,7 @@ impl FolderWriter {
     fn add_loss(&mut self, defect: &str, count: u64, from: u64) {
         let what = self.interner.intern(defect);
         let newest = self.pending.newest;
-        self.add(&LossRow {
-            at: MonoNs(newest),
-            from: MonoNs(from.min(newest)),
-            count,
-            what,
-            pad: 0,
-        });
+        self.add(&LossRow { at: MonoNs(newest), from: MonoNs(from.min(newest)), count, what, pad: 0 });
     }
 
     #[cold]
@@ -255,11 +230,7 @@ impl FolderWriter {
         }
         let overflow = self.interner.overflow_count();
         if overflow > self.overflow_reported {
-            self.add_loss(
-                defects::id::INTERNER,
-                overflow - self.overflow_reported,
-                u64::MAX,
-            );
+            self.add_loss(defects::id::INTERNER, overflow - self.overflow_reported, u64::MAX);
             self.overflow_reported = overflow;
         }
         if self.pending.bytes == 0 {
@@ -272,9 +243,7 @@ impl FolderWriter {
             ..FrameHeader::default()
         };
         self.out.clear();
-        let encoded = self
-            .pending
-            .encode(frame, self.options.compress, &mut self.out);
+        let encoded = self.pending.encode(frame, self.options.compress, &mut self.out);
         let written = self.segment.append(&self.out);
         self.pending.clear();
         if let Err(e) = written {
@@ -291,43 +260,23 @@ impl FolderWriter {
         self.segment.frames = encoded.sequence;
         self.segment.first = self.segment.first.min(encoded.first);
         self.segment.last = self.segment.last.max(encoded.last);
-        if self.is_segment_full() {
-            self.rotate()
-        } else {
-            Ok(())
-        }
+        if self.is_segment_full() { self.rotate() } else { Ok(()) }
     }
 
     fn is_segment_full(&self) -> bool {
-        let part = self
-            .options
-            .max_bytes
-            .map_or(u64::MAX, |b| b / FLIGHT_PARTS);
+        let part = self.options.max_bytes.map_or(u64::MAX, |b| b / FLIGHT_PARTS);
         let span = self.segment.last.saturating_sub(self.segment.first);
         self.segment.bytes >= self.options.max_segment_bytes.min(part.max(4096))
-            || self
-                .options
-                .keep_ns
-                .is_some_and(|k| self.segment.has_rows() && span >= k / FLIGHT_PARTS)
+            || self.options.keep_ns.is_some_and(|k| self.segment.has_rows() && span >= k / FLIGHT_PARTS)
     }
 
     /// Begins a new segment and deletes what the flight recorder need not keep.
     fn rotate(&mut self) -> Result<(), FolderError> {
-        let next = Segment::create(
-            &self.host_dir,
-            self.segment.number.saturating_add(1),
-            self.recording,
-            self.host,
-        )?;
+        let next = Segment::create(&self.host_dir, self.segment.number.saturating_add(1), self.recording, self.host)?;
         let done = std::mem::replace(&mut self.segment, next);
         self.era += 1;
         self.needs_state = true;
-        self.closed.push_back(Closed {
-            path: done.path,
-            bytes: done.bytes,
-            first: done.first,
-            last: done.last,
-        });
+        self.closed.push_back(Closed { path: done.path, bytes: done.bytes, first: done.first, last: done.last });
         self.forget()
     }
 
@@ -338,14 +287,8 @@ impl FolderWriter {
         let mut failed = Ok(());
         while let Some(oldest) = self.closed.front() {
             // Room for the segment that is being written, which may outgrow its part by a batch.
-            let too_much = self
-                .options
-                .max_bytes
-                .is_some_and(|max| kept + max / FLIGHT_PARTS > max);
-            let horizon = self
-                .options
-                .keep_ns
-                .map(|keep| self.pending.newest.saturating_sub(keep));
+            let too_much = self.options.max_bytes.is_some_and(|max| kept + max / FLIGHT_PARTS > max);
+            let horizon = self.options.keep_ns.map(|keep| self.pending.newest.saturating_sub(keep));
             if !too_much && horizon.is_none_or(|h| oldest.last >= h) {
                 break;
             }
@@ -384,15 +327,7 @@ mod tests {
     use crate::rows::{PollRow, Table};
 
     fn row(at: u64) -> PollRow {
-        PollRow {
-            at: MonoNs(at),
-            entry: MonoNs(at),
-            timeout_ns: 0,
-            task: TaskId(1),
-            ready: 1,
-            fd: 3,
-            pad: 0,
-        }
+        PollRow { at: MonoNs(at), entry: MonoNs(at), timeout_ns: 0, task: TaskId(1), ready: 1, fd: 3, pad: 0 }
     }
 
     #[test]
@@ -410,10 +345,7 @@ mod tests {
         let error = w.flush(Durability::Write).expect_err("the disk is full");
         assert!(error.is_disk_full());
         let text = error.to_string();
-        assert!(
-            text.contains("00000000.seg") && text.contains("free space"),
-            "{text}"
-        );
+        assert!(text.contains("00000000.seg") && text.contains("free space"), "{text}");
         assert!(w.needs_state());
         w.segment.swap_file(real);
         w.push(&row(4));
@@ -422,13 +354,7 @@ mod tests {
         let host = &folder.hosts()[0];
         let lost: Vec<_> = host
             .events(Table::Loss.into(), ..)
-            .filter_map(|e| {
-                if let Event::Loss(l) = e {
-                    Some((host.text(l.what), l.count, l.from.0))
-                } else {
-                    None
-                }
-            })
+            .filter_map(|e| if let Event::Loss(l) = e { Some((host.text(l.what), l.count, l.from.0)) } else { None })
             .collect();
         assert_eq!(lost, [(defects::id::DISK, 2, 2)]);
         assert_eq!(host.row_count(Table::Poll), 2);

@@ -2,19 +2,12 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::path::Path;
-use wakepath_model::folder::{
-    FolderError, FolderWriter, HostInfo, Options, Overwrite, WriteCounts,
-};
+use wakepath_model::folder::{FolderError, FolderWriter, HostInfo, Options, Overwrite, WriteCounts};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{AnchorRow, OpRow, TaskRow, life, op as kind, range};
 
 pub fn host(hostname: &str, boot_id: &str) -> HostInfo {
-    HostInfo {
-        hostname: hostname.into(),
-        boot_id: boot_id.into(),
-        cpus: 2,
-        ..HostInfo::default()
-    }
+    HostInfo { hostname: hostname.into(), boot_id: boot_id.into(), cpus: 2, ..HostInfo::default() }
 }
 
 pub fn options() -> Options {
@@ -57,26 +50,11 @@ pub fn task(at: u64, task: u32, comm: StrId) -> TaskRow {
 }
 
 /// Ten operations, a task and an anchor.
-pub fn write_small(
-    path: &Path,
-    boot_id: &str,
-    overwrite: Overwrite,
-) -> Result<WriteCounts, FolderError> {
-    let mut w = FolderWriter::create(
-        path,
-        host("web", boot_id),
-        Options {
-            overwrite,
-            ..options()
-        },
-    )?;
+pub fn write_small(path: &Path, boot_id: &str, overwrite: Overwrite) -> Result<WriteCounts, FolderError> {
+    let mut w = FolderWriter::create(path, host("web", boot_id), Options { overwrite, ..options() })?;
     let comm = w.intern("nginx");
     w.push(&task(1, 1, comm));
-    w.push(&AnchorRow {
-        at: MonoNs(2),
-        real_ns: 1_700_000_000_000_000_000,
-        error_ns: 50,
-    });
+    w.push(&AnchorRow { at: MonoNs(2), real_ns: 1_700_000_000_000_000_000, error_ns: 50 });
     for i in 0..10 {
         w.push(&op(10 + i, i));
     }

@@ -34,12 +34,7 @@ const UNTOLD: &str = "no message seen on it";
 pub fn collect(folder: &Folder, paths: &[impl AsRef<Path>], verify: bool) -> Info {
     let mut incomplete = Vec::new();
     let names = crate::parquet::host_names(folder);
-    let hosts = folder
-        .hosts()
-        .iter()
-        .zip(names)
-        .map(|(host, name)| host_facts(host, name, &mut incomplete))
-        .collect();
+    let hosts = folder.hosts().iter().zip(names).map(|(host, name)| host_facts(host, name, &mut incomplete)).collect();
     if verify {
         for host in folder.hosts() {
             let mut batches = host.batches(TableSet::ALL, ..);
@@ -60,14 +55,9 @@ pub fn collect(folder: &Folder, paths: &[impl AsRef<Path>], verify: bool) -> Inf
                 tool: info.tool.clone(),
                 segments: files(&path.as_ref().join("hosts"), 2, Some("seg")),
                 derived: {
-                    let (a, b) = (
-                        files(&path.as_ref().join("cache"), 4, None),
-                        files(&path.as_ref().join("tables"), 4, None),
-                    );
-                    Files {
-                        count: a.count + b.count,
-                        bytes: a.bytes + b.bytes,
-                    }
+                    let (a, b) =
+                        (files(&path.as_ref().join("cache"), 4, None), files(&path.as_ref().join("tables"), 4, None));
+                    Files { count: a.count + b.count, bytes: a.bytes + b.bytes }
                 },
             })
             .collect(),
@@ -93,9 +83,7 @@ fn files(dir: &Path, depth: u8, extension: Option<&str>) -> Files {
             let below = files(&path, depth - 1, extension);
             sum.count += below.count;
             sum.bytes += below.bytes;
-        } else if kind.is_file()
-            && extension.is_none_or(|e| path.extension().is_some_and(|x| x == e))
-        {
+        } else if kind.is_file() && extension.is_none_or(|e| path.extension().is_some_and(|x| x == e)) {
             sum.count += 1;
             sum.bytes += entry.metadata().map_or(0, |m| m.len());
         }
@@ -122,9 +110,7 @@ fn host_facts(host: &Host, name: String, incomplete: &mut Vec<String>) -> HostFa
             TableFacts {
                 table: t.name(),
                 rows,
-                rows_per_s: span
-                    .filter(|s| s.duration_ns > 0)
-                    .map(|s| rows as f64 * 1e9 / s.duration_ns as f64),
+                rows_per_s: span.filter(|s| s.duration_ns > 0).map(|s| rows as f64 * 1e9 / s.duration_ns as f64),
             }
         })
         .collect();
@@ -139,9 +125,8 @@ fn host_facts(host: &Host, name: String, incomplete: &mut Vec<String>) -> HostFa
         (seen.is_full_of_kinds, "kinds of flows", KINDS_MAX),
     ] {
         if is_full {
-            incomplete.push(format!(
-                "{name}: more than {max} {what}; the rest are not counted by protocol and service"
-            ));
+            incomplete
+                .push(format!("{name}: more than {max} {what}; the rest are not counted by protocol and service"));
         }
     }
     HostFacts {
@@ -187,9 +172,7 @@ impl Seen {
             for row in batch.rows::<EndpointRow>() {
                 let is_listener = row.state == LISTENING;
                 if is_listener {
-                    if self.listeners.len() < LISTENERS_MAX
-                        || self.listeners.contains_key(&row.flow)
-                    {
+                    if self.listeners.len() < LISTENERS_MAX || self.listeners.contains_key(&row.flow) {
                         self.listeners.insert(row.flow, *row);
                     } else {
                         self.is_full_of_listeners = true;
@@ -219,11 +202,7 @@ impl Seen {
             return None;
         }
         Some(self.known.entry(flow).or_insert(Known {
-            transport: if flow.0 & PIPE_BIT != 0 {
-                "pipe"
-            } else {
-                "other"
-            },
+            transport: if flow.0 & PIPE_BIT != 0 { "pipe" } else { "other" },
             is_listener: false,
             protocol: StrId::EMPTY,
             reason: StrId::EMPTY,
@@ -259,38 +238,26 @@ impl Seen {
         self.is_full_of_kinds |= is_full;
         let mut out: Vec<ProtocolFacts> = by_kind
             .into_iter()
-            .map(
-                |((transport, protocol, reason), [endpoints, messages, requests, failed])| {
-                    let is_known = protocol != StrId::EMPTY;
-                    let reason = match host.text(reason) {
-                        "" => UNTOLD,
-                        told => told,
-                    };
-                    ProtocolFacts {
-                        transport,
-                        protocol: is_known.then(|| host.text(protocol).to_owned()),
-                        reason: (!is_known).then(|| reason.to_owned()),
-                        endpoints,
-                        messages,
-                        requests,
-                        failed,
-                    }
-                },
-            )
+            .map(|((transport, protocol, reason), [endpoints, messages, requests, failed])| {
+                let is_known = protocol != StrId::EMPTY;
+                let reason = match host.text(reason) {
+                    "" => UNTOLD,
+                    told => told,
+                };
+                ProtocolFacts {
+                    transport,
+                    protocol: is_known.then(|| host.text(protocol).to_owned()),
+                    reason: (!is_known).then(|| reason.to_owned()),
+                    endpoints,
+                    messages,
+                    requests,
+                    failed,
+                }
+            })
             .collect();
-        let key = |p: &ProtocolFacts| {
-            (
-                p.protocol.is_none(),
-                u64::MAX - p.messages,
-                u64::MAX - p.endpoints,
-                p.transport,
-            )
-        };
-        out.sort_by(|a, b| {
-            key(a)
-                .cmp(&key(b))
-                .then_with(|| (&a.protocol, &a.reason).cmp(&(&b.protocol, &b.reason)))
-        });
+        let key =
+            |p: &ProtocolFacts| (p.protocol.is_none(), u64::MAX - p.messages, u64::MAX - p.endpoints, p.transport);
+        out.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| (&a.protocol, &a.reason).cmp(&(&b.protocol, &b.reason))));
         out
     }
 
@@ -299,20 +266,14 @@ impl Seen {
         let mut names: FxHashMap<TaskId, (StrId, StrId)> = FxHashMap::default();
         if !holders.is_empty() {
             for batch in host.batches(Table::Task.into(), ..) {
-                for t in batch
-                    .rows::<TaskRow>()
-                    .iter()
-                    .filter(|t| holders.contains(&t.task))
-                {
+                for t in batch.rows::<TaskRow>().iter().filter(|t| holders.contains(&t.task)) {
                     names.insert(t.task, (t.comm, t.cgroup));
                 }
             }
         }
         let mut services: BTreeMap<Service, u64> = BTreeMap::new();
         for l in self.listeners.values() {
-            let (comm, cgroup) = names
-                .get(&l.task)
-                .map_or(("", ""), |(c, g)| (host.text(*c), host.text(*g)));
+            let (comm, cgroup) = names.get(&l.task).map_or(("", ""), |(c, g)| (host.text(*c), host.text(*g)));
             let service = Service {
                 command: comm.to_owned(),
                 transport: transport(l),
@@ -324,10 +285,7 @@ impl Seen {
             };
             *services.entry(service).or_default() += 1;
         }
-        services
-            .into_iter()
-            .map(|(s, listeners)| Service { listeners, ..s })
-            .collect()
+        services.into_iter().map(|(s, listeners)| Service { listeners, ..s }).collect()
     }
 }
 
@@ -343,9 +301,7 @@ fn transport(row: &EndpointRow) -> &'static str {
 
 fn address(row: &EndpointRow, host: &Host) -> String {
     match row.family {
-        AF_INET => {
-            Ipv4Addr::new(row.laddr[0], row.laddr[1], row.laddr[2], row.laddr[3]).to_string()
-        }
+        AF_INET => Ipv4Addr::new(row.laddr[0], row.laddr[1], row.laddr[2], row.laddr[3]).to_string(),
         AF_INET6 => Ipv6Addr::from(row.laddr).to_string(),
         AF_UNIX => host.text(row.path).to_owned(),
         _ => String::new(),

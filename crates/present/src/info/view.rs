@@ -15,11 +15,7 @@ pub fn render(info: &Info, style: Style) -> String {
     for f in &info.folders {
         let derived = match f.derived.count {
             0 => String::new(),
-            n => format!(
-                "; {} more in {n} derived {}",
-                units::bytes(f.derived.bytes),
-                plural(n, "file")
-            ),
+            n => format!("; {} more in {n} derived {}", units::bytes(f.derived.bytes), plural(n, "file")),
         };
         let text = format!(
             "{}: made {} by {}, format {}; {} in {} {}{derived}",
@@ -35,9 +31,7 @@ pub fn render(info: &Info, style: Style) -> String {
     }
     if info.hosts.is_empty() {
         out.push_str("\nNo host: nothing was recorded into it.\n");
-        out.push_str(
-            "  → Record with `wakepath record -o DIR`, or copy the folder again, whole.\n",
-        );
+        out.push_str("  → Record with `wakepath record -o DIR`, or copy the folder again, whole.\n");
     }
     for h in &info.hosts {
         out.push('\n');
@@ -45,11 +39,7 @@ pub fn render(info: &Info, style: Style) -> String {
     }
     out.push('\n');
     for text in &info.incomplete {
-        out.push_str(&wrap(
-            &format!("Not all counted: {}.", sanitise(text)),
-            "",
-            WIDTH_MAX,
-        ));
+        out.push_str(&wrap(&format!("Not all counted: {}.", sanitise(text)), "", WIDTH_MAX));
     }
     if info.losses.is_empty() {
         let sure = if info.verified {
@@ -57,10 +47,7 @@ pub fn render(info: &Info, style: Style) -> String {
         } else {
             "none recorded, none found in what was read (--verify reads every byte)"
         };
-        out.push_str(&format!(
-            "{}: {sure}.\n",
-            style.paint("No losses", Tint::Good)
-        ));
+        out.push_str(&format!("{}: {sure}.\n", style.paint("No losses", Tint::Good)));
     } else {
         out.push_str(&style.paint("Losses", Tint::Strong));
         out.push('\n');
@@ -70,11 +57,7 @@ pub fn render(info: &Info, style: Style) -> String {
 }
 
 fn plural(n: u64, what: &str) -> String {
-    if n == 1 {
-        what.to_owned()
-    } else {
-        format!("{what}s")
-    }
+    if n == 1 { what.to_owned() } else { format!("{what}s") }
 }
 
 fn host(out: &mut String, h: &HostFacts, style: Style) {
@@ -89,10 +72,7 @@ fn host(out: &mut String, h: &HostFacts, style: Style) {
         about.push(format!("{} {}", h.cpus, plural(h.cpus.into(), "processor")));
     }
     if !h.boot_id.is_empty() {
-        about.push(format!(
-            "boot {}",
-            h.boot_id.chars().take(8).collect::<String>()
-        ));
+        about.push(format!("boot {}", h.boot_id.chars().take(8).collect::<String>()));
     }
     let line = format!("Host {}", h.name);
     out.push_str(&style.paint(&sanitise(&line), Tint::Strong));
@@ -104,10 +84,7 @@ fn host(out: &mut String, h: &HostFacts, style: Style) {
     if let Some(s) = h.span {
         let when = match s.begin_wall_ns {
             Some(ns) => format!("{} for {}", units::wall(ns), units::duration(s.duration_ns)),
-            None => format!(
-                "{} (wall-clock time not known)",
-                units::duration(s.duration_ns)
-            ),
+            None => format!("{} (wall-clock time not known)", units::duration(s.duration_ns)),
         };
         facts.row(["recorded".into(), when.into()]);
     }
@@ -115,10 +92,7 @@ fn host(out: &mut String, h: &HostFacts, style: Style) {
         ("selection", h.selection.clone()),
         ("settings", h.flags.join(" ")),
         ("before", h.earlier_selections.join("; ")),
-        (
-            "agent",
-            format!("wakepath {}, clock {}", h.agent_version, h.clock),
-        ),
+        ("agent", format!("wakepath {}, clock {}", h.agent_version, h.clock)),
     ] {
         if !value.is_empty() {
             facts.row([name.into(), value.into()]);
@@ -131,18 +105,9 @@ fn host(out: &mut String, h: &HostFacts, style: Style) {
         return;
     };
 
-    let mut rows = Table::new(&[
-        Column::text("rows of"),
-        Column::number("count"),
-        Column::number("rate"),
-    ])
-    .indented(2);
+    let mut rows = Table::new(&[Column::text("rows of"), Column::number("count"), Column::number("rate")]).indented(2);
     for t in h.tables.iter().filter(|t| t.rows > 0) {
-        rows.row([
-            t.table.into(),
-            units::count(t.rows).into(),
-            units::rate(t.rows, span.duration_ns).into(),
-        ]);
+        rows.row([t.table.into(), units::count(t.rows).into(), units::rate(t.rows, span.duration_ns).into()]);
     }
     out.push('\n');
     out.push_str(&rows.render(style));
@@ -170,10 +135,7 @@ fn protocols(out: &mut String, h: &HostFacts, style: Style) {
     for p in h.protocols.iter().take(SHOWN_MAX) {
         let protocol = match (&p.protocol, &p.reason) {
             (Some(id), _) => Cell::from(id.strip_prefix("proto.").unwrap_or(id)),
-            (None, reason) => Cell::tinted(
-                format!("opaque: {}", reason.as_deref().unwrap_or_default()),
-                Tint::Dim,
-            ),
+            (None, reason) => Cell::tinted(format!("opaque: {}", reason.as_deref().unwrap_or_default()), Tint::Dim),
         };
         table.row([
             p.transport.into(),
@@ -197,12 +159,8 @@ fn services(out: &mut String, services: &[Service], style: Style) {
         return;
     }
     let several = services.iter().any(|s| s.netns != services[0].netns);
-    let mut columns = vec![
-        Column::text("service"),
-        Column::text("listens on"),
-        Column::number("sockets"),
-        Column::text("cgroup"),
-    ];
+    let mut columns =
+        vec![Column::text("service"), Column::text("listens on"), Column::number("sockets"), Column::text("cgroup")];
     if several {
         columns.push(Column::number("netns"));
     }
@@ -217,12 +175,7 @@ fn services(out: &mut String, services: &[Service], style: Style) {
             None => format!("{} {}", s.transport, s.address),
         };
         let mut cells: Vec<Cell> = vec![
-            if s.command.is_empty() {
-                "?"
-            } else {
-                &s.command
-            }
-            .into(),
+            if s.command.is_empty() { "?" } else { &s.command }.into(),
             place.into(),
             units::count(s.listeners).into(),
             s.cgroup.as_str().into(),
@@ -239,9 +192,6 @@ fn services(out: &mut String, services: &[Service], style: Style) {
 
 fn more(out: &mut String, all: usize) {
     if all > SHOWN_MAX {
-        out.push_str(&format!(
-            "  … and {} more (--json has all)\n",
-            all - SHOWN_MAX
-        ));
+        out.push_str(&format!("  … and {} more (--json has all)\n", all - SHOWN_MAX));
     }
 }

@@ -18,11 +18,7 @@ pub(super) struct Context<'a> {
 
 /// Columns that every table begins with.
 fn common() -> Vec<Column> {
-    vec![
-        Column::new("host", Text),
-        Column::new("at_ns", I64),
-        Column::new("wall_time", ColumnKind::WallTime),
-    ]
+    vec![Column::new("host", Text), Column::new("at_ns", I64), Column::new("wall_time", ColumnKind::WallTime)]
 }
 
 /// The columns of a table.
@@ -114,13 +110,9 @@ pub(super) fn columns(table: Table) -> Vec<Column> {
             must("woken_cpu", U16),
             must("cause", Text),
         ],
-        Table::Poll => vec![
-            must("entry_ns", I64),
-            may("timeout_ns", I64),
-            must("task", U32),
-            must("ready", I32),
-            must("fd", I32),
-        ],
+        Table::Poll => {
+            vec![must("entry_ns", I64), may("timeout_ns", I64), must("task", U32), must("ready", I32), must("fd", I32)]
+        }
         Table::Task => vec![
             must("start_ns", I64),
             must("task", U32),
@@ -135,11 +127,7 @@ pub(super) fn columns(table: Table) -> Vec<Column> {
         ],
         Table::Loss => vec![must("from_ns", I64), must("count", U64), must("what", Text)],
         Table::Anchor => vec![must("real_ns", I64), must("error_ns", I64)],
-        Table::FlowNote => vec![
-            must("flow", U64),
-            may("protocol", Text),
-            may("reason", Text),
-        ],
+        Table::FlowNote => vec![must("flow", U64), may("protocol", Text), may("reason", Text)],
     };
     common().into_iter().chain(own).collect()
 }
@@ -161,96 +149,58 @@ fn ns_or_none(row: &mut RowWriter<'_>, value: u64, none: u64) {
 }
 
 /// Writes one row.
-pub(super) fn put(
-    table: &mut TableWriter,
-    context: &Context<'_>,
-    event: &Event,
-) -> Result<(), TableError> {
+pub(super) fn put(table: &mut TableWriter, context: &Context<'_>, event: &Event) -> Result<(), TableError> {
     let text = |id: StrId| context.host.text(id);
     let at: MonoNs = event.at();
     let mut row = table.row();
     let w = &mut row;
-    w.text(context.name)
-        .ns(at.0)
-        .wall_time(context.clock.wall_ns(at));
+    w.text(context.name).ns(at.0).wall_time(context.clock.wall_ns(at));
     match event {
         Event::Op(r) => {
             w.ns(r.entry.0);
             ns_or_none(w, r.arrived.0, 0);
-            w.u64(r.flow.0)
-                .u64(r.start)
-                .u64(r.end)
-                .u32(r.task.0)
-                .i32(r.result);
-            w.text(names::op_kind(r.kind))
-                .text(names::range_how(r.range));
-            w.u32(r.flags.into())
-                .u32(r.syscall.into())
-                .u32(r.cpu.into());
+            w.u64(r.flow.0).u64(r.start).u64(r.end).u32(r.task.0).i32(r.result);
+            w.text(names::op_kind(r.kind)).text(names::range_how(r.range));
+            w.u32(r.flags.into()).u32(r.syscall.into()).u32(r.cpu.into());
         }
         Event::Message(r) => {
             w.u64(r.flow.0).u64(r.start);
             u64_or_none(w, r.end, OPEN);
-            w.text_or_none(names::witness_kind(r.witness_kind))
-                .u64(r.witness);
+            w.text_or_none(names::witness_kind(r.witness_kind)).u64(r.witness);
             w.text_or_none(text(r.protocol)).text_or_none(text(r.verb));
             w.text_or_none(text(r.target)).text_or_none(text(r.detail));
             w.u32(r.status.into()).text(names::message_role(r.role));
-            w.bool(r.sent != 0)
-                .bool(r.failed != 0)
-                .bool(r.cut != 0)
-                .bool(r.no_reply != 0);
+            w.bool(r.sent != 0).bool(r.failed != 0).bool(r.cut != 0).bool(r.no_reply != 0);
         }
         Event::MessageEnd(r) => {
             w.u64(r.flow.0).u64(r.start);
             u64_or_none(w, r.end, OPEN);
-            w.bool(r.sent != 0)
-                .text(names::message_end(r.how))
-                .bool(r.failed != 0)
-                .text_or_none(text(r.detail));
+            w.bool(r.sent != 0).text(names::message_end(r.how)).bool(r.failed != 0).text_or_none(text(r.detail));
         }
         Event::Endpoint(r) => {
             w.u64(r.flow.0);
             u64_or_none(w, r.peer.0, 0);
             w.u64(r.snd).u64(r.rcv);
-            w.text_or_none(names::family(r.family))
-                .text_or_none(names::ip_protocol(r.protocol));
-            w.text_or_none(names::address(r.family, r.laddr))
-                .u32(r.lport.into());
-            w.text_or_none(names::address(r.family, r.raddr))
-                .u32(r.rport.into());
-            w.text_or_none(text(r.path))
-                .u32(r.netns)
-                .u32(r.task.0)
-                .text(names::endpoint_how(r.how));
-            w.text_or_none(names::tcp_state(r.state))
-                .text_or_none(names::side(r.side))
-                .bool(r.ulp != 0);
+            w.text_or_none(names::family(r.family)).text_or_none(names::ip_protocol(r.protocol));
+            w.text_or_none(names::address(r.family, r.laddr)).u32(r.lport.into());
+            w.text_or_none(names::address(r.family, r.raddr)).u32(r.rport.into());
+            w.text_or_none(text(r.path)).u32(r.netns).u32(r.task.0).text(names::endpoint_how(r.how));
+            w.text_or_none(names::tcp_state(r.state)).text_or_none(names::side(r.side)).bool(r.ulp != 0);
         }
         Event::FlowState(r) => {
             w.u64(r.flow.0).u64(r.snd).u64(r.rcv).u32(r.task.0);
-            w.text_or_none(names::tcp_state(r.old))
-                .text_or_none(names::tcp_state(r.new));
+            w.text_or_none(names::tcp_state(r.old)).text_or_none(names::tcp_state(r.new));
             w.text_or_none(names::reset(r.reset)).bool(r.by_task != 0);
         }
         Event::Wait(r) => {
-            w.ns(r.blocked.0)
-                .ns(r.woken.0)
-                .ns(r.at.0.saturating_sub(r.blocked.0))
-                .u64(r.object)
-                .u64(r.arg0);
-            w.u32(r.task.0)
-                .u32(r.by.0)
-                .u32(r.rcv_seq)
-                .text(names::task_state(r.state));
+            w.ns(r.blocked.0).ns(r.woken.0).ns(r.at.0.saturating_sub(r.blocked.0)).u64(r.object).u64(r.arg0);
+            w.u32(r.task.0).u32(r.by.0).u32(r.rcv_seq).text(names::task_state(r.state));
             if r.syscall == u16::MAX {
                 w.none()
             } else {
                 w.u32(r.syscall.into())
             };
-            w.u32(r.cpu.into())
-                .u32(r.woken_cpu.into())
-                .text(names::wait_cause(r.cause));
+            w.u32(r.cpu.into()).u32(r.woken_cpu.into()).text(names::wait_cause(r.cause));
         }
         Event::Poll(r) => {
             w.ns(r.entry.0);
@@ -258,16 +208,9 @@ pub(super) fn put(
             w.u32(r.task.0).i32(r.ready).i32(r.fd);
         }
         Event::Task(r) => {
-            w.ns(r.start.0)
-                .u32(r.task.0)
-                .u32(r.parent.0)
-                .u32(r.tgid)
-                .u32(r.tid);
-            w.text_or_none(text(r.comm))
-                .text_or_none(text(r.cmdline))
-                .text_or_none(text(r.cgroup));
-            w.text(names::task_what(r.what))
-                .text(names::task_class(r.class));
+            w.ns(r.start.0).u32(r.task.0).u32(r.parent.0).u32(r.tgid).u32(r.tid);
+            w.text_or_none(text(r.comm)).text_or_none(text(r.cmdline)).text_or_none(text(r.cgroup));
+            w.text(names::task_what(r.what)).text(names::task_class(r.class));
         }
         Event::Loss(r) => {
             w.ns(r.from.0).u64(r.count).text(text(r.what));
@@ -276,9 +219,7 @@ pub(super) fn put(
             w.ns(r.real_ns).ns(r.error_ns);
         }
         Event::FlowNote(r) => {
-            w.u64(r.flow.0)
-                .text_or_none(text(r.protocol))
-                .text_or_none(text(r.reason));
+            w.u64(r.flow.0).text_or_none(text(r.protocol)).text_or_none(text(r.reason));
         }
     }
     w.end()

@@ -1,8 +1,6 @@
 //! Typed columns, and how each is stored.
 
-use parquet::basic::{
-    Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
-};
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
@@ -47,19 +45,12 @@ pub struct Column {
 impl Column {
     /// A column whose values are always there.
     pub fn new(name: &str, kind: ColumnKind) -> Column {
-        Column {
-            name: name.to_owned(),
-            kind,
-            optional: kind == ColumnKind::WallTime,
-        }
+        Column { name: name.to_owned(), kind, optional: kind == ColumnKind::WallTime }
     }
 
     /// A column whose values may be missing.
     pub fn optional(name: &str, kind: ColumnKind) -> Column {
-        Column {
-            optional: true,
-            ..Column::new(name, kind)
-        }
+        Column { optional: true, ..Column::new(name, kind) }
     }
 
     fn schema(&self) -> Result<Type, ParquetError> {
@@ -70,19 +61,12 @@ impl Column {
             ColumnKind::I32 => (Physical::INT32, integer(32, true)),
             ColumnKind::U64 => (Physical::INT64, integer(64, false)),
             ColumnKind::I64 => (Physical::INT64, integer(64, true)),
-            ColumnKind::WallTime => (
-                Physical::INT64,
-                Some(LogicalType::timestamp(true, TimeUnit::NANOS)),
-            ),
+            ColumnKind::WallTime => (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::NANOS))),
             ColumnKind::Bool => (Physical::BOOLEAN, None),
             ColumnKind::F64 => (Physical::DOUBLE, None),
             ColumnKind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
         };
-        let repetition = if self.optional {
-            Repetition::OPTIONAL
-        } else {
-            Repetition::REQUIRED
-        };
+        let repetition = if self.optional { Repetition::OPTIONAL } else { Repetition::REQUIRED };
         Type::primitive_type_builder(&self.name, physical)
             .with_repetition(repetition)
             .with_logical_type(logical)
@@ -91,10 +75,7 @@ impl Column {
 }
 
 /// Begins a file with these columns.
-pub(super) fn begin(
-    file: File,
-    columns: &[Column],
-) -> Result<SerializedFileWriter<File>, ParquetError> {
+pub(super) fn begin(file: File, columns: &[Column]) -> Result<SerializedFileWriter<File>, ParquetError> {
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
         .set_created_by(concat!("wakepath ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -105,9 +86,7 @@ pub(super) fn begin(
         let path = ColumnPath::from(column.name.as_str());
         properties = match column.kind {
             ColumnKind::Text => properties.set_column_dictionary_page_size_limit(path, 8 << 20),
-            ColumnKind::Bool | ColumnKind::F64 => {
-                properties.set_column_dictionary_enabled(path, false)
-            }
+            ColumnKind::Bool | ColumnKind::F64 => properties.set_column_dictionary_enabled(path, false),
             // Processors, ports, system calls: few values.
             ColumnKind::U16 => properties,
             _ => properties
@@ -115,8 +94,6 @@ pub(super) fn begin(
                 .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
         };
     }
-    let schema = Type::group_type_builder("schema")
-        .with_fields(fields)
-        .build()?;
+    let schema = Type::group_type_builder("schema").with_fields(fields).build()?;
     SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties.build()))
 }

@@ -184,7 +184,10 @@ impl Tables<'_> {
             (Some(c), Some(host)) => row.text(host).u32(c.exchange.task.0).u64(c.exchange.flow.0),
             _ => row.none().none().none(),
         };
-        row.text(self.names.asked(half)).text_or_none(text(e.protocol)).text_or_none(text(e.verb)).text_or_none(text(e.target));
+        row.text(self.names.asked(half))
+            .text_or_none(text(e.protocol))
+            .text_or_none(text(e.verb))
+            .text_or_none(text(e.target));
         row.u32(e.status.into()).bool(has_failed(e)).text_or_none(if e.failed { text(e.detail) } else { "" });
         row.ns(t.start.0).ns(t.end.0).wall_time(wall).ns(t.self_ns).ns(t.queued_ns);
         match t.between_ns {

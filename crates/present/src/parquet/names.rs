@@ -82,9 +82,7 @@ pub(super) fn address(family: u16, bytes: [u8; 16]) -> String {
         2 => Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]).to_string(),
         10 => {
             let address = Ipv6Addr::from(bytes);
-            address
-                .to_ipv4_mapped()
-                .map_or_else(|| address.to_string(), |v4| v4.to_string())
+            address.to_ipv4_mapped().map_or_else(|| address.to_string(), |v4| v4.to_string())
         }
         _ => String::new(),
     }

@@ -13,11 +13,7 @@ pub struct RowWriter<'a> {
 
 impl RowWriter<'_> {
     pub(super) fn new(table: &mut TableWriter) -> RowWriter<'_> {
-        RowWriter {
-            table,
-            column: 0,
-            wrong: None,
-        }
+        RowWriter { table, column: 0, wrong: None }
     }
 
     /// Takes the next column, if it may hold a value of one of these kinds; tells it that there is one.
@@ -25,12 +21,7 @@ impl RowWriter<'_> {
     fn next(&mut self, kinds: &[ColumnKind]) -> Option<&mut Values> {
         let index = self.column;
         self.column += 1;
-        let Some(buffer) = self
-            .table
-            .buffers
-            .get_mut(index)
-            .filter(|b| kinds.contains(&b.kind))
-        else {
+        let Some(buffer) = self.table.buffers.get_mut(index).filter(|b| kinds.contains(&b.kind)) else {
             self.wrong.get_or_insert(index);
             return None;
         };
@@ -126,11 +117,7 @@ impl RowWriter<'_> {
     /// Text, missing where empty.
     #[inline]
     pub fn text_or_none(&mut self, value: impl AsRef<str>) -> &mut Self {
-        if value.as_ref().is_empty() {
-            self.none()
-        } else {
-            self.text(value)
-        }
+        if value.as_ref().is_empty() { self.none() } else { self.text(value) }
     }
 
     /// No value, where the column may be without.
@@ -138,12 +125,7 @@ impl RowWriter<'_> {
     pub fn none(&mut self) -> &mut Self {
         let index = self.column;
         self.column += 1;
-        match self
-            .table
-            .buffers
-            .get_mut(index)
-            .and_then(|b| b.levels.as_mut())
-        {
+        match self.table.buffers.get_mut(index).and_then(|b| b.levels.as_mut()) {
             Some(levels) => levels.push(0),
             None => drop(self.wrong.get_or_insert(index)),
         }

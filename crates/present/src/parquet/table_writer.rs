@@ -54,31 +54,20 @@ impl TableWriter {
     pub fn create(dir: &Path, name: &str, columns: &[Column]) -> Result<TableWriter, TableError> {
         let path = dir.join(format!("{name}.parquet"));
         let temporary = dir.join(format!(".{name}.parquet.{}", std::process::id()));
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(dir)
-            .map_err(|source| TableError::Io {
-                path: dir.to_owned(),
-                action: "make the folder",
-                source,
-            })?;
+        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|source| TableError::Io {
+            path: dir.to_owned(),
+            action: "make the folder",
+            source,
+        })?;
         let file = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(true)
             .mode(0o600)
             .open(&temporary)
-            .map_err(|source| TableError::Io {
-                path: temporary.clone(),
-                action: "make the file",
-                source,
-            })?;
-        let writer = begin(file, columns).map_err(|source| TableError::Encode {
-            path: path.clone(),
-            row: 0,
-            source,
-        })?;
+            .map_err(|source| TableError::Io { path: temporary.clone(), action: "make the file", source })?;
+        let writer =
+            begin(file, columns).map_err(|source| TableError::Encode { path: path.clone(), row: 0, source })?;
         let buffers = columns
             .iter()
             .map(|c| Buffer {
@@ -86,9 +75,7 @@ impl TableWriter {
                 levels: c.optional.then(Vec::new),
                 values: match c.kind {
                     ColumnKind::U16 | ColumnKind::U32 | ColumnKind::I32 => Values::I32(Vec::new()),
-                    ColumnKind::U64 | ColumnKind::I64 | ColumnKind::WallTime => {
-                        Values::I64(Vec::new())
-                    }
+                    ColumnKind::U64 | ColumnKind::I64 | ColumnKind::WallTime => Values::I64(Vec::new()),
                     ColumnKind::Bool => Values::Bool(Vec::new()),
                     ColumnKind::F64 => Values::F64(Vec::new()),
                     ColumnKind::Text => Values::Text(Vec::new()),
@@ -122,30 +109,17 @@ impl TableWriter {
         }
         let io = |path: &Path, action| {
             let path = path.to_owned();
-            move |source| TableError::Io {
-                path,
-                action,
-                source,
-            }
+            move |source| TableError::Io { path, action, source }
         };
         let file = File::open(&self.temporary).map_err(io(&self.temporary, "open"))?;
         file.sync_data().map_err(io(&self.temporary, "sync"))?;
         let bytes = file.metadata().map_err(io(&self.temporary, "read"))?.len();
         fs::rename(&self.temporary, &self.path).map_err(io(&self.path, "rename into place"))?;
-        Ok(TableSummary {
-            name: self.name.clone(),
-            path: self.path.clone(),
-            rows: self.rows,
-            bytes,
-        })
+        Ok(TableSummary { name: self.name.clone(), path: self.path.clone(), rows: self.rows, bytes })
     }
 
     fn encode_error(&self, source: ParquetError) -> TableError {
-        TableError::Encode {
-            path: self.path.clone(),
-            row: self.rows,
-            source,
-        }
+        TableError::Encode { path: self.path.clone(), row: self.rows, source }
     }
 
     pub(super) fn text_id(&mut self, text: &[u8]) -> u32 {
@@ -162,11 +136,7 @@ impl TableWriter {
     /// Counts a row, unless a column of it was wrong.
     pub(super) fn end_row(&mut self, wrong: Option<usize>) -> Result<(), TableError> {
         if let Some(column) = wrong {
-            return Err(TableError::Shape {
-                table: self.name.clone(),
-                row: self.rows,
-                column,
-            });
+            return Err(TableError::Shape { table: self.name.clone(), row: self.rows, column });
         }
         self.rows += 1;
         self.group_rows += 1;
@@ -182,9 +152,7 @@ impl TableWriter {
         }
         let (buffers, texts) = (&mut self.buffers, &self.texts);
         let written = match &mut self.writer {
-            Some(writer) => writer
-                .next_row_group()
-                .and_then(|group| write_columns(group, buffers, texts)),
+            Some(writer) => writer.next_row_group().and_then(|group| write_columns(group, buffers, texts)),
             None => Ok(()),
         };
         written.map_err(|e| self.encode_error(e))?;
@@ -213,18 +181,10 @@ fn write_columns(
         let Some(buffer) = buffers.next() else { break };
         let levels = buffer.levels.as_deref();
         match (column.untyped(), &mut buffer.values) {
-            (ColumnWriter::Int32ColumnWriter(w), Values::I32(v)) => {
-                _ = w.write_batch(v, levels, None)?
-            }
-            (ColumnWriter::Int64ColumnWriter(w), Values::I64(v)) => {
-                _ = w.write_batch(v, levels, None)?
-            }
-            (ColumnWriter::BoolColumnWriter(w), Values::Bool(v)) => {
-                _ = w.write_batch(v, levels, None)?
-            }
-            (ColumnWriter::DoubleColumnWriter(w), Values::F64(v)) => {
-                _ = w.write_batch(v, levels, None)?
-            }
+            (ColumnWriter::Int32ColumnWriter(w), Values::I32(v)) => _ = w.write_batch(v, levels, None)?,
+            (ColumnWriter::Int64ColumnWriter(w), Values::I64(v)) => _ = w.write_batch(v, levels, None)?,
+            (ColumnWriter::BoolColumnWriter(w), Values::Bool(v)) => _ = w.write_batch(v, levels, None)?,
+            (ColumnWriter::DoubleColumnWriter(w), Values::F64(v)) => _ = w.write_batch(v, levels, None)?,
             (ColumnWriter::ByteArrayColumnWriter(w), Values::Text(ids)) => {
                 let mut portion: Vec<ByteArray> = Vec::with_capacity(PORTION);
                 let mut ids = ids.iter();
@@ -243,20 +203,14 @@ fn write_columns(
                     Some(levels) => {
                         for levels in levels.chunks(PORTION) {
                             let here = levels.iter().filter(|l| **l != 0).count();
-                            portion.extend(
-                                ids.by_ref()
-                                    .take(here)
-                                    .map(|id| texts[*id as usize].clone()),
-                            );
+                            portion.extend(ids.by_ref().take(here).map(|id| texts[*id as usize].clone()));
                             write(&mut portion, Some(levels))?;
                         }
                     }
                 }
             }
             _ => {
-                return Err(ParquetError::General(
-                    "a column is not of its type".to_owned(),
-                ));
+                return Err(ParquetError::General("a column is not of its type".to_owned()));
             }
         }
         column.close()?;

@@ -6,24 +6,14 @@ use ::parquet::record::RowAccessor;
 use std::fs::File;
 use wakepath_model::folder::{FolderWriter, HostInfo, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{
-    AnchorRow, EndpointRow, MessageRow, OPEN, OpRow, op, range, role, seen, witness,
-};
+use wakepath_model::rows::{AnchorRow, EndpointRow, MessageRow, OPEN, OpRow, op, range, role, seen, witness};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 fn record(path: &Path) -> Result<Folder, Box<dyn std::error::Error>> {
-    let host = HostInfo {
-        hostname: "web".into(),
-        boot_id: "b1".into(),
-        ..HostInfo::default()
-    };
+    let host = HostInfo { hostname: "web".into(), boot_id: "b1".into(), ..HostInfo::default() };
     let mut w = FolderWriter::create(path, host, Options::default())?;
-    w.push(&AnchorRow {
-        at: MonoNs(0),
-        real_ns: 1_700_000_000_000_000_000,
-        error_ns: 1,
-    });
+    w.push(&AnchorRow { at: MonoNs(0), real_ns: 1_700_000_000_000_000_000, error_ns: 1 });
     for i in 0..3u64 {
         w.push(&OpRow {
             at: MonoNs(10 + i),
@@ -41,11 +31,7 @@ fn record(path: &Path) -> Result<Folder, Box<dyn std::error::Error>> {
             cpu: 3,
         });
     }
-    let (protocol, verb, target) = (
-        w.intern("proto.http1"),
-        w.intern("GET"),
-        w.intern("/users/{}"),
-    );
+    let (protocol, verb, target) = (w.intern("proto.http1"), w.intern("GET"), w.intern("/users/{}"));
     w.push(&MessageRow {
         at: MonoNs(11),
         flow: EndpointId(1),
@@ -97,9 +83,7 @@ fn rows(path: &Path) -> Result<Vec<::parquet::record::Row>, Box<dyn std::error::
 
 /// A value by its column's name, as text.
 fn value(row: &::parquet::record::Row, name: &str) -> String {
-    row.get_column_iter()
-        .find(|(n, _)| *n == name)
-        .map_or("no such column".into(), |(_, v)| v.to_string())
+    row.get_column_iter().find(|(n, _)| *n == name).map_or("no such column".into(), |(_, v)| v.to_string())
 }
 
 #[test]
@@ -115,44 +99,24 @@ fn tables_are_typed_and_readable() -> Outcome {
     let ops = rows(&out.join("operations.parquet"))?;
     assert_eq!(ops.len(), 3);
     let at = |name| value(&ops[0], name);
-    assert_eq!(
-        (at("host"), at("kind"), at("range")),
-        ("\"web\"".into(), "\"send\"".into(), "\"exact\"".into())
-    );
-    assert_eq!(
-        (at("at_ns"), at("arrived_ns"), at("result")),
-        ("10".into(), "null".into(), "-32".into())
-    );
-    assert_eq!(
-        (at("flow"), at("task")),
-        (u64::MAX.to_string(), u32::MAX.to_string())
-    );
+    assert_eq!((at("host"), at("kind"), at("range")), ("\"web\"".into(), "\"send\"".into(), "\"exact\"".into()));
+    assert_eq!((at("at_ns"), at("arrived_ns"), at("result")), ("10".into(), "null".into(), "-32".into()));
+    assert_eq!((at("flow"), at("task")), (u64::MAX.to_string(), u32::MAX.to_string()));
     assert_eq!(ops[1].get_long(1)?, 11);
 
     let messages = rows(&out.join("messages.parquet"))?;
     let at = |name| value(&messages[0], name);
     assert_eq!(
         (at("verb"), at("target"), at("role")),
-        (
-            "\"GET\"".into(),
-            "\"/users/{}\"".into(),
-            "\"request\"".into()
-        )
+        ("\"GET\"".into(), "\"/users/{}\"".into(), "\"request\"".into())
     );
-    assert_eq!(
-        (at("end_byte"), at("detail"), at("sent")),
-        ("null".into(), "null".into(), "false".into())
-    );
+    assert_eq!((at("end_byte"), at("detail"), at("sent")), ("null".into(), "null".into(), "false".into()));
 
     let endpoints = rows(&out.join("endpoints.parquet"))?;
     let at = |name| value(&endpoints[0], name);
     assert_eq!(
         (at("laddr"), at("lport"), at("state")),
-        (
-            "\"10.0.0.7\"".into(),
-            "65535".into(),
-            "\"ESTABLISHED\"".into()
-        )
+        ("\"10.0.0.7\"".into(), "65535".into(), "\"ESTABLISHED\"".into())
     );
     Ok(())
 }
@@ -177,10 +141,7 @@ fn writing_again_replaces_and_leaves_nothing_behind() -> Outcome {
 #[test]
 fn a_row_of_another_shape_is_an_error() -> Outcome {
     let dir = tempfile::tempdir()?;
-    let columns = [
-        Column::new("a", ColumnKind::U64),
-        Column::optional("b", ColumnKind::Text),
-    ];
+    let columns = [Column::new("a", ColumnKind::U64), Column::optional("b", ColumnKind::Text)];
     let fails = |fill: &dyn Fn(&mut RowWriter<'_>)| -> Result<bool, TableError> {
         let mut table = TableWriter::create(dir.path(), "shape", &columns)?;
         let mut row = table.row();
@@ -198,11 +159,8 @@ fn a_row_of_another_shape_is_an_error() -> Outcome {
 #[test]
 fn groups_are_cut_and_texts_survive_it() -> Outcome {
     let dir = tempfile::tempdir()?;
-    let columns = [
-        Column::new("n", ColumnKind::U64),
-        Column::optional("t", ColumnKind::Text),
-        Column::new("f", ColumnKind::F64),
-    ];
+    let columns =
+        [Column::new("n", ColumnKind::U64), Column::optional("t", ColumnKind::Text), Column::new("f", ColumnKind::F64)];
     let mut table = TableWriter::create(dir.path(), "long", &columns)?;
     let count = 1_100_000u64;
     for i in 0..count {

@@ -21,8 +21,8 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use wakepath_protocols::{
-    AnyProcessor, Border, Defect, Dir, EndHow, Message, Outcome, Processor, Protocol, Role, Sink,
-    Status, Transport, Witness,
+    AnyProcessor, Border, Defect, Dir, EndHow, Message, Outcome, Processor, Protocol, Role, Sink, Status, Transport,
+    Witness,
 };
 
 #[derive(Clone, Debug, PartialEq)]
@@ -68,29 +68,21 @@ pub fn cases() -> Vec<Case> {
 
 pub fn folders(root: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root).unwrap_or_else(|e| panic!("{}: {e}", root.display()));
-    let mut folders: Vec<_> = entries
-        .map(|e| e.unwrap().path())
-        .filter(|p| p.is_dir())
-        .collect();
+    let mut folders: Vec<_> = entries.map(|e| e.unwrap().path()).filter(|p| p.is_dir()).collect();
     folders.sort();
     folders
 }
 
 fn read_case(id: &str, folder: PathBuf) -> Case {
     let input = folder.join("input.txt");
-    let text =
-        std::fs::read_to_string(&input).unwrap_or_else(|e| panic!("{}: {e}", input.display()));
+    let text = std::fs::read_to_string(&input).unwrap_or_else(|e| panic!("{}: {e}", input.display()));
     let (mut transport, mut turns, mut offset) = (Transport::Stream, true, 0);
     let mut steps = Vec::new();
     let mut side = None;
     for (number, line) in text.lines().enumerate() {
         let place = || format!("{}:{}", input.display(), number + 1);
         let (word, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
-        let dir = if word.ends_with('>') {
-            Dir::ToServer
-        } else {
-            Dir::ToClient
-        };
+        let dir = if word.ends_with('>') { Dir::ToServer } else { Dir::ToClient };
         if turns && matches!(word, ">" | "<" | "~>" | "~<") && side != Some(dir) {
             side = Some(dir);
             steps.push(Step::Turn(dir));
@@ -100,15 +92,12 @@ fn read_case(id: &str, folder: PathBuf) -> Case {
             ("!", "datagram") => transport = Transport::Datagram,
             ("!", "no turns") => turns = false,
             ("!", rest) if rest.starts_with("offset ") => offset = rest[7..].parse().unwrap(),
-            (">" | "<", _) => steps.push(Step::Data(
-                dir,
-                unquote(rest).unwrap_or_else(|| panic!("{}: bad string", place())),
-            )),
-            ("~>" | "~<", _) => steps.push(Step::Gap(
-                dir,
-                rest.parse()
-                    .unwrap_or_else(|_| panic!("{}: bad number", place())),
-            )),
+            (">" | "<", _) => {
+                steps.push(Step::Data(dir, unquote(rest).unwrap_or_else(|| panic!("{}: bad string", place()))))
+            }
+            ("~>" | "~<", _) => {
+                steps.push(Step::Gap(dir, rest.parse().unwrap_or_else(|_| panic!("{}: bad number", place()))))
+            }
             ("fin>" | "fin<", _) => steps.push(Step::Shutdown(dir)),
             ("fin", "both") => {
                 steps.push(Step::Shutdown(Dir::ToServer));
@@ -123,13 +112,7 @@ fn read_case(id: &str, folder: PathBuf) -> Case {
         .find(|p| p.id() == id && p.transport() == transport)
         .unwrap_or_else(|| panic!("{}: no such protocol in the registry", folder.display()));
     let name = format!("{id}/{}", folder.file_name().unwrap().to_str().unwrap());
-    Case {
-        name,
-        folder,
-        protocol,
-        offset,
-        steps,
-    }
+    Case { name, folder, protocol, offset, steps }
 }
 
 fn unquote(text: &str) -> Option<Vec<u8>> {
@@ -202,10 +185,7 @@ impl Sink for Recorder {
                 Witness::Dns(id) => write!(line, " dns={id:#06x}"),
                 Witness::XRequestId(hash) => write!(line, " x-request-id={hash:016x}"),
                 Witness::TraceParent { trace, span } => {
-                    let hex = |id: &[u8]| {
-                        id.iter()
-                            .fold(String::new(), |s, b| s + &format!("{b:02x}"))
-                    };
+                    let hex = |id: &[u8]| id.iter().fold(String::new(), |s, b| s + &format!("{b:02x}"));
                     write!(line, " traceparent={}/{}", hex(trace), hex(span))
                 }
             }
@@ -219,26 +199,18 @@ impl Sink for Recorder {
     fn end(&mut self, dir: Dir, start: u64, end: u64, how: EndHow) {
         assert!(end >= start, "end {start}..{end}");
         let open = self.open.get_mut(&(dir, start)).filter(|open| **open > 0);
-        *open.unwrap_or_else(|| {
-            panic!(
-                "end of what was never begun: {dir:?} {start}; {:?}",
-                self.lines
-            )
-        }) -= 1;
+        *open.unwrap_or_else(|| panic!("end of what was never begun: {dir:?} {start}; {:?}", self.lines)) -= 1;
         let how = format!("{how:?}").to_lowercase();
-        self.lines
-            .push(format!("{} end {start}..{end} {how}", arrow(dir)));
+        self.lines.push(format!("{} end {start}..{end} {how}", arrow(dir)));
     }
 
     fn amend(&mut self, dir: Dir, start: u64, s: Status<'_>) {
-        self.lines
-            .push(format!("{} amend {start}{}", arrow(dir), status(&s)));
+        self.lines.push(format!("{} amend {start}{}", arrow(dir), status(&s)));
     }
 
     fn defect(&mut self, defect: Defect, dir: Dir, pos: u64) {
         assert!(!defect.remedy().is_empty());
-        self.lines
-            .push(format!("{} defect {} at {pos}", arrow(dir), defect.id()));
+        self.lines.push(format!("{} defect {} at {pos}", arrow(dir), defect.id()));
     }
 }
 
@@ -248,10 +220,7 @@ impl Recorder {
     }
 
     pub fn defects(&self) -> Vec<&String> {
-        self.lines
-            .iter()
-            .filter(|l| l.contains(" defect "))
-            .collect()
+        self.lines.iter().filter(|l| l.contains(" defect ")).collect()
     }
 }
 
@@ -279,12 +248,7 @@ fn status(status: &Status<'_>) -> String {
 }
 
 /// Feeds `steps` to a new processor, each chunk cut as `cut` says: given the length left, the length of the piece.
-pub fn run(
-    protocol: Protocol,
-    offset: u64,
-    steps: &[Step],
-    mut cut: impl FnMut(usize) -> usize,
-) -> Recorder {
+pub fn run(protocol: Protocol, offset: u64, steps: &[Step], mut cut: impl FnMut(usize) -> usize) -> Recorder {
     let mut processor = AnyProcessor::new(protocol);
     let mut recorder = Recorder::default();
     let mut pos = [offset; 2];
@@ -316,13 +280,7 @@ pub fn same(name: &str, whole: &Recorder, split: &Recorder) {
     for (n, (a, b)) in whole.lines.iter().zip(&split.lines).enumerate() {
         assert_eq!(a, b, "{name}: line {}", n + 1);
     }
-    assert_eq!(
-        whole.lines.len(),
-        split.lines.len(),
-        "{name}: {:?} {:?}",
-        whole.lines,
-        split.lines
-    );
+    assert_eq!(whole.lines.len(), split.lines.len(), "{name}: {:?} {:?}", whole.lines, split.lines);
 }
 
 /// A segment or datagram with payload, as captured.
@@ -342,11 +300,7 @@ pub fn packets(file: &[u8]) -> Vec<Packet> {
     let big = file[..4] == [0xa1, 0xb2, 0xc3, 0xd4];
     let word = |at: usize| {
         let bytes = file[at..at + 4].try_into().unwrap();
-        if big {
-            u32::from_be_bytes(bytes)
-        } else {
-            u32::from_le_bytes(bytes)
-        }
+        if big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
     };
     assert_eq!(word(0), 0xa1b2_c3d4, "not a classic pcap file");
     let skip = match word(20) {

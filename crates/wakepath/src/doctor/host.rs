@@ -22,8 +22,7 @@ pub fn is_root() -> bool {
 /// Processors that could be used, also those that are off now.
 pub fn possible_cpus() -> u32 {
     let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    cpus_in(&text)
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get() as u32))
+    cpus_in(&text).unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get() as u32))
 }
 
 /// The number of processors in a list like `0-3,8-11`.
@@ -41,21 +40,13 @@ fn cpus_in(list: &str) -> Option<u32> {
 pub fn checks() -> Vec<Check> {
     vec![
         pid_namespace_check(
-            fs::read_link("/proc/self/ns/pid")
-                .ok()
-                .and_then(|p| p.into_os_string().into_string().ok())
-                .as_deref(),
+            fs::read_link("/proc/self/ns/pid").ok().and_then(|p| p.into_os_string().into_string().ok()).as_deref(),
             &fs::read_to_string("/proc/self/status").unwrap_or_default(),
         ),
         clock_check(
-            fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-                .ok()
-                .as_deref(),
+            fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").ok().as_deref(),
         ),
-        rings_check(
-            possible_cpus(),
-            memory_available(&fs::read_to_string("/proc/meminfo").unwrap_or_default()),
-        ),
+        rings_check(possible_cpus(), memory_available(&fs::read_to_string("/proc/meminfo").unwrap_or_default())),
         memlock_check(),
         disk_check(),
     ]
@@ -63,23 +54,10 @@ pub fn checks() -> Vec<Check> {
 
 fn pid_namespace_check(namespace: Option<&str>, status: &str) -> Check {
     let (id, title) = ("host.pid_namespace", "PID namespace");
-    let depth = status
-        .lines()
-        .find_map(|l| l.strip_prefix("NSpid:"))
-        .map(|l| l.split_whitespace().count());
+    let depth = status.lines().find_map(|l| l.strip_prefix("NSpid:")).map(|l| l.split_whitespace().count());
     match (namespace, depth) {
-        (Some(FIRST_PID_NAMESPACE), _) => check(
-            id,
-            title,
-            Verdict::Yes,
-            "the host's own: pids are the kernel's",
-        ),
-        (None, None | Some(1)) => check(
-            id,
-            title,
-            Verdict::Note,
-            "not known: /proc/self/ns/pid cannot be read",
-        ),
+        (Some(FIRST_PID_NAMESPACE), _) => check(id, title, Verdict::Yes, "the host's own: pids are the kernel's"),
+        (None, None | Some(1)) => check(id, title, Verdict::Note, "not known: /proc/self/ns/pid cannot be read"),
         _ => check_to_do(
             id,
             title,
@@ -107,24 +85,15 @@ fn clock_check(source: Option<&str>) -> Check {
 }
 
 fn memory_available(meminfo: &str) -> Option<u64> {
-    let line = meminfo
-        .lines()
-        .find_map(|l| l.strip_prefix("MemAvailable:"))?;
-    line.split_whitespace()
-        .next()?
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(1024)
+    let line = meminfo.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 fn rings_check(cpus: u32, available: Option<u64>) -> Check {
     let (id, title) = ("host.rings", "memory for the rings");
     let all = u64::from(cpus) * RING_BYTES;
-    let mut found = format!(
-        "{} ({cpus} possible processors × {}, --ring-bytes)",
-        units::bytes(all),
-        units::bytes(RING_BYTES)
-    );
+    let mut found =
+        format!("{} ({cpus} possible processors × {}, --ring-bytes)", units::bytes(all), units::bytes(RING_BYTES));
     if let Some(bytes) = available {
         found.push_str(&format!(", of {} available", units::bytes(bytes)));
     }
@@ -133,38 +102,25 @@ fn rings_check(cpus: u32, available: Option<u64>) -> Check {
             id,
             title,
             Verdict::Limit,
-            format!(
-                "{cpus} possible processors: only the first {} are recorded",
-                wakepath_wire::MAX_CPUS
-            ),
+            format!("{cpus} possible processors: only the first {} are recorded", wakepath_wire::MAX_CPUS),
             "Boot with possible_cpus= set to the processors that there are.",
         );
     }
     match available {
-        Some(bytes) if all > bytes / 4 => check_to_do(
-            id,
-            title,
-            Verdict::Limit,
-            found,
-            "Record with a smaller --ring-bytes, as 1M.",
-        ),
+        Some(bytes) if all > bytes / 4 => {
+            check_to_do(id, title, Verdict::Limit, found, "Record with a smaller --ring-bytes, as 1M.")
+        }
         _ => check(id, title, Verdict::Yes, found),
     }
 }
 
 fn memlock_check() -> Check {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: writes to the structure that it is given.
     unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
     let found = match limit.rlim_cur {
         libc::RLIM_INFINITY => "unlimited".to_owned(),
-        n => format!(
-            "{}; no matter: kernels from 5.11 count BPF memory by cgroup",
-            units::bytes(n)
-        ),
+        n => format!("{}; no matter: kernels from 5.11 count BPF memory by cgroup", units::bytes(n)),
     };
     check("host.memlock", "memlock limit", Verdict::Note, found)
 }
@@ -173,12 +129,7 @@ fn disk_check() -> Check {
     let (id, title) = ("host.disk", "disk");
     let dir = std::env::current_dir().map_or_else(|_| ".".to_owned(), |d| d.display().to_string());
     let Some((free, writable)) = disk(&dir) else {
-        return check(
-            id,
-            title,
-            Verdict::Note,
-            format!("{dir}: not known how much is free"),
-        );
+        return check(id, title, Verdict::Note, format!("{dir}: not known how much is free"));
     };
     let found = format!("{} free in {dir}", units::bytes(free));
     if !writable {
@@ -231,32 +182,20 @@ mod tests {
 
     #[test]
     fn a_container_is_told_that_pids_differ() {
-        assert_eq!(
-            pid_namespace_check(Some(FIRST_PID_NAMESPACE), "NSpid:\t7\n").verdict,
-            Verdict::Yes
-        );
+        assert_eq!(pid_namespace_check(Some(FIRST_PID_NAMESPACE), "NSpid:\t7\n").verdict, Verdict::Yes);
         let inside = pid_namespace_check(Some("pid:[4026532999]"), "NSpid:\t7\n");
         assert_eq!(inside.verdict, Verdict::Limit);
         assert!(inside.remedy.is_some_and(|r| r.contains("--pid=host")));
-        assert_eq!(
-            pid_namespace_check(None, "NSpid:\t77\t1\n").verdict,
-            Verdict::Limit
-        );
+        assert_eq!(pid_namespace_check(None, "NSpid:\t77\t1\n").verdict, Verdict::Limit);
         assert_eq!(pid_namespace_check(None, "").verdict, Verdict::Note);
     }
 
     #[test]
     fn rings_are_held_against_memory() {
-        assert_eq!(
-            memory_available("MemTotal: 9 kB\nMemAvailable:   2048 kB\n"),
-            Some(2 << 20)
-        );
+        assert_eq!(memory_available("MemTotal: 9 kB\nMemAvailable:   2048 kB\n"), Some(2 << 20));
         assert_eq!(rings_check(2, Some(16 << 30)).verdict, Verdict::Yes);
         assert_eq!(rings_check(128, Some(2 << 30)).verdict, Verdict::Limit);
-        assert_eq!(
-            rings_check(wakepath_wire::MAX_CPUS + 1, None).verdict,
-            Verdict::Limit
-        );
+        assert_eq!(rings_check(wakepath_wire::MAX_CPUS + 1, None).verdict, Verdict::Limit);
         assert_eq!(clock_check(Some("tsc\n")).verdict, Verdict::Yes);
         assert_eq!(clock_check(Some("hpet\n")).verdict, Verdict::Limit);
     }

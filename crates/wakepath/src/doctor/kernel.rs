@@ -12,10 +12,7 @@ const NEEDED: (u32, u32) = (5, 11);
 const FEATURES: &[((u32, u32), &str)] = &[
     ((5, 5), "BTF tracepoints and memory-mapped maps"),
     ((5, 8), "BPF iterators over open files"),
-    (
-        (5, 11),
-        "task storage, and socket storage in tracing programs",
-    ),
+    ((5, 11), "task storage, and socket storage in tracing programs"),
 ];
 
 /// Major and minor of `6.1.0-18-amd64`.
@@ -47,12 +44,8 @@ fn without(name: &str) -> &'static str {
         "sock_send_length" | "sock_recv_length" => {
             "operations are seen at system call exits instead (--backend syscalls)"
         }
-        "sk_data_ready" => {
-            "a wait that a packet ended does not say which flow, and arrival times are missing"
-        }
-        "inet_sock_set_state" => {
-            "connections are met at their first operation, and their closing is not seen"
-        }
+        "sk_data_ready" => "a wait that a packet ended does not say which flow, and arrival times are missing",
+        "inet_sock_set_state" => "connections are met at their first operation, and their closing is not seen",
         "tcp_receive_reset" => "resets are not told from other closings",
         "sched_switch" | "sched_waking" => "waits are not recorded",
         "softirq_entry" | "softirq_exit" | "irq_handler_entry" | "irq_handler_exit" => {
@@ -69,15 +62,7 @@ fn without(name: &str) -> &'static str {
 
 /// Every tracepoint.
 pub fn tracepoints(support: &Support) -> Vec<Tracepoint> {
-    support
-        .tracepoints
-        .iter()
-        .map(|&(name, present)| Tracepoint {
-            name,
-            present,
-            without: without(name),
-        })
-        .collect()
+    support.tracepoints.iter().map(|&(name, present)| Tracepoint { name, present, without: without(name) }).collect()
 }
 
 /// Kernel, hooks, lockdown.
@@ -89,7 +74,9 @@ pub fn checks(release: &str, support: &Support, works: bool) -> Vec<Check> {
     ];
     checks.extend(tracepoint_checks(support));
     checks.push(match backend(support) {
-        Some("socket-hooks") => check("kernel.backend", "backend", Verdict::Yes, "socket-hooks: operations are seen at the sockets"),
+        Some("socket-hooks") => {
+            check("kernel.backend", "backend", Verdict::Yes, "socket-hooks: operations are seen at the sockets")
+        }
         Some(name) => check_to_do(
             "kernel.backend",
             "backend",
@@ -105,45 +92,24 @@ pub fn checks(release: &str, support: &Support, works: bool) -> Vec<Check> {
             "Boot Linux 5.11 or later with BTF; 6.3 or later gives the socket hooks.",
         ),
     });
-    checks.push(lockdown_check(
-        fs::read_to_string("/sys/kernel/security/lockdown")
-            .ok()
-            .as_deref(),
-        works,
-    ));
-    checks.push(unprivileged_check(
-        fs::read_to_string("/proc/sys/kernel/unprivileged_bpf_disabled")
-            .ok()
-            .as_deref(),
-    ));
+    checks.push(lockdown_check(fs::read_to_string("/sys/kernel/security/lockdown").ok().as_deref(), works));
+    checks.push(unprivileged_check(fs::read_to_string("/proc/sys/kernel/unprivileged_bpf_disabled").ok().as_deref()));
     checks
 }
 
 fn release_check(release: &str, btf: bool, works: bool) -> Check {
     let (id, title) = ("kernel.release", "kernel");
     let Some(found) = version(release) else {
-        return check(
-            id,
-            title,
-            Verdict::Note,
-            format!("Linux {release}: not a release number that can be compared"),
-        );
+        return check(id, title, Verdict::Note, format!("Linux {release}: not a release number that can be compared"));
     };
     if found >= NEEDED {
         return check(id, title, Verdict::Yes, format!("Linux {release}"));
     }
-    let mut missing: Vec<&str> = FEATURES
-        .iter()
-        .filter(|(since, _)| found < *since)
-        .map(|(_, what)| *what)
-        .collect();
+    let mut missing: Vec<&str> = FEATURES.iter().filter(|(since, _)| found < *since).map(|(_, what)| *what).collect();
     if !btf {
         missing.insert(0, "BTF of its own types");
     }
-    let text = format!(
-        "Linux {release} is older than 5.11 and by its number lacks: {}",
-        missing.join("; ")
-    );
+    let text = format!("Linux {release} is older than 5.11 and by its number lacks: {}", missing.join("; "));
     if works {
         return check(
             id,
@@ -165,12 +131,9 @@ fn release_check(release: &str, btf: bool, works: bool) -> Check {
 fn architecture_check(arch: &str) -> Check {
     let (id, title) = ("kernel.arch", "architecture");
     match arch {
-        "x86_64" => check(
-            id,
-            title,
-            Verdict::Yes,
-            "x86_64; system calls of 32-bit programs (i386, x32) are not decoded",
-        ),
+        "x86_64" => {
+            check(id, title, Verdict::Yes, "x86_64; system calls of 32-bit programs (i386, x32) are not decoded")
+        }
         other => check_to_do(
             id,
             title,
@@ -184,12 +147,7 @@ fn architecture_check(arch: &str) -> Check {
 fn btf_check(readable: bool, exists: bool) -> Check {
     let (id, title) = ("kernel.btf", "BTF");
     match (readable, exists) {
-        (true, _) => check(
-            id,
-            title,
-            Verdict::Yes,
-            "the kernel describes its types (/sys/kernel/btf/vmlinux)",
-        ),
+        (true, _) => check(id, title, Verdict::Yes, "the kernel describes its types (/sys/kernel/btf/vmlinux)"),
         (false, true) => check_to_do(
             id,
             title,
@@ -209,37 +167,18 @@ fn btf_check(readable: bool, exists: bool) -> Check {
 
 fn tracepoint_checks(support: &Support) -> Vec<Check> {
     let all = support.tracepoints.len();
-    let missing: Vec<&str> = support
-        .tracepoints
-        .iter()
-        .filter(|(_, has)| !has)
-        .map(|(name, _)| *name)
-        .collect();
+    let missing: Vec<&str> = support.tracepoints.iter().filter(|(_, has)| !has).map(|(name, _)| *name).collect();
     let (id, title) = ("kernel.tracepoints", "tracepoints");
     if missing.is_empty() {
-        return vec![check(
-            id,
-            title,
-            Verdict::Yes,
-            format!("all {all} that are used"),
-        )];
+        return vec![check(id, title, Verdict::Yes, format!("all {all} that are used"))];
     }
     if !support.btf {
         return vec![check(id, title, Verdict::No, "not known without BTF")];
     }
-    let mut checks = vec![check(
-        id,
-        title,
-        Verdict::Limit,
-        format!("{} of {all} that are used", all - missing.len()),
-    )];
+    let mut checks = vec![check(id, title, Verdict::Limit, format!("{} of {all} that are used", all - missing.len()))];
     for name in missing {
         let is_vital = matches!(name, "sys_enter" | "sys_exit");
-        let verdict = if is_vital {
-            Verdict::No
-        } else {
-            Verdict::Limit
-        };
+        let verdict = if is_vital { Verdict::No } else { Verdict::Limit };
         let found = format!("missing: {}", without(name));
         let title = format!("  {name}");
         checks.push(match is_vital {
@@ -261,18 +200,10 @@ fn lockdown_check(text: Option<&str>, works: bool) -> Check {
     let mode = text.and_then(|t| Some(t.split_once('[')?.1.split_once(']')?.0));
     match mode {
         Some("none") => check(id, title, Verdict::Yes, "none"),
-        Some("integrity") => check(
-            id,
-            title,
-            Verdict::Yes,
-            "integrity: forbids kprobes and fentry, which are not used",
-        ),
-        Some(mode) if works => check(
-            id,
-            title,
-            Verdict::Note,
-            format!("{mode}; the trial succeeded all the same"),
-        ),
+        Some("integrity") => {
+            check(id, title, Verdict::Yes, "integrity: forbids kprobes and fentry, which are not used")
+        }
+        Some(mode) if works => check(id, title, Verdict::Note, format!("{mode}; the trial succeeded all the same")),
         Some(mode) => check_to_do(
             id,
             title,
@@ -295,9 +226,7 @@ fn unprivileged_check(text: Option<&str>) -> Check {
         Some("0") => {
             "allowed (unprivileged_bpf_disabled=0); wakepath does not use it and needs capabilities either way"
         }
-        Some("1") => {
-            "off until the next boot (unprivileged_bpf_disabled=1); no matter: wakepath uses capabilities"
-        }
+        Some("1") => "off until the next boot (unprivileged_bpf_disabled=1); no matter: wakepath uses capabilities",
         Some("2") => "off (unprivileged_bpf_disabled=2); no matter: wakepath uses capabilities",
         _ => {
             "not known: /proc/sys/kernel/unprivileged_bpf_disabled cannot be read; no matter: wakepath uses capabilities"
@@ -311,20 +240,8 @@ mod tests {
     use super::*;
 
     fn support(btf: bool, missing: &[&str]) -> Support {
-        let names = [
-            "sys_enter",
-            "sys_exit",
-            "sock_send_length",
-            "sock_recv_length",
-            "sk_data_ready",
-        ];
-        Support {
-            btf,
-            tracepoints: names
-                .iter()
-                .map(|n| (*n, btf && !missing.contains(n)))
-                .collect(),
-        }
+        let names = ["sys_enter", "sys_exit", "sock_send_length", "sock_recv_length", "sk_data_ready"];
+        Support { btf, tracepoints: names.iter().map(|n| (*n, btf && !missing.contains(n))).collect() }
     }
 
     #[test]
@@ -340,28 +257,13 @@ mod tests {
     fn an_old_kernel_is_told_exactly_what_it_lacks() {
         let rhel8 = release_check("4.18.0-553.el8_10.x86_64", false, false);
         assert_eq!(rhel8.verdict, Verdict::No);
-        for what in [
-            "BTF of its own types",
-            "BTF tracepoints",
-            "iterators",
-            "task storage",
-            "socket storage",
-        ] {
+        for what in ["BTF of its own types", "BTF tracepoints", "iterators", "task storage", "socket storage"] {
             assert!(rhel8.found.contains(what), "{}", rhel8.found);
         }
         let remedy = rhel8.remedy.unwrap_or_default();
-        assert!(
-            remedy.contains("5.11")
-                && remedy.contains("6.3")
-                && remedy.contains("--backend syscalls"),
-            "{remedy}"
-        );
+        assert!(remedy.contains("5.11") && remedy.contains("6.3") && remedy.contains("--backend syscalls"), "{remedy}");
         let ubuntu = release_check("5.8.0-1", true, false);
-        assert!(
-            ubuntu.found.contains("task storage") && !ubuntu.found.contains("iterators"),
-            "{}",
-            ubuntu.found
-        );
+        assert!(ubuntu.found.contains("task storage") && !ubuntu.found.contains("iterators"), "{}", ubuntu.found);
         assert_eq!(release_check("4.18.0", true, true).verdict, Verdict::Note);
         assert_eq!(release_check("6.1.0", true, false).verdict, Verdict::Yes);
     }
@@ -369,10 +271,7 @@ mod tests {
     #[test]
     fn the_backend_follows_the_hooks() {
         assert_eq!(backend(&support(true, &[])), Some("socket-hooks"));
-        assert_eq!(
-            backend(&support(true, &["sock_send_length"])),
-            Some("syscalls")
-        );
+        assert_eq!(backend(&support(true, &["sock_send_length"])), Some("syscalls"));
         assert_eq!(backend(&support(false, &[])), None);
         let checks = tracepoint_checks(&support(true, &["sock_send_length", "sys_exit"]));
         let verdicts: Vec<Verdict> = checks.iter().map(|c| c.verdict).collect();
@@ -381,18 +280,9 @@ mod tests {
 
     #[test]
     fn lockdown_matters_only_as_confidentiality() {
-        assert_eq!(
-            lockdown_check(Some("[none] integrity confidentiality\n"), false).verdict,
-            Verdict::Yes
-        );
-        assert_eq!(
-            lockdown_check(Some("none [integrity] confidentiality\n"), false).verdict,
-            Verdict::Yes
-        );
-        assert_eq!(
-            lockdown_check(Some("none integrity [confidentiality]\n"), false).verdict,
-            Verdict::No
-        );
+        assert_eq!(lockdown_check(Some("[none] integrity confidentiality\n"), false).verdict, Verdict::Yes);
+        assert_eq!(lockdown_check(Some("none [integrity] confidentiality\n"), false).verdict, Verdict::Yes);
+        assert_eq!(lockdown_check(Some("none integrity [confidentiality]\n"), false).verdict, Verdict::No);
         assert_eq!(lockdown_check(None, false).verdict, Verdict::Note);
     }
 
@@ -402,10 +292,7 @@ mod tests {
         all.push(architecture_check("aarch64"));
         all.push(btf_check(false, true));
         // without BTF the tracepoints repeat what the line before says
-        for c in all
-            .iter()
-            .filter(|c| c.verdict == Verdict::No && c.id != "kernel.tracepoints")
-        {
+        for c in all.iter().filter(|c| c.verdict == Verdict::No && c.id != "kernel.tracepoints") {
             assert!(c.remedy.is_some(), "{} says nothing", c.id);
         }
     }

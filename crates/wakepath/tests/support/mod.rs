@@ -8,9 +8,7 @@ use std::process::{Command, Output, Stdio};
 use wakepath_model::defects::id as defect;
 use wakepath_model::folder::{FolderWriter, HostInfo, MONOTONIC, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{
-    AnchorRow, EndpointRow, FlowNoteRow, MessageRow, TaskRow, life, role, seen,
-};
+use wakepath_model::rows::{AnchorRow, EndpointRow, FlowNoteRow, MessageRow, TaskRow, life, role, seen};
 
 /// Any failure of a test.
 pub type Tested = Result<(), Box<dyn std::error::Error>>;
@@ -58,23 +56,14 @@ fn schema(name: &str) -> Value {
 pub fn check(name: &str, document: &str) -> Value {
     let losses = schema("losses");
     let registry = Registry::new()
-        .add(
-            losses["$id"].as_str().expect("the schema has an id"),
-            losses.clone(),
-        )
+        .add(losses["$id"].as_str().expect("the schema has an id"), losses.clone())
         .and_then(|r| r.prepare())
         .expect("the losses' schema is one");
     let own = schema(name);
     assert!(jsonschema::meta::is_valid(&own) && jsonschema::meta::is_valid(&losses));
-    let validator: Validator = jsonschema::options()
-        .with_registry(&registry)
-        .build(&own)
-        .expect("the schema is one");
+    let validator: Validator = jsonschema::options().with_registry(&registry).build(&own).expect("the schema is one");
     let value: Value = serde_json::from_str(document).unwrap_or_else(|e| panic!("{e}: {document}"));
-    let wrong: Vec<String> = validator
-        .iter_errors(&value)
-        .map(|e| format!("{}: {e}", e.instance_path()))
-        .collect();
+    let wrong: Vec<String> = validator.iter_errors(&value).map(|e| format!("{}: {e}", e.instance_path())).collect();
     assert!(wrong.is_empty(), "{wrong:#?}\n{document}");
     value
 }
@@ -124,8 +113,7 @@ pub fn endpoint(at: u64, flow: u64, lport: u16, state: u8) -> EndpointRow {
 /// A web server with one listener, one HTTP flow with two messages, one opaque flow and a UNIX listener; its name tries
 /// to play with the terminal. With `loss`, the recording says that it lost operations.
 pub fn write_small(path: &Path, name: &str, boot: &str, loss: bool) {
-    let mut w =
-        FolderWriter::create(path, host(name, boot), Options::default()).expect("a new folder");
+    let mut w = FolderWriter::create(path, host(name, boot), Options::default()).expect("a new folder");
     let comm = w.intern("ngi\u{1b}[2Jnx");
     let cgroup = w.intern("/system.slice/nginx.service");
     w.push(&TaskRow {
@@ -142,34 +130,15 @@ pub fn write_small(path: &Path, name: &str, boot: &str, loss: bool) {
         class: 0,
         pad: 0,
     });
-    w.push(&AnchorRow {
-        at: MonoNs(1_000),
-        real_ns: 1_700_000_000_000_000_000,
-        error_ns: 50,
-    });
+    w.push(&AnchorRow { at: MonoNs(1_000), real_ns: 1_700_000_000_000_000_000, error_ns: 50 });
     w.push(&endpoint(1_001, 10, 443, 10));
     w.push(&endpoint(1_002, 11, 443, 1));
     w.push(&endpoint(1_003, 12, 443, 1));
-    let unix = EndpointRow {
-        family: 1,
-        protocol: 0,
-        lport: 0,
-        ..endpoint(1_004, 13, 0, 10)
-    };
+    let unix = EndpointRow { family: 1, protocol: 0, lport: 0, ..endpoint(1_004, 13, 0, 10) };
     w.push(&unix);
     let (http, why) = (w.intern("proto.http1"), w.intern("encrypted (TLS)"));
-    w.push(&FlowNoteRow {
-        at: MonoNs(2_000),
-        flow: EndpointId(11),
-        protocol: http,
-        reason: StrId::EMPTY,
-    });
-    w.push(&FlowNoteRow {
-        at: MonoNs(2_001),
-        flow: EndpointId(12),
-        protocol: StrId::EMPTY,
-        reason: why,
-    });
+    w.push(&FlowNoteRow { at: MonoNs(2_000), flow: EndpointId(11), protocol: http, reason: StrId::EMPTY });
+    w.push(&FlowNoteRow { at: MonoNs(2_001), flow: EndpointId(12), protocol: StrId::EMPTY, reason: why });
     let (get, target) = (w.intern("GET"), w.intern("/cart/{id}"));
     for (at, role, failed) in [(3_000, role::REQUEST, 0), (2_000_003_000, role::REPLY, 1)] {
         w.push(&MessageRow {
@@ -201,13 +170,9 @@ pub fn write_small(path: &Path, name: &str, boot: &str, loss: bool) {
 /// The first segment of a folder's first host.
 pub fn segment(folder: &Path) -> PathBuf {
     let first = |dir: &Path, wanted: &str| -> PathBuf {
-        let entries = std::fs::read_dir(dir)
-            .expect("it is there")
-            .flatten()
-            .map(|e| e.path());
-        let mut found: Vec<PathBuf> = entries
-            .filter(|p| wanted.is_empty() || p.extension().is_some_and(|e| e == wanted))
-            .collect();
+        let entries = std::fs::read_dir(dir).expect("it is there").flatten().map(|e| e.path());
+        let mut found: Vec<PathBuf> =
+            entries.filter(|p| wanted.is_empty() || p.extension().is_some_and(|e| e == wanted)).collect();
         found.sort();
         found.swap_remove(0)
     };

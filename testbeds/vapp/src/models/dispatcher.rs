@@ -50,14 +50,7 @@ pub fn serve(context: &Arc<Context>, listener: TcpListener) -> io::Result<()> {
                     };
                     let fd = stream.as_raw_fd();
                     let decoder = Mutex::new(Decoder::new(context.style.wire));
-                    clients.insert(
-                        next_token,
-                        Arc::new(Client {
-                            token: next_token,
-                            stream,
-                            decoder,
-                        }),
-                    );
+                    clients.insert(next_token, Arc::new(Client { token: next_token, stream, decoder }));
                     epoll.add(fd, next_token, READ | ONE_SHOT)?;
                     next_token += 1;
                 }
@@ -78,11 +71,7 @@ fn read_request(client: &Client, context: &Context) -> io::Result<Option<Message
     if let Some(message) = decoder.next()? {
         return Ok(Some(message));
     }
-    let mut probe = libc::pollfd {
-        fd: client.stream.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
+    let mut probe = libc::pollfd { fd: client.stream.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one valid pollfd.
     if decoder.has_rest() && unsafe { libc::poll(&mut probe, 1, 0) } == 0 {
         return Ok(None); // woken for the rest of what was read, and that is no complete request
@@ -94,32 +83,14 @@ fn read_request(client: &Client, context: &Context) -> io::Result<Option<Message
 }
 
 /// What a worker does with a request. Until it has replied, the connection is disarmed, so replies stay in order.
-fn answer(
-    context: &Arc<Context>,
-    caller: &mut Caller,
-    client: &Client,
-    message: &Message,
-    epoll: &Epoll,
-) {
+fn answer(context: &Arc<Context>, caller: &mut Caller, client: &Client, message: &Message, epoll: &Epoll) {
     let served = Job::new(context, message)
         .ok_or_else(|| io::ErrorKind::InvalidData.into())
-        .and_then(|mut job| {
-            caller.run(&mut job, |frame| {
-                net::write_frame(&client.stream, &frame, context.style)
-            })
-        });
+        .and_then(|mut job| caller.run(&mut job, |frame| net::write_frame(&client.stream, &frame, context.style)));
     if served.is_err() {
         let _ = client.stream.shutdown(std::net::Shutdown::Both); // the dispatcher then reads the end and forgets it
     }
     // With a pipelined request in the buffer no byte may ever arrive again: being writable wakes the dispatcher.
-    let rest = if client.decoder.lock().unwrap().has_rest() {
-        WRITE
-    } else {
-        0
-    };
-    let _ = epoll.modify(
-        client.stream.as_raw_fd(),
-        client.token,
-        READ | rest | ONE_SHOT,
-    );
+    let rest = if client.decoder.lock().unwrap().has_rest() { WRITE } else { 0 };
+    let _ = epoll.modify(client.stream.as_raw_fd(), client.token, READ | rest | ONE_SHOT);
 }

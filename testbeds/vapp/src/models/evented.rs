@@ -92,15 +92,8 @@ pub struct Machine {
 impl Machine {
     /// No sessions yet.
     pub fn new(context: &Arc<Context>) -> Self {
-        let shelves = (0..context.behaviour.servers)
-            .map(|_| Shelf::default())
-            .collect();
-        Self {
-            context: Arc::clone(context),
-            sessions: HashMap::new(),
-            downs: HashMap::new(),
-            shelves,
-        }
+        let shelves = (0..context.behaviour.servers).map(|_| Shelf::default()).collect();
+        Self { context: Arc::clone(context), sessions: HashMap::new(), downs: HashMap::new(), shelves }
     }
 
     /// Takes an event and asks for what follows from it.
@@ -154,11 +147,7 @@ impl Machine {
             return;
         }
         if !session.gone {
-            match session
-                .decoder
-                .next()
-                .map(|message| message.map(|m| Job::new(&self.context, &m)))
-            {
+            match session.decoder.next().map(|message| message.map(|m| Job::new(&self.context, &m))) {
                 Ok(None) => return,
                 Ok(Some(Some(job))) => {
                     session.job = Some(job);
@@ -177,10 +166,7 @@ impl Machine {
 
     /// Lets the request that is under way take its next step.
     fn go_on(&mut self, id: u64, driver: &mut impl Driver) {
-        let session = self
-            .sessions
-            .get_mut(&id)
-            .expect("only ended without a request");
+        let session = self.sessions.get_mut(&id).expect("only ended without a request");
         match session.job.as_mut().expect("a request is under way").next() {
             Action::Think(time) => driver.timer(id, time.as_nanos() as u64),
             Action::Part(frame) => driver.send(id, frame),
@@ -221,15 +207,8 @@ impl Machine {
     fn open(&mut self, id: u64, call: Call, driver: &mut impl Driver) {
         let server = call.server;
         let down = driver.connect(self.context.shape.address(self.context.tier + 1, server));
-        if matches!(
-            self.context.policy,
-            Policy::KeepAlive | Policy::Pipelined(_)
-        ) {
-            self.sessions
-                .get_mut(&id)
-                .expect("the caller has it")
-                .kept
-                .insert(server, down);
+        if matches!(self.context.policy, Policy::KeepAlive | Policy::Pipelined(_)) {
+            self.sessions.get_mut(&id).expect("the caller has it").kept.insert(server, down);
         }
         let state = Down {
             server,
@@ -247,13 +226,7 @@ impl Machine {
     fn fly(&mut self, down_id: u64, session: u64, call: Call, driver: &mut impl Driver) {
         let down = self.downs.get_mut(&down_id).expect("opened and not closed");
         debug_assert!(down.flight.is_none());
-        down.flight = Some(Flight {
-            session,
-            hop: call.hop,
-            frame: Some(call.frame),
-            sent: false,
-            reply: None,
-        });
+        down.flight = Some(Flight { session, hop: call.hop, frame: Some(call.frame), sent: false, reply: None });
         if down.connected {
             self.transmit(down_id, driver);
         }
@@ -269,10 +242,7 @@ impl Machine {
         };
         let hop = &mut flight.hop;
         (hop.client, hop.conn_bytes) = (down.local, down.written);
-        hop.server = self
-            .context
-            .shape
-            .address(self.context.tier + 1, down.server);
+        hop.server = self.context.shape.address(self.context.tier + 1, down.server);
         down.written += frame.bytes.len() as u64;
         driver.send(down_id, frame);
     }
@@ -307,11 +277,7 @@ impl Machine {
             Event::Accepted | Event::Timer => unreachable!("not for a downstream connection"),
         }
         // a reply may be reported before the end of the send that caused it
-        if down
-            .flight
-            .as_ref()
-            .is_some_and(|flight| flight.sent && flight.reply.is_some())
-        {
+        if down.flight.as_ref().is_some_and(|flight| flight.sent && flight.reply.is_some()) {
             self.land(id, true, driver);
         }
     }
@@ -323,10 +289,7 @@ impl Machine {
         if !usable || self.context.policy == Policy::New {
             self.downs.remove(&id);
             driver.close(id);
-            if let Some(session) = flight
-                .as_ref()
-                .and_then(|flight| self.sessions.get_mut(&flight.session))
-            {
+            if let Some(session) = flight.as_ref().and_then(|flight| self.sessions.get_mut(&flight.session)) {
                 session.kept.remove(&server);
             }
             for session in self.sessions.values_mut().filter(|_| flight.is_none()) {
@@ -340,27 +303,13 @@ impl Machine {
         if !usable {
             flight.reply = None;
         }
-        let session = self
-            .sessions
-            .get_mut(&flight.session)
-            .expect("a session with a request stays");
-        session
-            .job
-            .as_mut()
-            .expect("the call was its own")
-            .answered(flight.hop, flight.reply.as_ref());
+        let session = self.sessions.get_mut(&flight.session).expect("a session with a request stays");
+        session.job.as_mut().expect("the call was its own").answered(flight.hop, flight.reply.as_ref());
         self.go_on(flight.session, driver);
     }
 
     /// What happens to a pooled connection after use: a waiting call gets it, or a new one in place of a broken one.
-    fn hand_on(
-        &mut self,
-        id: u64,
-        server: usize,
-        usable: bool,
-        was_used: bool,
-        driver: &mut impl Driver,
-    ) {
+    fn hand_on(&mut self, id: u64, server: usize, usable: bool, was_used: bool, driver: &mut impl Driver) {
         let shelf = &mut self.shelves[server];
         if !was_used {
             shelf.idle.retain(|idle| *idle != id);
@@ -373,10 +322,7 @@ impl Machine {
             }
             return;
         };
-        let session = self
-            .sessions
-            .get_mut(&waiting)
-            .expect("a session with a request stays");
+        let session = self.sessions.get_mut(&waiting).expect("a session with a request stays");
         let call = session.waiting.take().expect("it waits");
         if usable {
             self.fly(id, waiting, call, driver);
@@ -390,11 +336,7 @@ impl Machine {
 pub type Queued = VecDeque<(u64, Event<'static>)>;
 
 /// Gives all waiting events, and those that follow from them, to the machine.
-pub fn drain<D: Driver>(
-    machine: &mut Machine,
-    driver: &mut D,
-    queued: impl Fn(&mut D) -> &mut Queued,
-) {
+pub fn drain<D: Driver>(machine: &mut Machine, driver: &mut D, queued: impl Fn(&mut D) -> &mut Queued) {
     while let Some((id, event)) = queued(driver).pop_front() {
         machine.handle(id, event, driver);
     }
@@ -418,9 +360,7 @@ pub fn sockaddr(address: SocketAddrV4) -> libc::sockaddr_in {
     libc::sockaddr_in {
         sin_family: libc::AF_INET as libc::sa_family_t,
         sin_port: address.port().to_be(),
-        sin_addr: libc::in_addr {
-            s_addr: u32::from_ne_bytes(address.ip().octets()),
-        },
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
         sin_zero: [0; 8],
     }
 }

@@ -84,29 +84,14 @@ impl EpollDriver {
     fn insert(&mut self, stream: TcpStream, connecting: bool) -> io::Result<u64> {
         let id = self.next_id;
         self.next_id += 1;
-        self.epoll.add(
-            stream.as_raw_fd(),
-            id,
-            if connecting { READ | WRITE } else { READ },
-        )?;
-        self.sockets.insert(
-            id,
-            Socket {
-                stream,
-                connecting,
-                out: None,
-            },
-        );
+        self.epoll.add(stream.as_raw_fd(), id, if connecting { READ | WRITE } else { READ })?;
+        self.sockets.insert(id, Socket { stream, connecting, out: None });
         Ok(id)
     }
 
     fn accept(&mut self, listener: &TcpListener) -> io::Result<()> {
         while let Ok((stream, _)) = listener.accept() {
-            if stream
-                .set_nonblocking(true)
-                .and_then(|()| stream.set_nodelay(true))
-                .is_ok()
-            {
+            if stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).is_ok() {
                 let id = self.insert(stream, false)?;
                 self.queued.push_back((id, Event::Accepted));
             }
@@ -135,14 +120,7 @@ impl EpollDriver {
         let socket = self.sockets.get_mut(&id)?;
         match socket.stream.read(buffer) {
             Ok(count) if count > 0 => Some(Event::Received(&buffer[..count])),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-                ) =>
-            {
-                None
-            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => None,
             Ok(_) | Err(_) => {
                 let _ = self.epoll.remove(socket.stream.as_raw_fd());
                 Some(Event::Closed)
@@ -157,11 +135,8 @@ impl EpollDriver {
         };
         let Some(out) = &mut socket.out else { return };
         let outcome = loop {
-            let border = if self.style.split && out.written < out.frame.head {
-                out.frame.head
-            } else {
-                out.frame.bytes.len()
-            };
+            let border =
+                if self.style.split && out.written < out.frame.head { out.frame.head } else { out.frame.bytes.len() };
             if out.written == out.frame.bytes.len() {
                 break Ok([out.before_ns, net::now_ns()]);
             }
@@ -170,10 +145,7 @@ impl EpollDriver {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     out.armed = true;
-                    match self
-                        .epoll
-                        .modify(socket.stream.as_raw_fd(), id, READ | WRITE)
-                    {
+                    match self.epoll.modify(socket.stream.as_raw_fd(), id, READ | WRITE) {
                         Ok(()) => return,
                         Err(error) => break Err(error), // the peer has closed, and the socket is watched no more
                     }
@@ -193,11 +165,7 @@ impl EpollDriver {
         let address = evented::sockaddr(to);
         // SAFETY: `address` is a valid sockaddr_in of the length given.
         let result = unsafe {
-            libc::connect(
-                stream.as_raw_fd(),
-                (&raw const address).cast(),
-                size_of_val(&address) as libc::socklen_t,
-            )
+            libc::connect(stream.as_raw_fd(), (&raw const address).cast(), size_of_val(&address) as libc::socklen_t)
         };
         let error = io::Error::last_os_error();
         if result < 0 && error.raw_os_error() != Some(libc::EINPROGRESS) {
@@ -219,12 +187,7 @@ impl Driver for EpollDriver {
 
     fn send(&mut self, id: u64, frame: Frame) {
         if let Some(socket) = self.sockets.get_mut(&id) {
-            socket.out = Some(Out {
-                frame,
-                written: 0,
-                before_ns: net::now_ns(),
-                armed: false,
-            });
+            socket.out = Some(Out { frame, written: 0, before_ns: net::now_ns(), armed: false });
             self.write(id);
         }
     }

@@ -67,11 +67,7 @@ pub fn serve(context: &Arc<Context>, listener: &TcpListener) -> io::Result<()> {
     loop {
         match driver.ring.submit_and_wait(1) {
             Ok(_) => {}
-            Err(error)
-                if matches!(
-                    error.raw_os_error(),
-                    Some(libc::EINTR | libc::EBUSY | libc::EAGAIN)
-                ) => {}
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY | libc::EAGAIN)) => {}
             Err(error) => return Err(error),
         }
         while let Some((data, result)) = driver.next_completion() {
@@ -95,10 +91,7 @@ fn outcome(result: i32) -> io::Result<usize> {
 
 impl RingDriver {
     fn next_completion(&mut self) -> Option<(u64, i32)> {
-        self.ring
-            .completion()
-            .next()
-            .map(|entry| (entry.user_data(), entry.result()))
+        self.ring.completion().next().map(|entry| (entry.user_data(), entry.result()))
     }
 
     fn push(&mut self, entry: squeue::Entry, kind: u64, id: u64) {
@@ -135,8 +128,7 @@ impl RingDriver {
         };
         socket.pending += 1;
         let fd = types::Fd(socket.stream.as_raw_fd());
-        let entry =
-            opcode::Recv::new(fd, socket.buffer.as_mut_ptr(), socket.buffer.len() as u32).build();
+        let entry = opcode::Recv::new(fd, socket.buffer.as_mut_ptr(), socket.buffer.len() as u32).build();
         self.push(entry, RECEIVE, id);
     }
 
@@ -147,19 +139,11 @@ impl RingDriver {
             return;
         };
         let Some(out) = &socket.out else { return };
-        let end = if split && out.sent < out.frame.head {
-            out.frame.head
-        } else {
-            out.frame.bytes.len()
-        };
+        let end = if split && out.sent < out.frame.head { out.frame.head } else { out.frame.bytes.len() };
         let piece = &out.frame.bytes[out.sent..end];
-        let entry = opcode::Send::new(
-            types::Fd(socket.stream.as_raw_fd()),
-            piece.as_ptr(),
-            piece.len() as u32,
-        )
-        .flags(libc::MSG_NOSIGNAL)
-        .build();
+        let entry = opcode::Send::new(types::Fd(socket.stream.as_raw_fd()), piece.as_ptr(), piece.len() as u32)
+            .flags(libc::MSG_NOSIGNAL)
+            .build();
         socket.pending += 1;
         self.push(entry, SEND, id);
     }
@@ -176,10 +160,7 @@ impl RingDriver {
     }
 
     fn close_if_settled(&mut self, id: u64) {
-        if self
-            .sockets
-            .get(&id)
-            .is_some_and(|socket| socket.pending == 0)
+        if self.sockets.get(&id).is_some_and(|socket| socket.pending == 0)
             && let Some(socket) = self.sockets.remove(&id)
         {
             let fd = socket.stream.into_raw_fd();
@@ -269,22 +250,14 @@ impl Driver for RingDriver {
         let socket = self.sockets.get_mut(&id).expect("just inserted");
         socket.pending += 1;
         let address = &raw const *socket.address;
-        let entry = opcode::Connect::new(
-            fd,
-            address.cast(),
-            size_of::<libc::sockaddr_in>() as libc::socklen_t,
-        );
+        let entry = opcode::Connect::new(fd, address.cast(), size_of::<libc::sockaddr_in>() as libc::socklen_t);
         self.push(entry.build(), CONNECT, id);
         id
     }
 
     fn send(&mut self, id: u64, frame: Frame) {
         if let Some(socket) = self.sockets.get_mut(&id) {
-            socket.out = Some(Out {
-                frame,
-                sent: 0,
-                before_ns: net::now_ns(),
-            });
+            socket.out = Some(Out { frame, sent: 0, before_ns: net::now_ns() });
             self.send_rest(id);
         }
     }
@@ -300,11 +273,8 @@ impl Driver for RingDriver {
     }
 
     fn timer(&mut self, id: u64, after_ns: u64) {
-        let time = Box::new(
-            types::Timespec::new()
-                .sec(after_ns / 1_000_000_000)
-                .nsec((after_ns % 1_000_000_000) as u32),
-        );
+        let time =
+            Box::new(types::Timespec::new().sec(after_ns / 1_000_000_000).nsec((after_ns % 1_000_000_000) as u32));
         let entry = opcode::Timeout::new(&raw const *time).build();
         self.timers.insert(id, time);
         self.push(entry, TIMER, id);

@@ -124,12 +124,7 @@ impl Stages {
         self.epoll.add(woken.as_raw_fd(), WAKER, READ)?;
         let (mut sessions, mut events) = (HashMap::new(), Vec::new());
         loop {
-            let next_timer = self
-                .timers
-                .lock()
-                .unwrap()
-                .first_key_value()
-                .map(|((at_ns, _), _)| *at_ns);
+            let next_timer = self.timers.lock().unwrap().first_key_value().map(|((at_ns, _), _)| *at_ns);
             self.epoll.wait(next_timer, &mut events)?;
             self.fire_timers();
             for &(token, _) in &events {
@@ -169,11 +164,7 @@ impl Stages {
         }
     }
 
-    fn accept(
-        &self,
-        listener: &TcpListener,
-        sessions: &mut HashMap<u64, Arc<Session>>,
-    ) -> io::Result<()> {
+    fn accept(&self, listener: &TcpListener, sessions: &mut HashMap<u64, Arc<Session>>) -> io::Result<()> {
         while let Ok((stream, _)) = listener.accept() {
             let Ok(()) = stream.set_nodelay(true) else {
                 continue;
@@ -203,10 +194,7 @@ impl Stages {
                 state.pending.push_back(job);
             } else {
                 state.busy = true;
-                self.logic.push(Task::Go(Work {
-                    session: Arc::clone(session),
-                    job,
-                }));
+                self.logic.push(Task::Go(Work { session: Arc::clone(session), job }));
             }
         }
         Ok(())
@@ -215,11 +203,7 @@ impl Stages {
     fn read_down(&self, down: &Arc<Down>) {
         let mut guard = down.state.lock().unwrap();
         let state = &mut *guard;
-        let read = net::read_some(
-            &state.conn.stream,
-            &mut state.conn.decoder,
-            self.context.style,
-        );
+        let read = net::read_some(&state.conn.stream, &mut state.conn.decoder, self.context.style);
         let reply = match (read, state.conn.decoder.next()) {
             (_, Ok(Some(message))) => Some(message),
             (Ok(true), Ok(None)) => return,
@@ -232,11 +216,7 @@ impl Stages {
         }
         drop(guard);
         let usable = reply.is_some() && current.is_some();
-        self.release(
-            down,
-            current.as_ref().map(|(work, _)| &*work.session),
-            usable,
-        );
+        self.release(down, current.as_ref().map(|(work, _)| &*work.session), usable);
         if let Some((work, mut hop)) = current {
             if let Some(reply) = &reply {
                 hop.replied(reply);
@@ -254,9 +234,7 @@ impl Stages {
         match (&self.pool, session) {
             // an idle pooled connection that ended stays on its shelf: the next call on it fails and removes it
             (Some(pool), Some(_)) => pool.give(down.server, keep.then(|| Arc::clone(down))),
-            (None, Some(session)) if !keep => {
-                drop(session.state.lock().unwrap().kept.remove(&down.server))
-            }
+            (None, Some(session)) if !keep => drop(session.state.lock().unwrap().kept.remove(&down.server)),
             _ => {}
         }
     }
@@ -275,26 +253,15 @@ impl Stages {
             match work.job.next() {
                 Action::Think(time) => {
                     let at_ns = net::now_ns() + time.as_nanos() as u64;
-                    self.timers
-                        .lock()
-                        .unwrap()
-                        .insert((at_ns, self.token()), work);
+                    self.timers.lock().unwrap().insert((at_ns, self.token()), work);
                     let _ = (&self.waker).write(&[1]); // full means that a wake-up is on its way
                     return;
                 }
                 Action::Part(frame) => {
-                    return self.writer.push(Out {
-                        work,
-                        frame,
-                        last: false,
-                    });
+                    return self.writer.push(Out { work, frame, last: false });
                 }
                 Action::Reply(frame) => {
-                    return self.writer.push(Out {
-                        work,
-                        frame,
-                        last: true,
-                    });
+                    return self.writer.push(Out { work, frame, last: true });
                 }
                 Action::Call(call) => match self.call(work, call) {
                     None => return,
@@ -306,11 +273,7 @@ impl Stages {
 
     /// Sends a call. The work comes back if that failed.
     fn call(&self, mut work: Work, call: Call) -> Option<Work> {
-        let Call {
-            server,
-            frame,
-            mut hop,
-        } = call;
+        let Call { server, frame, mut hop } = call;
         let Ok(down) = self.take(&work.session, server) else {
             if let Some(pool) = &self.pool {
                 pool.give(server, None);
@@ -338,29 +301,13 @@ impl Stages {
         if let Some(down) = kept {
             return Ok(down);
         }
-        let conn = Conn::open(
-            self.context.shape.address(self.context.tier + 1, server),
-            self.context.style,
-        )?;
+        let conn = Conn::open(self.context.shape.address(self.context.tier + 1, server), self.context.style)?;
         let (token, fd) = (self.token(), conn.stream.as_raw_fd());
-        let down = Arc::new(Down {
-            token,
-            server,
-            state: Mutex::new(DownState {
-                conn,
-                ended: false,
-                current: None,
-            }),
-        });
+        let down = Arc::new(Down { token, server, state: Mutex::new(DownState { conn, ended: false, current: None }) });
         self.downs.lock().unwrap().insert(token, Arc::clone(&down));
         self.epoll.add(fd, token, READ)?;
         if self.pool.is_none() && self.context.policy != Policy::New {
-            session
-                .state
-                .lock()
-                .unwrap()
-                .kept
-                .insert(server, Arc::clone(&down));
+            session.state.lock().unwrap().kept.insert(server, Arc::clone(&down));
         }
         Ok(down)
     }
@@ -378,10 +325,7 @@ impl Stages {
         let session = work.session;
         let mut state = session.state.lock().unwrap();
         match state.pending.pop_front() {
-            Some(job) if !state.gone => self.logic.push(Task::Go(Work {
-                session: Arc::clone(&session),
-                job,
-            })),
+            Some(job) if !state.gone => self.logic.push(Task::Go(Work { session: Arc::clone(&session), job })),
             _ => {
                 state.busy = false;
                 self.forget_if_idle(&mut state);

@@ -39,14 +39,9 @@ pub fn serve(context: &Arc<Context>, listener: std::net::TcpListener) -> io::Res
         .enable_io()
         .enable_time()
         .build()?;
-    let shelf = |limit| Shelf {
-        permits: Arc::new(Semaphore::new(limit)),
-        idle: Mutex::default(),
-    };
+    let shelf = |limit| Shelf { permits: Arc::new(Semaphore::new(limit)), idle: Mutex::default() };
     let shelves: Arc<Vec<Shelf>> = Arc::new(match context.policy {
-        Policy::Pooled(limit) => (0..context.behaviour.servers)
-            .map(|_| shelf(limit))
-            .collect(),
+        Policy::Pooled(limit) => (0..context.behaviour.servers).map(|_| shelf(limit)).collect(),
         _ => Vec::new(),
     });
     listener.set_nonblocking(true)?;
@@ -56,22 +51,14 @@ pub fn serve(context: &Arc<Context>, listener: std::net::TcpListener) -> io::Res
             let Ok((stream, _)) = listener.accept().await else {
                 continue;
             };
-            let caller = Caller {
-                context: Arc::clone(context),
-                shelves: Arc::clone(&shelves),
-                kept: HashMap::new(),
-            };
+            let caller = Caller { context: Arc::clone(context), shelves: Arc::clone(&shelves), kept: HashMap::new() };
             tokio::spawn(caller.serve(stream));
         }
     })
 }
 
 /// Reads once. `Ok(false)` is the end of the stream.
-async fn read_some(
-    stream: &mut TcpStream,
-    decoder: &mut Decoder,
-    style: Style,
-) -> io::Result<bool> {
+async fn read_some(stream: &mut TcpStream, decoder: &mut Decoder, style: Style) -> io::Result<bool> {
     let mut buffer = [0; 4 << 10];
     let size = style.read_size().min(buffer.len());
     let count = stream.read(&mut buffer[..size]).await?;
@@ -93,13 +80,7 @@ impl Conn {
         let stream = TcpStream::connect(to).await?;
         stream.set_nodelay(true)?;
         let local = net::v4(stream.local_addr()?);
-        Ok(Self {
-            stream,
-            local,
-            peer: to,
-            written: 0,
-            decoder: Decoder::new(style.wire),
-        })
+        Ok(Self { stream, local, peer: to, written: 0, decoder: Decoder::new(style.wire) })
     }
 
     async fn call(&mut self, frame: &Frame, hop: &mut Hop, style: Style) -> io::Result<Message> {
@@ -164,11 +145,7 @@ impl Caller {
 
     /// Makes a call; without a reply it failed.
     async fn call(&mut self, call: Call) -> (Hop, Option<Message>) {
-        let Call {
-            server,
-            frame,
-            mut hop,
-        } = call;
+        let Call { server, frame, mut hop } = call;
         let permit = self.permit(server).await;
         let kept = match self.shelves.get(server) {
             Some(shelf) => shelf.idle.lock().unwrap().pop(),
@@ -178,13 +155,7 @@ impl Caller {
         let attempt = async {
             let mut conn = match kept {
                 Some(conn) => conn,
-                None => {
-                    Conn::open(
-                        self.context.shape.address(self.context.tier + 1, server),
-                        style,
-                    )
-                    .await?
-                }
+                None => Conn::open(self.context.shape.address(self.context.tier + 1, server), style).await?,
             };
             let reply = conn.call(&frame, &mut hop, style).await?;
             Ok::<_, io::Error>((conn, reply))

@@ -63,11 +63,7 @@ fn work(context: &Context, caller: &mut Caller, mut item: Item) {
 }
 
 /// Reads the requests of one connection and queues them, one at a time.
-fn read_requests(
-    context: &Arc<Context>,
-    stream: &Arc<TcpStream>,
-    queue: &Queue<Item>,
-) -> io::Result<()> {
+fn read_requests(context: &Arc<Context>, stream: &Arc<TcpStream>, queue: &Queue<Item>) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut decoder = Decoder::new(context.style.wire);
     let future = Arc::new(Queue::new());
@@ -78,11 +74,7 @@ fn read_requests(
             if under_way {
                 wait(context, stream, &future)?; // only for pipelined requests, so that replies stay in order
             }
-            queue.push(Item {
-                job,
-                stream: Arc::clone(stream),
-                future: Arc::clone(&future),
-            });
+            queue.push(Item { job, stream: Arc::clone(stream), future: Arc::clone(&future) });
             match context.shape.reply_by {
                 ReplyBy::Worker => under_way = true,
                 ReplyBy::Reader => wait(context, stream, &future)?,

@@ -1,0 +1,125 @@
+//! What is claimed of simulated recordings, against the truth: whatever the architecture, the seed and what was lost.
+
+mod support;
+
+use proptest::prelude::*;
+use support::{found, read};
+use wakepath_model::folder::merge;
+use wakepath_testkit::random::Random;
+use wakepath_testkit::recording::{Cuts, Recording};
+use wakepath_testkit::shapes::{Plan, Shape, long, namespaces, pipelined, simulate};
+
+/// Shapes of which no wrong parent is known to be claimed without losses.
+const TRUSTED: [Shape; 5] =
+    [Shape::ThreadPerConnection, Shape::Prefork, Shape::Dispatcher, Shape::EventLoop, Shape::Seda];
+/// Shapes of which none is known to be claimed with losses either.
+const TRUSTED_IN_LOSS: [Shape; 2] = [Shape::Prefork, Shape::EventLoop];
+
+fn right(recording: &Recording) -> Result<wakepath_testkit::truth::Verdict, TestCaseError> {
+    let verdict = recording.truth.judge(&found(recording, Cuts::default()).claims());
+    prop_assert!(verdict.wrong.is_empty(), "{:#?}", verdict.wrong);
+    Ok(verdict)
+}
+
+fn plans(shapes: &'static [Shape]) -> impl Strategy<Value = Plan> {
+    (proptest::sample::select(shapes), any::<u64>(), any::<[bool; 3]>(), 1..8u64, 0..40u64).prop_map(
+        |(shape, seed, [keepalive, opaque, reuse], clients, partial)| Plan {
+            keepalive,
+            opaque,
+            clients,
+            partial_percent: partial as f64,
+            ports: if reuse { 12 } else { 20_000 },
+            ..Plan::new(shape, seed)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_parent_is_wrong(plan in plans(&TRUSTED)) {
+        let verdict = right(&simulate(&plan))?;
+        prop_assert!(verdict.wrong_paths.is_empty(), "{:#?}", verdict.wrong_paths);
+    }
+
+    #[test]
+    fn blocking_shapes_are_found_whole(plan in plans(&[Shape::ThreadPerConnection, Shape::Prefork])) {
+        let verdict = right(&simulate(&plan))?;
+        prop_assert_eq!(verdict.right_paths, verdict.existing_paths);
+    }
+
+    #[test]
+    fn messages_in_two_pieces_give_no_wrong_parent(plan in plans(&TRUSTED), percent in 1..60u64) {
+        right(&simulate(&Plan { split_percent: percent as f64, ..plan }))?;
+    }
+
+    #[test]
+    fn a_translated_address_changes_nothing(plan in plans(&TRUSTED)) {
+        let plain = right(&simulate(&plan))?;
+        let translated = right(&simulate(&Plan { translated: true, ..plan }))?;
+        prop_assert_eq!((plain.right_paths, plain.links), (translated.right_paths, translated.links));
+    }
+
+    #[test]
+    fn what_was_lost_makes_no_wrong_parent(plan in plans(&TRUSTED_IN_LOSS), percent in 0..30u64, seed in any::<u64>()) {
+        let mut recording = simulate(&plan);
+        let mut random = Random::new(seed);
+        for h in &mut recording.hosts {
+            h.lose(percent as f64, 2_000_000, &mut random);
+        }
+        right(&recording)?;
+    }
+
+    #[test]
+    fn a_recording_from_the_middle_makes_no_wrong_parent(
+        plan in plans(&[Shape::ThreadPerConnection, Shape::Prefork]), from in 0..10u64, length in 1..10u64,
+    ) {
+        let mut recording = simulate(&plan);
+        recording.cut(from * 1_000_000, (from + length) * 1_000_000);
+        right(&recording)?;
+    }
+
+    #[test]
+    fn cuts_of_batches_and_segments_change_nothing(plan in plans(&Shape::ALL), seed in any::<u64>(), rows in 2..200u64) {
+        let recording = simulate(&plan);
+        let whole = found(&recording, Cuts::default());
+        let cut = found(&recording, Cuts { flush_rows: rows, seed, segment_bytes: 8 << 10 });
+        prop_assert_eq!(whole.digest(), cut.digest());
+        prop_assert_eq!(whole.report.linked, cut.report.linked);
+    }
+
+    #[test]
+    fn pipelined_requests_are_told_apart(seed in any::<u64>()) {
+        right(&pipelined(seed, 12))?;
+    }
+
+    #[test]
+    fn namespaces_with_the_same_addresses_are_told_apart(seed in any::<u64>()) {
+        let verdict = right(&namespaces(seed, 6))?;
+        prop_assert_eq!(verdict.right_paths, verdict.existing_paths);
+    }
+}
+
+#[test]
+fn reruns_and_merging_keep_the_ids() {
+    for shape in Shape::ALL {
+        let recording = simulate(&Plan { two_hosts: true, ..Plan::new(shape, 5) });
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let paths = recording.write(dir.path(), Cuts::default()).expect("the disk takes it");
+        let out = dir.path().join("both");
+        merge(&paths, &out).expect("they merge");
+        let (once, again, merged) = (read(&paths), read(&paths), read(&[out]));
+        assert_eq!(once.digest(), again.digest(), "{shape:?}");
+        assert_eq!(once.digest(), merged.digest(), "{shape:?}");
+    }
+}
+
+#[test]
+fn memory_does_not_grow_with_the_recording() {
+    for shape in [Shape::ThreadPerConnection, Shape::EventLoop, Shape::Dispatcher] {
+        let held = |count: u64| found(&long(shape, 11, 8, count), Cuts::default()).report.held_max;
+        let (short, long) = (held(16_000), held(64_000));
+        assert!(long <= short + short / 4 + 64, "{shape:?}: {short} for 16 000 requests, {long} for 64 000");
+    }
+}
