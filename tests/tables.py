@@ -21,7 +21,7 @@ def blocks(path):
     """The document's code blocks: (heading, language, code)."""
     heading, found = "", []
     text = open(path, encoding="utf-8").read()
-    for part in re.finditer(r"^## (.*)$|^```(\w+)\n(.*?)^```$", text, re.M | re.S):
+    for part in re.finditer(r"^## ([^\n]*)$|^```(\w+)\n(.*?)^```$", text, re.M | re.S):
         if part.group(1):
             heading = part.group(1)
         else:
@@ -48,7 +48,7 @@ def check_names(document):
         assert pl.read_parquet(path).columns == wanted, table
         rows = duckdb.sql(f"SELECT * FROM '{path}'")
         assert rows.columns == wanted, table
-        assert rows.count("*").fetchone() == (len(frame),), table
+        assert rows.count("*").fetchall() == [(len(frame),)], table
         if "wall_time" in wanted:
             assert str(frame["wall_time"].dtype) == "datetime64[ns, UTC]", frame["wall_time"].dtype
 
@@ -56,21 +56,21 @@ def check_names(document):
 def check_keys():
     """What the tables promise to each other."""
     one = duckdb.sql
-    assert one("SELECT count(*) - count(DISTINCT request_id) FROM 'tables/requests.parquet'").fetchone() == (0,)
-    assert one("SELECT count(*) - count(DISTINCT (request_id, span)) FROM 'tables/spans.parquet'").fetchone() == (0,)
+    assert one("SELECT count(*) - count(DISTINCT request_id) FROM 'tables/requests.parquet'").fetchall() == [(0,)]
+    assert one("SELECT count(*) - count(DISTINCT (request_id, span)) FROM 'tables/spans.parquet'").fetchall() == [(0,)]
     lost = one("""SELECT count(*) FROM 'tables/spans.parquet' c LEFT JOIN 'tables/spans.parquet' p
                   ON c.request_id = p.request_id AND c.parent = p.span
                   WHERE c.parent IS NOT NULL AND (p.span IS NULL OR p.depth + 1 <> c.depth)""")
-    assert lost.fetchone() == (0,), "a span whose parent is not there"
+    assert lost.fetchall() == [(0,)], "a span whose parent is not there"
     counts = one("""SELECT count(*) FROM 'tables/requests.parquet' r
                     WHERE r.spans <> (SELECT count(*) FROM 'tables/spans.parquet' s WHERE s.request_id = r.request_id)""")
-    assert counts.fetchone() == (0,), "requests.spans is not their number"
+    assert counts.fetchall() == [(0,)], "requests.spans is not their number"
     roots = one("""SELECT count(*) FROM 'tables/requests.parquet' r JOIN 'tables/spans.parquet' s USING (request_id)
                    WHERE s.parent IS NULL AND s.start_ns = r.start_ns AND s.end_ns - s.start_ns = r.duration_ns""")
-    assert roots.fetchone() == one("SELECT count(*) FROM 'tables/requests.parquet'").fetchone()
+    assert roots.fetchall() == one("SELECT count(*) FROM 'tables/requests.parquet'").fetchall()
     flows = one("""SELECT count(*) FROM 'tables/spans.parquet' s ANTI JOIN 'tables/operations.parquet' o
                    ON s.host = o.host AND s.flow = o.flow AND s.task = o.task""")
-    assert flows.fetchone() == (0,), "a span's flow and task are those of the base tables"
+    assert flows.fetchall() == [(0,)], "a span's flow and task are those of the base tables"
 
 
 def check_queries(document, expected):

@@ -72,6 +72,9 @@ impl Histogram {
             return 0;
         }
         let rank = ((q * self.total as f64).ceil() as u64).clamp(1, self.total);
+        if rank == self.total {
+            return self.max;
+        }
         let mut seen = 0;
         for (b, &n) in self.counts.iter().enumerate() {
             seen += u64::from(n);

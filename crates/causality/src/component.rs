@@ -3,131 +3,24 @@
 
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{ExId, Exchange, Side, Slab, Steps};
+use crate::finished::{Done, Finished, Parent};
 use crate::roles::Roles;
+use crate::worker::{Mark, State, Worker};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{OPEN, PollRow, TaskRow, WaitRow, cause, life};
 
 /// How long after its end an exchange can still be linked.
-const GRACE_NS: u64 = 1_000_000_000;
+pub(crate) const GRACE_NS: u64 = 1_000_000_000;
 /// How long an exchange whose end only a turn shows is waited for.
 const IDLE_NS: u64 = 5_000_000_000;
 /// How long the call of a task that replies waits for that task's next reply.
 const CLAIM_NS: u64 = 60_000_000_000;
 /// Most calls kept for one request.
 const CALLS_MAX: usize = 100_000;
-/// Time-outs are given in rounded milliseconds: timers may be due that much earlier.
-const TIMER_GRAIN_NS: u64 = 2_000_000;
 /// io_uring_enter: where an io_uring loop waits.
 const IO_URING_ENTER: u16 = 426;
-
-/// Whose doing a call was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parent {
-    /// Nobody's here: its component had no request open.
-    Root,
-    /// A request's.
-    Of(ExId, Rule),
-    /// Not known.
-    Open(Hole),
-    /// Not decided yet: the task is not one that takes requests.
-    Pending,
-}
-
-/// A finished exchange, handed on.
-pub struct Done {
-    /// The exchange.
-    pub exchange: Exchange,
-    /// Calls made for it (of a server's exchange).
-    pub calls: Vec<(Exchange, Rule)>,
-    /// Whose doing it was (of a client's exchange).
-    pub parent: Option<Hole>,
-    /// It is a call that nobody's request made.
-    pub is_root_call: bool,
-    /// Calls that may belong to it and could not be told.
-    pub doubts: u32,
-    /// Why it is not whole, besides.
-    pub hole: Option<Hole>,
-    /// Announcements of flows were lost on its host before it ended.
-    pub flows_lost: bool,
-}
-
-/// Takes what is finished, and hears of what begins.
-pub trait Finished {
-    /// An exchange began; `asks_only`: its process never serves anybody.
-    fn began(&mut self, e: &Exchange, asks_only: bool);
-    /// An exchange is finished and will not change any more.
-    fn done(&mut self, d: Done);
-    /// A connect failed.
-    fn refused(&mut self, flow: EndpointId, task: TaskId, at: MonoNs);
-}
-
-/// What the linker keeps of an exchange.
-#[derive(Default)]
-struct State {
-    process: u32,
-    parent: Option<Parent>,
-    outstanding: u32,
-    holder: TaskId,
-    last_input: MonoNs,
-    doubts: u32,
-    lossy: bool,
-    closed: bool,
-    /// Given to the next stage already, as it was then.
-    given: bool,
-    calls: Vec<ExId>,
-    suspects: Vec<ExId>,
-    reply_task: TaskId,
-    replied: bool,
-    overflow: bool,
-    released: bool,
-    /// A helper woke its holder.
-    was_woken: bool,
-}
-
-/// What a helper task did, besides its calls: enough to tell where one piece of its work ends.
-#[derive(Clone, Copy, PartialEq)]
-enum Mark {
-    /// It began a call.
-    Call,
-    /// It woke the task that held this request.
-    Woke(ExId),
-    /// It went idle.
-    Idle,
-}
-
-/// Marks older than this are of no use: their calls are decided.
-const MARKS_NS: u64 = 4 * GRACE_NS;
-
-/// What the linker keeps of a task.
-#[derive(Default)]
-struct Worker {
-    /// Open requests whose last input this task took.
-    held: Vec<ExId>,
-    /// The request of the fragment that it is in.
-    current: Option<ExId>,
-    current_since: MonoNs,
-    before: Option<ExId>,
-    /// Calls since the last border, not yet explained.
-    segment: Vec<ExId>,
-    /// Return, entry and time-out of its last poll.
-    polled: Option<(MonoNs, MonoNs, u64)>,
-    /// The request of the task that woke it last, while it was idle.
-    woken_for: Option<ExId>,
-    /// The request that it was made in.
-    born_of: Option<ExId>,
-    /// Its last input was for a request that is not known.
-    unknown_input: bool,
-    /// The call whose reply that input was.
-    unknown_call: Option<ExId>,
-    /// It took a request of which nothing is known.
-    unknown_work: bool,
-    /// A request was handed to it before.
-    is_handed_work: bool,
-    /// What it did, in order of time.
-    marks: VecDeque<(MonoNs, Mark)>,
-}
 
 /// Follows the requests of all components of one host.
 pub struct Component<'a, F: Finished> {
@@ -233,6 +126,10 @@ impl<'a, F: Finished> Component<'a, F> {
         let role = self.roles.role(r.task);
         let holds = self.tasks.get(&r.task).and_then(|w| self.sole_of(xs, &w.held));
         if let Some(x) = holds {
+            if !self.roles.is_private(r) {
+                // a lock that was released says nothing of whose work was done
+                return;
+            }
             // it may have been waiting for what the other did for it
             let by = self.tasks.entry(r.by).or_default();
             by.mark(r.woken, Mark::Woke(x));
@@ -555,7 +452,10 @@ impl<'a, F: Finished> Component<'a, F> {
     /// one whose holder is not asleep leaves no sign, and the sign of its next piece of work would be taken for it.
     fn others_are_accounted_for(&self, xs: &Slab, y: ExId, x: ExId) -> bool {
         let suspects = &self.states[y.place as usize].suspects;
-        suspects.iter().all(|&s| s == x || xs.is_live(s) && self.states[s.place as usize].was_woken)
+        suspects.iter().all(|&s| {
+            let state = &self.states[s.place as usize];
+            s == x || xs.is_live(s) && state.was_woken && !state.in_parts
+        })
     }
 
     fn resolve(&mut self, xs: &Slab, y: ExId) {
@@ -678,64 +578,6 @@ fn only(list: &[ExId]) -> Option<ExId> {
     }
 }
 
-impl Worker {
-    /// Whether no timer of an event loop can have been due: it asked its last poll to return by then.
-    fn no_timer_due(&self, at: MonoNs) -> bool {
-        self.polled
-            .is_some_and(|(_, entry, timeout)| at.0.saturating_add(TIMER_GRAIN_NS) < entry.0.saturating_add(timeout))
-    }
-
-    fn mark(&mut self, at: MonoNs, mark: Mark) {
-        // wake-ups are told when the woken task runs, so a little late
-        let place = self.marks.iter().rposition(|&(t, _)| t <= at).map_or(0, |i| i + 1);
-        self.marks.insert(place, (at, mark));
-        while self.marks.front().is_some_and(|&(t, _)| t.0 + MARKS_NS < at.0) {
-            self.marks.pop_front();
-        }
-    }
-
-    /// Whom the task woke when it had finished a call that was over at `ended`: the first holder of a request that
-    /// had been taken before the call. `None` where nobody was, or where before its next call or idle moment it woke
-    /// holders of several: one of them may only have waited for a lock.
-    fn completed_for(&self, xs: &Slab, began: MonoNs, ended: MonoNs) -> Option<ExId> {
-        let mut found: Option<ExId> = None;
-        for &(at, mark) in self.marks.iter().filter(|(at, _)| *at >= ended) {
-            match mark {
-                Mark::Woke(x) if !xs.is_live(x) || xs.get(x).taken > began => {}
-                Mark::Woke(x) if found.is_none_or(|f| f == x) => found = Some(x),
-                Mark::Woke(_) => return None,
-                Mark::Call | Mark::Idle if found.is_some() => return found,
-                Mark::Idle => return None,
-                Mark::Call => {}
-            }
-            let _ = at;
-        }
-        found
-    }
-
-    fn enter(&mut self, x: ExId, at: MonoNs) {
-        self.unknown_input = false;
-        self.unknown_call = None;
-        if self.current != Some(x) {
-            self.before = self.current;
-            self.current_since = at;
-            self.current = Some(x);
-        }
-    }
-
-    fn leave_fragment(&mut self) {
-        self.unknown_call = None;
-        if self.current.is_some() {
-            self.before = self.current.take();
-        }
-    }
-
-    /// The request of the fragment at a moment not long ago.
-    fn request_at(&self, at: MonoNs) -> Option<ExId> {
-        if self.current.is_some() && self.current_since <= at { self.current } else { self.before }
-    }
-}
-
 impl<F: Finished> Steps for Component<'_, F> {
     const KEEPS: bool = true;
 
@@ -812,6 +654,7 @@ impl<F: Finished> Steps for Component<'_, F> {
         if e.side != Side::Server {
             return;
         }
+        self.state(x).in_parts = e.open_ended && !e.by_order;
         let role = self.roles.role(task);
         if self.roles.is_migrating(self.roles.process_of(task)) {
             return;

@@ -7,9 +7,11 @@
 pub mod component;
 pub mod evidence;
 pub mod exchange;
+pub mod finished;
 pub mod pairs;
 pub mod path;
 pub mod roles;
+mod worker;
 
 use component::Component;
 use exchange::Engine;
@@ -120,8 +122,18 @@ fn learn(host: &Host) -> Roles {
             other => feed(&mut engine, &other),
         }
     }
-    engine.steps.finish();
-    engine.steps
+    let mut roles = engine.steps;
+    roles.finish();
+    if roles.needs_wakes() {
+        for event in host.events(TableSet::of(&[Table::Wait]), ..) {
+            if let Event::Wait(r) = event
+                && r.syscall == roles::FUTEX
+            {
+                roles.futex(&r);
+            }
+        }
+    }
+    roles
 }
 
 fn feed<S: exchange::Steps>(engine: &mut Engine<S>, event: &Event) {

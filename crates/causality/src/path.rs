@@ -1,8 +1,8 @@
 //! Between components: calls and the exchanges that served them, joined into trees.
 
-use crate::component::{Done, Finished};
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{Exchange, Side};
+use crate::finished::{Done, Finished};
 use crate::pairs::{End, How, Pairs, Place, is_loopback};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;

@@ -4,7 +4,12 @@
 use crate::exchange::{ExId, Side, Slab, Steps};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{LossRow, OPEN, TaskRow};
+use wakepath_model::rows::{LossRow, OPEN, TaskRow, WaitRow};
+
+/// System call number of futex on x86-64.
+pub const FUTEX: u16 = 202;
+/// Most futexes told apart; those beyond count as shared.
+const FUTEXES_MAX: usize = 200_000;
 
 /// What a task was ever seen to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +42,8 @@ pub struct Roles {
     losses: Vec<(u64, u64)>,
     held: FxHashMap<TaskId, Vec<ExId>>,
     rings: FxHashSet<TaskId>,
+    /// Who waited at each futex of a process; `UNKNOWN` where several tasks did.
+    futexes: FxHashMap<(u32, u64), TaskId>,
 }
 
 impl Roles {
@@ -130,6 +137,22 @@ impl Roles {
     /// Whether the task's operations are carried by io_uring: the kernel receives ahead of the program.
     pub fn is_ring(&self, task: TaskId) -> bool {
         self.rings.contains(&task)
+    }
+
+    /// A task waited at a futex.
+    pub fn futex(&mut self, r: &WaitRow) {
+        let key = (self.process_of(r.task), r.arg0);
+        if self.futexes.len() < FUTEXES_MAX || self.futexes.contains_key(&key) {
+            let who = self.futexes.entry(key).or_insert(r.task);
+            if *who != r.task {
+                *who = TaskId::UNKNOWN;
+            }
+        }
+    }
+
+    /// Whether a wait can only have been for this task: not at a futex where others wait too, as at a lock's.
+    pub fn is_private(&self, r: &WaitRow) -> bool {
+        r.syscall != FUTEX || self.futexes.get(&(self.process_of(r.task), r.arg0)) == Some(&r.task)
     }
 
     /// Whether anybody works in a way that wake-ups must explain.

@@ -422,7 +422,7 @@ impl HostRows {
                 _ => {}
             }
             w.push_event(&row);
-            if cuts.flush_rows > 0 && random.any() % cuts.flush_rows == 0 {
+            if cuts.flush_rows > 0 && random.any().is_multiple_of(cuts.flush_rows) {
                 w.flush(Durability::Write)?;
             }
         }

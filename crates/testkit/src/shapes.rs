@@ -56,8 +56,10 @@ pub struct Plan {
     pub requests: u64,
     /// Clients keep their connection.
     pub keepalive: bool,
-    /// The backend is another host, with another clock.
+    /// The backend is another host.
     pub two_hosts: bool,
+    /// What that host's clock is ahead of the service's.
+    pub ahead_ns: i64,
     /// The backend's address is translated.
     pub translated: bool,
     /// Nobody knows the backend's protocol.
@@ -82,6 +84,7 @@ impl Plan {
             requests: 6,
             keepalive: true,
             two_hosts: false,
+            ahead_ns: 4_000_000_123,
             translated: false,
             opaque: false,
             split_percent: 0.0,
@@ -98,7 +101,7 @@ pub fn simulate(plan: &Plan) -> Recording {
     w.split(plan.split_percent);
     w.ports(plan.ports);
     let web = w.host("web", 7_000_000_000);
-    let other = if plan.two_hosts { w.host("db", 93_000_000_123) } else { web };
+    let other = if plan.two_hosts { w.host("db", 7_000_000_000 + plan.ahead_ns) } else { web };
     let db = w.process(Some(other), "db", 1);
     let backend = db.listen(5432);
     let backend = if plan.translated { backend.publish(&w, [10, 96, 0, 10], 15432) } else { backend };
@@ -145,6 +148,11 @@ pub fn simulate(plan: &Plan) -> Recording {
     w.run(3_600_000_000_000);
     w.finish()
 }
+
+/// Requests under way between tasks: where the reply goes, and which it is.
+type Work = Queue<(Conn, usize)>;
+/// The signal of finished requests, and where they are.
+type Replying = (Source, Work, Service);
 
 #[derive(Clone, Copy)]
 struct Service {
@@ -239,12 +247,7 @@ fn prefork(w: &World, host: usize, app: &Process, front: Listener, s: Service) {
 }
 
 /// Reads requests of all connections and gives them to `found`; `wake` tells of replies to be sent.
-async fn read_all(
-    t: Thread,
-    front: Listener,
-    found: Queue<(Conn, usize)>,
-    wake: Option<(Source, Queue<(Conn, usize)>, Service)>,
-) {
+async fn read_all(t: Thread, front: Listener, found: Work, wake: Option<Replying>) {
     let mut sources = vec![Source::Listener(front)];
     sources.extend(wake.as_ref().map(|w| w.0));
     loop {
@@ -279,7 +282,7 @@ async fn read_all(
 }
 
 fn dispatcher(app: &Process, front: Listener, s: Service, replies: bool) {
-    let (found, done): (Queue<(Conn, usize)>, Queue<(Conn, usize)>) = Default::default();
+    let (found, done): (Work, Work) = Default::default();
     let event = replies.then(|| app.event());
     for _ in 0..3 {
         let (found, done) = (found.clone(), done.clone());
@@ -381,7 +384,7 @@ fn event_loop(app: &Process, front: Listener, s: Service) {
 }
 
 fn seda(app: &Process, front: Listener, s: Service) {
-    let (first, second): (Queue<(Conn, usize)>, Queue<(Conn, usize)>) = Default::default();
+    let (first, second): (Work, Work) = Default::default();
     for _ in 0..2 {
         let (first, second) = (first.clone(), second.clone());
         app.thread(move |t| async move {

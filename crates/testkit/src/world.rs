@@ -456,6 +456,7 @@ impl Thread {
     }
 
     /// Waits until one of the sources is ready, or the deadline; true where it is.
+    #[expect(clippy::await_holding_refcell_ref, reason = "it is dropped before")]
     async fn ready(&self, sources: &[Source], deadline: u64) -> bool {
         let w = self.world();
         let blocked = w.now();

@@ -225,18 +225,10 @@ fn polls_tell_how_many_and_how_long() {
             libc::FD_SET(b.as_raw_fd(), &mut set);
             let mut tv = libc::timeval { tv_sec: 1, tv_usec: 5 };
             let null = std::ptr::null_mut();
-            assert_eq!(libc::syscall(libc::SYS_select, 1024, &mut set, null as *mut u8, null as *mut u8, &mut tv), 1);
+            assert_eq!(libc::syscall(libc::SYS_select, 1024, &mut set, null, null, &mut tv), 1);
             expected.push((1, 1_000_005_000, -1));
             let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 7 };
-            let n = libc::syscall(
-                libc::SYS_pselect6,
-                0,
-                null as *mut u8,
-                null as *mut u8,
-                null as *mut u8,
-                &mut ts,
-                null as *mut u8,
-            );
+            let n = libc::syscall(libc::SYS_pselect6, 0, null, null, null, &mut ts, null);
             assert_eq!(n, 0);
             expected.push((0, 7, -1));
         }
