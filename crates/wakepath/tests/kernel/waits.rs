@@ -224,7 +224,7 @@ fn polls_tell_how_many_and_how_long() {
             let mut set: libc::fd_set = std::mem::zeroed();
             libc::FD_SET(b.as_raw_fd(), &mut set);
             let mut tv = libc::timeval { tv_sec: 1, tv_usec: 5 };
-            let null = std::ptr::null_mut();
+            let null: *mut u8 = std::ptr::null_mut();
             assert_eq!(libc::syscall(libc::SYS_select, 1024, &mut set, null, null, &mut tv), 1);
             expected.push((1, 1_000_005_000, -1));
             let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 7 };
