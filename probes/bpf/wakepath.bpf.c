@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause OR GPL-2.0-only
 /* Wakepath's kernel vantage: tracepoints alone, no kprobe, no fentry (hardened kernels refuse them).
  *
  * Rules of this folder: the programs note what happened and nothing more. They never wait, never wake, never filter

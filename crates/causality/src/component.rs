@@ -87,6 +87,7 @@ impl<'a, F: Finished> Component<'a, F> {
     pub fn poll(&mut self, r: &PollRow) {
         if let Some(w) = self.tasks.get_mut(&r.task) {
             w.polled = Some((r.at, r.entry, r.timeout_ns));
+            w.ready = r.ready;
             w.leave_fragment();
             w.unknown_input = false;
         }
@@ -346,7 +347,8 @@ impl<'a, F: Finished> Component<'a, F> {
     fn claim_backwards(&mut self, x: ExId, task: TaskId, at: MonoNs) {
         let Some(w) = self.tasks.get_mut(&task) else { return };
         let Some(y) = w.unknown_call.take() else { return };
-        if self.roles.is_ring(task) || !w.no_timer_due(at) {
+        // only where that reply was all that there was to go on with
+        if self.roles.is_ring(task) || !w.no_timer_due(at) || w.ready != 1 {
             return;
         }
         let s = self.state(y);

@@ -61,6 +61,8 @@ pub(crate) struct Worker {
     pub(crate) segment: Vec<ExId>,
     /// Return, entry and time-out of its last poll.
     pub(crate) polled: Option<(MonoNs, MonoNs, u64)>,
+    /// How many descriptors that poll found ready.
+    pub(crate) ready: i32,
     /// The request of the task that woke it last, while it was idle.
     pub(crate) woken_for: Option<ExId>,
     /// The request that it was made in.
