@@ -4,4 +4,5 @@
 pub mod histogram;
 pub mod names;
 pub mod requests;
+pub mod slices;
 pub mod spans;

@@ -4,6 +4,7 @@
 
 mod flow;
 mod kernel;
+pub mod raw;
 mod tasks;
 
 pub use kernel::{KernelDecoder, Payload};

@@ -1,6 +1,6 @@
 //! Wall-clock time from a host's monotonic time: the one place that converts it.
 
-use crate::ids::MonoNs;
+use crate::ids::{CommonNs, HostId, MonoNs};
 use crate::rows::AnchorRow;
 
 /// The wall clock of one host, read off its anchors.
@@ -56,6 +56,31 @@ impl WallClock {
             }
         };
         u64::try_from(exact).ok().map(MonoNs)
+    }
+}
+
+/// One time line for all hosts of a folder.
+#[derive(Clone, Debug, Default)]
+pub struct Timeline {
+    hosts: Vec<WallClock>,
+}
+
+impl Timeline {
+    /// From each host's wall clock, in the order of host ids.
+    pub fn by_wall_clocks(hosts: Vec<WallClock>) -> Timeline {
+        Timeline { hosts }
+    }
+
+    /// A host's time on the common line; a host without anchors stays as it is.
+    pub fn common(&self, host: HostId, at: MonoNs) -> CommonNs {
+        let wall = self.hosts.get(usize::from(host.0)).and_then(|c| c.wall_ns(at));
+        CommonNs(wall.unwrap_or_else(|| i64::try_from(at.0).unwrap_or(i64::MAX)))
+    }
+
+    /// The host's own time at a moment of the common line, clamped to what a host's clock can say.
+    pub fn local(&self, host: HostId, at: CommonNs) -> MonoNs {
+        let mono = self.hosts.get(usize::from(host.0)).and_then(|c| c.mono(at.0));
+        mono.unwrap_or_else(|| MonoNs(u64::try_from(at.0).unwrap_or(0)))
     }
 }
 

@@ -2,7 +2,8 @@
 //! that a segment needs, and to translate ids where recordings are joined.
 
 use crate::rows::{
-    EndpointRow, FlowNoteRow, FlowStateRow, LossRow, MessageEndRow, MessageRow, OpRow, PollRow, Table, TaskRow, WaitRow,
+    EndpointRow, FlowNoteRow, FlowStateRow, LossRow, MessageEndRow, MessageRow, OpRow, PacketRow, PollRow, Table,
+    TaskRow, WaitRow,
 };
 use std::mem::offset_of;
 
@@ -26,7 +27,7 @@ pub const fn str_fields(table: Table) -> &'static [usize] {
         }
         Table::Loss => const { &[offset_of!(LossRow, what)] },
         Table::FlowNote => const { &[offset_of!(FlowNoteRow, protocol), offset_of!(FlowNoteRow, reason)] },
-        Table::Op | Table::FlowState | Table::Wait | Table::Poll | Table::Anchor => &[],
+        Table::Op | Table::FlowState | Table::Wait | Table::Poll | Table::Anchor | Table::Packet => &[],
     }
 }
 
@@ -38,6 +39,7 @@ pub const fn task_fields(table: Table) -> &'static [usize] {
         Table::FlowState => const { &[offset_of!(FlowStateRow, task)] },
         Table::Wait => const { &[offset_of!(WaitRow, task), offset_of!(WaitRow, by)] },
         Table::Poll => const { &[offset_of!(PollRow, task)] },
+        Table::Packet => const { &[offset_of!(PacketRow, task)] },
         Table::Task => const { &[offset_of!(TaskRow, task), offset_of!(TaskRow, parent)] },
         Table::Message | Table::MessageEnd | Table::Loss | Table::Anchor | Table::FlowNote => &[],
     }
@@ -70,5 +72,6 @@ mod tests {
         holds::<LossRow>();
         holds::<AnchorRow>();
         holds::<FlowNoteRow>();
+        holds::<PacketRow>();
     }
 }

@@ -31,6 +31,10 @@ id! {
     /// Nanoseconds of one host's monotonic clock. Never compare two hosts' values: convert first.
     MonoNs(u64)
 }
+id! {
+    /// Nanoseconds of a folder's common time line ([`crate::clock::Timeline`]): two hosts' values may be compared.
+    CommonNs(i64)
+}
 
 impl StrId {
     /// The empty string, also "none".

@@ -83,6 +83,8 @@ tables! {
     Anchor = 10 => AnchorRow, "anchors";
     /// What is known of a flow's protocol, or why it is opaque.
     FlowNote = 11 => FlowNoteRow, "flow_notes";
+    /// Packets seen by an imported trace.
+    Packet = 12 => PacketRow, "packets";
 }
 
 /// Operation kinds.
@@ -347,6 +349,8 @@ pub mod cause {
     pub const PREEMPTED: u8 = 8;
     /// Not ended when the recording was cut or ended.
     pub const OPEN: u8 = 9;
+    /// A packet that was being received (`object` = [`super::PacketRow::id`] of its row on the same host).
+    pub const PACKET: u8 = 10;
 }
 
 /// An interval in which a task did not run.
@@ -487,4 +491,65 @@ pub struct FlowNoteRow {
     pub protocol: StrId,
     /// Why it is opaque, empty where it is not.
     pub reason: StrId,
+}
+
+/// In whose name a packet was handled.
+pub mod context {
+    /// A task's own call.
+    pub const TASK: u8 = 0;
+    /// Network softirq.
+    pub const NET: u8 = 1;
+    /// Timer: an hrtimer or the timer softirq (retransmission, delayed acknowledgement).
+    pub const TIMER: u8 = 2;
+    /// Another interrupt.
+    pub const IRQ: u8 = 3;
+}
+
+/// A packet that a host sent or received, as an imported trace saw it. The same packet has the same `key` on both hosts.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct PacketRow {
+    /// When it was handed to the device, or taken from it.
+    pub at: MonoNs,
+    /// Its number among the packets of this host, from 1.
+    pub id: u64,
+    /// What is the same of this packet on all hosts that see it: a hash of addresses (where known), ports, sequence
+    /// number, acknowledgement, flags and length of a TCP segment; of addresses, ports, IP id and length of a datagram.
+    pub key: u64,
+    /// The [`PacketRow::id`] of the received packet that was being handled when this one was sent from a softirq
+    /// (an acknowledgement, a SYN-ACK); 0 = none.
+    pub trigger: u64,
+    /// A hash of the flow, the same in both directions and on both hosts; 0 where the trace names neither addresses
+    /// nor ports.
+    pub flow: u64,
+    /// Local or first address (IPv4 in the first four bytes); zero where the trace does not say.
+    pub saddr: [u8; 16],
+    /// Remote or second address.
+    pub daddr: [u8; 16],
+    /// TCP sequence number.
+    pub seq: u32,
+    /// TCP acknowledgement number.
+    pub ack: u32,
+    /// Bytes of payload, all ones where not known.
+    pub payload: u32,
+    /// The task that was current. It is the sender only where `context` is [`context::TASK`].
+    pub task: TaskId,
+    /// Source port.
+    pub sport: u16,
+    /// Destination port.
+    pub dport: u16,
+    /// Processor.
+    pub cpu: u16,
+    /// TCP flags as on the wire (1 FIN, 2 SYN, 4 RST, 8 PSH, 16 ACK).
+    pub flags: u16,
+    /// 1 = sent, 0 = received.
+    pub sent: u8,
+    /// One of [`context`].
+    pub context: u8,
+    /// IP protocol, 0 where not known.
+    pub protocol: u8,
+    /// 4 or 6, 0 where not known.
+    pub ip: u8,
+    /// Zero.
+    pub pad: u32,
 }

@@ -9,7 +9,7 @@ use super::layout::{FrameHeader, HEADER_BYTES, KIND_HEADS, KIND_STRINGS};
 use super::scan::scan;
 use super::strings::{StringMap, Strings, UNDEFINED};
 use super::table_set::TableSet;
-use crate::clock::WallClock;
+use crate::clock::{Timeline, WallClock};
 use crate::defects::{DefectCount, Ledger, id};
 use crate::fields::{str_fields, task_fields};
 use crate::ids::{HostId, MonoNs, StrId};
@@ -105,6 +105,11 @@ impl Folder {
     /// One host.
     pub fn host(&self, id: HostId) -> Option<&Host> {
         self.hosts.get(usize::from(id.0))
+    }
+
+    /// One time line for all hosts.
+    pub fn timeline(&self) -> Timeline {
+        Timeline::by_wall_clocks(self.hosts.iter().map(Host::wall_clock).collect())
     }
 
     /// What was found wrong so far: at opening, and by everything that was read since.

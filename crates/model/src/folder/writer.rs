@@ -119,6 +119,7 @@ impl FolderWriter {
             Event::Loss(r) => self.push(r),
             Event::Anchor(r) => self.push(r),
             Event::FlowNote(r) => self.push(r),
+            Event::Packet(r) => self.push(r),
         }
     }
 

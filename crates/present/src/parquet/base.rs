@@ -128,6 +128,25 @@ pub(super) fn columns(table: Table) -> Vec<Column> {
         Table::Loss => vec![must("from_ns", I64), must("count", U64), must("what", Text)],
         Table::Anchor => vec![must("real_ns", I64), must("error_ns", I64)],
         Table::FlowNote => vec![must("flow", U64), may("protocol", Text), may("reason", Text)],
+        Table::Packet => vec![
+            must("packet", U64),
+            must("key", U64),
+            may("trigger", U64),
+            may("flow", U64),
+            must("sent", Bool),
+            must("context", Text),
+            may("ip_protocol", Text),
+            may("saddr", Text),
+            must("sport", U16),
+            may("daddr", Text),
+            must("dport", U16),
+            must("seq", U32),
+            must("ack", U32),
+            must("tcp_flags", U16),
+            may("payload_bytes", U32),
+            must("task", U32),
+            must("cpu", U16),
+        ],
     };
     common().into_iter().chain(own).collect()
 }
@@ -220,6 +239,25 @@ pub(super) fn put(table: &mut TableWriter, context: &Context<'_>, event: &Event)
         }
         Event::FlowNote(r) => {
             w.u64(r.flow.0).text_or_none(text(r.protocol)).text_or_none(text(r.reason));
+        }
+        Event::Packet(r) => {
+            let family = if r.ip == 6 { 10 } else { 2 };
+            let address = |a: [u8; 16]| if r.ip == 0 { String::new() } else { names::address(family, a) };
+            w.u64(r.id).u64(r.key);
+            u64_or_none(w, r.trigger, 0);
+            u64_or_none(w, r.flow, 0);
+            w.bool(r.sent != 0)
+                .text(names::packet_context(r.context))
+                .text_or_none(names::ip_protocol(r.protocol.into()));
+            w.text_or_none(address(r.saddr)).u32(r.sport.into());
+            w.text_or_none(address(r.daddr)).u32(r.dport.into());
+            w.u32(r.seq).u32(r.ack).u32(r.flags.into());
+            if r.payload == u32::MAX {
+                w.none()
+            } else {
+                w.u32(r.payload)
+            };
+            w.u32(r.task.0).u32(r.cpu.into());
         }
     }
     w.end()

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use wakepath_model::rows::{cause, end_how, life, op, range, role, seen, witness};
+use wakepath_model::rows::{cause, context, end_how, life, op, range, role, seen, witness};
 
 type Word = Cow<'static, str>;
 
@@ -49,6 +49,11 @@ words! {
         cause::UNKNOWN => "unknown", cause::TASK => "task", cause::SOCKET => "socket", cause::NET => "net",
         cause::TIMER => "timer", cause::BLOCK => "block", cause::IRQ => "irq", cause::SOFTIRQ => "softirq",
         cause::PREEMPTED => "preempted", cause::OPEN => "open",
+        cause::PACKET => "packet",
+    }
+    /// In whose name a packet was handled.
+    packet_context(u8) {
+        context::TASK => "task", context::NET => "net", context::TIMER => "timer", context::IRQ => "irq",
     }
     /// Task states at switch-out.
     task_state(u16) {

@@ -1,0 +1,67 @@
+//! Slices: an interval of elapsed time, and what it was spent on. Active paths and critical paths are made of them.
+
+use wakepath_causality::evidence::Class;
+use wakepath_model::ids::{CommonNs, HostId, TaskId};
+
+/// What a task, or what it waited for, did during a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum State {
+    /// It ran.
+    Running,
+    /// It could have run, and another task or nobody's wake-up latency had the processor.
+    Preempted,
+    /// It slept and what it waited for was another task's work that the path could not follow further.
+    Blocked,
+    /// A message was on its way between two tasks: wire, queues, softirq.
+    Network,
+    /// A disk worked.
+    Disk,
+    /// It slept until a time.
+    Timer,
+    /// A lock or futex.
+    Lock,
+    /// A page was read in.
+    PageFault,
+    /// A terminal, keyboard or another device of a human.
+    Input,
+    /// An interrupt or softirq that is none of the above.
+    Interrupt,
+    /// The message was there and no task had taken it up.
+    Queued,
+    /// Not known; the reason stands in [`Slice::reason`].
+    Unknown,
+}
+
+/// One interval of a path. Slices of a path follow each other without gap or overlap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Where it was spent.
+    pub host: HostId,
+    /// Whose time it is; unknown where it is nobody's (network, disk).
+    pub task: TaskId,
+    /// Begin.
+    pub from: CommonNs,
+    /// End, one past.
+    pub to: CommonNs,
+    /// What was done.
+    pub state: State,
+    /// Who preempted or woke it, or who holds what it waited for.
+    pub by: Option<(HostId, TaskId)>,
+    /// The system call in which it waited.
+    pub syscall: Option<u16>,
+    /// What it waited for, for people: a flow's peer, a device, a futex's address.
+    pub object: Option<String>,
+    /// How many waits deep the path had been followed to come here; 0 = the task itself.
+    pub depth: u16,
+    /// How the step that led here is known; `None` at depth 0.
+    pub evidence: Option<(&'static str, Class)>,
+    /// Why it is unknown or could not be followed.
+    pub reason: Option<&'static str>,
+}
+
+impl Slice {
+    /// Its length (ns).
+    pub fn duration_ns(&self) -> u64 {
+        u64::try_from(self.to.0.saturating_sub(self.from.0)).unwrap_or(0)
+    }
+}

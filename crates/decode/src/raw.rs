@@ -1,0 +1,209 @@
+//! Kernel events as other tracers write them, each fact once: what a reader makes of its file, and what
+//! the wait records of an imported trace are made from.
+//!
+//! A reader (`readers/`) knows its file's layout and the names of its events; nothing behind it does.
+
+use wakepath_model::ids::MonoNs;
+
+/// Takes raw events, in order of time but for small steps back, which it bears and counts.
+pub trait RawSink {
+    /// An event on processor `cpu`.
+    fn event(&mut self, at: MonoNs, cpu: u16, event: &Raw<'_>);
+    /// `count` events of `cpu` were lost between `from` and `to` (`None`: of which processor is not known).
+    fn lost(&mut self, cpu: Option<u16>, from: MonoNs, to: MonoNs, count: u64);
+    /// Counts a defect of the central list.
+    fn count(&mut self, defect: &'static str, at: MonoNs);
+}
+
+/// One fact. Names are bytes up to their first NUL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Raw<'a> {
+    /// `sched_switch`.
+    Switch {
+        /// Who leaves.
+        prev: Task<'a>,
+        /// Its state in the kernel's bits; 0 = still to run (preempted). Of several bits (as perf and ftrace append
+        /// a preemption mark), those of `TASK_REPORT` alone; preempted = 0.
+        prev_state: u16,
+        /// Who comes.
+        next: Task<'a>,
+    },
+    /// `sched_waking`, `sched_ttwu`: the current context wakes `task`.
+    Waking {
+        /// Who is woken.
+        task: Task<'a>,
+    },
+    /// `sched_wakeup`: `task` is runnable; the current context may be an interrupt on its own processor, and no waker.
+    Wakeup {
+        /// Who was woken.
+        task: Task<'a>,
+    },
+    /// `sched_wakeup_new`: a new task is runnable.
+    WakeupNew {
+        /// The new task.
+        task: Task<'a>,
+    },
+    /// `sched_process_fork`.
+    Fork {
+        /// The parent.
+        parent: Task<'a>,
+        /// The child.
+        child: Task<'a>,
+    },
+    /// `sched_process_exec`.
+    Exec {
+        /// Who; its name where the event has it.
+        task: Task<'a>,
+        /// Its tid before, the same where it did not change.
+        old_tid: u32,
+        /// The program.
+        filename: &'a [u8],
+    },
+    /// `sched_process_exit`.
+    Exit {
+        /// Who.
+        task: Task<'a>,
+    },
+    /// `task_rename`, or the name in an event's context.
+    Name {
+        /// Who, by its new name.
+        task: Task<'a>,
+    },
+    /// A task that lived when the trace began (state dump).
+    Alive {
+        /// Who.
+        task: Task<'a>,
+        /// Its parent, 0 where not known.
+        ppid: u32,
+        /// Whether it is a kernel thread, where known.
+        kernel: Option<bool>,
+    },
+    /// An interrupt handler begins.
+    IrqEntry {
+        /// Its number.
+        irq: u32,
+        /// What the line is called.
+        name: &'a [u8],
+    },
+    /// It ends.
+    IrqExit {
+        /// Its number.
+        irq: u32,
+    },
+    /// A softirq begins.
+    SoftirqEntry {
+        /// 0 HI, 1 TIMER, 2 NET_TX, 3 NET_RX, 4 BLOCK, 5 IRQ_POLL, 6 TASKLET, 7 SCHED, 8 HRTIMER, 9 RCU.
+        vector: u8,
+    },
+    /// It ends.
+    SoftirqExit {
+        /// As at its begin.
+        vector: u8,
+    },
+    /// An hrtimer's or timer's function begins, or the local timer's interrupt.
+    TimerEntry,
+    /// It ends.
+    TimerExit,
+    /// A packet goes out or comes in.
+    Packet(Packet),
+    /// A request to a disk is issued.
+    BlockIssue(Block),
+    /// A request to a disk is done.
+    BlockDone(Block),
+    /// A system call begins.
+    SyscallEntry {
+        /// Number, where the trace or its table of names has one (x86-64 numbering).
+        nr: Option<u16>,
+        /// First argument, 0 where not known.
+        arg0: u64,
+    },
+    /// It ends.
+    SyscallExit {
+        /// As at its begin; LTTng 2.4 does not say.
+        nr: Option<u16>,
+        /// What it returned.
+        ret: i64,
+    },
+    /// A page fault by user code begins (`exceptions:page_fault_user`).
+    PageFault {
+        /// Where.
+        address: u64,
+    },
+    /// Work is queued (`workqueue_queue_work`), or a function on it begins or ends.
+    Work {
+        /// The work item.
+        item: u64,
+        /// What happens to it.
+        step: WorkStep,
+    },
+}
+
+/// Steps of a work item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkStep {
+    /// Queued by the current context.
+    Queued,
+    /// Its function begins in the current task.
+    Begun,
+    /// Its function ended.
+    Ended,
+}
+
+/// A task as an event names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Task<'a> {
+    /// Thread; 0 = the processor's idle task.
+    pub tid: u32,
+    /// Its process, 0 where the event does not say.
+    pub tgid: u32,
+    /// Name, empty where the event does not say.
+    pub comm: &'a [u8],
+}
+
+/// What an event says of a packet; zero where it does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Packet {
+    /// Whether this host sends it.
+    pub sent: bool,
+    /// 4 or 6, 0 where not known.
+    pub ip: u8,
+    /// IP protocol, 0 where not known (`inet_sock_local_*`: TCP).
+    pub protocol: u8,
+    /// Source address (IPv4 in the first four bytes).
+    pub saddr: [u8; 16],
+    /// Destination address.
+    pub daddr: [u8; 16],
+    /// Source port.
+    pub sport: u16,
+    /// Destination port.
+    pub dport: u16,
+    /// TCP sequence number.
+    pub seq: u32,
+    /// TCP acknowledgement number.
+    pub ack: u32,
+    /// TCP flags as on the wire, without the header's length.
+    pub flags: u16,
+    /// IPv4 identification.
+    pub ip_id: u16,
+    /// TCP window or UDP checksum: only to tell packets apart.
+    pub window: u16,
+    /// Bytes of payload, `None` where not known.
+    pub payload: Option<u32>,
+    /// The kernel's socket or packet buffer, 0 where not known: tells the events of one packet on one host together.
+    pub object: u64,
+    /// Whether the event stands at the socket (`inet_sock_local_*`) rather than at the device.
+    pub at_socket: bool,
+}
+
+/// A request to a disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    /// Device as the kernel's `dev_t` (major << 20 | minor).
+    pub device: u32,
+    /// First sector.
+    pub sector: u64,
+    /// Bytes.
+    pub bytes: u32,
+    /// Whether it writes.
+    pub write: bool,
+}
