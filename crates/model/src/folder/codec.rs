@@ -105,6 +105,7 @@ macro_rules! by_width {
             6 => $f::<6>($from, $to),
             8 => $f::<8>($from, $to),
             12 => $f::<12>($from, $to),
+            13 => $f::<13>($from, $to),
             _ => return false,
         }
         return true
