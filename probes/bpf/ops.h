@@ -133,6 +133,19 @@ static __always_inline u32 span(u64 from, u64 to)
 	return ns > 0xffffffffULL ? 0xffffffff : ns;
 }
 
+/* How many changes of direction lie between two looks at quiet_flows: a power of two. */
+#define TURNS_A_LOOK 16
+
+/* The flow changed its direction: a message may begin here. */
+static __always_inline void turn(struct flow_state *f, u8 op)
+{
+	f->direction = op;
+	f->captured = 0;
+	f->http = 0;
+	if (cfg_head_bytes && !(++f->turns & (TURNS_A_LOOK - 1)) && !f->quiet)
+		f->quiet = bpf_map_lookup_elem(&quiet_flows, &f->id) != 0;
+}
+
 /* Writes one operation. `f` follows a stream's direction; 0 where no payload is wanted (pipes, control) and for
  * datagrams, each of which is a message. Inlined into its callers: the hot path. */
 static __always_inline void emit_op(struct task_struct *task, struct pt_regs *regs, struct flow_state *f,
@@ -147,11 +160,9 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 
 	if (f && m->bytes > 0 && f->direction != m->op) {
 		m->flags |= OPF_TURN;
-		f->direction = m->op;
-		f->captured = 0;
-		f->http = 0;
+		turn(f, m->op);
 	}
-	if (cfg_head_bytes && m->readable && m->bytes > 0 && (!f || f->captured < cfg_head_bytes)) {
+	if (cfg_head_bytes && m->readable && m->bytes > 0 && (!f || (!f->quiet && f->captured < cfg_head_bytes))) {
 		if (!find_place(&p, regs, m->class, m->index)) {
 			m->flags |= OPF_UNREADABLE;
 		} else {

@@ -80,7 +80,9 @@ struct flow_state {
 	u8 direction; /* OP_SEND, OP_RECV, 0 = none yet */
 	u8 announced;
 	u8 http;
-	u8 pad[3];
+	u8 turns; /* changes of direction, modulo 256 */
+	u8 quiet; /* nobody can read what it says: no more heads */
+	u8 pad;
 	u32 inode; /* of the socket, where it was found by address: an address is used again */
 	u32 pad2;
 };
@@ -99,6 +101,14 @@ struct {
 	__type(key, u64);
 	__type(value, struct flow_state);
 } flows_by_address SEC(".maps");
+
+/* Flows whose contents the agent has given up on (encrypted, no known protocol), by id. Each looks for itself now and then. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, u64);
+	__type(value, u8);
+} quiet_flows SEC(".maps");
 
 struct pipe_state {
 	u32 written;

@@ -435,6 +435,12 @@ impl KernelSource {
         Ok(())
     }
 
+    /// Asks for no more heads of a flow. It may take it some turns to notice; where the map is full the oldest is
+    /// forgotten, which costs heads that nobody reads and nothing else.
+    pub fn quiet(&mut self, flow: u64) -> Result<(), CaptureError> {
+        Ok(self.skel.maps.quiet_flows.update(&flow.to_ne_bytes(), &[1], MapFlags::ANY)?)
+    }
+
     /// What a process made by this one calls between fork and exec to be watched from its first instruction, with its
     /// descendants. It makes one system call and touches no memory but the kernel's: safe after fork.
     pub fn watch_on_exec(&self) -> impl FnMut() -> std::io::Result<()> + Send + Sync + 'static {

@@ -121,6 +121,7 @@ impl Flow {
     pub fn opaque<S: RowSink>(&mut self, id: EndpointId, at: MonoNs, reason: &str, sink: &mut S) {
         if !matches!(self.talk, Talk::Opaque) {
             self.talk = Talk::Opaque;
+            sink.quiet(id);
             let reason = sink.intern(reason.as_bytes());
             sink.push(&FlowNoteRow { at, flow: id, protocol: StrId::EMPTY, reason });
         }

@@ -23,6 +23,8 @@ pub trait RowSink {
     fn count(&mut self, defect: &'static str, at: MonoNs);
     /// Interns a text.
     fn intern(&mut self, text: &[u8]) -> StrId;
+    /// Nobody can read what a flow says: its bytes are not needed any more.
+    fn quiet(&mut self, _flow: EndpointId) {}
     /// What is known of a task that no event introduced.
     fn describe(&mut self, tgid: u32, tid: u32) -> TaskFacts;
 }

@@ -34,6 +34,10 @@ const END_WAIT_NS: u64 = 3_000_000_000;
 struct Sink {
     folder: FolderWriter,
     counts: Vec<(&'static str, u64)>,
+    /// Flows whose heads nobody will read; the kernel side is told after each round.
+    quiet: Vec<EndpointId>,
+    /// Heads are wanted as they are.
+    keep_heads: bool,
 }
 
 impl RowSink for Sink {
@@ -51,6 +55,11 @@ impl RowSink for Sink {
     }
     fn intern(&mut self, text: &[u8]) -> StrId {
         self.folder.intern(text)
+    }
+    fn quiet(&mut self, flow: EndpointId) {
+        if !self.keep_heads {
+            self.quiet.push(flow);
+        }
     }
     fn describe(&mut self, tgid: u32, tid: u32) -> TaskFacts {
         procfs::task(tgid, tid).map(facts).unwrap_or_default()
@@ -103,7 +112,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         watch,
     })?;
     let folder = FolderWriter::create(&args.output, host_info(args), options(args))?;
-    let mut sink = Sink { folder, counts: Vec::new() };
+    let mut sink = Sink { folder, counts: Vec::new(), quiet: Vec::new(), keep_heads: payload == Payload::Heads };
     let started = MonoNs(monotonic_ns());
     sink.push(&anchor());
     let mut decoder = KernelDecoder::new(payload);
@@ -201,6 +210,9 @@ fn pump(
     loop {
         let now = monotonic_ns();
         source.drain(now.saturating_sub(SETTLE_NS), |f| decoder.frame(f, sink));
+        for flow in sink.quiet.drain(..) {
+            source.quiet(flow.0)?;
+        }
         if now - anchored > ANCHOR_NS {
             sink.push(&anchor());
             anchored = now;
@@ -309,8 +321,8 @@ fn summary(args: &RecordArgs, counts: &wakepath_model::folder::WriteCounts, drop
         args.output.display(),
         if lost > 0 {
             format!(
-                "; LOST {lost} events because the rings were full: record again with --ring-bytes {}M",
-                (2 * args.ring_bytes.0) >> 20
+                "; LOST {lost} events because the rings were full: record again with --ring-bytes {}K",
+                (2 * args.ring_bytes.0) >> 10
             )
         } else {
             String::new()
