@@ -3,8 +3,10 @@
 #![deny(missing_docs)]
 
 mod flow;
+pub mod imported;
 mod kernel;
 pub mod raw;
+pub mod readers;
 mod tasks;
 
 pub use kernel::{KernelDecoder, Payload};

@@ -9,7 +9,8 @@ use wakepath_model::ids::MonoNs;
 pub trait RawSink {
     /// An event on processor `cpu`.
     fn event(&mut self, at: MonoNs, cpu: u16, event: &Raw<'_>);
-    /// `count` events of `cpu` were lost between `from` and `to` (`None`: of which processor is not known).
+    /// `count` events of `cpu` were lost between `from` and `to` (`None`: of which processor is not known). 0: it is not
+    /// known how many.
     fn lost(&mut self, cpu: Option<u16>, from: MonoNs, to: MonoNs, count: u64);
     /// Counts a defect of the central list.
     fn count(&mut self, defect: &'static str, at: MonoNs);
@@ -37,6 +38,8 @@ pub enum Raw<'a> {
     Wakeup {
         /// Who was woken.
         task: Task<'a>,
+        /// Its processor (`target_cpu`). Where that is another one than the event's, the current context is the waker.
+        target_cpu: Option<u16>,
     },
     /// `sched_wakeup_new`: a new task is runnable.
     WakeupNew {
@@ -64,9 +67,14 @@ pub enum Raw<'a> {
         /// Who.
         task: Task<'a>,
     },
-    /// `task_rename`, or the name in an event's context.
+    /// `task_rename`.
     Name {
         /// Who, by its new name.
+        task: Task<'a>,
+    },
+    /// An event's context names the task that is current on its processor: given where it changes.
+    Current {
+        /// Who; tid 0 is the idle task.
         task: Task<'a>,
     },
     /// A task that lived when the trace began (state dump).

@@ -110,7 +110,7 @@ defects! {
         "Changes of flows were dropped because the kernel's ring was full.",
         "Give the recording larger rings or a narrower selection.";
     RING_WAIT = "loss.ring.wait", Warning, WAITING,
-        "Waits were dropped because the kernel's ring was full.",
+        "Waits were dropped because the kernel's ring was full, or a new task's state found no room.",
         "Give the recording larger rings or a narrower selection.";
     RING_POLL = "loss.ring.poll", Warning, &[Requests, Waits, CriticalPath],
         "Returns from poll were dropped because the kernel's ring was full.",
@@ -151,6 +151,45 @@ defects! {
     PACKET_DROP = "loss.packet", Error, PATHS,
         "The capture dropped packets.",
         "Give the capture a larger buffer or a narrower filter.";
+    TRACE_LOST = "loss.trace.events", Error, EVERYTHING,
+        "The tracer of an imported trace dropped events because its buffers were full.",
+        "Trace again with more or larger buffers, or with fewer kinds of events.";
+    IMPORT_ACROSS_LOSS = "import.wait_across_loss", Warning, WAITING,
+        "Events were lost during a wait, so its cause is given as unknown.",
+        "Trace again with more or larger buffers.";
+    IMPORT_BEGAN_BEFORE = "import.wait_began_before", Info, WAITING,
+        "A wait had begun before the imported trace did; it counts from the trace's begin.",
+        "Begin the trace earlier if those waits matter.";
+    IMPORT_SWITCH_UNSEEN = "import.switch_unseen", Warning, WAITING,
+        "A task left or took a processor without an event that says so; its wait there is given as unknown.",
+        "Look for lost events or a filter in how the trace was made.";
+    IMPORT_BACKWARDS = "import.time_backwards", Info, WAITING,
+        "An imported event is older than the one before it on its processor.",
+        "Nothing to do: intervals were kept in order by at most that much.";
+    IMPORT_BAD_TASK = "import.bad_task", Warning, WAITING,
+        "An imported event names a thread that Linux cannot have, and was left out.",
+        "Check whether the trace is damaged.";
+    IMPORT_NO_WAKING = "import.no_waking", Warning, WAITING,
+        "The imported trace has no sched_waking and no sched_ttwu, so a waker on the woken task's processor is unknown.",
+        "Trace sched_waking too.";
+    IMPORT_NO_INTERRUPTS = "import.no_interrupts", Warning, WAITING,
+        "The imported trace has no interrupt and softirq events, so what they woke looks woken by the interrupted task.",
+        "Trace irq_handler_entry, irq_handler_exit, softirq_entry and softirq_exit too.";
+    IMPORT_NO_TIMERS = "import.no_timers", Warning, WAITING,
+        "The imported trace has no timer events, so a time-out may look like a wake-up by the interrupted task.",
+        "Trace hrtimer_expire_entry and hrtimer_expire_exit too.";
+    IMPORT_CUT = "import.cut", Warning, EVERYTHING,
+        "An imported file ends in the middle; it was read up to there.",
+        "Copy the file again, or let the tracer end by itself.";
+    IMPORT_DAMAGED = "import.damaged", Error, EVERYTHING,
+        "A part of an imported file breaks its format's rules and was left out.",
+        "Copy the file again; if that does not help, report it with the file.";
+    IMPORT_NO_FORMATS = "import.no_formats", Error, EVERYTHING,
+        "Events were left out because the file does not say how they are laid out.",
+        "Let perf end by itself (SIGINT), or record into a pipe (-o -), which says so first.";
+    IMPORT_NO_TIME = "import.clock_unknown", Error, EVERYTHING,
+        "The trace's clock does not count nanoseconds, and the file does not say how to convert it.",
+        "Trace again with another clock, such as mono.";
     DISK = "loss.disk", Error, EVERYTHING,
         "Rows could not be written because the disk was full or failed.",
         "Free space, use --max-bytes, or write to another disk.";
@@ -205,6 +244,9 @@ defects! {
     FOLDER_STRING = "folder.undefined_string", Warning, &[Names],
         "A row names a string whose definition is gone; it is shown as a question mark.",
         "Copy the folder again from where it was recorded.";
+    FOLDER_SYNC = "folder.bad_sync", Warning, &[Requests, Waits, CriticalPath],
+        "What was found about the hosts' clocks (sync.json) is not readable: their wall clocks stand for it.",
+        "Run `wakepath sync` on the folder again.";
     FOLDER_HOST = "folder.bad_host", Warning, &[Names],
         "A host's description is missing or not readable; its folder's name is shown instead.",
         "Copy host.json again from where the folder was recorded.";
@@ -214,6 +256,24 @@ defects! {
     FOLDER_DUPLICATE = "folder.duplicate_frames", Info, &[],
         "The same frames were given twice and were read once.",
         "Nothing to do.";
+    CTF_METADATA = "ctf.metadata", Error, EVERYTHING,
+        "A trace's metadata stopped to be readable, so events that are described behind that place are missing.",
+        "Copy the trace again when its session has ended, or report the metadata.";
+    CTF_CUT = "ctf.cut", Warning, EVERYTHING,
+        "A stream ends inside a packet: what stands before the cut was read.",
+        "Stop the tracing session before its files are copied.";
+    CTF_OPEN = "ctf.open_packet", Warning, EVERYTHING,
+        "A packet was not closed by its tracer and was read up to its last event.",
+        "Stop the tracing session before its files are copied.";
+    CTF_PACKET = "ctf.bad_packet", Error, EVERYTHING,
+        "A packet's header contradicts the metadata or itself, so the rest of its file was left out.",
+        "Copy the trace again from where it was recorded.";
+    CTF_EVENT = "ctf.bad_event", Error, EVERYTHING,
+        "An event contradicts the metadata, so the rest of its packet was left out.",
+        "Copy the trace again from where it was recorded.";
+    CTF_PACKETS_LOST = "ctf.packets_lost", Error, EVERYTHING,
+        "The numbers of a stream's packets are not consecutive: packets between are gone.",
+        "Give the tracer larger buffers, or copy all files of the trace.";
 }
 
 /// The defect of an id.

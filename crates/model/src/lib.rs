@@ -8,3 +8,4 @@ pub mod folder;
 pub mod ids;
 pub mod intern;
 pub mod rows;
+pub mod syscalls;

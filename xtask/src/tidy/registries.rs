@@ -6,11 +6,14 @@ use wakepath_protocols::Protocol;
 
 const PROTOCOLS: &str = "docs/protocols.md";
 const EVIDENCE: &str = "docs/evidence.md";
+const IMPORTS: &str = "docs/imports.md";
+const READERS: &str = "crates/decode/src/readers/registry.rs";
 const RULES: &str = "crates/causality/src/evidence.rs";
 
 pub fn check(tree: &Tree, out: &mut Vec<String>) {
     protocols(tree, out);
     evidence(tree, out);
+    readers(tree, out);
 }
 
 fn protocols(tree: &Tree, out: &mut Vec<String>) {
@@ -28,6 +31,19 @@ fn protocols(tree: &Tree, out: &mut Vec<String>) {
     for id in golden.iter().map(String::as_str).filter(|g| g.starts_with("proto.")).chain(documented.iter().copied()) {
         if !ids.contains(id) {
             out.push(format!("{id}: has a golden folder or a row in {PROTOCOLS}, but the registry does not know it"));
+        }
+    }
+}
+
+/// Every reader has golden cases and is documented, and nothing else is.
+fn readers(tree: &Tree, out: &mut Vec<String>) {
+    let after = |l: &'_ str| l.split_once("id: \"").map(|(_, id)| id.split('"').next().unwrap_or_default().to_owned());
+    let ids: BTreeSet<String> = tree.text(READERS).lines().filter_map(after).collect();
+    let golden = tree.folders("tests/golden").into_iter().filter(|g| g.starts_with("read.")).collect();
+    let documented = first_cells(tree.text(IMPORTS)).filter(|w| w.starts_with("read.")).map(str::to_owned).collect();
+    for (place, others) in [("tests/golden", golden), (IMPORTS, documented)] as [(&str, BTreeSet<String>); 2] {
+        for id in ids.symmetric_difference(&others) {
+            out.push(format!("{id}: must be in {READERS} and in {place} alike"));
         }
     }
 }

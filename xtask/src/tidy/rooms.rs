@@ -28,7 +28,8 @@ const ROOMS: &[Room] = &[
     Room { name: "testkit", knows: &["wire", "model", "decode", "causality"] },
     Room { name: "testbed-vapp", knows: &[] },
     Room { name: "testbed-load", knows: &[] },
-    Room { name: "testbed-score", knows: &["model", "causality"] },
+    Room { name: "testbed-rpc", knows: &[] },
+    Room { name: "testbed-score", knows: &["model", "decode", "causality"] },
     Room { name: "xtask", knows: &["wire", "protocols"] },
 ];
 

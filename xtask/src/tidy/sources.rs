@@ -4,10 +4,6 @@ use super::{File, Tree};
 
 const LINES_MAX: usize = 800;
 
-/// Files that may be longer, each with its reason.
-const LONGER: &[(&str, &str)] =
-    &[("crates/testkit/src/world.rs", "the simulator: its calls, flows and clocks only make sense side by side")];
-
 /// Unsafe code has reasons in these folders alone: it talks to the kernel there.
 const UNSAFE_IN: [&str; 4] = ["crates/capture/", "crates/wire/", "crates/wakepath/", "testbeds/"];
 /// How far above `unsafe` its `SAFETY` comment may begin.
@@ -32,7 +28,7 @@ fn check_file(f: &File, out: &mut Vec<String>) {
     let mut say = |line: usize, what: &str| out.push(format!("{}:{line}: {what}", f.path));
 
     let lines = f.text.lines().count();
-    if is_code && lines > LINES_MAX && !LONGER.iter().any(|(path, _)| *path == f.path) {
+    if is_code && lines > LINES_MAX {
         say(lines, &format!("{lines} lines, more than {LINES_MAX}: one concept a file"));
     }
     for (i, line) in f.text.lines().enumerate() {

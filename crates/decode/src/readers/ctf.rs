@@ -1,0 +1,396 @@
+//! LTTng's traces, and others in the Common Trace Format: version 1.8 (metadata in TSDL) and 2 (in JSON).
+//!
+//! Metadata are made into flat programs (`plan.rs`), one an event class, which step over what nobody wants. Streams are
+//! merged by time; of each, a window of one packet is in memory.
+
+mod bits;
+mod counts;
+mod json;
+mod lane;
+mod lexer;
+mod merge;
+mod plan;
+mod program;
+mod schema;
+mod trace;
+mod tsdl;
+mod value;
+
+pub use counts::Tally;
+pub use value::{Event, Value};
+
+use super::{Counts, HostFacts, Progress, ReadAt, lttng};
+use crate::raw::{Raw, RawSink};
+use counts::Ledger;
+use lane::{File, Lane, Place};
+use merge::Merge;
+use program::Found;
+use schema::Schema;
+use trace::Trace;
+use wakepath_model::defects::id;
+use wakepath_model::ids::MonoNs;
+
+/// Largest metadata that are read, in bytes.
+const METADATA_MAX: usize = 256 << 20;
+/// Most streams of one reader: each has a window in memory.
+const STREAMS_MAX: usize = 1 << 16;
+
+/// One trace: a folder with a file `metadata` and stream files beside it.
+pub struct Source {
+    /// What to call it in messages: its folder.
+    pub name: String,
+    /// The file `metadata`.
+    pub metadata: Vec<u8>,
+    /// Name and bytes of each stream file ([`is_stream`]).
+    pub streams: Vec<(String, Box<dyn ReadAt + Send>)>,
+}
+
+/// Whether a file of a trace's folder is one of its streams, by its name (without folders).
+pub fn is_stream(name: &str) -> bool {
+    name != "metadata" && !name.starts_with('.') && !name.ends_with(".idx")
+}
+
+/// Metadata that describe nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The trace.
+    pub name: String,
+    /// Byte of the metadata's text.
+    pub at: u64,
+    /// What is wrong there.
+    pub why: String,
+}
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Unreadable { name, at, why } = self;
+        write!(f, "{name}: metadata at byte {at}: {why}; check that this is a CTF trace and its metadata are whole")
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+/// Fields of an event that were asked for.
+pub(super) struct Fields<'a> {
+    found: &'a Found,
+    data: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    /// An integer, a signed one as the bits of an `i64`.
+    #[inline]
+    pub fn int(&self, output: u8) -> Option<u64> {
+        self.found.int(output)
+    }
+
+    /// Bytes, or a text with whatever is behind its NUL; empty where it is not there.
+    #[inline]
+    pub fn bytes(&self, output: u8) -> &'a [u8] {
+        self.found.bytes(output, self.data).unwrap_or_default()
+    }
+
+    /// A text up to its NUL.
+    #[inline]
+    pub fn name(&self, output: u8) -> &'a [u8] {
+        let bytes = self.bytes(output);
+        &bytes[..bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len())]
+    }
+}
+
+/// Reads the streams of one host's traces, merged by time.
+pub struct CtfReader {
+    traces: Vec<Trace>,
+    lanes: Vec<Lane>,
+    /// Time of each stream's next event.
+    order: Merge,
+    started: bool,
+    host: HostFacts,
+    env: Vec<(String, String)>,
+    ledger: Ledger,
+    /// Defects of metadata that no sink was told of yet.
+    untold: Vec<&'static str>,
+    total: u64,
+}
+
+impl CtfReader {
+    /// A reader of one host's traces: several folders of one session (per process, per rotation, kernel and user space)
+    /// are one time line.
+    ///
+    /// # Errors
+    /// No source's metadata can be read.
+    pub fn new(sources: Vec<Source>) -> Result<CtfReader, Unreadable> {
+        let mut reader = CtfReader {
+            traces: Vec::new(),
+            lanes: Vec::new(),
+            order: Merge::default(),
+            started: false,
+            host: HostFacts::default(),
+            env: Vec::new(),
+            ledger: Ledger::default(),
+            untold: Vec::new(),
+            total: 0,
+        };
+        let mut first_fault = None;
+        let mut files = Vec::new();
+        for source in sources {
+            let place = if source.name.is_empty() { "metadata".into() } else { format!("{}/metadata", source.name) };
+            let (schema, fault) = parse(&source.metadata);
+            if let Some((at, why)) = &fault {
+                reader.untold.push(id::CTF_METADATA);
+                reader.ledger.fault(id::CTF_METADATA, &place, *at, why);
+            }
+            let (trace, why) = match Trace::new(schema) {
+                Ok(trace) => (Some(trace), None),
+                Err(why) => (None, Some((0, why))),
+            };
+            // metadata that were read to their end may describe streams without any event
+            let usable = |t: &Trace| t.classes.iter().any(|c| fault.is_none() || !c.events.is_empty());
+            let Some(trace) = trace.filter(usable) else {
+                let (at, why) = fault.or(why).unwrap_or((0, "no stream is described".into()));
+                first_fault.get_or_insert(Unreadable { name: source.name, at, why });
+                continue;
+            };
+            for (name, data) in source.streams {
+                let name = if source.name.is_empty() { name } else { format!("{}/{name}", source.name) };
+                let size = data.size();
+                reader.total += size;
+                if size > 0 && files.len() < STREAMS_MAX {
+                    files.push(File { name: name.into(), size, data, trace: reader.traces.len() });
+                }
+            }
+            reader.traces.push(trace);
+        }
+        match (reader.traces.is_empty(), first_fault) {
+            (false, _) => {}
+            (true, Some(fault)) => return Err(fault),
+            (true, None) => return Err(Unreadable { name: String::new(), at: 0, why: "no trace was given".into() }),
+        }
+        if let Some(trace) = main_trace(&reader.traces) {
+            reader.host = host_facts(trace);
+            reader.env = trace.schema.env.clone();
+        }
+        reader.lanes = lanes(files, &reader.traces);
+        Ok(reader)
+    }
+
+    /// What the metadata say of the host.
+    pub fn host(&self) -> &HostFacts {
+        &self.host
+    }
+
+    /// Whose events they are: `kernel`, `ust` or whatever the tracer calls it; empty where it does not say.
+    pub fn domain(&self) -> &str {
+        self.env.iter().find(|(k, _)| k == "domain").map_or("", |(_, v)| v)
+    }
+
+    /// The first trace's own id: rotated parts of one session have the same one.
+    pub fn uuid(&self) -> Option<[u8; 16]> {
+        self.traces.first().and_then(|t| t.schema.uuid)
+    }
+
+    /// All that the metadata say of their environment (tracer and its version, session, …).
+    pub fn env(&self) -> &[(String, String)] {
+        &self.env
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        Progress { done: self.lanes.iter().map(Lane::bytes_read).sum(), total: self.total }
+    }
+
+    /// What was read so far.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts {
+            lost: self.ledger.tally.lost_events,
+            faults: self.ledger.faults.clone(),
+            fault_count: self.ledger.fault_count,
+            ..Counts::default()
+        };
+        for event in self.traces.iter().flat_map(|t| &t.classes).flat_map(|c| &c.events).filter(|e| e.count > 0) {
+            *counts.events.entry(event.name.to_string()).or_default() += event.count;
+        }
+        counts
+    }
+
+    /// What only this format has to be counted.
+    pub fn tally(&self) -> &Tally {
+        &self.ledger.tally
+    }
+
+    /// Each stream's first file, and how many events of it were read so far.
+    pub fn counts_by_stream(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.lanes.iter().filter_map(|l| Some((&*l.files.first()?.name, l.events)))
+    }
+
+    /// Time of the next event; `None` at the end. What is found before it goes to the sink.
+    pub fn next_at(&mut self, sink: &mut impl RawSink) -> Option<MonoNs> {
+        self.start(sink);
+        self.order.first().map(|(at, _)| MonoNs(at))
+    }
+
+    /// Gives all events to the sink.
+    pub fn run(&mut self, sink: &mut impl RawSink) {
+        while self.advance(usize::MAX, sink) {}
+    }
+
+    /// Reads at most `events` events, of which those that mean something go to the sink. False when all were read.
+    pub fn advance(&mut self, events: usize, sink: &mut impl RawSink) -> bool {
+        self.start(sink);
+        for _ in 0..events {
+            let Some((_, lane)) = self.order.first() else { return false };
+            let ledger = &mut self.ledger;
+            let Some(lane) = self.lanes.get_mut(lane) else { return false };
+            step(lane, &mut self.traces, ledger, sink);
+            lane.advance(&self.traces, ledger, sink);
+            self.order.replace(lane.next.map(|n| n.at));
+        }
+        self.order.first().is_some()
+    }
+
+    /// Gives every event with all its fields, instead of [`CtfReader::run`]: slow, for tests and for looking at traces.
+    pub fn each(&mut self, take: &mut dyn FnMut(&Event<'_>)) {
+        let sink = &mut Nobody;
+        self.start(sink);
+        while let Some((_, lane)) = self.order.first() {
+            let Some(lane) = self.lanes.get_mut(lane) else { return };
+            let before = self.ledger.tally.events;
+            let next = lane.next;
+            step(lane, &mut self.traces, &mut self.ledger, sink);
+            if self.ledger.tally.events > before
+                && let Some(next) = next
+                && let Some(trace) = lane.trace().and_then(|t| self.traces.get(t))
+            {
+                value::event(trace, lane, next, take);
+            }
+            lane.advance(&self.traces, &mut self.ledger, sink);
+            self.order.replace(lane.next.map(|n| n.at));
+        }
+    }
+
+    fn start(&mut self, sink: &mut impl RawSink) {
+        if std::mem::replace(&mut self.started, true) {
+            return;
+        }
+        for defect in self.untold.drain(..) {
+            sink.count(defect, MonoNs(0));
+        }
+        let mut firsts = Vec::with_capacity(self.lanes.len());
+        for lane in &mut self.lanes {
+            lane.advance(&self.traces, &mut self.ledger, sink);
+            firsts.push(lane.next.map(|n| n.at));
+        }
+        self.order = Merge::new(&firsts);
+    }
+}
+
+/// Reads the body of a stream's next event and gives it to the sink.
+#[inline]
+fn step(lane: &mut Lane, traces: &mut [Trace], ledger: &mut Ledger, sink: &mut impl RawSink) {
+    let Some(next) = lane.next else { return };
+    let Some(trace) = lane.trace().and_then(|t| traces.get_mut(t)) else { return };
+    let Some(event) = trace.classes.get_mut(lane.packet.class).and_then(|c| c.events.get_mut(next.event as usize))
+    else {
+        return;
+    };
+    let program = event.body.and_then(|b| trace.programs.get(b));
+    let cpu = lane.packet.cpu;
+    if !lane.body(program, next, ledger, sink) {
+        return;
+    }
+    event.count += 1;
+    ledger.tally.events += 1;
+    lane.events += 1;
+    ledger.tally.steps_back += u64::from(next.at < lane.last);
+    lane.last = next.at;
+    let (data, _) = lane.window();
+    let fields = Fields { found: &lane.found, data };
+    let at = MonoNs(next.at);
+    if let Some(task) = lttng::current(&fields) {
+        let mut comm = [0; 16];
+        let len = task.comm.len().min(16);
+        comm[..len].copy_from_slice(&task.comm[..len]);
+        if (task.tid, comm) != (lane.tid, lane.comm) {
+            sink.event(at, cpu, &Raw::Current { task });
+        }
+        if let Some(mapped) = event.mapped {
+            lttng::emit(mapped, &fields, at, cpu, sink);
+        }
+        (lane.tid, lane.comm) = (task.tid, comm);
+    } else if let Some(mapped) = event.mapped {
+        lttng::emit(mapped, &fields, at, cpu, sink);
+    }
+}
+
+/// A schema of metadata in either language, as far as they can be read, and where they cannot.
+fn parse(metadata: &[u8]) -> (Schema, Option<(u64, String)>) {
+    if metadata.len() > METADATA_MAX {
+        return (Schema::default(), Some((METADATA_MAX as u64, "metadata of an absurd size".into())));
+    }
+    let (text, cut) = lexer::unpacked(metadata);
+    let mut schema = if json::is_json(&text) { json::parse(&text) } else { tsdl::parse(&text) };
+    let fault = cut.map(|c| (c.at, c.why)).or(schema.cut.take());
+    (schema, fault)
+}
+
+fn env<'t>(trace: &'t Trace, key: &str) -> &'t str {
+    trace.schema.env.iter().find(|(k, _)| k == key).map_or("", |(_, v)| v)
+}
+
+/// The kernel's trace, where there are several.
+fn main_trace(traces: &[Trace]) -> Option<&Trace> {
+    traces.iter().find(|t| env(t, "domain") == "kernel").or(traces.first())
+}
+
+fn host_facts(trace: &Trace) -> HostFacts {
+    let mut facts = HostFacts {
+        hostname: env(trace, "hostname").to_owned(),
+        kernel_release: env(trace, "kernel_release").to_owned(),
+        ..HostFacts::default()
+    };
+    if let Some(clock) = trace.clock() {
+        let ticks = i128::from(clock.offset) * 1_000_000_000 / i128::from(clock.frequency.max(1));
+        let ns = i128::from(clock.offset_s) * 1_000_000_000 + ticks;
+        facts.clock.clone_from(&clock.name);
+        facts.wall_offset_ns = i64::try_from(ns).ok();
+        // LTTng calls its clock by the kernel's boot id, in either domain
+        if env(trace, "tracer_name").starts_with("lttng") {
+            facts.boot_id = clock.uuid.map(schema::hyphens).unwrap_or_default();
+        }
+    }
+    facts
+}
+
+/// Files that say that they are of the same stream follow each other; the others are a stream each.
+fn lanes(files: Vec<File>, traces: &[Trace]) -> Vec<Lane> {
+    let slots = traces.iter().map(|t| t.slots).max().unwrap_or(0);
+    type Key = ([u8; 16], Place);
+    let mut keyed: Vec<(Option<Key>, File)> = Vec::new();
+    for file in files {
+        let uuid = traces.get(file.trace).and_then(|t| t.schema.uuid);
+        let mut lane = Lane::new(vec![file], slots, 0);
+        let key = uuid.zip(lane.place(traces).filter(|p| p.stream.is_some()));
+        keyed.extend(lane.files.pop().map(|f| (key, f)));
+    }
+    // a stable sort: files that say nothing stay in the order in which they were given
+    keyed.sort_by_key(|(key, _)| *key);
+    let mut out: Vec<Vec<File>> = Vec::new();
+    let mut last = None;
+    for (key, file) in keyed {
+        let stream = key.map(|(uuid, place)| (uuid, place.class, place.stream));
+        match out.last_mut() {
+            Some(files) if stream.is_some() && stream == last => files.push(file),
+            _ => out.push(vec![file]),
+        }
+        last = stream;
+    }
+    out.into_iter().zip(0u16..).map(|(files, at)| Lane::new(files, slots, at)).collect()
+}
+
+/// Takes nothing.
+struct Nobody;
+
+impl RawSink for Nobody {
+    fn event(&mut self, _: MonoNs, _: u16, _: &Raw<'_>) {}
+    fn lost(&mut self, _: Option<u16>, _: MonoNs, _: MonoNs, _: u64) {}
+    fn count(&mut self, _: &'static str, _: MonoNs) {}
+}
