@@ -353,6 +353,9 @@ pub mod cause {
     pub const PACKET: u8 = 10;
 }
 
+/// [`WaitRow::state`] of a wait whose begin was not seen (imported traces).
+pub const STATE_UNKNOWN: u16 = 0xffff;
+
 /// An interval in which a task did not run.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
@@ -365,7 +368,7 @@ pub struct WaitRow {
     pub woken: MonoNs,
     /// What the cause names.
     pub object: u64,
-    /// First argument of the system call.
+    /// First argument of the system call; the address of a page fault where an imported trace saw one.
     pub arg0: u64,
     /// Who waited.
     pub task: TaskId,
@@ -373,7 +376,7 @@ pub struct WaitRow {
     pub by: TaskId,
     /// `rcv_nxt` where the cause is a socket.
     pub rcv_seq: u32,
-    /// Task state at switch-out; 0 = preempted.
+    /// Task state at switch-out; 0 = preempted, [`STATE_UNKNOWN`] = not seen.
     pub state: u16,
     /// System call number, 0xffff = none.
     pub syscall: u16,

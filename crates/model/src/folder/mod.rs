@@ -21,6 +21,7 @@ mod reader;
 mod scan;
 mod segment;
 mod strings;
+mod sync;
 mod table_set;
 mod writer;
 
@@ -33,5 +34,6 @@ pub use merge::{Merged, merge};
 pub use options::{Durability, Options, Overwrite, WriteCounts};
 pub use reader::{Folder, Host};
 pub use strings::{Strings, UNDEFINED, UNDEFINED_TEXT};
+pub use sync::{SYNC_FILE, SyncFile};
 pub use table_set::TableSet;
 pub use writer::FolderWriter;

@@ -8,15 +8,16 @@ use super::info::{self, FolderInfo, HOST_FILE, HOSTS, HostInfo};
 use super::layout::{FrameHeader, HEADER_BYTES, KIND_HEADS, KIND_STRINGS};
 use super::scan::scan;
 use super::strings::{StringMap, Strings, UNDEFINED};
+use super::sync;
 use super::table_set::TableSet;
-use crate::clock::{Timeline, WallClock};
+use crate::clock::{ClockGroup, Timeline, WallClock};
 use crate::defects::{DefectCount, Ledger, id};
 use crate::fields::{str_fields, task_fields};
 use crate::ids::{HostId, MonoNs, StrId};
 use crate::rows::{AnchorRow, Event, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fs::{self, File};
-use std::ops::RangeBounds;
+use std::ops::{RangeBounds, RangeInclusive};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +26,8 @@ use std::path::{Path, PathBuf};
 pub struct Folder {
     infos: Vec<FolderInfo>,
     hosts: Vec<Host>,
+    /// Hosts whose clocks were synchronised.
+    groups: Vec<ClockGroup>,
     ledger: Ledger,
 }
 
@@ -84,12 +87,20 @@ impl Folder {
                 found[index].1.extend(files);
             }
         }
+        let mut groups: Vec<ClockGroup> = Vec::new();
+        for dir in dirs {
+            // of several folders that know a host, the first counts
+            let is_free = |h: &HostId| !groups.iter().any(|g| g.clocks.iter().any(|c| c.0 == *h));
+            let find = |hash: u64| by_host.get(&hash).map(|&i| HostId(i as u16)).filter(is_free);
+            let more = sync::read(dir.as_ref(), find, &ledger);
+            groups.extend(more);
+        }
         let hosts = found
             .into_iter()
             .enumerate()
             .map(|(i, (info, files))| Host::open(HostId(i as u16), info, files, ledger.clone()))
             .collect();
-        Ok(Folder { infos, hosts, ledger })
+        Ok(Folder { infos, hosts, groups, ledger })
     }
 
     /// What the folders say of themselves, in the order given.
@@ -107,8 +118,14 @@ impl Folder {
         self.hosts.get(usize::from(id.0))
     }
 
-    /// One time line for all hosts.
+    /// One time line for all hosts: as `wakepath sync` found it, where it was run; by the wall clocks elsewhere.
     pub fn timeline(&self) -> Timeline {
+        let walls: Vec<WallClock> = self.hosts.iter().map(Host::wall_clock).collect();
+        Timeline::new(&walls, self.groups.clone())
+    }
+
+    /// One time line for all hosts, by the wall clocks alone.
+    pub fn wall_timeline(&self) -> Timeline {
         Timeline::by_wall_clocks(self.hosts.iter().map(Host::wall_clock).collect())
     }
 
@@ -228,6 +245,21 @@ impl Host {
         let first = self.frames.iter().map(|f| f.header.first).min()?;
         let last = self.frames.iter().map(|f| f.header.last).max()?;
         Some((MonoNs(first), MonoNs(last)))
+    }
+
+    /// Its recordings: the tasks that each names, and the times of its first and last row. A task is of one recording.
+    pub fn recordings(&self) -> Vec<(RangeInclusive<u32>, MonoNs, MonoNs)> {
+        let mut out: Vec<_> = self
+            .recordings
+            .iter()
+            .map(|r| (r.task_offset.saturating_add(1)..=r.task_offset.saturating_add(r.task_max), MonoNs(u64::MAX), MonoNs(0)))
+            .collect();
+        for f in &self.frames {
+            let of = &mut out[self.files[f.file as usize].recording];
+            (of.1, of.2) = (of.1.min(MonoNs(f.header.first)), of.2.max(MonoNs(f.header.last)));
+        }
+        out.retain(|of| of.1 <= of.2);
+        out
     }
 
     /// Bytes of its segments that are frames.

@@ -1,0 +1,430 @@
+//! Finds what one host sent and another received, in one go over all hosts' sightings side by side.
+//!
+//! What is not matched is forgotten after a window (wait paper, section 3.6): behind a coarse synchronisation a partner
+//! that has not come by then will not come. Names that come twice within the window are ambiguous and say nothing, so a
+//! retransmission is never paired with the wrong original; therefore a match is told when its window is over.
+
+use super::sighting::{End, Evidence, Sighting};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// Something sent by one host and received by another, with the hosts' own times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// Sender and time.
+    pub sent: (usize, u64),
+    /// Receiver and time.
+    pub received: (usize, u64),
+    /// How it was recognised.
+    pub evidence: Evidence,
+    /// A further bound of a message that was told already.
+    pub again: bool,
+}
+
+/// Bytes of sequence numbers that two ends of one connection, met at different times, may be apart.
+const NEAR: u32 = 64 << 20;
+
+#[derive(Clone, Copy)]
+struct Unit {
+    /// Host and time of the first send and receive, and how many there were.
+    sent: Option<(usize, u64)>,
+    received: Option<(usize, u64)>,
+    sends: u32,
+    receives: u32,
+    evidence: Evidence,
+    carries: Option<(u64, u32, u32)>,
+}
+
+/// Bytes of a stream that were sent or received at once.
+#[derive(Clone, Copy)]
+struct Piece {
+    host: usize,
+    start: u32,
+    len: u32,
+    first: u64,
+    last: u64,
+    until: i64,
+    told: bool,
+}
+
+impl Piece {
+    fn contains(&self, byte: u32) -> bool {
+        byte.wrapping_sub(self.start) < self.len
+    }
+
+    fn overlaps(&self, other: &Piece) -> bool {
+        self.contains(other.start) || other.contains(self.start)
+    }
+}
+
+#[derive(Default)]
+struct Stream {
+    sent: VecDeque<Piece>,
+    received: VecDeque<Piece>,
+    /// It stands in the queue of what is looked at when its window is over.
+    is_queued: bool,
+}
+
+impl Stream {
+    fn held(&self) -> usize {
+        self.sent.len() + self.received.len()
+    }
+}
+
+#[derive(Default)]
+struct Connection {
+    /// The ends' hosts, in the order in which they became known.
+    hosts: [Option<usize>; 2],
+    is_open: [bool; 2],
+    numbers: (u32, u32),
+    by_addresses: u64,
+    by_numbers: Option<u64>,
+    /// What each end sends.
+    streams: [Stream; 2],
+}
+
+impl Connection {
+    fn is_local(&self) -> bool {
+        self.hosts[0] == self.hosts[1]
+    }
+}
+
+/// The matcher. Times by which things are forgotten are of the coarse line.
+pub struct Matcher {
+    /// How long things are kept; `None` keeps them until their partner comes, however long (one pass).
+    window: Option<i64>,
+    now: i64,
+    units: FxHashMap<u64, Unit>,
+    units_until: VecDeque<(i64, u64)>,
+    connections: FxHashMap<u64, Connection>,
+    next_connection: u64,
+    /// Which connection, and which of its ends, a host's number is.
+    end_of: FxHashMap<(usize, u64), (u64, usize)>,
+    by_addresses: FxHashMap<u64, u64>,
+    by_numbers: FxHashMap<u64, u64>,
+    streams_until: VecDeque<(i64, u64)>,
+    closed_until: VecDeque<(i64, u64)>,
+    /// Packets that no other packet equals: by direction, matched by their bytes.
+    packets: FxHashMap<u64, Stream>,
+    packets_until: VecDeque<(i64, u64)>,
+    pieces: usize,
+    held_max: usize,
+    /// Names that came twice, by sender and receiver.
+    pub ambiguous: FxHashMap<(usize, usize), u64>,
+}
+
+impl Matcher {
+    /// With a window (ns), or without one.
+    pub fn new(window: Option<i64>) -> Matcher {
+        Matcher {
+            window,
+            now: i64::MIN,
+            units: FxHashMap::default(),
+            units_until: VecDeque::new(),
+            connections: FxHashMap::default(),
+            next_connection: 0,
+            end_of: FxHashMap::default(),
+            by_addresses: FxHashMap::default(),
+            by_numbers: FxHashMap::default(),
+            streams_until: VecDeque::new(),
+            closed_until: VecDeque::new(),
+            packets: FxHashMap::default(),
+            packets_until: VecDeque::new(),
+            pieces: 0,
+            held_max: 0,
+            ambiguous: FxHashMap::default(),
+        }
+    }
+
+    /// Most entries held at once: unmatched things and open connections.
+    pub fn held_max(&self) -> usize {
+        self.held_max
+    }
+
+    /// A host saw something at a time of the coarse line.
+    pub fn see(&mut self, host: usize, now: i64, sighting: &Sighting, out: &mut impl FnMut(Match)) {
+        self.now = self.now.max(now);
+        if self.window.is_some() {
+            self.expire(self.now, out);
+        }
+        match *sighting {
+            Sighting::Opened(number, end) => self.opened(host, number, &end),
+            Sighting::Closed(number) => self.closed(host, number),
+            Sighting::Bytes { end, sent, start, len, first, last } => {
+                let piece = Piece { host, start, len, first, last, until: self.until(), told: false };
+                self.bytes(end, sent, piece, out);
+            }
+            Sighting::Unit { key, sent, at, evidence, carries } => {
+                self.unit(host, key, sent, at, evidence, carries, out);
+            }
+        }
+        self.held_max = self.held_max.max(self.units.len() + self.pieces + self.connections.len());
+    }
+
+    /// Nothing more comes.
+    pub fn finish(&mut self, out: &mut impl FnMut(Match)) {
+        if self.window.is_some() {
+            // twice: unmatched packets go on to be matched by their bytes
+            self.expire(i64::MAX, out);
+            self.expire(i64::MAX, out);
+        }
+    }
+
+    fn until(&self) -> i64 {
+        self.window.map_or(i64::MAX, |w| self.now.saturating_add(w))
+    }
+
+    fn expire(&mut self, now: i64, out: &mut impl FnMut(Match)) {
+        while let Some((_, key)) = pop_if(&mut self.units_until, |e| e.0 < now) {
+            if let Some(unit) = self.units.remove(&key) {
+                self.tell_unit(&unit, out);
+            }
+        }
+        while let Some((_, id)) = pop_if(&mut self.streams_until, |e| e.0 < now) {
+            let Some(c) = self.connections.get_mut(&id) else { continue };
+            for stream in &mut c.streams {
+                for side in [&mut stream.sent, &mut stream.received] {
+                    while pop_if(side, |p| p.until < now).is_some() {
+                        self.pieces -= 1;
+                    }
+                }
+            }
+        }
+        while let Some((_, direction)) = pop_if(&mut self.packets_until, |e| e.0 < now) {
+            self.tell_packets(direction, now, out);
+        }
+        while let Some((_, id)) = pop_if(&mut self.closed_until, |e| e.0 < now) {
+            if self.connections.get(&id).is_some_and(|c| c.is_open == [false; 2])
+                && let Some(c) = self.connections.remove(&id)
+            {
+                self.pieces -= c.streams.iter().map(Stream::held).sum::<usize>();
+                if self.by_addresses.get(&c.by_addresses) == Some(&id) {
+                    self.by_addresses.remove(&c.by_addresses);
+                }
+                if let Some(n) = c.by_numbers
+                    && self.by_numbers.get(&n) == Some(&id)
+                {
+                    self.by_numbers.remove(&n);
+                }
+            }
+        }
+    }
+
+    fn opened(&mut self, host: usize, number: u64, end: &End) {
+        if self.end_of.contains_key(&(host, number)) {
+            return;
+        }
+        let numbers = end.by_numbers.map(|n| n.flow);
+        let by_numbers = numbers.and_then(|n| self.by_numbers.get(&n)).copied();
+        let by_addresses = self.by_addresses.get(&end.by_addresses.flow).copied();
+        let (snd, rcv) = end.numbers;
+        let has_room = |c: &&Connection| c.hosts[1].is_none();
+        let is_near = |c: &&Connection| {
+            let apart = |a: u32, b: u32| (a.wrapping_sub(b) as i32).unsigned_abs();
+            let far = apart(c.numbers.0, rcv).max(apart(c.numbers.1, snd));
+            far <= if numbers.is_some() && c.by_numbers.is_some() { 0 } else { NEAR }
+        };
+        let fits = |id: u64| self.connections.get(&id).as_ref().filter(|c| has_room(c) && is_near(c)).is_some();
+        if let Some(id) = by_numbers.filter(|id| fits(*id)).or(by_addresses.filter(|id| fits(*id)))
+            && let Some(c) = self.connections.get_mut(&id)
+        {
+            (c.hosts[1], c.is_open[1]) = (Some(host), true);
+            if c.is_local() {
+                for s in &mut c.streams {
+                    self.pieces -= s.held();
+                    *s = Stream::default();
+                }
+            }
+            self.end_of.insert((host, number), (id, 1));
+            return;
+        }
+        let id = self.next_connection;
+        self.next_connection += 1;
+        let c = Connection {
+            hosts: [Some(host), None],
+            is_open: [true, false],
+            numbers: end.numbers,
+            by_addresses: end.by_addresses.flow,
+            by_numbers: numbers,
+            streams: Default::default(),
+        };
+        self.connections.insert(id, c);
+        self.by_addresses.insert(end.by_addresses.flow, id);
+        if let Some(n) = numbers {
+            self.by_numbers.insert(n, id);
+        }
+        self.end_of.insert((host, number), (id, 0));
+    }
+
+    fn closed(&mut self, host: usize, number: u64) {
+        if let Some((id, side)) = self.end_of.remove(&(host, number))
+            && let Some(c) = self.connections.get_mut(&id)
+        {
+            c.is_open[side] = false;
+            // the other end's rows may be behind by the window
+            self.closed_until.push_back((self.until(), id));
+        }
+    }
+
+    fn bytes(&mut self, number: u64, sent: bool, piece: Piece, out: &mut impl FnMut(Match)) {
+        let Some(&(id, side)) = self.end_of.get(&(piece.host, number)) else { return };
+        let Some(c) = self.connections.get_mut(&id) else { return };
+        if c.is_local() {
+            return;
+        }
+        let stream = &mut c.streams[if sent { side } else { 1 - side }];
+        let before = stream.held();
+        if sent {
+            stream.sent.push_back(piece)
+        } else {
+            stream.received.push_back(piece)
+        }
+        if c.hosts[1].is_some() {
+            join(stream, out);
+        }
+        self.pieces = self.pieces + stream.held() - before;
+        if stream.held() > 0 && self.window.is_some() {
+            self.streams_until.push_back((piece.until, id));
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a sighting, taken apart")]
+    fn unit(
+        &mut self,
+        host: usize,
+        key: u64,
+        sent: bool,
+        at: u64,
+        evidence: Evidence,
+        carries: Option<(u64, u32, u32)>,
+        out: &mut impl FnMut(Match),
+    ) {
+        let until = self.until();
+        let mut is_new = false;
+        let unit = self.units.entry(key).or_insert_with(|| {
+            is_new = true;
+            Unit { sent: None, received: None, sends: 0, receives: 0, evidence, carries }
+        });
+        if sent {
+            unit.sends += 1;
+            unit.sent = unit.sent.or(Some((host, at)));
+        } else {
+            unit.receives += 1;
+            unit.received = unit.received.or(Some((host, at)));
+        }
+        if self.window.is_some() {
+            if is_new {
+                self.units_until.push_back((until, key));
+            }
+        } else if unit.sends > 0 && unit.receives > 0 {
+            let unit = *unit;
+            self.units.remove(&key);
+            self.tell_unit(&unit, out);
+        }
+    }
+
+    fn tell_unit(&mut self, unit: &Unit, out: &mut impl FnMut(Match)) {
+        match (unit.sent, unit.received) {
+            (Some(sent), Some(received)) => {
+                if sent.0 == received.0 {
+                    return;
+                }
+                if unit.sends > 1 || unit.receives > 1 {
+                    *self.ambiguous.entry((sent.0, received.0)).or_default() += 1;
+                } else {
+                    out(Match { sent, received, evidence: unit.evidence, again: false });
+                }
+            }
+            (Some((host, at)), None) | (None, Some((host, at))) => {
+                let Some((direction, start, len)) = unit.carries else { return };
+                if unit.sends + unit.receives > 1 {
+                    return;
+                }
+                let until = self.until();
+                let piece = Piece { host, start, len, first: at, last: at, until, told: false };
+                let stream = self.packets.entry(direction).or_default();
+                if unit.sends > 0 {
+                    stream.sent.push_back(piece)
+                } else {
+                    stream.received.push_back(piece)
+                }
+                self.pieces += 1;
+                if !std::mem::replace(&mut stream.is_queued, true) {
+                    self.packets_until.push_back((until, direction));
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Packets of a direction whose window is over: a received one bounds the latest of those whose bytes it has, if
+    /// none of these bytes was sent or received twice.
+    fn tell_packets(&mut self, direction: u64, now: i64, out: &mut impl FnMut(Match)) {
+        let Some(stream) = self.packets.get_mut(&direction) else { return };
+        while let Some(r) = pop_if(&mut stream.received, |p| p.until < now) {
+            self.pieces -= 1;
+            let parts: Vec<&Piece> = stream.sent.iter().filter(|s| s.overlaps(&r)).collect();
+            let is_once = !stream.received.iter().any(|p| p.overlaps(&r))
+                && parts
+                    .iter()
+                    .enumerate()
+                    .all(|(i, p)| p.host == parts[0].host && !parts[..i].iter().any(|q| q.overlaps(p)));
+            let last = r.start.wrapping_add(r.len - 1);
+            let latest = parts.iter().find(|s| s.contains(last));
+            match latest {
+                Some(s) if is_once && s.host != r.host => out(Match {
+                    sent: (s.host, s.last),
+                    received: (r.host, r.last),
+                    evidence: Evidence::PacketBytes,
+                    again: false,
+                }),
+                Some(s) if s.host != r.host => *self.ambiguous.entry((s.host, r.host)).or_default() += 1,
+                _ => {}
+            }
+        }
+        // what was received may still need what was sent: that stays for as long again
+        let keep = self.window.unwrap_or(0);
+        while pop_if(&mut stream.sent, |p| p.until.saturating_add(keep) < now).is_some() {
+            self.pieces -= 1;
+        }
+        if stream.held() == 0 {
+            self.packets.remove(&direction);
+        } else if now < i64::MAX {
+            self.packets_until.push_back((now.saturating_add(keep), direction));
+        }
+    }
+}
+
+/// Takes the first one away if it is such a one.
+fn pop_if<T>(queue: &mut VecDeque<T>, is_such: impl FnOnce(&T) -> bool) -> Option<T> {
+    if queue.front().is_some_and(is_such) { queue.pop_front() } else { None }
+}
+
+/// Matches what can be matched of a stream: the first byte of a receive bounds by its arrival, the last by the return.
+fn join(stream: &mut Stream, out: &mut impl FnMut(Match)) {
+    let Stream { sent, received, .. } = stream;
+    let mut passed = None;
+    received.retain_mut(|r| {
+        let last = r.start.wrapping_add(r.len - 1);
+        let tell = |s: &Piece, at: u64, again: bool, out: &mut dyn FnMut(Match)| {
+            out(Match { sent: (s.host, s.first), received: (r.host, at), evidence: Evidence::Bytes, again });
+        };
+        if !r.told
+            && let Some(s) = sent.iter().find(|s| s.contains(r.start))
+        {
+            tell(s, r.first, false, out);
+            r.told = true;
+        }
+        let Some(s) = sent.iter().find(|s| s.contains(last)) else { return true };
+        if !(r.told && s.contains(r.start)) {
+            tell(s, r.last, r.told, out);
+        }
+        passed = Some(r.start);
+        false
+    });
+    if let Some(start) = passed {
+        // what ends before what was read just now has been read before
+        let is_before = |p: &Piece| (p.start.wrapping_add(p.len).wrapping_sub(start) as i32) <= 0;
+        while pop_if(sent, is_before).is_some() {}
+    }
+}
