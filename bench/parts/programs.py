@@ -16,7 +16,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-PACKAGES = ["wakepath", "wakepath-testbed-vapp", "wakepath-testbed-load", "wakepath-testbed-score"]
+TESTBEDS = ("vapp", "load", "rpc", "score")
+PACKAGES = ["wakepath", *(f"wakepath-testbed-{name}" for name in TESTBEDS)]
 WAIT_S = 30
 
 
@@ -138,11 +139,11 @@ def score(trace, truth, *flags):
     return found
 
 
-def keep(trace, truth):
-    """WAKEPATH_BENCH_KEEP=DIR keeps the traces whose paths are not all there and right."""
+def keep(trace, truth, name=None):
+    """WAKEPATH_BENCH_KEEP=DIR keeps the traces in which something was wrong, by this name or the folder's."""
     where = os.environ.get("WAKEPATH_BENCH_KEEP")
     if where:
-        place = pathlib.Path(where) / pathlib.Path(trace).parent.name
+        place = pathlib.Path(where) / (name or pathlib.Path(trace).parent.name)
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(trace, place / "trace")
         shutil.copy(truth, place / "truth.jsonl")
@@ -174,16 +175,17 @@ def record_vapp(place, model, *args, flags=(), everything=False):
 
 
 class Stack:
-    """The demo stack as a context."""
+    """The demo stack as a context; `host` is the namespace in which it runs."""
 
-    def __init__(self, place, *options):
+    def __init__(self, place, *options, host=None):
         self.place = pathlib.Path(place)
         self.options = options
+        self.prefix = host.prefix if host else []
         self.script = str(ROOT / "testbeds" / "demo" / "stack")
 
     def __enter__(self):
         self.place.mkdir(parents=True, exist_ok=True)
-        run([self.script, "up", self.place, *self.options], 120, stderr=subprocess.DEVNULL)
+        run([*self.prefix, self.script, "up", self.place, *map(str, self.options)], 120, stderr=subprocess.DEVNULL)
         lines = (self.place / "env").read_text().splitlines()
         self.env = dict(line.split("=", 1) for line in lines if "=" in line)
         return self
@@ -221,12 +223,64 @@ class Stack:
         return total / 1e9
 
 
-def vload(url, *args, truth=None, seconds=300):
+def vload(url, *args, truth=None, seconds=300, prefix=()):
     """Runs the load generator and gives its summary."""
-    line = [program("vload"), "--url", url, "--json", *map(str, args)]
+    line = [*prefix, program("vload"), "--url", url, "--json", *map(str, args)]
     if truth:
         line += ["--truth", str(truth)]
     return json.loads(run(line, seconds, stderr=subprocess.DEVNULL))
+
+
+class Namespace:
+    """A network namespace of its own as a context: a host as far as addresses, resolver and links go."""
+
+    def __init__(self, name):
+        self.name = f"wakepath-{name}-{os.getpid()}"
+        self.prefix = ["ip", "netns", "exec", self.name]
+        # `ip netns exec` lays it over /etc/resolv.conf for those that it starts
+        self.settings = pathlib.Path("/etc/netns") / self.name
+
+    def __enter__(self):
+        run(["ip", "netns", "add", self.name], 10)
+        atexit.register(self.__exit__)
+        run([*self.prefix, "ip", "link", "set", "lo", "up"], 10)
+        self.settings.mkdir(parents=True)
+        text = "nameserver 127.0.0.1\noptions timeout:5 attempts:1\n"
+        (self.settings / "resolv.conf").write_text(text, encoding="ascii")
+        return self
+
+    def __exit__(self, *_):
+        atexit.unregister(self.__exit__)
+        subprocess.run(["ip", "netns", "delete", self.name], timeout=10, check=False, stderr=subprocess.DEVNULL)
+        shutil.rmtree(self.settings, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.settings.parent.rmdir()
+
+    def narrow(self, port, bits_per_s):
+        """Lets what leaves a port of its loopback through at this rate; everything else is not held up."""
+        tc = [*self.prefix, "tc"]
+        run([*tc, "qdisc", "add", "dev", "lo", "root", "handle", "1:", "htb"], 10)
+        kinds = ["htb", "rate", str(bits_per_s), "burst", "16k", "cburst", "16k", "quantum", "65536"]
+        run([*tc, "class", "add", "dev", "lo", "parent", "1:", "classid", "1:2", *kinds], 10)
+        match = ["protocol", "ip", "u32", "match", "ip", "sport", str(port), "0xffff", "flowid", "1:2"]
+        run([*tc, "filter", "add", "dev", "lo", "parent", "1:", *match], 10)
+
+    def widen(self):
+        """Ends what `narrow` began."""
+        run([*self.prefix, "tc", "qdisc", "delete", "dev", "lo", "root"], 10)
+
+
+def alternate(rounds, plain, traced):
+    """Runs both, each round in the other order than the round before."""
+    pairs = []
+    for i in range(rounds):
+        if i % 2:
+            with_it = traced()
+            pairs.append((plain(), with_it))
+        else:
+            without = plain()
+            pairs.append((without, traced()))
+    return pairs
 
 
 @contextlib.contextmanager

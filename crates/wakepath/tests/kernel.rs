@@ -9,6 +9,8 @@ mod flows;
 mod harness;
 #[path = "kernel/net.rs"]
 mod net;
+#[path = "kernel/paths.rs"]
+mod paths;
 #[path = "kernel/recorder.rs"]
 mod recorder;
 #[path = "kernel/tasks.rs"]

@@ -40,7 +40,7 @@ struct Args {
     #[arg(long, value_parser = parse_rate)]
     rate: Option<f64>,
     /// Routes and their weights: vote, results, item, health, error, slow, login, static, or a path
-    /// such as `/x=1`.
+    /// such as `/x=1` or `/x?y=z=1`, where the last `=` gives the weight.
     #[arg(long, default_value = "vote=5,results=3,item=1,health=1,error=0.01,slow=0.001")]
     mix: Mix,
     /// Keep connections (the default).

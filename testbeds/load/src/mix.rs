@@ -20,7 +20,7 @@ pub struct Shot {
     /// Index into the mix's routes.
     pub route_index: usize,
     pub rid: String,
-    /// The path without the query, as the truth names it.
+    /// The path, as the truth names it: without the id, and with a query only where a literal path has one.
     pub path: String,
     /// The form that a POST carries.
     pub form: Option<String>,
@@ -66,8 +66,9 @@ impl FromStr for Mix {
         let mut routes = Vec::new();
         let mut sum = 0.0;
         for part in text.split(',').filter(|part| !part.trim().is_empty()) {
-            let (name, weight) = part.trim().split_once('=').unwrap_or((part.trim(), "1"));
-            let is_path = name.starts_with('/') && name.bytes().all(|b| b.is_ascii_graphic() && b != b'?');
+            // the last one, since a path's query may have some of its own
+            let (name, weight) = part.trim().rsplit_once('=').unwrap_or((part.trim(), "1"));
+            let is_path = name.starts_with('/') && name.bytes().all(|b| b.is_ascii_graphic());
             if !is_path && !ROUTES.contains(&name) {
                 return Err(format!("no route `{name}`; there are {}, or a /path", ROUTES.join(", ")));
             }
@@ -124,8 +125,15 @@ mod tests {
     }
 
     #[test]
+    fn a_literal_path_may_have_a_query() {
+        let mix: Mix = "/a?b=c=2,/a=0".parse().unwrap();
+        assert_eq!(mix.route(0), "/a?b=c");
+        assert_eq!(mix.shot(1, 0).path, "/a?b=c");
+    }
+
+    #[test]
     fn refuses_what_it_does_not_know() {
-        for wrong in ["", "vote=0", "vote=-1", "vote=x", "vote=inf", "nothing=1", "/a?b=1", "/a b=1"] {
+        for wrong in ["", "vote=0", "vote=-1", "vote=x", "vote=inf", "nothing=1", "/a?b=x", "/a b=1"] {
             assert!(wrong.parse::<Mix>().is_err(), "{wrong}");
         }
     }

@@ -197,9 +197,12 @@ impl Worker<'_> {
             String::new()
         };
         format!(
-            "{method} {}?rid={} HTTP/1.1\r\nHost: {}\r\nUser-Agent: vload\r\nAccept: */*\r\n\
+            "{method} {}{}rid={} HTTP/1.1\r\nHost: {}\r\nUser-Agent: vload\r\nAccept: */*\r\n\
              Connection: {connection}\r\n{about_body}\r\n{body}",
-            shot.path, shot.rid, target.host
+            shot.path,
+            if shot.path.contains('?') { '&' } else { '?' },
+            shot.rid,
+            target.host
         )
     }
 
