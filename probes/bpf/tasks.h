@@ -27,12 +27,20 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	/* a parent that did nothing yet but to be selected must be asked now */
 	p = current_state(parent);
 	t = bpf_task_storage_get(&tasks, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!t)
-		lost(c, DROP_TASK_STORAGE);
 	if (t && p && parent->tgid != cfg_agent_tgid) {
 		/* descendants are watched with their parents */
 		t->watched = p->watched;
 		t->generation = p->generation;
+	} else if (!t) {
+		u32 tgid = child->tgid;
+		u8 yes = 1;
+
+		/* memory was short for a moment. Its first operation makes the state again and finds there that it is watched:
+		 * only what it waits for until then is lost */
+		lost(c, DROP_WAIT);
+		if (!cfg_watch_all && p && p->watched && parent->tgid != cfg_agent_tgid &&
+		    bpf_map_update_elem(&watch_tgids, &tgid, &yes, BPF_ANY))
+			lost(c, DROP_TASK_STORAGE);
 	}
 	r = reserve(c, sizeof(*r), DROP_TASK, &position);
 	if (!r)

@@ -1,8 +1,10 @@
 //! Inside a component: which request made which call. One rule a case, each only under its condition; where none
 //! holds the call stays without a parent and every request that could have made it is in doubt.
 
+mod steps;
+
 use crate::evidence::{Hole, Rule};
-use crate::exchange::{ExId, Exchange, Side, Slab, Steps};
+use crate::exchange::{ExId, Exchange, Side, Slab};
 use crate::finished::{Done, Finished, Parent};
 use crate::roles::Roles;
 use crate::worker::{Mark, State, Worker};
@@ -249,8 +251,9 @@ impl<'a, F: Finished> Component<'a, F> {
         } else if let Some(x) = born_of {
             Ok((x, Rule::Fork))
         } else {
-            // the woken idle task's doing, where nothing else was waiting to be taken up
-            let set = self.in_court(xs, open);
+            // the woken idle task's doing, where nothing else was waiting to be taken up. A request may hand out several
+            // pieces of work at once, so that one of its calls is under way excludes nothing
+            let set: Vec<ExId> = open.iter().copied().filter(|&x| self.is_open(xs, x)).collect();
             let woken_for = worker.and_then(|w| w.woken_for);
             match (woken_for, &set[..]) {
                 (Some(x), [only]) if x == *only && at > self.roles.unseen_until(process) => Ok((x, Rule::Handoff)),
@@ -266,12 +269,18 @@ impl<'a, F: Finished> Component<'a, F> {
             }
         };
         match found {
-            Ok((x, _)) if xs.get(x).murky => (Parent::Open(Hole::Borders), vec![x]),
             Ok((x, rule)) => {
-                if self.roles.is_lossy(xs.get(x).taken, at) {
-                    return (Parent::Open(Hole::Losses), vec![x]);
+                let hole = match () {
+                    () if xs.get(x).murky => Hole::Borders,
+                    () if self.roles.is_lossy(xs.get(x).taken, at) => Hole::Losses,
+                    () => return (Parent::Of(x, rule), Vec::new()),
+                };
+                // its own end may be among what was missed, and the call another's
+                let mut set = self.in_court(xs, open);
+                if !set.contains(&x) {
+                    set.push(x);
                 }
-                (Parent::Of(x, rule), Vec::new())
+                (Parent::Open(hole), set)
             }
             Err(set) => {
                 let hole = if at <= self.roles.unseen_until(process) { Hole::BeforeRecording } else { Hole::Ambiguous };
@@ -344,11 +353,12 @@ impl<'a, F: Finished> Component<'a, F> {
 
     /// The fragment that began with the reply to a call of unknown origin went on to reply to X: the call was X's, if
     /// X was among those that could have made it.
-    fn claim_backwards(&mut self, x: ExId, task: TaskId, at: MonoNs) {
+    fn claim_backwards(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         let Some(w) = self.tasks.get_mut(&task) else { return };
         let Some(y) = w.unknown_call.take() else { return };
         // only where that reply was all that there was to go on with
-        if self.roles.is_ring(task) || !w.no_timer_due(at) || w.ready != 1 {
+        let lossy = self.roles.is_lossy(xs.get(x).taken, at);
+        if lossy || self.roles.is_ring(task) || !w.no_timer_due(at) || w.ready != 1 {
             return;
         }
         let s = self.state(y);
@@ -577,220 +587,5 @@ fn only(list: &[ExId]) -> Option<ExId> {
     match list {
         [x] => Some(*x),
         _ => None,
-    }
-}
-
-impl<F: Finished> Steps for Component<'_, F> {
-    const KEEPS: bool = true;
-
-    fn begun(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
-        let e = xs.get(x);
-        let process = self.roles.process_of(e.task);
-        *self.state(x) = State { process, holder: e.task, last_input: at, ..State::default() };
-        self.out.began(e, !self.roles.serves(process, at));
-        if e.side == Side::Server {
-            self.open.entry(process).or_default().push(x);
-            let w = self.tasks.entry(e.task).or_default();
-            w.held.push(x);
-            w.unknown_work = false;
-            // a task that takes a request in the flow's order is done with what it had of others
-            w.enter(x, at);
-            return;
-        }
-        let task = e.task;
-        let owned = self.owners.remove(&e.flow).filter(|(o, _)| self.is_open(xs, *o));
-        if let Some((o, _)) = owned {
-            // the connection was its outstanding business until now
-            let s = self.state(o);
-            s.outstanding = s.outstanding.saturating_sub(1);
-            if self.roles.is_lossy(xs.get(o).taken, at) {
-                self.state(x).parent = Some(Parent::Open(Hole::Losses));
-                self.state(o).doubts += 1;
-                return;
-            }
-            self.link(x, o, Rule::Owner);
-            return;
-        }
-        let (parent, suspects) = self.decide(xs, task, at);
-        self.state(x).parent = Some(parent);
-        // decided while the connection still counts as under way
-        if let Some(process) = self.unowned.remove(&e.flow) {
-            self.known_again(process);
-        }
-        if matches!(parent, Parent::Open(_)) {
-            *self.unknown.entry(process).or_default() += 1;
-        }
-        match parent {
-            Parent::Of(p, rule) => {
-                self.state(x).parent = None;
-                self.link(x, p, rule);
-                if rule == Rule::Handoff {
-                    let w = self.tasks.entry(task).or_default();
-                    w.is_handed_work = true;
-                    w.segment.push(x);
-                    w.mark(at, Mark::Call);
-                }
-            }
-            Parent::Pending | Parent::Open(_) => {
-                for &s in &suspects {
-                    self.state(s).doubts += 1;
-                    if parent == Parent::Open(Hole::Losses) {
-                        self.state(s).lossy = true;
-                    }
-                }
-                self.state(x).suspects = suspects;
-                if parent == Parent::Pending {
-                    let w = self.tasks.entry(task).or_default();
-                    w.mark(at, Mark::Call);
-                    if w.segment.len() < CALLS_MAX {
-                        w.segment.push(x);
-                    }
-                }
-            }
-            Parent::Root => {}
-        }
-    }
-
-    fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
-        let e = xs.get(x);
-        if e.side != Side::Server {
-            return;
-        }
-        self.state(x).in_parts = e.open_ended && !e.by_order;
-        let role = self.roles.role(task);
-        if self.roles.is_migrating(self.roles.process_of(task)) {
-            return;
-        }
-        if role.takes {
-            self.claim_backwards(x, task, at);
-            return;
-        }
-        self.claim_segment(xs, x, task, at);
-        // from here on it holds the request: a partial reply may be followed by more calls
-        self.take_input(x, task, at);
-        let w = self.tasks.entry(task).or_default();
-        w.woken_for = None;
-    }
-
-    fn reply_progress(&mut self, xs: &Slab, y: ExId, task: TaskId, at: MonoNs) {
-        if xs.get(y).side != Side::Client {
-            if xs.get(y).open_ended {
-                self.idle.push_back((at, y));
-                // more of a partial reply: what came between its parts was for it
-                let role = self.roles.role(task);
-                if role.replies_foreign && !role.takes && !self.roles.is_migrating(self.roles.process_of(task)) {
-                    self.claim_segment(xs, y, task, at);
-                }
-            }
-            return;
-        }
-        let s = self.state(y);
-        s.replied = true;
-        s.reply_task = task;
-        let parent = s.parent;
-        match parent {
-            Some(Parent::Of(x, _)) if self.is_open(xs, x) => self.take_input(x, task, at),
-            _ => {
-                let w = self.tasks.entry(task).or_default();
-                w.leave_fragment();
-                w.unknown_input = true;
-                w.unknown_call = Some(y);
-            }
-        }
-    }
-
-    fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
-        let e = xs.get(x);
-        self.state(x).closed = true;
-        self.waiting.push_back((at, x));
-        if e.side == Side::Client {
-            match self.state(x).parent {
-                Some(Parent::Of(p, _)) if xs.is_live(p) => {
-                    let s = self.state(p);
-                    s.outstanding = s.outstanding.saturating_sub(1);
-                }
-                Some(Parent::Open(_)) => {
-                    let process = self.state(x).process;
-                    self.known_again(process);
-                }
-                _ => {}
-            }
-            return;
-        }
-        let (process, holder) = (self.state(x).process, self.state(x).holder);
-        let lossy = self.roles.is_lossy(e.taken, e.ended);
-        self.state(x).lossy |= lossy;
-        if let Some(open) = self.open.get_mut(&process) {
-            open.retain(|&o| o != x);
-        }
-        if let Some(w) = self.tasks.get_mut(&holder) {
-            w.held.retain(|&o| o != x);
-            if w.current == Some(x) {
-                w.leave_fragment();
-            }
-        }
-    }
-
-    fn connecting(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs, failed: bool) {
-        if failed {
-            self.out.refused(flow, task, at);
-            return;
-        }
-        match self.decide(xs, task, at).0 {
-            Parent::Of(x, rule) => {
-                if rule == Rule::Handoff {
-                    self.tasks.entry(task).or_default().is_handed_work = true;
-                }
-                // until its first request is on its way, the connection is what the request waits for
-                self.state(x).outstanding += 1;
-                self.owners.insert(flow, (x, task));
-            }
-            Parent::Open(_) => {
-                let process = self.roles.process_of(task);
-                if self.unowned.insert(flow, process).is_none() {
-                    *self.unknown.entry(process).or_default() += 1;
-                }
-            }
-            Parent::Root | Parent::Pending => {}
-        }
-    }
-
-    fn unseen_reply(&mut self, task: TaskId, _: MonoNs) {
-        let segment = self.tasks.get_mut(&task).map(|w| std::mem::take(&mut w.segment)).unwrap_or_default();
-        for y in segment {
-            if self.state(y).parent == Some(Parent::Pending) {
-                self.state(y).parent = Some(Parent::Open(Hole::BeforeRecording));
-            }
-        }
-    }
-
-    fn unclear(&mut self, xs: &Slab, side: Side, task: TaskId, at: MonoNs) {
-        if side == Side::Server {
-            let w = self.tasks.entry(task).or_default();
-            w.unknown_work = true;
-            w.leave_fragment();
-            return;
-        }
-        // a call that cannot be shown: whoever made it is not whole
-        let (parent, suspects) = self.decide(xs, task, at);
-        let made_by = match parent {
-            Parent::Of(x, _) => vec![x],
-            _ => suspects,
-        };
-        for x in made_by {
-            self.state(x).doubts += 1;
-        }
-    }
-
-    fn flow_gone(&mut self, xs: &Slab, flow: EndpointId) {
-        if let Some(process) = self.unowned.remove(&flow) {
-            self.known_again(process);
-        }
-        if let Some((x, _)) = self.owners.remove(&flow)
-            && self.is_open(xs, x)
-        {
-            let s = self.state(x);
-            s.outstanding = s.outstanding.saturating_sub(1);
-        }
     }
 }

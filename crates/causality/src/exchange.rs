@@ -4,21 +4,13 @@
 //! communication pattern, merged operations of its Algorithm 1). The engine keeps only what is open, and hands every
 //! step to a [`Steps`] in the order in which it happened on the host.
 
+pub use crate::slab::{ExId, Slab};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    EndpointRow, FlowNoteRow, FlowStateRow, MessageEndRow, MessageRow, OPEN, OpRow, end_how, op, role, seen,
+    EndpointRow, FlowNoteRow, FlowStateRow, MessageEndRow, MessageRow, OPEN, OpRow, end_how, op, range, role, seen,
 };
-
-/// An exchange in the engine's slab: a place, and how often the place was used before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ExId {
-    /// The place.
-    pub place: u32,
-    /// Its use.
-    pub turn: u32,
-}
 
 /// Which side of an exchange an endpoint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +86,8 @@ pub trait Steps {
     const KEEPS: bool;
     /// A server's request was read as far as its head, or a client's was sent.
     fn begun(&mut self, xs: &Slab, x: ExId, at: MonoNs);
+    /// More of the request was received (server) by this task.
+    fn request_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs);
     /// The first bytes of the reply moved.
     fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs);
     /// More of the reply was received (client) by this task.
@@ -104,63 +98,12 @@ pub trait Steps {
     fn connecting(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs, failed: bool);
     /// A reply left whose request was not seen.
     fn unseen_reply(&mut self, task: TaskId, at: MonoNs);
+    /// A task replied to a request that was not seen.
+    fn stray_reply(&mut self, task: TaskId, at: MonoNs);
     /// A task moved request bytes that no message explains: a request of which nothing is known.
     fn unclear(&mut self, xs: &Slab, side: Side, task: TaskId, at: MonoNs);
     /// Nothing will happen on the flow any more.
     fn flow_gone(&mut self, xs: &Slab, flow: EndpointId);
-}
-
-/// Exchanges that are open or not yet given away.
-#[derive(Default)]
-pub struct Slab {
-    all: Vec<Exchange>,
-    turns: Vec<u32>,
-    free: Vec<u32>,
-    made: u64,
-}
-
-impl Slab {
-    /// The exchange.
-    pub fn get(&self, x: ExId) -> &Exchange {
-        debug_assert!(self.is_live(x));
-        &self.all[x.place as usize]
-    }
-
-    /// Whether it was not given back yet.
-    pub fn is_live(&self, x: ExId) -> bool {
-        self.turns.get(x.place as usize) == Some(&x.turn)
-    }
-
-    fn get_mut(&mut self, x: ExId) -> &mut Exchange {
-        &mut self.all[x.place as usize]
-    }
-
-    fn insert(&mut self, mut e: Exchange) -> ExId {
-        e.number = self.made;
-        self.made += 1;
-        match self.free.pop() {
-            Some(place) => {
-                self.all[place as usize] = e;
-                ExId { place, turn: self.turns[place as usize] }
-            }
-            None => {
-                self.all.push(e);
-                self.turns.push(0);
-                ExId { place: self.all.len() as u32 - 1, turn: 0 }
-            }
-        }
-    }
-
-    /// Gives a place back; ids of it are no longer live.
-    pub fn release(&mut self, x: ExId) {
-        self.turns[x.place as usize] = self.turns[x.place as usize].wrapping_add(1);
-        self.free.push(x.place);
-    }
-
-    /// Places in use.
-    pub fn in_use(&self) -> usize {
-        self.all.len() - self.free.len()
-    }
 }
 
 /// Bytes that moved in one direction and are not yet part of a finished exchange.
@@ -315,9 +258,9 @@ impl<S: Steps> Engine<S> {
                 });
             }
         }
-        // what the operation before this one moved has had its chance to be explained
+        // a head may be moved in pieces, but when the flow turns it has had its chance to be explained
         let (to, task, at) = ep.request_moved;
-        let unclear = ep.messages && to > ep.request_explained_to && ep.request_explained_to != 0;
+        let unclear = ep.messages && !is_request && to > ep.request_explained_to && ep.request_explained_to != 0;
         if unclear {
             ep.request_explained_to = to;
         }
@@ -341,26 +284,37 @@ impl<S: Steps> Engine<S> {
             self.steps.unclear(&self.xs, side, r.task, r.at);
         }
         if murky {
+            if is_request && side == Side::Client {
+                self.steps.unclear(&self.xs, side, r.task, r.at);
+            }
             return;
         }
         if messages {
-            if !is_request {
+            if is_request {
+                self.request_moved(r, side);
+            } else {
                 self.reply_moved(r);
             }
         } else if is_request {
-            self.run_request(r, side);
+            self.run_request(r, side, missed_run || r.range == range::GAP);
         } else {
-            self.run_reply(r);
+            self.run_reply(r, missed_run);
         }
     }
 
     /// Without messages: bytes towards the server begin an exchange where the last one has its reply.
-    fn run_request(&mut self, r: &OpRow, side: Side) {
+    /// `missed`: what moved before it was not all recorded, so its reply may have been among that.
+    fn run_request(&mut self, r: &OpRow, side: Side, missed: bool) {
         let ep = self.ep(r.flow);
         if let Some(&last) = ep.open.back() {
             let e = self.xs.get_mut(last);
-            if e.reply_start == OPEN {
+            if missed {
+                e.murky = true;
+            } else if e.reply_start == OPEN {
                 e.request_end = r.end;
+                if side == Side::Server {
+                    self.steps.request_progress(&self.xs, last, r.task, r.at);
+                }
                 return;
             }
             self.close(r.flow, last, r.at, true);
@@ -405,14 +359,19 @@ impl<S: Steps> Engine<S> {
         self.steps.begun(&self.xs, x, at);
     }
 
-    fn run_reply(&mut self, r: &OpRow) {
+    /// `missed`: the request that it answers was not recorded.
+    fn run_reply(&mut self, r: &OpRow, missed: bool) {
         let ep = self.ep(r.flow);
         let (side, met, asked) = (ep.side, ep.met, ep.ever_requested);
         match ep.open.back().copied() {
-            Some(x) => self.extend_reply(x, r),
+            Some(x) if missed => self.close(r.flow, x, r.at, true),
+            Some(x) => return self.extend_reply(x, r),
             // a server may speak first; but a flow that is older than the recording owes a reply
-            None if side == Some(Side::Server) && met && !asked => self.steps.unseen_reply(r.task, r.at),
+            None if side == Some(Side::Server) && met && !asked => return self.steps.unseen_reply(r.task, r.at),
             None => {}
+        }
+        if side == Some(Side::Server) {
+            self.steps.stray_reply(r.task, r.at);
         }
     }
 
@@ -432,13 +391,27 @@ impl<S: Steps> Engine<S> {
         self.steps.reply_progress(&self.xs, x, r.task, r.at);
     }
 
+    /// With messages: request bytes may be more of a request whose head was read before.
+    fn request_moved(&mut self, r: &OpRow, side: Side) {
+        let last = self.eps.get(&r.flow).and_then(|ep| ep.open.back().copied());
+        let Some(x) = last.filter(|_| side == Side::Server) else { return };
+        let e = self.xs.get(x);
+        if e.request_start < r.start && r.start < e.request_end && !e.by_order {
+            self.steps.request_progress(&self.xs, x, r.task, r.at);
+        }
+    }
+
     /// With messages: reply bytes may complete the oldest exchanges whose reply has begun.
     fn reply_moved(&mut self, r: &OpRow) {
         let Some(ep) = self.eps.get(&r.flow) else { return };
         let (met, asked, side) = (ep.met, ep.ever_requested, ep.side);
         if ep.open.is_empty() {
-            if side == Some(Side::Server) && met && !asked {
-                self.steps.unseen_reply(r.task, r.at);
+            if side == Some(Side::Server) {
+                if met && !asked {
+                    self.steps.unseen_reply(r.task, r.at);
+                } else {
+                    self.steps.stray_reply(r.task, r.at);
+                }
             }
             return;
         }
@@ -496,8 +469,15 @@ impl<S: Steps> Engine<S> {
             return;
         }
         if is_request_dir {
+            // what lies between the last message and this one is told by none
+            let skipped = ep.messages && (1..r.start).contains(&ep.request_explained_to);
+            let (_, task, at) = ep.request_moved;
             // a request whose end is open explains all that comes until it is known
             ep.request_explained_to = r.end;
+            if skipped {
+                self.steps.unclear(&self.xs, side, task, at);
+            }
+            let Some(ep) = self.eps.get_mut(&r.flow) else { return };
             let span = ep.request.iter().find(|s| s.start <= r.start && r.start < s.end).copied();
             // the newest span is the one that completed the head
             let last = ep.request.back().copied();
@@ -527,6 +507,7 @@ impl<S: Steps> Engine<S> {
             if std::mem::take(&mut ep.missed_reply) && !owed.is_empty() {
                 if owed.len() > 1 {
                     self.become_murky(flow, r.at);
+                    self.call_unseen(flow, side);
                     return;
                 }
                 // it was answered, and the answer was not recorded
@@ -557,6 +538,7 @@ impl<S: Steps> Engine<S> {
                     [] => ep.reply_explained_to = ep.reply_moved_to,
                     _ => {
                         self.become_murky(flow, r.at);
+                        self.call_unseen(flow, side);
                         return;
                     }
                 }
@@ -615,9 +597,9 @@ impl<S: Steps> Engine<S> {
         ep.reply_explained_to = if r.end == OPEN { r.start } else { r.end };
         let (met, reached) = (ep.met, spans.iter().map(|s| s.end).max().unwrap_or(r.start));
         let Some(x) = found else {
-            if side == Side::Server && met {
+            if side == Side::Server {
                 let task = spans.last().map_or(TaskId::UNKNOWN, |s| s.task);
-                self.steps.unseen_reply(task, r.at);
+                if met { self.steps.unseen_reply(task, r.at) } else { self.steps.stray_reply(task, r.at) }
             }
             return;
         };
@@ -708,6 +690,14 @@ impl<S: Steps> Engine<S> {
             } else {
                 self.close(flow, x, at, false);
             }
+        }
+    }
+
+    /// What was sent last is a call that cannot be followed.
+    fn call_unseen(&mut self, flow: EndpointId, side: Side) {
+        if let Some(ep) = self.eps.get(&flow).filter(|_| side == Side::Client) {
+            let (_, task, at) = ep.request_moved;
+            self.steps.unclear(&self.xs, side, task, at);
         }
     }
 

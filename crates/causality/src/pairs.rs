@@ -28,7 +28,7 @@ pub struct Place {
 }
 
 impl Place {
-    fn of(r: &EndpointRow) -> Place {
+    pub(crate) fn of(r: &EndpointRow) -> Place {
         Place {
             laddr: plain(r.family, r.laddr),
             raddr: plain(r.family, r.raddr),

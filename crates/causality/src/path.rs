@@ -4,7 +4,7 @@ use crate::evidence::{Hole, Rule};
 use crate::exchange::{Exchange, Side};
 use crate::finished::{Done, Finished};
 use crate::pairs::{End, How, Pairs, Place, is_loopback};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -132,6 +132,8 @@ pub struct Assembler<'a> {
     nodes: FxHashMap<u64, Node>,
     next: u64,
     gone: VecDeque<(MonoNs, End)>,
+    /// Hosts on which operations were lost.
+    lossy: FxHashSet<HostId>,
     out: Box<dyn FnMut(Request) + 'a>,
     refused: Box<dyn FnMut(HostId, TaskId, Place, MonoNs) + 'a>,
     /// Counts so far.
@@ -157,10 +159,16 @@ impl<'a> Assembler<'a> {
             nodes: FxHashMap::default(),
             next: 0,
             gone: VecDeque::new(),
+            lossy: FxHashSet::default(),
             out: Box::new(out),
             refused: Box::new(refused),
             linked: Linked::default(),
         }
+    }
+
+    /// Operations were lost on a host: what was not seen of it may have been there.
+    pub fn lost_on(&mut self, host: HostId) {
+        self.lossy.insert(host);
     }
 
     /// An endpoint was announced.
@@ -256,13 +264,19 @@ impl<'a> Assembler<'a> {
             self.pairs.called((host, e.flow), false);
             let opposite = self.opposite(host, &e);
             self.callers.remove(&call_key);
+            let is_lossy = opposite.is_some_and(|((h, _, _), _)| self.lossy.contains(&h));
             match opposite.and_then(|(k, how)| self.servers.get(&k).map(|s| (s, how))) {
                 Some((Server::Given(server), how)) => arrived.push((*server, i as u32, Self::rule(&e, how))),
                 Some((Server::Live, _)) => {
                     node.pending += 1;
                     self.callers.insert(call_key, Caller::Linked(id, i as u32));
                 }
-                None => self.linked.leaves += 1,
+                None => {
+                    self.linked.leaves += 1;
+                    if is_lossy {
+                        node.hole.get_or_insert(Hole::Losses);
+                    }
+                }
             }
             let half = self.half(host, e);
             node.calls.push(Call { half, rule, server: None });
@@ -277,7 +291,10 @@ impl<'a> Assembler<'a> {
             None => node.root = Some(None),
             // its caller is watched, but the call itself was not seen: what only makes calls of its own made this one too
             Some(((h, f, _), _, None)) if self.pairs.calls_roots_only((h, f)) => node.root = Some(None),
-            Some(((h, f, _), _, None)) if !d.flows_lost && !self.pairs.is_calling((h, f)) => node.root = Some(None),
+            Some(((h, f, _), _, None)) if !self.lossy.contains(&h) && !self.pairs.is_calling((h, f)) => {
+                node.root = Some(None)
+            }
+            Some(((h, _, _), _, None)) if self.lossy.contains(&h) => node.root = Some(Some(Hole::Losses)),
             Some((_, _, None)) => node.root = Some(Some(node.hole.unwrap_or(Hole::Borders))),
             Some((k, _, Some(Caller::Root))) => {
                 node.root = Some(None);

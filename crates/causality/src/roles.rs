@@ -1,10 +1,11 @@
 //! First pass: how each task of the recording works, since the same events mean different things on a thread that
 //! serves one request at a time and in an event loop.
 
+use crate::dense::PerTask;
 use crate::exchange::{ExId, Side, Slab, Steps};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{LossRow, OPEN, TaskRow, WaitRow};
+use wakepath_model::rows::{LossRow, OPEN, TaskRow, WaitRow, life};
 
 /// System call number of futex on x86-64.
 pub const FUTEX: u16 = 202;
@@ -29,13 +30,14 @@ pub struct Role {
 /// What is known of tasks before paths are sought.
 #[derive(Default)]
 pub struct Roles {
-    roles: FxHashMap<TaskId, Role>,
-    process: FxHashMap<TaskId, u32>,
+    roles: PerTask<Role>,
+    /// The leading task of each task's process, 0 where not known.
+    process: PerTask<u32>,
     leaders: FxHashMap<u32, TaskId>,
     migrating: FxHashSet<u32>,
     serving: FxHashSet<u32>,
     /// Names of processes, and of those that serve.
-    names: FxHashMap<u32, StrId>,
+    names: PerTask<StrId>,
     serving_names: FxHashSet<StrId>,
     /// Per process: until when replies to requests from before the recording left.
     unseen_until: FxHashMap<u32, MonoNs>,
@@ -50,17 +52,20 @@ impl Roles {
     /// A step in a task's life: which process it is of.
     pub fn task(&mut self, r: &TaskRow) {
         self.learn_process(r);
-        self.names.insert(self.process_of(r.task), r.comm);
+        *self.names.entry(TaskId(self.process_of(r.task))) = r.comm;
+        if r.what == life::EXIT {
+            self.held.remove(&r.task);
+        }
     }
 
     fn learn_process(&mut self, r: &TaskRow) {
         if r.tgid == r.tid {
             self.leaders.insert(r.tgid, r.task);
-            self.process.insert(r.task, r.task.0);
+            *self.process.entry(r.task) = r.task.0;
         } else {
             // a thread group is its leader's task: a reused tgid has another leader
             let leader = *self.leaders.entry(r.tgid).or_insert(r.task);
-            self.process.insert(r.task, leader.0);
+            *self.process.entry(r.task) = leader.0;
         }
     }
 
@@ -83,14 +88,12 @@ impl Roles {
             }
         }
         self.losses = merged;
-        for (task, role) in &self.roles {
-            if role.takes {
-                let process = self.process_of(*task);
-                self.serving.insert(process);
-                self.serving_names.extend(self.names.get(&process));
-            }
-            if role.takes && role.replies_foreign {
-                self.migrating.insert(self.process_of(*task));
+        for (task, role) in self.roles.iter().filter(|(_, role)| role.takes) {
+            let process = self.process_of(task);
+            self.serving.insert(process);
+            self.serving_names.extend(Some(self.names.get(TaskId(process))).filter(|n| *n != StrId::EMPTY));
+            if role.replies_foreign {
+                self.migrating.insert(process);
             }
         }
         self.held = FxHashMap::default();
@@ -98,12 +101,15 @@ impl Roles {
 
     /// The process of a task: the number of its leading task.
     pub fn process_of(&self, task: TaskId) -> u32 {
-        self.process.get(&task).copied().unwrap_or(task.0)
+        match self.process.get(task) {
+            0 => task.0,
+            process => process,
+        }
     }
 
     /// What a task does.
     pub fn role(&self, task: TaskId) -> Role {
-        self.roles.get(&task).copied().unwrap_or_default()
+        self.roles.get(task)
     }
 
     /// Whether requests of the process are taken up by one task and continued by another that takes requests too.
@@ -115,7 +121,12 @@ impl Roles {
     /// the fork that would say whose child it is, may be among them, so its namesakes stand for it.
     pub fn serves(&self, process: u32, at: MonoNs) -> bool {
         self.serving.contains(&process)
-            || self.is_lossy(MonoNs(0), at) && self.names.get(&process).is_none_or(|n| self.serving_names.contains(n))
+            || self.is_lossy(MonoNs(0), at) && self.may_serve(self.names.get(TaskId(process)))
+    }
+
+    /// Whether a process of that name may be one that serves: it has no name, or that of one that does.
+    fn may_serve(&self, name: StrId) -> bool {
+        name == StrId::EMPTY || self.serving_names.contains(&name)
     }
 
     /// Until when requests from before the recording were under way in the process.
@@ -157,7 +168,7 @@ impl Roles {
 
     /// Whether anybody works in a way that wake-ups must explain.
     pub fn needs_wakes(&self) -> bool {
-        self.roles.values().any(|r| r.calls && !r.takes)
+        self.roles.iter().any(|(_, r)| r.calls && !r.takes)
     }
 }
 
@@ -166,7 +177,7 @@ impl Steps for Roles {
 
     fn begun(&mut self, xs: &Slab, x: ExId, _: MonoNs) {
         let e = xs.get(x);
-        let role = self.roles.entry(e.task).or_default();
+        let role = self.roles.entry(e.task);
         match e.side {
             Side::Client => role.calls = true,
             Side::Server => {
@@ -189,7 +200,7 @@ impl Steps for Roles {
     fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
         let e = xs.get(x);
         if e.side == Side::Server && task != TaskId::UNKNOWN && e.task != TaskId::UNKNOWN {
-            let role = self.roles.entry(task).or_default();
+            let role = self.roles.entry(task);
             if task == e.task {
                 role.replies_own = true;
             } else {
@@ -197,6 +208,8 @@ impl Steps for Roles {
             }
         }
     }
+
+    fn request_progress(&mut self, _: &Slab, _: ExId, _: TaskId, _: MonoNs) {}
 
     fn reply_progress(&mut self, _: &Slab, _: ExId, _: TaskId, _: MonoNs) {}
 
@@ -215,6 +228,13 @@ impl Steps for Roles {
         let process = self.process_of(task);
         let until = self.unseen_until.entry(process).or_default();
         *until = (*until).max(at);
+    }
+
+    fn stray_reply(&mut self, _: TaskId, at: MonoNs) {
+        // the request that it answers was lost: until now nobody knew that it was open
+        if let Some(last) = self.losses.last_mut() {
+            last.1 = last.1.max(at.0);
+        }
     }
 
     fn unclear(&mut self, _: &Slab, _: Side, _: TaskId, _: MonoNs) {}

@@ -95,21 +95,19 @@ impl Worker {
         }
     }
 
-    /// Whom the task woke when it had finished a call that was over at `ended`: the first holder of a request that
-    /// had been taken before the call. `None` where nobody was, or where before its next call or idle moment it woke
-    /// holders of several: one of them may only have waited for a lock.
+    /// Whom the task woke when it had finished a call that was over at `ended`: the holder of a request that had been
+    /// taken before the call. `None` where it did anything else first, since a piece of work whose end needs no waking
+    /// leaves no sign, or where before its next call or idle moment it woke holders of several: one of them may only have
+    /// waited for a lock.
     pub(crate) fn completed_for(&self, xs: &Slab, began: MonoNs, ended: MonoNs) -> Option<ExId> {
         let mut found: Option<ExId> = None;
-        for &(at, mark) in self.marks.iter().filter(|(at, _)| *at >= ended) {
+        for &(_, mark) in self.marks.iter().filter(|(at, _)| *at >= ended) {
             match mark {
-                Mark::Woke(x) if !xs.is_live(x) || xs.get(x).taken > began => {}
+                Mark::Woke(x) if !xs.is_live(x) || xs.get(x).taken > began => return None,
                 Mark::Woke(x) if found.is_none_or(|f| f == x) => found = Some(x),
                 Mark::Woke(_) => return None,
-                Mark::Call | Mark::Idle if found.is_some() => return found,
-                Mark::Idle => return None,
-                Mark::Call => {}
+                Mark::Call | Mark::Idle => return found,
             }
-            let _ = at;
         }
         found
     }

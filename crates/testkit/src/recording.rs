@@ -2,7 +2,7 @@
 
 use crate::random::Random;
 use crate::truth::Truth;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use wakepath_model::folder::{Durability, FolderError, FolderWriter, HostInfo, MONOTONIC, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
@@ -19,6 +19,8 @@ pub const HEAD_BYTES: u64 = 100;
 pub const PROTOCOL: &str = "proto.http1";
 /// No system call.
 const NO_SYSCALL: u16 = 0xffff;
+/// `OpRow::flags`: the flow changed direction with this operation.
+const TURN: u16 = 8;
 
 /// The rows of one host, in its own clock.
 #[derive(Clone, Debug)]
@@ -300,7 +302,8 @@ impl HostRows {
     }
 
     /// Loses operations, with the messages that they told of: about `percent` of them, in bursts of up to `burst_ns`, and
-    /// says so in loss rows.
+    /// says so in loss rows. As in a recording, what comes behind a lost range is marked as a gap, and the kernel's marks of
+    /// a flow's turns are those of all that moved.
     pub fn lose(&mut self, percent: f64, burst_ns: u64, random: &mut Random) {
         if percent <= 0.0 {
             return;
@@ -318,28 +321,43 @@ impl HostRows {
             }
             t += length + 1;
         }
-        let mut gone: Vec<(u64, MonoNs)> = Vec::new();
+        // what the kernel knows of a flow, recorded or not; and what the decoder sees of it
+        let mut turned: BTreeMap<u64, u8> = BTreeMap::new();
+        let mut gone: BTreeMap<(u64, bool), Vec<(u64, u64)>> = BTreeMap::new();
+        let mut gaps: BTreeSet<(u64, u8)> = BTreeSet::new();
         let rows = std::mem::take(&mut self.rows);
-        for row in rows {
+        for mut row in rows {
             let at = row.at().0;
             let burst = bursts.iter_mut().find(|b| b.0 <= at && at <= b.1);
-            let is_lost = match &row {
-                // a message is known from its operation's record
-                Event::Message(m) => gone.contains(&(m.flow.0, m.at)),
-                Event::Op(_) => burst.is_some() && random.chance(80.0),
-                _ => false,
-            };
-            match (&row, burst) {
-                (Event::Op(o), Some(b)) if is_lost => {
-                    b.2 += 1;
-                    gone.push((o.flow.0, o.at));
-                    if gone.len() > 64 {
-                        gone.remove(0);
+            match &mut row {
+                // a message is known from the records of its first bytes
+                Event::Message(m) => {
+                    let head = m.start..(m.start + HEAD_BYTES).min(m.end);
+                    let lost = gone.get(&(m.flow.0, m.sent == 1));
+                    if lost.is_some_and(|l| l.iter().any(|&(a, b)| a < head.end && head.start < b)) {
+                        continue;
                     }
                 }
-                _ if is_lost => {}
-                _ => self.rows.push(row),
+                Event::Op(o) => {
+                    let moves = o.end > o.start;
+                    if moves && turned.insert(o.flow.0, o.kind) != Some(o.kind) {
+                        o.flags |= TURN;
+                    }
+                    if let Some(b) = burst.filter(|_| random.chance(80.0)) {
+                        b.2 += 1;
+                        if moves {
+                            gone.entry((o.flow.0, o.kind == op::SEND)).or_default().push((o.start, o.end));
+                            gaps.insert((o.flow.0, o.kind));
+                        }
+                        continue;
+                    }
+                    if moves && gaps.remove(&(o.flow.0, o.kind)) {
+                        o.range = range::GAP;
+                    }
+                }
+                _ => {}
             }
+            self.rows.push(row);
         }
         let what = self.text("loss.ring.op");
         for (from, to, count) in bursts.into_iter().filter(|b| b.2 > 0) {

@@ -422,12 +422,15 @@ fn executor(app: &Process, front: Listener, s: Service) {
             let mut kept = None;
             loop {
                 let (call, done) = t.pop(&jobs).await;
-                let up = match kept.take() {
-                    Some(up) => up,
-                    None => t.connect(s.backend).await,
-                };
-                t.call(up, "/job", Some(call)).await;
-                kept = Some(up);
+                for _ in 0..1 + t.world().within(0, 3) / 3 {
+                    let up = match kept.take() {
+                        Some(up) => up,
+                        None => t.connect(s.backend).await,
+                    };
+                    t.call(up, "/job", Some(call)).await;
+                    kept = Some(up);
+                }
+                t.work(20).await;
                 t.push(&done, ()).await;
             }
         });

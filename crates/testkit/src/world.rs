@@ -4,9 +4,11 @@
 //! One seed gives one recording. A send returns at some moment after its bytes are on their way, so that a reader may
 //! be told of before the sender is; a woken task runs a little later, so that another may take its work.
 
+mod thread;
+
 use crate::random::Random;
-use crate::recording::{Announced, HEAD_BYTES, HostRows, Recording};
-use crate::truth::{Call, End};
+use crate::recording::{Announced, HostRows, Recording};
+use crate::truth::End;
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -14,11 +16,17 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use wakepath_model::rows::{op, seen};
 
 /// Nanoseconds of a microsecond.
 pub const US: u64 = 1_000;
 type Fiber = usize;
+
+/// A fiber in one of its pauses: what is to wake it from that one leaves the next alone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Sleeper {
+    fiber: Fiber,
+    pause: u64,
+}
 
 /// A simulated world.
 #[derive(Clone)]
@@ -27,8 +35,10 @@ pub struct World(Rc<RefCell<Inner>>);
 struct Inner {
     now: u64,
     turn: u64,
-    timers: BinaryHeap<Reverse<(u64, u64, Fiber)>>,
+    timers: BinaryHeap<Reverse<(u64, u64, Sleeper)>>,
     fibers: Vec<Option<Pin<Box<dyn Future<Output = ()>>>>>,
+    /// How often each fiber has run, which is the number of the pause that it is in or comes to next.
+    pauses: Vec<u64>,
     current: Fiber,
     random: Random,
     recording: Recording,
@@ -55,7 +65,7 @@ struct Sock {
     /// Messages under way to here.
     wire: VecDeque<Wire>,
     parsed: VecDeque<Got>,
-    waiters: Vec<Fiber>,
+    waiters: Vec<Sleeper>,
     /// When the other side closed.
     over: Option<u64>,
     noted: bool,
@@ -83,7 +93,7 @@ struct Listening {
     netns: u32,
     published: Option<([u8; 4], u16)>,
     backlog: VecDeque<(u64, usize)>,
-    waiters: Vec<Fiber>,
+    waiters: Vec<Sleeper>,
     opaque: bool,
 }
 
@@ -91,7 +101,7 @@ struct Listening {
 struct Signal {
     count: u64,
     by: Option<(u64, u32)>,
-    waiters: Vec<Fiber>,
+    waiters: Vec<Sleeper>,
 }
 
 /// A message that was read.
@@ -155,8 +165,8 @@ pub struct Queue<T>(Rc<RefCell<Waiting<T>>>);
 
 struct Waiting<T> {
     items: VecDeque<T>,
-    waiters: VecDeque<Fiber>,
-    woken: BTreeMap<Fiber, (u32, u64)>,
+    waiters: VecDeque<Sleeper>,
+    woken: BTreeMap<Sleeper, (u32, u64)>,
 }
 
 impl<T> Clone for Queue<T> {
@@ -191,6 +201,7 @@ impl World {
             turn: 0,
             timers: BinaryHeap::new(),
             fibers: Vec::new(),
+            pauses: Vec::new(),
             current: 0,
             random: Random::new(seed),
             recording: Recording::default(),
@@ -262,8 +273,9 @@ impl World {
     fn spawn(&self, fiber: impl Future<Output = ()> + 'static) {
         let mut w = self.0.borrow_mut();
         w.fibers.push(Some(Box::pin(fiber)));
+        w.pauses.push(0);
         let (fiber, now) = (w.fibers.len() - 1, w.now);
-        w.wake(fiber, now);
+        w.wake(Sleeper { fiber, pause: 0 }, now);
     }
 
     /// Runs until nothing more happens, or until a true time.
@@ -272,11 +284,16 @@ impl World {
         loop {
             let (mut running, fiber) = {
                 let mut w = self.0.borrow_mut();
-                let Some(&Reverse((t, _, fiber))) = w.timers.peek() else { return };
+                let Some(&Reverse((t, _, Sleeper { fiber, pause }))) = w.timers.peek() else { return };
                 if t > until {
                     return;
                 }
                 w.timers.pop();
+                if w.pauses[fiber] != pause {
+                    // something else woke it from that pause
+                    continue;
+                }
+                w.pauses[fiber] += 1;
                 w.now = w.now.max(t);
                 w.current = fiber;
                 let Some(running) = w.fibers[fiber].take() else { continue };
@@ -302,8 +319,8 @@ impl World {
         while self.now() < t {
             {
                 let mut w = self.0.borrow_mut();
-                let fiber = w.current;
-                w.wake(fiber, t);
+                let me = w.me();
+                w.wake(me, t);
             }
             pause().await;
         }
@@ -315,10 +332,15 @@ impl World {
 }
 
 impl Inner {
-    fn wake(&mut self, fiber: Fiber, at: u64) {
+    /// The running fiber in the pause that it comes to next.
+    fn me(&self) -> Sleeper {
+        Sleeper { fiber: self.current, pause: self.pauses[self.current] }
+    }
+
+    fn wake(&mut self, sleeper: Sleeper, at: u64) {
         self.turn += 1;
         let at = at.max(self.now);
-        self.timers.push(Reverse((at, self.turn, fiber)));
+        self.timers.push(Reverse((at, self.turn, sleeper)));
     }
 
     /// Since when a source is ready, or when it will be.
@@ -334,7 +356,7 @@ impl Inner {
         }
     }
 
-    fn waiters(&mut self, s: Source) -> &mut Vec<Fiber> {
+    fn waiters(&mut self, s: Source) -> &mut Vec<Sleeper> {
         match s {
             Source::Conn(Conn(c)) => &mut self.socks[c].waiters,
             Source::Listener(Listener(l)) => &mut self.listeners[l].waiters,
@@ -343,8 +365,8 @@ impl Inner {
     }
 
     fn wake_all(&mut self, s: Source, at: u64) {
-        for fiber in std::mem::take(self.waiters(s)) {
-            self.wake(fiber, at);
+        for sleeper in std::mem::take(self.waiters(s)) {
+            self.wake(sleeper, at);
         }
     }
 
@@ -413,510 +435,5 @@ impl Listener {
     pub fn opaque(self, world: &World) -> Listener {
         world.0.borrow_mut().listeners[self.0].opaque = true;
         self
-    }
-}
-
-impl Thread {
-    /// The world.
-    pub fn world(&self) -> &World {
-        &self.process.world
-    }
-
-    fn rows(&self, f: impl FnOnce(&mut HostRows)) {
-        if let Some(h) = self.process.host {
-            f(&mut self.world().0.borrow_mut().recording.hosts[h]);
-        }
-    }
-
-    /// Starts another thread of the process.
-    pub fn spawn<F: Future<Output = ()> + 'static>(&self, program: impl FnOnce(Thread) -> F) {
-        let task = self.process.new_task(self.task, Some(self.world().now()));
-        self.world().spawn(program(Thread { process: self.process.clone(), task }));
-    }
-
-    /// Works for up to `us` microseconds.
-    pub async fn work(&self, us: u64) {
-        let ns = self.world().within(US, us.max(1) * US);
-        self.world().sleep(ns).await;
-    }
-
-    /// Sleeps.
-    pub async fn sleep(&self, us: u64) {
-        let (w, blocked) = (self.world(), self.world().now());
-        w.sleep(us * US).await;
-        let woken = w.now();
-        self.runs_again(blocked, woken, 0, 0).await;
-    }
-
-    async fn runs_again(&self, blocked: u64, woken: u64, by: u32, on: u64) {
-        let w = self.world();
-        w.sleep(w.within(3 * US, 40 * US)).await;
-        let ran = w.now();
-        self.rows(|h| h.waited(blocked, woken.max(blocked), ran, self.task, by, on));
-    }
-
-    /// Waits until one of the sources is ready, or the deadline; true where it is.
-    #[expect(clippy::await_holding_refcell_ref, reason = "it is dropped before")]
-    async fn ready(&self, sources: &[Source], deadline: u64) -> bool {
-        let w = self.world();
-        let blocked = w.now();
-        let mut has_blocked = false;
-        loop {
-            {
-                let mut w = w.0.borrow_mut();
-                let now = w.now;
-                let first = sources.iter().filter_map(|&s| w.ready_at(s).map(|t| (t, s))).min_by_key(|f| f.0);
-                if let Some((t, s)) = first
-                    && t <= now
-                {
-                    let (by, on) = match s {
-                        Source::Event(Event(e)) => (w.events[e].by.map_or(0, |b| b.1), 0),
-                        Source::Conn(Conn(c)) => (0, w.socks[c].end.map_or(1, |e| e.1)),
-                        Source::Listener(_) => (0, 1),
-                    };
-                    drop(w);
-                    if has_blocked {
-                        self.runs_again(blocked, t, by, on).await;
-                    }
-                    return true;
-                }
-                if now >= deadline {
-                    drop(w);
-                    if has_blocked {
-                        self.runs_again(blocked, deadline, 0, 0).await;
-                    }
-                    return false;
-                }
-                let fiber = w.current;
-                for &s in sources {
-                    if let Some(t) = w.ready_at(s) {
-                        w.wake(fiber, t);
-                    }
-                    let waiters = w.waiters(s);
-                    if !waiters.contains(&fiber) {
-                        waiters.push(fiber);
-                    }
-                }
-                if deadline != u64::MAX {
-                    w.wake(fiber, deadline);
-                }
-            }
-            has_blocked = true;
-            pause().await;
-        }
-    }
-
-    /// Waits as epoll does: everything that is ready.
-    pub async fn poll(&self, sources: &[Source], timeout_ms: Option<u64>) -> Vec<Source> {
-        let w = self.world();
-        let entry = w.now();
-        let deadline = timeout_ms.map_or(u64::MAX, |ms| entry + ms * 1_000_000);
-        self.ready(sources, deadline).await;
-        w.sleep(w.within(500, 4 * US)).await;
-        let ready: Vec<Source> = {
-            let w = w.0.borrow();
-            sources.iter().copied().filter(|&s| w.ready_at(s).is_some_and(|t| t <= w.now)).collect()
-        };
-        let (at, n) = (w.now(), ready.len() as i32);
-        self.rows(|h| h.polled(entry, at, self.task, n, timeout_ms.map_or(u64::MAX, |ms| ms * 1_000_000)));
-        ready
-    }
-
-    /// Accepts a connection.
-    pub async fn accept(&self, l: Listener) -> Conn {
-        loop {
-            self.ready(&[Source::Listener(l)], u64::MAX).await;
-            let w = self.world();
-            let entry = w.now();
-            let taken = {
-                let mut w = w.0.borrow_mut();
-                let now = w.now;
-                let l = &mut w.listeners[l.0];
-                if l.backlog.front().is_some_and(|b| b.0 <= now) { l.backlog.pop_front() } else { None }
-            };
-            let Some((_, sock)) = taken else { continue };
-            w.sleep(w.within(US, 8 * US)).await;
-            let at = w.now();
-            let (end, announced) = {
-                let w = w.0.borrow();
-                (w.socks[sock].end, w.socks[sock].announced)
-            };
-            if let (Some((_, flow)), Some(mut a)) = (end, announced) {
-                a.task = self.task;
-                self.rows(|h| {
-                    h.endpoint(at, &a);
-                    h.op(entry, at, self.task, flow, op::ACCEPT, 0);
-                });
-            }
-            return Conn(sock);
-        }
-    }
-
-    /// Connects.
-    pub async fn connect(&self, l: Listener) -> Conn {
-        let w = self.world();
-        let entry = w.now();
-        let (client, mine, latency) = {
-            let mut w = w.0.borrow_mut();
-            let w = &mut *w;
-            let (host, server_host) = (self.process.host, w.listeners[l.0].host);
-            let latency = if host == server_host { (4 * US, 12 * US) } else { (80 * US, 150 * US) };
-            let listening = &w.listeners[l.0];
-            let here = if listening.netns > 1 { [127, 0, 0, 1] } else { Inner::address(host) };
-            let (netns, to) = (listening.netns, l.0);
-            // a port is given again when both ends of its last connection to there are closed
-            let first = w.ports + 1;
-            let candidates = (0..w.ports_wrap).map(|i| 32_768 + (first + i) % w.ports_wrap);
-            let port = candidates.chain(53_000..u16::MAX).find(|&p| w.used.insert((here, p, to))).unwrap_or(0);
-            w.ports = first % w.ports_wrap;
-            let (mut ends, there) = ([None, None], (w.listeners[to].address, w.listeners[to].port));
-            for (slot, h) in ends.iter_mut().zip([host, server_host]) {
-                if let Some(h) = h {
-                    w.flows += 1;
-                    *slot = Some((h, w.flows));
-                }
-            }
-            let numbers = [w.random.within(1, u64::from(u32::MAX)), w.random.within(1, u64::from(u32::MAX))];
-            let dialled = w.listeners[to].published.unwrap_or(there);
-            let announce = |is_server: bool, end: Option<(usize, u64)>| {
-                end.map(|(_, flow)| Announced {
-                    flow,
-                    local: if is_server { there } else { (here, port) },
-                    remote: if is_server { (here, port) } else { dialled },
-                    netns,
-                    snd: numbers[usize::from(is_server)],
-                    rcv: numbers[usize::from(!is_server)],
-                    task: self.task,
-                    how: if is_server { seen::ACCEPTED } else { seen::CONNECTED },
-                    side: if is_server { 1 } else { 2 },
-                })
-            };
-            let opaque = w.listeners[to].opaque;
-            let index = w.socks.len();
-            for (i, is_server) in [(0, false), (1, true)] {
-                w.socks.push(Sock {
-                    end: ends[i],
-                    peer: index + 1 - i,
-                    snd: numbers[i],
-                    rcv: numbers[1 - i],
-                    latency,
-                    opaque,
-                    announced: announce(is_server, ends[i]),
-                    tuple: (here, port, to),
-                    ..Sock::default()
-                });
-            }
-            let arrives = w.now + w.random.within(latency.0, latency.1);
-            w.listeners[l.0].backlog.push_back((arrives, index + 1));
-            w.wake_all(Source::Listener(l), arrives);
-            (index, w.socks[index].announced, latency)
-        };
-        w.sleep(2 * w.within(latency.0, latency.1)).await;
-        let at = w.now();
-        if let Some(a) = mine {
-            self.rows(|h| {
-                h.endpoint(entry + 1, &a);
-                h.op(entry, at, self.task, a.flow, op::CONNECT, 0);
-            });
-        }
-        Conn(client)
-    }
-
-    /// Sends a request in the service of `cause`; gives its number.
-    pub async fn request(&self, c: Conn, target: &str, bytes: u64, cause: Option<usize>) -> usize {
-        let call = {
-            let mut w = self.world().0.borrow_mut();
-            let peer = w.socks[c.0].peer;
-            let call = w.recording.truth.calls.len();
-            let new = Call {
-                name: format!("{target}#{call}"),
-                cause,
-                client: w.end(c.0),
-                server: w.end(peer),
-                start: w.socks[c.0].snd,
-                began_ns: w.now,
-                ended_ns: u64::MAX,
-            };
-            w.recording.truth.calls.push(new);
-            call
-        };
-        self.send(c, Got { call, is_reply: false }, bytes, bytes, 0).await;
-        call
-    }
-
-    /// Sends a whole reply.
-    pub async fn reply(&self, c: Conn, call: usize, bytes: u64, status: u16) {
-        self.send(c, Got { call, is_reply: true }, bytes, bytes, status).await;
-    }
-
-    /// Sends the first `first` bytes of a reply.
-    pub async fn begin_reply(&self, c: Conn, call: usize, bytes: u64, first: u64, status: u16) {
-        self.send(c, Got { call, is_reply: true }, bytes, first, status).await;
-    }
-
-    /// Sends the rest of a reply.
-    pub async fn end_reply(&self, c: Conn, call: usize) {
-        let rest = self.world().0.borrow_mut().socks[c.0].rests.remove(&call);
-        if let Some((from, to)) = rest {
-            self.write(c, to - from).await;
-            self.ended(call);
-        }
-    }
-
-    fn ended(&self, call: usize) {
-        let now = self.world().now();
-        self.world().0.borrow_mut().recording.truth.calls[call].ended_ns = now;
-    }
-
-    async fn send(&self, c: Conn, got: Got, bytes: u64, first: u64, status: u16) {
-        let is_split = {
-            let mut w = self.world().0.borrow_mut();
-            let w = &mut *w;
-            let (start, peer) = (w.socks[c.0].snd, w.socks[c.0].peer);
-            let wire = Wire { start, end: start + bytes, is_told: false, got, status };
-            w.socks[peer].wire.push_back(wire);
-            if first < bytes {
-                w.socks[c.0].rests.insert(got.call, (start + first, start + bytes));
-            }
-            let percent = w.split_percent;
-            w.random.chance(percent)
-        };
-        let at_once = if is_split { first / 2 } else { first };
-        let start = self.world().0.borrow().socks[c.0].snd;
-        self.write(c, at_once).await;
-        if at_once < HEAD_BYTES.min(bytes) {
-            self.write(c, first - at_once).await;
-            self.tell(c, true, start, bytes, got, status);
-        } else {
-            self.tell(c, true, start, bytes, got, status);
-            if at_once < first {
-                self.write(c, first - at_once).await;
-            }
-        }
-        if got.is_reply && first == bytes {
-            self.ended(got.call);
-        }
-    }
-
-    /// The first bytes tell the protocol, or that it is none.
-    fn note(&self, c: Conn) {
-        let (end, opaque, noted, now) = {
-            let mut w = self.world().0.borrow_mut();
-            let now = w.now;
-            let s = &mut w.socks[c.0];
-            (s.end, s.opaque, std::mem::replace(&mut s.noted, true), now)
-        };
-        if let Some((_, flow)) = end
-            && !noted
-        {
-            self.rows(|h| h.note(now, flow, !opaque));
-        }
-    }
-
-    /// The row of a message whose head is complete here.
-    fn tell(&self, c: Conn, sent: bool, start: u64, bytes: u64, got: Got, status: u16) {
-        let (end, opaque, now) = {
-            let w = self.world().0.borrow();
-            (w.socks[c.0].end, w.socks[c.0].opaque, w.now)
-        };
-        let name = {
-            let w = self.world().0.borrow();
-            let name = &w.recording.truth.calls[got.call].name;
-            name.split('#').next().unwrap_or_default().to_owned()
-        };
-        let Some((_, flow)) = end else { return };
-        let status = if got.is_reply { status.max(1) } else { 0 };
-        if !opaque {
-            self.rows(|h| h.message(now, flow, sent, start..start + bytes, ("GET", &name), status));
-        }
-    }
-
-    async fn write(&self, c: Conn, bytes: u64) {
-        let w = self.world();
-        let entry = w.now();
-        let (end, from, cost) = {
-            let mut w = w.0.borrow_mut();
-            let w = &mut *w;
-            let s = &mut w.socks[c.0];
-            let (from, peer, latency, end) = (s.snd, s.peer, s.latency, s.end);
-            s.snd += bytes;
-            let before = w.socks[peer].segments.back().map_or(0, |s| s.1);
-            let arrives = (entry + w.random.within(latency.0, latency.1)).max(before);
-            w.socks[peer].segments.push_back((from + bytes, arrives));
-            w.wake_all(Source::Conn(Conn(peer)), arrives);
-            (end, from, w.random.within(2 * US, 30 * US))
-        };
-        w.sleep(cost).await;
-        let at = w.now();
-        if let Some((_, flow)) = end {
-            self.rows(|h| h.moved((entry, at, 0), self.task, flow, true, from..from + bytes));
-            self.note(c);
-        }
-    }
-
-    /// Reads what is there, without waiting.
-    pub async fn read(&self, c: Conn) -> Read {
-        let w = self.world();
-        let entry = w.now();
-        let moved = {
-            let mut w = w.0.borrow_mut();
-            let s = &mut w.socks[c.0];
-            if !s.parsed.is_empty() {
-                return Read::Messages(s.parsed.drain(..).collect());
-            }
-            let (from, mut arrived) = (s.rcv, 0);
-            while let Some(&(end, at)) = s.segments.front()
-                && at <= entry
-            {
-                s.segments.pop_front();
-                s.rcv = end;
-                arrived = if arrived == 0 { at } else { arrived };
-            }
-            match (arrived, s.over) {
-                (0, Some(t)) if t <= entry && s.segments.is_empty() => None,
-                _ => Some((from..s.rcv, arrived)),
-            }
-        };
-        w.sleep(w.within(US, 10 * US)).await;
-        let (at, end) = (w.now(), w.0.borrow().socks[c.0].end);
-        let Some((bytes, arrived)) = moved else {
-            if let Some((_, flow)) = end {
-                self.rows(|h| h.op(entry, at, self.task, flow, op::RECV, 0));
-            }
-            return Read::End;
-        };
-        if bytes.is_empty() {
-            return Read::Messages(Vec::new());
-        }
-        if let Some((_, flow)) = end {
-            self.rows(|h| h.moved((entry, at, arrived), self.task, flow, false, bytes.clone()));
-            self.note(c);
-        }
-        let (mut told, mut whole) = (Vec::new(), Vec::new());
-        {
-            let mut w = w.0.borrow_mut();
-            let s = &mut w.socks[c.0];
-            for m in &mut s.wire {
-                if !m.is_told && m.start + HEAD_BYTES.min(m.end - m.start) <= bytes.end {
-                    m.is_told = true;
-                    told.push(m.clone());
-                }
-            }
-            while s.wire.front().is_some_and(|m| m.end <= bytes.end) {
-                whole.extend(s.wire.pop_front().map(|m| m.got));
-            }
-        }
-        for m in told {
-            self.tell(c, false, m.start, m.end - m.start, m.got, m.status);
-        }
-        Read::Messages(whole)
-    }
-
-    /// Waits for a message; none where the other side closed.
-    pub async fn recv(&self, c: Conn) -> Option<Got> {
-        loop {
-            self.ready(&[Source::Conn(c)], u64::MAX).await;
-            match self.read(c).await {
-                Read::End => return None,
-                Read::Messages(mut all) if !all.is_empty() => {
-                    let first = all.remove(0);
-                    self.world().0.borrow_mut().socks[c.0].parsed.extend(all);
-                    return Some(first);
-                }
-                Read::Messages(_) => {}
-            }
-        }
-    }
-
-    /// Asks and waits for the reply.
-    pub async fn call(&self, c: Conn, target: &str, cause: Option<usize>) {
-        self.request(c, target, self.world().within(60, 300), cause).await;
-        self.recv(c).await;
-    }
-
-    /// Closes its end.
-    pub async fn close(&self, c: Conn) {
-        let w = self.world();
-        w.sleep(w.within(500, 3 * US)).await;
-        let (now, end) = {
-            let mut w = w.0.borrow_mut();
-            let w = &mut *w;
-            let (peer, latency) = (w.socks[c.0].peer, w.socks[c.0].latency);
-            let before = w.socks[peer].segments.back().map_or(0, |s| s.1);
-            let arrives = (w.now + w.random.within(latency.0, latency.1)).max(before);
-            w.socks[peer].over = Some(arrives);
-            w.socks[c.0].is_closed = true;
-            if w.socks[peer].is_closed {
-                let tuple = w.socks[c.0].tuple;
-                w.used.remove(&tuple);
-            }
-            w.wake_all(Source::Conn(Conn(peer)), arrives);
-            (w.now, w.socks[c.0].end)
-        };
-        if let Some((_, flow)) = end {
-            self.rows(|h| h.closed(now, flow, self.task, false));
-        }
-    }
-
-    /// Signals (a write to an eventfd).
-    pub async fn signal(&self, e: Event) {
-        let w = self.world();
-        w.sleep(w.within(US, 4 * US)).await;
-        let mut w = w.0.borrow_mut();
-        let now = w.now;
-        w.events[e.0].count += 1;
-        w.events[e.0].by = Some((now, self.task));
-        w.wake_all(Source::Event(e), now);
-    }
-
-    /// Takes all signals, without waiting.
-    pub async fn take_signals(&self, e: Event) {
-        let w = self.world();
-        w.sleep(w.within(500, 2 * US)).await;
-        w.0.borrow_mut().events[e.0].count = 0;
-    }
-
-    /// Puts an item into a queue, and wakes who waits longest.
-    pub async fn push<T>(&self, q: &Queue<T>, item: T) {
-        let w = self.world();
-        let fiber = {
-            let mut q = q.0.borrow_mut();
-            q.items.push_back(item);
-            let next = q.waiters.pop_front();
-            if let Some(f) = next {
-                q.woken.insert(f, (self.task, w.now()));
-            }
-            next
-        };
-        if let Some(f) = fiber {
-            let mut w = w.0.borrow_mut();
-            let now = w.now;
-            w.wake(f, now);
-        }
-        w.sleep(w.within(500, 3 * US)).await;
-    }
-
-    /// An item, without waiting.
-    pub fn try_pop<T>(&self, q: &Queue<T>) -> Option<T> {
-        q.0.borrow_mut().items.pop_front()
-    }
-
-    /// Waits for an item.
-    pub async fn pop<T>(&self, q: &Queue<T>) -> T {
-        loop {
-            if let Some(item) = self.try_pop(q) {
-                return item;
-            }
-            let w = self.world();
-            let (blocked, fiber) = (w.now(), w.0.borrow().current);
-            q.0.borrow_mut().waiters.push_back(fiber);
-            let (by, woken) = loop {
-                pause().await;
-                if let Some(woken) = q.0.borrow_mut().woken.remove(&fiber) {
-                    break woken;
-                }
-            };
-            self.runs_again(blocked, woken, by, 0).await;
-        }
     }
 }
