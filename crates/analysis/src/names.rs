@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use wakepath_causality::graph::End;
 use wakepath_causality::pairs::Place;
 use wakepath_causality::path::{Half, Span};
 use wakepath_model::folder::{Folder, TableSet};
@@ -54,6 +55,29 @@ impl<'f> Names<'f> {
             Some(k) => format!("{}/{}", self.text(host, k.comm), k.tid),
             None => "?".into(),
         }
+    }
+
+    /// The tasks that somebody means by `NAME`, `TID` or `NAME/TID`, oldest first. A name that a process's first
+    /// thread has means that thread.
+    pub fn find(&self, wanted: &str) -> Vec<(HostId, TaskId)> {
+        let (name, tid) = match wanted.rsplit_once('/') {
+            Some((name, tid)) if tid.parse::<u32>().is_ok() => (Some(name), tid.parse().ok()),
+            _ => match wanted.parse::<u32>() {
+                Ok(tid) => (None, Some(tid)),
+                Err(_) => (Some(wanted), None),
+            },
+        };
+        let fits = |host: HostId, k: &Known| {
+            name.is_none_or(|n| self.text(host, k.comm) == n) && tid.is_none_or(|t| k.tid == t)
+        };
+        let mut found: Vec<(HostId, TaskId)> =
+            self.tasks.iter().filter(|((host, _), k)| fits(*host, k)).map(|(at, _)| *at).collect();
+        found.sort_unstable();
+        let leads = |at: &(HostId, TaskId)| self.tasks.get(at).is_some_and(|k| k.tgid == k.tid);
+        if tid.is_none() && found.iter().filter(|at| leads(at)).count() == 1 {
+            found.retain(leads);
+        }
+        found
     }
 
     /// The process number of a task, 0 where not known.
@@ -113,6 +137,11 @@ fn address(p: &Place, out: &mut String) {
             write!(out, "{}:{}", Ipv4Addr::new(a, b, c, d), p.rport)
         }
     };
+}
+
+/// `ADDRESS:PORT` of the remote end, as the execution graph keeps it.
+pub fn remote_of(e: &End) -> String {
+    remote(&Place { raddr: e.raddr, rport: e.rport, family: e.family, ..Place::default() })
 }
 
 /// `ADDRESS:PORT` of an endpoint's remote end.

@@ -37,7 +37,7 @@ pub enum State {
 pub struct Slice {
     /// Where it was spent.
     pub host: HostId,
-    /// Whose time it is; unknown where it is nobody's (network, disk).
+    /// Whose time it is: who ran, was ready, or waited for what could not be followed further (network, disk).
     pub task: TaskId,
     /// Begin.
     pub from: CommonNs,
@@ -47,12 +47,16 @@ pub struct Slice {
     pub state: State,
     /// Who preempted or woke it, or who holds what it waited for.
     pub by: Option<(HostId, TaskId)>,
-    /// The system call in which it waited.
+    /// The system call in which it waited; at a depth where the task ran, that of the wait that was followed to it.
     pub syscall: Option<u16>,
     /// What it waited for, for people: a flow's peer, a device, a futex's address.
     pub object: Option<String>,
     /// How many waits deep the path had been followed to come here; 0 = the task itself.
     pub depth: u16,
+    /// What the outermost wait in which it lies was for; `None` where the task itself ran or was ready.
+    pub wait: Option<State>,
+    /// Of a request's critical path: the span (index in its request) in whose time it lies.
+    pub span: Option<u32>,
     /// How the step that led here is known; `None` at depth 0.
     pub evidence: Option<(&'static str, Class)>,
     /// Why it is unknown or could not be followed.

@@ -5,12 +5,16 @@
 #![deny(missing_docs)]
 
 pub mod component;
+mod dense;
 pub mod evidence;
 pub mod exchange;
 pub mod finished;
+pub mod graph;
 pub mod pairs;
 pub mod path;
 pub mod roles;
+mod slab;
+pub mod sync;
 mod worker;
 
 use component::Component;
@@ -21,6 +25,7 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::iter::Peekable;
 use std::rc::Rc;
+use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
 use wakepath_model::rows::{Event, Table};
@@ -50,7 +55,13 @@ pub fn reconstruct(
     let hosts = folder.hosts();
     let roles: Vec<Roles> = hosts.iter().map(learn).collect();
     let assembler = Rc::new(RefCell::new(Assembler::new(out, refused)));
+    for (host, roles) in hosts.iter().zip(&roles) {
+        if roles.is_lossy(MonoNs(0), MonoNs(u64::MAX)) {
+            assembler.borrow_mut().lost_on(host.id());
+        }
+    }
     let mut report = Report::default();
+    let line = Rc::new(folder.timeline());
     let mut streams: Vec<Stream<'_, '_>> = hosts
         .iter()
         .zip(&roles)
@@ -63,7 +74,7 @@ pub fn reconstruct(
             let out = HostOut { host: host.id(), shared: Rc::clone(&assembler) };
             Stream {
                 host: host.id(),
-                clock: (hosts.len() > 1).then(|| host.wall_clock()),
+                line: (hosts.len() > 1).then(|| Rc::clone(&line)),
                 events: host.events(TableSet::of(&tables), ..).peekable(),
                 engine: Engine::new(Component::new(roles, out)),
                 last: MonoNs(0),
@@ -76,9 +87,9 @@ pub fn reconstruct(
     if let [only] = &mut streams[..] {
         while only.step(&assembler) {}
     } else {
-        // hosts side by side by wall clock: only for how long things are kept, links go by bytes
+        // hosts side by side on one line: only for how long things are kept, links go by bytes
         loop {
-            let next = (0..streams.len()).filter_map(|i| streams[i].wall().map(|t| (t, i))).min();
+            let next = (0..streams.len()).filter_map(|i| streams[i].next_at().map(|t| (t, i))).min();
             let Some((_, i)) = next else { break };
             streams[i].step(&assembler);
         }
@@ -151,7 +162,8 @@ fn feed<S: exchange::Steps>(engine: &mut Engine<S>, event: &Event) {
 /// One host's second pass.
 struct Stream<'f, 'o> {
     host: HostId,
-    clock: Option<wakepath_model::clock::WallClock>,
+    /// The common line, where there are several hosts.
+    line: Option<Rc<Timeline>>,
     events: Peekable<Events<'f>>,
     engine: Engine<Component<'f, HostOut<'o>>>,
     last: MonoNs,
@@ -161,9 +173,14 @@ struct Stream<'f, 'o> {
 }
 
 impl<'o> Stream<'_, 'o> {
-    fn wall(&mut self) -> Option<i64> {
+    fn common(&self, at: MonoNs) -> i64 {
+        self.line.as_ref().map_or(at.0 as i64, |l| l.common(self.host, at).0)
+    }
+
+    /// When its next row is.
+    fn next_at(&mut self) -> Option<i64> {
         let at = self.events.peek()?.at();
-        Some(self.clock.as_ref().and_then(|c| c.wall_ns(at)).unwrap_or(at.0 as i64))
+        Some(self.common(at))
     }
 
     fn step(&mut self, assembler: &Rc<RefCell<Assembler<'o>>>) -> bool {
@@ -185,8 +202,8 @@ impl<'o> Stream<'_, 'o> {
             && r.reset == 0
         {
             // one clock for all hosts, or those of the host that is ahead would be forgotten at once
-            let wall = self.clock.as_ref().and_then(|c| c.wall_ns(at)).map_or(at, |w| MonoNs(w as u64));
-            assembler.borrow_mut().flow_gone(self.host, r.flow, wall);
+            let common = MonoNs(self.common(at) as u64);
+            assembler.borrow_mut().flow_gone(self.host, r.flow, common);
         }
         if at.0 > self.checked.0 + CHECK_NS {
             self.checked = at;

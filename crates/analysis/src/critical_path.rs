@@ -1,0 +1,240 @@
+//! The critical path of a request: from its first byte's arrival to the last byte of its reply, at each moment the one
+//! thing that the request was waiting for.
+//!
+//! The request's own graph says which calls were outstanding; the active path says what a task did between them. One
+//! cursor walks back from the reply. Where a call had just been answered it goes down into the call: the answer's way
+//! back, the server's span, the call's way there. Where none is outstanding, the task that did the next thing is walked
+//! back. Of parallel calls the one that ended last counts at each join.
+
+use crate::active_path::{Evidence, Message, Walk};
+use crate::names::remote;
+use crate::reasons;
+use crate::slices::{Slice, State};
+use wakepath_causality::evidence::Class;
+use wakepath_causality::graph::Index;
+use wakepath_causality::path::{Half, Request};
+use wakepath_model::folder::Folder;
+use wakepath_model::ids::{CommonNs, HostId, MonoNs, TaskId};
+use wakepath_model::rows::cause;
+
+/// A span that is being walked back.
+struct Frame {
+    span: u32,
+    depth: u16,
+    /// From here on a task had it.
+    taken: CommonNs,
+    /// First byte's arrival.
+    start: CommonNs,
+    taker: (HostId, TaskId),
+    /// Who did what happened at the cursor.
+    task: (HostId, TaskId),
+    /// Its calls in `Critical::calls` that are not passed yet.
+    calls: std::ops::Range<usize>,
+    /// A call that was gone down into, and whose way there is still to be told.
+    outstanding: Option<u32>,
+}
+
+/// The critical path of a request: slices in order of the common time that cover it without gap or overlap.
+/// Empty where the request has no length.
+pub fn critical_path(folder: &Folder, index: &Index, request: &Request) -> Vec<Slice> {
+    debug_assert!(folder.hosts().len() >= index.host_count());
+    let Some(root) = request.spans.first() else { return Vec::new() };
+    let mut c = Critical { index, request, walk: Walk::new(index), calls: calls(index, request), stack: Vec::new() };
+    match (&root.callee, &root.caller) {
+        (Some(callee), _) => {
+            let start = c.start(callee);
+            c.walk.start_at(index.common(callee.host, callee.exchange.ended));
+            c.enter(0, 0, callee, start);
+            c.run();
+        }
+        (None, Some(caller)) => {
+            c.walk.start_at(index.common(caller.host, caller.exchange.ended));
+            let began = index.common(caller.host, caller.exchange.began);
+            c.walk.place(0, Some(0), None);
+            c.walk.back_until(answerer(caller), began, unwatched());
+        }
+        (None, None) => {}
+    }
+    let mut slices = c.walk.slices;
+    slices.reverse();
+    slices
+}
+
+fn calls(index: &Index, request: &Request) -> Vec<(u32, CommonNs, u32)> {
+    let mut calls = Vec::with_capacity(request.spans.len());
+    for (i, s) in request.spans.iter().enumerate() {
+        if let (Some(parent), Some(caller)) = (s.parent, &s.caller) {
+            calls.push((parent, index.common(caller.host, caller.exchange.ended), i as u32));
+        }
+    }
+    calls.sort_unstable();
+    calls
+}
+
+struct Critical<'a> {
+    index: &'a Index,
+    request: &'a Request,
+    walk: Walk<'a>,
+    /// Calls: who made it, when it ended, its span. Sorted.
+    calls: Vec<(u32, CommonNs, u32)>,
+    stack: Vec<Frame>,
+}
+
+impl Critical<'_> {
+    fn common(&self, host: HostId, at: MonoNs) -> CommonNs {
+        self.index.common(host, at)
+    }
+
+    /// Arrival of a span's first byte; what arrived before the previous reply left waited behind it.
+    fn start(&self, callee: &Half) -> CommonNs {
+        let e = &callee.exchange;
+        self.common(callee.host, if e.arrived.0 != 0 { e.arrived.min(e.began) } else { e.began })
+    }
+
+    /// How a span is known to be its caller's: by the weaker of its two links, since both must hold.
+    fn evidence(&self, span: u32) -> Option<Evidence> {
+        let s = &self.request.spans[span as usize];
+        let made = s.made_by.filter(|r| r.class() == Class::ByRule);
+        made.or(s.joined_by).or(s.made_by).map(|r| (r.name(), r.class()))
+    }
+
+    /// Goes down into a span, from the cursor back.
+    fn enter(&mut self, span: u32, depth: u16, callee: &Half, floor: CommonNs) {
+        let (host, e) = (callee.host, &callee.exchange);
+        let from = self.calls.partition_point(|c| c.0 < span);
+        let to = self.calls.partition_point(|c| c.0 <= span);
+        let start = self.start(callee).max(floor);
+        let taken = self.common(host, e.taken).max(start);
+        let last = if e.reply_task == TaskId::UNKNOWN { e.task } else { e.reply_task };
+        self.stack.push(Frame {
+            span,
+            depth,
+            taken,
+            start,
+            taker: (host, e.task),
+            task: (host, last),
+            calls: from..to,
+            outstanding: None,
+        });
+    }
+
+    fn run(&mut self) {
+        while let Some(mut f) = self.stack.pop() {
+            self.walk.place(f.depth, Some(f.span), self.evidence(f.span));
+            if let Some(call) = f.outstanding.take() {
+                self.way_there(&mut f, call);
+            }
+            match self.last_call(&mut f) {
+                Some(call) => self.call(f, call),
+                None => {
+                    self.walk.back(f.task.0, f.task.1, f.taken, self.walk.at());
+                    self.queued(&f);
+                }
+            }
+        }
+    }
+
+    /// The call that had ended last at the cursor.
+    fn last_call(&mut self, f: &mut Frame) -> Option<u32> {
+        while f.calls.end > f.calls.start {
+            f.calls.end -= 1;
+            let (_, end, span) = self.calls[f.calls.end];
+            if end <= f.taken {
+                f.calls.end = f.calls.start;
+                return None;
+            }
+            if end <= self.walk.at() {
+                return Some(span);
+            }
+        }
+        None
+    }
+
+    /// A call: the time since its answer, the answer's way, and down into the server.
+    fn call(&mut self, mut f: Frame, call: u32) {
+        let request = self.request;
+        let span = &request.spans[call as usize];
+        let Some(caller) = &span.caller else {
+            self.stack.push(f);
+            return;
+        };
+        let ended = self.common(caller.host, caller.exchange.ended).max(f.taken);
+        let began = self.common(caller.host, caller.exchange.began).max(f.taken);
+        self.walk.back(f.task.0, f.task.1, ended, self.walk.at());
+        let depth = f.depth.saturating_add(1);
+        self.walk.place(depth, Some(call), self.evidence(call));
+        f.task = (caller.host, caller.exchange.task);
+        match &span.callee {
+            Some(callee) => {
+                let answered = self.common(callee.host, callee.exchange.ended).clamp(began, ended.max(began));
+                let by = Some((callee.host, callee.exchange.reply_task));
+                let message = Message { by, evidence: None, reason: None };
+                self.walk.back_until(answerer(caller), answered, message);
+                f.outstanding = Some(call);
+                self.stack.push(f);
+                self.enter(call, depth, callee, began);
+            }
+            None => {
+                self.walk.back_until(answerer(caller), began, unwatched());
+                self.stack.push(f);
+            }
+        }
+    }
+
+    /// From when a call was made until it reached its server.
+    fn way_there(&mut self, f: &mut Frame, call: u32) {
+        let request = self.request;
+        let span = &request.spans[call as usize];
+        let Some(caller) = &span.caller else { return };
+        let began = self.common(caller.host, caller.exchange.began).max(f.taken);
+        let task = (caller.host, caller.exchange.task);
+        self.walk.place(f.depth.saturating_add(1), Some(call), self.evidence(call));
+        let message = Message { by: Some(task), evidence: None, reason: None };
+        self.walk.put(task, began, State::Network, message, Some(remote(&caller.place)));
+        self.walk.place(f.depth, Some(f.span), self.evidence(f.span));
+    }
+
+    /// From a span's arrival until its task had taken it: the task got ready, or had something else to do.
+    fn queued(&mut self, f: &Frame) {
+        let index = self.index;
+        let (host, task) = f.taker;
+        let nothing = Message { by: None, evidence: None, reason: None };
+        while self.walk.at() > f.start {
+            let place = index.waits_from(host, task, index.timeline().local(host, self.walk.at()));
+            let wait = place.checked_sub(1).and_then(|p| index.wait(host, task, p)).filter(|w| w.cause != cause::OPEN);
+            let ran = wait.map(|w| index.common(host, w.at));
+            let Some(w) = wait.filter(|_| ran.is_some_and(|r| r > f.start && r <= self.walk.at())) else {
+                self.walk.put(
+                    f.taker,
+                    f.start,
+                    State::Queued,
+                    Message { reason: Some(reasons::TASK_BUSY), ..nothing },
+                    None,
+                );
+                return;
+            };
+            let is_preempted = w.cause == cause::PREEMPTED;
+            let ready = index.common(host, if is_preempted { w.blocked } else { w.woken }).max(f.start);
+            if ready >= self.walk.at() {
+                self.walk.put(f.taker, f.start, State::Queued, nothing, None);
+                return;
+            }
+            // it came onto the processor for this, and was held up before
+            self.walk.back(host, task, ready, self.walk.at());
+            if !is_preempted {
+                self.walk.put(f.taker, f.start, State::Queued, nothing, None);
+                return;
+            }
+        }
+    }
+}
+
+/// Who received the last byte of an answer.
+fn answerer(caller: &Half) -> (HostId, TaskId) {
+    let e = &caller.exchange;
+    (caller.host, if e.reply_task == TaskId::UNKNOWN { e.task } else { e.reply_task })
+}
+
+fn unwatched() -> Message {
+    Message { by: None, evidence: None, reason: Some(reasons::NOT_WATCHED) }
+}

@@ -1,0 +1,62 @@
+//! Why a slice is not known, or not followed further. The texts stand in answers; docs/evidence.md explains each.
+
+macro_rules! reasons {
+    ($($(#[$m:meta])* $name:ident = $text:literal;)*) => {
+        $($(#[$m])* pub const $name: &str = $text;)*
+        /// All of them.
+        pub const ALL: &[&str] = &[$($name),*];
+    };
+}
+
+reasons! {
+    /// The wait had not ended.
+    OPEN = "it had not ended when the recording did";
+    /// The record says nothing of what woke it.
+    NO_CAUSE = "nothing was seen that woke it";
+    /// The waker has no name.
+    NO_WAKER = "the task that woke it is not in the recording";
+    /// The socket's other end is not watched.
+    NO_PEER = "nobody watches at the other end of the connection";
+    /// The other end is known and its send is not there.
+    NO_SEND = "the other end is on a recorded host, but what it sent was not recorded";
+    /// The packet was received from a host that is not recorded.
+    NO_PACKET = "the packet's sending was not recorded";
+    /// A packet sent from an interrupt without a packet behind it.
+    NO_TRIGGER = "the packet was sent from an interrupt, and not in answer to a packet";
+    /// A retransmission or delayed acknowledgement.
+    BY_TIMER = "a timer sent the packet: a retransmission or a delayed acknowledgement";
+    /// Which socket it was is not known.
+    NO_SOCKET = "the network woke it, for which connection is not known";
+    /// The handshake of a connection.
+    CONNECTING = "the connection was being established";
+    /// Room in the send buffer.
+    SEND_ROOM = "the send buffer was full until the other end took bytes";
+    /// A cycle at one moment.
+    CYCLE = "tasks that woke each other at the same moment";
+    /// It woke itself.
+    ITSELF = "it woke itself: a signal or a time-out of its own";
+    /// Too deep.
+    DEPTH = "waits inside waits beyond what is followed";
+    /// Too many slices.
+    TOO_MANY = "more slices than are told apart: ask for a shorter time";
+    /// Before the recording of that host.
+    BEFORE = "its host was not being recorded yet";
+    /// After the recording of that host.
+    AFTER = "the recording of its host had ended";
+    /// A task that was there before the recording and had not been seen yet.
+    UNSEEN = "the task is older than the recording and had not been seen to do anything yet";
+    /// Before the task was made, where by whom is not known.
+    UNBORN = "the task was made then, by whom is not known";
+    /// Losses.
+    LOST = "its wait records were lost here";
+    /// Maybe losses.
+    MAYBE_LOST = "wait records were lost meanwhile, it may have waited here";
+    /// Busy waiting.
+    BUSY = "busy waiting: it polled again and again without blocking";
+    /// Wake-up latency.
+    LATENCY = "no other task was seen on the processor";
+    /// The server of a call is not watched.
+    NOT_WATCHED = "nobody watches where the call was served";
+    /// A request waited for its task.
+    TASK_BUSY = "the task that took it was busy with something else";
+}

@@ -1,0 +1,155 @@
+//! Every folder `tests/golden/ana.active_path/*` is a test: a script (`support`), and the active paths that it gives.
+//! Any rows whatever give a path that covers its interval to the nanosecond. `UPDATE_GOLDEN=1` writes `expected.txt` anew.
+
+mod support;
+
+use proptest::prelude::*;
+use std::path::Path;
+use support::{Script, check};
+use wakepath_analysis::active_path::active_path;
+use wakepath_analysis::slices::Slice;
+use wakepath_causality::graph::Index;
+use wakepath_model::folder::Folder;
+use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
+use wakepath_model::rows::{OpRow, PacketRow, WaitRow, op};
+
+fn path_of(index: &Index, host: HostId, task: TaskId, from: CommonNs, to: CommonNs) -> Vec<Slice> {
+    let mut slices = Vec::new();
+    active_path(index, host, task, from, to, &mut |s| slices.push(s));
+    check(&slices, from, to);
+    slices
+}
+
+#[test]
+fn every_case_gives_what_is_expected() {
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/ana.active_path");
+    let mut cases: Vec<_> = std::fs::read_dir(&root).expect("golden cases").flatten().map(|e| e.path()).collect();
+    cases.sort();
+    let mut wrong = String::new();
+    for case in &cases {
+        let name = case.file_name().expect("a name").to_string_lossy();
+        let script = Script::read(&std::fs::read_to_string(case.join("input.txt")).expect("input.txt"));
+        let dir = tempfile::tempdir().expect("a folder");
+        let dirs = [dir.path().join("t")];
+        script.write(&dirs[0]);
+        let folder = Folder::open(&dirs).expect("opened");
+        let index = Index::open(&folder, &dirs).expect("an index");
+        let mut got = String::new();
+        for (task, from, to) in &script.asked {
+            let (host, id) = script.tasks[task];
+            let slices = path_of(&index, HostId(host as u16), TaskId(id), Script::common(*from), Script::common(*to));
+            got += &format!("{task} {from}..{to}\n{}", script.show(&slices));
+        }
+        if update {
+            std::fs::write(case.join("expected.txt"), &got).expect("written");
+        }
+        let expected = std::fs::read_to_string(case.join("expected.txt")).unwrap_or_default();
+        if expected != got {
+            wrong += &format!("--- {name}: expected\n{expected}+++ got\n{got}");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    assert!(cases.len() >= 20, "{} cases", cases.len());
+}
+
+#[test]
+fn every_reason_is_explained() {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/evidence.md"));
+    let text = text.expect("docs/evidence.md");
+    for reason in wakepath_analysis::reasons::ALL {
+        assert!(text.contains(&format!("| `{reason}` | ")), "docs/evidence.md has no row for: {reason}");
+    }
+}
+
+#[test]
+fn a_stale_index_is_made_again_and_a_read_only_folder_is_answered() {
+    let script = |wait: &str| Script::read(&format!("host a\ntask A\ntask B\n{wait}\n"));
+    let dir = tempfile::tempdir().expect("a folder");
+    let dirs = [dir.path().join("t")];
+    let ask = || {
+        let folder = Folder::open(&dirs).expect("opened");
+        Index::open(&folder, &dirs).expect("an index").wait_count()
+    };
+    let cached = || std::fs::read_dir(dirs[0].join("cache")).expect("a cache").count();
+    script("A 10..20 20 timer").write(&dirs[0]);
+    assert_eq!((ask(), ask(), cached()), (1, 1, 1));
+    script("A 30..40 40 timer\nA 50..60 60 timer").write(&dirs[0]);
+    assert_eq!((ask(), cached()), (3, 1));
+    // a file where the cache should be: nothing can be kept, and the answer is the same
+    std::fs::remove_dir_all(dirs[0].join("cache")).expect("removed");
+    std::fs::write(dirs[0].join("cache"), "").expect("written");
+    assert_eq!(ask(), 3);
+}
+
+/// Host, times, task, waker, cause, object, number.
+type WildWait = (bool, [u64; 3], u32, u32, u8, u64, u32);
+/// Host, entry, return, endpoint, first byte, task, kind.
+type WildSend = (bool, u64, u64, u64, u64, u32, u8);
+/// Host, time, number, key, trigger, task, sent, context.
+type WildPacket = (bool, u64, u64, u64, u64, u32, bool, u8);
+
+#[derive(Clone, Debug)]
+struct Wild {
+    waits: Vec<WildWait>,
+    sends: Vec<WildSend>,
+    packets: Vec<WildPacket>,
+}
+
+fn wild() -> impl Strategy<Value = Wild> {
+    let t = 0u64..40;
+    let wait = (any::<bool>(), [t.clone(), t.clone(), t.clone()], 0u32..5, 0u32..5, 0u8..12, 0u64..6, 0u32..50);
+    let send = (any::<bool>(), t.clone(), t.clone(), 1u64..5, 0u64..50, 0u32..5, 1u8..7);
+    let packet = (any::<bool>(), t, 1u64..8, 0u64..4, 0u64..8, 0u32..5, any::<bool>(), 0u8..4);
+    let many = |n| 0..n;
+    (
+        proptest::collection::vec(wait, many(60)),
+        proptest::collection::vec(send, many(20)),
+        proptest::collection::vec(packet, many(20)),
+    )
+        .prop_map(|(waits, sends, packets)| Wild { waits, sends, packets })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Waits that overlap, end before they begin, wake each other at one moment, name what is not there: the path still
+    /// covers what is asked for, and there is always an end to it.
+    #[test]
+    fn any_rows_give_a_path_without_gap_or_overlap(wild in wild(), from in 0u64..40, length in 1u64..40, skew in 0u64..3) {
+        let mut script = Script::read(
+            &format!("host a\ntask A\ntask B\ntask C of A at 5\nexit B 30\nhost b +{skew}\ntask X\ntask Y\nflow f A X\nflow g A B\nlost a 7 12\n"),
+        );
+        let ns = |host: bool, us: u64| MonoNs((us + if host { skew } else { 0 }) * 1000);
+        for (host, at, task, by, cause, object, seq) in &wild.waits {
+            let mut w: WaitRow = bytemuck::Zeroable::zeroed();
+            [w.blocked, w.woken, w.at] = at.map(|t| ns(*host, t));
+            (w.task, w.by, w.cause, w.object, w.rcv_seq) = (TaskId(*task), TaskId(*by), *cause, *object, *seq);
+            (w.syscall, w.state, w.cpu) = (if seq % 3 == 0 { 202 } else { 0xffff }, (seq % 3) as u16, (seq % 2) as u16);
+            script.hosts[usize::from(*host)].2.push(w.into());
+        }
+        for (host, entry, at, flow, start, task, kind) in &wild.sends {
+            let mut o: OpRow = bytemuck::Zeroable::zeroed();
+            (o.entry, o.at) = (ns(*host, *entry.min(at)), ns(*host, *at));
+            (o.flow, o.start, o.end) = (EndpointId(*flow), (1 << 32) + start, (1 << 32) + start + 20);
+            (o.task, o.kind) = (TaskId(*task), if *kind > 3 { op::SEND } else { *kind });
+            script.hosts[usize::from(*host)].2.push(o.into());
+        }
+        for (host, at, id, key, trigger, task, sent, context) in &wild.packets {
+            let mut p: PacketRow = bytemuck::Zeroable::zeroed();
+            (p.at, p.id, p.key, p.trigger, p.task) = (ns(*host, *at), *id, *key, *trigger, TaskId(*task));
+            (p.sent, p.context, p.flow) = (u8::from(*sent), *context, *key % 3);
+            script.hosts[usize::from(*host)].2.push(p.into());
+        }
+        let dir = tempfile::tempdir().expect("a folder");
+        let dirs = [dir.path().join("t")];
+        script.write(&dirs[0]);
+        let folder = Folder::open(&dirs).expect("opened");
+        let index = Index::open(&folder, &dirs).expect("an index");
+        for host in [HostId(0), HostId(1)] {
+            for task in 0..5 {
+                path_of(&index, host, TaskId(task), Script::common(from), Script::common(from + length));
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Critical paths of requests of simulated systems: each covers its request to the nanosecond, whatever the architecture.
+
+mod support;
+
+use support::check;
+use wakepath_analysis::critical_path::critical_path;
+use wakepath_analysis::slices::State;
+use wakepath_analysis::spans::lay_out;
+use wakepath_causality::graph::Index;
+use wakepath_causality::path::Request;
+use wakepath_model::folder::Folder;
+use wakepath_testkit::recording::{Cuts, Recording};
+use wakepath_testkit::script::play;
+use wakepath_testkit::shapes::{Plan, Shape, simulate};
+
+fn each(recording: &Recording, mut then: impl FnMut(&Folder, &Index, &Request)) -> usize {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
+    let folder = Folder::open(&dirs).expect("opened");
+    let index = Index::open(&folder, &dirs).expect("an index");
+    let mut requests = Vec::new();
+    wakepath_causality::reconstruct(&folder, |r| requests.push(r), |_, _, _, _| {});
+    requests.iter().for_each(|r| then(&folder, &index, r));
+    requests.len()
+}
+
+#[test]
+fn every_request_is_covered_exactly() {
+    let mut count = 0;
+    for shape in Shape::ALL {
+        for seed in 0..3 {
+            count += each(&simulate(&Plan::new(shape, seed)), |folder, index, r| {
+                let slices = critical_path(folder, index, r);
+                let timed = lay_out(r);
+                let root = timed.first().expect("a root");
+                if root.duration_ns() == 0 {
+                    assert!(slices.is_empty());
+                    return;
+                }
+                check(&slices, index.common(root.host, root.start), index.common(root.host, root.end));
+            });
+        }
+    }
+    assert!(count > 700, "{count} requests");
+}
+
+/// Two calls at once: the one that ended last counts, and the other is not seen.
+#[test]
+fn of_parallel_calls_the_last_counts() {
+    let script = "
+task A app
+task D db
+task E cache
+flow c - A
+flow d A D
+flow e A E
+90 A woken by c since 10
+100 A takes r1 c
+110 A asks q1 d for r1
+115 A asks q2 e for r1
+120 D takes q1
+125 E takes q2
+140 E answers q2
+150 A hears q2
+300 D answers q1
+310 A hears q1
+350 A answers r1
+";
+    let seen = each(&play(script).expect("the script"), |folder, index, r| {
+        let slices = critical_path(folder, index, r);
+        let spans: Vec<u32> =
+            r.spans.iter().enumerate().filter(|(_, s)| s.parent.is_some()).map(|(i, _)| i as u32).collect();
+        let of = |span: u32| -> u64 { slices.iter().filter(|s| s.span == Some(span)).map(|s| s.duration_ns()).sum() };
+        let mut times: Vec<u64> = spans.iter().map(|s| of(*s)).collect();
+        times.sort_unstable();
+        assert!(times[0] == 0 && (200_000..202_000).contains(&times[1]), "{times:?}");
+        assert!(slices.iter().any(|s| s.state == State::Network && s.span.is_some_and(|s| s > 0)));
+    });
+    assert_eq!(seen, 1);
+}

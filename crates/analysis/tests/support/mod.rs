@@ -1,0 +1,359 @@
+//! Folders from a text: one row a line, times in microseconds.
+//!
+//! ```text
+//! host web +500                     a host, and what its clock shows at 0
+//! task A                            a task of the last host that was there before; `at 10`: met only then
+//! task B of A at 30                 forked
+//! exit B 90
+//! flow f A B                        a TCP flow between two tasks' hosts; behind it: `udp`, `listens` (B's end)
+//! A 10..50 55 task B futex          blocked, woken, ran; the cause; the system call
+//!                                   causes: task X, socket F SEQ, net, timer, disk, irq N, softirq N, preempted X, open,
+//!                                   packet N, none; behind it also `cpu N`, `D` (uninterruptible)
+//! A sends f 100..110 0..80          a send: entry, return, bytes
+//! A receives f 100..110 0..80       so too; also connects, accepts, closes (no bytes)
+//! A polls 100..101                  a poll that found nothing and was not to wait
+//! packet web 20 1 7 sent A          on a host, at, number, key; `sent A`, `sent net TRIGGER`, `sent timer`, `received`;
+//!                                   behind it: seq 5, bytes 20
+//! lost web 10 20                    wait records were lost
+//! ask A 0 100                       what is asked for
+//! ```
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use wakepath_analysis::slices::Slice;
+use wakepath_model::folder::{Durability, FolderWriter, HostInfo, MONOTONIC, Options};
+use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, StrId, TaskId};
+use wakepath_model::rows::*;
+
+const US: u64 = 1_000;
+/// Nanoseconds since 1970 at time 0.
+pub const EPOCH_NS: u64 = 1_700_000_000_000_000_000;
+
+#[derive(Default)]
+pub struct Script {
+    pub hosts: Vec<(String, u64, Vec<Event>)>,
+    /// Tasks by name: host, number.
+    pub tasks: BTreeMap<String, (usize, u32)>,
+    flows: BTreeMap<String, [(usize, u64); 2]>,
+    pub asked: Vec<(String, u64, u64)>,
+    endpoints: u64,
+}
+
+fn number(word: &str) -> u64 {
+    word.parse().unwrap_or_else(|_| panic!("{word}: no number"))
+}
+
+fn range(word: &str) -> (u64, u64) {
+    let (a, b) = word.split_once("..").unwrap_or_else(|| panic!("{word}: no range"));
+    (number(a), number(b))
+}
+
+impl Script {
+    fn at(&self, host: usize, us: u64) -> MonoNs {
+        MonoNs((us + self.hosts[host].1) * US)
+    }
+
+    fn task(&self, name: &str) -> (usize, TaskId) {
+        let t = self.tasks.get(name).unwrap_or_else(|| panic!("{name}: no task"));
+        (t.0, TaskId(t.1))
+    }
+
+    fn push(&mut self, host: usize, row: impl Into<Event>) {
+        self.hosts[host].2.push(row.into());
+    }
+
+    fn host(&self, name: &str) -> usize {
+        self.hosts.iter().position(|h| h.0 == name).unwrap_or_else(|| panic!("{name}: no host"))
+    }
+
+    pub fn read(text: &str) -> Script {
+        let mut s = Script::default();
+        for line in text.lines() {
+            let words: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();
+            if !words.is_empty() {
+                s.line(&words);
+            }
+        }
+        s
+    }
+
+    fn line(&mut self, words: &[&str]) {
+        let after = |what: &str| words.iter().position(|w| *w == what).map(|i| words[i + 1]);
+        match words[0] {
+            "host" => {
+                let clock = words.get(2).map_or(0, |w| number(w.trim_start_matches('+')));
+                self.hosts.push((words[1].to_owned(), clock, Vec::new()));
+                let host = self.hosts.len() - 1;
+                let anchor = AnchorRow { at: self.at(host, 0), real_ns: EPOCH_NS, error_ns: 0 };
+                self.push(host, anchor);
+            }
+            "task" | "exit" => {
+                let of = after("of").map(|p| self.task(p));
+                if words[0] == "task" {
+                    let host = of.map_or(self.hosts.len() - 1, |o| o.0);
+                    let number = self.tasks.values().filter(|t| t.0 == host).count() as u32 + 1;
+                    self.tasks.insert(words[1].to_owned(), (host, number));
+                }
+                let (host, task) = self.task(words[1]);
+                let us = after("at").map_or(if words[0] == "exit" { number(words[2]) } else { 0 }, number);
+                let at = self.at(host, us);
+                let what = match (words[0], of) {
+                    ("exit", _) => life::EXIT,
+                    (_, Some(_)) => life::FORK,
+                    _ => life::SNAPSHOT,
+                };
+                self.push(
+                    host,
+                    TaskRow {
+                        at,
+                        start: at,
+                        task,
+                        parent: of.map_or(TaskId::UNKNOWN, |o| o.1),
+                        tgid: task.0,
+                        tid: task.0,
+                        comm: StrId::EMPTY,
+                        cmdline: StrId::EMPTY,
+                        cgroup: StrId::EMPTY,
+                        what,
+                        class: 0,
+                        pad: 0,
+                    },
+                );
+            }
+            "flow" => {
+                self.endpoints += 2;
+                let (client, server) = (self.task(words[2]).0, self.task(words[3]).0);
+                let ends = [(client, self.endpoints - 1), (server, self.endpoints)];
+                let is_listening = words.contains(&"listens");
+                for (i, (host, flow)) in ends.into_iter().enumerate() {
+                    let (mut laddr, mut raddr) = ([0; 16], [0; 16]);
+                    laddr[..4].copy_from_slice(&[10, 0, 0, 1 + host as u8]);
+                    raddr[..4].copy_from_slice(&[10, 0, 0, 1 + ends[1 - i].0 as u8]);
+                    let ports = [40_000 + self.endpoints as u16, 80];
+                    let at = self.at(host, 0);
+                    self.push(
+                        host,
+                        EndpointRow {
+                            at,
+                            flow: EndpointId(flow),
+                            peer: EndpointId(0),
+                            snd: 0,
+                            rcv: 0,
+                            laddr,
+                            raddr,
+                            netns: 1,
+                            task: TaskId::UNKNOWN,
+                            path: StrId::EMPTY,
+                            lport: ports[i],
+                            rport: ports[1 - i],
+                            family: 2,
+                            protocol: if words.contains(&"udp") { 17 } else { 6 },
+                            how: seen::SNAPSHOT,
+                            state: if is_listening && i == 1 { 10 } else { 1 },
+                            side: 2 - i as u8,
+                            ulp: 0,
+                        },
+                    );
+                }
+                self.flows.insert(words[1].to_owned(), ends);
+            }
+            "packet" => {
+                let host = self.host(words[1]);
+                let mut row: PacketRow = bytemuck::Zeroable::zeroed();
+                row.at = self.at(host, number(words[2]));
+                (row.id, row.key) = (number(words[3]), number(words[4]));
+                row.sent = u8::from(words[5] == "sent");
+                (row.sport, row.dport, row.protocol, row.flow) = (1, 2, 6, 9);
+                row.seq = after("seq").map_or(0, |w| number(w) as u32);
+                row.payload = after("bytes").map_or(0, |w| number(w) as u32);
+                row.context = context::NET;
+                match words.get(6) {
+                    Some(&"net") => row.trigger = words.get(7).map_or(0, |w| number(w)),
+                    Some(&"timer") => row.context = context::TIMER,
+                    Some(&task) if task != "bytes" && task != "seq" => {
+                        (row.task, row.context) = (self.task(task).1, context::TASK)
+                    }
+                    _ => {}
+                }
+                self.push(host, row);
+            }
+            "lost" => {
+                let host = self.host(words[1]);
+                let (from, at) = (self.at(host, number(words[2])), self.at(host, number(words[3])));
+                self.push(host, LossRow { at, from, count: 1, what: StrId::EMPTY, pad: 0 });
+            }
+            "ask" => self.asked.push((words[1].to_owned(), number(words[2]), number(words[3]))),
+            name if words[1].contains("..") => self.wait(name, words),
+            name => self.act(name, words),
+        }
+    }
+
+    fn wait(&mut self, name: &str, words: &[&str]) {
+        let (host, task) = self.task(name);
+        let (blocked, woken) = range(words[1]);
+        let mut row: WaitRow = bytemuck::Zeroable::zeroed();
+        (row.blocked, row.woken, row.at) =
+            (self.at(host, blocked), self.at(host, woken), self.at(host, number(words[2])));
+        (row.task, row.state, row.syscall) = (task, 1, 0xffff);
+        let mut rest = words[3..].iter();
+        while let Some(&word) = rest.next() {
+            let mut next = || *rest.next().unwrap_or_else(|| panic!("{word}: of what?"));
+            match word {
+                "task" => {
+                    (row.cause, row.by) = (cause::TASK, self.tasks.get(next()).map_or(TaskId(0), |t| TaskId(t.1)))
+                }
+                "preempted" => {
+                    (row.cause, row.by, row.state) = (cause::PREEMPTED, self.task(next()).1, 0);
+                    row.woken = row.blocked;
+                }
+                "socket" => {
+                    let ends = self.flows[next()];
+                    let end = ends.iter().rev().find(|e| e.0 == host).map_or(0, |e| e.1);
+                    // on one host the reader is told by the direction: `<` is the client's end
+                    let seq = next();
+                    let end = if seq.starts_with('<') { ends[0].1 } else { end };
+                    (row.cause, row.object, row.rcv_seq) =
+                        (cause::SOCKET, end, number(seq.trim_start_matches('<')) as u32);
+                }
+                "net" => row.cause = cause::NET,
+                "timer" => row.cause = cause::TIMER,
+                "disk" => (row.cause, row.object) = (cause::BLOCK, 8 << 52),
+                "irq" => (row.cause, row.object) = (cause::IRQ, number(next())),
+                "softirq" => (row.cause, row.object) = (cause::SOFTIRQ, number(next())),
+                "open" => row.cause = cause::OPEN,
+                "packet" => (row.cause, row.object) = (cause::PACKET, number(next())),
+                "none" => row.cause = cause::UNKNOWN,
+                "cpu" => row.cpu = number(next()) as u16,
+                "D" => row.state = 2,
+                call => row.syscall = wakepath_model::syscalls::number(call).unwrap_or_else(|| panic!("{call}: what?")),
+            }
+        }
+        self.push(host, row);
+    }
+
+    fn act(&mut self, name: &str, words: &[&str]) {
+        let (host, task) = self.task(name);
+        if words[1] == "polls" {
+            let (entry, at) = range(words[2]);
+            let (entry, at) = (self.at(host, entry), self.at(host, at));
+            self.push(host, PollRow { at, entry, timeout_ns: 0, task, ready: 0, fd: 3, pad: 0 });
+            return;
+        }
+        let ends = self.flows[words[2]];
+        let is_client = self.tasks[name].0 == ends[0].0 && (ends[0].0 != ends[1].0 || !words.contains(&"server"));
+        let flow = EndpointId(ends[usize::from(!is_client)].1);
+        let (entry, at) = range(words[3]);
+        let (start, end) = words.get(4).filter(|w| w.contains("..")).map_or((0, 0), |w| range(w));
+        let kind = match words[1] {
+            "sends" => op::SEND,
+            "receives" => op::RECV,
+            "connects" => op::CONNECT,
+            "accepts" => op::ACCEPT,
+            "closes" => op::CLOSE,
+            other => panic!("{other}: what?"),
+        };
+        let (entry, at) = (self.at(host, entry), self.at(host, at));
+        let base = 1 << 32;
+        self.push(
+            host,
+            OpRow {
+                at,
+                entry,
+                arrived: MonoNs(0),
+                flow,
+                start: base + start,
+                end: base + end,
+                task,
+                result: (end - start) as i32,
+                kind,
+                range: wakepath_model::rows::range::EXACT,
+                flags: 0,
+                syscall: 0,
+                cpu: 0,
+            },
+        );
+    }
+
+    /// Writes the folder.
+    pub fn write(&self, dir: &Path) {
+        for (name, _, rows) in &self.hosts {
+            let info = HostInfo {
+                hostname: name.clone(),
+                boot_id: format!("boot-{name}"),
+                clock: MONOTONIC.into(),
+                ..HostInfo::default()
+            };
+            let options = Options { overwrite: wakepath_model::folder::Overwrite::Append, ..Options::default() };
+            let mut w = FolderWriter::create(dir, info, options).expect("a folder");
+            let lost = w.intern("loss.ring.wait");
+            let mut rows = rows.clone();
+            rows.sort_by_key(Event::at);
+            for row in &mut rows {
+                if let Event::Loss(l) = row {
+                    l.what = lost;
+                }
+                w.push_event(row);
+            }
+            w.flush(Durability::Write).expect("written");
+            w.close().expect("closed");
+        }
+    }
+
+    /// The moment of a time of the script.
+    pub fn common(us: u64) -> CommonNs {
+        CommonNs((EPOCH_NS + us * US) as i64)
+    }
+
+    /// Slices as text.
+    pub fn show(&self, slices: &[Slice]) -> String {
+        let task = |host: HostId, id: TaskId| {
+            self.tasks
+                .iter()
+                .find(|(_, t)| t.0 == usize::from(host.0) && t.1 == id.0)
+                .map_or("?", |(name, _)| name.as_str())
+                .to_owned()
+        };
+        let us = |t: CommonNs| (t.0 - EPOCH_NS as i64) as f64 / US as f64;
+        let mut out = String::new();
+        for s in slices {
+            out +=
+                &format!("{:>5} {:>5} {}{}", us(s.from), us(s.to), "  ".repeat(s.depth.into()), task(s.host, s.task));
+            out += &format!(" {:?}", s.state);
+            if let Some((host, by)) = s.by {
+                out += &format!(" by {}", task(host, by));
+            }
+            if let Some(call) = s.syscall.and_then(wakepath_model::syscalls::name) {
+                out += &format!(" in {call}");
+            }
+            if let Some(wait) = s.wait.filter(|w| *w != s.state) {
+                out += &format!(" behind {wait:?}");
+            }
+            if let Some(object) = &s.object {
+                out += &format!(" [{object}]");
+            }
+            if let Some((rule, class)) = s.evidence {
+                out += &format!(" ({rule}, {})", class.name());
+            }
+            if let Some(reason) = s.reason {
+                out += &format!(": {reason}");
+            }
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// Slices must cover the interval: no gap, no overlap, none empty, and their sum is its length.
+pub fn check(slices: &[Slice], from: CommonNs, to: CommonNs) {
+    let mut at = from;
+    let mut sum = 0u64;
+    for s in slices {
+        assert_eq!(s.from, at, "a gap or an overlap before {s:?}");
+        assert!(s.to > s.from, "empty or backwards: {s:?}");
+        at = s.to;
+        sum += s.duration_ns();
+    }
+    assert_eq!(at, to, "the last slice ends early or late");
+    assert_eq!(sum, (to.0 - from.0) as u64);
+}

@@ -1,0 +1,199 @@
+//! Building the index: the rows of each table of each host once, and the endpoints of all hosts in order of time.
+
+use super::records::{Came, End, Left, OfFlow, Sent};
+use super::sort::{Keyed, Sorter};
+use crate::pairs::{How, Pairs};
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::iter::Peekable;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use wakepath_model::clock::Timeline;
+use wakepath_model::folder::{Events, Folder, Host, TableSet};
+use wakepath_model::ids::{EndpointId, HostId};
+use wakepath_model::rows::{EndpointRow, Event, OpRow, PacketRow, PollRow, Row, Table, TaskRow, WaitRow, cause, op};
+
+/// How long the endpoints of a flow that is gone are remembered, since the other end may still be announced.
+const FORGET_NS: i64 = 20_000_000_000;
+/// TCP's number for a closed socket.
+const CLOSED: u8 = 7;
+
+/// The file of a table of a host.
+pub(super) fn file(dir: &Path, table: &str, host: usize) -> PathBuf {
+    dir.join(format!("{table}-{host}"))
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Writes all files of the index into `dir`. Memory: two runs of a sorter, whatever the size of the folder.
+pub(super) fn build(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Result<()> {
+    let mut sent = Sorter::new(dir);
+    for (i, host) in folder.hosts().iter().enumerate() {
+        waits(host, i, dir)?;
+        operations(host, i, dir)?;
+        plain::<PollRow>(host, dir, &file(dir, "polls", i))?;
+        plain::<TaskRow>(host, dir, &file(dir, "tasks", i))?;
+        packets(host, i, dir, &mut sent)?;
+    }
+    sent.finish(create(&file(dir, "sent", 0))?)?;
+    ends(folder, timeline, dir)
+}
+
+/// Gives all rows of a table to `take`, in no order.
+fn each<R: Row>(host: &Host, mut take: impl FnMut(&R) -> io::Result<()>) -> io::Result<()> {
+    let mut batches = host.batches(TableSet::of(&[R::TABLE]), ..);
+    while let Some(batch) = batches.next() {
+        batch.rows::<R>().iter().try_for_each(&mut take)?;
+        batches.recycle(batch);
+    }
+    Ok(())
+}
+
+fn plain<R: Row + Keyed>(host: &Host, dir: &Path, path: &Path) -> io::Result<()> {
+    let mut sorter = Sorter::new(dir);
+    each::<R>(host, |r| sorter.push(*r))?;
+    sorter.finish(create(path)?)
+}
+
+fn waits(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
+    let (mut waits, mut came) = (Sorter::new(dir), Sorter::new(dir));
+    each::<WaitRow>(host, |r| {
+        if r.cause != cause::OPEN {
+            came.push(Came { at: r.at, task: r.task, cpu: u32::from(r.cpu) })?;
+        }
+        waits.push(*r)
+    })?;
+    waits.finish(create(&file(dir, "waits", i))?)?;
+    came.finish(create(&file(dir, "cpus", i))?)
+}
+
+fn operations(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
+    let (mut ops, mut left) = (Sorter::new(dir), Sorter::new(dir));
+    each::<OpRow>(host, |r| {
+        let leaves = match r.kind {
+            op::SEND => r.end > r.start,
+            op::CONNECT | op::CLOSE | op::SHUTDOWN => true,
+            _ => false,
+        };
+        if leaves {
+            left.push(Left {
+                flow: r.flow,
+                start: r.start,
+                end: r.end,
+                entry: r.entry,
+                at: r.at,
+                task: r.task,
+                kind: r.kind,
+                range: r.range,
+                pad: 0,
+            })?;
+        }
+        ops.push(*r)
+    })?;
+    ops.finish(create(&file(dir, "operations", i))?)?;
+    left.finish(create(&file(dir, "left", i))?)
+}
+
+fn packets(host: &Host, i: usize, dir: &Path, sent: &mut Sorter<Sent>) -> io::Result<()> {
+    let (mut packets, mut flows) = (Sorter::new(dir), Sorter::new(dir));
+    each::<PacketRow>(host, |r| {
+        if r.flow != 0 {
+            flows.push(OfFlow { flow: r.flow, at: r.at, id: r.id })?;
+        }
+        if r.sent != 0 {
+            sent.push(Sent { key: r.key, id: r.id, at: r.at, host: i as u64 })?;
+        }
+        packets.push(*r)
+    })?;
+    flows.finish(create(&file(dir, "flows", i))?)?;
+    packets.finish(create(&file(dir, "packets", i))?)
+}
+
+/// Endpoints with their other ends, found over all hosts in order of the common time.
+fn ends(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Result<()> {
+    let mut sorters: Vec<Sorter<End>> = folder.hosts().iter().map(|_| Sorter::new(dir)).collect();
+    let mut streams: Vec<Peekable<Events<'_>>> = folder
+        .hosts()
+        .iter()
+        .map(|h| h.events(TableSet::of(&[Table::Endpoint, Table::FlowState]), ..).peekable())
+        .collect();
+    let mut pairs = Pairs::default();
+    let mut gone: VecDeque<(i64, (HostId, EndpointId))> = VecDeque::new();
+    loop {
+        let next = (0..streams.len())
+            .filter_map(|i| {
+                let at = streams[i].peek()?.at();
+                Some((timeline.common(HostId(i as u16), at), i))
+            })
+            .min();
+        let Some((at, i)) = next else { break };
+        let host = HostId(i as u16);
+        match streams[i].next() {
+            Some(Event::Endpoint(r)) => {
+                let was_paired = pairs.peer((host, r.flow)).is_some();
+                pairs.add(host, &r);
+                let peer = pairs.peer((host, r.flow));
+                sorters[i].push(end(&r, peer))?;
+                if let Some((other, how)) = peer.filter(|_| !was_paired) {
+                    // the other end was announced before its pair was known
+                    let place = pairs.place(other);
+                    let mirrored = End {
+                        flow: other.1,
+                        peer: r.flow,
+                        raddr: place.raddr,
+                        peer_host: host.0,
+                        lport: place.lport,
+                        rport: place.rport,
+                        family: place.family,
+                        protocol: place.protocol,
+                        how: number(how),
+                        state: 0,
+                        pad: 0,
+                    };
+                    sorters[usize::from(other.0.0)].push(mirrored)?;
+                }
+            }
+            Some(Event::FlowState(r)) if r.new == CLOSED && r.reset == 0 => gone.push_back((at.0, (host, r.flow))),
+            _ => {}
+        }
+        while let Some(&(t, end)) = gone.front()
+            && t.saturating_add(FORGET_NS) < at.0
+        {
+            gone.pop_front();
+            pairs.forget(end);
+        }
+    }
+    for (i, sorter) in sorters.into_iter().enumerate() {
+        sorter.finish(create(&file(dir, "ends", i))?)?;
+    }
+    Ok(())
+}
+
+fn end(r: &EndpointRow, peer: Option<((HostId, EndpointId), How)>) -> End {
+    let ((peer_host, peer), how) = peer.map_or(((HostId(0), EndpointId(0)), 0), |(p, how)| (p, number(how)));
+    let place = crate::pairs::Place::of(r);
+    End {
+        flow: r.flow,
+        peer,
+        raddr: place.raddr,
+        peer_host: peer_host.0,
+        lport: place.lport,
+        rport: place.rport,
+        family: place.family,
+        protocol: place.protocol,
+        how,
+        state: u16::from(r.state),
+        pad: 0,
+    }
+}
+
+fn number(how: How) -> u16 {
+    match how {
+        How::Addresses => 1,
+        How::Translated => 2,
+        How::Peers => 3,
+    }
+}

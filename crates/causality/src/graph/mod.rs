@@ -1,0 +1,481 @@
+//! The execution graph: what each task did and what it waited for, on disk, walked back only where it is asked for.
+//!
+//! A vertex is a moment of a task; a horizontal edge an interval in which it ran, was ready or was blocked; a vertical
+//! edge what ended a wait: a wake-up, a packet, a message (Giraldeau and Dagenais, section 2.3, Algorithm 1). The
+//! graph is never held in memory: wait records already are its horizontal edges, and each names where its vertical edge
+//! comes from. So the index is these records sorted by task and time, sends by place in their stream, packets by what
+//! is the same of them on both hosts. Building it streams each table once; a question costs a few binary searches.
+
+mod build;
+mod records;
+mod sort;
+mod store;
+
+pub use records::{End, Left};
+
+use crate::pairs::How;
+use records::{Came, OfFlow, Sent, place};
+use std::fs::{self, DirBuilder};
+use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::ops::RangeInclusive;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use store::{Rows, Store};
+use tempfile::TempDir;
+use wakepath_model::clock::Timeline;
+use wakepath_model::defects::{self, Answer, Severity};
+use wakepath_model::folder::{Folder, Host, TableSet};
+use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
+use wakepath_model::rows::{Event, OpRow, PacketRow, PollRow, Table, TaskRow, WaitRow, life, op};
+
+/// Version of the files: older ones are made again.
+const VERSION: u64 = 2;
+/// The subfolder of `DIR/cache` where indexes are.
+const CACHE: &str = "cache";
+/// Most intervals of losses told apart on a host; further ones are joined to the last.
+const LOSSES_MAX: usize = 10_000;
+/// Most rows looked at around a place that a binary search found.
+const NEAR: u64 = 64;
+
+/// An index could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: cannot write the index of waits: {source}; free space, or set TMPDIR to a folder with room")]
+pub struct IndexError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// Where things of the graph are, on disk.
+pub struct Index {
+    store: Store,
+    timeline: Timeline,
+    hosts: Vec<HostRows>,
+    sent: Rows<Sent>,
+    /// Holds the files where they are in no cache.
+    _own: Option<TempDir>,
+}
+
+struct HostRows {
+    waits: Rows<WaitRow>,
+    cpus: Rows<Came>,
+    ops: Rows<OpRow>,
+    left: Rows<Left>,
+    polls: Rows<PollRow>,
+    tasks: Rows<TaskRow>,
+    packets: Rows<PacketRow>,
+    flows: Rows<OfFlow>,
+    ends: Rows<End>,
+    span: (MonoNs, MonoNs),
+    /// Tasks and times of each of its recordings.
+    recordings: Vec<(RangeInclusive<u32>, MonoNs, MonoNs)>,
+    /// Intervals in which wait records were lost, in order, apart from each other.
+    losses: Vec<(MonoNs, MonoNs)>,
+}
+
+impl Index {
+    /// The index of `folder`, which was opened from `dirs`: the one that an earlier question left in `DIR/cache`, or a
+    /// new one. Where the folder cannot be written to, or several are asked at once, it is made in the folder for
+    /// temporary files and goes away with this value.
+    pub fn open(folder: &Folder, dirs: &[PathBuf]) -> Result<Index, IndexError> {
+        let timeline = folder.timeline();
+        let name = format!("graph-{:016x}", identity(folder));
+        if let [dir] = dirs {
+            let cache = dir.join(CACHE);
+            let path = cache.join(&name);
+            if path.is_dir()
+                && let Ok(index) = Index::load(folder, timeline.clone(), &path, None)
+            {
+                return Ok(index);
+            }
+            if let Ok(index) = Index::make_cached(folder, &timeline, &cache, &path) {
+                return Ok(index);
+            }
+        }
+        let own = tempfile::Builder::new().prefix("wakepath-graph-").tempdir();
+        let fail = |path: &Path| {
+            let path = path.to_owned();
+            move |source| IndexError { path, source }
+        };
+        let own = own.map_err(fail(&std::env::temp_dir()))?;
+        let path = own.path().to_owned();
+        build::build(folder, &timeline, &path).map_err(fail(&path))?;
+        Index::load(folder, timeline, &path, Some(own)).map_err(fail(&path))
+    }
+
+    /// Makes it beside its place and moves it there whole, so that nobody sees half of it.
+    fn make_cached(folder: &Folder, timeline: &Timeline, cache: &Path, path: &Path) -> io::Result<Index> {
+        DirBuilder::new().recursive(true).mode(0o700).create(cache)?;
+        let fresh = tempfile::Builder::new().prefix(".graph-").tempdir_in(cache)?;
+        build::build(folder, timeline, fresh.path())?;
+        // those of an earlier state of the folder; who has them open keeps them
+        for old in fs::read_dir(cache)?.flatten() {
+            if old.file_name().to_string_lossy().starts_with("graph-") && old.path() != path {
+                let _ = fs::remove_dir_all(old.path());
+            }
+        }
+        let made = fresh.keep();
+        if fs::rename(&made, path).is_err() {
+            // another question was faster
+            let _ = fs::remove_dir_all(&made);
+        }
+        Index::load(folder, timeline.clone(), path, None)
+    }
+
+    fn load(folder: &Folder, timeline: Timeline, dir: &Path, own: Option<TempDir>) -> io::Result<Index> {
+        let mut store = Store::default();
+        let mut hosts = Vec::with_capacity(folder.hosts().len());
+        for (i, host) in folder.hosts().iter().enumerate() {
+            hosts.push(HostRows {
+                waits: store.open(&build::file(dir, "waits", i))?,
+                cpus: store.open(&build::file(dir, "cpus", i))?,
+                ops: store.open(&build::file(dir, "operations", i))?,
+                left: store.open(&build::file(dir, "left", i))?,
+                polls: store.open(&build::file(dir, "polls", i))?,
+                tasks: store.open(&build::file(dir, "tasks", i))?,
+                packets: store.open(&build::file(dir, "packets", i))?,
+                flows: store.open(&build::file(dir, "flows", i))?,
+                ends: store.open(&build::file(dir, "ends", i))?,
+                span: host.span().unwrap_or_default(),
+                recordings: host.recordings(),
+                losses: losses(host),
+            });
+        }
+        let sent = store.open(&build::file(dir, "sent", 0))?;
+        Ok(Index { store, timeline, hosts, sent, _own: own })
+    }
+
+    /// The common time line of all hosts.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    /// A host's time on the common line.
+    pub fn common(&self, host: HostId, at: MonoNs) -> CommonNs {
+        self.timeline.common(host, at)
+    }
+
+    /// First and last moment of the recording of a host that names `task`; of all its recordings where none does.
+    pub fn span(&self, host: HostId, task: TaskId) -> (MonoNs, MonoNs) {
+        let Some(h) = self.rows(host) else { return Default::default() };
+        h.recordings.iter().find(|r| r.0.contains(&task.0)).map_or(h.span, |r| (r.1, r.2))
+    }
+
+    /// How many hosts it has.
+    pub fn host_count(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// How many waits were recorded in all.
+    pub fn wait_count(&self) -> u64 {
+        self.hosts.iter().map(|h| h.waits.count()).sum()
+    }
+
+    /// Reads of the index that failed; what they would have told counts as not known.
+    pub fn failed_reads(&self) -> u64 {
+        self.store.failed()
+    }
+
+    fn rows(&self, host: HostId) -> Option<&HostRows> {
+        self.hosts.get(usize::from(host.0))
+    }
+
+    /// How many waits of a task were recorded, those still open at each flush counted again.
+    pub fn waits_of(&self, host: HostId, task: TaskId) -> u64 {
+        let next = TaskId(task.0.saturating_add(1));
+        self.waits_from(host, next, MonoNs(0)) - self.waits_from(host, task, MonoNs(0))
+    }
+
+    /// Place of the first wait of `task` that began at `at` or later; the wait before it stands at the place before.
+    pub fn waits_from(&self, host: HostId, task: TaskId, at: MonoNs) -> u64 {
+        self.rows(host).map_or(0, |h| self.store.lower_bound(&h.waits, (u64::from(task.0), at.0, 0)))
+    }
+
+    /// The wait at a place, where it is one of `task`.
+    pub fn wait(&self, host: HostId, task: TaskId, place: u64) -> Option<WaitRow> {
+        self.store.get(&self.rows(host)?.waits, place).filter(|w| w.task == task)
+    }
+
+    /// Who had processor `cpu` longest between two moments, as far as it was seen to come onto it; not `but`.
+    pub fn holder(&self, host: HostId, cpu: u16, from: MonoNs, to: MonoNs, but: TaskId) -> Option<TaskId> {
+        let h = self.rows(host)?;
+        let mut at = self.store.lower_bound(&h.cpus, (u64::from(cpu), to.0, 0));
+        let (mut until, mut best) = (to.0, None::<(u64, TaskId)>);
+        for _ in 0..NEAR {
+            at = at.checked_sub(1)?;
+            let Some(came) = self.store.get(&h.cpus, at).filter(|c| c.cpu == u32::from(cpu)) else { break };
+            // it may have gone before the next one came
+            let next = self.waits_from(host, came.task, came.at);
+            let went = self.wait(host, came.task, next).map_or(until, |w| w.blocked.0.min(until));
+            let had = went.saturating_sub(came.at.0.max(from.0));
+            if had > 0 && came.task != but && best.is_none_or(|b| b.0 < had) {
+                best = Some((had, came.task));
+            }
+            if came.at <= from {
+                break;
+            }
+            until = came.at.0;
+        }
+        best.map(|b| b.1)
+    }
+
+    /// The operation of `task` that was under way at a moment, else the first that returned afterwards.
+    pub fn operation_from(&self, host: HostId, task: TaskId, at: MonoNs) -> Option<OpRow> {
+        let h = self.rows(host)?;
+        let place = self.store.lower_bound(&h.ops, (u64::from(task.0), at.0, 0));
+        self.store.get(&h.ops, place).filter(|o| o.task == task)
+    }
+
+    /// Whether `task` polled or received without waiting, at least `least` times between two moments, and did so all the
+    /// time: on average once in `every_ns`.
+    pub fn polls_busily(&self, host: HostId, task: TaskId, from: MonoNs, to: MonoNs, every_ns: u64) -> bool {
+        const LEAST: u64 = 8;
+        let wanted = (to.0.saturating_sub(from.0) / every_ns).max(LEAST);
+        let Some(h) = self.rows(host) else { return false };
+        let key = |at: MonoNs| (u64::from(task.0), at.0, 0);
+        let (a, b) = (self.store.lower_bound(&h.polls, key(from)), self.store.lower_bound(&h.polls, key(to)));
+        if b - a >= wanted {
+            // the rows between are all of the task; a sample tells whether they found nothing
+            let step = ((b - a) / NEAR).max(1);
+            let sample = (a..b).step_by(step as usize).filter_map(|i| self.store.get(&h.polls, i));
+            let (mut empty, mut all) = (0u32, 0u32);
+            for p in sample {
+                all += 1;
+                empty += u32::from(p.ready == 0 && p.timeout_ns < every_ns);
+            }
+            if empty * 4 >= all * 3 {
+                return true;
+            }
+        }
+        let (a, b) = (self.store.lower_bound(&h.ops, key(from)), self.store.lower_bound(&h.ops, key(to)));
+        if b - a < wanted {
+            return false;
+        }
+        const EAGAIN: i32 = -11;
+        let step = ((b - a) / NEAR).max(1);
+        let sample = (a..b).step_by(step as usize).filter_map(|i| self.store.get(&h.ops, i));
+        let (mut empty, mut all) = (0u32, 0u32);
+        for o in sample {
+            all += 1;
+            empty += u32::from(o.kind == op::RECV && o.result == EAGAIN);
+        }
+        empty * 4 >= all * 3
+    }
+
+    /// An endpoint, with its other end where it is known.
+    pub fn end(&self, host: HostId, flow: EndpointId) -> Option<End> {
+        let h = self.rows(host)?;
+        let after = self.store.lower_bound(&h.ends, (flow.0, u64::MAX, 0));
+        self.store.get(&h.ends, after.checked_sub(1)?).filter(|e| e.flow == flow)
+    }
+
+    /// What was sent from an endpoint and covers the byte before `seq` (32 wrapping bits), last sent not after `until`.
+    pub fn send_of(&self, host: HostId, flow: EndpointId, seq: u32, until: CommonNs) -> Option<Left> {
+        let h = self.rows(host)?;
+        let last = self.store.lower_bound(&h.left, (flow.0, place(op::SEND, u64::MAX), u64::MAX)).checked_sub(1)?;
+        let newest = self.store.get(&h.left, last).filter(|l| l.flow == flow && l.kind == op::SEND)?;
+        // 64 bits that agree with `seq`, from the newest backwards
+        let high = (newest.end & !0xffff_ffff) | u64::from(seq);
+        let mut wanted = if high > newest.end { high.checked_sub(1 << 32)? } else { high };
+        for _ in 0..NEAR {
+            let first = self.store.lower_bound(&h.left, (flow.0, place(op::SEND, wanted), 0));
+            let mut best: Option<Left> = None;
+            for i in first..first.saturating_add(NEAR) {
+                let Some(l) = self.store.get(&h.left, i).filter(|l| l.flow == flow && l.kind == op::SEND) else {
+                    break;
+                };
+                if l.start >= wanted {
+                    break;
+                }
+                if self.common(host, l.entry) <= until && best.is_none_or(|b| b.entry < l.entry) {
+                    best = Some(l);
+                }
+            }
+            if best.is_some() {
+                return best;
+            }
+            wanted = wanted.checked_sub(1 << 32)?;
+        }
+        None
+    }
+
+    /// The last thing of a kind (`rows::op`) that left an endpoint, entered not after `until`.
+    pub fn last_left(&self, host: HostId, flow: EndpointId, kind: u8, until: CommonNs) -> Option<Left> {
+        let h = self.rows(host)?;
+        let after = self.store.lower_bound(&h.left, (flow.0, place(kind, u64::MAX), u64::MAX));
+        // numbers of one stream grow with time, so the last in place is nearly the last in time
+        let (mut low, mut high) = (self.store.lower_bound(&h.left, (flow.0, place(kind, 0), 0)), after);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let l = self.store.get(&h.left, middle)?;
+            if self.common(host, l.entry) <= until { low = middle + 1 } else { high = middle }
+        }
+        self.store.get(&h.left, low.checked_sub(1)?).filter(|l| l.flow == flow && l.kind == kind)
+    }
+
+    /// A packet of a host by its number.
+    pub fn packet(&self, host: HostId, id: u64) -> Option<PacketRow> {
+        let h = self.rows(host)?;
+        let place = self.store.lower_bound(&h.packets, (id, 0, 0));
+        self.store.get(&h.packets, place).filter(|p| p.id == id)
+    }
+
+    /// The sending of a packet that `host` received: on any host, the last that is not after it. Where packets are
+    /// alike ([`is_vague`]), only what the host sent to itself just before.
+    pub fn sent(&self, host: HostId, received: &PacketRow) -> Option<(HostId, PacketRow)> {
+        const TO_ITSELF_NS: i64 = 1_000_000;
+        let now = self.common(host, received.at);
+        let (mut first, is_vague) = (self.store.lower_bound(&self.sent, (received.key, 0, 0)), is_vague(received));
+        if is_vague {
+            let key = (received.key, u64::from(host.0), received.at.0.saturating_add(1));
+            first = self.store.lower_bound(&self.sent, key).checked_sub(1)?;
+        }
+        let mut best: Option<((bool, CommonNs), Sent)> = None;
+        for i in first..first.saturating_add(NEAR) {
+            let Some(s) = self.store.get(&self.sent, i).filter(|s| s.key == received.key) else { break };
+            let at = self.common(HostId(s.host as u16), s.at);
+            if is_vague && (s.host != u64::from(host.0) || at > now || now.0.saturating_sub(at.0) > TO_ITSELF_NS) {
+                break;
+            }
+            // a clock that is a little off must not hide the only sending: what seems later counts least
+            let rank = (at <= now, if at <= now { at } else { CommonNs(at.0.saturating_neg()) });
+            if best.is_none_or(|b| b.0 < rank) {
+                best = Some((rank, s));
+            }
+        }
+        let s = best?.1;
+        let from = HostId(s.host as u16);
+        Some((from, self.packet(from, s.id)?))
+    }
+
+    /// What a timer sent a packet for: the first sending of the same bytes, or the received packet whose
+    /// acknowledgement had been put off.
+    pub fn before_timer(&self, host: HostId, sent: &PacketRow) -> Option<PacketRow> {
+        const SYN_FIN: u16 = 3;
+        let h = self.rows(host)?;
+        let mut place = self.store.lower_bound(&h.flows, (sent.flow, sent.at.0, sent.id));
+        let has_bytes = sent.payload != 0 || sent.flags & SYN_FIN != 0;
+        for _ in 0..NEAR {
+            place = place.checked_sub(1)?;
+            let of = self.store.get(&h.flows, place).filter(|f| f.flow == sent.flow && f.flow != 0)?;
+            let Some(p) = self.packet(host, of.id) else { continue };
+            let is_again = has_bytes && p.sent != 0 && p.seq == sent.seq && p.payload == sent.payload;
+            if is_again || (!has_bytes && p.sent == 0) {
+                return Some(p);
+            }
+        }
+        None
+    }
+
+    /// The first moment at which a task was seen to act: when it entered its first operation or poll, or, where that
+    /// was before the recording, when it returned.
+    pub fn first_seen(&self, host: HostId, task: TaskId) -> Option<MonoNs> {
+        let h = self.rows(host)?;
+        let key = (u64::from(task.0), 0, 0);
+        let operation = self.store.get(&h.ops, self.store.lower_bound(&h.ops, key)).filter(|o| o.task == task);
+        let poll = self.store.get(&h.polls, self.store.lower_bound(&h.polls, key)).filter(|p| p.task == task);
+        let first = self.span(host, task).0;
+        let seen = |entry: MonoNs, at: MonoNs| if entry > first { entry.min(at) } else { at };
+        [operation.map(|o| seen(o.entry, o.at)), poll.map(|p| seen(p.entry, p.at))].into_iter().flatten().min()
+    }
+
+    /// When a task was made and by whom, where that was seen.
+    pub fn fork(&self, host: HostId, task: TaskId) -> Option<(MonoNs, TaskId)> {
+        self.life(host, task, life::FORK).map(|r| (r.at, r.parent))
+    }
+
+    /// When a task ended, where that was seen.
+    pub fn exit(&self, host: HostId, task: TaskId) -> Option<MonoNs> {
+        self.life(host, task, life::EXIT).map(|r| r.at)
+    }
+
+    fn life(&self, host: HostId, task: TaskId, what: u8) -> Option<TaskRow> {
+        let h = self.rows(host)?;
+        let first = self.store.lower_bound(&h.tasks, (u64::from(task.0), 0, 0));
+        // a task is announced again at each segment, but it is made first and ends last
+        if what == life::EXIT {
+            let after = self.store.lower_bound(&h.tasks, (u64::from(task.0) + 1, 0, 0));
+            return (first..after).rev().take(4).filter_map(|i| self.store.get(&h.tasks, i)).find(|r| r.what == what);
+        }
+        (first..first + 4).filter_map(|i| self.store.get(&h.tasks, i)).find(|r| r.task == task && r.what == what)
+    }
+
+    /// Whether wait records of a host were lost between two moments.
+    pub fn lost_between(&self, host: HostId, from: MonoNs, to: MonoNs) -> bool {
+        let Some(h) = self.rows(host) else { return false };
+        let after = h.losses.partition_point(|l| l.0 < to);
+        after.checked_sub(1).is_some_and(|i| h.losses[i].1 > from)
+    }
+
+    /// When another task was first seen on the processor that `task` came onto at `from`, before `to`: then it must
+    /// have left without a record of it.
+    pub fn displaced(&self, host: HostId, task: TaskId, cpu: u16, from: MonoNs, to: MonoNs) -> Option<MonoNs> {
+        let h = self.rows(host)?;
+        let place = self.store.lower_bound(&h.cpus, (u64::from(cpu), from.0.saturating_add(1), 0));
+        let came = self.store.get(&h.cpus, place)?;
+        (came.cpu == u32::from(cpu) && came.at < to && came.task != task).then_some(came.at)
+    }
+}
+
+/// Whether a packet's row has nothing that tells it from others of its length: neither ports nor sequence numbers.
+pub fn is_vague(p: &PacketRow) -> bool {
+    (p.sport, p.dport, p.seq, p.ack) == (0, 0, 0, 0)
+}
+
+/// How an endpoint's other end was found, as [`How`].
+pub fn how(end: &End) -> Option<How> {
+    match end.how {
+        1 => Some(How::Addresses),
+        2 => Some(How::Translated),
+        3 => Some(How::Peers),
+        _ => None,
+    }
+}
+
+/// What the index was made from: it is stale where this differs.
+fn identity(folder: &Folder) -> u64 {
+    let mut h = rustc_hash::FxBuildHasher.build_hasher();
+    h.write_u64(VERSION);
+    for info in folder.infos() {
+        h.write_u64(info.created_real_ns);
+    }
+    for host in folder.hosts() {
+        h.write(host.info().boot_id.as_bytes());
+        h.write(host.info().hostname.as_bytes());
+        h.write_u64(host.bytes());
+        let (a, b) = host.span().unwrap_or_default();
+        h.write_u64(a.0);
+        h.write_u64(b.0);
+        for &table in Table::ALL {
+            h.write_u64(host.row_count(table));
+        }
+    }
+    h.finish()
+}
+
+/// Whether a loss is one of wait records, and not of something else that answers about waits need too.
+fn is_of_waits(what: &str) -> bool {
+    let touches =
+        defects::find(what).is_some_and(|d| d.severity != Severity::Info && d.touches.contains(&Answer::Waits));
+    touches && (what.starts_with("loss.") || what == defects::id::CTF_PACKETS_LOST)
+}
+
+fn losses(host: &Host) -> Vec<(MonoNs, MonoNs)> {
+    let mut out: Vec<(MonoNs, MonoNs)> = Vec::new();
+    for event in host.events(TableSet::of(&[Table::Loss]), ..) {
+        let Event::Loss(r) = event else { continue };
+        if !is_of_waits(host.text(r.what)) {
+            continue;
+        }
+        let (from, to) = (r.from.min(r.at), r.at);
+        let is_full = out.len() >= LOSSES_MAX;
+        match out.last_mut() {
+            Some(last) if from <= last.1 || is_full => {
+                last.0 = last.0.min(from);
+                last.1 = last.1.max(to);
+            }
+            _ => out.push((from, to)),
+        }
+    }
+    out
+}

@@ -1,0 +1,173 @@
+//! What the index keeps of each table, and by what it is found.
+
+use super::sort::{Key, Keyed};
+use bytemuck::{Pod, Zeroable};
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use wakepath_model::rows::{OpRow, PacketRow, PollRow, TaskRow, WaitRow};
+
+fn task(t: TaskId) -> u64 {
+    u64::from(t.0)
+}
+
+/// Waits by task, then by begin; of one wait the row that knows most (written last) stands last.
+impl Keyed for WaitRow {
+    fn key(&self) -> Key {
+        (task(self.task), self.blocked.0, self.at.0)
+    }
+}
+
+/// Operations by task and return.
+impl Keyed for OpRow {
+    fn key(&self) -> Key {
+        (task(self.task), self.at.0, self.entry.0)
+    }
+}
+
+/// Polls by task and return.
+impl Keyed for PollRow {
+    fn key(&self) -> Key {
+        (task(self.task), self.at.0, self.entry.0)
+    }
+}
+
+/// Lives by task and time.
+impl Keyed for TaskRow {
+    fn key(&self) -> Key {
+        (task(self.task), self.at.0, u64::from(self.what))
+    }
+}
+
+/// Packets of a host by their number.
+impl Keyed for PacketRow {
+    fn key(&self) -> Key {
+        (self.id, self.at.0, 0)
+    }
+}
+
+/// What left an endpoint: a send, or that it connected, closed or shut down.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct Left {
+    /// The endpoint.
+    pub flow: EndpointId,
+    /// First byte sent.
+    pub start: u64,
+    /// One past the last byte sent.
+    pub end: u64,
+    /// When the call was entered.
+    pub entry: MonoNs,
+    /// When it returned.
+    pub at: MonoNs,
+    /// Who.
+    pub task: TaskId,
+    /// One of `rows::op`.
+    pub kind: u8,
+    /// One of `rows::range`.
+    pub range: u8,
+    /// Zero.
+    pub pad: u16,
+}
+
+/// Kind and place in the stream as one number, in this order.
+pub(super) fn place(kind: u8, end: u64) -> u64 {
+    const PLACES: u64 = (1 << 60) - 1;
+    (u64::from(kind) << 60) | end.min(PLACES)
+}
+
+/// By endpoint and kind, then by place in the stream, then by time.
+impl Keyed for Left {
+    fn key(&self) -> Key {
+        (self.flow.0, place(self.kind, self.end), self.entry.0)
+    }
+}
+
+/// Who came onto a processor, and when.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct Came {
+    /// When.
+    pub at: MonoNs,
+    /// Who.
+    pub task: TaskId,
+    /// The processor.
+    pub cpu: u32,
+}
+
+impl Keyed for Came {
+    fn key(&self) -> Key {
+        (u64::from(self.cpu), self.at.0, task(self.task))
+    }
+}
+
+/// A packet that left a host, by what is the same of it on all hosts.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct Sent {
+    /// `PacketRow::key`.
+    pub key: u64,
+    /// Its number on the host that sent it.
+    pub id: u64,
+    /// When, by that host's clock.
+    pub at: MonoNs,
+    /// That host.
+    pub host: u64,
+}
+
+impl Keyed for Sent {
+    fn key(&self) -> Key {
+        (self.key, self.host, self.at.0)
+    }
+}
+
+/// An endpoint, and the other end where it is known.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct End {
+    /// The endpoint.
+    pub flow: EndpointId,
+    /// The other end, 0 where not known.
+    pub peer: EndpointId,
+    /// Remote address.
+    pub raddr: [u8; 16],
+    /// The other end's host.
+    pub peer_host: u16,
+    /// Local port.
+    pub lport: u16,
+    /// Remote port.
+    pub rport: u16,
+    /// Address family.
+    pub family: u16,
+    /// IP protocol.
+    pub protocol: u16,
+    /// 0 no other end known, 1 by addresses, 2 by sequence numbers alone, 3 UNIX peers.
+    pub how: u16,
+    /// TCP state when it was announced (10 = listening).
+    pub state: u16,
+    /// Zero.
+    pub pad: u16,
+}
+
+/// By endpoint; what knows its other end stands last.
+impl Keyed for End {
+    fn key(&self) -> Key {
+        (self.flow.0, u64::from(self.how), 0)
+    }
+}
+
+/// A packet of a host by its flow.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct OfFlow {
+    /// `PacketRow::flow`, not 0.
+    pub flow: u64,
+    /// When.
+    pub at: MonoNs,
+    /// Its number.
+    pub id: u64,
+}
+
+impl Keyed for OfFlow {
+    fn key(&self) -> Key {
+        (self.flow, self.at.0, self.id)
+    }
+}

@@ -1,0 +1,213 @@
+//! `wakepath waits`.
+
+mod stacks;
+
+use crate::cli::WaitsArgs;
+use crate::{folders, output};
+use anyhow::{Result, bail};
+use wakepath_analysis::active_path::{active_path, lifetime};
+use wakepath_analysis::critical_path::critical_path;
+use wakepath_analysis::names::Names;
+use wakepath_analysis::requests::kind_of;
+use wakepath_analysis::slices::Slice;
+use wakepath_analysis::spans::lay_out;
+use wakepath_causality::graph::Index;
+use wakepath_causality::path::Request;
+use wakepath_model::defects::Answer;
+use wakepath_model::folder::Folder;
+use wakepath_model::ids::{CommonNs, HostId, TaskId};
+use wakepath_present::requests::losses_or_none;
+use wakepath_present::text::Style;
+use wakepath_present::waits::{Collector, Shown, WaitsView};
+use wakepath_present::{json, losses};
+
+/// Schema of the JSON answer.
+pub const SCHEMA: &str = "wakepath.waits/1";
+
+/// A path that was asked for.
+enum Path {
+    Task(HostId, TaskId, CommonNs, CommonNs),
+    Request(Vec<Slice>),
+}
+
+/// Prints the active path of a task, or the critical path of a request.
+pub fn run(args: &WaitsArgs) -> Result<i32> {
+    let folder = folders::open(&args.folders.folders)?;
+    let names = Names::read(&folder);
+    if let (Some(task), true) = (&args.task, args.stacks) {
+        return stacks::run(args, &folder, &names, task);
+    }
+    let shown = match (args.answering.json, args.limit) {
+        (true, _) => Shown::None,
+        (_, 0) => Shown::All,
+        (_, rows) => Shown::Longest(rows),
+    };
+    let index;
+    let (view, path) = match (&args.task, &args.request) {
+        (Some(task), _) => {
+            index = open_index(&folder, args)?;
+            of_task(args, &index, &names, task, shown)?
+        }
+        (None, Some(request)) => {
+            let request = find(&folder, &names, request, args.kind.as_deref())?;
+            index = open_index(&folder, args)?;
+            of_request(&folder, &index, &names, &request, shown)
+        }
+        (None, None) => bail!("give --task NAME|TID or --request ID"),
+    };
+    let losses = losses::collect(&folder);
+    if args.answering.json {
+        let slices = |take: &mut dyn FnMut(&Slice)| path.each(&index, take);
+        output::answer_with(|out| json::write(out, SCHEMA, &losses, &view.with_slices(&names, &slices)))?;
+    } else {
+        let style = Style::for_stdout();
+        output::answer(format!("{}\n{}", view.render(style), losses_or_none(&losses, style)).as_bytes())?;
+    }
+    let touched = losses::touch(&losses, &[Answer::Waits, Answer::CriticalPath]) || !view.is_complete();
+    Ok(output::exit_code(&args.answering, touched))
+}
+
+impl Path {
+    /// Gives its slices in order of time. A task's path is walked anew, so that it need not be held.
+    fn each(&self, index: &Index, take: &mut dyn FnMut(&Slice)) {
+        match self {
+            Path::Task(host, task, from, to) => active_path(index, *host, *task, *from, *to, &mut |s| take(&s)),
+            Path::Request(slices) => slices.iter().for_each(take),
+        }
+    }
+}
+
+fn open_index(folder: &Folder, args: &WaitsArgs) -> Result<Index> {
+    let index = Index::open(folder, &args.folders.folders)?;
+    if index.wait_count() == 0 {
+        bail!(
+            "{}: no waits were recorded; record again without --no-waits, or import a trace that has sched_switch",
+            args.folders.folders[0].display()
+        );
+    }
+    Ok(index)
+}
+
+fn of_task(
+    args: &WaitsArgs,
+    index: &Index,
+    names: &Names<'_>,
+    wanted: &str,
+    shown: Shown,
+) -> Result<(WaitsView, Path)> {
+    let (host, task) = choose(args, index, names, wanted)?;
+    let name = names.task(host, task);
+    let (from, to) = interval(args, index, host, task, &name)?;
+    let mut collector = Collector::new(names, from, to, shown);
+    let path = Path::Task(host, task, from, to);
+    path.each(index, &mut |s| collector.add(s));
+    let title = format!("Active path of {name} on {}", names.host(host));
+    Ok((collector.finish(Some(name), None, title), path))
+}
+
+/// What was asked for of the time in which a task lived.
+fn interval(args: &WaitsArgs, index: &Index, host: HostId, task: TaskId, name: &str) -> Result<(CommonNs, CommonNs)> {
+    let Some((born, died)) = lifetime(index, host, task) else {
+        bail!("{name}: nothing was recorded while it lived");
+    };
+    let from = args.from.map_or(born, |m| CommonNs(m.common_ns(born.0))).max(born);
+    let to = args.to.map_or(died, |m| CommonNs(m.common_ns(born.0))).min(died);
+    if from >= to {
+        bail!(
+            "{name}: nothing between --from and --to; it was recorded from {} to {}",
+            wakepath_present::units::wall(born.0),
+            wakepath_present::units::wall(died.0)
+        );
+    }
+    Ok((from, to))
+}
+
+/// The one task that is meant.
+fn choose(args: &WaitsArgs, index: &Index, names: &Names<'_>, wanted: &str) -> Result<(HostId, TaskId)> {
+    const LISTED: usize = 20;
+    let mut found = names.find(wanted);
+    if let Some(host) = &args.host {
+        found.retain(|(h, _)| names.host(*h) == host);
+    }
+    // of tasks that had one number one after the other, those that lived in the time asked for
+    if found.len() > 1 && (args.from.is_some() || args.to.is_some()) {
+        found.retain(|&(host, task)| {
+            lifetime(index, host, task).is_some_and(|(a, b)| {
+                args.from.is_none_or(|m| m.common_ns(a.0) < b.0) && args.to.is_none_or(|m| m.common_ns(a.0) > a.0)
+            })
+        });
+    }
+    match found[..] {
+        [one] => Ok(one),
+        [] => bail!(
+            "no task {wanted:?}{}; `wakepath info` lists services, and TID is a thread as the kernel numbers it",
+            args.host.as_ref().map_or(String::new(), |h| format!(" on host {h:?}"))
+        ),
+        _ => {
+            // the busiest first
+            found.sort_by_key(|&(host, task)| std::cmp::Reverse(index.waits_of(host, task)));
+            let mut lines: Vec<String> = found
+                .iter()
+                .take(LISTED)
+                .map(|&(host, task)| {
+                    let when = lifetime(index, host, task)
+                        .map_or(String::new(), |(a, _)| format!(", from {}", wakepath_present::units::wall(a.0)));
+                    format!("  --task {} --host {}{when}", names.task(host, task), names.host(host))
+                })
+                .collect();
+            if found.len() > LISTED {
+                lines.push(format!("  … and {} more", found.len() - LISTED));
+            }
+            bail!(
+                "{wanted:?} is several tasks; say which (--from and --to tell reused numbers apart):\n{}",
+                lines.join("\n")
+            )
+        }
+    }
+}
+
+fn of_request(folder: &Folder, index: &Index, names: &Names<'_>, request: &Request, shown: Shown) -> (WaitsView, Path) {
+    let slices = critical_path(folder, index, request);
+    let from = slices.first().map_or(CommonNs(0), |s| s.from);
+    let to = slices.last().map_or(CommonNs(0), |s| s.to);
+    let mut collector = Collector::new(names, from, to, shown);
+    slices.iter().for_each(|s| collector.add(s));
+    let (service, asked) = kind_of(request, names);
+    let title = format!("Critical path of request {:016x}, {asked} at {service}", request.id);
+    (collector.finish(None, Some(format!("{:016x}", request.id)), title), Path::Request(slices))
+}
+
+/// The request of an id or its first digits, or the slowest (of a kind).
+fn find(folder: &Folder, names: &Names<'_>, wanted: &str, kind: Option<&str>) -> Result<Request> {
+    let wanted = wanted.trim().to_ascii_lowercase();
+    let mut found: Option<(u64, Request)> = None;
+    let mut others = 0u64;
+    let is_of_kind = |r: &Request| {
+        kind.is_none_or(|k| {
+            let (service, asked) = kind_of(r, names);
+            asked == k || format!("{service} {asked}") == k
+        })
+    };
+    wakepath_causality::reconstruct(
+        folder,
+        |r| {
+            let duration = lay_out(&r).first().map_or(0, |t| t.duration_ns());
+            let is_it = if wanted == "slowest" {
+                r.orphan.is_none() && found.as_ref().is_none_or(|f| f.0 < duration) && is_of_kind(&r)
+            } else {
+                let hit = format!("{:016x}", r.id).starts_with(&wanted);
+                others += u64::from(hit && found.is_some());
+                hit && found.is_none()
+            };
+            if is_it {
+                found = Some((duration, r));
+            }
+        },
+        |_, _, _, _| {},
+    );
+    match found {
+        Some(_) if others > 0 => bail!("{others} more requests begin with {wanted:?}: give more digits"),
+        Some((_, request)) => Ok(request),
+        None => bail!("no request {wanted:?}; `wakepath requests` lists kinds with the ids of their slowest"),
+    }
+}
