@@ -1,0 +1,361 @@
+//! `wakepath import`: traces of other tracers into a folder.
+
+mod folder;
+mod reading;
+mod sources;
+
+use crate::cli::ImportArgs;
+use crate::output::{self, tell};
+use anyhow::{Context as _, Result, bail};
+use folder::FolderSink;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use reading::Trace;
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+use wakepath_decode::imported::Imported;
+use wakepath_decode::readers::{Counts, Fault};
+use wakepath_model::defects::{self, id as defect};
+use wakepath_model::folder::{FolderWriter, HostInfo, Options, Overwrite};
+use wakepath_present::units;
+
+/// Problems of one host that are told one by one, with their place.
+const PLACES_MAX: usize = 5;
+
+/// A defect of a trace, and how often it was met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Its id in the central list.
+    pub id: &'static str,
+    /// How often.
+    pub count: u64,
+    /// Where first.
+    pub first: Option<String>,
+}
+
+/// All that is imported of one host.
+struct Host {
+    info: HostInfo,
+    /// The parts of each trace, traces in order.
+    traces: Vec<Vec<Trace>>,
+    bytes: u64,
+}
+
+/// What came of a host.
+#[derive(Default)]
+struct Outcome {
+    events: u64,
+    rows: u64,
+    imported: Imported,
+    problems: Vec<Problem>,
+}
+
+/// Reads the sources and writes the folder.
+pub fn run(args: &ImportArgs) -> Result<i32> {
+    let hosts = hosts(args)?;
+    let writers = writers(args, &hosts)?;
+    let all: u64 = hosts.iter().map(|h| h.bytes).sum();
+    let done: Vec<AtomicU64> = hosts.iter().map(|_| AtomicU64::new(0)).collect();
+    let workers = thread::available_parallelism().map_or(1, usize::from).min(hosts.len());
+
+    let queue = Mutex::new(hosts.iter().zip(writers).zip(&done).enumerate());
+    let results = Mutex::new(Vec::new());
+    let bar = progress_bar(all)?;
+    thread::scope(|scope| {
+        let work = || {
+            loop {
+                let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some((i, ((host, writer), done))) = next else { break };
+                let result = import_host(args, host, writer, done);
+                results.lock().unwrap_or_else(PoisonError::into_inner).push((i, result));
+            }
+        };
+        let handles: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        while handles.iter().any(|h| !h.is_finished()) {
+            bar.set_position(done.iter().map(|d| d.load(Ordering::Relaxed)).sum());
+            thread::park_timeout(Duration::from_millis(50));
+        }
+    });
+    bar.finish_and_clear();
+
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_by_key(|(i, _)| *i);
+    let mut outcomes = Vec::new();
+    for (i, result) in results {
+        outcomes.push(result.with_context(|| format!("importing {}", hosts[i].info.hostname))?);
+    }
+    if outcomes.iter().all(|o| o.imported.events == 0) {
+        discard(args);
+        let events: u64 = outcomes.iter().map(|o| o.events).sum();
+        bail!(
+            "nothing to import: none of the {} events read is of the kernel's scheduler, interrupts, system calls or \
+             network; trace with the events that `wakepath import --help` names",
+            units::count(events)
+        );
+    }
+    for (host, outcome) in hosts.iter().zip(&outcomes) {
+        tell_outcome(&host.info.hostname, outcome);
+    }
+    tell_next(args, &hosts, &outcomes);
+    Ok(output::ANSWERED)
+}
+
+/// Finds all traces and puts those of one host together.
+fn hosts(args: &ImportArgs) -> Result<Vec<Host>> {
+    let mut found = Vec::new();
+    for source in &args.sources {
+        found.extend(sources::find(source, None)?);
+    }
+    for named in &args.host {
+        found.extend(sources::find(&named.source, Some(&named.name))?);
+    }
+    let mut hosts: Vec<Host> = Vec::new();
+    let mut user_space = 0;
+    for f in &found {
+        let Some(trace) = reading::look(f)? else {
+            user_space += 1;
+            continue;
+        };
+        let info = host_info(f.host.as_deref(), &trace);
+        let host = match hosts.iter().position(|h| h.info.boot_id == info.boot_id) {
+            Some(i) => &mut hosts[i],
+            None => {
+                hosts.push(Host { info: info.clone(), traces: Vec::new(), bytes: 0 });
+                let last = hosts.len() - 1;
+                &mut hosts[last]
+            }
+        };
+        if let Some(name) = f.host.as_ref().filter(|n| **n != host.info.hostname) {
+            bail!(
+                "{}: named {name}, but it has the same boot id as {}: they are one host with one clock; give them one name",
+                f.path.display(),
+                host.info.hostname
+            );
+        }
+        host.bytes += trace.bytes;
+        match host.traces.iter_mut().find(|parts| parts[0].mark == trace.mark) {
+            Some(parts) => parts.push(trace),
+            None => host.traces.push(vec![trace]),
+        }
+    }
+    for named in &args.host {
+        let count = hosts.iter().filter(|h| h.info.hostname == named.name).count();
+        if count > 1 {
+            bail!(
+                "--host {}={}: there are traces of {count} hosts in it; name the folder of each",
+                named.name,
+                named.source.display()
+            );
+        }
+    }
+    if user_space > 0 {
+        tell!("left out: {user_space} traces of programs (user space), which say nothing of waits");
+    }
+    if hosts.is_empty() {
+        bail!(
+            "nothing to import: no trace of a kernel among the sources; give the session's folder with `kernel` in it"
+        );
+    }
+    Ok(hosts)
+}
+
+/// What is known of a trace's host. A trace that does not say of which boot it is gets an id by its place, so that two
+/// sources are two hosts.
+fn host_info(name: Option<&str>, trace: &Trace) -> HostInfo {
+    let facts = &trace.facts;
+    let path = std::fs::canonicalize(&trace.path).unwrap_or_else(|_| trace.path.clone());
+    let hostname = match name {
+        Some(name) => name.to_owned(),
+        None if !facts.hostname.is_empty() => facts.hostname.clone(),
+        None => name_of(&path),
+    };
+    HostInfo {
+        hostname,
+        boot_id: if facts.boot_id.is_empty() { made_id(&path) } else { facts.boot_id.clone() },
+        kernel_release: facts.kernel_release.clone(),
+        arch: facts.arch.clone(),
+        cpus: facts.cpus,
+        selection: format!("imported from {} ({})", trace.path.display(), trace.format.name()),
+        agent_version: env!("CARGO_PKG_VERSION").into(),
+        clock: facts.clock.clone(),
+        ..HostInfo::default()
+    }
+}
+
+/// A host's name where nothing says it: that of the file, or of its folder where the file is called as they all are.
+fn name_of(path: &Path) -> String {
+    let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+    let parent = || path.parent().and_then(Path::file_name).map(|s| s.to_string_lossy().into_owned());
+    match stem.as_str() {
+        "" | "perf" | "trace" | "kernel" => parent().unwrap_or(stem),
+        _ => stem,
+    }
+}
+
+/// An id made from a place, in the form of a boot id.
+fn made_id(path: &Path) -> String {
+    let hash = |seed: u64| {
+        path.as_os_str().as_encoded_bytes().iter().fold(seed, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3))
+    };
+    let (a, b) = (hash(0xcbf2_9ce4_8422_2325), hash(0x9e37_79b9_7f4a_7c15));
+    let (b_high, b_low) = (b >> 48, b & 0xffff_ffff_ffff);
+    format!("{:08x}-{:04x}-{:04x}-{b_high:04x}-{b_low:012x}", a >> 32, a >> 16 & 0xffff, a & 0xffff)
+}
+
+/// Makes the folder and each host's place in it.
+fn writers(args: &ImportArgs, hosts: &[Host]) -> Result<Vec<FolderWriter>> {
+    let mut writers = Vec::new();
+    for host in hosts {
+        let overwrite = match (writers.is_empty(), args.append, args.force) {
+            (false, _, _) | (_, true, _) => Overwrite::Append,
+            (_, _, true) => Overwrite::Force,
+            _ => Overwrite::Refuse,
+        };
+        let options = Options { overwrite, ..Options::default() };
+        writers.push(FolderWriter::create(&args.output, host.info.clone(), options)?);
+    }
+    Ok(writers)
+}
+
+/// Takes away a folder that was made for nothing.
+fn discard(args: &ImportArgs) {
+    if !args.append {
+        let _ = std::fs::remove_dir_all(&args.output);
+    }
+}
+
+/// Reads one host's traces, one after the other.
+fn import_host(args: &ImportArgs, host: &Host, writer: FolderWriter, done: &AtomicU64) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    let mut writer = Some(writer);
+    for parts in &host.traces {
+        let writer = match writer.take() {
+            Some(first) => first,
+            // another trace of the same boot: a recording of its own, so that no wait bridges the gap
+            None => {
+                let options = Options { overwrite: Overwrite::Append, ..Options::default() };
+                let info = host_info(Some(&host.info.hostname), &parts[0]);
+                FolderWriter::create(&args.output, info, options)?
+            }
+        };
+        let mut sink = FolderSink::new(writer, parts[0].facts.wall_offset_ns);
+        let read = reading::read(parts, &mut sink, done, FolderSink::failed)?;
+        let written = sink.finish()?;
+        outcome.add(&read, written);
+    }
+    Ok(outcome)
+}
+
+impl Outcome {
+    fn add(&mut self, read: &Counts, written: folder::Written) {
+        self.events += read.total();
+        self.rows += written.rows;
+        let (all, one) = (&mut self.imported, &written.imported);
+        all.events += one.events;
+        all.waits += one.waits;
+        all.open_waits += one.open_waits;
+        all.packets += one.packets;
+        all.lost = all.lost.saturating_add(one.lost);
+        for mut p in written.problems {
+            p.first = read.faults.iter().find(|f| f.defect == p.id).map(place);
+            match self.problems.iter_mut().find(|q| q.id == p.id) {
+                Some(q) => q.count += p.count,
+                None => self.problems.push(p),
+            }
+        }
+    }
+}
+
+/// Where a fault is, and what was met there.
+fn place(f: &Fault) -> String {
+    let file = if f.file.is_empty() { String::new() } else { format!("{} ", f.file) };
+    format!("{file}at byte {}: {}", f.offset, f.what)
+}
+
+fn tell_outcome(name: &str, o: &Outcome) {
+    let lost = match o.imported.lost {
+        0 => String::new(),
+        n => format!("; the tracer LOST {} events", units::count(n)),
+    };
+    tell!(
+        "{name}: {} events read, {} rows: {} waits ({} open), {} packets{lost}",
+        units::count(o.events),
+        units::count(o.rows),
+        units::count(o.imported.waits),
+        units::count(o.imported.open_waits),
+        units::count(o.imported.packets)
+    );
+    let problems = o.problems.iter().filter(|p| p.id != defect::TRACE_LOST);
+    let mut told: BTreeMap<_, Vec<&Problem>> = BTreeMap::new();
+    for p in problems {
+        let severity = defects::find(p.id).map_or(defects::Severity::Info, |d| d.severity);
+        told.entry(std::cmp::Reverse(severity)).or_default().push(p);
+    }
+    for p in told.values().flatten().take(PLACES_MAX) {
+        let Some(d) = defects::find(p.id) else { continue };
+        let place = p.first.as_ref().map_or(String::new(), |f| format!(", first {f}"));
+        tell!("  {}: {} × {}{place}. {} {}", d.severity.name(), d.id, units::count(p.count), d.meaning, d.remedy);
+    }
+    let more = o.problems.len().saturating_sub(PLACES_MAX);
+    if more > 0 {
+        tell!("  and {more} other kinds: wakepath info tells them all");
+    }
+}
+
+/// What to ask next.
+fn tell_next(args: &ImportArgs, hosts: &[Host], outcomes: &[Outcome]) {
+    let dir = args.output.display();
+    tell!(
+        "imported {} into {dir}",
+        if hosts.len() == 1 { "one host".into() } else { format!("{} hosts", hosts.len()) }
+    );
+    if hosts.len() > 1 && outcomes.iter().filter(|o| o.imported.packets > 0).count() > 1 {
+        tell!("next: wakepath sync {dir}                 bring the hosts' clocks together by their packets");
+    }
+    if outcomes.iter().any(|o| o.imported.waits > 0) {
+        tell!("next: wakepath waits {dir} --task NAME    what a task waited for");
+    } else {
+        tell!("next: wakepath info {dir}                 there are no waits, since the trace has no sched_switch");
+    }
+}
+
+/// A bar on standard error; hidden where that is not a terminal.
+fn progress_bar(bytes: u64) -> Result<ProgressBar> {
+    let target = if std::io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr_with_hz(8)
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {bytes} of {total_bytes}, {eta} left")
+        .context("the progress bar's template")?;
+    Ok(ProgressBar::with_draw_target(Some(bytes), target).with_style(style))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_from_where_people_put_them() {
+        for (path, name) in [
+            ("/traces/web/perf.data", "web"),
+            ("/traces/db/trace.dat", "db"),
+            ("/traces/web.dat", "web"),
+            ("/traces/tr-a/kernel", "tr-a"),
+            ("/traces/tr-a", "tr-a"),
+        ] {
+            assert_eq!(name_of(Path::new(path)), name, "{path}");
+        }
+    }
+
+    #[test]
+    fn made_ids_have_the_form_of_boot_ids_and_differ() {
+        let (a, b) = (made_id(Path::new("a")), made_id(Path::new("b")));
+        assert_ne!(a, b);
+        assert_eq!(a.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+    }
+}

@@ -1,0 +1,238 @@
+//! What a user names as a source, and the traces that it holds: found by their first bytes, never by their names.
+
+use anyhow::{Context as _, Result, bail};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use wakepath_decode::readers::ReadAt;
+
+/// Folders are looked into this deep.
+const DEPTH_MAX: usize = 24;
+/// Traces of one source, at most: a wrong folder (`/`) is noticed before the disk has been walked through.
+const TRACES_MAX: usize = 4096;
+
+/// How a trace is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A folder with a file `metadata` and streams: LTTng and others.
+    Ctf,
+    /// perf.data, of a file or a pipe.
+    Perf,
+    /// trace-cmd's trace.dat.
+    TraceCmd,
+}
+
+impl Format {
+    /// As printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Ctf => "CTF",
+            Format::Perf => "perf.data",
+            Format::TraceCmd => "trace.dat",
+        }
+    }
+}
+
+/// One trace.
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub format: Format,
+    /// The file, or the folder that holds the metadata.
+    pub path: PathBuf,
+    /// What the user calls its host, with `--host`.
+    pub host: Option<String>,
+}
+
+/// What the first bytes of a file are of.
+fn format_of(head: &[u8]) -> Option<Format> {
+    const PERF: [&[u8]; 2] = [b"PERFILE2", b"2ELIFREP"];
+    const TRACE_CMD: &[u8] = b"\x17\x08\x44tracing";
+    match head {
+        h if PERF.iter().any(|m| h.starts_with(m)) => Some(Format::Perf),
+        h if h.starts_with(TRACE_CMD) => Some(Format::TraceCmd),
+        h if is_metadata(h) => Some(Format::Ctf),
+        _ => None,
+    }
+}
+
+/// Metadata of CTF 1.8, packeted in either byte order or plain, or of CTF 2.
+fn is_metadata(head: &[u8]) -> bool {
+    const PACKET: [u8; 4] = 0x75d1_1d57_u32.to_le_bytes();
+    let mut other = PACKET;
+    other.reverse();
+    let text = head.trim_ascii_start();
+    head.starts_with(&PACKET)
+        || head.starts_with(&other)
+        || head.starts_with(b"\x1e{")
+        || text.starts_with(b"/* CTF 1.8")
+        || text.starts_with(b"/* CTF 2")
+}
+
+/// What a file is that is no trace, and what to do then.
+fn not_a_trace(head: &[u8]) -> &'static str {
+    const PACKED: [&[u8]; 5] = [b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"BZh", b"PK\x03\x04"];
+    const CAPTURE: [&[u8]; 4] = [b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\x0a\x0d\x0d\x0a"];
+    match head {
+        [] => "it is empty: the tracer was stopped before it wrote, or still runs",
+        h if PACKED.iter().any(|m| h.starts_with(m)) => "it is packed: unpack it first (tar -xf, gunzip)",
+        h if h.get(257..262) == Some(b"ustar") => "it is packed: unpack it first (tar -xf)",
+        h if CAPTURE.iter().any(|m| h.starts_with(m)) => "it is a packet capture, which import does not read",
+        h if h.starts_with(b"WAKESEG1") => "it is a segment of a trace folder: ask the folder itself (wakepath info)",
+        _ => {
+            "import reads CTF traces (the folder of an LTTng session), perf.data (perf record) and trace.dat \
+             (trace-cmd record), not their printed text"
+        }
+    }
+}
+
+/// The traces of a source.
+pub fn find(source: &Path, host: Option<&str>) -> Result<Vec<Found>> {
+    let about = match fs::metadata(source) {
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            bail!("{}: there is no such file or folder; give a trace, or the folder that holds it", source.display())
+        }
+        other => other.with_context(|| format!("{}: cannot look at it{}", source.display(), REMEDY))?,
+    };
+    let host = host.map(str::to_owned);
+    if !about.is_dir() {
+        let head = head_of(source)?;
+        let Some(format) = format_of(&head) else {
+            bail!("{}: not a trace: {}", source.display(), not_a_trace(&head));
+        };
+        let path = match (format, source.parent()) {
+            // somebody named the metadata itself
+            (Format::Ctf, Some(folder)) if folder.as_os_str().is_empty() => PathBuf::from("."),
+            (Format::Ctf, Some(folder)) => folder.to_owned(),
+            _ => source.to_owned(),
+        };
+        return Ok(vec![Found { format, path, host }]);
+    }
+    if source.join("wakepath.json").is_file() {
+        bail!(
+            "{}: is a trace folder already; ask it (wakepath info), or put it to others (wakepath merge)",
+            source.display()
+        );
+    }
+    let mut folders = Vec::new();
+    walk(source, 0, &mut folders)?;
+    if folders.is_empty() {
+        bail!(
+            "{}: holds no CTF trace: no file `metadata` of one in it or below. Name an LTTng session's folder, or a \
+             perf.data or trace.dat file itself",
+            source.display()
+        );
+    }
+    folders.sort();
+    Ok(folders.into_iter().map(|path| Found { format: Format::Ctf, path, host: host.clone() }).collect())
+}
+
+const REMEDY: &str = "; run it with sudo, or copy the trace to where this user may read it";
+
+fn walk(folder: &Path, depth: usize, out: &mut Vec<PathBuf>) -> Result<()> {
+    if out.len() >= TRACES_MAX {
+        bail!("{}: more than {TRACES_MAX} traces in or below it; name a folder further down", folder.display());
+    }
+    let entries = fs::read_dir(folder).with_context(|| format!("{}: cannot list it{REMEDY}", folder.display()))?;
+    for entry in entries {
+        let entry = entry.with_context(|| format!("{}: cannot list it", folder.display()))?;
+        let (path, kind) = (entry.path(), entry.file_type());
+        // a link to a folder would be a trace twice, or a circle
+        match kind {
+            Ok(k) if k.is_dir() && depth < DEPTH_MAX => walk(&path, depth + 1, out)?,
+            Ok(k) if !k.is_dir() && path.file_name() == Some(OsStr::new("metadata")) && path.is_file() => {
+                out.extend(is_metadata(&head_of(&path)?).then(|| folder.to_owned()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn head_of(path: &Path) -> Result<Vec<u8>> {
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|f| f.take(512).read_to_end(&mut head));
+    read.with_context(|| format!("{}: cannot read it{REMEDY}", path.display()))?;
+    Ok(head)
+}
+
+/// The files of a folder, by name.
+pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("{}: cannot list it{REMEDY}", folder.display()))? {
+        let path = entry.with_context(|| format!("{}: cannot list it", folder.display()))?.path();
+        if path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// A file to be read at any place.
+#[derive(Debug)]
+pub struct Opened {
+    file: File,
+    size: u64,
+}
+
+impl Opened {
+    /// Opens a file.
+    pub fn new(path: &Path) -> Result<Opened> {
+        let file = File::open(path).with_context(|| format!("{}: cannot open it{}", path.display(), REMEDY))?;
+        let size = file.metadata().with_context(|| format!("{}: cannot look at it", path.display()))?.len();
+        Ok(Opened { file, size })
+    }
+}
+
+impl ReadAt for Opened {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, at: u64, buf: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            match self.file.read_at(buf, at) {
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                other => return other,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_go_by_their_first_bytes() {
+        for (head, format) in [
+            (&b"PERFILE2\x68\0\0\0\0\0\0\0"[..], Some(Format::Perf)),
+            (b"2ELIFREP\0\0\0\0\0\0\0\x10", Some(Format::Perf)),
+            (b"\x17\x08\x44tracing6\0", Some(Format::TraceCmd)),
+            (b"\x57\x1d\xd1\x75", Some(Format::Ctf)),
+            (b"\x75\xd1\x1d\x57", Some(Format::Ctf)),
+            (b"/* CTF 1.8 */\n", Some(Format::Ctf)),
+            (b"\x1e{\"type\"", Some(Format::Ctf)),
+            (b"PERFFILE", None),
+            (b"", None),
+            (b"perf script's text", None),
+        ] {
+            assert_eq!(format_of(head), format, "{head:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_trace_is_told_with_what_to_do() {
+        for (head, says) in [
+            (&b""[..], "empty"),
+            (b"\x1f\x8b\x08", "unpack"),
+            (b"\xd4\xc3\xb2\xa1", "capture"),
+            (b"WAKESEG1", "trace folder"),
+            (b"     wget  100 [000]", "perf.data"),
+        ] {
+            assert!(not_a_trace(head).contains(says), "{head:?}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! `wakepath import`, on traces that other people made.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use support::{Tested, run, stderr};
+use wakepath_analysis::active_path::{active_path, lifetime};
+use wakepath_causality::graph::Index;
+use wakepath_model::folder::{Folder, Host};
+use wakepath_model::ids::HostId;
+use wakepath_model::rows::{Event, Table, TaskRow, WaitRow, cause};
+
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/lttng");
+
+/// Unpacks a trace of the collection; `None`, and said so, where it is not there.
+fn unpacked(name: &str) -> Option<tempfile::TempDir> {
+    let archive = PathBuf::from(DATA).join(format!("{name}.tar.gz"));
+    if !archive.is_file() {
+        println!("skipped: {} is not there", archive.display());
+        return None;
+    }
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let tar = Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(dir.path()).status();
+    assert!(tar.is_ok_and(|s| s.success()), "tar unpacks {}", archive.display());
+    Some(dir)
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are UTF-8")
+}
+
+/// Imports a folder, and gives it with what was said.
+fn imported(source: &Path, out: &Path) -> (Folder, String) {
+    let output = run(&["import", text(source), "-o", text(out)]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    (Folder::open(&[out]).expect("the folder opens"), said)
+}
+
+/// The events that import says to have read, by host.
+fn said_events(said: &str) -> BTreeMap<String, u64> {
+    let lines = said.lines().filter_map(|l| l.split_once(" events read")?.0.split_once(": "));
+    let digits = |s: &str| s.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0);
+    lines.map(|(host, count)| (host.to_owned(), digits(count))).collect()
+}
+
+/// The events that babeltrace2 reads; `None`, and said so, where it is not installed.
+fn counted(trace: &Path) -> Option<u64> {
+    let run = Command::new("babeltrace2").arg(trace).stdin(Stdio::null()).output();
+    let Ok(output) = run else {
+        println!("skipped: no babeltrace2 to count the events of {}", trace.display());
+        return None;
+    };
+    Some(output.stdout.split(|&b| b == b'\n').filter(|l| l.starts_with(b"[")).count() as u64)
+}
+
+fn waits(host: &Host) -> Vec<WaitRow> {
+    host.events(Table::Wait.into(), ..).filter_map(|e| if let Event::Wait(w) = e { Some(w) } else { None }).collect()
+}
+
+fn tasks(host: &Host) -> Vec<TaskRow> {
+    host.events(Table::Task.into(), ..).filter_map(|e| if let Event::Task(t) = e { Some(t) } else { None }).collect()
+}
+
+/// Waits of a task follow each other; returns how many there are.
+fn tile(host: &Host) -> usize {
+    let mut by_task: BTreeMap<u32, Vec<WaitRow>> = BTreeMap::new();
+    for w in waits(host) {
+        assert!(w.blocked <= w.woken && w.woken <= w.at, "{w:?}");
+        by_task.entry(w.task.0).or_default().push(w);
+    }
+    for waits in by_task.values_mut() {
+        waits.sort_by_key(|w| (w.blocked, w.at));
+        for pair in waits.windows(2) {
+            assert!(pair[0].at <= pair[1].blocked, "{pair:?}");
+        }
+    }
+    by_task.values().map(Vec::len).sum()
+}
+
+fn caused_by(host: &Host, cause: u8) -> usize {
+    waits(host).iter().filter(|w| w.cause == cause).count()
+}
+
+#[test]
+fn three_hosts_of_one_folder() -> Tested {
+    let Some(dir) = unpacked("django-vote") else { return Ok(()) };
+    let out = dir.path().join("out");
+    let (folder, said) = imported(&dir.path().join("django-vote"), &out);
+    assert_eq!(folder.hosts().len(), 3, "{said}");
+    if let Some(events) = counted(&dir.path().join("django-vote")) {
+        assert_eq!(said_events(&said).values().sum::<u64>(), events, "{said}");
+    }
+    for host in folder.hosts() {
+        assert!(tile(host) > 100);
+        assert!(caused_by(host, cause::TASK) > 10 && caused_by(host, cause::TIMER) > 10, "{}", host.info().hostname);
+    }
+    let client = folder.hosts().iter().find(|h| h.info().hostname.contains("client")).expect("the client");
+    let python = tasks(client).into_iter().find(|t| t.tid == 2327).expect("TID 2327");
+    let of_python: Vec<_> = waits(client).into_iter().filter(|w| w.task == python.task).collect();
+    assert!(of_python.iter().any(|w| w.cause == cause::PACKET), "a packet wakes it");
+    assert!(said.contains("next: wakepath sync"), "{said}");
+    assert!(said.contains("next: wakepath waits"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn two_recordings_of_one_boot_are_one_host() -> Tested {
+    let Some(dir) = unpacked("wget-pair") else { return Ok(()) };
+    let (folder, said) = imported(dir.path(), &dir.path().join("out"));
+    assert_eq!(folder.hosts().len(), 1, "{said}");
+    let host = &folder.hosts()[0];
+    assert!(tile(host) > 1000);
+    // it has no waking events, and says so
+    assert!(said.contains("import.no_waking"), "{said}");
+    // no wait bridges the time between the two
+    let longest = waits(host).iter().map(|w| w.at.0 - w.blocked.0).max().unwrap_or(0);
+    assert!(longest < 120_000_000_000, "{longest}");
+    Ok(())
+}
+
+#[test]
+fn packets_have_the_same_key_on_both_hosts() -> Tested {
+    let Some(dir) = unpacked("guests-wget") else { return Ok(()) };
+    let (folder, said) = imported(dir.path(), &dir.path().join("out"));
+    assert_eq!(folder.hosts().len(), 2, "{said}");
+    let keys = |host: &Host, wanted: u8| -> BTreeMap<u64, u64> {
+        let rows = host.events(Table::Packet.into(), ..);
+        let packets = rows.filter_map(|e| if let Event::Packet(p) = e { Some(p) } else { None });
+        packets.filter(|p| p.sent == wanted && p.protocol == 6).map(|p| (p.key, p.id)).collect()
+    };
+    let (a, b) = (&folder.hosts()[0], &folder.hosts()[1]);
+    for (from, to) in [(a, b), (b, a)] {
+        let (sent, received) = (keys(from, 1), keys(to, 0));
+        let both = sent.keys().filter(|k| received.contains_key(k)).count();
+        assert!(both >= 100, "{both} of {} TCP packets", sent.len());
+        tile(from);
+    }
+    assert!(caused_by(a, cause::PACKET) >= 30, "{}", caused_by(a, cause::PACKET));
+    Ok(())
+}
+
+#[test]
+fn a_modern_kernel() -> Tested {
+    let Some(dir) = unpacked("kernel-6.2") else { return Ok(()) };
+    let (folder, said) = imported(dir.path(), &dir.path().join("out"));
+    let host = &folder.hosts()[0];
+    if let Some(events) = counted(&dir.path().join("traces/kernel")) {
+        assert_eq!(said_events(&said).values().sum::<u64>(), events, "{said}");
+    }
+    assert!(tile(host) > 1000);
+    assert!(caused_by(host, cause::BLOCK) > 0 && caused_by(host, cause::PREEMPTED) > 0);
+    assert_eq!(caused_by(host, cause::SOCKET), 0);
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_imported_says_what_to_do() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let out = dir.path().join("out");
+    let empty = dir.path().join("empty");
+    std::fs::create_dir(&empty)?;
+    let file = |name: &str, bytes: &[u8]| -> std::io::Result<PathBuf> {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes)?;
+        Ok(path)
+    };
+    for (source, says) in [
+        (dir.path().join("nothing"), "no such file"),
+        (empty, "holds no CTF trace"),
+        (file("a", b"")?, "empty"),
+        (file("b", b"\x1f\x8b\x08\0\0\0")?, "unpack it first"),
+        (file("c", b"wget 12 [000] sched:sched_switch")?, "not a trace"),
+        (file("d", b"/* CTF 1.8 */ nonsense")?, "metadata"),
+    ] {
+        let output = run(&["import", text(&source), "-o", text(&out)]);
+        assert_eq!(output.status.code(), Some(1), "{}", source.display());
+        assert!(stderr(&output).contains(says), "{}", stderr(&output));
+        assert!(!out.exists(), "{} leaves a folder", source.display());
+    }
+    for args in [&["import", "-o", "x"][..], &["import", "x"], &["import", "--host", "x", "-o", "y"]] {
+        assert_eq!(run(args).status.code(), Some(2), "{args:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn output_that_exists_is_not_overwritten_unasked() -> Tested {
+    let Some(dir) = unpacked("guests-wget") else { return Ok(()) };
+    let named = |name: &str| {
+        let find = |d: &str| dir.path().join("guests-wget").join(d);
+        let folder = if find(name).exists() { find(name) } else { dir.path().join(name) };
+        format!("{name}={}", folder.display())
+    };
+    let (a, b) = (named("tr-a"), named("tr-b"));
+    let out = dir.path().join("out");
+    let import = |args: &[&str]| run(&[&["import", "-o", text(&out)], args].concat());
+    assert_eq!(import(&["--host", &a]).status.code(), Some(0));
+    let again = import(&["--host", &a]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(stderr(&again).contains("--force") && stderr(&again).contains("--append"), "{}", stderr(&again));
+    assert_eq!(import(&["--host", &b, "--append"]).status.code(), Some(0));
+    let names = || -> Vec<String> {
+        let folder = Folder::open(&[&out]).expect("it opens");
+        folder.hosts().iter().map(|h| h.info().hostname.clone()).collect()
+    };
+    assert_eq!(names(), ["tr-a", "tr-b"]);
+    assert_eq!(import(&["--host", &b, "--force"]).status.code(), Some(0));
+    assert_eq!(names(), ["tr-b"]);
+    Ok(())
+}
+
+/// Active paths of tasks told at most, of each trace and all in all.
+const PATHS_MAX: usize = 400;
+
+/// The active path of each task of a folder has neither gap nor overlap and is as long as the time that elapsed.
+fn every_path_adds_up(out: &Path, folder: &Folder) -> (usize, u64) {
+    let index = Index::open(folder, &[out.to_owned()]).expect("the index is made");
+    let (mut paths, mut slices) = (0, 0);
+    for (host, id) in folder.hosts().iter().zip(0u16..) {
+        let tasks: std::collections::BTreeSet<_> = tasks(host).iter().map(|t| t.task).collect();
+        let step = (tasks.len() * folder.hosts().len()).div_ceil(PATHS_MAX).max(1);
+        for task in tasks.into_iter().step_by(step) {
+            let Some((from, to)) = lifetime(&index, HostId(id), task) else { continue };
+            let (mut at, mut sum) = (from, 0);
+            active_path(&index, HostId(id), task, from, to, &mut |s| {
+                assert!(s.from == at && s.to > s.from, "{task:?} of host {id}: {s:?} behind {at:?}");
+                at = s.to;
+                sum += s.duration_ns();
+                slices += 1;
+            });
+            assert_eq!((at, sum), (to, to.0.abs_diff(from.0)), "{task:?} of host {id}");
+            paths += 1;
+        }
+    }
+    assert_eq!(index.failed_reads(), 0);
+    (paths, slices)
+}
+
+#[test]
+fn slices_of_every_active_path_add_up() -> Tested {
+    for name in ["django-vote", "guests-wget", "kernel-6.2", "wget-pair"] {
+        let Some(trace) = unpacked(name) else { continue };
+        let out = trace.path().join("out");
+        let (folder, _) = imported(trace.path(), &out);
+        let (paths, slices) = every_path_adds_up(&out, &folder);
+        println!("{name}: {paths} active paths, {slices} slices");
+        assert!(paths > 20 && slices > 1000, "{name}: {paths} active paths, {slices} slices");
+    }
+    Ok(())
+}
