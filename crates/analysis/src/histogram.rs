@@ -21,6 +21,19 @@ fn bucket(v: u64) -> usize {
     (((exponent - STEPS + 1) << STEPS) as u64 + step) as usize
 }
 
+/// The least value of a bucket.
+fn least(b: usize) -> u64 {
+    if b < 1 << STEPS {
+        return b as u64;
+    }
+    let (octave, step) = ((b >> STEPS) as u32, (b & ((1 << STEPS) - 1)) as u64);
+    // beyond the last bucket there is no value
+    ((1 << STEPS) + step)
+        .checked_shl(octave - 1)
+        .filter(|v| v >> (octave - 1) == (1 << STEPS) + step)
+        .unwrap_or(u64::MAX)
+}
+
 /// The middle of a bucket.
 fn value(b: usize) -> u64 {
     if b < 1 << STEPS {
@@ -64,6 +77,30 @@ impl Histogram {
     /// The largest, exactly.
     pub fn max(&self) -> u64 {
         self.max
+    }
+
+    /// How to tell the `count` largest values when they are met again: all from the first number on, and of those between
+    /// the second and the first as many as the third says.
+    pub fn top(&self, count: u64) -> (u64, u64, u64) {
+        let mut above = 0;
+        for (b, &n) in self.counts.iter().enumerate().rev() {
+            if above + u64::from(n) >= count {
+                return (least(b + 1), least(b), count - above);
+            }
+            above += u64::from(n);
+        }
+        (0, 0, 0)
+    }
+
+    /// The values from one quantile to another, both included: as wide as the buckets that they lie in.
+    pub fn between(&self, low: f64, high: f64) -> std::ops::Range<u64> {
+        least(bucket(self.quantile(low)))..least(bucket(self.quantile(high)) + 1)
+    }
+
+    /// By how much the values from `from` on are above `usual`, all together, as far as buckets tell.
+    pub fn excess(&self, from: u64, usual: u64) -> u128 {
+        let over = self.counts.iter().enumerate().skip(bucket(from));
+        over.map(|(b, &n)| u128::from(n) * u128::from(value(b).saturating_sub(usual))).sum()
     }
 
     /// The value below which a share `q` (0 to 1) of the values lies; exact at both ends.
@@ -114,6 +151,28 @@ mod tests {
                 assert!((value(b) as f64 / v as f64 - 1.0).abs() < 0.02 || v < 64);
             }
         }
+    }
+
+    #[test]
+    fn the_largest_are_told_exactly() {
+        let mut h = Histogram::default();
+        let values: Vec<u64> = (1..=1000u64).map(|v| v * v * 7 % 100_003).collect();
+        values.iter().for_each(|&v| h.add(v));
+        for count in [1, 3, 10, 250, 999, 1000] {
+            let (all, from, some) = h.top(count);
+            let above = values.iter().filter(|&&v| v >= all).count() as u64;
+            let between = values.iter().filter(|&&v| (from..all).contains(&v)).count() as u64;
+            assert_eq!(above + some, count);
+            assert!(some <= between, "{count}");
+        }
+        let middle = h.between(0.25, 0.75);
+        let inside = values.iter().filter(|v| middle.contains(v)).count();
+        assert!((480..=540).contains(&inside), "{inside}");
+        let (_, from, _) = h.top(10);
+        assert!(h.excess(from, 0) > 0 && h.excess(from, u64::MAX) == 0);
+        let mut edge = Histogram::default();
+        edge.add(u64::MAX);
+        assert_eq!(edge.top(1).2, 1);
     }
 
     #[test]

@@ -1,0 +1,454 @@
+//! What had not ended when the recording ended: requests that nobody had answered, waits that went on, and circles of
+//! them.
+//!
+//! A wait that goes on has a record at each flush, the last one at the end. It says in which system call, not for which
+//! connection: that is told by the call whose answer its task had not received, by an earlier wait on the same descriptor,
+//! or by what the task sent last. Who holds a futex is not known, and no circle is made of guesses.
+
+use crate::names::{Names, remote_of};
+use crate::requests::kind_of;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
+use wakepath_causality::exchange::Exchange;
+use wakepath_causality::graph::Index;
+use wakepath_causality::path::Request;
+use wakepath_model::folder::{Folder, TableSet};
+use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
+use wakepath_model::rows::{Event, Table, WaitRow, cause, life, op};
+
+/// Most requests and descriptors that are remembered.
+const HELD_MAX: usize = 1 << 20;
+/// Records of the last flush are not older than this.
+const FLUSH_NS: u64 = 1_000_000_000;
+/// TCP's state of a connection that is gone.
+const TCP_CLOSE: u8 = 7;
+
+type At = (HostId, TaskId);
+type End = (HostId, EndpointId);
+
+/// What a task waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum For {
+    /// Bytes on a connection.
+    Bytes,
+    /// Somebody who connects.
+    Connection,
+    /// Something to happen on any of its descriptors.
+    Poll,
+    /// A futex: a lock, or work that another thread hands over.
+    Futex,
+    /// A lock on a file, or a System V semaphore.
+    Lock,
+    /// A time.
+    Timer,
+    /// A child's end.
+    Child,
+    /// A disk or the kernel: it cannot be interrupted.
+    Disk,
+    /// It was stopped by a signal.
+    Stopped,
+    /// Something else.
+    Other,
+}
+
+impl For {
+    fn of(w: &WaitRow) -> For {
+        const UNINTERRUPTIBLE: u16 = 2;
+        const STOPPED: u16 = 4 | 8;
+        const IDLE: u16 = 0x400;
+        // system calls of x86-64
+        match w.syscall {
+            _ if w.state & STOPPED != 0 => For::Stopped,
+            202 | 449 | 455 => For::Futex,
+            65 | 72 | 73 | 220 => For::Lock,
+            _ if w.state & UNINTERRUPTIBLE != 0 && w.state & IDLE == 0 => For::Disk,
+            0 | 17 | 19 | 45 | 47 | 295 | 299 | 327 => For::Bytes,
+            43 | 288 => For::Connection,
+            7 | 23 | 232 | 270 | 271 | 281 | 441 => For::Poll,
+            35 | 230 => For::Timer,
+            61 | 247 => For::Child,
+            _ => For::Other,
+        }
+    }
+}
+
+/// How it is known for which connection a task waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// It made a call there that has no answer.
+    Call,
+    /// An earlier wait on the same descriptor was for it.
+    Descriptor,
+    /// It sent there last.
+    LastSend,
+}
+
+/// A connection on which a task waits for bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    /// Its own end.
+    pub end: End,
+    /// The other end's address, where known.
+    pub address: Option<String>,
+    /// Who works on the other end, where watched.
+    pub peer: Option<At>,
+    /// How the connection is known.
+    pub known: Known,
+}
+
+/// A wait that went on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// Who.
+    pub at: At,
+    /// Since when, on its host's clock.
+    pub since: MonoNs,
+    /// For how long (ns).
+    pub age_ns: u64,
+    /// For what.
+    pub what: For,
+    /// In which system call.
+    pub syscall: Option<u16>,
+    /// Of a futex, its address.
+    pub futex: u64,
+    /// The connections from which it waits for an answer.
+    pub awaited: Vec<Awaited>,
+    /// The requests that it holds.
+    pub holds: Vec<u64>,
+}
+
+/// A request without a whole answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InFlight {
+    /// Its id.
+    pub id: u64,
+    /// Entry service and what was asked.
+    pub kind: (String, String),
+    /// Since when, on its host's clock.
+    pub since: MonoNs,
+    /// For how long (ns).
+    pub age_ns: u64,
+    /// The innermost service that had it, and what was asked of that.
+    pub where_: (String, String),
+    /// The task that had it there, where watched.
+    pub task: Option<At>,
+    /// Its caller is watched, but for which request it was made is not known.
+    pub is_orphan: bool,
+}
+
+/// Tasks that wait for each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Circle {
+    /// Each waits for the next, the last for the first.
+    pub members: Vec<At>,
+    /// None of them waits for anything else: a deadlock. Else one polls, and something else may wake it.
+    pub is_deadlock: bool,
+}
+
+/// What had not ended.
+#[derive(Clone, Debug, Default)]
+pub struct Unended {
+    /// Requests, oldest first.
+    pub requests: Vec<InFlight>,
+    /// Waits that are for something, oldest first.
+    pub waits: Vec<Open>,
+    /// Idle tasks, by what they wait for.
+    pub idle: BTreeMap<For, u64>,
+    /// Circles among the waits.
+    pub circles: Vec<Circle>,
+}
+
+/// An exchange that was cut, as candidates for requests in flight are kept.
+struct Cut {
+    flight: InFlight,
+    end: End,
+    began: MonoNs,
+    /// Calls of it without an answer: who made them, on which connection.
+    calls: Vec<(At, End)>,
+    /// Tasks that hold a part of it.
+    holders: Vec<At>,
+}
+
+/// Finds what had not ended. Memory: the tasks, and what is open.
+pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
+    let mut cuts = cuts(folder, names);
+    let (waits, descriptors) = last_waits(folder, names);
+    let last = last_operations(folder, &waits, &mut cuts);
+    let mut out = Unended::default();
+    let mut calls: FxHashMap<At, Vec<End>> = FxHashMap::default();
+    let mut holds: FxHashMap<At, Vec<u64>> = FxHashMap::default();
+    for c in &cuts {
+        c.calls.iter().for_each(|(at, end)| calls.entry(*at).or_default().push(*end));
+        c.holders.iter().for_each(|at| holds.entry(*at).or_default().push(c.flight.id));
+    }
+    for (at, w) in &waits {
+        let what = For::of(w);
+        let mut awaited: Vec<Awaited> = Vec::new();
+        let mut add = |end: End, known: Known| {
+            if !awaited.iter().any(|a| a.end == end) {
+                let address = index.end(end.0, end.1).as_ref().map(remote_of);
+                awaited.push(Awaited { end, address, peer: None, known });
+            }
+        };
+        if matches!(what, For::Bytes | For::Poll) {
+            calls.get(at).into_iter().flatten().for_each(|end| add(*end, Known::Call));
+        }
+        let sent_last = last.get(at).filter(|o| o.1 == op::SEND && o.2 <= w.blocked);
+        if what == For::Bytes {
+            let key = (at.0, names.tgid(at.0, at.1), w.arg0);
+            match (descriptors.get(&key), sent_last) {
+                (Some(flow), _) if sent_last.is_some_and(|s| s.0 == *flow) => add((at.0, *flow), Known::Descriptor),
+                (None, Some(s)) => add((at.0, s.0), Known::LastSend),
+                _ => {}
+            }
+        }
+        let open = Open {
+            at: *at,
+            since: w.blocked,
+            age_ns: w.at.0.saturating_sub(w.blocked.0),
+            what,
+            syscall: (w.syscall != 0xffff).then_some(w.syscall),
+            futex: if what == For::Futex { w.arg0 } else { 0 },
+            awaited,
+            holds: holds.remove(at).unwrap_or_default(),
+        };
+        let is_busy = matches!(what, For::Disk | For::Stopped | For::Lock);
+        if open.awaited.is_empty() && open.holds.is_empty() && !is_busy {
+            *out.idle.entry(what).or_default() += 1;
+        } else {
+            out.waits.push(open);
+        }
+    }
+    find_peers(folder, index, &mut out.waits);
+    // who serves a connection waits for the next request on it, which is no answer: both ends cannot be owed one
+    let idle_servers = serve_only(folder, &mut out.waits);
+    *out.idle.entry(For::Bytes).or_default() += idle_servers;
+    out.idle.retain(|_, n| *n > 0);
+    out.waits.sort_by(|a, b| b.age_ns.cmp(&a.age_ns).then(a.at.cmp(&b.at)));
+    out.circles = circles(&out.waits);
+    out.requests = cuts.into_iter().map(|c| c.flight).collect();
+    out.requests.sort_by(|a, b| b.age_ns.cmp(&a.age_ns).then(a.id.cmp(&b.id)));
+    out
+}
+
+fn is_open(e: &Exchange) -> bool {
+    e.cut && !e.replied && !e.reset
+}
+
+fn end_of(folder: &Folder, host: HostId) -> MonoNs {
+    folder.host(host).and_then(|h| h.span()).map_or(MonoNs(0), |s| s.1)
+}
+
+/// Requests that were cut: by the end of the recording, or of their connection.
+fn cuts(folder: &Folder, names: &Names<'_>) -> Vec<Cut> {
+    let mut cuts: Vec<Cut> = Vec::new();
+    let out = |r: Request| {
+        let Some(root) = r.spans.first() else { return };
+        let Some(half) = root.callee.as_ref().or(root.caller.as_ref()) else { return };
+        if cuts.len() >= HELD_MAX || !is_open(&half.exchange) {
+            return;
+        }
+        let e = &half.exchange;
+        let since = if e.arrived.0 != 0 { e.arrived.min(e.began) } else { e.began };
+        let (mut calls, mut holders, mut inner) = (Vec::new(), Vec::new(), root);
+        for s in &r.spans {
+            if let Some(c) = s.caller.as_ref().filter(|c| is_open(&c.exchange)) {
+                calls.push(((c.host, c.exchange.task), (c.host, c.exchange.flow)));
+                inner = s;
+            }
+            if let Some(c) = s.callee.as_ref().filter(|c| is_open(&c.exchange)) {
+                holders.push((c.host, c.exchange.task));
+                inner = s;
+            }
+        }
+        let asked = inner.callee.as_ref().or(inner.caller.as_ref()).map_or_else(String::new, |h| names.asked(h));
+        let flight = InFlight {
+            id: r.id,
+            kind: kind_of(&r, names),
+            since,
+            age_ns: end_of(folder, half.host).0.saturating_sub(since.0),
+            where_: (names.service(inner), asked),
+            task: inner.callee.as_ref().map(|h| (h.host, h.exchange.task)),
+            is_orphan: r.orphan.is_some(),
+        };
+        cuts.push(Cut { flight, end: (half.host, e.flow), began: e.began, calls, holders });
+    };
+    wakepath_causality::reconstruct(folder, out, |_, _, _, _| {});
+    cuts
+}
+
+type Descriptors = FxHashMap<(HostId, u32, u64), EndpointId>;
+
+/// The waits that go on, by task, and which connections descriptors were, by earlier waits on them.
+fn last_waits(folder: &Folder, names: &Names<'_>) -> (BTreeMap<At, WaitRow>, Descriptors) {
+    let mut waits: BTreeMap<At, WaitRow> = BTreeMap::new();
+    let mut descriptors: Descriptors = FxHashMap::default();
+    for host in folder.hosts() {
+        let id = host.id();
+        for event in host.events(TableSet::of(&[Table::Wait, Table::Task]), ..) {
+            match event {
+                Event::Task(r) if r.what == life::EXIT => _ = waits.remove(&(id, r.task)),
+                Event::Wait(r) if r.cause == cause::OPEN => _ = waits.insert((id, r.task), r),
+                Event::Wait(r) => {
+                    // a record may come a little later than the flush that it precedes
+                    if waits.get(&(id, r.task)).is_some_and(|w| w.blocked <= r.blocked) {
+                        waits.remove(&(id, r.task));
+                    }
+                    if r.cause == cause::SOCKET && For::of(&r) == For::Bytes && descriptors.len() < HELD_MAX {
+                        let process = names.tgid(id, r.task);
+                        descriptors.insert((id, process, r.arg0), EndpointId(r.object));
+                    }
+                }
+                _ => {}
+            }
+        }
+        // what the last flush does not have any more was lost when it ended
+        let flushed = waits.range((id, TaskId(0))..=(id, TaskId(u32::MAX))).map(|w| w.1.at.0).max().unwrap_or(0);
+        waits.retain(|at, w| at.0 != id || w.at.0.saturating_add(FLUSH_NS) >= flushed);
+    }
+    (waits, descriptors)
+}
+
+/// What each waiting task did last: connection, kind, when. Drops requests whose connection is gone.
+fn last_operations(
+    folder: &Folder,
+    waits: &BTreeMap<At, WaitRow>,
+    cuts: &mut Vec<Cut>,
+) -> FxHashMap<At, (EndpointId, u8, MonoNs)> {
+    let mut last = FxHashMap::default();
+    let mut gone: FxHashMap<End, MonoNs> = cuts.iter().map(|c| (c.end, MonoNs(0))).collect();
+    for host in folder.hosts() {
+        let id = host.id();
+        for event in host.events(TableSet::of(&[Table::Op, Table::FlowState]), ..) {
+            let ended = match event {
+                Event::Op(r) => {
+                    if waits.contains_key(&(id, r.task)) && r.result > 0 {
+                        last.insert((id, r.task), (r.flow, r.kind, r.at));
+                    }
+                    (r.kind == op::CLOSE).then_some((r.flow, r.at))
+                }
+                Event::FlowState(r) => (r.new == TCP_CLOSE || r.reset != 0).then_some((r.flow, r.at)),
+                _ => None,
+            };
+            if let Some((flow, at)) = ended
+                && let Some(when) = gone.get_mut(&(id, flow))
+            {
+                *when = at;
+            }
+        }
+    }
+    cuts.retain(|c| gone.get(&c.end).is_none_or(|at| *at < c.began));
+    last
+}
+
+/// Who works on the other ends: who did so last, else whose process has it and has no other task.
+fn find_peers(folder: &Folder, index: &Index, waits: &mut [Open]) {
+    let mut peers: FxHashMap<End, Option<At>> = FxHashMap::default();
+    for a in waits.iter().flat_map(|w| &w.awaited) {
+        if let Some(p) = peer(index, a.end) {
+            peers.insert(p, None);
+        }
+    }
+    if peers.is_empty() {
+        return;
+    }
+    let mut announced: FxHashMap<End, TaskId> = FxHashMap::default();
+    for host in folder.hosts() {
+        let id = host.id();
+        let mut processes: FxHashMap<u32, FxHashSet<TaskId>> = FxHashMap::default();
+        let mut process_of: FxHashMap<TaskId, u32> = FxHashMap::default();
+        for event in host.events(TableSet::of(&[Table::Op, Table::Endpoint, Table::Task]), ..) {
+            match event {
+                Event::Op(r) if r.task != TaskId::UNKNOWN => {
+                    if let Some(p) = peers.get_mut(&(id, r.flow)) {
+                        *p = Some((id, r.task));
+                    }
+                }
+                Event::Endpoint(r) if r.task != TaskId::UNKNOWN && peers.contains_key(&(id, r.flow)) => {
+                    announced.insert((id, r.flow), r.task);
+                }
+                Event::Task(r) => {
+                    process_of.insert(r.task, r.tgid);
+                    let of = processes.entry(r.tgid).or_default();
+                    if r.what == life::EXIT {
+                        of.remove(&r.task)
+                    } else {
+                        of.insert(r.task)
+                    };
+                }
+                _ => {}
+            }
+        }
+        for (end, p) in peers.iter_mut().filter(|(end, p)| end.0 == id && p.is_none()) {
+            let task = announced.get(end).copied();
+            let is_alone =
+                |t: &TaskId| process_of.get(t).and_then(|g| processes.get(g)).is_some_and(|of| of.len() == 1);
+            *p = task.filter(is_alone).map(|t| (id, t));
+        }
+    }
+    for w in waits {
+        for a in &mut w.awaited {
+            a.peer = peer(index, a.end).and_then(|p| peers.get(&p).copied().flatten()).filter(|p| *p != w.at);
+        }
+    }
+}
+
+fn peer(index: &Index, end: End) -> Option<End> {
+    let e = index.end(end.0, end.1)?;
+    (e.how != 0).then_some((HostId(e.peer_host), e.peer))
+}
+
+/// Takes away waits of those who serve a connection and wait for the next request on it; gives how many.
+fn serve_only(folder: &Folder, waits: &mut Vec<Open>) -> u64 {
+    const SERVER: u8 = 1;
+    let ends = |w: &Open| w.awaited.iter().filter(|a| a.known != Known::Call).map(|a| a.end).collect::<Vec<_>>();
+    let asked: FxHashSet<End> = waits.iter().flat_map(ends).collect();
+    let mut servers: FxHashSet<End> = FxHashSet::default();
+    for host in folder.hosts().iter().filter(|_| !asked.is_empty()) {
+        for event in host.events(TableSet::of(&[Table::Endpoint]), ..) {
+            if let Event::Endpoint(r) = event
+                && r.side == SERVER
+                && asked.contains(&(host.id(), r.flow))
+            {
+                servers.insert((host.id(), r.flow));
+            }
+        }
+    }
+    let before = waits.len();
+    waits.retain_mut(|w| {
+        w.awaited.retain(|a| a.known == Known::Call || !servers.contains(&a.end));
+        !w.awaited.is_empty() || !w.holds.is_empty() || matches!(w.what, For::Disk | For::Stopped | For::Lock)
+    });
+    (before - waits.len()) as u64
+}
+
+/// Circles: from each task to those it waits for, until one is met again.
+fn circles(waits: &[Open]) -> Vec<Circle> {
+    let of: BTreeMap<At, &Open> = waits.iter().map(|w| (w.at, w)).collect();
+    let mut done: FxHashSet<At> = FxHashSet::default();
+    let mut out: Vec<Circle> = Vec::new();
+    for &start in of.keys() {
+        // a path, and how many of each one's edges were followed
+        let mut path: Vec<(At, usize)> = Vec::new();
+        if done.insert(start) {
+            path.push((start, 0));
+        }
+        while let Some((at, next)) = path.last_mut() {
+            let edges = of.get(at).map_or(&[][..], |w| &w.awaited);
+            let Some(edge) = edges.get(*next) else {
+                path.pop();
+                continue;
+            };
+            *next += 1;
+            let Some(to) = edge.peer.filter(|p| of.contains_key(p)) else { continue };
+            if let Some(i) = path.iter().position(|p| p.0 == to) {
+                let members: Vec<At> = path[i..].iter().map(|p| p.0).collect();
+                let is_stuck = |m: &At| of.get(m).is_some_and(|w| w.what == For::Bytes);
+                out.push(Circle { is_deadlock: members.iter().all(is_stuck), members });
+            } else if done.insert(to) {
+                path.push((to, 0));
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,469 @@
+//! What a slice of a path was spent on, as a colleague would name it: a cause, where, and what is known besides.
+//!
+//! A path follows waits into those who were waited for. The cause is that of the *outermost* wait where that says more
+//! than what went on behind it: whoever waits for a lock waits for a lock, though its holder sleeps. It is the innermost
+//! where a task only waited for another's work: then that work is the cause. A disk is the cause for whoever waits for it.
+
+use crate::names::Names;
+use crate::reasons;
+use crate::slices::{Slice, State};
+use rustc_hash::FxHashSet;
+use std::ops::Range;
+use wakepath_causality::graph::Index;
+use wakepath_causality::path::{Request, Span};
+use wakepath_model::folder::{Folder, TableSet};
+use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
+use wakepath_model::rows::{Event, Table, WaitRow, cause as ended_by};
+
+/// Port of name servers.
+const DNS_PORT: u16 = 53;
+/// Programs that resolve names for others on their host; what they are waited for is a name.
+const RESOLVERS: &[&str] =
+    &["systemd-resolve", "dnsmasq", "unbound", "named", "nscd", "kresd", "coredns", "pdns_recursor"];
+/// Where systemd's resolver listens on every host, and nothing else does.
+const STUB_RESOLVER: [u8; 4] = [127, 0, 0, 53];
+const UDP: u8 = 17;
+/// No system call.
+const NO_SYSCALL: u16 = 0xffff;
+/// The protocol's id.
+const DNS: &str = "proto.dns";
+/// Flows of name servers that are remembered: enough for a day of them, and little memory.
+const DNS_FLOWS_MAX: usize = 1 << 20;
+
+/// What time was spent on, or waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Cause {
+    /// Own processor time.
+    Cpu,
+    /// Ready, and the processor was another's.
+    Preempted,
+    /// A lock that another task held.
+    Lock,
+    /// Bytes on their way, or room to send them.
+    Network,
+    /// A name server's answer.
+    Dns,
+    /// A disk.
+    Disk,
+    /// Asleep until a time.
+    Timer,
+    /// The request was there, and no task had taken it up.
+    Queue,
+    /// A page was read in.
+    PageFault,
+    /// Another task, which the path could not follow further.
+    Task,
+    /// A service that nobody watches.
+    Unwatched,
+    /// A person.
+    Input,
+    /// An interrupt.
+    Interrupt,
+    /// Not known.
+    Unknown,
+}
+
+impl Cause {
+    /// All of them.
+    pub const ALL: &[Cause] = &[
+        Cause::Cpu,
+        Cause::Preempted,
+        Cause::Lock,
+        Cause::Network,
+        Cause::Dns,
+        Cause::Disk,
+        Cause::Timer,
+        Cause::Queue,
+        Cause::PageFault,
+        Cause::Task,
+        Cause::Unwatched,
+        Cause::Input,
+        Cause::Interrupt,
+        Cause::Unknown,
+    ];
+
+    /// As answers name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::Cpu => "cpu",
+            Cause::Preempted => "preempted",
+            Cause::Lock => "lock",
+            Cause::Network => "network",
+            Cause::Dns => "dns",
+            Cause::Disk => "disk",
+            Cause::Timer => "timer",
+            Cause::Queue => "queue",
+            Cause::PageFault => "page_fault",
+            Cause::Task => "task",
+            Cause::Unwatched => "unwatched",
+            Cause::Input => "input",
+            Cause::Interrupt => "interrupt",
+            Cause::Unknown => "unknown",
+        }
+    }
+}
+
+/// What time is summed by: the same in every recording of the same system.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct What {
+    /// What it was spent on.
+    pub cause: Cause,
+    /// In which service or process: of a lock, who wanted it; of the network, who is called over it; of a name
+    /// server, who asked it.
+    pub service: String,
+    /// On which host.
+    pub host: String,
+}
+
+/// What is known besides; within one [`What`] it may differ from slice to slice.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Detail {
+    /// What whoever was waited for did.
+    pub state: State,
+    /// The system call in which was waited.
+    pub syscall: Option<u16>,
+    /// Who held the lock or the processor, sent the message, or was waited for.
+    pub by: Option<String>,
+    /// The connection, device or name server.
+    pub object: Option<String>,
+    /// Of a lock or name server: whose time passed meanwhile, where that was another's.
+    pub meanwhile: Option<String>,
+    /// Why no more is known.
+    pub reason: Option<&'static str>,
+}
+
+/// Reads slices of the paths of one folder.
+pub struct Reader<'a> {
+    index: &'a Index,
+    names: &'a Names<'a>,
+    name_servers: FxHashSet<(HostId, EndpointId)>,
+}
+
+/// A span of the request, as its slices need it.
+struct Place {
+    service: String,
+    process: String,
+    caller: Option<String>,
+    host: HostId,
+    depth: u16,
+    /// The name server that was asked, and by whom.
+    asked: Option<(String, String, HostId)>,
+}
+
+/// The wait of a path's own task in which slices lie.
+struct Outer {
+    state: State,
+    /// Who ended it, where that is another task.
+    by: Option<(HostId, TaskId)>,
+    waiter: (HostId, TaskId),
+    syscall: Option<u16>,
+    row: Option<WaitRow>,
+    /// The port or address of the name server that it waited for.
+    name_server: Option<String>,
+}
+
+impl<'a> Reader<'a> {
+    /// For the paths of a folder. Reads which flows belong to name servers.
+    pub fn new(folder: &Folder, index: &'a Index, names: &'a Names<'a>) -> Reader<'a> {
+        let mut name_servers = FxHashSet::default();
+        for host in folder.hosts() {
+            for event in host.events(TableSet::of(&[Table::FlowNote]), ..) {
+                let Event::FlowNote(r) = event else { continue };
+                if host.text(r.protocol) == DNS && name_servers.len() < DNS_FLOWS_MAX {
+                    name_servers.insert((host.id(), r.flow));
+                }
+            }
+        }
+        Reader { index, names, name_servers }
+    }
+
+    /// Names each slice of a path; `request` is whose critical path it is, `None` for a task's active path.
+    pub fn read(&self, slices: &[Slice], request: Option<&Request>, put: &mut dyn FnMut(What, Detail, u64)) {
+        let places = request.map_or_else(Vec::new, |r| self.places(r));
+        let mut from = 0;
+        while from < slices.len() {
+            let first = &slices[from];
+            let same = |s: &Slice| s.span == first.span && s.wait == first.wait;
+            let to = match first.wait {
+                Some(_) => from + slices[from..].iter().take_while(|s| same(s)).count(),
+                None => from + 1,
+            };
+            let place = first.span.and_then(|i| places.get(i as usize));
+            let outer = first.wait.map(|state| self.outer(slices, from..to, state, place.map_or(0, |p| p.depth)));
+            for s in &slices[from..to] {
+                let (what, detail) = self.name(s, outer.as_ref(), place, &places);
+                put(what, detail, s.duration_ns());
+            }
+            from = to;
+        }
+    }
+
+    fn places(&self, r: &Request) -> Vec<Place> {
+        let mut places: Vec<Place> = Vec::with_capacity(r.spans.len());
+        for s in &r.spans {
+            let half = s.callee.as_ref().or(s.caller.as_ref());
+            let parent = s.parent.and_then(|p| places.get(p as usize));
+            let caller = s.caller.as_ref().map(|c| self.names.process(c.host, c.exchange.task).to_owned());
+            let asked = match (self.asks_for_a_name(s), parent, &s.caller) {
+                (true, Some(p), _) => Some((self.names.service(s), p.service.clone(), p.host)),
+                (true, None, Some(c)) => Some((self.names.service(s), caller.clone().unwrap_or_default(), c.host)),
+                // what a name server asks others is still the name server's answer
+                _ => parent.and_then(|p| p.asked.clone()),
+            };
+            let service = self.names.service(s);
+            let process = s.callee.as_ref().map(|h| self.names.process(h.host, h.exchange.task).to_owned());
+            places.push(Place {
+                process: process.unwrap_or_else(|| service.clone()),
+                service,
+                caller,
+                host: half.map_or(HostId(0), |h| h.host),
+                depth: parent.map_or(0, |p| p.depth.saturating_add(1)),
+                asked,
+            });
+        }
+        places
+    }
+
+    fn asks_for_a_name(&self, s: &Span) -> bool {
+        let half = s.caller.as_ref().or(s.callee.as_ref());
+        half.is_some_and(|h| self.names.text(h.host, h.exchange.protocol) == DNS) && s.caller.is_some()
+    }
+
+    /// The wait of which `slices[run]` are the time.
+    fn outer(&self, slices: &[Slice], run: Range<usize>, state: State, base: u16) -> Outer {
+        let last = &slices[run.end - 1];
+        // the waiter's own time goes on after it; where it was cut there, the wait's own slices say whose it is
+        let next = slices.get(run.end).filter(|n| n.span == last.span && n.wait.is_none());
+        let own = slices[run.clone()].iter().rfind(|s| s.depth <= base);
+        let waiter = next.or(own).map_or((last.host, last.task), |s| (s.host, s.task));
+        let by = if last.depth > base { Some((last.host, last.task)) } else { last.by };
+        let row = self.wait_before(waiter, last.to);
+        Outer {
+            state,
+            by: by.filter(|b| *b != waiter),
+            waiter,
+            syscall: row.map_or(last.syscall, |r| (r.syscall != NO_SYSCALL).then_some(r.syscall)),
+            row,
+            name_server: self.name_server(&slices[run], waiter.0, row, by.filter(|b| *b != waiter)),
+        }
+    }
+
+    /// The wait record of a task that ended at a moment, or around it.
+    fn wait_before(&self, (host, task): (HostId, TaskId), at: CommonNs) -> Option<WaitRow> {
+        let after = self.index.waits_from(host, task, self.index.timeline().local(host, at));
+        self.index.wait(host, task, after.checked_sub(1)?)
+    }
+
+    /// The name server that a wait for the network was for, where it was one.
+    fn name_server(
+        &self,
+        run: &[Slice],
+        host: HostId,
+        row: Option<WaitRow>,
+        by: Option<(HostId, TaskId)>,
+    ) -> Option<String> {
+        let object = run.iter().rev().find_map(|s| s.object.as_deref().filter(|o| has_dns_port(o)));
+        if let Some(address) = object {
+            return Some(stable(address));
+        }
+        // a local resolver asks a name server, or knows what one said
+        if let Some((_, by)) = by.map(|b| (b, self.names.process(b.0, b.1))).filter(|b| RESOLVERS.contains(&b.1)) {
+            return Some(by.to_owned());
+        }
+        let row = row?;
+        let is_dns = match row.cause {
+            ended_by::SOCKET => {
+                let flow = EndpointId(row.object);
+                let port = self.index.end(host, flow).map(|e| e.rport);
+                port == Some(DNS_PORT) || self.name_servers.contains(&(host, flow))
+            }
+            ended_by::PACKET => self.index.packet(host, row.object).is_some_and(|p| {
+                // older tracers tell no ports of datagrams
+                let is_stub = p.protocol == UDP && p.sport == 0 && p.saddr[..4] == STUB_RESOLVER;
+                p.sport == DNS_PORT || is_stub
+            }),
+            ended_by::NET => {
+                let next = self.index.operation_from(host, row.task, row.at);
+                next.is_some_and(|o| self.name_servers.contains(&(host, o.flow)))
+            }
+            _ => false,
+        };
+        is_dns
+            .then(|| run.iter().rev().find_map(|s| s.object.as_deref().map(stable)).unwrap_or_else(|| "port 53".into()))
+    }
+
+    /// A slice's cause, and what is known besides.
+    fn name(&self, s: &Slice, outer: Option<&Outer>, place: Option<&Place>, places: &[Place]) -> (What, Detail) {
+        let process = self.names.process(s.host, s.task);
+        let service = |host: HostId, task: TaskId| {
+            let process = self.names.process(host, task);
+            // a caller takes the answer in the time of the one that it called
+            let of = place.into_iter().chain(places).find(|p| p.process == process && p.host == host);
+            of.map_or(process, |p| &p.service).to_owned()
+        };
+        let what = |cause: Cause, service: String, host: HostId| {
+            let host = self.names.host(host).to_owned();
+            What { cause, service, host }
+        };
+        let name_of = |t: (HostId, TaskId)| self.names.process(t.0, t.1).to_owned();
+        let mut detail = Detail {
+            state: s.state,
+            syscall: s.syscall.filter(|_| s.state != State::Running && s.state != State::Preempted),
+            by: s.by.map(name_of),
+            object: None,
+            meanwhile: None,
+            reason: s.reason,
+        };
+        let server = place.and_then(|p| p.asked.clone()).or_else(|| {
+            let o = outer?;
+            Some((o.name_server.clone()?, service(o.waiter.0, o.waiter.1), o.waiter.0))
+        });
+        if let Some((server, asker, host)) = server {
+            detail.object = Some(server);
+            detail.by = None;
+            detail.meanwhile = outer.is_some_and(|o| (s.host, s.task) != o.waiter).then(|| process.to_owned());
+            return (what(Cause::Dns, asker, host), detail);
+        }
+        let Some(o) = outer else {
+            let cause = leaf(s);
+            let of = if cause == Cause::Queue { place.map(|p| p.service.clone()) } else { None };
+            return (what(cause, of.unwrap_or_else(|| service(s.host, s.task)), s.host), detail);
+        };
+        let waiter = service(o.waiter.0, o.waiter.1);
+        // a disk that is waited for is the cause for whoever waits, and for whoever waits for the one that waits
+        if is_flush(o.syscall) || (s.state == State::Disk && o.state != State::Network) {
+            detail.object = s.object.clone().filter(|_| s.state == State::Disk);
+            detail.syscall = o.syscall;
+            detail.by = o.by.map(name_of);
+            return (what(Cause::Disk, waiter, o.waiter.0), detail);
+        }
+        if self.is_lock(o) {
+            detail.syscall = o.syscall;
+            detail.by = o.by.map(name_of);
+            detail.meanwhile = (s.depth > place.map_or(0, |p| p.depth)).then(|| process.to_owned());
+            return (what(Cause::Lock, waiter, o.waiter.0), detail);
+        }
+        let cause = leaf(s);
+        match (cause, place) {
+            (Cause::Network | Cause::Unwatched, Some(p)) if s.depth <= p.depth => {
+                let caller = p.caller.as_deref().unwrap_or("the client");
+                detail.object = Some(format!("between {caller} and {}", p.service));
+                (what(cause, p.service.clone(), p.host), detail)
+            }
+            (Cause::Unwatched, _) if s.object.is_some() => {
+                detail.by = Some(process.to_owned());
+                (what(cause, s.object.as_deref().map_or_else(String::new, stable), s.host), detail)
+            }
+            (Cause::Network | Cause::Unwatched, _) => {
+                detail.object = s.object.as_deref().map(|o| format!("between {process} and {}", stable(o)));
+                (what(cause, service(s.host, s.task), s.host), detail)
+            }
+            (Cause::Queue, Some(p)) => (what(cause, p.service.clone(), p.host), detail),
+            _ => {
+                detail.object = s.object.clone().filter(|_| s.state != State::Lock);
+                (what(cause, service(s.host, s.task), s.host), detail)
+            }
+        }
+    }
+
+    /// Whether a task waited for a lock that another held.
+    fn is_lock(&self, o: &Outer) -> bool {
+        // semop, flock, fcntl, semtimedop of x86-64: made for locks
+        if o.state == State::Lock || matches!(o.syscall, Some(65 | 72 | 73 | 220)) {
+            return true;
+        }
+        // a process of the same service that wakes another with a signal, as PostgreSQL does for its locks; not one
+        // that writes it a message, nor a child that ended
+        let is_signalled = o.state == State::Blocked && o.row.is_some_and(|r| r.cause == ended_by::TASK);
+        let is_poll = matches!(o.syscall, Some(7 | 23 | 34 | 128 | 130 | 232 | 270 | 271 | 281 | 441));
+        let same = |by: (HostId, TaskId)| {
+            by.0 == o.waiter.0
+                && self.names.process(by.0, by.1) == self.names.process(o.waiter.0, o.waiter.1)
+                && self.names.tgid(by.0, by.1) != self.names.tgid(o.waiter.0, o.waiter.1)
+        };
+        is_signalled && is_poll && o.by.is_some_and(same)
+    }
+}
+
+/// What a slice was spent on, by itself.
+fn leaf(s: &Slice) -> Cause {
+    match s.state {
+        State::Running => Cause::Cpu,
+        State::Preempted => Cause::Preempted,
+        State::Blocked => Cause::Task,
+        State::Network if matches!(s.reason, Some(reasons::NOT_WATCHED | reasons::NO_PEER | reasons::NO_PACKET)) => {
+            Cause::Unwatched
+        }
+        State::Network => Cause::Network,
+        State::Disk => Cause::Disk,
+        State::Timer => Cause::Timer,
+        State::Lock => Cause::Lock,
+        State::PageFault => Cause::PageFault,
+        State::Input => Cause::Input,
+        State::Interrupt => Cause::Interrupt,
+        State::Queued => Cause::Queue,
+        State::Unknown => Cause::Unknown,
+    }
+}
+
+/// fsync, fdatasync, sync, sync_file_range, syncfs, msync of x86-64.
+fn is_flush(syscall: Option<u16>) -> bool {
+    matches!(syscall, Some(74 | 75 | 162 | 277 | 306 | 26))
+}
+
+/// The two ends of a packet as slices tell it: `A:1 > B:2` where addresses are known, else `packet 1 > 2`.
+fn ends(object: &str) -> Option<[(&str, u16); 2]> {
+    let (from, to) = object.strip_prefix("packet ").unwrap_or(object).split_once(" > ")?;
+    let port = |end: &str| end.rsplit(':').next().and_then(|p| p.parse().ok());
+    Some([(from, port(from)?), (to, port(to)?)])
+}
+
+/// Whether a slice's object is a name server: `ADDRESS:53`, or a packet from or to its port.
+fn has_dns_port(object: &str) -> bool {
+    match ends(object) {
+        Some(ends) => ends.iter().any(|e| e.1 == DNS_PORT),
+        None => object.ends_with(":53") && !object.starts_with("device "),
+    }
+}
+
+/// A connection without the end that is another each time: of a packet's two ports the lower one's.
+fn stable(object: &str) -> String {
+    let Some([a, b]) = ends(object) else { return object.to_owned() };
+    let end = if a.1 <= b.1 { a.0 } else { b.0 };
+    if end.contains([':', '.']) { end.to_owned() } else { format!("port {end}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_servers_are_known_by_their_port() {
+        for (object, is) in [
+            ("127.0.0.1:53", true),
+            ("[::1]:53", true),
+            ("127.0.0.1:5353", false),
+            ("packet 53 > 40000", true),
+            ("packet 40000 > 53", true),
+            ("packet 80 > 5353", false),
+            ("10.0.0.1:40000 > 10.0.0.2:53", true),
+            ("device 8:53", false),
+        ] {
+            assert_eq!(has_dns_port(object), is, "{object}");
+        }
+    }
+
+    #[test]
+    fn objects_do_not_tell_one_connection_from_the_next() {
+        assert_eq!(stable("packet 80 > 40000"), "port 80");
+        assert_eq!(stable("packet 40000 > 80"), "port 80");
+        assert_eq!(stable("10.0.0.1:5432"), "10.0.0.1:5432");
+        assert_eq!(stable("10.0.0.1:80 > 10.0.0.2:40964"), "10.0.0.1:80");
+    }
+
+    #[test]
+    fn causes_have_names_of_their_own() {
+        let names: std::collections::BTreeSet<&str> = Cause::ALL.iter().map(|c| c.name()).collect();
+        assert_eq!(names.len(), Cause::ALL.len());
+    }
+}

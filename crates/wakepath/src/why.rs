@@ -1,0 +1,119 @@
+//! `wakepath why`.
+
+use crate::cli::WhyArgs;
+use crate::{folders, output};
+use anyhow::{Result, bail};
+use std::path::{Path, PathBuf};
+use wakepath_analysis::active_path::lifetime;
+use wakepath_analysis::names::Names;
+use wakepath_analysis::why::{Comparison, Question, Recording, between, of_tasks, slowest};
+use wakepath_causality::graph::Index;
+use wakepath_model::defects::Answer;
+use wakepath_model::folder::Folder;
+use wakepath_model::ids::{HostId, TaskId};
+use wakepath_present::requests::losses_or_none;
+use wakepath_present::text::Style;
+use wakepath_present::why::{Mode, WhyView, Words};
+use wakepath_present::{json, losses};
+
+/// Schema of the JSON answer.
+pub const SCHEMA: &str = "wakepath.why/1";
+
+/// A folder that is asked.
+struct Asked<'a> {
+    dir: &'a Path,
+    folder: Folder,
+    index: Index,
+}
+
+impl<'a> Asked<'a> {
+    fn open(dir: &'a PathBuf) -> Result<Asked<'a>> {
+        let dirs = std::slice::from_ref(dir);
+        let folder = folders::open(dirs)?;
+        let index = Index::open(&folder, dirs)?;
+        if index.wait_count() == 0 {
+            bail!(
+                "{}: no waits were recorded; record again without --no-waits, or import a trace that has sched_switch",
+                dir.display()
+            );
+        }
+        Ok(Asked { dir, folder, index })
+    }
+}
+
+/// Prints why the slow ones are slow, or what changed between two recordings.
+pub fn run(args: &WhyArgs) -> Result<i32> {
+    let asked = args.folders.iter().map(Asked::open).collect::<Result<Vec<_>>>()?;
+    let names: Vec<Names<'_>> = asked.iter().map(|a| Names::read(&a.folder)).collect();
+    let recordings: Vec<Recording<'_>> =
+        asked.iter().zip(&names).map(|(a, names)| Recording { folder: &a.folder, index: &a.index, names }).collect();
+    let question = Question {
+        slowest: args.slowest.0,
+        kind: args.kind.as_deref(),
+        kinds_max: if args.kinds == 0 { usize::MAX } else { args.kinds },
+    };
+    let shown: Vec<String> = asked.iter().map(|a| a.dir.display().to_string()).collect();
+    let words = |mode| Words {
+        mode,
+        slowest: question.slowest,
+        folder: shown.last().map_or("", String::as_str),
+        before: shown.first().map_or("", String::as_str),
+    };
+    let failed = || asked.iter().map(|a| a.index.failed_reads()).sum();
+    let view = match (&recordings[..], &args.task) {
+        ([before, after], Some(task)) => tasks(args, before, after, task, &words(Mode::Tasks))?,
+        ([_], Some(_)) => bail!("--task compares two recordings: wakepath why BEFORE AFTER --task NAME"),
+        ([before, after], None) => {
+            let answer = between(before, after, &question);
+            WhyView::of_requests(&answer, &words(Mode::BeforeAfter), failed())
+        }
+        ([one], None) => WhyView::of_requests(&slowest(one, &question), &words(Mode::Slowest), failed()),
+        _ => bail!("give one folder, or two to compare; wakepath merge makes one of several hosts' folders"),
+    };
+    if let (Some(kind), true) = (&args.kind, view.kinds.is_empty() && view.too_few_kinds == 0) {
+        bail!("no requests of the kind {kind:?}; `wakepath requests` lists the kinds");
+    }
+    let lost: Vec<_> = asked.iter().flat_map(|a| losses::collect(&a.folder)).collect();
+    let text = if args.answering.json {
+        json::document(SCHEMA, &lost, &view)?
+    } else {
+        let style = Style::for_stdout();
+        format!("{}\n{}", view.render(args.limit, style), losses_or_none(&lost, style))
+    };
+    output::answer(text.as_bytes())?;
+    let touched = losses::touch(&lost, &[Answer::Requests, Answer::Waits, Answer::CriticalPath]) || !view.is_complete();
+    Ok(output::exit_code(&args.answering, touched))
+}
+
+/// Compares the tasks of a name.
+fn tasks(
+    args: &WhyArgs,
+    before: &Recording<'_>,
+    after: &Recording<'_>,
+    task: &str,
+    words: &Words<'_>,
+) -> Result<WhyView> {
+    let typical = find(args, before, task, words.before)?;
+    let slow = find(args, after, task, words.folder)?;
+    let compared = Comparison::new(of_tasks(after, &slow), of_tasks(before, &typical));
+    let show = |n: u64| {
+        let at = usize::try_from(n).ok().and_then(|n| slow.get(n));
+        at.map_or_else(String::new, |&(host, task)| after.names.task(host, task))
+    };
+    let failed = before.index.failed_reads() + after.index.failed_reads();
+    Ok(WhyView::of_tasks(task, &compared, words, &show, failed))
+}
+
+fn find(args: &WhyArgs, recording: &Recording<'_>, task: &str, dir: &str) -> Result<Vec<(HostId, TaskId)>> {
+    let mut found = recording.names.find(task);
+    if let Some(wanted) = &args.host {
+        found.retain(|(host, _)| recording.names.host(*host) == wanted);
+    }
+    found.retain(|&(host, task)| lifetime(recording.index, host, task).is_some());
+    if found.is_empty() {
+        bail!(
+            "{dir}: no task {task:?} that did anything; `wakepath info` lists services, tasks are NAME, TID or NAME/TID"
+        );
+    }
+    Ok(found)
+}

@@ -1,0 +1,164 @@
+//! `wakepath why` and `wakepath open` as scripts and people meet them.
+
+mod support;
+
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::path::Path;
+use support::{Tested, check, run, stderr, stdout, widest};
+use wakepath_model::rows::Event;
+use wakepath_testkit::recording::Cuts;
+use wakepath_testkit::script::play;
+
+/// Requests of a recording; every tenth is slow.
+const REQUESTS: usize = 60;
+
+/// A gateway that asks a service; in slow requests the service first sleeps for `sleep_us`, and the gateway computes
+/// `compute_us` longer in all of them.
+fn script(sleep_us: u64, compute_us: u64) -> String {
+    let mut text = String::from("task A front\ntask D store\nflow c - A\nflow d A D\n");
+    for n in 0..REQUESTS {
+        let t = 1_000 + n as u64 * 10_000;
+        let (slept, n) = (if n % 10 == 9 { sleep_us } else { 0 }, n + 1);
+        let asked = t + 20 + compute_us;
+        let _ = writeln!(text, "{} A woken by c since {}\n{} A takes r{n} c", t, t - 500, t + 10);
+        let _ = writeln!(text, "{asked} A asks q{n} d for r{n}");
+        let _ = writeln!(text, "{} D woken by d since {}\n{} D takes q{n}", asked + 20, t - 400, asked + 30);
+        if slept > 0 {
+            let _ = writeln!(text, "{} D woken by timer since {}", asked + 40 + slept, asked + 40);
+        }
+        let answered = asked + 100 + slept;
+        let _ = writeln!(text, "{answered} D answers q{n}\n{} A woken by d since {}", answered + 15, asked + 10);
+        let _ = writeln!(text, "{} A hears q{n}\n{} A answers r{n}", answered + 20, answered + 60);
+    }
+    text
+}
+
+fn folder(dir: &Path, name: &str, script: &str) -> String {
+    let mut recording = play(script).expect("the script");
+    // requests of one kind, which a script names one by one
+    for host in &mut recording.hosts {
+        let target = host.text("/vote");
+        for row in &mut host.rows {
+            if let Event::Message(m) = row {
+                m.target = target;
+            }
+        }
+    }
+    let dirs = recording.write(&dir.join(name), Cuts::default()).expect("written");
+    dirs[0].to_str().expect("temporary paths are UTF-8").to_owned()
+}
+
+fn number(v: &Value) -> i64 {
+    v.as_i64().expect("a number")
+}
+
+/// The differences and the rest are the whole, which is that of the averages.
+fn adds_up(kind: &Value) {
+    let told: i64 = kind["differences"].as_array().expect("a list").iter().map(|d| number(&d["more_ns"])).sum();
+    assert_eq!(told + number(&kind["rest_ns"]), number(&kind["more_ns"]), "{kind:#}");
+    let mean = |side: &str| number(&kind[side]["mean_ns"]);
+    assert_eq!(mean("slow") - mean("typical"), number(&kind["more_ns"]));
+}
+
+#[test]
+fn the_reason_of_the_slow_ones_comes_first() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "t", &script(5_000, 0));
+    let output = run(&["why", &folder]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(widest(&text) <= 100 && !text.contains('\x1b'), "{text}");
+    for part in ["The slowest 5 % of", "(3 of 60)", "store:81 sleeping", "3 of 3", "e.g. ", "Next: wakepath waits "] {
+        assert!(text.contains(part), "{part} is missing:\n{text}");
+    }
+    let document = check("why", &stdout(&run(&["why", "--json", &folder, "--slowest", "10%"])));
+    let kind = &document["kinds"][0];
+    adds_up(kind);
+    let first = &kind["differences"][0];
+    assert_eq!((&first["cause"], number(&first["more_ns"])), (&Value::from("timer"), 4_999_000), "{kind:#}");
+    assert_eq!((number(&first["requests_with"]), number(&kind["slow"]["count"])), (6, 6));
+    // what is named can be looked at
+    let example = first["examples"][0].as_str().expect("an id");
+    let waits = check("waits", &stdout(&run(&["waits", "--json", &folder, "--request", example])));
+    assert!(number(&waits["elapsed_ns"]) > 5_000_000);
+    Ok(())
+}
+
+#[test]
+fn two_recordings_are_compared() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let before = folder(dir.path(), "before", &script(0, 0));
+    let after = folder(dir.path(), "after", &script(0, 700));
+    let document = check("why", &stdout(&run(&["why", "--json", &before, &after])));
+    let kind = &document["kinds"][0];
+    adds_up(kind);
+    assert_eq!(document["mode"], "before_after");
+    let first = &kind["differences"][0];
+    assert_eq!((&first["cause"], number(&first["more_ns"])), (&Value::from("cpu"), 700_000), "{kind:#}");
+    assert!(first["service"].as_str().is_some_and(|s| s.starts_with("front")), "{first:#}");
+    let back = check("why", &stdout(&run(&["why", "--json", &after, &before])));
+    assert_eq!(number(&back["kinds"][0]["differences"][0]["more_ns"]), -700_000);
+    let text = stdout(&run(&["why", &after, &before]));
+    assert!(text.contains("less") && text.contains("front:80 computing"), "{text}");
+    // tasks too
+    let tasks = check("why", &stdout(&run(&["why", "--json", &before, &after, "--task", "front"])));
+    assert_eq!(tasks["mode"], "tasks");
+    adds_up(&tasks["kinds"][0]);
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_compared_says_what_to_do() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "t", &script(0, 0));
+    for (args, part) in [
+        (&["--kind", "GET /nowhere"][..], "wakepath requests"),
+        (&["--task", "front"], "BEFORE AFTER"),
+        (&[folder.as_str(), "--task", "nobody"], "no task"),
+    ] {
+        let output = run(&[&["why", &folder], args].concat());
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(stderr(&output).contains(part), "{args:?}: {}", stderr(&output));
+    }
+    for args in [
+        &["why"][..],
+        &["why", "a", "b", "c"],
+        &["why", &folder, "--slowest", "0%"],
+        &["why", &folder, "--slowest", "5"],
+    ] {
+        assert_eq!(run(args).status.code(), Some(2), "{args:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_request_that_nobody_answered_is_in_flight() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let script = "
+task A front
+task D store
+flow c - A
+flow d A D
+90 A woken by c since 10
+100 A takes r1 c
+110 A asks q1 d for r1
+150 D woken by d since 20
+160 D takes q1
+400 D polls 0 since 380
+";
+    let folder = folder(dir.path(), "t", script);
+    let document = check("open", &stdout(&run(&["open", "--json", &folder])));
+    let request = &document["requests"][0];
+    assert_eq!(document["requests"].as_array().map(Vec::len), Some(1), "{document:#}");
+    let is = |key: &str, start: &str| request[key].as_str().is_some_and(|s| s.starts_with(start));
+    assert!(is("service", "front") && is("at_service", "store") && is("task", "store/"), "{request:#}");
+    assert!(number(&request["age_ns"]) >= 290_000, "{request:#}");
+    let text = stdout(&run(&["open", &folder]));
+    assert!(text.contains("In flight when the recording ended: 1 request") && widest(&text) <= 100, "{text}");
+    // once answered, it is not
+    let whole = self::folder(dir.path(), "whole", &self::script(0, 0));
+    let document = check("open", &stdout(&run(&["open", "--json", &whole])));
+    assert_eq!(document["requests"], Value::Array(Vec::new()), "{document:#}");
+    Ok(())
+}
