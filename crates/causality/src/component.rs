@@ -282,7 +282,11 @@ impl<'a, F: Finished> Component<'a, F> {
                 }
                 (Parent::Open(hole), set)
             }
-            Err(set) => {
+            Err(mut set) => {
+                if self.roles.is_ring(task) {
+                    // a reply may have been received long before the program hears of it: nobody is out of court
+                    set = open.iter().copied().filter(|&x| self.is_open(xs, x)).collect();
+                }
                 let hole = if at <= self.roles.unseen_until(process) { Hole::BeforeRecording } else { Hole::Ambiguous };
                 (Parent::Open(hole), set)
             }
