@@ -27,10 +27,12 @@ typedef _Bool bool;
 
 #define BPF_MAP_TYPE_HASH 1
 #define BPF_MAP_TYPE_ARRAY 2
+#define BPF_MAP_TYPE_STACK_TRACE 7
 #define BPF_MAP_TYPE_LRU_HASH 9
 #define BPF_MAP_TYPE_SK_STORAGE 24
 #define BPF_MAP_TYPE_TASK_STORAGE 29
 #define BPF_F_NO_PREALLOC 1
+#define BPF_F_USER_STACK 256
 #define BPF_F_MMAPABLE 1024
 #define BPF_LOCAL_STORAGE_GET_F_CREATE 1
 #define BPF_SK_STORAGE_GET_F_CREATE 1
@@ -121,7 +123,7 @@ struct socket_alloc { struct socket socket; struct inode vfs_inode; };
 struct fdtable { unsigned int max_fds; struct file **fd; };
 struct files_struct { struct fdtable *fdt; };
 
-struct mm_struct { unsigned long arg_start, arg_end; };
+struct mm_struct { unsigned long arg_start, arg_end, start_stack; };
 struct kernfs_node { u64 id; };
 struct cgroup { struct kernfs_node *kn; };
 struct css_set { struct cgroup *dfl_cgrp; };

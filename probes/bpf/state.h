@@ -9,6 +9,7 @@ const volatile u32 cfg_head_bytes = 2048;
 const volatile u32 cfg_tag_key = 0;
 const volatile u8 cfg_watch_all = 1;
 const volatile u8 cfg_waits = 1;
+const volatile u8 cfg_stacks = 0;
 /* 1: operations come from sock_send_length/sock_recv_length; 0: from system call exits (kernels before 6.3). */
 const volatile u8 cfg_sock_hooks = 1;
 const volatile u8 syscall_class[SYSCALLS] = {};
@@ -60,7 +61,7 @@ struct task_state {
 	u64 later_flow;
 	u64 later_arrived_ns;
 	u32 later_seq;
-	u32 pad2;
+	s32 stack; /* of the wait that goes on: its number in `stacks`, a negative error, or NO_STACK */
 };
 
 struct {
@@ -129,6 +130,16 @@ struct {
 	__type(key, u32);
 	__type(value, u8);
 } watch_tgids SEC(".maps");
+
+#define NO_STACK (-1)
+
+/* Each stack once. Not made where nobody asked for stacks. */
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(max_entries, STACKS);
+	__uint(key_size, sizeof(u32));
+	__uint(value_size, STACK_FRAMES * sizeof(u64));
+} stacks SEC(".maps");
 
 /* One ring a processor, in one map that the agent maps: value = ring + slack, so that no record wraps.
  * Sizes are set by the loader. */

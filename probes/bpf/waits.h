@@ -112,7 +112,8 @@ int BPF_PROG(on_waking, struct task_struct *p)
 	return 0;
 }
 
-static __always_inline void emit_wait(struct task_struct *task, struct task_state *t, u64 now)
+/* Its cause. */
+static __always_inline u8 emit_wait(struct task_struct *task, struct task_state *t, u64 now)
 {
 	struct cpu_state *c = this_cpu();
 	u64 position, woken = t->woken_ns;
@@ -120,7 +121,7 @@ static __always_inline void emit_wait(struct task_struct *task, struct task_stat
 	struct wp_wait *r = reserve(c, sizeof(*r), DROP_WAIT, &position);
 
 	if (!r)
-		return;
+		return cause;
 	/* a waking from before this sleep belongs to one that was aborted */
 	if (t->state == 0) {
 		woken = t->blocked_ns;
@@ -145,6 +146,44 @@ static __always_inline void emit_wait(struct task_struct *task, struct task_stat
 	r->cpu = bpf_get_smp_processor_id();
 	r->woken_cpu = t->woken_cpu;
 	commit(r, position, sizeof(*r), KIND_WAIT, cause);
+	return cause;
+}
+
+/* The program's own stack where the current task goes to sleep. Its pages are read without waiting for any: a frame that
+ * is not in memory cuts the stack there. The kernel keeps each stack once and says which one this is. */
+static __always_inline s32 stack_now(void *ctx, struct task_state *t, struct task_struct *task)
+{
+	if (!cfg_watch_all) {
+		if (t->generation != watch_generation)
+			decide_watched(t, task);
+		if (!t->watched)
+			return NO_STACK;
+	}
+	return bpf_get_stackid(ctx, &stacks, BPF_F_USER_STACK);
+}
+
+static __always_inline void fill_stack(struct wp_stack *r, struct task_struct *task, struct task_state *t, u64 now)
+{
+	r->ts_ns = now;
+	r->blocked_ns = t->blocked_ns;
+	r->image = field(task, mm, start_stack);
+	r->tgid = task->tgid;
+	r->tid = task->pid;
+	r->id = t->stack;
+	r->syscall = t->syscall;
+	r->pad = 0;
+}
+
+/* One that finds no room counts as a wait that found none. */
+static __always_inline void emit_stack(struct task_struct *task, struct task_state *t, u64 now, u8 cause)
+{
+	u64 position;
+	struct wp_stack *r = reserve(this_cpu(), sizeof(*r), DROP_WAIT, &position);
+
+	if (!r)
+		return;
+	fill_stack(r, task, t, now);
+	commit(r, position, sizeof(*r), KIND_STACK, cause);
 }
 
 SEC("tp_btf/sched_switch")
@@ -155,6 +194,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	struct task_state *t;
 	struct pt_regs *regs;
 	u32 state;
+	u8 cause;
 
 	clear_marks(c);
 	c->reported = 0;
@@ -168,6 +208,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 			t->blocked_ns = now;
 			t->state = state & 0xffff;
 			t->syscall = NO_SYSCALL;
+			if (cfg_stacks)
+				t->stack = NO_STACK;
 			if (c->call_task == (u64)prev) {
 				t->entered_ns = c->call_ns;
 				c->call_task = 0;
@@ -179,13 +221,17 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 				regs = (struct pt_regs *)bpf_task_pt_regs(prev);
 				t->syscall = regs->orig_ax < SYSCALLS ? regs->orig_ax : NO_SYSCALL;
 				t->arg0 = regs->di;
+				if (cfg_stacks)
+					t->stack = stack_now(ctx, t, prev);
 			}
 		}
 	}
 	if (next->pid && next->tgid != cfg_agent_tgid) {
 		t = bpf_task_storage_get(&tasks, next, 0, 0);
 		if (t && t->blocked_ns) {
-			emit_wait(next, t, now);
+			cause = emit_wait(next, t, now);
+			if (cfg_stacks && t->stack != NO_STACK)
+				emit_stack(next, t, now, cause);
 			t->blocked_ns = 0;
 			t->woken_ns = 0;
 		}
@@ -201,12 +247,13 @@ int open_waits(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	struct task_state *t;
 	struct wp_wait r = {};
+	struct wp_stack s = {};
 
 	if (!task)
 		return 0;
 	t = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!t) {
-		lost(this_cpu(), DROP_TASK_STORAGE);
+		lost(this_cpu(), DROP_WAIT);
 		return 0;
 	}
 	r.blocked_ns = *(volatile u64 *)&t->blocked_ns;
@@ -222,11 +269,19 @@ int open_waits(struct bpf_iter__task *ctx)
 	r.tid = task->pid;
 	r.tgid = task->tgid;
 	r.ts_ns = r.woken_ns = bpf_ktime_get_ns();
+	if (cfg_stacks)
+		fill_stack(&s, task, t, r.ts_ns);
 	/* it ran meanwhile: then its record says more */
 	barrier();
 	if (*(volatile u64 *)&t->blocked_ns != r.blocked_ns)
 		return 0;
 	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
+	if (cfg_stacks && s.id != NO_STACK) {
+		s.head.bytes = sizeof(s);
+		s.head.kind = KIND_STACK;
+		s.head.sub = CAUSE_OPEN;
+		bpf_seq_write(ctx->meta->seq, &s, sizeof(s));
+	}
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 #define KIND_POLL 0x5ULL
 #define KIND_TASK 0x6ULL
 #define KIND_FD 0x7ULL
+#define KIND_STACK 0x8ULL
 #define OP_SEND 0x1ULL
 #define OP_RECV 0x2ULL
 #define OP_ACCEPT 0x3ULL
@@ -82,6 +83,8 @@
 #define HEAD_MAX 0x1000ULL
 #define RING_SLACK 0x4000ULL
 #define SYSCALLS 0x200ULL
+#define STACK_FRAMES 0x40ULL
+#define STACKS 0x10000ULL
 #define NO_SYSCALL 0xffffULL
 #define CMDLINE_MAX 0x200ULL
 #define UNIX_NAME_BYTES 0x70ULL
@@ -172,6 +175,19 @@ struct wp_wait {
 	__u16 woken_cpu;
 };
 _Static_assert(sizeof(struct wp_wait) == 72, "wp_wait");
+
+struct wp_stack {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u64 blocked_ns;
+	__u64 image;
+	__u32 tgid;
+	__u32 tid;
+	__s32 id;
+	__u16 syscall;
+	__u16 pad;
+};
+_Static_assert(sizeof(struct wp_stack) == 48, "wp_stack");
 
 struct wp_poll {
 	struct wp_head head;

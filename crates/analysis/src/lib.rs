@@ -1,8 +1,14 @@
 //! Analyses: pure functions from a folder and its paths to tables. Nothing here writes or formats.
 #![deny(missing_docs)]
 
+pub mod active_path;
+pub mod critical_path;
 pub mod histogram;
 pub mod names;
+pub mod open;
+pub mod reasons;
 pub mod requests;
 pub mod slices;
 pub mod spans;
+pub mod stacks;
+pub mod why;

@@ -1,7 +1,7 @@
 //! The kernel vantage: loads and attaches the programs, maps their rings, drains them in time order.
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, OpenObject};
 use std::io::Read;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
@@ -44,13 +44,22 @@ pub struct KernelOptions {
     pub head_bytes: u32,
     /// Record waits too.
     pub waits: bool,
+    /// With each wait of a watched task, where in its program it blocked.
+    pub stacks: bool,
     /// Whose operations.
     pub watch: Watch,
 }
 
 impl Default for KernelOptions {
     fn default() -> Self {
-        KernelOptions { backend: Backend::Auto, ring_bytes: 8 << 20, head_bytes: 2048, waits: true, watch: Watch::All }
+        KernelOptions {
+            backend: Backend::Auto,
+            ring_bytes: 8 << 20,
+            head_bytes: 2048,
+            waits: true,
+            stacks: false,
+            watch: Watch::All,
+        }
     }
 }
 
@@ -150,6 +159,7 @@ pub struct KernelSource {
     links: Vec<Link>,
     open_waits: Option<Link>,
     backend: Backend,
+    stacks: bool,
     rings: Rings,
     key: u32,
     /// The loader's arena: freed last.
@@ -270,6 +280,7 @@ impl KernelSource {
             r.cfg_tag_key = key;
             r.cfg_watch_all = u8::from(options.watch == Watch::All);
             r.cfg_waits = u8::from(options.waits);
+            r.cfg_stacks = u8::from(options.stacks);
             r.cfg_sock_hooks = u8::from(backend == Backend::SocketHooks);
             for (nr, class) in crate::syscalls::classes() {
                 r.syscall_class[nr as usize] = class;
@@ -277,6 +288,7 @@ impl KernelSource {
         }
         open.maps.rings.set_value_size(stride as u32)?;
         open.maps.rings.set_max_entries(cpus as u32)?;
+        open.maps.stacks.set_autocreate(options.stacks)?;
         for mut program in open.open_object_mut().progs_mut() {
             let section = program.section().to_string_lossy().into_owned();
             let point = section.rsplit('/').next().unwrap_or("");
@@ -341,7 +353,8 @@ impl KernelSource {
         }
         // now, while the rights for it are there
         let open_waits = if options.waits { Some(skel.progs.open_waits.attach()?) } else { None };
-        let mut source = KernelSource { skel, links, open_waits, backend, rings, key, _object: guard };
+        let stacks = options.stacks;
+        let mut source = KernelSource { skel, links, open_waits, backend, stacks, rings, key, _object: guard };
         // every task that is there gets its state
         source.open_waits(|_| {})?;
         Ok(source)
@@ -426,6 +439,11 @@ impl KernelSource {
         sum
     }
 
+    /// The kernel's table of stacks; `None` where none was asked for.
+    pub fn stacks(&self) -> Result<Option<StackTable>, CaptureError> {
+        self.stacks.then(|| Ok(StackTable(MapHandle::try_from(&self.skel.maps.stacks)?))).transpose()
+    }
+
     /// Adds a process (and its descendants from now on) to those that are watched.
     pub fn watch(&mut self, tgid: u32) -> Result<(), CaptureError> {
         self.skel.maps.watch_tgids.update(&tgid.to_ne_bytes(), &[1], MapFlags::ANY)?;
@@ -495,6 +513,18 @@ impl KernelSource {
             }
         }
         out
+    }
+}
+
+/// The stacks that the kernel programs took, each once, by number.
+pub struct StackTable(MapHandle);
+
+impl StackTable {
+    /// The return addresses of a stack, innermost first, at most [`w::STACK_FRAMES`]; `None` where it is not there.
+    pub fn frames(&self, id: u32) -> Option<Vec<u64>> {
+        let bytes = self.0.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok()??;
+        let words = bytes.chunks_exact(8).map(|w| u64::from_ne_bytes(w.try_into().expect("eight bytes")));
+        Some(words.take_while(|&a| a != 0).collect())
     }
 }
 

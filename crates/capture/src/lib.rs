@@ -2,11 +2,14 @@
 //! nothing here interprets a payload.
 #![deny(missing_docs)]
 
+mod elf;
 mod kernel;
 pub mod procfs;
 mod syscalls;
 
-pub use kernel::{Backend, CaptureError, KernelOptions, KernelSource, ProgramCost, Support, Watch, support};
+pub use kernel::{
+    Backend, CaptureError, KernelOptions, KernelSource, ProgramCost, StackTable, Support, Watch, support,
+};
 
 /// Now on `CLOCK_MONOTONIC`, in nanoseconds: the clock of every record.
 pub fn monotonic_ns() -> u64 {

@@ -98,6 +98,73 @@ fn numbers(folder: PathBuf) -> Vec<u32> {
     entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
 }
 
+/// A file that is mapped into a process as code, or what the kernel put in its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// First address.
+    pub start: u64,
+    /// One past the last.
+    pub end: u64,
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// Inode, 0 where it is no file.
+    pub inode: u64,
+    /// Path in the process's own view, or a name like `[vdso]`; empty for memory without either.
+    pub path: String,
+}
+
+/// The code in a process's memory, by address; `None` where the process is gone or runs another program than the one whose
+/// first stack begins at `image`.
+pub fn mappings(tgid: u32, image: u64) -> Option<Vec<Mapping>> {
+    let same = || {
+        let stat = fs::read(format!("/proc/{tgid}/stat")).ok()?;
+        (start_stack(&stat)? == image).then_some(())
+    };
+    same()?;
+    let text = fs::read(format!("/proc/{tgid}/maps")).ok()?;
+    // it may have begun another program while its memory was read
+    same()?;
+    Some(String::from_utf8_lossy(&text).lines().filter_map(mapping).collect())
+}
+
+fn start_stack(stat: &[u8]) -> Option<u64> {
+    let close = stat.iter().rposition(|&b| b == b')')?;
+    // the 28th field; the first behind the name is the 3rd
+    std::str::from_utf8(stat.get(close + 1..)?).ok()?.split_ascii_whitespace().nth(25)?.parse().ok()
+}
+
+fn mapping(line: &str) -> Option<Mapping> {
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    let rights = fields.next()?;
+    let hex = |s: &str| u64::from_str_radix(s, 16).ok();
+    let offset = hex(fields.next()?)?;
+    let inode = fields.nth(1)?.parse().ok()?;
+    let path = fields.next().unwrap_or("").trim_start();
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path).to_owned();
+    rights.contains('x').then_some(Mapping { start: hex(start)?, end: hex(end)?, offset, inode, path })
+}
+
+/// The build id of a mapped file in hexadecimal, read through the process's own view of the file system; `None` where the
+/// file has none, is not the one that is mapped any more, or cannot be read.
+pub fn build_id(tgid: u32, of: &Mapping) -> Option<String> {
+    use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+    const HEAD_BYTES: usize = 64 << 10;
+    if of.inode == 0 || !of.path.starts_with('/') {
+        return None;
+    }
+    // the path is the process's choice: never wait for what it may be
+    let path = format!("/proc/{tgid}/root{}", of.path);
+    let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).ok()?;
+    let about = file.metadata().ok()?;
+    if !about.is_file() || about.ino() != of.inode {
+        return None;
+    }
+    let mut head = vec![0; HEAD_BYTES.min(about.len() as usize)];
+    let n = file.read_at(&mut head, 0).ok()?;
+    crate::elf::build_id(&head[..n]).map(|id| id.iter().map(|b| format!("{b:02x}")).collect())
+}
+
 /// (process, its parent) of every process.
 pub fn parents() -> Vec<(u32, u32)> {
     numbers("/proc".into())
@@ -132,6 +199,31 @@ mod tests {
     fn the_unified_path_is_preferred() {
         assert_eq!(cgroup_path("12:cpu:/x\n0::/system.slice/a.service\n"), "/system.slice/a.service");
         assert_eq!(cgroup_path("12:cpu:/docker/abc\n0::/\n"), "/docker/abc");
+    }
+
+    #[test]
+    fn code_is_found_in_maps() {
+        let line =
+            "7f1c2a000000-7f1c2a155000 r-xp 00026000 fe:01 1234                       /usr/lib/lib c.so.6 (deleted)";
+        let m = mapping(line).expect("code");
+        assert_eq!((m.start, m.end, m.offset, m.inode), (0x7f1c_2a00_0000, 0x7f1c_2a15_5000, 0x26000, 1234));
+        assert_eq!(m.path, "/usr/lib/lib c.so.6");
+        assert_eq!(mapping("7f1c2a000000-7f1c2a155000 rw-p 00000000 00:00 0 "), None);
+        assert_eq!(mapping("7f1c2a000000-7f1c2a155000 r-xp 00000000 00:00 0").expect("code").path, "");
+        assert_eq!(mapping(""), None);
+    }
+
+    #[test]
+    fn own_code_is_mapped_by_the_program_that_runs() {
+        let me = std::process::id();
+        let image = start_stack(&fs::read("/proc/self/stat").expect("it is there")).expect("a stack");
+        let maps = mappings(me, image).expect("they can be read");
+        let here = own_code_is_mapped_by_the_program_that_runs as fn() as usize as u64;
+        let m = maps.iter().find(|m| m.start <= here && here < m.end).expect("this function is mapped");
+        assert_eq!(fs::canonicalize(&m.path).ok(), std::env::current_exe().ok());
+        assert!(build_id(me, m).is_none_or(|id| id.len() >= 16 && id.bytes().all(|b| b.is_ascii_hexdigit())));
+        assert_eq!(build_id(me, &Mapping { inode: 1, ..m.clone() }), None, "another file than the one mapped");
+        assert_eq!(mappings(me, image + 8), None, "another program");
     }
 
     #[test]

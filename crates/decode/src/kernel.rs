@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use std::hash::{Hash, Hasher};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{EndpointRow, FlowStateRow, OpRow, PollRow, WaitRow, op, range, seen};
+use wakepath_model::rows::{EndpointRow, FlowStateRow, OpRow, PollRow, StackRow, WaitRow, op, range, seen};
 use wakepath_wire::{self as w, Frame};
 
 /// How much of what was said may be kept.
@@ -111,6 +111,11 @@ impl KernelDecoder {
             w::KIND_POLL => {
                 if let Some(r) = f.read::<w::Poll>() {
                     self.poll(&r, sink);
+                }
+            }
+            w::KIND_STACK => {
+                if let Some(r) = f.read::<w::Stack>() {
+                    self.stack(&r, sink);
                 }
             }
             w::KIND_FLOW => {
@@ -470,6 +475,28 @@ impl KernelDecoder {
             woken_cpu: r.woken_cpu,
             cause: r.head.sub,
             pad: [0; 3],
+        });
+    }
+
+    fn stack<S: RowSink>(&mut self, r: &w::Stack, sink: &mut S) {
+        const EFAULT: i32 = -14;
+        let at = MonoNs(r.ts_ns);
+        let task = self.tasks.id(r.tgid, r.tid, at, sink);
+        let frames = match u32::try_from(r.id) {
+            Ok(id) => sink.stack(r.tgid, r.image, id),
+            Err(_) => {
+                sink.count(if r.id == EFAULT { defect::STACK_UNREADABLE } else { defect::STACK_LOST }, at);
+                StrId::EMPTY
+            }
+        };
+        sink.push(&StackRow {
+            at,
+            blocked: MonoNs(r.blocked_ns),
+            task,
+            frames,
+            syscall: r.syscall,
+            cause: r.head.sub,
+            pad: [0; 5],
         });
     }
 

@@ -27,6 +27,11 @@ pub trait RowSink {
     fn intern(&mut self, text: &[u8]) -> StrId;
     /// Nobody can read what a flow says: its bytes are not needed any more.
     fn quiet(&mut self, _flow: EndpointId) {}
+    /// The text ([`wakepath_model::stack`]) of stack number `id` in the kernel's table, taken in that process while it ran the
+    /// program that `image` names. [`StrId::EMPTY`] where it cannot be had; who looks counts why.
+    fn stack(&mut self, _tgid: u32, _image: u64, _id: u32) -> StrId {
+        StrId::EMPTY
+    }
     /// What is known of a task that no event introduced.
     fn describe(&mut self, tgid: u32, tid: u32) -> TaskFacts;
 }

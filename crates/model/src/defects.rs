@@ -127,6 +127,15 @@ defects! {
     STORAGE_SOCK = "loss.storage.sock", Error, PATHS,
         "The kernel had no room to keep a socket's state, so its operations were not recorded.",
         "Free memory on the host or select fewer tasks.";
+    STACK_LOST = "loss.stack", Info, &[Waits],
+        "Stacks of waits were lost: the kernel's table had another stack in their place or was full.",
+        "Select fewer processes: the table has room for 65536 different stacks.";
+    STACK_UNREADABLE = "loss.stack.unreadable", Info, &[Waits],
+        "No stack could be read of a waiting task: its memory was not there when it blocked.",
+        "Nothing to do: the wait itself is whole.";
+    STACK_UNMAPPED = "loss.stack.unmapped", Info, &[Waits],
+        "A process was gone before the files behind its stacks could be looked up: where it waited is not known.",
+        "Nothing to do for processes that live for milliseconds; the waits themselves are whole.";
     HEAD_FAULT = "loss.head.fault", Warning, &[Requests, Metrics],
         "The first bytes of a message could not be read from the program's memory.",
         "Nothing to do: the message keeps its place and loses its attributes.";

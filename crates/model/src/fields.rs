@@ -2,8 +2,8 @@
 //! that a segment needs, and to translate ids where recordings are joined.
 
 use crate::rows::{
-    EndpointRow, FlowNoteRow, FlowStateRow, LossRow, MessageEndRow, MessageRow, OpRow, PacketRow, PollRow, Table,
-    TaskRow, WaitRow,
+    EndpointRow, FlowNoteRow, FlowStateRow, LossRow, MessageEndRow, MessageRow, OpRow, PacketRow, PollRow, StackRow,
+    Table, TaskRow, WaitRow,
 };
 use std::mem::offset_of;
 
@@ -27,6 +27,7 @@ pub const fn str_fields(table: Table) -> &'static [usize] {
         }
         Table::Loss => const { &[offset_of!(LossRow, what)] },
         Table::FlowNote => const { &[offset_of!(FlowNoteRow, protocol), offset_of!(FlowNoteRow, reason)] },
+        Table::Stack => const { &[offset_of!(StackRow, frames)] },
         Table::Op | Table::FlowState | Table::Wait | Table::Poll | Table::Anchor | Table::Packet => &[],
     }
 }
@@ -40,6 +41,7 @@ pub const fn task_fields(table: Table) -> &'static [usize] {
         Table::Wait => const { &[offset_of!(WaitRow, task), offset_of!(WaitRow, by)] },
         Table::Poll => const { &[offset_of!(PollRow, task)] },
         Table::Packet => const { &[offset_of!(PacketRow, task)] },
+        Table::Stack => const { &[offset_of!(StackRow, task)] },
         Table::Task => const { &[offset_of!(TaskRow, task), offset_of!(TaskRow, parent)] },
         Table::Message | Table::MessageEnd | Table::Loss | Table::Anchor | Table::FlowNote => &[],
     }
@@ -73,5 +75,6 @@ mod tests {
         holds::<AnchorRow>();
         holds::<FlowNoteRow>();
         holds::<PacketRow>();
+        holds::<StackRow>();
     }
 }

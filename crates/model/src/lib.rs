@@ -8,4 +8,5 @@ pub mod folder;
 pub mod ids;
 pub mod intern;
 pub mod rows;
+pub mod stack;
 pub mod syscalls;

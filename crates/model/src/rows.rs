@@ -85,6 +85,8 @@ tables! {
     FlowNote = 11 => FlowNoteRow, "flow_notes";
     /// Packets seen by an imported trace.
     Packet = 12 => PacketRow, "packets";
+    /// Where in its program a task blocked (only with `--stacks`).
+    Stack = 13 => StackRow, "stacks";
 }
 
 /// Operation kinds.
@@ -555,4 +557,25 @@ pub struct PacketRow {
     pub ip: u8,
     /// Zero.
     pub pad: u32,
+}
+
+/// Where in its program a task was when it blocked: one row for each wait of a watched task that has a [`WaitRow`] too,
+/// where the recording was asked for stacks. Preemptions have none.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct StackRow {
+    /// When it ran again (or the flush, where open).
+    pub at: MonoNs,
+    /// When it stopped running: the [`WaitRow::blocked`] of the same task.
+    pub blocked: MonoNs,
+    /// Who waited.
+    pub task: TaskId,
+    /// Return addresses, innermost first, as offsets into files: see [`crate::stack`]. Empty where the stack was lost.
+    pub frames: StrId,
+    /// System call number, 0xffff = none.
+    pub syscall: u16,
+    /// One of [`cause`].
+    pub cause: u8,
+    /// Zero.
+    pub pad: [u8; 5],
 }

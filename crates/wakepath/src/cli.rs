@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::moment::Moment;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ Examples:
   wakepath doctor                           can this host be recorded, and if not, what to do
   wakepath record -o shop --duration 30s    record everything for 30 seconds into the folder shop
   wakepath info shop                        what the folder holds, and what was lost
+  wakepath import lttng-traces/web -o web   a trace that LTTng, perf or trace-cmd made
   wakepath merge web db -o both             folders of two hosts into one
   wakepath tables shop                      Parquet tables for DuckDB, Polars, pandas
 
@@ -29,11 +31,16 @@ pub struct Cli {
 pub enum Command {
     Doctor(DoctorArgs),
     Record(RecordArgs),
+    Import(ImportArgs),
     Info(InfoArgs),
     Requests(RequestsArgs),
     Show(ShowArgs),
+    Waits(WaitsArgs),
+    Why(WhyArgs),
+    Open(OpenArgs),
     // further questions of a folder stand here: their arguments flatten `Folders` and `Answering`
     Merge(MergeArgs),
+    Sync(SyncArgs),
     Tables(TablesArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
@@ -84,6 +91,120 @@ pub struct ShowArgs {
     /// With `slowest`: of this kind, as `wakepath requests` prints it
     #[arg(long, value_name = "KIND")]
     pub kind: Option<String>,
+    #[command(flatten)]
+    pub answering: Answering,
+}
+
+/// Why it took so long: a task's time, or a request's, with each wait replaced by what it waited for
+///
+/// The active path of a task follows each of its waits to who or what ended it: the task that woke it, the sender of the
+/// message, the disk, a timer; and that one's own waits in turn, also on other hosts. The critical path of a request goes
+/// from its arrival to the last byte of its reply in the same way. The slices add up to the elapsed time exactly; what is
+/// not known is a slice that says why. The first question of a folder leaves an index in its cache.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath waits shop --task postgres/4711              what that process did and waited for
+  wakepath waits shop --task nginx --from +2s --to +3s  one second of it
+  wakepath waits shop --request slowest                 the slowest request
+  wakepath waits shop --task app --stacks               where in its program it blocked (record --stacks)
+  wakepath waits web db --request 8d27630726a6 --json   one request over two hosts, for scripts")]
+pub struct WaitsArgs {
+    #[command(flatten)]
+    pub folders: Folders,
+    /// The task: NAME, TID or NAME/TID
+    #[arg(long, value_name = "TASK", required_unless_present = "request", conflicts_with = "request")]
+    pub task: Option<String>,
+    /// With --task: on this host
+    #[arg(long, value_name = "HOST", requires = "task")]
+    pub host: Option<String>,
+    /// With --task: from here on; RFC 3339, +12.5s from the task's start, or nanoseconds
+    #[arg(long, value_name = "TIME", requires = "task")]
+    pub from: Option<Moment>,
+    /// With --task: until here
+    #[arg(long, value_name = "TIME", requires = "task")]
+    pub to: Option<Moment>,
+    /// With --task: where in its program the task blocked, and how long; of a recording with --stacks
+    ///
+    /// A flame of waits, longest first. Names come from the program's files on this machine, where they are the same
+    /// by build id; other frames are FILE+OFFSET.
+    #[arg(long, requires = "task", conflicts_with = "request")]
+    pub stacks: bool,
+    /// With --stacks: one line for each stack, as flame graph tools read it: `FRAME;FRAME NANOSECONDS`
+    #[arg(long, requires = "stacks", conflicts_with = "json")]
+    pub folded: bool,
+    /// The request: its id or first digits, or `slowest`
+    #[arg(long, value_name = "ID")]
+    pub request: Option<String>,
+    /// With --request slowest: of this kind, as `wakepath requests` prints it
+    #[arg(long, value_name = "KIND", requires = "request")]
+    pub kind: Option<String>,
+    /// Most rows of the table, about; 0 shows every slice
+    #[arg(long, default_value_t = 60, value_name = "N")]
+    pub limit: usize,
+    #[command(flatten)]
+    pub answering: Answering,
+}
+
+/// Why the slow ones are slow: where their time goes against the typical ones', largest difference first
+///
+/// Of each kind of request, the slowest against the middle half by duration; or, with two folders, all of a kind in the
+/// second against all of it in the first. The time is that of critical paths, grouped by what a colleague would name: own
+/// computing, a processor that another had, a lock, network, name server, disk, timer, queue. Averages; the differences
+/// add up. Requests with an incomplete path are left out and counted. Of folders without requests, such as imported
+/// traces, --task compares the active path of a task in two recordings.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath why shop                              the kinds that lose most time in their slowest hundredth
+  wakepath why shop --kind 'GET /vote'           one kind, as `wakepath requests` prints it
+  wakepath why shop --slowest 5%                 the slowest twentieth
+  wakepath why monday tuesday                    what takes longer in the second recording
+  wakepath why fast slow --task wget             a task in two recordings, from its start to its end
+  wakepath why shop --json | jq '.kinds[0].differences[0] | {cause, service, more_ns, examples}'")]
+pub struct WhyArgs {
+    /// A trace folder; or two, before and after
+    #[arg(required = true, value_name = "DIR", num_args = 1..=2)]
+    pub folders: Vec<PathBuf>,
+    /// Which share of a kind's requests are the slow ones; with one folder
+    #[arg(long, default_value = "1%", value_name = "SHARE")]
+    pub slowest: Share,
+    /// Only this kind, as `wakepath requests` prints it
+    #[arg(long, value_name = "KIND")]
+    pub kind: Option<String>,
+    /// Most kinds compared; 0 compares all
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    pub kinds: usize,
+    /// With two folders: the tasks of this NAME, TID or NAME/TID instead of requests
+    #[arg(long, value_name = "TASK", conflicts_with = "kind")]
+    pub task: Option<String>,
+    /// With --task: on this host
+    #[arg(long, value_name = "HOST", requires = "task")]
+    pub host: Option<String>,
+    /// Most differences shown of each kind; 0 shows all
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    pub limit: usize,
+    #[command(flatten)]
+    pub answering: Answering,
+}
+
+/// What had not ended when the recording ended: requests without an answer, waits that went on, and deadlocks
+///
+/// For a system that hangs: record a few seconds of it, then ask. Requests and waits come oldest first, each with what it
+/// waits for; idle tasks are only counted. Tasks that wait for each other's answers in a circle are named. What hung before
+/// the recording began shows only as far as it did something since.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath record -o hang --duration 10s; wakepath open hang   what hangs now
+  wakepath open hang --limit 0                                 every wait
+  wakepath open hang --json | jq '.circles'                    deadlocks, for scripts")]
+pub struct OpenArgs {
+    #[command(flatten)]
+    pub folders: Folders,
+    /// Most requests and waits shown; 0 shows all
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub limit: usize,
     #[command(flatten)]
     pub answering: Answering,
 }
@@ -158,6 +279,32 @@ pub struct MergeArgs {
     /// The folder to make; it must not exist
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
+}
+
+/// Put the clocks of several hosts on one line, by the messages between them.
+///
+/// A message is received after it was sent: in both directions between two hosts this bounds the offset and the drift of
+/// their clocks. For each two hosts the answer has the messages found at both ends, offset and drift with their bounds, and
+/// what could not be synchronised and why. The result is written into the folder (sync.json) and used by every other
+/// command; without it, hosts are compared by their wall clocks.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath merge web db -o shop && wakepath sync shop   two hosts, one line
+  wakepath sync shop --reference db                     on the clock of db
+  wakepath sync shop --dry-run                          only tell, write nothing
+  wakepath sync shop --json | jq '.pairs[] | {a, b, uncertainty_ns, inversions}'")]
+pub struct SyncArgs {
+    #[command(flatten)]
+    pub folders: Folders,
+    /// The host whose clock the line is; by default the one with the most messages
+    #[arg(long, value_name = "HOST")]
+    pub reference: Option<String>,
+    /// Write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub answering: Answering,
 }
 
 /// Write the tables of trace folders as Parquet files, for DuckDB, Polars, pandas and Spark.
@@ -256,6 +403,12 @@ pub struct RecordArgs {
     /// Do not record waits
     #[arg(long)]
     pub no_waits: bool,
+    /// With each wait of a watched task, where in its program it blocked: `wakepath waits --stacks` shows it
+    ///
+    /// Stacks are followed by frame pointers. Where code is built without them (the default of most C compilers and of
+    /// Rust), callers are missing: often the one function that called the C library, or all beyond it. Go has them.
+    #[arg(long, conflicts_with = "no_waits")]
+    pub stacks: bool,
     /// Write without compression: larger files, less processor time
     #[arg(long)]
     pub no_compress: bool,
@@ -298,7 +451,64 @@ impl RecordArgs {
         if self.no_waits {
             f.push("--no-waits".into());
         }
+        if self.stacks {
+            f.push("--stacks".into());
+        }
         f
+    }
+}
+
+/// Turn traces of LTTng, perf or trace-cmd into a trace folder.
+///
+/// Reads CTF 1.8 and CTF 2 traces of the kernel (a folder with their metadata in it or anywhere below), perf.data and
+/// trace.dat; which it is, it sees by itself. Each host becomes a host of the folder; hosts with the same boot id are one.
+/// docs/formats/import.md says which events are used, and for what.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath import ~/lttng-traces/auto-20260101 -o shop     an LTTng session, with all its hosts
+  wakepath import --host web=w/trace.dat --host db=d/trace.dat -o shop
+  wakepath import perf.data -o shop --force                in place of what was there
+
+How such traces are made:
+  lttng create s && lttng enable-event -k 'sched_*,irq_*,timer_hrtimer_expire_*,net_*,block_rq_*' &&
+      lttng enable-event -k --syscall -a && lttng start; sleep 10; lttng destroy
+  perf record -a -e 'sched:*,irq:*,timer:hrtimer_expire_*,net:*,block:block_rq_*,raw_syscalls:*' sleep 10
+  trace-cmd record -e sched -e irq -e timer -e net -e block -e raw_syscalls sleep 10")]
+pub struct ImportArgs {
+    /// A folder with CTF traces, a perf.data, or a trace.dat
+    #[arg(required_unless_present = "host", value_name = "SOURCE")]
+    pub sources: Vec<PathBuf>,
+    /// The folder to make
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+    /// A source of one host, and what the host is to be called (may be repeated)
+    #[arg(long, value_name = "NAME=SOURCE")]
+    pub host: Vec<NamedSource>,
+    /// Add to a folder that exists
+    #[arg(long, conflicts_with = "force")]
+    pub append: bool,
+    /// Replace a trace folder that exists
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// A source and the name of its host, as `NAME=SOURCE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedSource {
+    pub name: String,
+    pub source: PathBuf,
+}
+
+impl FromStr for NamedSource {
+    type Err = String;
+    fn from_str(s: &str) -> Result<NamedSource, String> {
+        match s.split_once('=') {
+            Some((name, source)) if !name.is_empty() && !source.is_empty() => {
+                Ok(NamedSource { name: name.into(), source: source.into() })
+            }
+            _ => Err(format!("{s}: give the host's name and its trace, as web=traces/web")),
+        }
     }
 }
 
@@ -345,6 +555,21 @@ impl FromStr for Time {
             return Err(format!("{s}: too long"));
         }
         Ok(Time(ns as u64))
+    }
+}
+
+/// A share, as `1%`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share(pub f64);
+
+impl FromStr for Share {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Share, String> {
+        let number: Option<f64> = s.strip_suffix('%').and_then(|n| n.trim_end().parse().ok());
+        match number.filter(|n| *n > 0.0 && *n <= 50.0) {
+            Some(n) => Ok(Share(n / 100.0)),
+            None => Err(format!("{s}: give a share above 0 and up to half, as 1% or 0.1%")),
+        }
     }
 }
 

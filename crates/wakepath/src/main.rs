@@ -3,15 +3,21 @@
 mod cli;
 mod doctor;
 mod folders;
+mod import;
 mod info;
 mod man;
 mod merge;
+mod moment;
+mod open;
 mod output;
 mod record;
 mod requests;
 mod rights;
 mod show;
+mod sync;
 mod tables;
+mod waits;
+mod why;
 
 use clap::Parser as _;
 use cli::{Cli, Command};
@@ -21,10 +27,15 @@ fn main() {
     let result = match &cli.command {
         Command::Doctor(args) => doctor::run(args),
         Command::Record(args) => record::run(args),
+        Command::Import(args) => import::run(args),
         Command::Info(args) => info::run(args),
         Command::Requests(args) => requests::run(args),
         Command::Show(args) => show::run(args),
+        Command::Waits(args) => waits::run(args),
+        Command::Why(args) => why::run(args),
+        Command::Open(args) => open::run(args),
         Command::Merge(args) => merge::run(args),
+        Command::Sync(args) => sync::run(args),
         Command::Tables(args) => tables::run(args),
         Command::Completions(args) => man::completions(args),
         Command::Man(args) => man::run(args),

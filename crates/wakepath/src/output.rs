@@ -25,6 +25,17 @@ pub fn answer(text: &[u8]) -> Result<()> {
     }
 }
 
+/// Prints an answer that is written as it is made.
+pub fn answer_with(
+    write: impl FnOnce(&mut std::io::BufWriter<std::io::StdoutLock<'static>>) -> serde_json::Result<()>,
+) -> Result<()> {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    match write(&mut out).map_err(std::io::Error::from).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => Err(Closed.into()),
+        other => other.context("writing the answer to standard output"),
+    }
+}
+
 /// Says something beside the answer. That nobody listens is no failure.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");

@@ -1,9 +1,12 @@
 //! `wakepath record`: wires the kernel vantage to the decoder to the folder.
 
+mod stacks;
+
 use crate::cli::{BackendFlag, PayloadFlag, RecordArgs};
 use crate::output::tell;
 use crate::rights;
 use anyhow::{Context as _, Result, bail};
+use stacks::Stacks;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -38,6 +41,8 @@ struct Sink {
     quiet: Vec<EndpointId>,
     /// Heads are wanted as they are.
     keep_heads: bool,
+    /// Only where stacks are asked for.
+    stacks: Option<Stacks>,
 }
 
 impl RowSink for Sink {
@@ -48,10 +53,7 @@ impl RowSink for Sink {
         self.folder.push_head(at, flow, pos, sent, bytes);
     }
     fn count(&mut self, defect: &'static str, _: MonoNs) {
-        match self.counts.iter_mut().find(|(d, _)| *d == defect) {
-            Some((_, n)) => *n += 1,
-            None => self.counts.push((defect, 1)),
-        }
+        count(&mut self.counts, defect);
     }
     fn intern(&mut self, text: &[u8]) -> StrId {
         self.folder.intern(text)
@@ -61,8 +63,24 @@ impl RowSink for Sink {
             self.quiet.push(flow);
         }
     }
+    fn stack(&mut self, tgid: u32, image: u64, id: u32) -> StrId {
+        let Sink { folder, counts, stacks, .. } = self;
+        let Some(stacks) = stacks else { return StrId::EMPTY };
+        let (text, lost) = stacks.text(tgid, image, id, |text| folder.intern(text));
+        if let Some(defect) = lost {
+            count(counts, defect);
+        }
+        text
+    }
     fn describe(&mut self, tgid: u32, tid: u32) -> TaskFacts {
         procfs::task(tgid, tid).map(facts).unwrap_or_default()
+    }
+}
+
+fn count(counts: &mut Vec<(&'static str, u64)>, defect: &'static str) {
+    match counts.iter_mut().find(|(d, _)| *d == defect) {
+        Some((_, n)) => *n += 1,
+        None => counts.push((defect, 1)),
     }
 }
 
@@ -109,10 +127,17 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         ring_bytes: args.ring_bytes.0 as u32,
         head_bytes: if payload == Payload::None { 0 } else { args.head_bytes },
         waits: !args.no_waits,
+        stacks: args.stacks,
         watch,
     })?;
     let folder = FolderWriter::create(&args.output, host_info(args), options(args))?;
-    let mut sink = Sink { folder, counts: Vec::new(), quiet: Vec::new(), keep_heads: payload == Payload::Heads };
+    let mut sink = Sink {
+        folder,
+        counts: Vec::new(),
+        quiet: Vec::new(),
+        keep_heads: payload == Payload::Heads,
+        stacks: source.stacks()?.map(Stacks::new),
+    };
     let started = MonoNs(monotonic_ns());
     sink.push(&anchor());
     let mut decoder = KernelDecoder::new(payload);

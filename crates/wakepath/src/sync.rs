@@ -26,11 +26,8 @@ pub fn run(args: &SyncArgs) -> Result<i32> {
     }
     let view = collect(&folder, &outcome, written);
     let losses = losses::collect(&folder);
-    let text = if args.answering.json {
-        json::document(SCHEMA, &losses, &view)?
-    } else {
-        view.render(Style::for_stdout())
-    };
+    let text =
+        if args.answering.json { json::document(SCHEMA, &losses, &view)? } else { view.render(Style::for_stdout()) };
     output::answer(text.as_bytes())?;
     Ok(output::exit_code(&args.answering, !view.complete || view.inversions > 0))
 }

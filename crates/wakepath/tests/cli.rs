@@ -7,7 +7,20 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 use support::{Tested, check, run, segment, stderr, stdout, wakepath, widest, write_small};
 
-const COMMANDS: [&str; 9] = ["doctor", "record", "info", "requests", "show", "merge", "tables", "completions", "man"];
+const COMMANDS: [&str; 12] = [
+    "doctor",
+    "record",
+    "import",
+    "info",
+    "requests",
+    "show",
+    "merge",
+    "sync",
+    "tables",
+    "completions",
+    "man",
+    "waits",
+];
 
 fn path(p: &std::path::Path) -> &str {
     p.to_str().expect("temporary paths are UTF-8")

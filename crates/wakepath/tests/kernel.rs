@@ -9,10 +9,14 @@ mod flows;
 mod harness;
 #[path = "kernel/net.rs"]
 mod net;
+#[path = "kernel/open.rs"]
+mod open;
 #[path = "kernel/paths.rs"]
 mod paths;
 #[path = "kernel/recorder.rs"]
 mod recorder;
+#[path = "kernel/stacks.rs"]
+mod stacks;
 #[path = "kernel/tasks.rs"]
 mod tasks;
 #[path = "kernel/waits.rs"]

@@ -15,6 +15,8 @@ constants! {
     KIND_TASK: u8 = 6;
     /// Record kind: [`Descriptor`] (snapshot only).
     KIND_FD: u8 = 7;
+    /// Record kind: [`Stack`] (only where stacks are asked for).
+    KIND_STACK: u8 = 8;
 
     /// Operation: bytes sent or written.
     OP_SEND: u8 = 1;
@@ -169,6 +171,10 @@ constants! {
     RING_SLACK: u32 = 16384;
     /// Syscall numbers below this are classed.
     SYSCALLS: u32 = 512;
+    /// Most frames of one stack.
+    STACK_FRAMES: u32 = 64;
+    /// How many different stacks the kernel's table has room for.
+    STACKS: u32 = 65536;
     /// `Wait.syscall` where the task was not in a system call.
     NO_SYSCALL: u16 = 0xffff;
     /// Most bytes of a command line.
@@ -330,6 +336,29 @@ layouts! {
         cpu: u16,
         /// Processor of the waking.
         woken_cpu: u16,
+    }
+
+    /// Where in its program a task was when it blocked. It follows the task's [`Wait`].
+    struct Stack as "wp_stack" {
+        /// Head; `sub` is the wait's `CAUSE_…`.
+        head: Head,
+        /// When it ran again.
+        ts_ns: u64,
+        /// When it stopped running.
+        blocked_ns: u64,
+        /// Where the process's first stack begins: differs from one program that it executed to the next.
+        image: u64,
+        /// Thread group of the waiting task.
+        tgid: u32,
+        /// The waiting task.
+        tid: u32,
+        /// Number of the stack in the kernel's table, or a negative error number: -EEXIST, -ENOMEM its place was taken
+        /// or the table full, -EFAULT it could not be read.
+        id: i32,
+        /// System call number or `NO_SYSCALL`.
+        syscall: u16,
+        /// Zero.
+        pad: u16,
     }
 
     /// One return from poll, select or epoll.

@@ -225,7 +225,7 @@ impl CtfReader {
     /// Time of the next event; `None` at the end. What is found before it goes to the sink.
     pub fn next_at(&mut self, sink: &mut impl RawSink) -> Option<MonoNs> {
         self.start(sink);
-        self.order.first().map(|(at, _)| MonoNs(at))
+        self.order.first_at().map(MonoNs)
     }
 
     /// Gives all events to the sink.
@@ -237,7 +237,7 @@ impl CtfReader {
     pub fn advance(&mut self, events: usize, sink: &mut impl RawSink) -> bool {
         self.start(sink);
         for _ in 0..events {
-            let Some((_, lane)) = self.order.first() else { return false };
+            let Some(lane) = self.order.first() else { return false };
             let ledger = &mut self.ledger;
             let Some(lane) = self.lanes.get_mut(lane) else { return false };
             step(lane, &mut self.traces, ledger, sink);
@@ -251,7 +251,7 @@ impl CtfReader {
     pub fn each(&mut self, take: &mut dyn FnMut(&Event<'_>)) {
         let sink = &mut Nobody;
         self.start(sink);
-        while let Some((_, lane)) = self.order.first() {
+        while let Some(lane) = self.order.first() {
             let Some(lane) = self.lanes.get_mut(lane) else { return };
             let before = self.ledger.tally.events;
             let next = lane.next;
@@ -287,7 +287,7 @@ impl CtfReader {
 #[inline]
 fn step(lane: &mut Lane, traces: &mut [Trace], ledger: &mut Ledger, sink: &mut impl RawSink) {
     let Some(next) = lane.next else { return };
-    let Some(trace) = lane.trace().and_then(|t| traces.get_mut(t)) else { return };
+    let Some(trace) = traces.get_mut(lane.packet.trace) else { return };
     let Some(event) = trace.classes.get_mut(lane.packet.class).and_then(|c| c.events.get_mut(next.event as usize))
     else {
         return;
@@ -367,7 +367,7 @@ fn lanes(files: Vec<File>, traces: &[Trace]) -> Vec<Lane> {
     let mut keyed: Vec<(Option<Key>, File)> = Vec::new();
     for file in files {
         let uuid = traces.get(file.trace).and_then(|t| t.schema.uuid);
-        let mut lane = Lane::new(vec![file], slots, 0);
+        let mut lane = Lane::new(vec![file], slots, 0, 1);
         let key = uuid.zip(lane.place(traces).filter(|p| p.stream.is_some()));
         keyed.extend(lane.files.pop().map(|f| (key, f)));
     }
@@ -383,7 +383,8 @@ fn lanes(files: Vec<File>, traces: &[Trace]) -> Vec<Lane> {
         }
         last = stream;
     }
-    out.into_iter().zip(0u16..).map(|(files, at)| Lane::new(files, slots, at)).collect()
+    let lanes = out.len();
+    out.into_iter().zip(0u16..).map(|(files, at)| Lane::new(files, slots, at, lanes)).collect()
 }
 
 /// Takes nothing.

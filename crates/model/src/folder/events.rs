@@ -56,6 +56,7 @@ const fn rank(table: Table) -> u8 {
         Table::Message => 8,
         Table::MessageEnd => 9,
         Table::Loss => 10,
+        Table::Stack => 6,
         // before the waits that it ended
         Table::Packet => 4,
     }

@@ -252,7 +252,13 @@ impl Host {
         let mut out: Vec<_> = self
             .recordings
             .iter()
-            .map(|r| (r.task_offset.saturating_add(1)..=r.task_offset.saturating_add(r.task_max), MonoNs(u64::MAX), MonoNs(0)))
+            .map(|r| {
+                (
+                    r.task_offset.saturating_add(1)..=r.task_offset.saturating_add(r.task_max),
+                    MonoNs(u64::MAX),
+                    MonoNs(0),
+                )
+            })
             .collect();
         for f in &self.frames {
             let of = &mut out[self.files[f.file as usize].recording];

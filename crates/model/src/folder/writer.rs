@@ -120,6 +120,7 @@ impl FolderWriter {
             Event::Anchor(r) => self.push(r),
             Event::FlowNote(r) => self.push(r),
             Event::Packet(r) => self.push(r),
+            Event::Stack(r) => self.push(r),
         }
     }
 

@@ -147,6 +147,14 @@ pub(super) fn columns(table: Table) -> Vec<Column> {
             must("task", U32),
             must("cpu", U16),
         ],
+        Table::Stack => vec![
+            must("blocked_ns", I64),
+            must("duration_ns", I64),
+            must("task", U32),
+            may("syscall", U16),
+            must("cause", Text),
+            may("frames", Text),
+        ],
     };
     common().into_iter().chain(own).collect()
 }
@@ -258,6 +266,15 @@ pub(super) fn put(table: &mut TableWriter, context: &Context<'_>, event: &Event)
                 w.u32(r.payload)
             };
             w.u32(r.task.0).u32(r.cpu.into());
+        }
+        Event::Stack(r) => {
+            w.ns(r.blocked.0).ns(r.at.0.saturating_sub(r.blocked.0)).u32(r.task.0);
+            if r.syscall == u16::MAX {
+                w.none()
+            } else {
+                w.u32(r.syscall.into())
+            };
+            w.text(names::wait_cause(r.cause)).text_or_none(text(r.frames));
         }
     }
     w.end()

@@ -142,6 +142,7 @@ pub struct Trace {
     pub endpoints: Vec<EndpointRow>,
     pub states: Vec<FlowStateRow>,
     pub waits: Vec<WaitRow>,
+    pub stacks: Vec<StackRow>,
     pub polls: Vec<PollRow>,
     pub tasks: Vec<TaskRow>,
     pub losses: Vec<(String, u64)>,
@@ -162,6 +163,7 @@ impl Trace {
                 Event::Endpoint(r) => t.endpoints.push(r),
                 Event::FlowState(r) => t.states.push(r),
                 Event::Wait(r) => t.waits.push(r),
+                Event::Stack(r) => t.stacks.push(r),
                 Event::Poll(r) => t.polls.push(r),
                 Event::Task(r) => t.tasks.push(r),
                 Event::Loss(r) => t.losses.push((host.text(r.what).to_owned(), r.count)),
@@ -172,6 +174,7 @@ impl Trace {
         t.heads = host.heads(..).collect();
         let mut ids: Vec<u32> = t.tasks.iter().flat_map(|r| [r.comm.0, r.cmdline.0]).collect();
         ids.extend(t.endpoints.iter().map(|r| r.path.0));
+        ids.extend(t.stacks.iter().map(|r| r.frames.0));
         ids.extend(t.messages.iter().flat_map(|r| [r.protocol.0, r.verb.0, r.target.0]));
         t.texts = ids.into_iter().map(|i| (i, host.text(wakepath_model::ids::StrId(i)).to_owned())).collect();
         t.defects = folder.defects().iter().map(|d| d.defect.id.to_owned()).collect();

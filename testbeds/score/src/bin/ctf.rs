@@ -1,6 +1,6 @@
 //! `wakepath-ctf`: makes kernel traces in CTF as long as wanted, and measures how fast they are read. For benches.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -37,6 +37,9 @@ enum Command {
         /// Streams, one a processor
         #[arg(long, default_value_t = 8)]
         streams: u32,
+        /// Events of a stream are about equally far apart: however many streams there are, the next event is another's
+        #[arg(long)]
+        even: bool,
     },
     /// Reads a trace; one JSON line with events, processor seconds and memory
     Read {
@@ -49,12 +52,24 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         times: u64,
     },
+    /// Runs a program; one JSON line with its processor seconds and memory
+    ///
+    /// The kernel counts a program's memory from before it was started, which is its starter's: that must be small.
+    Cost {
+        /// Where its standard output goes
+        #[arg(long, default_value = "/dev/null")]
+        out: PathBuf,
+        /// The program, and what it is given
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        line: Vec<String>,
+    },
 }
 
 fn main() -> Result<()> {
     match Args::parse().command {
-        Command::Make { out, events, streams } => make(&out, events, streams),
+        Command::Make { out, events, streams, even } => make(&out, events, streams, even),
         Command::Read { trace, rows, times } => read(&trace, rows, times),
+        Command::Cost { out, line } => cost(&out, &line),
     }
 }
 
@@ -158,6 +173,7 @@ struct Stream {
     now: u64,
     dice: u64,
     left: u64,
+    even: bool,
 }
 
 impl Stream {
@@ -172,7 +188,7 @@ impl Stream {
         }
         self.left -= 1;
         self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        self.now += after + (self.dice >> 56);
+        self.now += if self.even { 2_000 + (self.dice >> 52) } else { after + (self.dice >> 56) };
         if self.packet.is_empty() {
             self.packet.resize(HEADER_BYTES, 0);
             self.begin = self.now;
@@ -242,7 +258,7 @@ impl Stream {
     }
 }
 
-fn make(out: &Path, events: u64, streams: u32) -> Result<()> {
+fn make(out: &Path, events: u64, streams: u32, even: bool) -> Result<()> {
     fs::create_dir_all(out).with_context(|| format!("making {}", out.display()))?;
     fs::write(out.join("metadata"), metadata())?;
     for cpu in 0..streams {
@@ -254,9 +270,11 @@ fn make(out: &Path, events: u64, streams: u32) -> Result<()> {
             cpu,
             sequence: 0,
             begin: 0,
-            now: FIRST_NS + u64::from(cpu) * 37,
+            // each anywhere in its turn
+            now: FIRST_NS + u64::from(cpu) * if even { 7_919 } else { 37 } % 50_000,
             dice: u64::from(cpu) + 1,
             left: each,
+            even,
         };
         let mut task = 0;
         while stream.turn(task)? {
@@ -342,12 +360,23 @@ impl RawSink for Later {
     fn count(&mut self, _: &'static str, _: MonoNs) {}
 }
 
-/// Processor seconds and most resident bytes of this process.
-fn used() -> (f64, u64) {
+fn cost(out: &Path, line: &[String]) -> Result<()> {
+    let (program, rest) = line.split_first().context("no program was given")?;
+    let out = File::create(out).with_context(|| format!("making {}", out.display()))?;
+    let status = std::process::Command::new(program).args(rest).stdout(out).status();
+    let status = status.with_context(|| format!("starting {program}"))?;
+    ensure!(status.success(), "{program} ended with {status}");
+    let (cpu_seconds, resident) = used(libc::RUSAGE_CHILDREN);
+    println!("{}", json!({ "cpu_seconds": cpu_seconds, "resident_bytes_max": resident }));
+    Ok(())
+}
+
+/// Processor seconds and most resident bytes of this process, or of those that it started and that ended.
+fn used(whose: libc::c_int) -> (f64, u64) {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is valid for writing, and zeroes are a valid value.
     let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        libc::getrusage(whose, usage.as_mut_ptr());
         usage.assume_init()
     };
     let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
@@ -355,7 +384,7 @@ fn used() -> (f64, u64) {
 }
 
 fn read(trace: &Path, rows: bool, times: u64) -> Result<()> {
-    let (started, before) = (Instant::now(), used().0);
+    let (started, before) = (Instant::now(), used(libc::RUSAGE_SELF).0);
     let importer = rows.then(|| Importer::new(Nowhere::default()));
     let mut sink = Later { importer, by: 0, last: 0, taken: 0 };
     let (mut events, mut first) = (0, None);
@@ -371,7 +400,7 @@ fn read(trace: &Path, rows: bool, times: u64) -> Result<()> {
         events += reader.counts().total();
     }
     let done = sink.importer.map(Importer::finish);
-    let (after, rss) = used();
+    let (after, rss) = used(libc::RUSAGE_SELF);
     println!(
         "{}",
         json!({

@@ -108,8 +108,9 @@ fn shifted(event: &Event, s: Shift, text: impl Fn(StrId) -> StrId) -> Option<Eve
         Event::FlowNote(r) => {
             s.time(&mut r.at);
             s.flow(&mut r.flow);
-        }        // of imported traces only; copies keep their packets' numbers
+        } // of imported traces only; copies keep their packets' numbers
         Event::Packet(r) => s.time(&mut r.at),
+        Event::Stack(r) => s.times([&mut r.at, &mut r.blocked]),
     }
     Some(event)
 }

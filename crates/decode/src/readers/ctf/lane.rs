@@ -11,8 +11,10 @@ use std::sync::Arc;
 use wakepath_model::defects::id;
 use wakepath_model::ids::MonoNs;
 
-/// Bytes of a packet that are in memory at once. Small, since the windows of hundreds of streams take turns in the cache.
-const WINDOW: usize = 16 << 10;
+/// Bytes of all windows together, about: they take turns in the processor's cache.
+const WINDOWS: usize = 2048 << 10;
+/// Bytes of a packet that are in memory at once, at least and at most.
+const WINDOW: std::ops::RangeInclusive<usize> = 2 << 10..=16 << 10;
 /// A window grows up to this where one event does not fit.
 const WINDOW_MAX: usize = 64 << 20;
 /// Windows begin at multiples of this from their packet's begin, so that alignment is the same in both.
@@ -51,6 +53,8 @@ pub(super) struct Packet {
     /// Bits of content that are there, and bits that the packet says to have.
     limit: u64,
     content: u64,
+    /// Which trace, and which of its classes of streams.
+    pub trace: usize,
     pub class: usize,
     pub cpu: u16,
     /// The tracer did not close it: what lies behind its last event is nobody's.
@@ -80,6 +84,8 @@ pub(super) struct Lane {
     pub files: Vec<File>,
     pub current: usize,
     window: Vec<u8>,
+    /// Bytes to be read at once.
+    window_bytes: usize,
     /// Bytes of it that were read.
     filled: usize,
     /// Where in the file the window begins.
@@ -103,11 +109,13 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub fn new(files: Vec<File>, slots: usize, fallback: u16) -> Lane {
+    /// One of `lanes` streams.
+    pub fn new(files: Vec<File>, slots: usize, fallback: u16, lanes: usize) -> Lane {
         Lane {
             files,
             current: 0,
             window: Vec::new(),
+            window_bytes: (WINDOWS / lanes.max(1)).clamp(*WINDOW.start(), *WINDOW.end()),
             filled: 0,
             start: 0,
             packet: Packet::default(),
@@ -165,11 +173,11 @@ impl Lane {
             return false;
         }
         // a header is short, and a packet may be
-        let least = if self.in_packet { WINDOW } else { STEP as usize };
+        let least = if self.in_packet { self.window_bytes } else { STEP as usize };
         let want = end.saturating_sub(start).min(least.max(had * 2) as u64) as usize;
         self.start = start;
-        if had == 0 && self.window.len() > WINDOW {
-            self.window.truncate(WINDOW);
+        if had == 0 && self.window.len() > self.window_bytes {
+            self.window.truncate(self.window_bytes);
             self.window.shrink_to_fit();
         }
         if self.window.len() < want {
@@ -234,7 +242,9 @@ impl Lane {
         let Some(file) = self.files.get(self.current) else { return Err(Fault::Cut) };
         let at = self.packet.at;
         let rest = file.size.saturating_sub(at).saturating_mul(8);
-        self.packet = Packet { at, limit: rest, content: rest, cpu: self.fallback, ..Packet::default() };
+        let trace_number = file.trace;
+        self.packet =
+            Packet { at, limit: rest, content: rest, trace: trace_number, cpu: self.fallback, ..Packet::default() };
         (self.start, self.at, self.in_packet) = (at, 0, false);
         self.filled = 0;
         self.found.clear();
@@ -376,8 +386,7 @@ impl Lane {
             if !self.in_packet && !self.next_packet(traces, ledger, sink) {
                 return false;
             }
-            let class =
-                self.trace().and_then(|t| traces.get(t)).and_then(|t| Some((t, t.classes.get(self.packet.class)?)));
+            let class = traces.get(self.packet.trace).and_then(|t| Some((t, t.classes.get(self.packet.class)?)));
             let Some((trace, class)) = class else { return false };
             let header = bits::align(self.at, class.align);
             let program = trace.programs.get(class.event_header);
