@@ -23,7 +23,7 @@ from flask import abort, request
 
 TIMER_S = 0.2
 NETWORK_BYTES = 600_000
-COMMITS = 12
+COMMITS = 6
 HOLD_MS_MAX = 5_000
 LOOPS = 20_000
 LOCKED = "UPDATE candidates SET votes = votes + 1 WHERE id = 100"
