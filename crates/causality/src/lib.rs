@@ -56,9 +56,7 @@ pub fn reconstruct(
     let roles: Vec<Roles> = hosts.iter().map(learn).collect();
     let assembler = Rc::new(RefCell::new(Assembler::new(out, refused)));
     for (host, roles) in hosts.iter().zip(&roles) {
-        if roles.is_lossy(MonoNs(0), MonoNs(u64::MAX)) {
-            assembler.borrow_mut().lost_on(host.id());
-        }
+        assembler.borrow_mut().lost_on(host.id(), roles.losses());
     }
     let mut report = Report::default();
     let line = Rc::new(folder.timeline());

@@ -4,7 +4,7 @@ use crate::evidence::{Hole, Rule};
 use crate::exchange::{Exchange, Side};
 use crate::finished::{Done, Finished};
 use crate::pairs::{End, How, Pairs, Place, is_loopback};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -132,14 +132,16 @@ pub struct Assembler<'a> {
     nodes: FxHashMap<u64, Node>,
     next: u64,
     gone: VecDeque<(MonoNs, End)>,
-    /// Hosts on which operations were lost.
-    lossy: FxHashSet<HostId>,
+    /// When operations were lost, of each host by its own clock, in order.
+    losses: FxHashMap<HostId, Vec<(u64, u64)>>,
     out: Box<dyn FnMut(Request) + 'a>,
     refused: Box<dyn FnMut(HostId, TaskId, Place, MonoNs) + 'a>,
     /// Counts so far.
     pub linked: Linked,
 }
 
+/// How long a message may lie in buffers between its sending and its arrival, for what a loss may have hidden.
+const ON_ITS_WAY_NS: u64 = 1_000_000_000;
 /// How long endpoints of flows that are gone are remembered.
 const FORGET_NS: u64 = 20_000_000_000;
 
@@ -159,16 +161,31 @@ impl<'a> Assembler<'a> {
             nodes: FxHashMap::default(),
             next: 0,
             gone: VecDeque::new(),
-            lossy: FxHashSet::default(),
+            losses: FxHashMap::default(),
             out: Box::new(out),
             refused: Box::new(refused),
             linked: Linked::default(),
         }
     }
 
-    /// Operations were lost on a host: what was not seen of it may have been there.
-    pub fn lost_on(&mut self, host: HostId) {
-        self.lossy.insert(host);
+    /// Operations were lost on a host in these intervals: what was not seen of it may have been there.
+    pub fn lost_on(&mut self, host: HostId, intervals: &[(u64, u64)]) {
+        if !intervals.is_empty() {
+            self.losses.insert(host, intervals.to_vec());
+        }
+    }
+
+    /// Whether the other end's part in an exchange of `host` may be among what was lost on `other`. A message may have
+    /// lain in buffers for [`ON_ITS_WAY_NS`]; on another clock any loss counts.
+    fn may_be_lost(&self, other: HostId, host: HostId, e: &Exchange) -> bool {
+        let Some(losses) = self.losses.get(&other) else { return false };
+        if other != host {
+            return true;
+        }
+        let first = if e.arrived.0 != 0 { e.arrived.min(e.began) } else { e.began };
+        let from = first.0.saturating_sub(ON_ITS_WAY_NS);
+        let i = losses.partition_point(|&(_, b)| b < from);
+        losses.get(i).is_some_and(|&(a, _)| a <= e.ended.0.max(e.taken.0))
     }
 
     /// An endpoint was announced.
@@ -264,7 +281,7 @@ impl<'a> Assembler<'a> {
             self.pairs.called((host, e.flow), false);
             let opposite = self.opposite(host, &e);
             self.callers.remove(&call_key);
-            let is_lossy = opposite.is_some_and(|((h, _, _), _)| self.lossy.contains(&h));
+            let is_lossy = opposite.is_some_and(|((h, _, _), _)| self.may_be_lost(h, host, &e));
             match opposite.and_then(|(k, how)| self.servers.get(&k).map(|s| (s, how))) {
                 Some((Server::Given(server), how)) => arrived.push((*server, i as u32, Self::rule(&e, how))),
                 Some((Server::Live, _)) => {
@@ -283,6 +300,7 @@ impl<'a> Assembler<'a> {
         }
         // who asked for this one
         let caller = opposite.map(|(k, how)| (k, how, self.callers.get(&k)));
+        let is_lossy = opposite.is_some_and(|((h, _, _), _)| self.may_be_lost(h, host, &node.half.exchange));
         match caller {
             // the caller's end is on this host, but its announcement was lost
             None if d.flows_lost && (node.half.place.family == 0 || is_loopback(&node.half.place)) => {
@@ -291,10 +309,8 @@ impl<'a> Assembler<'a> {
             None => node.root = Some(None),
             // its caller is watched, but the call itself was not seen: what only makes calls of its own made this one too
             Some(((h, f, _), _, None)) if self.pairs.calls_roots_only((h, f)) => node.root = Some(None),
-            Some(((h, f, _), _, None)) if !self.lossy.contains(&h) && !self.pairs.is_calling((h, f)) => {
-                node.root = Some(None)
-            }
-            Some(((h, _, _), _, None)) if self.lossy.contains(&h) => node.root = Some(Some(Hole::Losses)),
+            Some(((h, f, _), _, None)) if !is_lossy && !self.pairs.is_calling((h, f)) => node.root = Some(None),
+            Some((_, _, None)) if is_lossy => node.root = Some(Some(Hole::Losses)),
             Some((_, _, None)) => node.root = Some(Some(node.hole.unwrap_or(Hole::Borders))),
             Some((k, _, Some(Caller::Root))) => {
                 node.root = Some(None);

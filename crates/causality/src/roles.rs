@@ -134,6 +134,11 @@ impl Roles {
         self.unseen_until.get(&process).copied().unwrap_or_default()
     }
 
+    /// When operations were lost: intervals in order, none touching another.
+    pub fn losses(&self) -> &[(u64, u64)] {
+        &self.losses
+    }
+
     /// Whether operations were lost in `from..=to`.
     pub fn is_lossy(&self, from: MonoNs, to: MonoNs) -> bool {
         let i = self.losses.partition_point(|&(_, b)| b < from.0);
