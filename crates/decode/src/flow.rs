@@ -170,13 +170,7 @@ impl Flow {
         let Talk::Known(p) = &mut self.talk else {
             return;
         };
-        let mut out = Out {
-            id,
-            at,
-            sent_dir: if self.side == 1 { Dir::ToClient } else { Dir::ToServer },
-            protocol: self.names.unwrap_or_default(),
-            sink,
-        };
+        let mut out = Out::new(id, at, self.side, self.names, sink);
         if turned && !self.datagram {
             p.turn(dir, start, &mut out);
         }
@@ -207,13 +201,7 @@ impl Flow {
         let Talk::Known(p) = &mut self.talk else {
             return;
         };
-        let mut out = Out {
-            id,
-            at,
-            sent_dir: if self.side == 1 { Dir::ToClient } else { Dir::ToServer },
-            protocol: self.names.unwrap_or_default(),
-            sink,
-        };
+        let mut out = Out::new(id, at, self.side, self.names, sink);
         p.shutdown(dir, pos, &mut out);
     }
 
@@ -236,6 +224,13 @@ struct Out<'a, S: RowSink> {
     sent_dir: Dir,
     protocol: StrId,
     sink: &'a mut S,
+}
+
+impl<'s, S: RowSink> Out<'s, S> {
+    fn new(id: EndpointId, at: MonoNs, side: u8, names: Option<StrId>, sink: &'s mut S) -> Self {
+        let sent_dir = if side == 1 { Dir::ToClient } else { Dir::ToServer };
+        Out { id, at, sent_dir, protocol: names.unwrap_or_default(), sink }
+    }
 }
 
 impl<S: RowSink> Sink for Out<'_, S> {
