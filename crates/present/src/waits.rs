@@ -403,7 +403,7 @@ impl WaitsView {
         let mut out = String::new();
         let _ = writeln!(
             out,
-            "{}: {} from {}, in {} slices",
+            "{}:\n{} from {}, in {} slices",
             sanitise(&self.title),
             units::duration(self.elapsed_ns),
             units::wall(self.from_ns),

@@ -109,11 +109,12 @@ Examples:
   wakepath waits shop --request slowest                 the slowest request
   wakepath waits shop --task app --stacks               where in its program it blocked (record --stacks)
   wakepath waits web db --request 8d27630726a6 --json   one request over two hosts, for scripts")]
+#[command(group(clap::ArgGroup::new("what").required(true)))]
 pub struct WaitsArgs {
     #[command(flatten)]
     pub folders: Folders,
     /// The task: NAME, TID or NAME/TID
-    #[arg(long, value_name = "TASK", required_unless_present = "request", conflicts_with = "request")]
+    #[arg(long, value_name = "TASK", group = "what")]
     pub task: Option<String>,
     /// With --task: on this host
     #[arg(long, value_name = "HOST", requires = "task")]
@@ -134,7 +135,7 @@ pub struct WaitsArgs {
     #[arg(long, requires = "stacks", conflicts_with = "json")]
     pub folded: bool,
     /// The request: its id or first digits, or `slowest`
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", group = "what")]
     pub request: Option<String>,
     /// With --request slowest: of this kind, as `wakepath requests` prints it
     #[arg(long, value_name = "KIND", requires = "request")]

@@ -1,8 +1,9 @@
-//! Opening the folders that a question names.
+//! Opening the folders that a question names, and the index of their waits.
 
 use anyhow::{Result, bail};
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use wakepath_causality::graph::Index;
 use wakepath_model::folder::Folder;
 
 /// Opens them. Folders are their owner's only: a user who may not enter one is told so, and not that it is none.
@@ -25,4 +26,28 @@ pub fn check(dirs: &[PathBuf]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The index of a folder's waits; made where it is not there.
+pub fn index(folder: &Folder, dirs: &[PathBuf]) -> Result<Index> {
+    let index = Index::open(folder, dirs)?;
+    if index.wait_count() == 0 {
+        bail!(
+            "{}: no waits were recorded; record again without --no-waits, or import a trace that has sched_switch",
+            dirs[0].display()
+        );
+    }
+    Ok(index)
+}
+
+/// Refuses an answer for which the index could not be read in part: what could not be read would look like nothing.
+pub fn whole(index: &Index, dirs: &[PathBuf]) -> Result<()> {
+    match index.failed_reads() {
+        0 => Ok(()),
+        n => bail!(
+            "{0}/cache: {n} reads of the index failed, so the answer would have holes; check the disk, remove {0}/cache \
+             and ask again",
+            dirs[0].display()
+        ),
+    }
 }

@@ -45,20 +45,23 @@ pub fn run(args: &WaitsArgs) -> Result<i32> {
     let index;
     let (view, path) = match (&args.task, &args.request) {
         (Some(task), _) => {
-            index = open_index(&folder, args)?;
+            index = folders::index(&folder, &args.folders.folders)?;
             of_task(args, &index, &names, task, shown)?
         }
         (None, Some(request)) => {
             let request = find(&folder, &names, request, args.kind.as_deref())?;
-            index = open_index(&folder, args)?;
+            index = folders::index(&folder, &args.folders.folders)?;
             of_request(&folder, &index, &names, &request, shown)
         }
         (None, None) => bail!("give --task NAME|TID or --request ID"),
     };
+    folders::whole(&index, &args.folders.folders)?;
     let losses = losses::collect(&folder);
     if args.answering.json {
         let slices = |take: &mut dyn FnMut(&Slice)| path.each(&index, take);
         output::answer_with(|out| json::write(out, SCHEMA, &losses, &view.with_slices(&names, &slices)))?;
+        // the path was walked once more
+        folders::whole(&index, &args.folders.folders)?;
     } else {
         let style = Style::for_stdout();
         output::answer(format!("{}\n{}", view.render(style), losses_or_none(&losses, style)).as_bytes())?;
@@ -75,17 +78,6 @@ impl Path {
             Path::Request(slices) => slices.iter().for_each(take),
         }
     }
-}
-
-fn open_index(folder: &Folder, args: &WaitsArgs) -> Result<Index> {
-    let index = Index::open(folder, &args.folders.folders)?;
-    if index.wait_count() == 0 {
-        bail!(
-            "{}: no waits were recorded; record again without --no-waits, or import a trace that has sched_switch",
-            args.folders.folders[0].display()
-        );
-    }
-    Ok(index)
 }
 
 fn of_task(
@@ -131,11 +123,17 @@ fn choose(args: &WaitsArgs, index: &Index, names: &Names<'_>, wanted: &str) -> R
     }
     // of tasks that had one number one after the other, those that lived in the time asked for
     if found.len() > 1 && (args.from.is_some() || args.to.is_some()) {
+        let known = found.len();
         found.retain(|&(host, task)| {
             lifetime(index, host, task).is_some_and(|(a, b)| {
                 args.from.is_none_or(|m| m.common_ns(a.0) < b.0) && args.to.is_none_or(|m| m.common_ns(a.0) > a.0)
             })
         });
+        if found.is_empty() {
+            bail!(
+                "{wanted:?} is {known} tasks, and none of them lived between --from and --to; leave these out to see when"
+            );
+        }
     }
     match found[..] {
         [one] => Ok(one),

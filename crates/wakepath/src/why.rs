@@ -30,13 +30,7 @@ impl<'a> Asked<'a> {
     fn open(dir: &'a PathBuf) -> Result<Asked<'a>> {
         let dirs = std::slice::from_ref(dir);
         let folder = folders::open(dirs)?;
-        let index = Index::open(&folder, dirs)?;
-        if index.wait_count() == 0 {
-            bail!(
-                "{}: no waits were recorded; record again without --no-waits, or import a trace that has sched_switch",
-                dir.display()
-            );
-        }
+        let index = folders::index(&folder, dirs)?;
         Ok(Asked { dir, folder, index })
     }
 }

@@ -96,6 +96,9 @@ fn a_request_is_followed_into_the_service_that_it_called() -> Tested {
 fn what_cannot_be_answered_says_what_to_do() -> Tested {
     let dir = tempfile::tempdir()?;
     let folder = folder(dir.path());
+    let nothing = run(&["waits", &folder]);
+    assert_eq!(nothing.status.code(), Some(2));
+    assert!(stderr(&nothing).contains("--task <TASK>|--request <ID>"), "{}", stderr(&nothing));
     for (args, part) in [
         (&["--task", "store"][..], ""),
         (&["--task", "nobody"], "no task"),

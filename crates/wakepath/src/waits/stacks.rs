@@ -1,8 +1,8 @@
 //! `wakepath waits --stacks`.
 
-use super::{choose, interval, open_index};
+use super::{choose, interval};
 use crate::cli::WaitsArgs;
-use crate::output;
+use crate::{folders, output};
 use anyhow::{Context as _, Result, bail};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::stacks::stacks;
@@ -19,7 +19,7 @@ pub const SCHEMA: &str = "wakepath.stacks/1";
 
 /// Prints where in its program a task waited.
 pub fn run(args: &WaitsArgs, folder: &Folder, names: &Names<'_>, wanted: &str) -> Result<i32> {
-    let index = open_index(folder, args)?;
+    let index = folders::index(folder, &args.folders.folders)?;
     let (id, task) = choose(args, &index, names, wanted)?;
     let name = names.task(id, task);
     let (from, to) = interval(args, &index, id, task, &name)?;
