@@ -10,6 +10,7 @@
 #define KIND_TASK 0x6ULL
 #define KIND_FD 0x7ULL
 #define KIND_STACK 0x8ULL
+#define KIND_INPUT 0x9ULL
 #define OP_SEND 0x1ULL
 #define OP_RECV 0x2ULL
 #define OP_ACCEPT 0x3ULL
@@ -27,6 +28,8 @@
 #define OPF_ARRIVED 0x100ULL
 #define OPF_SHUT_WRITE 0x200ULL
 #define OPF_UNNUMBERED 0x400ULL
+#define OPF_BORDER 0x800ULL
+#define OPF_PLAIN 0x1000ULL
 #define FLOW_CONNECTED 0x1ULL
 #define FLOW_ACCEPTED 0x2ULL
 #define FLOW_MET 0x3ULL
@@ -46,6 +49,10 @@
 #define TASK_EXIT 0x3ULL
 #define TASK_NAME 0x4ULL
 #define TASK_SNAPSHOT 0x5ULL
+#define INPUT_READ 0x1ULL
+#define INPUT_WRITE 0x2ULL
+#define INPUT_OTHER 0x3ULL
+#define INPUTF_ISOLATED 0x1ULL
 #define SC_NONE 0x0ULL
 #define SC_WRITE 0x1ULL
 #define SC_WRITEV 0x2ULL
@@ -200,6 +207,20 @@ struct wp_poll {
 	__s32 fd;
 };
 _Static_assert(sizeof(struct wp_poll) == 48, "wp_poll");
+
+struct wp_input {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u64 flow;
+	__u32 tgid;
+	__u32 tid;
+	__s32 fd;
+	__u32 ready;
+	__u16 flags;
+	__u16 pad;
+	__u32 pad2;
+};
+_Static_assert(sizeof(struct wp_input) == 48, "wp_input");
 
 struct wp_task {
 	struct wp_head head;

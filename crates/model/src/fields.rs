@@ -2,8 +2,8 @@
 //! that a segment needs, and to translate ids where recordings are joined.
 
 use crate::rows::{
-    EndpointRow, FlowNoteRow, FlowStateRow, LossRow, MessageEndRow, MessageRow, OpRow, PacketRow, PollRow, StackRow,
-    Table, TaskRow, WaitRow,
+    EndpointRow, FlowNoteRow, FlowStateRow, InputRow, LossRow, MessageEndRow, MessageRow, OpRow, PacketRow, PollRow,
+    StackRow, Table, TaskRow, WaitRow,
 };
 use std::mem::offset_of;
 
@@ -28,7 +28,7 @@ pub const fn str_fields(table: Table) -> &'static [usize] {
         Table::Loss => const { &[offset_of!(LossRow, what)] },
         Table::FlowNote => const { &[offset_of!(FlowNoteRow, protocol), offset_of!(FlowNoteRow, reason)] },
         Table::Stack => const { &[offset_of!(StackRow, frames)] },
-        Table::Op | Table::FlowState | Table::Wait | Table::Poll | Table::Anchor | Table::Packet => &[],
+        Table::Op | Table::FlowState | Table::Wait | Table::Poll | Table::Anchor | Table::Packet | Table::Input => &[],
     }
 }
 
@@ -42,6 +42,7 @@ pub const fn task_fields(table: Table) -> &'static [usize] {
         Table::Poll => const { &[offset_of!(PollRow, task)] },
         Table::Packet => const { &[offset_of!(PacketRow, task)] },
         Table::Stack => const { &[offset_of!(StackRow, task)] },
+        Table::Input => const { &[offset_of!(InputRow, task)] },
         Table::Task => const { &[offset_of!(TaskRow, task), offset_of!(TaskRow, parent)] },
         Table::Message | Table::MessageEnd | Table::Loss | Table::Anchor | Table::FlowNote => &[],
     }
@@ -76,5 +77,6 @@ mod tests {
         holds::<FlowNoteRow>();
         holds::<PacketRow>();
         holds::<StackRow>();
+        holds::<InputRow>();
     }
 }

@@ -87,6 +87,8 @@ tables! {
     Packet = 12 => PacketRow, "packets";
     /// Where in its program a task blocked (only with `--stacks`).
     Stack = 13 => StackRow, "stacks";
+    /// Inputs that the library vantage handed over, one at a time.
+    Input = 14 => InputRow, "inputs";
 }
 
 /// Operation kinds.
@@ -578,4 +580,37 @@ pub struct StackRow {
     pub cause: u8,
     /// Zero.
     pub pad: [u8; 5],
+}
+
+/// What an input was: [`InputRow::kind`].
+pub mod input {
+    /// Data, a connection or an end of stream can be taken from the flow.
+    pub const READ: u8 = 1;
+    /// The flow can be written to, or its connect is complete.
+    pub const WRITE: u8 = 2;
+    /// No flow: a timer, an eventfd, a signal, a file.
+    pub const OTHER: u8 = 3;
+}
+
+/// One input that poll, select or epoll handed to a task under the library vantage. Until the task's next row of this
+/// table or of `polls` it works on this input alone, where `isolated`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct InputRow {
+    /// When it was handed over.
+    pub at: MonoNs,
+    /// On which endpoint; 0 where it is none.
+    pub flow: EndpointId,
+    /// To whom.
+    pub task: TaskId,
+    /// The ready descriptor.
+    pub fd: i32,
+    /// How many were ready at that moment, as far as was looked.
+    pub ready: u32,
+    /// One of [`input`].
+    pub kind: u8,
+    /// 1: the only input that the task was given.
+    pub isolated: u8,
+    /// Zero.
+    pub pad: [u8; 2],
 }

@@ -1,4 +1,4 @@
-//! Byte layouts shared by the kernel programs (and later the preload library) and the agent.
+//! Byte layouts shared by the kernel programs, the preload library and the agent.
 //!
 //! This room is poor on purpose: `no_std`, no dependencies, no allocation. [`c_header`] renders the same
 //! layouts as C; `xtask bindings` writes them to `probes/bpf/wire.h` and a test compares the two.
@@ -10,6 +10,7 @@
 
 #[macro_use]
 mod layout;
+pub mod arena;
 mod records;
 
 pub use layout::{CConst, CField, CStruct};

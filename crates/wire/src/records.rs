@@ -17,6 +17,8 @@ constants! {
     KIND_FD: u8 = 7;
     /// Record kind: [`Stack`] (only where stacks are asked for).
     KIND_STACK: u8 = 8;
+    /// Record kind: [`Input`] (library vantage only).
+    KIND_INPUT: u8 = 9;
 
     /// Operation: bytes sent or written.
     OP_SEND: u8 = 1;
@@ -53,6 +55,10 @@ constants! {
     OPF_SHUT_WRITE: u16 = 512;
     /// `Op.flags`: `seq_end` is not known; the bytes follow those before (splice from a counted flow).
     OPF_UNNUMBERED: u16 = 1024;
+    /// `Op.flags`: the library vantage ended this receive at a message's border; what was behind it comes with the next.
+    OPF_BORDER: u16 = 2048;
+    /// `Op.flags`: plaintext, seen at a TLS library's own calls; numbers count plaintext bytes.
+    OPF_PLAIN: u16 = 4096;
 
     /// `FlowSeen.how`: the socket became established by connecting out.
     FLOW_CONNECTED: u8 = 1;
@@ -94,6 +100,15 @@ constants! {
     TASK_NAME: u8 = 4;
     /// `TaskEvent.what`: found by the snapshot.
     TASK_SNAPSHOT: u8 = 5;
+
+    /// `Input.sub`: data, a connection, or an end of stream can be taken from the flow.
+    INPUT_READ: u8 = 1;
+    /// `Input.sub`: the flow can be written to, or its connect is complete.
+    INPUT_WRITE: u8 = 2;
+    /// `Input.sub`: something that is no flow: a timer, an eventfd, a signal, a file.
+    INPUT_OTHER: u8 = 3;
+    /// `Input.flags`: it is the only input that the task was given; the next comes with the next record.
+    INPUTF_ISOLATED: u16 = 1;
 
     /// System call class: none of ours.
     SC_NONE: u8 = 0;
@@ -379,6 +394,30 @@ layouts! {
         ready: i32,
         /// The epoll descriptor, or -1.
         fd: i32,
+    }
+
+    /// One input that poll, select or epoll handed to a task. It follows that return's [`Poll`].
+    struct Input as "wp_input" {
+        /// Head; `sub` is `INPUT_…`.
+        head: Head,
+        /// When it was handed over.
+        ts_ns: u64,
+        /// The flow, 0 where it is none.
+        flow: u64,
+        /// Thread group.
+        tgid: u32,
+        /// Thread.
+        tid: u32,
+        /// The ready descriptor.
+        fd: i32,
+        /// How many descriptors were ready at that moment, as far as was looked: 1 and more.
+        ready: u32,
+        /// `INPUTF_…`.
+        flags: u16,
+        /// Zero.
+        pad: u16,
+        /// Zero.
+        pad2: u32,
     }
 
     /// A step in a task's life.

@@ -52,10 +52,12 @@ const fn rank(table: Table) -> u8 {
         Table::FlowState => 4,
         Table::Wait => 5,
         Table::Poll => 6,
-        Table::Op => 7,
-        Table::Message => 8,
-        Table::MessageEnd => 9,
-        Table::Loss => 10,
+        // behind the poll that gave it, before what is done with it
+        Table::Input => 7,
+        Table::Op => 8,
+        Table::Message => 9,
+        Table::MessageEnd => 10,
+        Table::Loss => 11,
         Table::Stack => 6,
         // before the waits that it ended
         Table::Packet => 4,

@@ -121,6 +121,7 @@ impl FolderWriter {
             Event::FlowNote(r) => self.push(r),
             Event::Packet(r) => self.push(r),
             Event::Stack(r) => self.push(r),
+            Event::Input(r) => self.push(r),
         }
     }
 

@@ -110,6 +110,14 @@ pub(super) fn columns(table: Table) -> Vec<Column> {
             must("woken_cpu", U16),
             must("cause", Text),
         ],
+        Table::Input => vec![
+            may("flow", U64),
+            must("task", U32),
+            must("fd", I32),
+            must("ready", U32),
+            must("kind", Text),
+            must("isolated", Bool),
+        ],
         Table::Poll => {
             vec![must("entry_ns", I64), may("timeout_ns", I64), must("task", U32), must("ready", I32), must("fd", I32)]
         }
@@ -275,6 +283,10 @@ pub(super) fn put(table: &mut TableWriter, context: &Context<'_>, event: &Event)
                 w.u32(r.syscall.into())
             };
             w.text(names::wait_cause(r.cause)).text_or_none(text(r.frames));
+        }
+        Event::Input(r) => {
+            u64_or_none(w, r.flow.0, 0);
+            w.u32(r.task.0).i32(r.fd).u32(r.ready).text(names::input_kind(r.kind)).bool(r.isolated != 0);
         }
     }
     w.end()

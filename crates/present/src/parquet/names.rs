@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use wakepath_model::rows::{cause, context, end_how, life, op, range, role, seen, witness};
+use wakepath_model::rows::{cause, context, end_how, input, life, op, range, role, seen, witness};
 
 type Word = Cow<'static, str>;
 
@@ -66,6 +66,7 @@ words! {
         life::SNAPSHOT => "snapshot",
     }
     /// Classes of tasks.
+    input_kind(u8) { input::READ => "read", input::WRITE => "write", input::OTHER => "other" }
     task_class(u8) { 0 => "user", 1 => "kernel", 2 => "io_uring" }
     /// TCP states by the kernel's names; none is empty.
     tcp_state(u8) {

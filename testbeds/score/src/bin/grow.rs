@@ -111,6 +111,10 @@ fn shifted(event: &Event, s: Shift, text: impl Fn(StrId) -> StrId) -> Option<Eve
         } // of imported traces only; copies keep their packets' numbers
         Event::Packet(r) => s.time(&mut r.at),
         Event::Stack(r) => s.times([&mut r.at, &mut r.blocked]),
+        Event::Input(r) => {
+            s.time(&mut r.at);
+            s.flow(&mut r.flow);
+        }
     }
     Some(event)
 }

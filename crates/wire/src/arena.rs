@@ -1,0 +1,123 @@
+//! The shared memory between the programs under the library vantage and who records them.
+//!
+//! One file in memory (`/dev/shm`), mapped by every watched program at its start and kept over `fork`: a page that
+//! says what is wanted, then slots. Each process claims a slot and writes its records into the slot's ring; the
+//! recorder drains the rings. Nobody waits for anybody: a full ring, or no free slot, is counted and nothing else.
+//!
+//! ```text
+//! ArenaHeader (4096 bytes) | slot 0: SlotHeader (4096) ring (ring_bytes) slack (RING_SLACK) | slot 1 | …
+//! ```
+//!
+//! A ring is the kernel vantage's: a writer reserves by adding to `reserved`, writes the record, and stores the
+//! commit mark (`Head.tag`, see [`commit_tag`]) last, with release order. Several threads may write one ring.
+//! A record may begin before the ring's end and run into the slack.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// What [`ArenaHeader::magic`] holds: "WAKEPATH" as little-endian bytes.
+pub const ARENA_MAGIC: u64 = u64::from_le_bytes(*b"WAKEPATH");
+/// Version of this layout. A library that finds another one stays silent.
+pub const ARENA_VERSION: u32 = 1;
+/// Bytes of [`ArenaHeader`] and of [`SlotHeader`], with their padding.
+pub const ARENA_PAGE: usize = 4096;
+/// Environment variable that names the arena's file.
+pub const ARENA_ENV: &str = "WAKEPATH_ARENA";
+
+/// `ArenaHeader.switches`: record.
+pub const ON: u32 = 1;
+/// `ArenaHeader.switches`: isolate events; else observe only.
+pub const ISOLATE: u32 = 2;
+
+/// `SlotHeader.state`: nobody's.
+pub const SLOT_FREE: u32 = 0;
+/// `SlotHeader.state`: being claimed.
+pub const SLOT_CLAIMED: u32 = 1;
+/// `SlotHeader.state`: a process writes.
+pub const SLOT_LIVE: u32 = 2;
+
+/// Why the library did not see, or did not isolate: index into [`SlotHeader::aside`].
+pub mod aside {
+    /// A descriptor whose kind or flow could not be told.
+    pub const DESCRIPTOR: usize = 0;
+    /// Two threads read one flow at the same time, or the peeked bytes were not those read.
+    pub const RACE: usize = 1;
+    /// The table of descriptors or flows is full.
+    pub const TABLE_FULL: usize = 2;
+    /// The program set up io_uring: what goes through it is not seen here.
+    pub const IO_URING: usize = 3;
+    /// A TLS session that is on no descriptor (memory BIO).
+    pub const TLS_NO_FD: usize = 4;
+    /// The input was handed over together with others (observing, or it could not be separated).
+    pub const NOT_ISOLATED: usize = 5;
+    /// A program was executed that the loader gives no library: static or privileged.
+    pub const NOT_LOADED: usize = 6;
+    /// A flow went to another process, or came from one, in the middle: its bytes could not be numbered.
+    pub const SHARED_FLOW: usize = 7;
+    /// How many there are.
+    pub const KINDS: usize = 8;
+}
+
+/// First page of the arena.
+#[repr(C)]
+pub struct ArenaHeader {
+    /// [`ARENA_MAGIC`], written last by who makes the arena.
+    pub magic: AtomicU64,
+    /// [`ARENA_VERSION`].
+    pub version: u32,
+    /// Number of slots.
+    pub slots: u32,
+    /// Bytes of each ring: a power of two, at least 64 KiB.
+    pub ring_bytes: u32,
+    /// Most bytes of a message head in one record, at most [`crate::HEAD_MAX`]; 0 = none.
+    pub head_bytes: u32,
+    /// [`ON`], [`ISOLATE`].
+    pub switches: AtomicU32,
+    /// Mixed into commit marks.
+    pub key: u32,
+    /// Counts up when recording is switched on: a process announces its flows again.
+    pub epoch: AtomicU32,
+    /// Zero.
+    pub pad: u32,
+    /// Processes that found no free slot.
+    pub no_slot: AtomicU64,
+    /// See [`aside::NOT_LOADED`]; counted here, since who executes such a program loses its slot.
+    pub not_loaded: AtomicU64,
+}
+
+/// First page of a slot.
+#[repr(C)]
+pub struct SlotHeader {
+    /// `SLOT_…`.
+    pub state: AtomicU32,
+    /// The process (thread group) that writes.
+    pub tgid: AtomicU32,
+    /// Its start (ns since boot, as in [`crate::TaskEvent::start_ns`]), so that a reused number is not taken for it; 0 = not known.
+    pub start_ns: AtomicU64,
+    /// Position behind the last reserved record, in bytes since the slot was claimed; only grows.
+    pub reserved: AtomicU64,
+    /// Position up to which the recorder has read; only grows.
+    pub consumed: AtomicU64,
+    /// Records lost to a full ring, by [`crate::DROP_OP`] and so on.
+    pub drops: [AtomicU64; crate::DROP_KINDS as usize],
+    /// How often the library stepped aside, by [`aside`].
+    pub aside: [AtomicU64; aside::KINDS],
+}
+
+const _: () = assert!(core::mem::size_of::<ArenaHeader>() <= ARENA_PAGE);
+const _: () = assert!(core::mem::size_of::<SlotHeader>() <= ARENA_PAGE);
+
+/// Bytes of one slot.
+pub const fn slot_bytes(ring_bytes: u32) -> usize {
+    ARENA_PAGE + ring_bytes as usize + crate::RING_SLACK as usize
+}
+
+/// Bytes of the whole arena.
+pub const fn arena_bytes(slots: u32, ring_bytes: u32) -> usize {
+    ARENA_PAGE + slots as usize * slot_bytes(ring_bytes)
+}
+
+/// The commit mark of a record that begins at `position` (bytes) of its ring. Never 0.
+pub const fn commit_tag(position: u64, key: u32) -> u32 {
+    let tag = ((position >> 3) as u32) ^ key;
+    if tag == 0 { 1 } else { tag }
+}
