@@ -133,6 +133,7 @@ fn skew(event: &mut Event, clock: Clock, wall_ns: i64) {
         Event::FlowNote(r) => [Some(&mut r.at), None, None],
         Event::Packet(r) => [Some(&mut r.at), None, None],
         Event::Stack(r) => [Some(&mut r.at), Some(&mut r.blocked), None],
+        Event::Input(r) => [Some(&mut r.at), None, None],
         Event::Anchor(r) => {
             r.real_ns = r.real_ns.saturating_add_signed(wall_ns);
             [Some(&mut r.at), None, None]
