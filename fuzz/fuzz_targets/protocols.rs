@@ -1,13 +1,12 @@
 //! Every processor under any sequence of chunks, gaps, turns and closes: no panic, no message ended twice, texts
-//! printable, and the same in one-byte pieces as whole.
+//! printable, and the same in one-byte pieces, and in pieces that stop at borders, as whole.
 //!
 //! `cargo +nightly fuzz run protocols`, from the root of the repository.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use wakepath_protocols::{
-    AnyProcessor, Defect, Dir, EndHow, Message, Processor, Protocol, Sink, Status, Transport,
-    recognise,
+    AnyProcessor, Defect, Dir, EndHow, Message, Processor, Protocol, Sink, Status, Transport, recognise,
 };
 
 #[derive(Default, PartialEq, Debug)]
@@ -27,8 +26,7 @@ impl Sink for Log {
     fn end(&mut self, dir: Dir, start: u64, end: u64, how: EndHow) {
         assert!(end >= start);
         let at = self.open.iter().position(|open| *open == (dir, start));
-        self.open
-            .swap_remove(at.expect("the end of what was never begun"));
+        self.open.swap_remove(at.expect("the end of what was never begun"));
         self.lines.push(format!("{dir:?} {start}..{end} {how:?}"));
     }
     fn amend(&mut self, dir: Dir, start: u64, status: Status<'_>) {
@@ -40,15 +38,11 @@ impl Sink for Log {
 }
 
 /// The input is a row of steps: one byte of kind and direction, one of length, and that many bytes.
-fn feed(protocol: Protocol, input: &[u8], piece: usize) -> Log {
+fn feed(protocol: Protocol, input: &[u8], piece: usize, borders: bool) -> Log {
     let (mut processor, mut log) = (AnyProcessor::new(protocol), Log::default());
     let (mut pos, mut rest) = ([1000u64; 2], input);
     while let [kind, length, behind @ ..] = rest {
-        let dir = if kind & 1 == 0 {
-            Dir::ToServer
-        } else {
-            Dir::ToClient
-        };
+        let dir = if kind & 1 == 0 { Dir::ToServer } else { Dir::ToClient };
         let at = &mut pos[dir.index()];
         rest = behind;
         match kind >> 1 & 7 {
@@ -61,9 +55,20 @@ fn feed(protocol: Protocol, input: &[u8], piece: usize) -> Log {
             _ => {
                 let (bytes, behind) = rest.split_at(rest.len().min(usize::from(*length)));
                 rest = behind;
-                for chunk in bytes.chunks(piece) {
-                    processor.data(dir, *at, chunk, &mut log);
-                    *at += chunk.len() as u64;
+                let mut bytes = bytes;
+                while !bytes.is_empty() {
+                    let chunk = &bytes[..piece.min(bytes.len())];
+                    let taken = if borders {
+                        let ahead = processor.ahead(dir).min(chunk.len() as u64);
+                        let taken = processor.data_to_border(dir, *at, chunk, &mut log);
+                        assert!((1..=chunk.len()).contains(&taken) && taken as u64 >= ahead);
+                        taken
+                    } else {
+                        processor.data(dir, *at, chunk, &mut log);
+                        chunk.len()
+                    };
+                    *at += taken as u64;
+                    bytes = &bytes[taken..];
                 }
             }
         }
@@ -76,14 +81,16 @@ fuzz_target!(|input: &[u8]| {
         return;
     };
     let protocol = Protocol::ALL[usize::from(which) % Protocol::ALL.len()];
-    let whole = feed(protocol, input, usize::MAX);
+    let whole = feed(protocol, input, usize::MAX, false);
     if protocol.transport() == Transport::Stream {
-        assert_eq!(whole, feed(protocol, input, 1), "{protocol:?}");
-        assert_eq!(whole, feed(protocol, input, 7), "{protocol:?}");
+        assert_eq!(whole, feed(protocol, input, 1, false), "{protocol:?}");
+        assert_eq!(whole, feed(protocol, input, 7, false), "{protocol:?}");
+        assert_eq!(whole, feed(protocol, input, usize::MAX, true), "{protocol:?}");
+        assert_eq!(whole, feed(protocol, input, 9, true), "{protocol:?}");
     }
     // Bounded: no input makes more calls than it has bytes, by more than the few that one step may end.
     assert!(whole.lines.len() <= 20 * (input.len() + 1));
-    for port in [0, 53, 5432, 6379, 9000] {
+    for port in [0, 53, 3306, 5432, 6379, 9000, 9092, 11211] {
         recognise(protocol.transport(), None, input, (port, 0));
     }
 });

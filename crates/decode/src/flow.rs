@@ -95,6 +95,8 @@ pub struct Flow {
     /// Datagrams.
     pub datagram: bool,
     last_sent: Option<bool>,
+    /// Plaintext of a TLS session was seen: received, sent.
+    plain: [bool; 2],
     talk: Talk,
     names: Option<StrId>,
 }
@@ -112,6 +114,7 @@ impl Flow {
             ports,
             datagram,
             last_sent: None,
+            plain: [false; 2],
             talk: Talk::Listening(TRIES),
             names: None,
         }
@@ -124,6 +127,17 @@ impl Flow {
             sink.quiet(id);
             let reason = sink.intern(reason.as_bytes());
             sink.push(&FlowNoteRow { at, flow: id, protocol: StrId::EMPTY, reason });
+        }
+    }
+
+    /// An operation moves plaintext of a TLS session, whose numbers begin anew: what was seen before was the handshake.
+    pub fn plaintext(&mut self, sent: bool) {
+        if !self.plain.contains(&true) {
+            self.last_sent = None;
+            self.talk = Talk::Listening(TRIES);
+        }
+        if !std::mem::replace(&mut self.plain[usize::from(sent)], true) {
+            *(if sent { &mut self.snd } else { &mut self.rcv }) = Numbers::default();
         }
     }
 
@@ -238,6 +252,16 @@ impl<S: RowSink> Sink for Out<'_, S> {
         let (witness_kind, witness) = m.witnesses.first().map_or((witness::NONE, 0), |w| match *w {
             Witness::FastCgi(n) => (witness::FASTCGI, n.into()),
             Witness::Dns(n) => (witness::DNS, n.into()),
+            Witness::Http2(n) => (witness::HTTP2, n.into()),
+            Witness::Kafka(n) => (witness::KAFKA, n.into()),
+            Witness::Mongo(n) => (witness::MONGO, n.into()),
+            Witness::Memcached(n) => (witness::MEMCACHED, n.into()),
+            Witness::AmqpChannel(n) => (witness::AMQP_CHANNEL, n.into()),
+            // channels are few and tags count from 1: both fit
+            Witness::AmqpDelivery { channel, tag } => {
+                (witness::AMQP_DELIVERY, u64::from(channel) << 48 | tag & !(0xffff << 48))
+            }
+            Witness::X11(n) => (witness::X11, n.into()),
             Witness::TraceParent { span, .. } => (witness::TRACEPARENT, u64::from_be_bytes(span)),
             Witness::XRequestId(hash) => (witness::X_REQUEST_ID, hash),
         });
@@ -311,7 +335,7 @@ impl<S: RowSink> Sink for Out<'_, S> {
         let id = match d {
             D::BorderLost | D::ClosedInside => defect::PROTOCOL_LOST,
             D::BadHead => defect::PROTOCOL_MALFORMED,
-            D::HeadTooLong | D::QueueOverflow => defect::PROTOCOL_LIMIT,
+            D::QueueOverflow => defect::PROTOCOL_LIMIT,
             D::Unsupported => defect::PROTOCOL_UNKNOWN,
         };
         self.sink.count(id, self.at);

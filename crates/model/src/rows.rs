@@ -189,6 +189,20 @@ pub mod witness {
     pub const TRACEPARENT: u8 = 3;
     /// Hash of an `x-request-id`.
     pub const X_REQUEST_ID: u8 = 4;
+    /// HTTP/2 stream id.
+    pub const HTTP2: u8 = 5;
+    /// Kafka correlation id.
+    pub const KAFKA: u8 = 6;
+    /// MongoDB request id.
+    pub const MONGO: u8 = 7;
+    /// Memcached `opaque`.
+    pub const MEMCACHED: u8 = 8;
+    /// AMQP channel.
+    pub const AMQP_CHANNEL: u8 = 9;
+    /// AMQP channel (upper 16 bits) and delivery tag.
+    pub const AMQP_DELIVERY: u8 = 10;
+    /// X11 sequence number.
+    pub const X11: u8 = 11;
 }
 
 /// A message seen at one endpoint.

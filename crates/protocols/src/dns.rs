@@ -9,7 +9,7 @@
 //! verb is the opcode's name. A response without a question (multicast DNS) is unsolicited. Not handled: the answers,
 //! questions behind the first, DNS over TLS or HTTPS.
 
-use crate::duplex::{Duplex, Fit, Framer, Step, Wire};
+use crate::duplex::{BAD, Duplex, Fit, Framer, Stop, Unit, Wire};
 use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Outcome, Processor, Role, Sink};
 use crate::{Status, Text, Witness};
 
@@ -19,23 +19,12 @@ pub const HEAD: usize = 288;
 /// The processor of DNS over TCP.
 pub type DnsTcp = Duplex<Framing, HEAD>;
 
-impl DnsTcp {
-    /// For a flow at its start or joined in mid-stream.
-    pub const fn new() -> Self {
-        Duplex::with(Framing)
-    }
-}
-
-impl Default for DnsTcp {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// The framing over TCP; it remembers nothing.
 pub struct Framing;
 
 impl Framer for Framing {
+    const NEW: Framing = Framing;
+
     fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit {
         if bytes.len() < 14 {
             return Fit::More;
@@ -43,13 +32,13 @@ impl Framer for Framing {
         fits(dir, &bytes[2..]).into()
     }
 
-    fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Step {
+    fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Unit {
         let Some(length) = bytes.first_chunk().map(|len| u16::from_be_bytes(*len)) else {
-            return Step::Need;
+            return Err(Stop::Need);
         };
         let total = 2 + usize::from(length);
         if bytes.len() < total && !last {
-            return Step::Need;
+            return Err(Stop::Need);
         }
         let body = &bytes[2..total.min(bytes.len())];
         let end = wire.at.saturating_add(total as u64);
@@ -58,10 +47,10 @@ impl Framer for Framing {
                 let head_end = wire.at.saturating_add(2 + parsed.head as u64);
                 parsed.tell(wire.dir, (wire.at, end), head_end, wire.sink);
             }
-            None if length < 12 => return Step::Lost(Some(Defect::BadHead)),
+            None if length < 12 => return Err(BAD),
             None => wire.sink.defect(Defect::BorderLost, wire.dir, wire.at),
         }
-        Step::Take(total as u64)
+        Ok(total as u64)
     }
 }
 

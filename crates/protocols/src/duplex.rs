@@ -12,23 +12,28 @@
 //!   Good ──────────────────────────┘          Opaque: upgraded or encrypted, never left
 //! ```
 
-use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Processor, Role, Sink, Witness};
+use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Processor, Role, Sink, Status, Witness};
 
 /// An offset that no stream reaches.
 pub(crate) const NONE: u64 = u64::MAX;
 
-/// What a protocol makes of the bytes at the start of a unit.
+/// What a protocol makes of the bytes at the start of a unit: `Ok` is the unit's length (at least 1, may exceed the bytes
+/// at hand; `u64::MAX`: until the end of the stream).
+pub(crate) type Unit = Result<u64, Stop>;
+
+/// Why there is no unit.
 #[derive(Debug)]
-pub(crate) enum Step {
-    /// Not enough yet. Nothing may have been changed or emitted. With `last` set it means that the border is lost.
+pub(crate) enum Stop {
+    /// Not enough yet. Nothing may have been changed or emitted. Where no more will be shown, the border is lost.
     Need,
-    /// The unit has this length (at least 1, may exceed the bytes at hand); `u64::MAX`: until the end of the stream.
-    Take(u64),
     /// The border of this message is not to be known; the open message, if any, ends at the next turn.
     Lost(Option<Defect>),
     /// The unit has this length, and behind it both directions are no longer this protocol.
     Opaque(u64),
 }
+
+/// The bytes are not a message of this protocol.
+pub(crate) const BAD: Stop = Stop::Lost(Some(Defect::BadHead));
 
 /// Whether bytes begin like a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,14 +51,16 @@ impl From<bool> for Fit {
 
 /// The protocol's part.
 pub(crate) trait Framer {
+    /// For a flow at its start or joined in mid-stream.
+    const NEW: Self;
     /// Whether `bytes` begin like a message; asked only on first contact and after a loss.
     fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit;
     /// Looks at the unit that starts at `wire.at`. `last`: no more bytes of it will be shown, because a gap follows
     /// or the lane's buffer is full. An answer other than `Need` must not depend on bytes behind those it needed.
-    fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Step;
-    /// A gap begins where a unit should. `Step::Need`: the border is lost.
-    fn blind(&mut self, _wire: &mut Wire<'_>) -> Step {
-        Step::Need
+    fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Unit;
+    /// A gap begins where a unit should. `None`: the border is lost.
+    fn blind(&mut self, _wire: &mut Wire<'_>) -> Option<u64> {
+        None
     }
     /// `wire.dir` was lost at `wire.at`.
     fn lost(&mut self, _wire: &mut Wire<'_>) {}
@@ -91,6 +98,21 @@ impl Wire<'_> {
         }
     }
 
+    /// Emits a message of this direction that begins with this unit and ends at `end`; its head has `head` bytes.
+    pub fn whole(&mut self, role: Role, end: u64, head: usize, attrs: Attrs<'_>, witnesses: &[Witness]) {
+        self.message(role, (self.at, Border::Known(end)), self.behind(head).min(end), attrs, witnesses);
+    }
+
+    /// Emits a message of this direction that begins with this unit, and remembers it as open.
+    pub fn begin(&mut self, role: Role, head: usize, attrs: Attrs<'_>, witnesses: &[Witness]) {
+        self.message(role, (self.at, Border::Open), self.behind(head), attrs, witnesses);
+    }
+
+    /// The offset `length` bytes behind the start of the unit.
+    pub fn behind(&self, length: impl TryInto<u64>) -> u64 {
+        self.at.saturating_add(length.try_into().unwrap_or(u64::MAX))
+    }
+
     /// Ends the open message of `dir`, if there is one.
     pub fn end_open(&mut self, dir: Dir, end: u64, how: EndHow) {
         let start = core::mem::replace(&mut self.open[dir.index()], NONE);
@@ -120,6 +142,8 @@ struct Lane<const N: usize> {
     /// Bytes of the current unit that need not be seen; `u64::MAX`: all.
     skip: u64,
     len: u16,
+    /// A message ends with the current unit.
+    ends: bool,
     sync: Sync,
     opaque: bool,
     /// The loss was reported.
@@ -128,7 +152,8 @@ struct Lane<const N: usize> {
 }
 
 impl<const N: usize> Lane<N> {
-    const NEW: Self = Lane { at: 0, skip: 0, len: 0, sync: Sync::Fresh, opaque: false, told: false, stash: [0; N] };
+    const NEW: Self =
+        Lane { at: 0, skip: 0, len: 0, ends: false, sync: Sync::Fresh, opaque: false, told: false, stash: [0; N] };
 
     fn next(&self) -> u64 {
         self.at.saturating_add(u64::from(self.len))
@@ -136,6 +161,11 @@ impl<const N: usize> Lane<N> {
 
     fn advance(&mut self, len: u64) {
         self.at = self.at.saturating_add(len);
+    }
+
+    /// Whether the last unit ended a message and has passed.
+    fn at_border(&self) -> bool {
+        self.ends && self.skip == 0
     }
 
     /// Skips up to `len` bytes and says how many.
@@ -146,6 +176,33 @@ impl<const N: usize> Lane<N> {
         }
         self.advance(count);
         count
+    }
+}
+
+/// Passes everything on, and remembers whether a message of `dir` ends behind `from`.
+struct Watch<'s> {
+    sink: &'s mut dyn Sink,
+    dir: Dir,
+    from: u64,
+    ends: bool,
+}
+
+impl Sink for Watch<'_> {
+    fn message(&mut self, message: &Message<'_>) {
+        self.sink.message(message);
+    }
+
+    fn end(&mut self, dir: Dir, start: u64, end: u64, how: EndHow) {
+        self.ends |= dir == self.dir && end > self.from;
+        self.sink.end(dir, start, end, how);
+    }
+
+    fn amend(&mut self, dir: Dir, start: u64, status: Status<'_>) {
+        self.sink.amend(dir, start, status);
+    }
+
+    fn defect(&mut self, defect: Defect, dir: Dir, pos: u64) {
+        self.sink.defect(defect, dir, pos);
     }
 }
 
@@ -171,9 +228,10 @@ macro_rules! wire {
 
 #[allow(private_bounds)]
 impl<F: Framer, const N: usize> Duplex<F, N> {
-    pub(crate) const fn with(framer: F) -> Self {
+    /// For a flow at its start or joined in mid-stream.
+    pub const fn new() -> Self {
         assert!(N > 0 && N <= u16::MAX as usize);
-        Duplex { framer, open: [NONE; 2], lanes: [Lane::NEW; 2] }
+        Duplex { framer: F::NEW, open: [NONE; 2], lanes: [Lane::NEW; 2] }
     }
 
     /// Chains an event to what came before: the number of its first bytes that were already seen.
@@ -191,41 +249,44 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
     }
 
     /// Asks the protocol about `bytes` at the lane's `at`; `None`: about the stash.
-    fn ask(&mut self, dir: Dir, bytes: Option<&[u8]>, last: bool, sink: &mut dyn Sink) -> Step {
+    fn ask(&mut self, dir: Dir, bytes: Option<&[u8]>, last: bool, sink: &mut dyn Sink) -> Unit {
         let next = [self.lanes[0].next(), self.lanes[1].next()];
         let lane = &mut self.lanes[dir.index()];
         let bytes = bytes.unwrap_or(&lane.stash[..usize::from(lane.len)]);
         let last = last || bytes.len() >= N;
-        let mut wire = Wire { dir, at: lane.at, next, open: &mut self.open, sink };
+        let mut watch = Watch { sink, dir, from: lane.at, ends: false };
+        let mut wire = Wire { dir, at: lane.at, next, open: &mut self.open, sink: &mut watch };
         if lane.sync == Sync::Probe {
             match self.framer.fit(dir, bytes) {
-                Fit::More if !last => return Step::Need,
+                Fit::More if !last => return Err(Stop::Need),
                 Fit::Yes => {
                     lane.sync = Sync::Good;
                     lane.told = false;
                     self.framer.found(&mut wire);
                 }
-                _ => return Step::Lost(Some(Defect::BorderLost)),
+                _ => return Err(Stop::Lost(Some(Defect::BorderLost))),
             }
         }
-        match self.framer.unit(&mut wire, bytes, last) {
-            Step::Need if last => Step::Lost(Some(Defect::BorderLost)),
-            Step::Take(0) => Step::Lost(Some(Defect::BadHead)),
+        let step = self.framer.unit(&mut wire, bytes, last);
+        lane.ends = watch.ends;
+        match step {
+            Err(Stop::Need) if last => Err(Stop::Lost(Some(Defect::BorderLost))),
+            Ok(0) => Err(BAD),
             step => step,
         }
     }
 
     /// Does to the lane what the protocol said of the unit, of which (or behind which) `have` bytes are at hand.
     /// The number of bytes dealt with; `None` where the lane was lost.
-    fn apply(&mut self, dir: Dir, step: Step, have: usize, sink: &mut dyn Sink) -> Option<usize> {
+    fn apply(&mut self, dir: Dir, step: Unit, have: usize, sink: &mut dyn Sink) -> Option<usize> {
         let (length, opaque) = match step {
-            Step::Need => return Some(0),
-            Step::Lost(defect) => {
+            Err(Stop::Need) => return Some(0),
+            Err(Stop::Lost(defect)) => {
                 self.lose(dir, defect, sink);
                 return None;
             }
-            Step::Take(length) => (length, false),
-            Step::Opaque(length) => (length, true),
+            Ok(length) => (length, false),
+            Err(Stop::Opaque(length)) => (length, true),
         };
         let used = usize::try_from(length).unwrap_or(usize::MAX).min(have);
         let lane = &mut self.lanes[dir.index()];
@@ -240,8 +301,8 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
         Some(used)
     }
 
-    /// Deals with the units in the stash. `last`: nothing will be added to them.
-    fn drain(&mut self, dir: Dir, last: bool, sink: &mut dyn Sink) {
+    /// Deals with the units in the stash, up to the first end of a message behind `stop`. `last`: nothing will be added.
+    fn drain(&mut self, dir: Dir, last: bool, stop: u64, sink: &mut dyn Sink) {
         loop {
             let lane = &mut self.lanes[dir.index()];
             let have = usize::from(lane.len);
@@ -261,6 +322,9 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
             let lane = &mut self.lanes[dir.index()];
             lane.stash.copy_within(used..have, 0);
             lane.len = (have - used) as u16;
+            if lane.at_border() && lane.at > stop {
+                return;
+            }
         }
     }
 
@@ -308,7 +372,7 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
     /// `len` bytes behind everything known so far were not captured.
     fn missing(&mut self, dir: Dir, len: u64, sink: &mut dyn Sink) {
         let d = dir.index();
-        self.drain(dir, true, sink);
+        self.drain(dir, true, NONE, sink);
         let lane = &mut self.lanes[d];
         let left = len - lane.skip(len);
         if left == 0 {
@@ -323,59 +387,88 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
         if lane.sync != Sync::Lost {
             let at = lane.at;
             match self.framer.blind(&mut wire!(self, dir, at, sink)) {
-                Step::Take(length) => self.lanes[d].skip = length,
-                _ => self.lose(dir, Some(Defect::BorderLost), sink),
+                Some(length) => self.lanes[d].skip = length,
+                None => self.lose(dir, Some(Defect::BorderLost), sink),
             }
         }
         let lane = &mut self.lanes[d];
         let left = left - lane.skip(left);
         lane.advance(left);
     }
-}
 
-impl<F: Framer, const N: usize> Processor for Duplex<F, N> {
-    fn data(&mut self, dir: Dir, pos: u64, bytes: &[u8], sink: &mut dyn Sink) {
+    /// `bytes` at `pos`; where `stop` is set, only those up to the end of the first message. How many were taken.
+    fn feed(&mut self, dir: Dir, pos: u64, bytes: &[u8], stop: bool, sink: &mut dyn Sink) -> usize {
         let d = dir.index();
         let seen = self.chain(dir, pos, sink);
         let mut rest = bytes.get(seen as usize..).unwrap_or(&[]);
+        let stop = if stop { pos.saturating_add(seen) } else { NONE };
         while !rest.is_empty() {
             let lane = &mut self.lanes[d];
             if lane.skip > 0 && lane.len == 0 {
                 let count = lane.skip(rest.len() as u64) as usize;
                 rest = &rest[count..];
-                continue;
-            }
-            if lane.opaque || lane.sync == Sync::Lost {
+            } else if lane.opaque || lane.sync == Sync::Lost {
                 let (at, opaque) = (lane.at, lane.opaque);
                 lane.advance(rest.len() as u64);
                 if opaque {
                     self.unseen(dir, at, sink);
                 }
-                return;
-            }
-            if lane.len == 0 {
+                break;
+            } else if lane.len == 0 {
                 // The hot path: the unit is read where it lies.
                 let view = &rest[..rest.len().min(N)];
                 match self.ask(dir, Some(view), false, sink) {
-                    Step::Need => {
+                    Err(Stop::Need) => {
                         let lane = &mut self.lanes[d];
                         lane.stash[..view.len()].copy_from_slice(view);
                         lane.len = view.len() as u16;
-                        return;
+                        break;
                     }
                     step => {
                         let used = self.apply(dir, step, rest.len(), sink).unwrap_or(0);
                         rest = &rest[used..];
                     }
                 }
-                continue;
+            } else {
+                let (have, room) = (usize::from(lane.len), N - usize::from(lane.len));
+                let added = room.min(rest.len());
+                lane.stash[have..have + added].copy_from_slice(&rest[..added]);
+                lane.len += added as u16;
+                rest = &rest[added..];
+                self.drain(dir, false, stop, sink);
             }
-            let (have, room) = (usize::from(lane.len), N - usize::from(lane.len));
-            let added = room.min(rest.len());
-            lane.stash[have..have + added].copy_from_slice(&rest[..added]);
-            lane.len += added as u16;
-            rest = &rest[added..];
-            self.drain(dir, false, sink);
+            let lane = &mut self.lanes[d];
+            if lane.at_border() && lane.at > stop {
+                lane.len = 0; // what lies behind the border came with this call: it is handed back
+                return usize::try_from(lane.at - pos).unwrap_or(bytes.len());
+            }
+        }
+        bytes.len()
+    }
+}
+
+#[allow(private_bounds)]
+impl<F: Framer, const N: usize> Default for Duplex<F, N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<F: Framer, const N: usize> Processor for Duplex<F, N> {
+    fn data(&mut self, dir: Dir, pos: u64, bytes: &[u8], sink: &mut dyn Sink) {
+        self.feed(dir, pos, bytes, false, sink);
+    }
+
+    fn data_to_border(&mut self, dir: Dir, pos: u64, bytes: &[u8], sink: &mut dyn Sink) -> usize {
+        self.feed(dir, pos, bytes, true, sink)
+    }
+
+    fn ahead(&self, dir: Dir) -> u64 {
+        let lane = &self.lanes[dir.index()];
+        match lane.len {
+            0 if lane.skip > 0 => lane.skip,
+            _ if lane.opaque || lane.sync == Sync::Lost => u64::MAX,
+            _ => 0,
         }
     }
 

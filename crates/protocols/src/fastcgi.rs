@@ -9,29 +9,16 @@
 //! of one direction may overlap. A reply without `Status` is a 200 (RFC 3875, 6.2.1). A parameter that is split over
 //! two records ends the reading of parameters: the attributes are cut. Management records (id 0) are passed over.
 
-use crate::duplex::{Duplex, Fit, Framer, NONE, Step, Wire};
-use crate::http1::traceparent;
-use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Outcome, Role, Status, Text};
-use crate::{Witness, mask};
+use crate::bytes::be16;
+use crate::duplex::{BAD, Duplex, Fit, Framer, NONE, Stop, Unit, Wire};
+use crate::http::{self, Heading};
+use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Outcome, Role, Status, Text, Witness};
 
 /// Bytes kept in each direction: of a parameter, or of the head in the first STDOUT record.
 pub const HEAD: usize = 512;
 
 /// The FastCGI processor.
 pub type FastCgi = Duplex<Framing, HEAD>;
-
-impl FastCgi {
-    /// For a flow at its start or joined in mid-stream.
-    pub const fn new() -> Self {
-        Duplex::with(Framing { params: None, slots: [const { Slot::FREE }; 8] })
-    }
-}
-
-impl Default for FastCgi {
-    fn default() -> Self {
-        Self::new()
-    }
-}
 
 /// What of FastCGI is remembered between units.
 pub struct Framing {
@@ -55,22 +42,11 @@ struct Slot {
     start: [u64; 2],
     /// Which of them were emitted.
     told: [bool; 2],
-    cut: bool,
-    verb: Text<16>,
-    target: Text<128>,
-    witnesses: [Option<Witness>; 2],
+    heading: Heading<128>,
 }
 
 impl Slot {
-    const FREE: Slot = Slot {
-        id: 0,
-        start: [NONE; 2],
-        told: [false; 2],
-        cut: false,
-        verb: Text::new(),
-        target: Text::new(),
-        witnesses: [None; 2],
-    };
+    const FREE: Slot = Slot { id: 0, start: [NONE; 2], told: [false; 2], heading: Heading::NEW };
 
     /// Emits the request or reply of this slot, unless that was done.
     fn tell(&mut self, wire: &mut Wire<'_>, dir: Dir, head_end: u64, status: Status<'_>) {
@@ -78,36 +54,16 @@ impl Slot {
         if start == NONE || core::mem::replace(&mut self.told[dir.index()], true) {
             return;
         }
-        let attrs = match dir {
-            Dir::ToServer => Attrs {
-                verb: self.verb.as_str(),
-                target: self.target.as_str(),
-                cut: self.cut || self.target.is_cut(),
-                ..Attrs::default()
-            },
-            Dir::ToClient => Attrs { status, cut: status.outcome == Outcome::Unknown, ..Attrs::default() },
-        };
-        let mut witnesses = [Witness::FastCgi(self.id); 3];
-        let mut count = 1;
-        if dir == Dir::ToServer {
-            for &witness in self.witnesses.iter().flatten() {
-                witnesses[count] = witness;
-                count += 1;
+        let (witnesses, count) = self.heading.witnesses(Some(Witness::FastCgi(self.id)));
+        let (role, attrs, count) = match dir {
+            Dir::ToServer => (Role::Request, self.heading.attrs(), count),
+            Dir::ToClient => {
+                let cut = status.outcome == Outcome::Unknown;
+                (Role::Reply, Attrs { status, cut, ..Attrs::default() }, 1)
             }
-        }
-        let role = match dir {
-            Dir::ToServer => Role::Request,
-            Dir::ToClient => Role::Reply,
         };
-        wire.sink.message(&Message {
-            dir,
-            role,
-            start,
-            end: Border::Open,
-            head_end,
-            attrs,
-            witnesses: &witnesses[..count],
-        });
+        let witnesses = &witnesses[..count];
+        wire.sink.message(&Message { dir, role, start, end: Border::Open, head_end, attrs, witnesses });
     }
 
     fn end(&mut self, wire: &mut Wire<'_>, dir: Dir, end: u64, how: EndHow) {
@@ -115,6 +71,18 @@ impl Slot {
         let start = core::mem::replace(&mut self.start[dir.index()], NONE);
         if start != NONE {
             wire.sink.end(dir, start, end, how);
+        }
+    }
+
+    fn learn(&mut self, key: &[u8], value: &[u8], cut: bool) {
+        self.heading.cut |= cut;
+        match key {
+            b"REQUEST_METHOD" => self.heading.verb = Text::of(value),
+            b"REQUEST_URI" => self.heading.target(value, cut),
+            b"SCRIPT_NAME" if self.heading.target.bytes().is_empty() => self.heading.target(value, cut),
+            b"HTTP_TRACEPARENT" => self.heading.trace(value),
+            b"HTTP_X_REQUEST_ID" if !cut => self.heading.request_id(value),
+            _ => {}
         }
     }
 }
@@ -127,6 +95,8 @@ const STDOUT: u8 = 6;
 const STDERR: u8 = 7;
 
 impl Framer for Framing {
+    const NEW: Framing = Framing { params: None, slots: [const { Slot::FREE }; 8] };
+
     fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit {
         match (bytes, dir) {
             ([1, BEGIN..=11, _, _, _, _, _, 0, ..], Dir::ToServer) => Fit::Yes,
@@ -136,54 +106,45 @@ impl Framer for Framing {
         }
     }
 
-    fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Step {
+    fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Unit {
         if let (Dir::ToServer, Some(params)) = (wire.dir, self.params) {
             return self.param(params, bytes, last);
         }
-        let Some(&[version, kind, id1, id0, len1, len0, padding, _]) = bytes.first_chunk() else {
-            return Step::Need;
-        };
+        let &[version, kind, _, _, _, _, padding, _] = bytes.first_chunk().ok_or(Stop::Need)?;
         if version != 1 || !(BEGIN..=11).contains(&kind) {
-            return Step::Lost(Some(Defect::BadHead));
+            return Err(BAD);
         }
-        let id = u16::from_be_bytes([id1, id0]);
-        let length = u16::from_be_bytes([len1, len0]);
+        let (id, length) = (be16(bytes, 2).unwrap_or(0), be16(bytes, 4).unwrap_or(0));
         let total = 8 + u64::from(length) + u64::from(padding);
-        let end = wire.at.saturating_add(total);
+        let end = wire.behind(total);
         match (wire.dir, kind) {
             (Dir::ToServer, BEGIN) if id != 0 => self.begin(wire, id),
             (Dir::ToServer, PARAMS) if length > 0 => {
                 self.params = Some(Params { id, left: length.into(), padding });
-                return Step::Take(8);
+                return Ok(8);
             }
-            (Dir::ToServer, PARAMS) => {
-                if let Some(slot) = self.slot(id) {
-                    slot.tell(wire, Dir::ToServer, end, Status::default());
-                }
-            }
+            (Dir::ToServer, PARAMS) => self.with(id, |slot| slot.tell(wire, Dir::ToServer, end, Status::default())),
             (Dir::ToServer, STDIN) if length == 0 => {
-                if let Some(slot) = self.slot(id) {
-                    slot.end(wire, Dir::ToServer, end, EndHow::Framed);
-                }
+                self.with(id, |slot| slot.end(wire, Dir::ToServer, end, EndHow::Framed));
             }
             (Dir::ToClient, STDOUT | STDERR | END) => {
                 let head = 8 + usize::from(length);
                 if kind != STDERR && bytes.len() < head && !last {
-                    return Step::Need;
+                    return Err(Stop::Need);
                 }
+                // One whose request was not seen began before this was.
                 let content = &bytes[8..bytes.len().min(head)];
-                self.answer(wire, (kind, id), content, end);
+                self.with(id, |slot| slot.answer(wire, kind, content, end));
             }
             _ => {}
         }
-        Step::Take(total)
+        Ok(total)
     }
 
     fn lost(&mut self, wire: &mut Wire<'_>) {
-        let (dir, at) = (wire.dir, wire.at);
         for slot in &mut self.slots {
-            slot.cut |= dir == Dir::ToServer;
-            slot.tell(wire, dir, at, Status::default());
+            slot.heading.cut |= wire.dir == Dir::ToServer;
+            slot.tell(wire, wire.dir, wire.at, Status::default());
         }
     }
 
@@ -206,8 +167,10 @@ impl Framer for Framing {
 }
 
 impl Framing {
-    fn slot(&mut self, id: u16) -> Option<&mut Slot> {
-        self.slots.iter_mut().find(|slot| slot.id == id && id != 0)
+    fn with(&mut self, id: u16, what: impl FnOnce(&mut Slot)) {
+        if let Some(slot) = self.slots.iter_mut().find(|slot| slot.id == id && id != 0) {
+            what(slot);
+        }
     }
 
     fn end_all(&mut self, wire: &mut Wire<'_>, dir: Dir, end: u64, how: EndHow) {
@@ -220,78 +183,58 @@ impl Framing {
     }
 
     fn begin(&mut self, wire: &mut Wire<'_>, id: u16) {
-        let at = wire.at;
-        if let Some(slot) = self.slot(id) {
+        self.with(id, |slot| {
             // Its end was not seen, or the id would not be used again.
-            slot.end(wire, Dir::ToServer, at, EndHow::Lost);
+            slot.end(wire, Dir::ToServer, wire.at, EndHow::Lost);
             slot.end(wire, Dir::ToClient, wire.next[1], EndHow::Lost);
             *slot = Slot::FREE;
-        }
+        });
         match self.slots.iter_mut().find(|slot| slot.id == 0) {
-            Some(slot) => {
-                *slot = Slot::FREE;
-                slot.id = id;
-                slot.start[0] = at;
-            }
-            None => wire.sink.defect(Defect::QueueOverflow, wire.dir, at),
+            Some(slot) => *slot = Slot { id, start: [wire.at, NONE], ..Slot::FREE },
+            None => wire.sink.defect(Defect::QueueOverflow, wire.dir, wire.at),
         }
     }
 
     /// One name-value pair of a PARAMS record (specification, 3.4).
-    fn param(&mut self, params: Params, bytes: &[u8], last: bool) -> Step {
+    fn param(&mut self, params: Params, bytes: &[u8], last: bool) -> Unit {
         let Params { id, left, padding } = params;
         let all = &bytes[..bytes.len().min(left as usize)];
         let rest = u64::from(left) + u64::from(padding);
         let pair = pair(all);
-        let whole = pair.is_some_and(|(name, value)| value.1 <= left as usize && name <= value.0);
-        let Some((name, value)) = pair.filter(|_| whole) else {
-            if all.len() < left as usize && pair.is_none() && !last {
-                return Step::Need;
-            }
-            if pair.is_none() && all.len() < left.min(8) as usize {
-                return Step::Lost(Some(Defect::BorderLost));
+        let Some((name, value)) = pair.filter(|(name, value)| value.1 <= left as usize && *name <= value.0) else {
+            if pair.is_none() && all.len() < left as usize && (!last || all.len() < 8) {
+                return Err(Stop::Need);
             }
             // The pair goes on in the next record, or is no pair.
             self.params = None;
-            if let Some(slot) = self.slot(id) {
-                slot.cut = true;
-            }
-            return Step::Take(rest);
+            self.with(id, |slot| slot.heading.cut = true);
+            return Ok(rest);
         };
         if value.0 - name <= 20 && all.len() < value.0 && !last {
-            return Step::Need;
+            return Err(Stop::Need);
         }
-        if let Some(key) = all.get(name..value.0).filter(|key| wanted(key)) {
+        if let Some(key) = all.get(name..value.0).filter(|key| WANTED.contains(key)) {
             if all.len() < value.1 && !last {
-                return Step::Need;
+                return Err(Stop::Need);
             }
             let text = &all[value.0..value.1.min(all.len())];
-            let text_cut = all.len() < value.1;
-            if let Some(slot) = self.slot(id) {
-                slot.learn(key, text, text_cut);
-            }
+            self.with(id, |slot| slot.learn(key, text, all.len() < value.1));
         }
         let length = value.1 as u64;
-        if length == u64::from(left) {
-            self.params = None;
-            return Step::Take(rest);
-        }
-        self.params = Some(Params { left: left - value.1 as u32, ..params });
-        Step::Take(length)
+        let over = length == u64::from(left);
+        self.params = if over { None } else { Some(Params { left: left - value.1 as u32, ..params }) };
+        Ok(if over { rest } else { length })
     }
+}
 
-    fn answer(&mut self, wire: &mut Wire<'_>, what: (u8, u16), content: &[u8], end: u64) {
-        let (kind, id) = what;
-        let at = wire.at;
-        let Some(slot) = self.slot(id) else {
-            return; // its request was not seen, so neither was the start of this
-        };
-        if slot.start[1] == NONE {
-            slot.start[1] = at;
+impl Slot {
+    fn answer(&mut self, wire: &mut Wire<'_>, kind: u8, content: &[u8], end: u64) {
+        if self.start[1] == NONE {
+            self.start[1] = wire.at;
         }
-        let head_end = at.saturating_add(8 + content.len() as u64);
+        let head_end = wire.behind(8 + content.len());
         if kind == STDOUT && !content.is_empty() {
-            slot.tell(wire, Dir::ToClient, head_end, cgi_status(content));
+            self.tell(wire, Dir::ToClient, head_end, cgi_status(content));
         }
         if kind == END {
             let failed = content.get(..5).is_some_and(|status| status != [0; 5].as_slice());
@@ -301,41 +244,19 @@ impl Framing {
                 _ => Outcome::Unknown,
             };
             let status = Status { outcome, ..Status::default() };
-            if slot.told[1] && failed {
-                wire.sink.amend(Dir::ToClient, slot.start[1], status);
+            if self.told[1] && failed {
+                wire.sink.amend(Dir::ToClient, self.start[1], status);
             }
-            slot.tell(wire, Dir::ToClient, head_end, status);
-            slot.end(wire, Dir::ToClient, end, EndHow::Framed);
-            slot.end(wire, Dir::ToServer, wire.next[0], EndHow::Turn);
-            *slot = Slot::FREE;
+            self.tell(wire, Dir::ToClient, head_end, status);
+            self.end(wire, Dir::ToClient, end, EndHow::Framed);
+            self.end(wire, Dir::ToServer, wire.next[0], EndHow::Turn);
+            *self = Slot::FREE;
         }
     }
 }
 
-impl Slot {
-    fn learn(&mut self, key: &[u8], value: &[u8], cut: bool) {
-        self.cut |= cut;
-        match key {
-            b"REQUEST_METHOD" => self.verb = Text::of(value),
-            b"REQUEST_URI" => {
-                self.target = Text::new();
-                mask::path(value, cut, &mut self.target);
-            }
-            b"SCRIPT_NAME" if self.target.bytes().is_empty() => {
-                mask::path(value, cut, &mut self.target);
-            }
-            b"HTTP_TRACEPARENT" => self.witnesses[0] = traceparent(value),
-            b"HTTP_X_REQUEST_ID" if !cut => {
-                self.witnesses[1] = Some(Witness::XRequestId(mask::fnv1a(value.trim_ascii())));
-            }
-            _ => {}
-        }
-    }
-}
-
-fn wanted(key: &[u8]) -> bool {
-    [&b"REQUEST_METHOD"[..], b"REQUEST_URI", b"SCRIPT_NAME", b"HTTP_TRACEPARENT", b"HTTP_X_REQUEST_ID"].contains(&key)
-}
+const WANTED: [&[u8]; 5] =
+    [b"REQUEST_METHOD", b"REQUEST_URI", b"SCRIPT_NAME", b"HTTP_TRACEPARENT", b"HTTP_X_REQUEST_ID"];
 
 /// Where the name of a pair begins, and where its value begins and ends.
 fn pair(bytes: &[u8]) -> Option<(usize, (usize, usize))> {
@@ -350,42 +271,23 @@ fn pair(bytes: &[u8]) -> Option<(usize, (usize, usize))> {
 fn size(bytes: &[u8]) -> Option<(usize, usize)> {
     match *bytes.first()? {
         short @ 0..=127 => Some((short.into(), 1)),
-        _ => {
-            let long = u32::from_be_bytes(*bytes.first_chunk()?) & 0x7fff_ffff;
-            Some((long as usize, 4))
-        }
+        _ => Some(((u32::from_be_bytes(*bytes.first_chunk()?) & 0x7fff_ffff) as usize, 4)),
     }
 }
 
 /// The status in the head of a CGI response (RFC 3875, 6).
 fn cgi_status(head: &[u8]) -> Status<'static> {
     let mut code = None;
-    let mut whole = false;
-    for line in head.split(|&b| b == b'\n') {
-        let line = line.trim_ascii();
+    for line in head.split(|&b| b == b'\n').map(<[u8]>::trim_ascii) {
         if line.is_empty() {
-            whole = true;
-            break;
+            return http::status(code.or(Some(200)));
         }
         let (name, value) = line.split_at(line.len().min(7));
         if name.eq_ignore_ascii_case(b"status:") {
-            let digits = value.trim_ascii_start().first_chunk::<3>();
-            let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_digit));
-            code = digits.map(|digits| digits.iter().fold(0, |code, digit| code * 10 + u16::from(digit - b'0')));
+            code = http::code(value.trim_ascii_start());
         }
     }
-    if code.is_none() && whole {
-        code = Some(200);
-    }
-    Status {
-        outcome: match code {
-            None => Outcome::Unknown,
-            Some(..=399) => Outcome::Ok,
-            Some(_) => Outcome::Error,
-        },
-        code,
-        class: "",
-    }
+    http::status(code)
 }
 
 /// Whether a flow of which these are the first bytes is FastCGI: by a BEGIN_REQUEST with its fixed length.

@@ -17,18 +17,29 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod bytes;
 mod duplex;
+mod hpack;
+mod http;
 pub mod mask;
 pub mod registry;
+mod shapes;
 mod text;
 
+pub mod amqp;
 pub mod dns;
 pub mod fastcgi;
 pub mod http1;
+pub mod http2;
+pub mod kafka;
 pub mod line;
+pub mod memcached;
+pub mod mongo;
+pub mod mysql;
 pub mod oneshot;
 pub mod postgres;
 pub mod redis;
+pub mod x11;
 
 pub use duplex::Duplex;
 pub use registry::{AnyProcessor, Protocol, Transport, Verdict, recognise};
@@ -136,6 +147,18 @@ pub struct Attrs<'a> {
     pub cut: bool,
 }
 
+impl<'a> Attrs<'a> {
+    /// Of a message of which no more is to be said than what it is.
+    pub(crate) fn alone(verb: &'a str) -> Attrs<'a> {
+        Attrs { verb, target: verb, ..Attrs::default() }
+    }
+
+    /// Of a message that has no target, or of a reply with an empty verb.
+    pub(crate) fn status(verb: &'a str, status: Status<'a>) -> Attrs<'a> {
+        Attrs { verb, status, ..Attrs::default() }
+    }
+}
+
 /// An identifier that the messages of one exchange, or of one request across hosts, have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Witness {
@@ -143,6 +166,25 @@ pub enum Witness {
     FastCgi(u16),
     /// DNS message id; unique among the open questions of the four-tuple.
     Dns(u16),
+    /// HTTP/2 stream id; unique in the flow.
+    Http2(u32),
+    /// Kafka correlation id; unique among the open requests of the flow.
+    Kafka(u32),
+    /// MongoDB request id; unique among the open requests of the flow.
+    Mongo(u32),
+    /// What a client of Memcached's binary protocol calls `opaque`; many clients send 0.
+    Memcached(u32),
+    /// AMQP channel: it has one open request at a time.
+    AmqpChannel(u16),
+    /// AMQP delivery, named again when it is acknowledged.
+    AmqpDelivery {
+        /// Channel.
+        channel: u16,
+        /// Delivery tag; unique in the channel.
+        tag: u64,
+    },
+    /// X11 sequence number.
+    X11(u16),
     /// W3C Trace Context `traceparent`: the trace, and the span of the sender.
     TraceParent {
         /// Trace id, 16 bytes as sent.
@@ -180,8 +222,6 @@ pub enum Defect {
     BorderLost,
     /// The bytes are not a message of this protocol.
     BadHead,
-    /// The head is longer than the processor keeps.
-    HeadTooLong,
     /// Well-formed, but a feature that the processor does not know.
     Unsupported,
     /// More open requests than the processor remembers.
@@ -196,7 +236,6 @@ impl Defect {
         match self {
             Defect::BorderLost => "proto.border_lost",
             Defect::BadHead => "proto.bad_head",
-            Defect::HeadTooLong => "proto.head_too_long",
             Defect::Unsupported => "proto.unsupported",
             Defect::QueueOverflow => "proto.queue_overflow",
             Defect::ClosedInside => "proto.closed_inside",
@@ -208,7 +247,6 @@ impl Defect {
         match self {
             Defect::BorderLost => "Capture longer heads, or look for capture losses on this flow.",
             Defect::BadHead => "Check that the flow speaks the protocol it was taken for.",
-            Defect::HeadTooLong => "Nothing to do: its border is found at the next change of direction.",
             Defect::Unsupported => "Report the flow's protocol and version to the project.",
             Defect::QueueOverflow => "Nothing to do: replies beyond the limit have unknown borders.",
             Defect::ClosedInside => "Look for resets and crashes of the peer at this time.",
@@ -235,6 +273,19 @@ pub trait Sink {
 pub trait Processor {
     /// `bytes` moved at offset `pos` and were captured. In a datagram flow: one datagram, or its captured prefix.
     fn data(&mut self, dir: Dir, pos: u64, bytes: &[u8], sink: &mut dyn Sink);
+    /// Like [`Processor::data`], but of no more of `bytes` than lies before the end of the first message of `dir` that
+    /// ends among them. The number of bytes taken, from `pos` on; all of them where no message ends. At a border the
+    /// caller comes again with the bytes behind it, or with more of them. Reads can so be made to stop at borders, as
+    /// event isolation asks for (BorderPatrol, 3.3). A datagram is always taken whole.
+    fn data_to_border(&mut self, dir: Dir, pos: u64, bytes: &[u8], sink: &mut dyn Sink) -> usize {
+        self.data(dir, pos, bytes, sink);
+        bytes.len()
+    }
+    /// So many of the next bytes of `dir` (count; `u64::MAX`: all) hold no border before their last, whatever they are:
+    /// they need not be looked at before they move. 0: not known without a look. Right until the next call.
+    fn ahead(&self, _dir: Dir) -> u64 {
+        0
+    }
     /// `len` bytes moved at offset `pos`, but were not captured.
     fn gap(&mut self, dir: Dir, pos: u64, len: u64, sink: &mut dyn Sink);
     /// The flow's direction changed: the next byte of `dir`, at `pos`, may begin a message. Optional, but a lost

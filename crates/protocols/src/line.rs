@@ -9,7 +9,7 @@
 //! found by the turn. Requests that are pipelined have one reply together. The verb is the first word if it looks
 //! like a command (letters, at most 16), else `?`. What the server sends before any request is unsolicited.
 
-use crate::duplex::{Duplex, Fit, Framer, Step, Wire};
+use crate::duplex::{Duplex, Fit, Framer, Stop, Unit, Wire};
 use crate::{Attrs, Border, Dir, EndHow, Role, Text};
 
 /// Bytes kept of a line in each direction; longer lines have cut attributes, but a known end.
@@ -17,19 +17,6 @@ pub const HEAD: usize = 256;
 
 /// The processor of lines.
 pub type Line = Duplex<Framing, HEAD>;
-
-impl Line {
-    /// For a flow at its start or joined in mid-stream.
-    pub const fn new() -> Self {
-        Duplex::with(Framing { long: [false; 2], asked: false })
-    }
-}
-
-impl Default for Line {
-    fn default() -> Self {
-        Self::new()
-    }
-}
 
 /// What of the lines is remembered between units.
 pub struct Framing {
@@ -40,14 +27,16 @@ pub struct Framing {
 }
 
 impl Framer for Framing {
+    const NEW: Framing = Framing { long: [false; 2], asked: false };
+
     fn fit(&self, _: Dir, bytes: &[u8]) -> Fit {
         (bytes[0].is_ascii_graphic() || bytes[0].is_ascii_whitespace()).into()
     }
 
-    fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Step {
+    fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Unit {
         let line = bytes.iter().position(|&b| b == b'\n').map(|at| at + 1);
         if line.is_none() && !last {
-            return Step::Need;
+            return Err(Stop::Need);
         }
         let length = line.unwrap_or(bytes.len());
         let end = wire.at.saturating_add(length as u64);
@@ -79,7 +68,7 @@ impl Framer for Framing {
                 wire.message(role, span, end, Attrs::default(), &[]);
             }
         }
-        Step::Take(length as u64)
+        Ok(length as u64)
     }
 
     fn found(&mut self, wire: &mut Wire<'_>) {

@@ -75,14 +75,26 @@ fn segment_mask(segment: &[u8]) -> Option<(&'static [u8], &[u8])> {
     id.then_some((b"{id}", b""))
 }
 
-/// The shape of an SQL statement (PostgreSQL's lexical rules, documentation chapter 4.1); `cut`: its end is missing.
+/// Whose lexical rules a statement follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sql {
+    /// PostgreSQL (documentation, chapter 4.1).
+    Postgres,
+    /// MySQL and MariaDB (reference manual, "Language Structure"): `"…"` is a string, `` `…` `` a name, `#` a comment.
+    MySql,
+    /// The same with NO_BACKSLASH_ESCAPES.
+    MySqlPlain,
+}
+
+/// The shape of an SQL statement; `cut`: its end is missing.
 ///
 /// - Strings (`'…'`, `E'…'`, `B'…'`, `X'…'`, `N'…'`, `U&'…'`, `$tag$…$tag$`) and numbers, with a sign that cannot be
 ///   an operator, become `?`. `TRUE`, `FALSE`, `NULL` and parameters (`$1`) are kept, as are identifiers and case.
 /// - A list of literals becomes `?+`, behind `IN (` also a list of one; rows repeated in `VALUES` become one row.
 /// - Comments go, white space is folded to one blank.
 /// - Whether `'…\'` ends there depends on a setting of the server, so the shape stops at it, as cut.
-pub fn statement<const N: usize>(sql: &[u8], cut: bool, out: &mut Text<N>) {
+pub fn statement<const N: usize>(sql: &[u8], cut: bool, dialect: Sql, out: &mut Text<N>) {
+    let (postgres, escapes) = (dialect == Sql::Postgres, dialect == Sql::MySql);
     let mut shape = Shape { out, blank: false };
     let mut rest = sql;
     while let Some(&byte) = rest.first() {
@@ -102,7 +114,11 @@ pub fn statement<const N: usize>(sql: &[u8], cut: bool, out: &mut Text<N>) {
                 shape.blank = true;
                 comment(rest)
             }
-            b'\'' => match string(rest, false) {
+            b'#' if !postgres => {
+                shape.blank = true;
+                rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len())
+            }
+            b'\'' | b'"' if byte == b'\'' || !postgres => match string(rest, escapes) {
                 (used, true) => {
                     shape.literal();
                     used
@@ -112,19 +128,19 @@ pub fn statement<const N: usize>(sql: &[u8], cut: bool, out: &mut Text<N>) {
                     return shape.out.mark_cut();
                 }
             },
-            b'e' | b'E' if rest.get(1) == Some(&b'\'') => {
+            b'e' | b'E' if postgres && rest.get(1) == Some(&b'\'') => {
                 shape.literal();
                 1 + string(&rest[1..], true).0
             }
             b'b' | b'B' | b'x' | b'X' | b'n' | b'N' if rest.get(1) == Some(&b'\'') => 1,
             b'u' | b'U' if rest[1..].starts_with(b"&'") => 2,
-            b'"' => {
-                let inner = rest[1..].iter().position(|&b| b == b'"');
+            b'"' | b'`' => {
+                let inner = rest[1..].iter().position(|&b| b == byte);
                 let used = inner.map_or(rest.len(), |inner| inner + 2);
                 shape.token(&rest[..used]);
                 used
             }
-            b'$' if !rest.get(1).is_some_and(u8::is_ascii_digit) => match dollar(rest) {
+            b'$' if postgres && !rest.get(1).is_some_and(u8::is_ascii_digit) => match dollar(rest) {
                 Some(used) => {
                     shape.literal();
                     used
@@ -243,13 +259,13 @@ fn ends_with_in(text: &[u8]) -> bool {
 
 /// Length of the string at the start of `text`, and whether it is sure where it ends.
 fn string(text: &[u8], escapes: bool) -> (usize, bool) {
-    let mut at = 1;
+    let (quote, mut at) = (text[0], 1);
     while let Some(&byte) = text.get(at) {
         match (byte, text.get(at + 1)) {
-            (b'\\', Some(b'\'')) if !escapes => return (text.len(), false),
+            (b'\\', Some(&next)) if !escapes && next == quote => return (text.len(), false),
             (b'\\', _) if escapes => at += 2,
-            (b'\'', Some(b'\'')) => at += 2,
-            (b'\'', _) => return (at + 1, true),
+            (_, Some(&next)) if byte == quote && next == quote => at += 2,
+            _ if byte == quote => return (at + 1, true),
             _ => at += 1,
         }
     }

@@ -8,24 +8,11 @@
 //! Nothing is read, so nothing is lost by a gap. Client bytes behind the first byte of the reply belong to
 //! nothing. Of a server that speaks first, everything is one unsolicited message.
 
-use crate::duplex::{Duplex, Fit, Framer, Step, Wire};
+use crate::duplex::{Duplex, Fit, Framer, Unit, Wire};
 use crate::{Attrs, Border, Dir, EndHow, Role};
 
 /// The processor of one-shot connections.
 pub type Oneshot = Duplex<Framing, 1>;
-
-impl Oneshot {
-    /// For a flow at its start. Joined in mid-stream, the request may have begun before it is seen to.
-    pub const fn new() -> Self {
-        Duplex::with(Framing { asked: false, answered: false })
-    }
-}
-
-impl Default for Oneshot {
-    fn default() -> Self {
-        Self::new()
-    }
-}
 
 /// Whether each direction has spoken.
 pub struct Framing {
@@ -34,15 +21,17 @@ pub struct Framing {
 }
 
 impl Framer for Framing {
+    const NEW: Framing = Framing { asked: false, answered: false };
+
     fn fit(&self, _: Dir, _: &[u8]) -> Fit {
         Fit::Yes
     }
 
-    fn unit(&mut self, wire: &mut Wire<'_>, _: &[u8], _: bool) -> Step {
-        self.blind(wire)
+    fn unit(&mut self, wire: &mut Wire<'_>, _: &[u8], _: bool) -> Unit {
+        Ok(self.blind(wire).unwrap_or(u64::MAX))
     }
 
-    fn blind(&mut self, wire: &mut Wire<'_>) -> Step {
+    fn blind(&mut self, wire: &mut Wire<'_>) -> Option<u64> {
         let role = match wire.dir {
             Dir::ToServer if self.answered => Role::Unsolicited,
             Dir::ToServer => Role::Request,
@@ -58,6 +47,6 @@ impl Framer for Framing {
         }
         let span = (wire.at, Border::Open);
         wire.message(role, span, wire.at, Attrs::default(), &[]);
-        Step::Take(u64::MAX)
+        Some(u64::MAX)
     }
 }

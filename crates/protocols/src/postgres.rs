@@ -11,36 +11,16 @@
 //! CopyDone. Authentication messages are interim and never read; Terminate and CancelRequest are unsolicited. Behind
 //! an accepted SSLRequest everything is opaque. Not handled: protocol 2, replication, direct TLS.
 
-use crate::duplex::{Duplex, Fit, Framer, NONE, Step, Wire};
-use crate::{Attrs, Border, Defect, Dir, EndHow, Outcome, Role, Status, Text, mask};
+use crate::bytes::{be32, until_nul};
+use crate::duplex::{BAD, Duplex, Fit, Framer, NONE, Stop, Unit, Wire};
+use crate::shapes::{Cache, Shape};
+use crate::{Attrs, Border, Dir, EndHow, Outcome, Role, Status, Text, mask};
 
 /// Bytes kept of a message in each direction: of a statement a little less.
 pub const HEAD: usize = 512;
 
 /// The PostgreSQL processor.
 pub type Postgres = Duplex<Framing, HEAD>;
-
-impl Postgres {
-    /// For a flow at its start or joined in mid-stream.
-    pub const fn new() -> Self {
-        Duplex::with(Framing {
-            tagged: false,
-            handshake: false,
-            pending: 0,
-            batch: Batch::NONE,
-            copy: Copy::NONE,
-            named: false,
-            failed: false,
-            cache: Cache { slots: [const { (0, Text::new()) }; 8], next: 0 },
-        })
-    }
-}
-
-impl Default for Postgres {
-    fn default() -> Self {
-        Self::new()
-    }
-}
 
 /// What of PostgreSQL is remembered between units.
 pub struct Framing {
@@ -51,11 +31,8 @@ pub struct Framing {
     /// Requests that are complete and wait for their ReadyForQuery.
     pending: u32,
     batch: Batch,
+    reply: Reply,
     copy: Copy,
-    /// The open reply was emitted; before, only its start is known.
-    named: bool,
-    /// The open reply was emitted as an error, or amended to one.
-    failed: bool,
     cache: Cache,
 }
 
@@ -63,17 +40,21 @@ pub struct Framing {
 struct Batch {
     /// Offset of the first, or `NONE`.
     start: u64,
-    named: bool,
+    /// The request was emitted.
+    told: bool,
     /// Offset behind a Flush that ended them so far, or `NONE`.
     flushed: u64,
-    /// Start of the open reply, or `NONE`.
-    reply: u64,
-    /// The open reply answers a Flush.
-    answered: bool,
 }
 
-impl Batch {
-    const NONE: Batch = Batch { start: NONE, named: false, flushed: NONE, reply: NONE, answered: false };
+/// The reply at hand.
+struct Reply {
+    /// Where it begins, or `NONE`.
+    start: u64,
+    /// It was emitted; as an error, or amended to one.
+    told: bool,
+    failed: bool,
+    /// It answers a Flush.
+    flush: bool,
 }
 
 /// A `COPY … FROM STDIN` that was sent by a Query.
@@ -85,96 +66,85 @@ struct Copy {
     running: bool,
 }
 
+impl Batch {
+    const NONE: Batch = Batch { start: NONE, told: false, flushed: NONE };
+}
+
+impl Reply {
+    const NONE: Reply = Reply { start: NONE, told: false, failed: false, flush: false };
+}
+
 impl Copy {
     const NONE: Copy = Copy { start: NONE, end: NONE, running: false };
 }
 
 impl Framer for Framing {
+    const NEW: Framing = Framing {
+        tagged: false,
+        handshake: false,
+        pending: 0,
+        batch: Batch::NONE,
+        reply: Reply::NONE,
+        copy: Copy::NONE,
+        cache: Cache::NEW,
+    };
+
     fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit {
-        if dir == Dir::ToClient && self.handshake {
-            return matches!(bytes[0], b'S' | b'N' | b'G' | b'E').into();
-        }
-        let tag_fits = match dir {
-            Dir::ToServer if bytes[0] == 0 => !self.tagged,
-            Dir::ToServer => CLIENT_TAGS.contains(&bytes[0]),
+        match dir {
+            Dir::ToClient if self.handshake => b"SNGE".contains(&bytes[0]).into(),
             // Only behind a request a message is sure not to be the middle of a reply.
-            Dir::ToClient => {
-                SERVER_TAGS.contains(&bytes[0])
-                    && (self.pending > 0 || self.batch.start != NONE || b"NAS".contains(&bytes[0]))
-            }
-        };
-        match (tag_fits, length(bytes)) {
-            (false, _) => Fit::No,
-            (true, None) => Fit::More,
-            (true, Some(_)) if bytes[0] == 0 && bytes.len() < 8 => Fit::More,
-            (true, Some(_)) if bytes[0] == 0 => startup_verb(bytes).is_some().into(),
-            (true, Some(length)) => (4..1 << 26).contains(&length).into(),
+            Dir::ToClient if self.pending == 0 && self.batch.start == NONE && !b"NAS".contains(&bytes[0]) => Fit::No,
+            Dir::ToServer if bytes[0] == 0 && !self.tagged => startup_fits(bytes),
+            _ => plausible(dir, bytes),
         }
     }
 
-    fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Step {
-        if wire.dir == Dir::ToClient && self.handshake && bytes[0] != b'E' {
-            return self.answer(wire, bytes[0]);
+    fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Unit {
+        let tag = bytes[0];
+        match wire.dir {
+            Dir::ToClient if self.handshake && tag != b'E' => return self.answer(wire, tag),
+            Dir::ToServer if tag == 0 && !self.tagged => return self.startup(wire, bytes),
+            _ => {}
         }
-        if bytes.len() < 8 && bytes[0] == 0 && !last {
-            return Step::Need;
-        }
-        let Some(length) = length(bytes) else {
-            return if last { Step::Lost(Some(Defect::BorderLost)) } else { Step::Need };
-        };
-        if wire.dir == Dir::ToServer && bytes[0] == 0 && !self.tagged {
-            return self.startup(wire, bytes);
-        }
-        let (tag, total) = (bytes[0], u64::from(length) + 1);
-        let known = match wire.dir {
-            Dir::ToServer => CLIENT_TAGS.contains(&tag),
-            Dir::ToClient => SERVER_TAGS.contains(&tag),
-        };
-        if !known || length < 4 || length > i32::MAX as u32 {
-            return Step::Lost(Some(Defect::BadHead));
+        let length = be32(bytes, 1).ok_or(Stop::Need)?;
+        if !tags(wire.dir).contains(&tag) || !(4..1 << 31).contains(&length) {
+            return Err(BAD);
         }
         // Of these the content is read, as much as is kept; of the others not even that.
-        let content = match wire.dir {
-            Dir::ToServer => matches!(tag, b'Q' | b'P' | b'B' | b'D' | b'C'),
-            Dir::ToClient => tag == b'E',
-        };
-        if content && (bytes.len() as u64) < total && !last {
-            return Step::Need;
+        let total = u64::from(length) + 1;
+        let read = if wire.dir == Dir::ToServer { b"QPBDC".contains(&tag) } else { tag == b'E' };
+        if read && (bytes.len() as u64) < total && !last {
+            return Err(Stop::Need);
         }
-        let have = bytes.len().min(usize::try_from(total).unwrap_or(usize::MAX));
-        let content = &bytes[5.min(have)..have];
-        let end = wire.at.saturating_add(total);
+        let content = &bytes[5..bytes.len().min(total as usize)];
         match wire.dir {
-            Dir::ToServer => {
-                self.tagged = true;
-                self.client(wire, tag, content, end);
-            }
-            Dir::ToClient => self.server(wire, tag, content, end),
+            Dir::ToServer => self.client(wire, tag, content, wire.behind(total)),
+            Dir::ToClient => self.server(wire, tag, content, wire.behind(total)),
         }
-        Step::Take(total)
+        Ok(total)
     }
 
     fn lost(&mut self, wire: &mut Wire<'_>) {
         match wire.dir {
             Dir::ToServer => {
-                self.name_batch(wire, wire.at, ("?", "", true));
-                (self.batch.start, self.batch.flushed) = (NONE, NONE);
+                self.request(wire, wire.at, Attrs { verb: "?", cut: true, ..Attrs::default() });
+                self.batch = Batch::NONE;
             }
-            Dir::ToClient => self.name_reply(wire, Status::default()),
+            Dir::ToClient => self.answers(wire, Status::default()),
         }
     }
 
     fn found(&mut self, wire: &mut Wire<'_>) {
         match wire.dir {
             Dir::ToServer => self.batch.start = NONE,
-            Dir::ToClient => self.batch.reply = NONE,
+            Dir::ToClient => self.reply.start = NONE,
         }
     }
 
     fn turned(&mut self, wire: &mut Wire<'_>, lost: bool) {
         match wire.dir {
             Dir::ToServer if lost => {
-                (self.pending, self.handshake, self.batch.reply) = (0, false, NONE);
+                (self.pending, self.handshake, self.reply.start) = (0, false, NONE);
                 self.copy = Copy::NONE;
             }
             // What the client sent is answered, though its end was not seen.
@@ -189,217 +159,145 @@ impl Framer for Framing {
 }
 
 impl Framing {
-    fn startup(&mut self, wire: &mut Wire<'_>, bytes: &[u8]) -> Step {
-        let (Some(verb), Some(head)) = (startup_verb(bytes), bytes.first_chunk()) else {
-            return Step::Lost(Some(Defect::BadHead));
-        };
-        let length = u32::from_be_bytes(*head);
-        let end = wire.at.saturating_add(u64::from(length));
-        let attrs = Attrs { verb, target: verb, ..Attrs::default() };
-        let role = if verb == "CANCEL" {
-            Role::Unsolicited
-        } else {
-            self.pending = self.pending.saturating_add(1);
-            Role::Request
-        };
+    fn startup(&mut self, wire: &mut Wire<'_>, bytes: &[u8]) -> Unit {
+        let (verb, length) = startup(bytes)?;
+        let cancels = verb == "CANCEL";
+        self.pending = self.pending.saturating_add(u32::from(!cancels));
         self.handshake = matches!(verb, "SSLREQUEST" | "GSSENCREQUEST");
         self.tagged = verb == "STARTUP";
-        let span = (wire.at, Border::Known(end));
-        wire.message(role, span, wire.at.saturating_add(8), attrs, &[]);
-        Step::Take(u64::from(length))
+        let role = if cancels { Role::Unsolicited } else { Role::Request };
+        wire.whole(role, wire.behind(length), 8, Attrs::alone(verb), &[]);
+        Ok(length)
     }
 
     /// The one byte that answers an SSLRequest or GSSENCRequest.
-    fn answer(&mut self, wire: &mut Wire<'_>, byte: u8) -> Step {
-        if !matches!(byte, b'S' | b'N' | b'G') {
-            return Step::Lost(Some(Defect::BadHead));
+    fn answer(&mut self, wire: &mut Wire<'_>, byte: u8) -> Unit {
+        if !b"SNG".contains(&byte) {
+            return Err(BAD);
         }
         self.handshake = false;
         self.pending = self.pending.saturating_sub(1);
-        let end = wire.at.saturating_add(1);
-        let attrs = Attrs { status: Status::OK, ..Attrs::default() };
-        wire.message(Role::Reply, (wire.at, Border::Known(end)), end, attrs, &[]);
-        match byte {
-            b'N' => Step::Take(1),
-            _ => Step::Opaque(1),
-        }
+        wire.whole(Role::Reply, wire.behind(1u64), 1, Attrs::status("", Status::OK), &[]);
+        if byte == b'N' { Ok(1) } else { Err(Stop::Opaque(1)) }
     }
 
     fn client(&mut self, wire: &mut Wire<'_>, tag: u8, content: &[u8], end: u64) {
+        self.tagged = true;
         self.batch.flushed = NONE; // that Flush was not answered: the batch goes on
-        if core::mem::take(&mut self.batch.answered) && self.batch.reply != NONE {
+        if core::mem::take(&mut self.reply.flush) && self.reply.start != NONE {
             // The reply to a Flush has no end of its own.
             wire.dir = Dir::ToClient;
-            self.name_reply(wire, Status::OK);
+            self.answers(wire, Status::OK);
             wire.dir = Dir::ToServer;
             wire.end_open(Dir::ToClient, wire.next[1], EndHow::Turn);
-            self.batch.reply = NONE;
+            self.reply.start = NONE;
             self.pending = self.pending.saturating_sub(1);
         }
-        let at = wire.at;
-        let alone = |verb| Attrs { verb, target: verb, ..Attrs::default() };
+        let loose = self.batch.start == NONE;
+        match tag {
+            b'Q' | b'F' => self.pending = self.pending.saturating_add(1),
+            b'X' | b'p' | b'd' | b'c' | b'f' => {}
+            _ if loose => self.batch = Batch { start: wire.at, ..Batch::NONE },
+            _ => {}
+        }
+        let head_end = wire.behind(5 + content.len());
         match tag {
             b'Q' => {
-                let (text, cut) = until_nul(content);
-                let mut shape = Text::<256>::new();
-                mask::statement(text, cut, &mut shape);
-                let verb = mask::verb(shape.as_str());
-                let attrs =
-                    Attrs { verb: verb.as_str(), target: shape.as_str(), cut: shape.is_cut(), ..Attrs::default() };
-                self.pending = self.pending.saturating_add(1);
-                let from = shape.as_str().split(' ').any(|word| word.eq_ignore_ascii_case("stdin"));
-                let copy = verb.as_str() == "COPY" && (from || shape.is_cut());
-                self.copy = Copy { start: if copy { at } else { NONE }, end, running: false };
-                let border = if copy { Border::Open } else { Border::Known(end) };
-                let head_end = at.saturating_add(5 + content.len() as u64);
-                wire.message(Role::Request, (at, border), head_end, attrs, &[]);
+                let shape = statement(content);
+                let copies = shape.copies();
+                self.copy = Copy { start: if copies { wire.at } else { NONE }, end, running: false };
+                let border = if copies { Border::Open } else { Border::Known(end) };
+                wire.message(Role::Request, (wire.at, border), head_end, shape.attrs(), &[]);
             }
-            b'F' => {
-                self.pending = self.pending.saturating_add(1);
-                let span = (at, Border::Known(end));
-                wire.message(Role::Request, span, at.saturating_add(5), alone("FUNCTION CALL"), &[]);
-            }
-            b'X' => {
-                let span = (at, Border::Known(end));
-                wire.message(Role::Unsolicited, span, end, alone("TERMINATE"), &[]);
-            }
-            b'p' => {
-                let span = (at, Border::Known(end));
-                wire.message(Role::Interim, span, at.saturating_add(5), alone("AUTH"), &[]);
-            }
-            b'd' | b'c' | b'f' => {
-                if self.batch.start == NONE && !wire.is_open(Dir::ToServer) {
+            b'F' => wire.whole(Role::Request, end, 5, Attrs::alone("FUNCTION CALL"), &[]),
+            b'X' => wire.whole(Role::Unsolicited, end, 5, Attrs::alone("TERMINATE"), &[]),
+            b'p' => wire.whole(Role::Interim, end, 5, Attrs::alone("AUTH"), &[]),
+            b'd' | b'c' | b'f' if loose => {
+                if !wire.is_open(Dir::ToServer) {
                     // The data of a COPY whose own request has ended (by a Sync).
-                    let span = (at, Border::Open);
-                    wire.message(Role::Interim, span, at.saturating_add(5), alone("COPY"), &[]);
+                    wire.begin(Role::Interim, 5, Attrs::alone("COPY"), &[]);
                 }
-                if self.batch.start == NONE && tag != b'd' {
+                if tag != b'd' {
                     wire.end_open(Dir::ToServer, end, EndHow::Framed);
                     self.copy = Copy::NONE;
                 }
             }
-            _ => self.extended(wire, tag, content, end),
-        }
-    }
-
-    /// Parse, Bind, Describe, Execute, Close, Flush and Sync.
-    fn extended(&mut self, wire: &mut Wire<'_>, tag: u8, content: &[u8], end: u64) {
-        if self.batch.start == NONE {
-            (self.batch.start, self.batch.named) = (wire.at, false);
-        }
-        let head_end = wire.at.saturating_add(5 + content.len() as u64);
-        match tag {
             b'P' => {
-                let (name, name_cut) = until_nul(content);
-                let rest = content.get(name.len() + 1..).unwrap_or(&[]);
-                let (text, cut) = until_nul(rest);
-                let mut shape = Text::<256>::new();
-                mask::statement(text, cut, &mut shape);
-                if !name_cut {
-                    self.cache.put(name, &shape);
+                let (name, cut) = until_nul(content);
+                let shape = statement(content.get(name.len() + 1..).unwrap_or(&[]));
+                if !cut {
+                    self.cache.put(mask::fnv1a(name), shape.kept());
                 }
-                let verb = mask::verb(shape.as_str());
-                let name = (verb.as_str(), shape.as_str(), shape.is_cut());
-                self.name_batch(wire, head_end, name);
+                self.request(wire, head_end, shape.attrs());
             }
-            b'B' | b'D' => {
-                let portal = match tag {
-                    b'B' => until_nul(content).0.len() + 1,
-                    // Of a Describe only the one of a statement says something.
-                    _ if content.first() == Some(&b'S') => 1,
-                    _ => return,
-                };
+            // Of a Describe only the one of a statement says something.
+            b'B' | b'D' if tag == b'B' || content.first() == Some(&b'S') => {
+                let portal = if tag == b'B' { until_nul(content).0.len() + 1 } else { 1 };
                 let (name, cut) = until_nul(content.get(portal..).unwrap_or(&[]));
-                let shape = self.cache.get(name).copied().filter(|_| !cut);
-                match shape {
-                    Some(shape) => {
-                        let verb = mask::verb(shape.as_str());
-                        let name = (verb.as_str(), shape.as_str(), shape.is_cut());
-                        self.name_batch(wire, head_end, name);
-                    }
-                    None => {
-                        self.name_batch(wire, head_end, ("EXECUTE", "EXECUTE <prepared>", false));
-                    }
-                }
+                let shape = if cut { Shape::unknown() } else { self.cache.get(mask::fnv1a(name)) };
+                self.request(wire, head_end, shape.attrs());
             }
-            b'C' => {
-                if let [b'S', name @ ..] = content {
-                    self.cache.forget(until_nul(name).0);
-                }
-            }
+            b'C' if content.first() == Some(&b'S') => self.cache.forget(mask::fnv1a(until_nul(&content[1..]).0)),
             b'H' => self.batch.flushed = end,
-            b'S' => {
-                self.name_batch(wire, end, ("SYNC", "SYNC", false));
-                self.end_batch(wire, end);
-            }
+            b'S' => self.end_batch(wire, end, "SYNC"),
             _ => {}
         }
     }
 
     /// Emits the request of the batch, unless that was done.
-    fn name_batch(&mut self, wire: &mut Wire<'_>, head_end: u64, name: (&str, &str, bool)) {
-        if self.batch.start == NONE || core::mem::replace(&mut self.batch.named, true) {
-            return;
+    fn request(&mut self, wire: &mut Wire<'_>, head_end: u64, attrs: Attrs<'_>) {
+        if self.batch.start != NONE && !core::mem::replace(&mut self.batch.told, true) {
+            let dir = core::mem::replace(&mut wire.dir, Dir::ToServer);
+            wire.message(Role::Request, (self.batch.start, Border::Open), head_end, attrs, &[]);
+            wire.dir = dir;
         }
-        let (verb, target, cut) = name;
-        let attrs = Attrs { verb, target, cut, ..Attrs::default() };
-        let span = (self.batch.start, Border::Open);
-        let turned = core::mem::replace(&mut wire.dir, Dir::ToServer);
-        wire.message(Role::Request, span, head_end, attrs, &[]);
-        wire.dir = turned;
     }
 
-    fn end_batch(&mut self, wire: &mut Wire<'_>, end: u64) {
+    fn end_batch(&mut self, wire: &mut Wire<'_>, end: u64, verb: &str) {
+        self.request(wire, end, Attrs::alone(verb));
         wire.end_open(Dir::ToServer, end, EndHow::Framed);
         (self.batch.start, self.batch.flushed) = (NONE, NONE);
         self.pending = self.pending.saturating_add(1);
     }
 
     fn server(&mut self, wire: &mut Wire<'_>, tag: u8, content: &[u8], end: u64) {
-        if self.batch.reply == NONE {
-            if self.batch.flushed != NONE && self.pending == 0 {
-                let flushed = self.batch.flushed;
-                self.name_batch(wire, flushed, ("FLUSH", "FLUSH", false));
-                self.end_batch(wire, flushed);
-                self.batch.answered = true;
+        if self.reply.start == NONE {
+            let flush = self.batch.flushed != NONE && self.pending == 0;
+            if flush {
+                self.end_batch(wire, self.batch.flushed, "FLUSH");
             }
-            if tag == b'A' || (matches!(tag, b'N' | b'S') && self.pending == 0) {
-                let verb = match tag {
-                    b'A' => "NOTIFY",
-                    b'N' => "NOTICE",
-                    _ => "PARAMETER",
-                };
-                let attrs = Attrs { verb, ..Attrs::default() };
-                let span = (wire.at, Border::Known(end));
-                return wire.message(Role::Unsolicited, span, wire.at.saturating_add(5), attrs, &[]);
+            let pushed = match tag {
+                b'A' => Some("NOTIFY"),
+                b'N' if self.pending == 0 => Some("NOTICE"),
+                b'S' if self.pending == 0 => Some("PARAMETER"),
+                _ => None,
+            };
+            self.reply.flush |= flush;
+            if let Some(verb) = pushed {
+                return wire.whole(Role::Unsolicited, end, 5, Attrs::status(verb, Status::default()), &[]);
             }
-            self.batch.reply = wire.at;
-            (self.named, self.failed) = (false, false);
+            self.reply = Reply { start: wire.at, flush: self.reply.flush, ..Reply::NONE };
         }
         match tag {
             b'E' => {
                 let class = sqlstate(content);
                 let status = Status { outcome: Outcome::Error, code: None, class: class.as_str() };
                 self.end_copy(wire);
-                if !self.named {
-                    self.name_reply(wire, status);
-                } else if !self.failed {
-                    wire.sink.amend(wire.dir, self.batch.reply, status);
+                if self.reply.told && !self.reply.failed {
+                    wire.sink.amend(wire.dir, self.reply.start, status);
                 }
-                self.failed = true;
+                self.answers(wire, status);
+                self.reply.failed = true;
             }
-            b'G' => {
-                self.copy.running = true;
-                self.name_reply(wire, Status::OK);
-            }
-            b'C' | b'I' | b's' | b'D' | b'd' | b'H' | b'W' | b'V' => {
-                self.name_reply(wire, Status::OK);
+            b'G' | b'C' | b'I' | b's' | b'D' | b'd' | b'H' | b'W' | b'V' => {
+                self.copy.running |= tag == b'G';
+                self.answers(wire, Status::OK);
             }
             b'Z' => {
                 self.end_copy(wire);
-                self.name_reply(wire, Status::OK);
+                self.answers(wire, Status::OK);
                 wire.end_open(Dir::ToClient, end, EndHow::Framed);
-                (self.batch.reply, self.batch.answered) = (NONE, false);
+                (self.reply.start, self.reply.flush) = (NONE, false);
                 self.pending = self.pending.saturating_sub(1);
             }
             _ => {}
@@ -408,142 +306,99 @@ impl Framing {
 
     /// A COPY from the client that the server did not begin, or ended by an error, is over.
     fn end_copy(&mut self, wire: &mut Wire<'_>) {
-        let copy = core::mem::replace(&mut self.copy, Copy::NONE);
-        if copy.start == NONE || wire.open[0] != copy.start {
-            return; // it has ended, and what is open is another message
-        }
-        if copy.running {
-            wire.end_open(Dir::ToServer, wire.next[0], EndHow::Turn);
-        } else {
-            wire.end_open(Dir::ToServer, copy.end, EndHow::Framed);
+        let Copy { start, end, running } = core::mem::replace(&mut self.copy, Copy::NONE);
+        // Where it is not what is open, it has ended.
+        if start != NONE && wire.open[0] == start {
+            let (end, how) = if running { (wire.next[0], EndHow::Turn) } else { (end, EndHow::Framed) };
+            wire.end_open(Dir::ToServer, end, how);
         }
     }
 
     /// Emits the reply, unless that was done.
-    fn name_reply(&mut self, wire: &mut Wire<'_>, status: Status<'_>) {
-        if self.batch.reply == NONE || core::mem::replace(&mut self.named, true) {
-            return;
+    fn answers(&mut self, wire: &mut Wire<'_>, status: Status<'_>) {
+        if self.reply.start != NONE && !core::mem::replace(&mut self.reply.told, true) {
+            let span = (self.reply.start, Border::Open);
+            wire.message(Role::Reply, span, wire.behind(5u64), Attrs::status("", status), &[]);
         }
-        let attrs = Attrs { status, ..Attrs::default() };
-        let span = (self.batch.reply, Border::Open);
-        let head_end = wire.at.saturating_add(5);
-        wire.message(Role::Reply, span, head_end, attrs, &[]);
     }
 }
 
-const CLIENT_TAGS: &[u8] = b"QPBDECHSFXpdcf";
-const SERVER_TAGS: &[u8] = b"RKS123TtnDCIsZENAGHWdcVv";
-
-/// The length field of a message, which counts itself but not the tag; `None`: not all there.
-fn length(bytes: &[u8]) -> Option<u32> {
-    bytes.get(1..)?.first_chunk().map(|field| u32::from_be_bytes(*field))
+fn tags(dir: Dir) -> &'static [u8] {
+    if dir == Dir::ToServer { b"QPBDECHSFXpdcf" } else { b"RKS123TtnDCIsZENAGHWdcVv" }
 }
 
-/// What the first, untagged message of a flow is: length, then a version or a code that is none.
-fn startup_verb(bytes: &[u8]) -> Option<&'static str> {
-    let length = u32::from_be_bytes(*bytes.first_chunk()?);
-    let code = u32::from_be_bytes(*bytes.get(4..)?.first_chunk()?);
-    match (code, length) {
-        (80_877_102, 16..=272) => Some("CANCEL"),
-        (80_877_103, 8) => Some("SSLREQUEST"),
-        (80_877_104, 8) => Some("GSSENCREQUEST"),
-        (0x3_0000..=0x3_ffff, 8..=10_000) => Some("STARTUP"),
-        _ => None,
-    }
+/// What the first, untagged message of a flow is, and its length: behind that a version or a code that is none.
+fn startup(bytes: &[u8]) -> Result<(&'static str, u64), Stop> {
+    let (code, length) = (be32(bytes, 4).ok_or(Stop::Need)?, be32(bytes, 0).unwrap_or(0));
+    let verb = match (code, length) {
+        (80_877_102, 16..=272) => "CANCEL",
+        (80_877_103, 8) => "SSLREQUEST",
+        (80_877_104, 8) => "GSSENCREQUEST",
+        (0x3_0000..=0x3_ffff, 8..=10_000) => "STARTUP",
+        _ => return Err(BAD),
+    };
+    Ok((verb, length.into()))
 }
 
-/// The bytes before the first NUL; and whether there is none, so that they are cut.
-fn until_nul(bytes: &[u8]) -> (&[u8], bool) {
-    match bytes.iter().position(|&b| b == 0) {
-        Some(nul) => (&bytes[..nul], false),
-        None => (bytes, true),
-    }
+/// The shape of the statement up to a NUL.
+fn statement(content: &[u8]) -> Shape {
+    let (text, cut) = until_nul(content);
+    Shape::of(text, cut, mask::Sql::Postgres)
 }
 
 /// The field `C` of an ErrorResponse: five capitals and digits.
 fn sqlstate(content: &[u8]) -> Text<5> {
-    let mut fields = content.split(|&b| b == 0);
-    let state = fields.find_map(|field| field.strip_prefix(b"C"));
-    let plain = |b: &u8| b.is_ascii_uppercase() || b.is_ascii_digit();
-    match state {
-        Some(state) if state.len() == 5 && state.iter().all(plain) => Text::of(state),
-        _ => Text::new(),
+    let state = content.split(|&b| b == 0).find_map(|field| field.strip_prefix(b"C")).unwrap_or(&[]);
+    let plain = state.len() == 5 && state.iter().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
+    if plain { Text::of(state) } else { Text::new() }
+}
+
+fn startup_fits(bytes: &[u8]) -> Fit {
+    match startup(bytes) {
+        Err(Stop::Need) => Fit::More,
+        verb => verb.is_ok().into(),
     }
 }
 
-/// Shapes of prepared statements by the hash of their names; the oldest goes first.
-struct Cache {
-    slots: [(u64, Text<128>); 8],
-    next: u8,
-}
-
-impl Cache {
-    fn get(&self, name: &[u8]) -> Option<&Text<128>> {
-        let hash = mask::fnv1a(name);
-        self.slots.iter().find(|(key, _)| *key == hash).map(|(_, shape)| shape)
-    }
-
-    fn put(&mut self, name: &[u8], shape: &Text<256>) {
-        self.forget(name);
-        let mut kept = Text::of(shape.bytes());
-        if shape.is_cut() {
-            kept.mark_cut();
-        }
-        self.slots[usize::from(self.next)] = (mask::fnv1a(name), kept);
-        self.next = (self.next + 1) % 8;
-    }
-
-    fn forget(&mut self, name: &[u8]) {
-        let hash = mask::fnv1a(name);
-        for slot in &mut self.slots {
-            if slot.0 == hash {
-                slot.0 = 0;
-            }
-        }
+fn plausible(dir: Dir, bytes: &[u8]) -> Fit {
+    match be32(bytes, 1) {
+        _ if !tags(dir).contains(&bytes[0]) => Fit::No,
+        None => Fit::More,
+        Some(length) => (4..1 << 26).contains(&length).into(),
     }
 }
 
 /// Whether a flow of which these are the first bytes is PostgreSQL: by its start-up message; on its usual port also
 /// by a message from the middle.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
-    match (dir, bytes[0]) {
-        (Dir::ToServer, 0) if bytes.len() < 8 => Fit::More,
-        (Dir::ToServer, 0) => startup_verb(bytes).is_some().into(),
-        (Dir::ToServer, tag) if !CLIENT_TAGS.contains(&tag) => Fit::No,
-        (Dir::ToClient, tag) if !SERVER_TAGS.contains(&tag) => Fit::No,
-        _ if usual => plausible(bytes),
-        (Dir::ToServer, _) => asks(bytes).into(),
-        (Dir::ToClient, _) => answers(bytes).into(),
+    match dir {
+        Dir::ToServer if bytes[0] == 0 => startup_fits(bytes),
+        _ if usual => plausible(dir, bytes),
+        _ => sure(dir, bytes).into(),
     }
 }
 
-/// Joined in mid-stream on any port: a chain of messages that asks for something and ends where the bytes end, or one
-/// statement in plain text that goes beyond them. Nothing else looks like that.
-fn asks(bytes: &[u8]) -> bool {
-    if let (b'Q', Some(length)) = (bytes[0], length(bytes))
-        && (bytes.len()..1 << 24).contains(&(length as usize))
-    {
-        let text = &bytes[5.min(bytes.len())..];
-        return text.len() >= 16
-            && text[0].is_ascii_alphabetic()
-            && text.iter().all(|b| !b.is_ascii_control() || b.is_ascii_whitespace());
+/// Joined in mid-stream on any port: a chain of messages that asks for something, or is a whole reply, and ends where the
+/// bytes end; or one statement in plain text that goes beyond them. Nothing else looks like that.
+fn sure(dir: Dir, bytes: &[u8]) -> bool {
+    let text = bytes.get(5..).unwrap_or(&[]);
+    let beyond = be32(bytes, 1).is_some_and(|length| (bytes.len()..1 << 24).contains(&(length as usize)));
+    if dir == Dir::ToServer && bytes[0] == b'Q' && beyond {
+        let shown = text.iter().all(|b| !b.is_ascii_control() || b.is_ascii_whitespace());
+        return text.len() >= 16 && text[0].is_ascii_alphabetic() && shown;
     }
-    match last_of_chain(bytes, CLIENT_TAGS) {
-        Some((b'Q', body)) => body.len() > 1 && body.ends_with(&[0]) && !body[0].is_ascii_control(),
-        Some((b'S', body)) => body.is_empty() && bytes[0] != b'S',
+    match (dir, last_of_chain(bytes, tags(dir))) {
+        (Dir::ToServer, Some((b'Q', [first, .., 0]))) => !first.is_ascii_control(),
+        (Dir::ToServer, Some((b'S', []))) => bytes[0] != b'S',
+        (Dir::ToClient, Some((b'Z', [b'I' | b'T' | b'E']))) => true,
         _ => false,
     }
-}
-
-/// The same for replies: a chain that ends in ReadyForQuery.
-fn answers(bytes: &[u8]) -> bool {
-    matches!(last_of_chain(bytes, SERVER_TAGS), Some((b'Z', [b'I' | b'T' | b'E'])))
 }
 
 /// Tag and body of the last of a chain of whole messages that ends exactly where the bytes end.
 fn last_of_chain<'a>(mut bytes: &'a [u8], tags: &[u8]) -> Option<(u8, &'a [u8])> {
     loop {
-        let (tag, length) = (*bytes.first()?, length(bytes)? as usize);
+        let (tag, length) = (*bytes.first()?, be32(bytes, 1)? as usize);
         if !tags.contains(&tag) || length < 4 || length >= bytes.len() {
             return None;
         }
@@ -552,12 +407,5 @@ fn last_of_chain<'a>(mut bytes: &'a [u8], tags: &[u8]) -> Option<(u8, &'a [u8])>
             return Some((tag, &message[5..]));
         }
         bytes = rest;
-    }
-}
-
-fn plausible(bytes: &[u8]) -> Fit {
-    match length(bytes) {
-        None => Fit::More,
-        Some(length) => (4..1 << 24).contains(&length).into(),
     }
 }

@@ -11,7 +11,8 @@
 //! confirmation, further ones are unsolicited; so are a MONITOR's lines and everything behind `CLIENT REPLY OFF`.
 //! Not handled: streamed strings and aggregates (`$?`, `*?`), which no server sends.
 
-use crate::duplex::{Duplex, Fit, Framer, Step, Wire};
+use crate::bytes;
+use crate::duplex::{BAD, Duplex, Fit, Framer, Stop, Unit, Wire};
 use crate::{Attrs, Border, Defect, Dir, EndHow, Outcome, Role, Status, Text};
 
 /// Bytes kept of a line in each direction.
@@ -19,28 +20,6 @@ pub const HEAD: usize = 128;
 
 /// The Redis processor.
 pub type Redis = Duplex<Framing, HEAD>;
-
-impl Redis {
-    /// For a flow at its start or joined in mid-stream.
-    pub const fn new() -> Self {
-        Duplex::with(Framing {
-            left: [0; 2],
-            long: [false; 2],
-            listens: false,
-            pending: 0,
-            unsure: false,
-            confirms: 0,
-            monitor: false,
-            silence: Silence::None,
-        })
-    }
-}
-
-impl Default for Redis {
-    fn default() -> Self {
-        Self::new()
-    }
-}
 
 /// What of Redis is remembered between units.
 pub struct Framing {
@@ -61,7 +40,7 @@ pub struct Framing {
 }
 
 /// What `CLIENT REPLY` asked for.
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 enum Silence {
     None,
     Off,
@@ -69,27 +48,39 @@ enum Silence {
 }
 
 impl Framer for Framing {
+    const NEW: Framing = Framing {
+        left: [0; 2],
+        long: [false; 2],
+        listens: false,
+        pending: 0,
+        unsure: false,
+        confirms: 0,
+        monitor: false,
+        silence: Silence::None,
+    };
+
     fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit {
         match (dir, bytes) {
-            (Dir::ToServer, [b'*', digit, ..]) => digit.is_ascii_digit().into(),
             (Dir::ToServer, [b'*']) => Fit::More,
-            (Dir::ToServer, [byte, ..]) => byte.is_ascii_alphabetic().into(),
+            (Dir::ToServer, [b'*', digit, ..]) => digit.is_ascii_digit().into(),
+            (Dir::ToServer, _) => bytes[0].is_ascii_alphabetic().into(),
             // A value may be an element of something that began before; only behind a request it is a reply.
-            (Dir::ToClient, [b'>', ..]) => Fit::Yes,
-            (Dir::ToClient, [byte, ..]) => (self.pending > 0 && TYPES.contains(byte)).into(),
-            _ => Fit::More,
+            (Dir::ToClient, _) => (bytes[0] == b'>' || (self.pending > 0 && TYPES.contains(&bytes[0]))).into(),
         }
     }
 
-    fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Step {
+    fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Unit {
+        let d = wire.dir.index();
         let line = bytes.iter().position(|&b| b == b'\n').map(|at| at + 1);
-        let step = match wire.dir {
-            Dir::ToServer => self.request(wire, bytes, line, last),
+        if self.long[d] {
+            let (length, cut) = bytes::line(bytes, last)?;
+            self.ends(wire, self.left[d], length as u64, !cut);
+            return Ok(length as u64);
+        }
+        match wire.dir {
+            Dir::ToServer if self.left[0] == 0 && bytes[0] != b'*' => self.inline(wire, bytes, last),
+            Dir::ToServer => self.request(wire, bytes, line.ok_or(Stop::Need)?),
             Dir::ToClient => self.reply(wire, bytes, line, last),
-        };
-        match step {
-            Ok(length) => Step::Take(length),
-            Err(step) => step,
         }
     }
 
@@ -109,192 +100,116 @@ impl Framer for Framing {
     }
 }
 
-type Length = Result<u64, Step>;
-
 impl Framing {
-    fn request(&mut self, wire: &mut Wire<'_>, bytes: &[u8], line: Option<usize>, last: bool) -> Length {
-        let left = self.left[0];
-        if left == 0 && (self.long[0] || bytes[0] != b'*') {
-            return self.inline(wire, bytes, line, last);
+    /// `left` values follow this unit of `length` bytes, which is `whole` or the start of a long line.
+    fn ends(&mut self, wire: &mut Wire<'_>, left: u64, length: u64, whole: bool) {
+        (self.left[wire.dir.index()], self.long[wire.dir.index()]) = (left, !whole);
+        if left == 0 && whole {
+            wire.end_open(wire.dir, wire.behind(length), EndHow::Framed);
         }
-        let line = line.ok_or(short(last))?;
-        if left > 0 {
+    }
+
+    fn request(&mut self, wire: &mut Wire<'_>, bytes: &[u8], line: usize) -> Unit {
+        if self.left[0] > 0 {
             // An argument, of which nothing is wanted but its length.
             let length = bulk(bytes, line)?;
-            self.left[0] = left - 1;
-            if left == 1 {
-                wire.end_open(wire.dir, wire.at.saturating_add(length), EndHow::Framed);
-            }
+            self.ends(wire, self.left[0] - 1, length, true);
             return Ok(length);
         }
         let count = number(bytes, line)?;
         if count <= 0 {
             return Ok(line as u64); // an empty command gets no reply
         }
-        let name_line = next_line(bytes, line, last)?;
-        let name_end = line as u64 + bulk(&bytes[line..], name_line - line)?;
-        let name = word(bytes, name_line, name_end, last)?;
-        let verb = verb(name);
+        let (verb, mut end) = name(bytes, line as u64)?;
+        let mut left = count as u64 - 1;
         let mut target = Text::<40>::of(verb.bytes());
-        let (mut end, mut left) = (name_end, count as u64 - 1);
-        let mut sub = Text::<16>::new();
         if left > 0 && CONTAINERS.contains(&verb.as_str()) {
-            let at = name_end as usize;
-            let sub_line = next_line(bytes, at, last)?;
-            end = name_end + bulk(&bytes[at..], sub_line - at)?;
-            sub = self::verb(word(bytes, sub_line, end, last)?);
+            let (sub, behind) = name(bytes, end)?;
             target.push(b' ');
             target.push_all(sub.bytes());
-            left -= 1;
+            (end, left) = (behind, left - 1);
         }
-        let end_at = wire.at.saturating_add(end);
-        let border = if left == 0 { Border::Known(end_at) } else { Border::Open };
-        let attrs = Attrs {
-            verb: verb.as_str(),
-            target: target.as_str(),
-            args: Some(u32::try_from(left).unwrap_or(u32::MAX)),
-            ..Attrs::default()
-        };
         // What CLIENT REPLY is given stands in its argument, the only one that is looked at.
-        let mut silence = None;
-        if (verb.as_str(), sub.as_str()) == ("CLIENT", "REPLY") && left == 1 {
-            let at = end as usize;
-            let arg_line = next_line(bytes, at, last)?;
-            let arg_end = end + bulk(&bytes[at..], arg_line - at)?;
-            silence = Some(self::verb(word(bytes, arg_line, arg_end, last)?));
-        }
-        let role = self.asked(verb.as_str(), silence.as_ref().map(Text::as_str));
+        let asks = target.as_str() == "CLIENT REPLY" && left == 1;
+        let silence = if asks { name(bytes, end)?.0 } else { Text::new() };
+        let role = self.asked(verb.as_str(), silence.as_str());
+        let args = Some(u32::try_from(left).unwrap_or(u32::MAX));
+        let attrs = Attrs { verb: verb.as_str(), target: target.as_str(), args, ..Attrs::default() };
         self.left[0] = left;
-        wire.message(role, (wire.at, border), end_at, attrs, &[]);
+        let border = if left == 0 { Border::Known(wire.behind(end)) } else { Border::Open };
+        wire.message(role, (wire.at, border), wire.behind(end), attrs, &[]);
         Ok(end)
     }
 
-    fn inline(&mut self, wire: &mut Wire<'_>, bytes: &[u8], line: Option<usize>, last: bool) -> Length {
-        if line.is_none() && !last {
-            return Err(Step::Need);
-        }
-        let length = line.unwrap_or(bytes.len());
-        let end = wire.at.saturating_add(length as u64);
-        if core::mem::replace(&mut self.long[0], line.is_none()) {
-            if line.is_some() {
-                wire.end_open(wire.dir, end, EndHow::Framed);
-            }
-            return Ok(length as u64);
-        }
+    fn inline(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Unit {
+        let (length, cut) = bytes::line(bytes, last)?;
+        self.long[0] = cut;
         let mut words = bytes[..length].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
         let Some(name) = words.next() else {
             return Ok(length as u64); // an empty line gets no reply
         };
         let verb = verb(name);
-        let attrs = Attrs {
-            verb: verb.as_str(),
-            target: verb.as_str(),
-            args: Some(words.count() as u32),
-            cut: line.is_none(),
-            ..Attrs::default()
-        };
-        let role = self.asked(verb.as_str(), None);
-        let border = line.map_or(Border::Open, |_| Border::Known(end));
-        wire.message(role, (wire.at, border), end, attrs, &[]);
+        let role = self.asked(verb.as_str(), "");
+        let attrs = Attrs { args: Some(words.count() as u32), cut, ..Attrs::alone(verb.as_str()) };
+        let border = if cut { Border::Open } else { Border::Known(wire.behind(length)) };
+        wire.message(role, (wire.at, border), wire.behind(length), attrs, &[]);
         Ok(length as u64)
     }
 
-    /// Remembers what the client asked for; the role of the request.
-    fn asked(&mut self, verb: &str, silence: Option<&str>) -> Role {
-        match silence {
-            Some("ON") => self.silence = Silence::None,
-            Some("OFF") => self.silence = Silence::Off,
-            Some("SKIP") if self.silence == Silence::None => self.silence = Silence::Next,
-            _ => match self.silence {
-                Silence::None => {}
-                Silence::Off => return Role::Unsolicited,
-                Silence::Next => {
-                    self.silence = Silence::None;
-                    return Role::Unsolicited;
-                }
-            },
-        }
-        if matches!(silence, Some("OFF" | "SKIP")) {
+    /// Remembers what the client asked for; the role of the request. `silence`: what CLIENT REPLY is given.
+    fn asked(&mut self, verb: &str, silence: &str) -> Role {
+        let before = self.silence;
+        self.silence = match (silence, before) {
+            ("OFF", _) => Silence::Off,
+            ("SKIP", Silence::None) => Silence::Next,
+            ("ON", _) | (_, Silence::None | Silence::Next) => Silence::None,
+            (_, Silence::Off) => Silence::Off,
+        };
+        if matches!(silence, "OFF" | "SKIP") || (silence != "ON" && before != Silence::None) {
             return Role::Unsolicited;
         }
         self.pending = self.pending.saturating_add(1);
-        if verb.ends_with("SUBSCRIBE") {
-            self.confirms = self.confirms.saturating_add(1);
-            self.listens = true;
-        }
-        self.monitor |= verb == "MONITOR";
-        self.monitor &= !matches!(verb, "RESET" | "QUIT");
+        let subscribes = verb.ends_with("SUBSCRIBE");
+        self.confirms = self.confirms.saturating_add(u32::from(subscribes));
+        self.listens |= subscribes;
+        self.monitor = (self.monitor || verb == "MONITOR") && !matches!(verb, "RESET" | "QUIT");
         Role::Request
     }
 
-    fn reply(&mut self, wire: &mut Wire<'_>, bytes: &[u8], line: Option<usize>, last: bool) -> Length {
-        let kind = bytes[0];
-        let is_first = self.left[1] == 0;
-        if self.long[1] {
-            if line.is_none() && !last {
-                return Err(Step::Need);
-            }
-            let length = line.unwrap_or(bytes.len()) as u64;
-            self.long[1] = line.is_none();
-            if line.is_some() && is_first {
-                wire.end_open(wire.dir, wire.at.saturating_add(length), EndHow::Framed);
-            }
-            return Ok(length);
-        }
+    fn reply(&mut self, wire: &mut Wire<'_>, bytes: &[u8], line: Option<usize>, last: bool) -> Unit {
+        let (kind, whole) = (bytes[0], line.is_some());
         // A line of text may be long: of it only an error's class is wanted.
-        let whole = line.is_some();
-        let text = matches!(kind, b'+' | b'-' | b'(');
-        let line = match line {
-            Some(line) => line,
-            None if last && text => bytes.len(),
-            None => return Err(short(last)),
-        };
+        let text = last && matches!(kind, b'+' | b'-' | b'(');
+        let line = line.or(text.then_some(bytes.len())).ok_or(Stop::Need)?;
+        let count = || Ok(number(bytes, line)?.max(0) as u64);
         let (length, values) = match kind {
-            b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(' => (line as u64, 0),
             b'$' | b'!' | b'=' => (bulk(bytes, line)?, 0),
-            b'*' | b'~' | b'>' => (line as u64, number(bytes, line)?.max(0) as u64),
-            b'%' => (line as u64, number(bytes, line)?.max(0) as u64 * 2),
-            // Attributes stand before the value that they belong to.
-            b'|' => (line as u64, number(bytes, line)?.max(0) as u64 * 2 + 1),
-            _ => return Err(Step::Lost(Some(Defect::BadHead))),
+            b'*' | b'~' | b'>' => (line as u64, count()?),
+            b'%' => (line as u64, count()? * 2),
+            b'|' => (line as u64, count()? * 2 + 1), // they stand before the value that they belong to
+            _ if TYPES.contains(&kind) => (line as u64, 0),
+            _ => return Err(BAD),
         };
-        let end = wire.at.saturating_add(length);
-        self.long[1] = !whole;
-        if !is_first {
-            self.left[1] = (self.left[1] - 1).saturating_add(values);
-            if self.left[1] == 0 && whole {
-                wire.end_open(wire.dir, end, EndHow::Framed);
-            }
+        let end = wire.behind(length);
+        if self.left[1] > 0 {
+            self.ends(wire, (self.left[1] - 1).saturating_add(values), length, whole);
             return Ok(length);
         }
         let mut event = Text::<16>::new();
         let listening = kind == b'>' || (kind == b'*' && (self.listens || self.pending == 0));
-        self.listens &= kind != b'>';
-        if listening && values > 0 {
-            let name_line = next_line(bytes, line, last)?;
-            if bytes[line] == b'$' {
-                let name_end = line as u64 + bulk(&bytes[line..], name_line - line)?;
-                event = verb(word(bytes, name_line, name_end, last)?);
-            }
+        if listening && values > 0 && *bytes.get(line).ok_or(Stop::Need)? == b'$' {
+            event = name(bytes, line as u64)?.0;
         }
+        self.long[1] = !whole;
+        self.listens &= kind != b'>';
+        self.left[1] = values;
         let role = self.role(kind, event.as_str(), bytes.get(1));
         let class = error_class(kind, &bytes[1..line]);
-        let attrs = Attrs {
-            verb: if role == Role::Unsolicited { event.as_str() } else { "" },
-            status: Status {
-                outcome: match kind {
-                    b'-' | b'!' => Outcome::Error,
-                    _ => Outcome::Ok,
-                },
-                code: None,
-                class: class.as_str(),
-            },
-            ..Attrs::default()
-        };
+        let outcome = if matches!(kind, b'-' | b'!') { Outcome::Error } else { Outcome::Ok };
+        let verb = if role == Role::Unsolicited { event.as_str() } else { "" };
+        let attrs = Attrs::status(verb, Status { outcome, code: None, class: class.as_str() });
         let border = if values == 0 && whole { Border::Known(end) } else { Border::Open };
-        self.left[1] = values;
-        let head_end = wire.at.saturating_add(line as u64);
-        wire.message(role, (wire.at, border), head_end, attrs, &[]);
+        wire.message(role, (wire.at, border), wire.behind(line), attrs, &[]);
         Ok(length)
     }
 
@@ -302,11 +217,11 @@ impl Framing {
         let confirmation = event.ends_with("SUBSCRIBE");
         let pushed = kind == b'>' || matches!(event, "MESSAGE" | "PMESSAGE" | "SMESSAGE");
         let watched = self.monitor && kind == b'+' && second.is_some_and(u8::is_ascii_digit);
-        if confirmation && self.confirms > 0 {
-            self.confirms -= 1;
-        } else if confirmation || pushed || watched || (self.pending == 0 && !self.unsure) {
+        let confirms = confirmation && self.confirms > 0;
+        if !confirms && (confirmation || pushed || watched || (self.pending == 0 && !self.unsure)) {
             return Role::Unsolicited;
         }
+        self.confirms -= u32::from(confirms);
         self.pending = self.pending.saturating_sub(1);
         Role::Reply
     }
@@ -320,27 +235,15 @@ const CONTAINERS: &[&str] = &[
     "PUBSUB", "SCRIPT", "SLOWLOG", "XGROUP", "XINFO",
 ];
 
-fn short(last: bool) -> Step {
-    if last { Step::Lost(Some(Defect::BorderLost)) } else { Step::Need }
-}
-
-/// Where the line that starts at `at` ends.
-fn next_line(bytes: &[u8], at: usize, last: bool) -> Result<usize, Step> {
-    let rest = bytes.get(at..).ok_or(short(last))?;
-    let newline = rest.iter().position(|&b| b == b'\n').ok_or(short(last))?;
-    Ok(at + newline + 1)
-}
-
 /// The number in the line `bytes[..line]`, behind its type.
-fn number(bytes: &[u8], line: usize) -> Result<i64, Step> {
-    const BAD: Step = Step::Lost(Some(Defect::BadHead));
+fn number(bytes: &[u8], line: usize) -> Result<i64, Stop> {
     let text = bytes[1..line].strip_suffix(b"\r\n").ok_or(BAD)?;
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),
     };
     if digits == b"?" {
-        return Err(Step::Lost(Some(Defect::Unsupported)));
+        return Err(Stop::Lost(Some(Defect::Unsupported)));
     }
     if digits.is_empty() || digits.len() > 12 || !digits.iter().all(u8::is_ascii_digit) {
         return Err(BAD);
@@ -350,9 +253,9 @@ fn number(bytes: &[u8], line: usize) -> Result<i64, Step> {
 }
 
 /// Length of the bulk string whose first line is `bytes[..line]`, with that line and the closing CRLF.
-fn bulk(bytes: &[u8], line: usize) -> Result<u64, Step> {
+fn bulk(bytes: &[u8], line: usize) -> Result<u64, Stop> {
     if !matches!(bytes[0], b'$' | b'!' | b'=') {
-        return Err(Step::Lost(Some(Defect::BadHead)));
+        return Err(BAD);
     }
     Ok(match number(bytes, line)? {
         length @ 0.. => line as u64 + length as u64 + 2,
@@ -360,16 +263,16 @@ fn bulk(bytes: &[u8], line: usize) -> Result<u64, Step> {
     })
 }
 
-/// The content of a bulk string that lies in `start..end` with its CRLF; empty if it is too long to be a name.
-fn word(bytes: &[u8], start: usize, end: u64, last: bool) -> Result<&[u8], Step> {
-    if end.saturating_sub(start as u64) > 34 {
-        return Ok(&[]);
+/// The bulk string at `at` as a name, and where it ends; `?` if it is too long to be one.
+fn name(bytes: &[u8], at: u64) -> Result<(Text<16>, u64), Stop> {
+    let start = usize::try_from(at).unwrap_or(usize::MAX);
+    let line = start + bytes::line(bytes.get(start..).ok_or(Stop::Need)?, false)?.0;
+    let end = at + bulk(&bytes[start..], line - start)?;
+    if end - line as u64 > 34 {
+        return Ok((verb(&[]), end));
     }
-    let end = end as usize;
-    match bytes.get(start..end.saturating_sub(2).max(start)) {
-        Some(word) if bytes.len() >= end => Ok(word),
-        _ => Err(short(last)),
-    }
+    let whole = bytes.get(line..end as usize).ok_or(Stop::Need)?;
+    Ok((verb(whole.strip_suffix(b"\r\n").unwrap_or(&[])), end))
 }
 
 /// A command's name in capitals; `?` for what does not look like one, since it may be data.
@@ -381,31 +284,26 @@ fn verb(name: &[u8]) -> Text<16> {
 
 /// The first word of an error; for a bulk error (`!`) the line holds only its length.
 fn error_class(kind: u8, line: &[u8]) -> Text<16> {
-    let capitals = line.iter().take_while(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || **b == b'_');
-    match (kind, capitals.count()) {
-        (b'-', count @ 1..) if line.get(count).is_some_and(u8::is_ascii_whitespace) => Text::of(&line[..count]),
-        _ => Text::new(),
-    }
+    let word = line.split(u8::is_ascii_whitespace).next().unwrap_or(&[]);
+    let plain = word.iter().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b'_');
+    if kind == b'-' && plain && word.len() < line.len() { Text::of(word) } else { Text::new() }
 }
 
 /// Whether a flow of which these are the first bytes is Redis: by a command as an array; on its usual port also by
 /// an inline command or a reply.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
-    let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
     match (dir, bytes) {
-        (Dir::ToServer, [b'*', ..]) => {
-            let count = digits(1);
-            let behind = bytes.get(1 + count..).unwrap_or(&[]);
-            let whole = behind.len().min(3);
-            match (count, behind[..whole] == b"\r\n$"[..whole]) {
-                (0, true) if bytes.len() == 1 => Fit::More,
-                (1..=9, true) if whole < 3 => Fit::More,
-                (1..=9, true) => Fit::Yes,
+        (Dir::ToServer, [b'*', rest @ ..]) => {
+            let count = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+            let behind = &rest[count..rest.len().min(count + 3)];
+            match count {
+                0 if rest.is_empty() => Fit::More,
+                1..=9 if b"\r\n$".starts_with(behind) && behind.len() < 3 => Fit::More,
+                1..=9 => (behind == b"\r\n$").into(),
                 _ => Fit::No,
             }
         }
-        (Dir::ToServer, [byte, ..]) => (usual && byte.is_ascii_alphabetic()).into(),
-        (Dir::ToClient, [byte, ..]) => (usual && TYPES.contains(byte)).into(),
-        _ => Fit::More,
+        (Dir::ToServer, _) => (usual && bytes[0].is_ascii_alphabetic()).into(),
+        (Dir::ToClient, _) => (usual && TYPES.contains(&bytes[0])).into(),
     }
 }

@@ -3,7 +3,8 @@
 mod support;
 
 use proptest::prelude::*;
-use support::{Step, cases, run, same};
+use support::{Step, cases, run, run_to_borders, same};
+use wakepath_protocols::mask::Sql;
 use wakepath_protocols::{Dir, Protocol, Text, Transport, Verdict, mask, recognise};
 
 const SECRET: &str = "Zq7Xw9Kv";
@@ -63,7 +64,10 @@ fn recognises_its_own_golden_cases() {
         let Some(Step::Data(dir, bytes)) = case.steps.iter().find(|s| matches!(s, Step::Data(..))) else {
             continue;
         };
-        let typical = ["get", "simple", "pipeline", "ssl", "cancel", "mux", "a", "chunked"];
+        let typical = [
+            "get", "simple", "pipeline", "ssl", "cancel", "mux", "a", "chunked", "find", "legacy", "produce", "nginx",
+            "grpc", "shop", "info", "text", "binary",
+        ];
         let situation = case.name.split('/').next_back().unwrap();
         if !typical.contains(&situation) {
             continue;
@@ -84,6 +88,30 @@ fn recognises_its_own_golden_cases() {
 }
 
 #[test]
+fn processors_are_small_enough_for_one_a_flow() {
+    use std::mem::size_of;
+    use wakepath_protocols::{AnyProcessor, *};
+    let sizes = [
+        ("http1", size_of::<http1::Http1>(), 1024),
+        ("http2", size_of::<http2::Http2>(), 4096),
+        ("postgres", size_of::<postgres::Postgres>(), 2560),
+        ("mysql", size_of::<mysql::MySql>(), 2560),
+        ("redis", size_of::<redis::Redis>(), 512),
+        ("fastcgi", size_of::<fastcgi::FastCgi>(), 3328),
+        ("amqp", size_of::<amqp::Amqp>(), 1200),
+        ("mongo", size_of::<mongo::Mongo>(), 768),
+        ("kafka", size_of::<kafka::Kafka>(), 768),
+        ("memcached", size_of::<memcached::Memcached>(), 768),
+        ("x11", size_of::<x11::X11>(), 384),
+        ("any", size_of::<AnyProcessor>(), 4096),
+    ];
+    for (name, size, most) in sizes {
+        println!("{name} {size} bytes");
+        assert!(size <= most, "{name}: {size} bytes");
+    }
+}
+
+#[test]
 fn bytes_decide_before_ports() {
     let says = |bytes: &[u8], port| recognise(Transport::Stream, None, bytes, (port, 0));
     let http = Verdict::Protocol(Protocol::Http1, Dir::ToServer);
@@ -91,7 +119,9 @@ fn bytes_decide_before_ports() {
     assert_eq!(says(b"GET / HTTP/1.1", 6379), http);
     assert_eq!(says(b"GET key\r\n", 6379), redis);
     assert_eq!(says(b"GET key\r\n", 80), Verdict::Unknown);
-    assert_eq!(says(b"PRI * HTTP/2.0\r\n\r\nSM", 80), Verdict::Unknown);
+    assert_eq!(says(b"PRI * HTTP/2.0\r\n\r\nSM", 80), Verdict::NeedMore);
+    let http2 = Verdict::Protocol(Protocol::Http2, Dir::ToServer);
+    assert_eq!(says(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 80), http2);
     assert_eq!(says(b"\x16\x03\x01\x02\x00\x01\x00\x01", 5432), Verdict::Unknown);
 }
 
@@ -114,11 +144,23 @@ fn statements_have_the_shapes_that_are_documented() {
         ("SELECT $ta", "SELECT ?"),
     ] {
         let mut out = Text::<256>::new();
-        mask::statement(sql.as_bytes(), false, &mut out);
+        mask::statement(sql.as_bytes(), false, Sql::Postgres, &mut out);
+        assert_eq!(out.as_str(), shape, "{sql}");
+    }
+    for (sql, shape) in [
+        (r#"SELECT "it\"s", 'a\'b', `c 1` FROM t # all"#, "SELECT ?+, `c 1` FROM t"),
+        ("insert into t values (1, \"a\"), (2, 'b')", "insert into t values (?+)"),
+        ("SELECT @a := 0x1F, _utf8'x'", "SELECT @a := ?, _utf8?"),
+    ] {
+        let mut out = Text::<256>::new();
+        mask::statement(sql.as_bytes(), false, Sql::MySql, &mut out);
         assert_eq!(out.as_str(), shape, "{sql}");
     }
     let mut out = Text::<256>::new();
-    mask::statement(br"SELECT 'a\', secret, 'b'", false, &mut out);
+    mask::statement(br#"SELECT "a\", secret, "b""#, false, Sql::MySqlPlain, &mut out);
+    assert_eq!((out.as_str(), out.is_cut()), ("SELECT ?", true));
+    let mut out = Text::<256>::new();
+    mask::statement(br"SELECT 'a\', secret, 'b'", false, Sql::Postgres, &mut out);
     assert_eq!((out.as_str(), out.is_cut()), ("SELECT ?", true));
 }
 
@@ -184,6 +226,32 @@ fn step() -> impl Strategy<Value = Step> {
             bytes.extend(body);
             bytes
         }),
+        // HTTP/2 frames, MySQL packets, Kafka and AMQP messages with plausible heads.
+        (0u8..10, 0u8..16, 0u8..4, prop::collection::vec(any::<u8>(), 0..24)).prop_map(
+            |(kind, flags, stream, body)| {
+                let mut bytes = vec![0, 0, body.len() as u8, kind, flags, 0, 0, 0, stream];
+                bytes.extend(body);
+                bytes
+            }
+        ),
+        (0u8..3, prop::sample::select(vec![0u8, 1, 3, 22, 23, 0xfe, 0xff]), prop::collection::vec(0u8..20, 0..16))
+            .prop_map(|(number, kind, body)| {
+                let mut bytes = vec![body.len() as u8 + 1, 0, 0, number, kind];
+                bytes.extend(body);
+                bytes
+            }),
+        (0u8..20, 0u8..12, 0u8..4, prop::collection::vec(0u8..20, 0..30)).prop_map(|(api, version, id, body)| {
+            let mut bytes = vec![0, 0, 0, 10 + body.len() as u8, 0, api, 0, version, 0, 0, 0, id, 0, 2];
+            bytes.extend(body);
+            bytes
+        }),
+        (1u8..4, 0u8..3, prop::collection::vec(0u8..70, 14..24)).prop_map(|(kind, channel, body)| {
+            let mut bytes = vec![kind, 0, channel, 0, 0, 0, body.len() as u8, 0];
+            bytes.extend(&body[1..]);
+            bytes.push(0xce);
+            bytes
+        }),
+        "(set|get|ms|mg|incr|VALUE|VA|STAT|END|STORED) k? ?[0-9]? ?[0-9]? ?[0-9]?\r\n".prop_map(String::into_bytes),
         (1u8..12, 0u8..3, prop::collection::vec(0u8..20, 0..12)).prop_map(|(kind, id, body)| {
             let mut bytes = vec![1, kind, 0, id, 0, body.len() as u8, 0, 0];
             bytes.extend(body);
@@ -207,6 +275,27 @@ proptest! {
         for case in cases().iter().filter(|case| !case.datagrams()) {
             let whole = run(case.protocol, case.offset, &case.steps, |len| len);
             let split = run(case.protocol, case.offset, &case.steps, cutter(cuts.clone()));
+            same(&case.name, &whole, &split);
+        }
+    }
+
+    #[test]
+    fn stopping_at_borders_gives_the_same_messages(
+        cuts in prop::collection::vec(1usize..400, 1..20),
+        gap in any::<prop::sample::Index>(),
+    ) {
+        for case in cases().iter().filter(|case| !case.datagrams()) {
+            let whole = run(case.protocol, case.offset, &case.steps, |len| len);
+            for split in [
+                run_to_borders(case.protocol, case.offset, &case.steps, |len| len),
+                run_to_borders(case.protocol, case.offset, &case.steps, cutter(cuts.clone())),
+            ] {
+                same(&case.name, &whole, &split);
+            }
+            let mut steps = case.steps.clone();
+            steps.insert(gap.index(steps.len() + 1), Step::Gap(Dir::ToClient, 7));
+            let whole = run(case.protocol, case.offset, &steps, |len| len);
+            let split = run_to_borders(case.protocol, case.offset, &steps, cutter(cuts.clone()));
             same(&case.name, &whole, &split);
         }
     }
@@ -249,12 +338,14 @@ proptest! {
             let whole = run(protocol, offset.min(u64::MAX / 2), &steps, |len| len);
             let split = run(protocol, offset.min(u64::MAX / 2), &steps, cutter(cuts.clone()));
             same(protocol.id(), &whole, &split);
+            let stopped = run_to_borders(protocol, offset.min(u64::MAX / 2), &steps, cutter(cuts.clone()));
+            same(protocol.id(), &whole, &stopped);
         }
         run(Protocol::DnsUdp, 0, &steps, |len| len);
         for step in &steps {
             if let Step::Data(dir, bytes) = step {
                 for transport in [Transport::Stream, Transport::Datagram] {
-                    for port in [0, 53, 80, 5432, 6379, 9000] {
+                    for port in [0, 53, 80, 3306, 5432, 6379, 9000, 9092, 11211] {
                         recognise(transport, Some(*dir), bytes, (port, 0));
                     }
                 }
@@ -266,7 +357,20 @@ proptest! {
     fn no_cut_of_a_statement_leaks(sql in secretive()) {
         for cut in 0..=sql.len() {
             let mut out = Text::<256>::new();
-            mask::statement(&sql.as_bytes()[..cut], cut < sql.len(), &mut out);
+            mask::statement(&sql.as_bytes()[..cut], cut < sql.len(), Sql::Postgres, &mut out);
+            prop_assert!(!leaks(out.as_str()), "{} -> {}", &sql[..cut], out.as_str());
+        }
+    }
+
+    #[test]
+    fn no_cut_of_a_mysql_statement_leaks(
+        literals in prop::collection::vec(
+            prop::sample::select(vec!["'S'", "\"S\"", "'a\\'S'", "\"a\\\"S\"", "'a''S'", "# S\n 1", "/* S */ 1", "x'S'"]), 1..5),
+    ) {
+        let sql: String = literals.iter().map(|l| format!("SELECT a, {} ", l.replace('S', SECRET))).collect();
+        for cut in 0..=sql.len() {
+            let mut out = Text::<256>::new();
+            mask::statement(&sql.as_bytes()[..cut], cut < sql.len(), Sql::MySql, &mut out);
             prop_assert!(!leaks(out.as_str()), "{} -> {}", &sql[..cut], out.as_str());
         }
     }

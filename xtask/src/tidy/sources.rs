@@ -4,8 +4,15 @@ use super::{File, Tree};
 
 const LINES_MAX: usize = 800;
 
+/// Lines of code (no comments, no blanks, no tests) of a protocol's file. The few larger ones have a limit of their own,
+/// so that they do not grow: their protocols have more states than fit.
+const PROCESSOR_MAX: usize = 250;
+const LARGER: [(&str, usize); 3] = [("http2", 396), ("mysql", 371), ("postgres", 329)];
+/// Files of that folder that are no processors.
+const SHARED: [&str; 9] = ["bytes", "duplex", "hpack", "http", "lib", "mask", "registry", "shapes", "text"];
+
 /// Unsafe code has reasons in these folders alone: it talks to the kernel there.
-const UNSAFE_IN: [&str; 4] = ["crates/capture/", "crates/wire/", "crates/wakepath/", "testbeds/"];
+const UNSAFE_IN: [&str; 5] = ["crates/capture/", "crates/wire/", "crates/wakepath/", "probes/preload/", "testbeds/"];
 /// How far above `unsafe` its `SAFETY` comment may begin.
 const SAFETY_LINES: usize = 8;
 
@@ -18,6 +25,19 @@ const TEMPORARY: &str = concat!("/t", "mp/");
 pub fn check(tree: &Tree, out: &mut Vec<String>) {
     for f in tree.files.iter().filter(|f| !f.path.starts_with("tests/golden/")) {
         check_file(f, out);
+        check_processor(f, out);
+    }
+}
+
+/// A processor that grows beyond its limit should share more, or do less.
+fn check_processor(f: &File, out: &mut Vec<String>) {
+    let name = f.path.strip_prefix("crates/protocols/src/").and_then(|name| name.strip_suffix(".rs"));
+    let Some(name) = name.filter(|name| !SHARED.contains(name)) else { return };
+    let max = LARGER.iter().find(|(larger, _)| *larger == name).map_or(PROCESSOR_MAX, |(_, max)| *max);
+    let is_code = |l: &&str| !l.trim().is_empty() && !l.trim_start().starts_with("//");
+    let lines = product_lines(f).map(|(_, l)| l).filter(is_code).count();
+    if lines > max {
+        out.push(format!("{}: {lines} lines of code, more than {max} for a processor", f.path));
     }
 }
 

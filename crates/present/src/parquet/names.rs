@@ -36,7 +36,9 @@ words! {
     /// Kinds of witness; none is empty.
     witness_kind(u8) {
         witness::NONE => "", witness::FASTCGI => "fastcgi", witness::DNS => "dns", witness::TRACEPARENT => "traceparent",
-        witness::X_REQUEST_ID => "x-request-id",
+        witness::X_REQUEST_ID => "x-request-id", witness::HTTP2 => "http2", witness::KAFKA => "kafka",
+        witness::MONGO => "mongo", witness::MEMCACHED => "memcached", witness::AMQP_CHANNEL => "amqp-channel",
+        witness::AMQP_DELIVERY => "amqp-delivery", witness::X11 => "x11",
     }
     /// How an endpoint came to be known.
     endpoint_how(u8) {

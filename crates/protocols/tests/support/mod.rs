@@ -17,7 +17,7 @@
 //! `expected.txt` holds a line for each call of the sink. `UPDATE_GOLDEN=1` writes it anew.
 #![allow(dead_code)]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use wakepath_protocols::{
@@ -143,11 +143,29 @@ fn unquote(text: &str) -> Option<Vec<u8>> {
     }
 }
 
+/// A message as a test compares it with what others see.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub dir: Dir,
+    pub start: u64,
+    pub role: Role,
+    pub verb: String,
+    pub target: String,
+    pub args: Option<u32>,
+    pub outcome: Outcome,
+    pub code: Option<u16>,
+    pub class: String,
+    pub witness: Option<Witness>,
+}
+
 /// Writes down each call as a line, and checks what every processor promises.
 #[derive(Default)]
 pub struct Recorder {
     pub lines: Vec<String>,
     pub roles: Vec<(Dir, Role)>,
+    pub seen: Vec<Seen>,
+    /// Where messages ended by the protocol's framing, so that it was known before the bytes behind came.
+    pub ends: HashSet<(Dir, u64)>,
     open: HashMap<(Dir, u64), u32>,
 }
 
@@ -183,6 +201,13 @@ impl Sink for Recorder {
             match witness {
                 Witness::FastCgi(id) => write!(line, " fastcgi={id}"),
                 Witness::Dns(id) => write!(line, " dns={id:#06x}"),
+                Witness::Http2(id) => write!(line, " http2={id}"),
+                Witness::Kafka(id) => write!(line, " kafka={id}"),
+                Witness::Mongo(id) => write!(line, " mongo={id}"),
+                Witness::Memcached(id) => write!(line, " memcached={id}"),
+                Witness::AmqpChannel(id) => write!(line, " channel={id}"),
+                Witness::AmqpDelivery { channel, tag } => write!(line, " delivery={channel}/{tag}"),
+                Witness::X11(id) => write!(line, " x11={id}"),
                 Witness::XRequestId(hash) => write!(line, " x-request-id={hash:016x}"),
                 Witness::TraceParent { trace, span } => {
                     let hex = |id: &[u8]| id.iter().fold(String::new(), |s, b| s + &format!("{b:02x}"));
@@ -193,18 +218,36 @@ impl Sink for Recorder {
         }
         *self.open.entry((m.dir, m.start)).or_default() += 1;
         self.roles.push((m.dir, m.role));
+        self.seen.push(Seen {
+            dir: m.dir,
+            start: m.start,
+            role: m.role,
+            verb: a.verb.into(),
+            target: a.target.into(),
+            args: a.args,
+            outcome: a.status.outcome,
+            code: a.status.code,
+            class: a.status.class.into(),
+            witness: m.witnesses.first().copied(),
+        });
         self.lines.push(line);
     }
 
     fn end(&mut self, dir: Dir, start: u64, end: u64, how: EndHow) {
         assert!(end >= start, "end {start}..{end}");
         let open = self.open.get_mut(&(dir, start)).filter(|open| **open > 0);
+        if how == EndHow::Framed {
+            self.ends.insert((dir, end));
+        }
         *open.unwrap_or_else(|| panic!("end of what was never begun: {dir:?} {start}; {:?}", self.lines)) -= 1;
         let how = format!("{how:?}").to_lowercase();
         self.lines.push(format!("{} end {start}..{end} {how}", arrow(dir)));
     }
 
     fn amend(&mut self, dir: Dir, start: u64, s: Status<'_>) {
+        if let Some(seen) = self.seen.iter_mut().rev().find(|seen| (seen.dir, seen.start) == (dir, start)) {
+            (seen.outcome, seen.code, seen.class) = (s.outcome, s.code, s.class.into());
+        }
         self.lines.push(format!("{} amend {start}{}", arrow(dir), status(&s)));
     }
 
@@ -264,15 +307,60 @@ pub fn run(protocol: Protocol, offset: u64, steps: &[Step], mut cut: impl FnMut(
                     rest = &rest[piece..];
                 }
             }
-            Step::Gap(dir, len) => {
-                processor.gap(*dir, pos[dir.index()], *len, &mut recorder);
-                pos[dir.index()] = pos[dir.index()].saturating_add(*len);
-            }
-            Step::Turn(dir) => processor.turn(*dir, pos[dir.index()], &mut recorder),
-            Step::Shutdown(dir) => processor.shutdown(*dir, pos[dir.index()], &mut recorder),
+            step => apply(&mut processor, &mut recorder, step, &mut pos),
         }
     }
     recorder
+}
+
+/// Feeds `steps` as one does who stops at borders: shown what `cut` allows, the processor says how much it takes. Checks
+/// that a border lies where it stopped, and nowhere else.
+pub fn run_to_borders(
+    protocol: Protocol,
+    offset: u64,
+    steps: &[Step],
+    mut cut: impl FnMut(usize) -> usize,
+) -> Recorder {
+    let mut processor = AnyProcessor::new(protocol);
+    let mut recorder = Recorder::default();
+    let mut pos = [offset; 2];
+    for step in steps {
+        let Step::Data(dir, bytes) = step else {
+            apply(&mut processor, &mut recorder, step, &mut pos);
+            if let Step::Shutdown(dir) = step {
+                recorder.ends.retain(|(closed, _)| closed != dir); // where it was to end it does not
+            }
+            continue;
+        };
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let at = &mut pos[dir.index()];
+            let piece = cut(rest.len()).clamp(1, rest.len());
+            let ahead = processor.ahead(*dir);
+            let taken = processor.data_to_border(*dir, *at, &rest[..piece], &mut recorder);
+            assert!((1..=piece).contains(&taken), "{taken} of {piece}");
+            assert!(ahead.min(piece as u64) <= taken as u64, "{ahead} ahead, but a border behind {taken}");
+            *at = at.saturating_add(taken as u64);
+            let ends = |at: u64| recorder.ends.contains(&(*dir, at));
+            assert!(taken == piece || ends(*at), "{protocol:?} stopped at {at}, where nothing ends");
+            let early = (*at - taken as u64 + 1..*at).find(|at| ends(*at));
+            assert_eq!(early, None, "{protocol:?} went on over a border");
+            rest = &rest[taken..];
+        }
+    }
+    recorder
+}
+
+fn apply(processor: &mut AnyProcessor, recorder: &mut Recorder, step: &Step, pos: &mut [u64; 2]) {
+    match step {
+        Step::Data(..) => {}
+        Step::Gap(dir, len) => {
+            processor.gap(*dir, pos[dir.index()], *len, recorder);
+            pos[dir.index()] = pos[dir.index()].saturating_add(*len);
+        }
+        Step::Turn(dir) => processor.turn(*dir, pos[dir.index()], recorder),
+        Step::Shutdown(dir) => processor.shutdown(*dir, pos[dir.index()], recorder),
+    }
 }
 
 /// The first difference of two recordings, for a message that can be read.

@@ -1,0 +1,472 @@
+//! HTTP/2 (RFC 9113) with prior knowledge, and gRPC on it.
+//!
+//! ```text
+//! > HEADERS(1) :method POST, :path /pkg.Greeter/SayHello; DATA(1)   request, verb POST, target the path's template
+//! < HEADERS(1) :status 200; DATA(1); HEADERS(1) grpc-status 5       reply, code 200, amended to error NOT_FOUND
+//! ```
+//!
+//! A message lasts from its HEADERS to the frame that ends its stream's direction; those of several streams may overlap.
+//! Both are witnessed by the stream's id. A reset by the server is a reply, or amends one, with the error's name. What a
+//! server pushes is unsolicited. Joined in mid-stream, or behind a loss, fields that stand in the compression's lost
+//! table are unknown: such heads are marked as cut, their frames are bordered all the same. Of 64 messages that are open
+//! at a time the ends are followed, of more they are not (counted). Not handled: an upgrade from HTTP/1, a field that
+//! is split over two frames (the rest of its head is unknown).
+
+use crate::bytes::be32;
+use crate::duplex::{BAD, Duplex, Fit, Framer, NONE, Stop, Unit, Wire};
+use crate::hpack::{self, Known, Name, Table};
+use crate::http::{self, Heading};
+use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Outcome, Role, Status, Text, Witness};
+
+/// Bytes kept of a field in each direction.
+pub const HEAD: usize = 256;
+
+/// The HTTP/2 processor.
+pub type Http2 = Duplex<Framing, HEAD>;
+
+/// What of HTTP/2 is remembered between units.
+pub struct Framing {
+    sides: [Side; 2],
+    slots: [Slot; 64],
+}
+
+/// One direction.
+struct Side {
+    table: Table,
+    heading: Heading<96>,
+    status: Option<u16>,
+    grpc: Option<u16>,
+    block: Block,
+}
+
+/// The header block at hand.
+#[derive(Clone, Copy)]
+struct Block {
+    /// Its stream; 0: there is none.
+    stream: u32,
+    start: u64,
+    /// Bytes of fields and of padding that are left in the frame.
+    left: u32,
+    padding: u32,
+    /// The stream's direction ends with it.
+    last: bool,
+    /// No CONTINUATION follows.
+    whole: bool,
+    pushes: bool,
+    /// The field whose value comes next, and whether it goes into the table.
+    field: Option<(Name, bool)>,
+}
+
+/// A message without an end.
+#[derive(Clone, Copy)]
+struct Slot {
+    /// 0: free.
+    stream: u32,
+    dir: Dir,
+    failed: bool,
+    start: u64,
+}
+
+impl Side {
+    const NEW: Side = Side { table: Table::NEW, heading: Heading::NEW, status: None, grpc: None, block: Block::NONE };
+}
+
+impl Block {
+    const NONE: Block =
+        Block { stream: 0, start: NONE, left: 0, padding: 0, last: false, whole: false, pushes: false, field: None };
+}
+
+impl Slot {
+    const FREE: Slot = Slot { stream: 0, dir: Dir::ToServer, failed: false, start: NONE };
+}
+
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RESET: u8 = 3;
+const PUSH: u8 = 5;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+const PADDED: u8 = 8;
+const PRIORITY: u8 = 0x20;
+
+impl Framer for Framing {
+    const NEW: Framing = Framing { sides: [Side::NEW, Side::NEW], slots: [Slot::FREE; 64] };
+
+    fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit {
+        match preface(dir, bytes) {
+            Fit::No => Frame::of(bytes).map_or(Fit::More, |frame| frame.plausible().into()),
+            fit => fit,
+        }
+    }
+
+    fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Unit {
+        let block = &mut self.sides[wire.dir.index()].block;
+        if block.left > 0 {
+            return self.field(wire, bytes, last);
+        }
+        match preface(wire.dir, bytes) {
+            Fit::Yes => return Ok(PREFACE.len() as u64),
+            Fit::More => return Err(Stop::Need),
+            Fit::No => {}
+        }
+        let frame = Frame::of(bytes).ok_or(Stop::Need)?;
+        let end = wire.behind(frame.total());
+        if (block.stream != 0) != (frame.kind == CONTINUATION) || (block.stream != 0 && block.stream != frame.stream) {
+            return Err(BAD);
+        }
+        match frame.kind {
+            DATA if frame.flags & END_STREAM != 0 => self.end(wire, wire.dir, frame.stream, (end, EndHow::Framed)),
+            HEADERS | PUSH if frame.stream == 0 => return Err(BAD),
+            HEADERS | PUSH | CONTINUATION => {
+                let has = |flag, bytes| if frame.flags & flag != 0 { bytes } else { 0 };
+                let (mut before, mut padding) = (0, 0);
+                if frame.kind == CONTINUATION {
+                    block.whole = frame.flags & END_HEADERS != 0;
+                } else {
+                    let pushes = frame.kind == PUSH;
+                    before = has(PADDED, 1) + if pushes { 4 } else { has(PRIORITY, 5) };
+                    if frame.flags & PADDED != 0 {
+                        padding = u32::from(*bytes.get(9).ok_or(Stop::Need)?);
+                    }
+                    *block = Block { stream: frame.stream, start: wire.at, pushes, ..Block::NONE };
+                    block.last = !pushes && frame.flags & END_STREAM != 0;
+                    block.whole = frame.flags & END_HEADERS != 0;
+                    let side = &mut self.sides[wire.dir.index()];
+                    (side.heading, side.status, side.grpc) = (Heading::NEW, None, None);
+                }
+                let block = &mut self.sides[wire.dir.index()].block;
+                block.padding = padding;
+                block.left = frame.length.checked_sub(before + padding).ok_or(BAD)?;
+                let length = 9 + u64::from(before);
+                return Ok(if block.left == 0 { self.fragment(wire, length) } else { length });
+            }
+            RESET => {
+                let code = be32(bytes, 9).ok_or(Stop::Need)?;
+                self.reset(wire, frame.stream, code, end);
+            }
+            _ => {}
+        }
+        Ok(frame.total())
+    }
+
+    fn lost(&mut self, wire: &mut Wire<'_>) {
+        let side = &mut self.sides[wire.dir.index()];
+        side.table.forget();
+        if side.block.stream != 0 {
+            side.heading.cut = true;
+            (side.block.last, side.block.whole) = (false, true);
+            self.head(wire, wire.at);
+        }
+    }
+
+    fn turned(&mut self, wire: &mut Wire<'_>, lost: bool) {
+        if lost {
+            let dir = wire.dir.other();
+            self.end_all(wire, dir, wire.next[dir.index()], EndHow::Turn);
+        }
+    }
+
+    fn closed(&mut self, wire: &mut Wire<'_>) {
+        self.lost(wire);
+        self.end_all(wire, wire.dir, wire.at, EndHow::Close);
+    }
+}
+
+impl Framing {
+    /// One half of a field: an index or a name, or a value.
+    fn field(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Unit {
+        let side = &mut self.sides[wire.dir.index()];
+        let room = side.block.left as usize;
+        let view = &bytes[..bytes.len().min(room)];
+        let mut used = match side.half(view, last || view.len() == room) {
+            Some(used) => used,
+            None if view.len() < room => return Err(Stop::Need),
+            None => u64::MAX,
+        };
+        if used > room as u64 {
+            // It goes on in the next frame, or is no field.
+            side.table.forget();
+            (side.block.field, side.heading.cut, used) = (None, true, room as u64);
+        }
+        side.block.left -= used as u32;
+        Ok(if side.block.left == 0 { self.fragment(wire, used) } else { used })
+    }
+
+    /// The frame's fields are over behind `length` bytes; the length with its padding.
+    fn fragment(&mut self, wire: &mut Wire<'_>, length: u64) -> u64 {
+        let block = &mut self.sides[wire.dir.index()].block;
+        let length = length + u64::from(block.padding);
+        if block.whole {
+            self.head(wire, wire.behind(length));
+        }
+        length
+    }
+
+    /// The head is over at `end`: a message begins, or the trailers of one end it.
+    fn head(&mut self, wire: &mut Wire<'_>, end: u64) {
+        let side = &mut self.sides[wire.dir.index()];
+        let block = core::mem::replace(&mut side.block, Block::NONE);
+        let failure = side.grpc.filter(|code| *code != 0).map(grpc);
+        let interim = matches!(side.status, Some(100..=199));
+        let slot = self.slots.iter_mut().find(|slot| slot.stream == block.stream && slot.dir == wire.dir);
+        if let (Some(slot), false) = (slot, block.pushes) {
+            if let (Some(class), false) = (failure, slot.failed) {
+                slot.failed = true;
+                let status = Status { outcome: Outcome::Error, code: side.status, class };
+                wire.sink.amend(wire.dir, slot.start, status);
+            }
+            if block.last {
+                self.end(wire, wire.dir, block.stream, (end, EndHow::Framed));
+            }
+            return;
+        }
+        let mut status = http::status(side.status);
+        if let Some(class) = failure {
+            status = Status { outcome: Outcome::Error, class, ..status };
+        }
+        let role = match wire.dir {
+            _ if block.pushes || block.stream.is_multiple_of(2) => Role::Unsolicited,
+            Dir::ToServer => Role::Request,
+            Dir::ToClient if interim => Role::Interim,
+            Dir::ToClient => Role::Reply,
+        };
+        let mut attrs = side.heading.attrs();
+        match wire.dir {
+            Dir::ToServer => attrs.cut |= attrs.verb.is_empty() || attrs.target.is_empty(),
+            Dir::ToClient => attrs.cut |= status.outcome == Outcome::Unknown && !block.pushes,
+        }
+        attrs.status = if wire.dir == Dir::ToClient { status } else { Status::default() };
+        let over = block.last || block.pushes || interim;
+        let (dir, start, stream) = (wire.dir, block.start, block.stream);
+        let border = if over { Border::Known(end) } else { Border::Open };
+        let (witnesses, count) = side.heading.witnesses(Some(Witness::Http2(stream)));
+        let witnesses = &witnesses[..count];
+        wire.sink.message(&Message { dir, role, start, end: border, head_end: end, attrs, witnesses });
+        if over {
+            return wire.sink.end(dir, start, end, EndHow::Framed);
+        }
+        match self.slots.iter_mut().find(|slot| slot.stream == 0) {
+            Some(slot) => *slot = Slot { stream, dir, failed: failure.is_some(), start },
+            None => {
+                wire.sink.end(dir, start, end, EndHow::Lost);
+                wire.sink.defect(Defect::QueueOverflow, dir, start);
+            }
+        }
+    }
+
+    /// Ends what is open of a stream in a direction; where that began.
+    fn end(&mut self, wire: &mut Wire<'_>, dir: Dir, stream: u32, (end, how): (u64, EndHow)) {
+        if let Some(slot) = self.slots.iter_mut().find(|slot| slot.stream == stream && slot.dir == dir && stream != 0) {
+            wire.sink.end(dir, slot.start, end.max(slot.start), how);
+            *slot = Slot::FREE;
+        }
+    }
+
+    fn end_all(&mut self, wire: &mut Wire<'_>, dir: Dir, end: u64, how: EndHow) {
+        for at in 0..self.slots.len() {
+            if self.slots[at].dir == dir {
+                self.end(wire, dir, self.slots[at].stream, (end, how));
+            }
+        }
+    }
+
+    fn reset(&mut self, wire: &mut Wire<'_>, stream: u32, code: u32, end: u64) {
+        let (dir, other) = (wire.dir, wire.dir.other());
+        let status = Status { outcome: Outcome::Error, code: None, class: error(code) };
+        let open = self.slots.iter().find(|slot| slot.stream == stream && slot.dir == dir).map(|slot| slot.start);
+        match open {
+            Some(start) if dir == Dir::ToClient => wire.sink.amend(dir, start, status),
+            None if dir == Dir::ToClient && code != 0 && stream % 2 == 1 => {
+                let attrs = Attrs::status("", status);
+                wire.whole(Role::Reply, end, 13, attrs, &[Witness::Http2(stream)]);
+            }
+            _ => {}
+        }
+        self.end(wire, dir, stream, (end, EndHow::Framed));
+        self.end(wire, other, stream, (wire.next[other.index()], EndHow::Turn));
+    }
+}
+
+impl Side {
+    /// Reads the half of a field at the start of `view`; `last`: as much of it is there as will be. How long it is.
+    fn half(&mut self, view: &[u8], last: bool) -> Option<u64> {
+        let first = *view.first()?;
+        let mut room = [0; HEAD];
+        if let Some((name, kept)) = self.block.field {
+            let (length, used) = hpack::integer(view, 7)?;
+            let total = length.saturating_add(used as u64);
+            if name != Name::Other && (view.len() as u64) < total && !last {
+                return None;
+            }
+            let cut = (view.len() as u64) < total;
+            let raw = &view[used..view.len().min(total as usize)];
+            if name != Name::Other {
+                self.value(name, hpack::text(raw, first & 0x80 != 0, &mut room), cut);
+            }
+            if kept {
+                self.keep(name, cut);
+            }
+            self.block.field = None;
+            return Some(total);
+        }
+        let (bits, kept) = match first {
+            0x80.. => (7, false),
+            0x40.. => (6, true),
+            0x20.. => (5, false),
+            _ => (4, false),
+        };
+        let (index, used) = hpack::integer(view, bits)?;
+        match (first, index) {
+            (0x80.., _) => self.indexed(index),
+            (0x20..0x40, _) => {} // the table's new size
+            (_, 1..) => self.block.field = Some((self.table.get(index).0, kept)),
+            (_, 0) => {
+                let head = view.get(used..)?;
+                let (length, more) = hpack::integer(head, 7)?;
+                let mut name = Name::Other;
+                if length <= Name::LONGEST {
+                    let raw = head.get(more..more + length as usize)?;
+                    name = Name::of(hpack::text(raw, head[0] & 0x80 != 0, &mut room));
+                }
+                self.block.field = Some((name, kept));
+                return Some(length.saturating_add((used + more) as u64));
+            }
+        }
+        Some(used as u64)
+    }
+
+    /// A field that stands in the table.
+    fn indexed(&mut self, index: u64) {
+        match self.table.get(index) {
+            (Name::Method, Known::Text(text)) => self.heading.verb = Text::of(text.as_bytes()),
+            (Name::Path, Known::Text(text)) => self.heading.target = Text::of(text.as_bytes()),
+            (Name::Status, Known::Number(code)) => self.status = Some(code),
+            (Name::Grpc, Known::Number(code)) => self.grpc = Some(code),
+            _ => {}
+        }
+    }
+
+    /// A field that is spelled out.
+    fn value(&mut self, name: Name, value: &[u8], cut: bool) {
+        match name {
+            Name::Method => self.heading.verb = Text::of(value),
+            Name::Path => self.heading.target(value, cut),
+            Name::Status => self.status = http::code(value),
+            Name::Grpc => self.grpc = core::str::from_utf8(value).ok().and_then(|value| value.parse().ok()),
+            Name::Trace => self.heading.trace(value),
+            Name::RequestId if !cut => self.heading.request_id(value),
+            Name::RequestId | Name::Other => {}
+        }
+    }
+
+    /// Puts the field just read into the table.
+    fn keep(&mut self, name: Name, cut: bool) {
+        let Side { table, heading, .. } = self;
+        let number = |code: Option<u16>| code.map_or(Known::Unknown, Known::Number);
+        let value = match name {
+            _ if cut => Known::Unknown,
+            Name::Method => Known::Text(heading.verb.as_str()),
+            Name::Path if !heading.target.is_cut() => Known::Text(heading.target.as_str()),
+            Name::Status => number(self.status),
+            Name::Grpc => number(self.grpc),
+            _ => Known::Unknown,
+        };
+        table.insert(name, value);
+    }
+}
+
+/// A frame's header (RFC 9113, 4.1).
+struct Frame {
+    length: u32,
+    kind: u8,
+    flags: u8,
+    stream: u32,
+}
+
+impl Frame {
+    fn of(bytes: &[u8]) -> Option<Frame> {
+        let (length, stream) = (be32(bytes, 0)? >> 8, be32(bytes, 5)?);
+        Some(Frame { length, kind: bytes[3], flags: bytes[4], stream: stream & 0x7fff_ffff })
+    }
+
+    fn total(&self) -> u64 {
+        u64::from(self.length) + 9
+    }
+
+    /// Whether flags, length and stream are such as the kind may have (RFC 9113, 6).
+    fn plausible(&self) -> bool {
+        let (flags, length, stream) = match self.kind {
+            DATA => (END_STREAM | PADDED, 0..=16384, true),
+            HEADERS => (END_STREAM | END_HEADERS | PADDED | PRIORITY, 1..=16384, true),
+            2 => (0, 5..=5, true),
+            RESET => (0, 4..=4, true),
+            4 => (1, 0..=120, false),
+            PUSH => (END_HEADERS | PADDED, 4..=16384, true),
+            6 => (1, 8..=8, false),
+            7 => (0, 8..=16384, false),
+            8 => (0, 4..=4, self.stream != 0),
+            _ => return false,
+        };
+        self.flags & !flags == 0
+            && length.contains(&self.length)
+            && (self.stream != 0) == stream
+            && (self.kind != 4 || self.length.is_multiple_of(6))
+            && (self.kind != HEADERS || self.stream % 2 == 1)
+            && self.stream < 1 << 24
+    }
+}
+
+/// The name of a gRPC status (grpc.io, "Status codes and their use in gRPC").
+fn grpc(code: u16) -> &'static str {
+    #[rustfmt::skip]
+    const NAMES: [&str; 17] = [
+        "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+        "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
+        "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+    ];
+    NAMES.get(usize::from(code)).copied().unwrap_or("OTHER")
+}
+
+/// The name of an error code (RFC 9113, 7).
+fn error(code: u32) -> &'static str {
+    #[rustfmt::skip]
+    const NAMES: [&str; 14] = [
+        "NO_ERROR", "PROTOCOL_ERROR", "INTERNAL_ERROR", "FLOW_CONTROL_ERROR", "SETTINGS_TIMEOUT", "STREAM_CLOSED",
+        "FRAME_SIZE_ERROR", "REFUSED_STREAM", "CANCEL", "COMPRESSION_ERROR", "CONNECT_ERROR", "ENHANCE_YOUR_CALM",
+        "INADEQUATE_SECURITY", "HTTP_1_1_REQUIRED",
+    ];
+    NAMES.get(code as usize).copied().unwrap_or("OTHER")
+}
+
+/// Whether the client's preface is here.
+fn preface(dir: Dir, bytes: &[u8]) -> Fit {
+    match dir {
+        Dir::ToServer if bytes.starts_with(PREFACE) => Fit::Yes,
+        Dir::ToServer if PREFACE.starts_with(bytes) => Fit::More,
+        _ => Fit::No,
+    }
+}
+
+/// Whether a flow of which these are the first bytes is HTTP/2: by the client's preface, by the server's SETTINGS, or by
+/// a chain of frames with a head.
+pub(crate) fn recognise(dir: Dir, bytes: &[u8]) -> Fit {
+    match preface(dir, bytes) {
+        Fit::No => {}
+        fit => return fit,
+    }
+    let (mut rest, mut heads, mut frames) = (bytes, false, 0);
+    while let Some(frame) = Frame::of(rest) {
+        if !frame.plausible() {
+            return Fit::No;
+        }
+        if frames == 0 && dir == Dir::ToClient && frame.kind == 4 && frame.flags == 0 && frame.length > 0 {
+            return Fit::Yes;
+        }
+        heads |= frame.kind == HEADERS && frame.flags & END_HEADERS != 0;
+        frames += 1;
+        rest = rest.get(frame.total() as usize..).unwrap_or(&[]);
+    }
+    (heads && frames > 1).into()
+}

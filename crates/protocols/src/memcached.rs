@@ -1,0 +1,235 @@
+//! Memcached: the text protocol with its meta commands (doc/protocol.txt of the project), and the binary one.
+//!
+//! ```text
+//! > set key 0 0 5 / hello         request, verb SET, target SET; keys and values are never kept
+//! < STORED                        reply, ok; error for ERROR, CLIENT_ERROR and SERVER_ERROR
+//! > binary GET                    the same, with the number that the client chose as witness
+//! ```
+//!
+//! A `noreply` command and a quiet one are unsolicited. So are all replies behind quiet meta commands up to that of the
+//! `mn` behind them, as nothing says whose they are. The replies to STAT, and to a `get` of several keys, are one.
+
+use crate::bytes::{be16, be32};
+use crate::duplex::{BAD, Duplex, Fit, Framer, Stop, Unit, Wire};
+use crate::{Attrs, Border, Dir, EndHow, Outcome, Role, Status, Text, Witness};
+
+/// Bytes kept of a line in each direction; keys are at most 250 bytes long.
+pub const HEAD: usize = 320;
+
+/// The Memcached processor.
+pub type Memcached = Duplex<Framing, HEAD>;
+
+/// What of Memcached is remembered between units.
+pub struct Framing {
+    /// Inside a line that is longer than a head.
+    long: [bool; 2],
+    /// The long line at hand is the last of its reply.
+    ends: bool,
+    /// Quiet meta commands since the last `mn`.
+    quiet: bool,
+    /// Commands without a reply, as far as known.
+    pending: u32,
+}
+
+impl Framer for Framing {
+    const NEW: Framing = Framing { long: [false; 2], ends: false, quiet: false, pending: 0 };
+
+    fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit {
+        match (dir, bytes[0]) {
+            (Dir::ToServer, 0x80) | (Dir::ToClient, 0x81) => Fit::Yes,
+            (Dir::ToServer, first) => first.is_ascii_lowercase().into(),
+            (Dir::ToClient, first) => (self.pending > 0 && first.is_ascii_alphanumeric()).into(),
+        }
+    }
+
+    fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Unit {
+        let d = wire.dir.index();
+        if !self.long[d] && bytes[0] == 0x80 + d as u8 {
+            return self.binary(wire, bytes);
+        }
+        let newline = bytes.iter().position(|&b| b == b'\n');
+        if newline.is_none() && !last {
+            return Err(Stop::Need);
+        }
+        let length = newline.map_or(bytes.len(), |newline| newline + 1);
+        let cut = newline.is_none();
+        if core::mem::replace(&mut self.long[d], cut) {
+            if !cut && (wire.dir == Dir::ToServer || self.ends) {
+                wire.end_open(wire.dir, wire.behind(length), EndHow::Framed);
+            }
+            return Ok(length as u64);
+        }
+        let line = bytes[..length].trim_ascii_end();
+        match wire.dir {
+            Dir::ToServer => self.command(wire, line, length as u64, cut),
+            Dir::ToClient => self.answer(wire, line, length as u64, cut),
+        }
+    }
+
+    fn found(&mut self, wire: &mut Wire<'_>) {
+        self.long[wire.dir.index()] = false;
+    }
+
+    fn turned(&mut self, wire: &mut Wire<'_>, lost: bool) {
+        match wire.dir {
+            Dir::ToServer if lost => (self.pending, self.quiet) = (0, false),
+            Dir::ToClient if lost => self.pending = self.pending.max(1),
+            _ => {}
+        }
+    }
+}
+
+impl Framing {
+    fn command(&mut self, wire: &mut Wire<'_>, line: &[u8], length: u64, cut: bool) -> Unit {
+        let mut words = line.split(|&b| b == b' ').filter(|word| !word.is_empty());
+        let Some(name) = words.next() else {
+            return Ok(length);
+        };
+        if !name.iter().all(|b| b.is_ascii_lowercase() || *b == b'_') {
+            return Err(BAD);
+        }
+        let count = words.clone().count();
+        let meta = matches!(name, b"mg" | b"ms" | b"md" | b"ma" | b"me");
+        // Where the length of the data stands, if data follow.
+        let data = match name {
+            b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" => words.clone().nth(3),
+            b"ms" => words.clone().nth(1),
+            _ => None,
+        };
+        // Where it is no number, the server takes no data.
+        let data = data.and_then(number).map_or(0, |size| size + 2);
+        let quiet = meta && words.clone().skip(1).any(|flag| flag == b"q");
+        let silent = quiet || words.next_back() == Some(b"noreply") || matches!(name, b"quit" | b"shutdown");
+        self.quiet |= quiet;
+        if !silent {
+            self.pending = self.pending.saturating_add(1);
+        }
+        let verb = if name.len() <= 16 { Text::<16>::upper(name) } else { Text::of(b"?") };
+        let attrs =
+            Attrs { verb: verb.as_str(), target: verb.as_str(), args: Some(count as u32), cut, ..Attrs::default() };
+        let role = if silent { Role::Unsolicited } else { Role::Request };
+        let border = if cut { Border::Open } else { Border::Known(wire.behind(length + data)) };
+        wire.message(role, (wire.at, border), wire.behind(length), attrs, &[]);
+        Ok(length + data)
+    }
+
+    fn answer(&mut self, wire: &mut Wire<'_>, line: &[u8], length: u64, cut: bool) -> Unit {
+        let mut words = line.split(|&b| b == b' ');
+        let name = words.next().unwrap_or(&[]);
+        let (data, goes_on) = match name {
+            b"VALUE" => (words.nth(2).and_then(number).ok_or(BAD)? + 2, true),
+            b"VA" => (words.next().and_then(number).ok_or(BAD)? + 2, false),
+            b"STAT" | b"ITEM" | b"CONFIG" => (0, true),
+            _ => (0, !name.is_empty() && name.contains(&b'=')), // lines of lru_crawler metadump
+        };
+        let total = length + data;
+        let end = wire.behind(total);
+        if !wire.is_open(Dir::ToClient) {
+            let failed = matches!(name, b"ERROR" | b"CLIENT_ERROR" | b"SERVER_ERROR");
+            let class = if failed { Text::<16>::of(name) } else { Text::new() };
+            let outcome = if failed { Outcome::Error } else { Outcome::Ok };
+            let status = Status { outcome, code: None, class: class.as_str() };
+            self.quiet &= name != b"MN";
+            let role = if self.quiet || self.pending == 0 { Role::Unsolicited } else { Role::Reply };
+            if role == Role::Reply {
+                self.pending -= 1;
+            }
+            let attrs = Attrs { status, ..Attrs::default() };
+            wire.message(role, (wire.at, Border::Open), wire.behind(length), attrs, &[]);
+        }
+        self.ends = !goes_on;
+        if !goes_on && !cut {
+            wire.end_open(Dir::ToClient, end, EndHow::Framed);
+        }
+        Ok(total)
+    }
+
+    fn binary(&mut self, wire: &mut Wire<'_>, bytes: &[u8]) -> Unit {
+        let opaque = be32(bytes, 12).ok_or(Stop::Need)?;
+        let (code, status) = (bytes[1], be16(bytes, 6).unwrap_or(0));
+        let body = be32(bytes, 8).unwrap_or(0);
+        let total = 24 + u64::from(body);
+        if be16(bytes, 2).is_some_and(|key| u32::from(key) > body) {
+            return Err(BAD);
+        }
+        let quiet = matches!(code, 0x09 | 0x0d | 0x11..=0x1a | 0x1e | 0x24);
+        let end = wire.behind(total);
+        let witness = [Witness::Memcached(opaque)];
+        if wire.dir == Dir::ToServer {
+            let verb = BINARY.get(usize::from(code)).copied().unwrap_or("OTHER");
+            let attrs = Attrs::alone(verb);
+            let role = if quiet { Role::Unsolicited } else { Role::Request };
+            self.pending = self.pending.saturating_add(u32::from(!quiet));
+            wire.whole(role, end, 24, attrs, &witness);
+            return Ok(total);
+        }
+        let class = match status {
+            0 => "",
+            1 => "NOT_FOUND",
+            2 => "EXISTS",
+            3 => "TOO_LARGE",
+            4 => "INVALID",
+            5 => "NOT_STORED",
+            6 => "NON_NUMERIC",
+            0x20 => "AUTH_ERROR",
+            0x81 => "UNKNOWN_COMMAND",
+            0x82 => "OUT_OF_MEMORY",
+            _ => "OTHER",
+        };
+        let outcome = if status == 0 { Outcome::Ok } else { Outcome::Error };
+        let attrs = Attrs { status: Status { outcome, code: Some(status), class }, ..Attrs::default() };
+        let stat = code == 0x10 && status == 0;
+        if !wire.is_open(Dir::ToClient) {
+            let role = if quiet { Role::Unsolicited } else { Role::Reply };
+            self.pending = self.pending.saturating_sub(u32::from(!quiet));
+            wire.begin(role, 24, attrs, &witness);
+        }
+        // Statistics end with one that is empty.
+        if !stat || body == 0 {
+            wire.end_open(Dir::ToClient, end, EndHow::Framed);
+        }
+        Ok(total)
+    }
+}
+
+#[rustfmt::skip]
+const BINARY: [&str; 0x25] = [
+    "GET", "SET", "ADD", "REPLACE", "DELETE", "INCREMENT", "DECREMENT", "QUIT", "FLUSH", "GETQ", "NOOP", "VERSION",
+    "GETK", "GETKQ", "APPEND", "PREPEND", "STAT", "SETQ", "ADDQ", "REPLACEQ", "DELETEQ", "INCREMENTQ", "DECREMENTQ",
+    "QUITQ", "FLUSHQ", "APPENDQ", "PREPENDQ", "VERBOSITY", "TOUCH", "GAT", "GATQ", "OTHER", "SASL LIST", "SASL AUTH",
+    "SASL STEP", "GATK", "GATKQ",
+];
+
+fn number(word: &[u8]) -> Option<u64> {
+    if word.is_empty() || word.len() > 10 || !word.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    Some(word.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0')))
+}
+
+/// Whether a flow of which these are the first bytes is Memcached: by a binary request or a storage command; on its
+/// usual port also by any command.
+pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
+    match (dir, bytes) {
+        (Dir::ToServer, [0x80, ..]) if bytes.len() < 12 => Fit::More,
+        (Dir::ToServer, [0x80, code, key, low, extras, 0, ..]) => {
+            let head = u32::from(u16::from_be_bytes([*key, *low])) + u32::from(*extras);
+            (*code < 0x25 && *extras <= 24 && be32(bytes, 8).is_some_and(|body| (head..1 << 27).contains(&body))).into()
+        }
+        (Dir::ToServer, _) => {
+            let line = bytes.split(|&b| b == b'\n').next().unwrap_or(&[]);
+            let whole = line.len() < bytes.len();
+            let mut words = line.trim_ascii_end().split(|&b| b == b' ');
+            let name = words.next().unwrap_or(&[]);
+            let stores = [&b"set"[..], b"add", b"replace", b"append", b"prepend", b"cas"].contains(&name);
+            let begins = name.iter().all(u8::is_ascii_lowercase) && name.len() <= 8;
+            match begins {
+                true if stores && whole => (words.skip(1).take(3).filter(|w| number(w).is_some()).count() == 3).into(),
+                true if usual => Fit::Yes,
+                true if stores => Fit::More,
+                _ => Fit::No,
+            }
+        }
+        _ => Fit::No,
+    }
+}

@@ -1,0 +1,296 @@
+//! MongoDB's wire protocol (mongodb.com/docs, "MongoDB Wire Protocol").
+//!
+//! ```text
+//! > OP_MSG {find: "users", filter: …}        request, verb find, target the collection, witness its request id
+//! < OP_MSG {cursor: …, ok: 1}                reply, ok; error with its number and name
+//! ```
+//!
+//! Of a document only the top level is walked, and of that no value but the command's first word, `ok`, `code` and
+//! `codeName`. The reply is told at its first field: where `ok` is not that one, its status is an amendment. What is
+//! compressed is bordered and paired, but not read: verb COMPRESSED, marked as cut. Replies behind the first to one
+//! request (exhaust cursors) and messages that ask for no reply are unsolicited.
+
+use crate::bytes::{le16, le32, until_nul};
+use crate::duplex::{BAD, Duplex, Fit, Framer, NONE, Stop, Unit, Wire};
+use crate::{Attrs, Border, Dir, EndHow, Outcome, Role, Status, Text, Witness, mask};
+
+/// Bytes kept of a field in each direction.
+pub const HEAD: usize = 192;
+
+/// The MongoDB processor.
+pub type Mongo = Duplex<Framing, HEAD>;
+
+/// What of MongoDB is remembered between units.
+pub struct Framing {
+    sides: [Walk; 2],
+    /// Request id of the last reply that said that more would come.
+    exhaust: u32,
+}
+
+/// The message at hand, of which the document is walked.
+struct Walk {
+    /// Where it ends, or `NONE`: there is none.
+    end: u64,
+    start: u64,
+    role: Role,
+    witness: u32,
+    told: bool,
+    outcome: Outcome,
+    /// The outcome that it was told with.
+    said: Outcome,
+    code: Option<u16>,
+    name: Text<32>,
+}
+
+impl Walk {
+    const NONE: Walk = Walk {
+        end: NONE,
+        start: NONE,
+        role: Role::Request,
+        witness: 0,
+        told: false,
+        outcome: Outcome::Unknown,
+        said: Outcome::Unknown,
+        code: None,
+        name: Text::new(),
+    };
+}
+
+const REPLY: u32 = 1;
+const QUERY: u32 = 2004;
+const GET_MORE: u32 = 2005;
+const COMPRESSED: u32 = 2012;
+const MSG: u32 = 2013;
+
+impl Framer for Framing {
+    const NEW: Framing = Framing { sides: [Walk::NONE; 2], exhaust: 0 };
+
+    fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit {
+        if bytes.len() < 16 {
+            return Fit::More;
+        }
+        let known = matches!(le32(bytes, 12), Some(REPLY | 2001..=2007 | COMPRESSED | MSG));
+        let fits = known && (dir == Dir::ToClient) == (le32(bytes, 8) != Some(0));
+        (fits && le32(bytes, 0).is_some_and(|length| (16..1 << 27).contains(&length))).into()
+    }
+
+    fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Unit {
+        let d = wire.dir.index();
+        if self.sides[d].end != NONE {
+            return self.field(wire, bytes, last);
+        }
+        let length = le32(bytes, 0).ok_or(Stop::Need)?;
+        if !(16..1 << 28).contains(&length) {
+            return Err(BAD);
+        }
+        let code = le32(bytes, 12).ok_or(Stop::Need)?;
+        if code == MSG && length < 26 {
+            return Err(BAD);
+        }
+        let (id, to) = (le32(bytes, 4).unwrap_or(0), le32(bytes, 8).unwrap_or(0));
+        let total = u64::from(length);
+        let walk =
+            Walk { end: wire.behind(total), start: wire.at, witness: if to != 0 { to } else { id }, ..Walk::NONE };
+        self.sides[d] = walk;
+        let mut role = if to != 0 { Role::Reply } else { Role::Request };
+        let mut verb = "";
+        let document = match code {
+            MSG => {
+                let (Some(flags), Some(kind)) = (le32(bytes, 16), bytes.get(20)) else {
+                    self.sides[d] = Walk::NONE;
+                    return Err(Stop::Need);
+                };
+                let more = flags & 2 != 0;
+                if to != 0 && to == self.exhaust || to == 0 && more {
+                    role = Role::Unsolicited;
+                }
+                if to != 0 && more {
+                    self.exhaust = id;
+                }
+                if *kind == 0 { Some(21) } else { None }
+            }
+            REPLY => Some(36),
+            QUERY => {
+                let name = bytes.get(20..).unwrap_or(&[]);
+                let (collection, cut) = until_nul(name);
+                if cut && bytes.len() < HEAD && !last && (bytes.len() as u64) < total {
+                    self.sides[d] = Walk::NONE;
+                    return Err(Stop::Need);
+                }
+                verb = "QUERY";
+                (!cut && collection.ends_with(b".$cmd")).then_some(20 + collection.len() as u64 + 9)
+            }
+            _ => {
+                verb = match code {
+                    2001 => "UPDATE",
+                    2002 => "INSERT",
+                    2006 => "DELETE",
+                    2007 => "KILL CURSORS",
+                    GET_MORE => "GET MORE",
+                    COMPRESSED => "COMPRESSED",
+                    _ => "",
+                };
+                if verb.is_empty() {
+                    self.sides[d] = Walk::NONE;
+                    return Err(BAD);
+                }
+                if !matches!(code, GET_MORE | COMPRESSED) {
+                    role = Role::Unsolicited;
+                }
+                None
+            }
+        };
+        let walk = &mut self.sides[d];
+        walk.role = role;
+        // Behind the document's own length its first field.
+        if let Some(at) = document.filter(|at| at + 5 <= total) {
+            return Ok(at + 4);
+        }
+        walk.tell(wire, Attrs { verb, cut: verb == "COMPRESSED", ..Attrs::default() });
+        self.finish(wire, total)
+    }
+
+    fn lost(&mut self, wire: &mut Wire<'_>) {
+        let walk = &mut self.sides[wire.dir.index()];
+        if walk.end != NONE {
+            walk.tell(wire, Attrs { cut: true, ..Attrs::default() });
+        }
+        *walk = Walk::NONE;
+    }
+
+    fn found(&mut self, wire: &mut Wire<'_>) {
+        self.sides[wire.dir.index()] = Walk::NONE;
+    }
+
+    fn closed(&mut self, wire: &mut Wire<'_>) {
+        self.lost(wire);
+    }
+}
+
+impl Framing {
+    /// The message ends with this unit of `length` bytes.
+    fn finish(&mut self, wire: &mut Wire<'_>, length: u64) -> Unit {
+        let walk = core::mem::replace(&mut self.sides[wire.dir.index()], Walk::NONE);
+        if wire.dir == Dir::ToClient && (walk.outcome != walk.said || walk.code.is_some()) {
+            wire.sink.amend(wire.dir, walk.start, walk.status());
+        }
+        wire.end_open(wire.dir, walk.end, EndHow::Framed);
+        Ok(length)
+    }
+
+    /// One field of the document.
+    fn field(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Unit {
+        let walk = &mut self.sides[wire.dir.index()];
+        let rest = walk.end - wire.at;
+        let view = &bytes[..bytes.len().min(usize::try_from(rest).unwrap_or(usize::MAX))];
+        let kind = view[0];
+        let (name, cut) = until_nul(&view[1..]);
+        if cut && kind != 0 && (view.len() as u64) < rest && !last {
+            return Err(Stop::Need);
+        }
+        let value = 1 + name.len() + 1;
+        // A document that ends, a name that does not, or a field that is none: the rest is passed over.
+        let known = if cut || kind == 0 { None } else { size(kind, view, value) };
+        let size = match known {
+            Some(Some(size)) if value as u64 + size < rest => size, // behind the last one a zero follows
+            Some(None) if (view.len() as u64) < rest && !last => return Err(Stop::Need),
+            _ => {
+                walk.tell(wire, Attrs { cut: true, ..Attrs::default() });
+                return self.finish(wire, rest);
+            }
+        };
+        let text = kind == 2 && (!walk.told || name == b"codeName");
+        let wanted = value + size.min(if text { 96 } else { 8 }) as usize;
+        if view.len() < wanted && !last {
+            return Err(Stop::Need);
+        }
+        let known = &view[..view.len().min(value + size as usize)];
+        let string = known.get(value + 4..).map_or(&[][..], |text| until_nul(text).0);
+        if wire.dir == Dir::ToClient {
+            walk.learn(name, kind, &known[value.min(known.len())..], string);
+            if !walk.told {
+                walk.said = walk.outcome;
+                let status = Status { outcome: walk.outcome, ..Status::default() };
+                walk.tell(wire, Attrs { status, ..Attrs::default() });
+            }
+        } else if !walk.told {
+            let mut target = Text::<64>::new();
+            let private = name.windows(4).any(|part| part.eq_ignore_ascii_case(b"user") || part == b"Role");
+            if text && !private {
+                mask::path(string, (size as usize) > string.len() + 5, &mut target);
+            }
+            let verb = if name.iter().all(u8::is_ascii_alphabetic) { Text::<16>::of(name) } else { Text::of(b"?") };
+            walk.tell(wire, Attrs { verb: verb.as_str(), target: target.as_str(), ..Attrs::default() });
+        }
+        Ok(value as u64 + size)
+    }
+}
+
+impl Walk {
+    /// Emits the message, unless that was done.
+    fn tell(&mut self, wire: &mut Wire<'_>, attrs: Attrs<'_>) {
+        if !core::mem::replace(&mut self.told, true) {
+            let witness = [Witness::Mongo(self.witness)];
+            wire.message(self.role, (self.start, Border::Open), wire.at.max(self.start), attrs, &witness);
+        }
+    }
+
+    fn learn(&mut self, name: &[u8], kind: u8, value: &[u8], text: &[u8]) {
+        let zero = match kind {
+            1 => value.get(..8).map(|double| double == [0; 8]),
+            8 => value.first().map(|flag| *flag == 0),
+            16 => le32(value, 0).map(|number| number == 0),
+            _ => None,
+        };
+        match name {
+            b"ok" => {
+                self.outcome = match zero {
+                    Some(true) => Outcome::Error,
+                    Some(false) => Outcome::Ok,
+                    None => Outcome::Unknown,
+                }
+            }
+            b"code" if kind == 16 => self.code = le16(value, 0),
+            b"codeName" if kind == 2 => self.name = Text::of(text),
+            _ => {}
+        }
+    }
+
+    fn status(&self) -> Status<'_> {
+        match self.outcome {
+            Outcome::Error => Status { outcome: Outcome::Error, code: self.code, class: self.name.as_str() },
+            outcome => Status { outcome, ..Status::default() },
+        }
+    }
+}
+
+/// How long the value at `at` is; `Some(None)`: not to be seen yet; `None`: there is no such type (bsonspec.org).
+fn size(kind: u8, view: &[u8], at: usize) -> Option<Option<u64>> {
+    let long = |more: u64| le32(view, at).map(|length| u64::from(length) + more);
+    Some(match kind {
+        1 | 9 | 0x11 | 0x12 => Some(8),
+        2 | 13 | 14 => long(4),
+        3 | 4 | 15 => long(0),
+        5 => long(5),
+        6 | 10 | 0x7f | 0xff => Some(0),
+        7 => Some(12),
+        8 => Some(1),
+        16 => Some(4),
+        0x13 => Some(16),
+        _ => return None,
+    })
+}
+
+/// Whether a flow of which these are the first bytes is MongoDB: by the header of OP_MSG, OP_QUERY or OP_COMPRESSED.
+pub(crate) fn recognise(dir: Dir, bytes: &[u8]) -> Fit {
+    if bytes.len() < 16 {
+        // The high byte of the length is zero, and the codes are below 2014.
+        let zero = |at: usize| bytes.get(at).is_none_or(|&b| b == 0);
+        return if zero(3) && zero(14) && bytes.len() > 3 { Fit::More } else { Fit::No };
+    }
+    let code = le32(bytes, 12).unwrap_or(0);
+    let to = le32(bytes, 8).unwrap_or(0);
+    let size = le32(bytes, 0).unwrap_or(0);
+    let plausible = (16..48_000_000).contains(&size) && (dir == Dir::ToClient) == (to != 0);
+    (plausible && matches!(code, QUERY | COMPRESSED | MSG)).into()
+}
