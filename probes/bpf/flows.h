@@ -57,6 +57,18 @@ static __always_inline struct flow_state *flow_of(struct sock *sk)
 	return f;
 }
 
+/* A typed socket as a TCP socket, 0 where it is none. */
+static __always_inline struct tcp_sock *tcp_of(struct sock *sk)
+{
+	u16 family = sk->__sk_common.skc_family;
+
+	if (!CAN_CAST)
+		return bpf_skc_to_tcp_sock(sk);
+	if (sk->sk_protocol != IPPROTO_TCP || sk->sk_type != SOCK_STREAM || (family != AF_INET && family != AF_INET6))
+		return 0;
+	return cast(struct tcp_sock, sk);
+}
+
 /* The other end of a UNIX socket, 0 where there is none or it has no id yet (it names us when it is announced). */
 static __always_inline u64 peer_at(struct sock *sk)
 {
@@ -190,11 +202,15 @@ static __always_inline void announce(struct sock *sk, struct flow_state *f, u8 h
 
 static __always_inline struct file *file_at(struct task_struct *task, u64 fd)
 {
-	struct file **array = field(task, files, fdt, fd);
+	struct fdtable *table = field(task, files, fdt);
+	struct file **array = field(table, fd);
 	struct file *file = 0;
 
-	if (fd >= field(task, files, fdt, max_fds))
+	if (fd >= field(table, max_fds))
 		return 0;
+	/* an array of pointers, read as a structure that begins with one */
+	if (CAN_CAST)
+		return (struct file *)cast(struct list_head, array + fd)->next;
 	bpf_probe_read_kernel(&file, sizeof(file), array + fd);
 	return file;
 }
@@ -219,7 +235,7 @@ int BPF_PROG(on_state, const struct sock *csk, const int old, const int new)
 	u64 position, key = (u64)csk, now;
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 
-	if (field(sk, sk_protocol) != IPPROTO_TCP || new == TCP_SYN_RECV)
+	if (sk->sk_protocol != IPPROTO_TCP || new == TCP_SYN_RECV)
 		return 0;
 	/* from its first change of state on a TCP socket has its cookie, so that a call in progress can name it */
 	if (!cfg_sock_hooks)
@@ -320,7 +336,7 @@ int BPF_PROG(on_data_ready, const struct sock *csk)
 	struct sock *sk = (struct sock *)csk;
 	struct cpu_state *c = this_cpu();
 	struct flow_state *f = bpf_sk_storage_get(&flows, sk, 0, 0);
-	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	struct tcp_sock *tp = tcp_of(sk);
 	/* a listener has no stream of its own; others looked at the same clock when they took the packet up */
 	bool stream = tp && sk->__sk_common.skc_state != TCP_LISTEN;
 	u64 now = stream ? tp->tcp_clock_cache : bpf_ktime_get_ns();
@@ -337,6 +353,39 @@ int BPF_PROG(on_data_ready, const struct sock *csk)
 			c->sk_cookie = bpf_get_socket_cookie(sk);
 	}
 	c->sk_seq = stream ? tp->rcv_nxt : 0;
+	return 0;
+}
+
+/* The same where there is no sk_data_ready (before 6.3), for sockets that the kernel itself reads, as the CIFS client's.
+ * A program's own system calls tell what it waited for; a kernel thread makes none. */
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(on_segment, struct sock *sk, struct sk_buff *skb)
+{
+	struct cpu_state *c = this_cpu();
+	struct socket *s = field(sk, sk_socket);
+	struct flow_state *f;
+	u8 header_words = 0;
+	u32 bytes;
+
+	/* the segment before this one woke nobody */
+	c->sk_cookie = 0;
+	if (!c->softirq || !s || field(s, file))
+		return 0;
+	bpf_probe_read_kernel(&header_words, 1, field(skb, data) + 12);
+	bytes = field(skb, len) - (header_words >> 4) * 4;
+	/* an acknowledgement alone brings no data */
+	if (!bytes)
+		return 0;
+	f = flow_at(sk);
+	if (!f)
+		return 0;
+	c->sk_cookie = f->id;
+	/* it wakes nobody unless it continues the stream */
+	c->sk_seq = field((struct tcp_sock *)sk, rcv_nxt) + bytes;
+	c->sk_ns = bpf_ktime_get_ns();
+	/* older than the recording: no process holds it, so the snapshot did not have it */
+	if (!f->announced)
+		announce(sk, f, FLOW_MET, 0, c->sk_ns, 0, 0, 0);
 	return 0;
 }
 

@@ -104,6 +104,7 @@ struct sock {
 	u16 sk_protocol;
 	struct socket *sk_socket;
 };
+struct sk_buff { unsigned int len; unsigned char *data; };
 struct inet_connection_sock { const void *icsk_ulp_ops; };
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
@@ -112,6 +113,7 @@ struct tcp_sock {
 	u32 rcv_nxt;
 	u64 tcp_clock_cache;
 };
+struct list_head { struct list_head *next; };
 struct sockaddr_un { u16 sun_family; char sun_path[108]; };
 struct unix_address { int len; struct sockaddr_un name[0]; };
 struct unix_sock { struct sock sk; struct unix_address *addr; struct sock *peer; };
@@ -135,6 +137,8 @@ struct task_struct {
 	struct task_struct *group_leader;
 	u64 start_time;
 	int exit_code;
+	int exit_state;
+	void *stack;
 	char comm[16];
 	struct mm_struct *mm;
 	struct files_struct *files;

@@ -96,7 +96,10 @@ static __always_inline u8 class_now(struct task_struct *task, struct pt_regs *re
 {
 	u64 nr = regs->orig_ax;
 
-	if ((task->flags & (PF_IO_WORKER | PF_KTHREAD)) || (s64)regs->ax != -ENOSYS || nr >= SYSCALLS)
+	/* the kernel's own threads make no calls; those of io_uring are not among them */
+	if (task->flags & PF_KTHREAD)
+		return SC_NONE;
+	if ((task->flags & PF_IO_WORKER) || (s64)regs->ax != -ENOSYS || nr >= SYSCALLS)
 		return SC_IO_URING;
 	return syscall_class[nr & (SYSCALLS - 1)];
 }
@@ -241,19 +244,16 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 	r->bytes = m->bytes;
 	r->flags = m->flags;
 	r->head_bytes = head;
-	r->syscall = m->class == SC_IO_URING ? NO_SYSCALL : regs->orig_ax;
+	r->syscall = m->class == SC_IO_URING || (task->flags & PF_KTHREAD) ? NO_SYSCALL : regs->orig_ax;
 	r->cpu = bpf_get_smp_processor_id();
 	commit(r, position, size, KIND_OP, m->op);
 }
 
-/* When the current task entered its system call: this processor knows, unless the task was switched out since. */
-static __always_inline u64 entry_of(struct cpu_state *c, struct task_struct *task)
+/* When the current task entered its system call; 0 = not known. */
+static __always_inline u64 entry_of(struct task_struct *task)
 {
-	struct task_state *t;
+	struct task_state *t = state_of(task);
 
-	if (cfg_waits && c->call_task == (u64)task)
-		return c->call_ns;
-	t = bpf_task_storage_get(&tasks, task, 0, 0);
 	return t ? t->entered_ns : 0;
 }
 
@@ -276,7 +276,7 @@ static __always_inline bool is_again(s32 ret)
 static __always_inline int on_socket(struct sock *sk, int ret, u8 op, int flags)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct pt_regs *regs = regs_of(task);
 	struct cpu_state *c = this_cpu();
 	struct task_state *t = 0;
 	struct flow_state *f;
@@ -309,8 +309,8 @@ static __always_inline int on_socket(struct sock *sk, int ret, u8 op, int flags)
 	m.flow = f->id;
 	m.readable = true;
 	if (op == OP_SEND && m.class != SC_IO_URING)
-		m.entered_ns = entry_of(c, task);
-	tp = bpf_skc_to_tcp_sock(sk);
+		m.entered_ns = entry_of(task);
+	tp = tcp_of(sk);
 	if (tp) {
 		if (op == OP_SEND) {
 			m.seq_end = tp->write_seq;
@@ -366,7 +366,7 @@ int BPF_PROG(on_recv, struct sock *sk, int ret, int flags)
 __noinline int on_later(u64 flow, u64 arrived_ns, u32 seq_end, s32 bytes, u32 index)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct pt_regs *regs = regs_of(task);
 	struct moved m = {};
 
 	m.flow = flow;
@@ -388,7 +388,7 @@ __noinline int on_later(u64 flow, u64 arrived_ns, u32 seq_end, s32 bytes, u32 in
 __noinline int on_descriptor(u64 entered_ns, u64 fd, s32 ret, u32 op, u64 part)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct pt_regs *regs = regs_of(task);
 	struct file *file = file_at(task, fd);
 	struct flow_state *f = 0;
 	struct pipe_state *p, none = {};
@@ -402,6 +402,9 @@ __noinline int on_descriptor(u64 entered_ns, u64 fd, s32 ret, u32 op, u64 part)
 	if (!file)
 		return 0;
 	mode = field(file, f_inode, i_mode) & S_IFMT;
+	/* files, most of all */
+	if (mode != S_IFIFO && mode != S_IFSOCK)
+		return 0;
 	now = bpf_ktime_get_ns();
 	m.bytes = ret;
 	m.op = op;
@@ -426,7 +429,7 @@ __noinline int on_descriptor(u64 entered_ns, u64 fd, s32 ret, u32 op, u64 part)
 		return 0;
 	}
 	splice = m.class == SC_SPLICE && op == OP_RECV;
-	if (mode != S_IFSOCK || (cfg_sock_hooks && !splice))
+	if (cfg_sock_hooks && !splice)
 		return 0;
 	sk = sock_in(file);
 	if (!sk || is_idle(ret, op, field(sk, sk_type), field(sk, sk_shutdown)))
@@ -504,10 +507,9 @@ static __always_inline void on_many(u64 entered_ns, struct pt_regs *regs, s32 re
 /* accept, connect, close, shutdown: the flow is named, no bytes move. */
 static __noinline int on_control(struct task_struct *task, u64 fd, s32 ret, u8 op)
 {
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct pt_regs *regs = regs_of(task);
 	struct file *file = file_at(task, fd);
 	struct sock *sk = file ? sock_in(file) : 0;
-	struct cpu_state *c = this_cpu();
 	struct moved m = {};
 	struct flow_state *f;
 	u64 now;
@@ -535,7 +537,7 @@ static __noinline int on_control(struct task_struct *task, u64 fd, s32 ret, u8 o
 	m.op = op;
 	m.class = syscall_class[regs->orig_ax & (SYSCALLS - 1)];
 	if (op == OP_CONNECT || op == OP_ACCEPT)
-		m.entered_ns = entry_of(c, task);
+		m.entered_ns = entry_of(task);
 	if (op == OP_SHUTDOWN && regs->si != 0)
 		m.flags |= OPF_SHUT_WRITE;
 	if (op == OP_ACCEPT)
@@ -574,7 +576,6 @@ static __always_inline bool needs_entry(u8 class)
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 {
-	struct cpu_state *c;
 	struct task_struct *task;
 	struct task_state *t;
 	u8 class;
@@ -590,23 +591,15 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 			on_control(task, regs->di, 0, OP_CLOSE);
 		return 0;
 	}
-	if (cfg_waits) {
-		c = this_cpu();
-		c->call_task = (u64)task;
-		c->call_ns = bpf_ktime_get_ns();
-		/* the common ones need no more */
-		if (!is_many(class) && class != SC_SELECT && class != SC_PSELECT && class != SC_PPOLL && class != SC_EPOLL2)
-			return 0;
-	}
 	t = current_state(task);
-	if (!t)
+	if (!t || !is_watched(t, task))
 		return 0;
-	if (!cfg_waits)
-		t->entered_ns = bpf_ktime_get_ns();
-	if (!t->watched)
-		return 0;
-	t->mmsg = 0;
+	t->entered_ns = bpf_ktime_get_ns();
 	switch (class) {
+	case SC_SENDMMSG:
+	case SC_RECVMMSG:
+		t->mmsg = 0;
+		break;
 	case SC_SELECT:
 		t->timeout_ns = user_time(regs->r8, 1000);
 		break;
@@ -636,7 +629,7 @@ static __always_inline void on_poll(struct task_struct *task, struct pt_regs *re
 	struct wp_poll *r;
 
 	if (class != SC_EPOLL && class != SC_POLL) {
-		t = bpf_task_storage_get(&tasks, task, 0, 0);
+		t = state_of(task);
 		if (!t)
 			return;
 	}
@@ -674,16 +667,20 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
 	class = syscall_class[id & (SYSCALLS - 1)];
 	if (class == SC_NONE || class == SC_IO_URING || class == SC_CLOSE)
 		return 0;
-	task = bpf_get_current_task_btf();
 	if (cfg_sock_hooks) {
 		/* on sockets these have reported themselves */
 		if (class == SC_SENDTO || class == SC_SENDMSG || class == SC_SENDMMSG)
 			return 0;
-		if (reported == (u64)task && class != SC_SPLICE && class != SC_SENDFILE)
+		/* a switch takes the mark away, where switches are seen: then it is the current task's */
+		if (reported && (cfg_waits || reported == (u64)bpf_get_current_task_btf()) && class != SC_SPLICE &&
+		    class != SC_SENDFILE)
 			return 0;
+	}
+	task = bpf_get_current_task_btf();
+	if (cfg_sock_hooks) {
 		/* but for datagrams whose sender is only known now */
 		if (class == SC_RECVFROM || class == SC_RECVMSG || class == SC_RECVMMSG) {
-			t = bpf_task_storage_get(&tasks, task, 0, 0);
+			t = state_of(task);
 			if (!t || !t->later_flow)
 				return 0;
 			if (class == SC_RECVMMSG)
@@ -702,7 +699,7 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
 	if (!watched(task))
 		return 0;
 	if (needs_entry(class))
-		entered = entry_of(c, task);
+		entered = entry_of(task);
 	switch (class) {
 	case SC_EPOLL:
 	case SC_POLL:

@@ -8,6 +8,8 @@ const volatile u32 cfg_ring_bytes = 1 << 20;
 const volatile u32 cfg_head_bytes = 2048;
 const volatile u32 cfg_tag_key = 0;
 const volatile u8 cfg_watch_all = 1;
+/* Programs are watched by their names (watch_comms) from their exec on. */
+const volatile u8 cfg_watch_comms = 0;
 const volatile u8 cfg_waits = 1;
 const volatile u8 cfg_stacks = 0;
 /* 1: operations come from sock_send_length/sock_recv_length; 0: from system call exits (kernels before 6.3). */
@@ -28,12 +30,9 @@ struct cpu_state {
 	u32 timer; /* an hrtimer callback is under way */
 	/* the task whose system call has reported itself by a socket hook; sys_exit need not look again */
 	u64 reported;
-	/* the task that is in a system call here, and since when; on_switch saves it with the task */
-	u64 call_task;
-	u64 call_ns;
 	/* when the packet behind sk_cookie came */
 	u64 sk_ns;
-	u64 pad[6];
+	u64 pad[8];
 };
 
 struct cpu_state cpus[MAX_CPUS] __attribute__((aligned(64)));
@@ -41,28 +40,45 @@ struct cpu_state cpus[MAX_CPUS] __attribute__((aligned(64)));
 u32 watch_generation = 1;
 
 struct task_state {
+	/* what every switch and most calls need: one cache line */
+	u64 owner; /* the task whose state this slot holds; 0 = free, or not a slot */
 	u64 entered_ns;
-	u64 timeout_ns;
 	u64 blocked_ns;
 	u64 woken_ns;
 	u64 object;
 	u64 arg0;
 	u32 by_tid;
 	u32 rcv_seq;
-	u32 generation;
 	u16 syscall;
 	u16 woken_cpu;
 	u16 state;
 	u8 cause;
-	u8 watched;
-	u8 mmsg; /* messages of this sendmmsg or recvmmsg so far */
-	u8 pad[3];
+	u8 amid; /* the softirq (vector + 1) and the timer (AMID_TIMER) in which it was switched out */
+	/* the rest */
+	u64 timeout_ns;
 	/* a datagram received by this call: its sender's address is in user memory only at the call's exit */
 	u64 later_flow;
 	u64 later_arrived_ns;
 	u32 later_seq;
+	u32 generation;
 	s32 stack; /* of the wait that goes on: its number in `stacks`, a negative error, or NO_STACK */
+	u8 watched;
+	u8 mmsg; /* messages of this sendmmsg or recvmmsg so far */
+	u8 pad[26];
 };
+_Static_assert(sizeof(struct task_state) == 128, "two cache lines");
+
+/* States of tasks, by tid: found with no call and one cache miss, where task storage takes 20 ns and three. A task
+ * whose slot another one holds has its state in task storage. Mapped by nobody: the flag aligns it to a page. */
+#define TASK_SLOTS 32768
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TASK_SLOTS);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct task_state);
+} task_slots SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -131,6 +147,14 @@ struct {
 	__type(value, u8);
 } watch_tgids SEC(".maps");
 
+/* Names of programs: who executes one is watched from then on. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 64);
+	__type(key, char[16]);
+	__type(value, u8);
+} watch_comms SEC(".maps");
+
 #define NO_STACK (-1)
 
 /* Each stack once. Not made where nobody asked for stacks. */
@@ -151,8 +175,23 @@ struct {
 	__type(value, u8[RING_SLACK * 2]);
 } rings SEC(".maps");
 
+/* Names the type of an untyped pointer, so that fields are plain loads (Linux 6.2): before, each takes a helper's call,
+ * some 25 ns. Either way an address that is none reads as zero. */
+extern void *bpf_rdonly_cast(const void *object, u32 btf_id) __ksym __weak;
+
+#define CAN_CAST bpf_ksym_exists(bpf_rdonly_cast)
+#define cast(type, p) ((type *)bpf_rdonly_cast((const void *)(p), bpf_core_type_id_kernel(type)))
+
 /* Reads a field through an untyped pointer: a socket may come typed from a tracepoint or untyped from a descriptor. */
-#define field(p, ...) BPF_CORE_READ(p, __VA_ARGS__)
+#define field(p, ...)                                                             \
+	({                                                                        \
+		___type((p), ##__VA_ARGS__) __value;                              \
+		if (CAN_CAST)                                                     \
+			__value = ___arrow(cast(typeof(*(p)), p), ##__VA_ARGS__); \
+		else                                                              \
+			__value = BPF_CORE_READ(p, ##__VA_ARGS__);                \
+		__value;                                                          \
+	})
 
 #define barrier() asm volatile("" ::: "memory")
 
@@ -208,6 +247,44 @@ static __always_inline void clear_marks(struct cpu_state *c)
 	c->block = 0;
 }
 
+static __always_inline struct task_state *slot_of(u32 tid)
+{
+	u32 key = tid & (TASK_SLOTS - 1);
+
+	return bpf_map_lookup_elem(&task_slots, &key);
+}
+
+/* A task's state, 0 where it has none. */
+static __always_inline struct task_state *state_of(struct task_struct *task)
+{
+	struct task_state *t = slot_of(task->pid);
+
+	if (t && t->owner == (u64)task)
+		return t;
+	return bpf_task_storage_get(&tasks, task, 0, 0);
+}
+
+/* Makes a task's state; 0 where memory is short. */
+static __always_inline struct task_state *make_state(struct task_struct *task)
+{
+	struct task_state *t = slot_of(task->pid);
+	u64 owner = t ? __sync_val_compare_and_swap(&t->owner, 0, (u64)task) : 1;
+
+	if (!owner || owner == (u64)task)
+		return t;
+	return bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+}
+
+/* Leaves the task's slot, if this state is one, to the next task that needs it. */
+static __always_inline void leave_slot(struct task_state *t, struct task_struct *task)
+{
+	if (!t || t->owner != (u64)task)
+		return;
+	__builtin_memset(&t->entered_ns, 0, sizeof(*t) - sizeof(t->owner));
+	barrier();
+	*(volatile u64 *)&t->owner = 0;
+}
+
 static __always_inline bool decide_watched(struct task_state *t, struct task_struct *task)
 {
 	u32 tgid = task->tgid;
@@ -216,8 +293,6 @@ static __always_inline bool decide_watched(struct task_state *t, struct task_str
 	t->generation = watch_generation;
 	if (tgid == cfg_agent_tgid)
 		t->watched = 0;
-	else if (cfg_watch_all)
-		t->watched = 1;
 	else if (!t->watched) {
 		w = bpf_map_lookup_elem(&watch_tgids, &tgid);
 		t->watched = w != 0;
@@ -225,23 +300,24 @@ static __always_inline bool decide_watched(struct task_state *t, struct task_str
 	return t->watched;
 }
 
-/* Whether the current task's operations are recorded: by far the most common answer costs two loads. */
-static __always_inline bool watched(struct task_struct *task);
+/* Whether the operations of a task with this state are recorded: by far the most common answer costs two loads. */
+static __always_inline bool is_watched(struct task_state *t, struct task_struct *task)
+{
+	if (cfg_watch_all)
+		return task->tgid != cfg_agent_tgid;
+	return t->generation == watch_generation ? t->watched : decide_watched(t, task);
+}
 
 /* The current task's state, made where it is not there; 0 where memory is short (counted). */
 static __always_inline struct task_state *current_state(struct task_struct *task)
 {
-	struct task_state *t = bpf_task_storage_get(&tasks, task, 0, 0);
+	struct task_state *t = state_of(task);
 
 	if (!t) {
-		t = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (!t) {
+		t = make_state(task);
+		if (!t)
 			lost(this_cpu(), DROP_TASK_STORAGE);
-			return 0;
-		}
 	}
-	if (t->generation != watch_generation)
-		decide_watched(t, task);
 	return t;
 }
 
@@ -252,7 +328,31 @@ static __always_inline bool watched(struct task_struct *task)
 	if (cfg_watch_all)
 		return task->tgid != cfg_agent_tgid;
 	t = current_state(task);
-	return t && t->watched;
+	return t && is_watched(t, task);
+}
+
+/* From the lower end of a task's kernel stack to the registers that it entered the kernel with: the same for all tasks
+ * of a kernel, learned by the first iterator. 0 = not yet. */
+u64 regs_offset;
+
+/* The registers that a task entered the kernel with. */
+static __always_inline struct pt_regs *regs_of(struct task_struct *task)
+{
+	u64 at = regs_offset;
+
+	if (!CAN_CAST)
+		return (struct pt_regs *)bpf_task_pt_regs(task);
+	if (at)
+		return cast(struct pt_regs, (u64)task->stack + at);
+	return cast(struct pt_regs, bpf_task_pt_regs(task));
+}
+
+static __always_inline void learn_regs(struct task_struct *task)
+{
+	u64 stack = (u64)task->stack;
+
+	if (stack && !regs_offset)
+		regs_offset = (u64)bpf_task_pt_regs(task) - stack;
 }
 
 #endif

@@ -26,10 +26,12 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 
 	/* a parent that did nothing yet but to be selected must be asked now */
 	p = current_state(parent);
-	t = bpf_task_storage_get(&tasks, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	/* of a task that was at this address before, if its end was missed */
+	leave_slot(slot_of(child->pid), child);
+	t = make_state(child);
 	if (t && p && parent->tgid != cfg_agent_tgid) {
 		/* descendants are watched with their parents */
-		t->watched = p->watched;
+		t->watched = is_watched(p, parent);
 		t->generation = p->generation;
 	} else if (!t) {
 		u32 tgid = child->tgid;
@@ -38,7 +40,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		/* memory was short for a moment. Its first operation makes the state again and finds there that it is watched:
 		 * only what it waits for until then is lost */
 		lost(c, DROP_WAIT);
-		if (!cfg_watch_all && p && p->watched && parent->tgid != cfg_agent_tgid &&
+		if (!cfg_watch_all && p && is_watched(p, parent) && parent->tgid != cfg_agent_tgid &&
 		    bpf_map_update_elem(&watch_tgids, &tgid, &yes, BPF_ANY))
 			lost(c, DROP_TASK_STORAGE);
 	}
@@ -52,13 +54,46 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
+/* A task that executes a program of a selected name is watched from here on, with those that it will make. */
+static __noinline int watch_by_name(struct task_struct *task)
+{
+	char comm[16] = {};
+	struct task_state *t;
+
+	bpf_probe_read_kernel_str(comm, sizeof(comm), task->comm);
+	if (task->tgid == cfg_agent_tgid || !bpf_map_lookup_elem(&watch_comms, comm))
+		return 0;
+	t = current_state(task);
+	if (t)
+		t->watched = 1;
+	return 0;
+}
+
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 {
 	struct cpu_state *c = this_cpu();
 	u64 position, start, len;
-	struct wp_task *r = reserve(c, sizeof(*r) + CMDLINE_MAX, DROP_TASK, &position);
+	struct wp_task *r;
 
+	/* the leader's tid is another slot than that of the thread which took it over */
+	if (old_pid != task->pid) {
+		struct task_state *old = slot_of(old_pid), *t;
+
+		if (old && old->owner == (u64)task) {
+			t = make_state(task);
+			if (t) {
+				t->watched = old->watched;
+				t->generation = old->generation;
+			} else {
+				lost(c, DROP_TASK_STORAGE);
+			}
+			leave_slot(old, task);
+		}
+	}
+	if (cfg_watch_comms)
+		watch_by_name(task);
+	r = reserve(c, sizeof(*r) + CMDLINE_MAX, DROP_TASK, &position);
 	if (!r)
 		return 0;
 	fill_task(r, task, bpf_ktime_get_ns());
@@ -92,6 +127,9 @@ static __always_inline int simple_task_event(struct task_struct *task, u8 what, 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
+	/* else its last switch does */
+	if (!cfg_waits)
+		leave_slot(slot_of(task->pid), task);
 	return simple_task_event(task, TASK_EXIT, 0);
 }
 
@@ -119,6 +157,7 @@ int snapshot_files(struct bpf_iter__task_file *ctx)
 
 	if (!task || !file || task->tgid != task->pid)
 		return 0;
+	learn_regs(task);
 	mode = field(file, f_inode, i_mode) & S_IFMT;
 	d.head.bytes = sizeof(d);
 	d.head.kind = KIND_FD;

@@ -66,7 +66,7 @@ int BPF_PROG(on_block_complete, struct request *rq)
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *p)
 {
-	struct task_state *t = bpf_task_storage_get(&tasks, p, 0, 0);
+	struct task_state *t = state_of(p);
 	struct cpu_state *c;
 
 	if (!t)
@@ -153,12 +153,8 @@ static __always_inline u8 emit_wait(struct task_struct *task, struct task_state 
  * is not in memory cuts the stack there. The kernel keeps each stack once and says which one this is. */
 static __always_inline s32 stack_now(void *ctx, struct task_state *t, struct task_struct *task)
 {
-	if (!cfg_watch_all) {
-		if (t->generation != watch_generation)
-			decide_watched(t, task);
-		if (!t->watched)
-			return NO_STACK;
-	}
+	if (!is_watched(t, task))
+		return NO_STACK;
 	return bpf_get_stackid(ctx, &stacks, BPF_F_USER_STACK);
 }
 
@@ -186,6 +182,8 @@ static __always_inline void emit_stack(struct task_struct *task, struct task_sta
 	commit(r, position, sizeof(*r), KIND_STACK, cause);
 }
 
+#define AMID_TIMER 0x80
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
 {
@@ -194,46 +192,54 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	struct task_state *t;
 	struct pt_regs *regs;
 	u32 state;
-	u8 cause;
+	u8 cause, amid = c->softirq | (c->timer ? AMID_TIMER : 0);
 
 	clear_marks(c);
 	c->reported = 0;
+	/* with PREEMPT_RT softirqs and timers run in tasks and are preempted with them: what comes next is not in them */
+	if (amid)
+		c->softirq = c->timer = 0;
 	if (prev->pid && prev->tgid != cfg_agent_tgid) {
 		/* never made here: the run queue's lock is held, and an allocation may wake a task that needs it. The fork
 		 * makes it, and the iterator for whoever was there before. */
-		t = bpf_task_storage_get(&tasks, prev, 0, 0);
+		t = state_of(prev);
 		if (t) {
 			/* a task on its way to sleep that is preempted is still to run */
 			state = preempt ? 0 : prev_state;
 			t->blocked_ns = now;
 			t->state = state & 0xffff;
 			t->syscall = NO_SYSCALL;
+			t->amid = amid;
 			if (cfg_stacks)
 				t->stack = NO_STACK;
-			if (c->call_task == (u64)prev) {
-				t->entered_ns = c->call_ns;
-				c->call_task = 0;
-			}
 			if (!state) {
 				t->by_tid = next->pid;
 				t->woken_ns = 0;
 			} else if (!(prev->flags & PF_KTHREAD)) {
-				regs = (struct pt_regs *)bpf_task_pt_regs(prev);
+				regs = regs_of(prev);
 				t->syscall = regs->orig_ax < SYSCALLS ? regs->orig_ax : NO_SYSCALL;
 				t->arg0 = regs->di;
 				if (cfg_stacks)
 					t->stack = stack_now(ctx, t, prev);
 			}
+			/* it does not come again */
+			if (state & TASK_DEAD)
+				leave_slot(t, prev);
 		}
 	}
 	if (next->pid && next->tgid != cfg_agent_tgid) {
-		t = bpf_task_storage_get(&tasks, next, 0, 0);
+		t = state_of(next);
 		if (t && t->blocked_ns) {
 			cause = emit_wait(next, t, now);
 			if (cfg_stacks && t->stack != NO_STACK)
 				emit_stack(next, t, now, cause);
 			t->blocked_ns = 0;
 			t->woken_ns = 0;
+			if (t->amid) {
+				c->softirq = t->amid & ~AMID_TIMER;
+				c->timer = t->amid >> 7;
+				t->amid = 0;
+			}
 		}
 	}
 	return 0;
@@ -251,11 +257,16 @@ int open_waits(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
-	t = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!t) {
-		lost(this_cpu(), DROP_WAIT);
-		return 0;
+	learn_regs(task);
+	t = state_of(task);
+	/* who has ended needs none, and would never leave its slot */
+	if (!t && !task->exit_state) {
+		t = make_state(task);
+		if (!t)
+			lost(this_cpu(), DROP_WAIT);
 	}
+	if (!t)
+		return 0;
 	r.blocked_ns = *(volatile u64 *)&t->blocked_ns;
 	r.state = t->state;
 	/* who is dead waits for nothing */

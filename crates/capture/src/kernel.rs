@@ -48,6 +48,8 @@ pub struct KernelOptions {
     pub stacks: bool,
     /// Whose operations.
     pub watch: Watch,
+    /// Whose besides: who executes a program of one of these names (at most 64) while the recording goes on.
+    pub comms: Vec<String>,
 }
 
 impl Default for KernelOptions {
@@ -59,11 +61,12 @@ impl Default for KernelOptions {
             waits: true,
             stacks: false,
             watch: Watch::All,
+            comms: Vec::new(),
         }
     }
 }
 
-/// Why the kernel vantage cannot be had.
+/// Why a vantage cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// A right is missing.
@@ -75,6 +78,9 @@ pub enum CaptureError {
     /// Anything else from libbpf.
     #[error("loading the kernel programs failed: {0}")]
     Load(String),
+    /// The library vantage's shared memory.
+    #[error("{0}")]
+    Arena(String),
     /// A setting that cannot be.
     #[error("{0}")]
     Setting(String),
@@ -104,6 +110,7 @@ const TRACEPOINTS: &[&str] = &[
     "sock_send_length",
     "sock_recv_length",
     "sk_data_ready",
+    "tcp_probe",
     "inet_sock_set_state",
     "tcp_receive_reset",
     "sched_switch",
@@ -279,6 +286,7 @@ impl KernelSource {
             r.cfg_head_bytes = options.head_bytes.min(w::HEAD_MAX);
             r.cfg_tag_key = key;
             r.cfg_watch_all = u8::from(options.watch == Watch::All);
+            r.cfg_watch_comms = u8::from(!options.comms.is_empty());
             r.cfg_waits = u8::from(options.waits);
             r.cfg_stacks = u8::from(options.stacks);
             r.cfg_sock_hooks = u8::from(backend == Backend::SocketHooks);
@@ -308,6 +316,8 @@ impl KernelSource {
             );
             let wanted = match point {
                 "sock_send_length" | "sock_recv_length" => backend == Backend::SocketHooks,
+                // stands in for the other
+                "tcp_probe" => options.waits && !support.has("sk_data_ready"),
                 "task_file" => true,
                 "task" => options.waits,
                 _ if waits_only => options.waits,
@@ -321,6 +331,13 @@ impl KernelSource {
             for tgid in list {
                 skel.maps.watch_tgids.update(&tgid.to_ne_bytes(), &[1], MapFlags::ANY)?;
             }
+        }
+
+        for name in &options.comms {
+            // the kernel cuts names so, and ends them with a zero
+            let mut comm = [0u8; 16];
+            comm.iter_mut().zip(name.as_bytes().iter().take(15)).for_each(|(to, from)| *to = *from);
+            skel.maps.watch_comms.update(&comm, &[1], MapFlags::ANY)?;
         }
 
         let fd = skel.maps.rings.as_fd().as_raw_fd();

@@ -1,15 +1,17 @@
-//! Sources of frames: the kernel vantage. All privilege and all `unsafe` I/O of the agent live in this room;
+//! Sources of frames: the kernel vantage and the library vantage. All privilege and all `unsafe` I/O of the agent live in this room;
 //! nothing here interprets a payload.
 #![deny(missing_docs)]
 
 mod elf;
 mod kernel;
+mod library;
 pub mod procfs;
 mod syscalls;
 
 pub use kernel::{
     Backend, CaptureError, KernelOptions, KernelSource, ProgramCost, StackTable, Support, Watch, support,
 };
+pub use library::{Arena, ArenaOptions, LibrarySource};
 
 /// Now on `CLOCK_MONOTONIC`, in nanoseconds: the clock of every record.
 pub fn monotonic_ns() -> u64 {
@@ -19,6 +21,10 @@ pub fn monotonic_ns() -> u64 {
 /// Now on `CLOCK_REALTIME`, in nanoseconds since 1970.
 pub fn realtime_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)
+}
+
+fn boot_ns() -> u64 {
+    clock_ns(libc::CLOCK_BOOTTIME)
 }
 
 fn clock_ns(clock: libc::clockid_t) -> u64 {

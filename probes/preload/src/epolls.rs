@@ -1,0 +1,290 @@
+//! What is registered in which epoll instance, so that an event's word gives its descriptor, and an edge-triggered
+//! descriptor can be armed again after a read that was made short.
+
+use crate::{fdinfo, fds, process, real, sys};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
+use libc::{EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, epoll_event};
+
+/// The registration of a descriptor. Of several, in different instances, only the last is here, and `several` is set.
+struct Registration {
+    lock: AtomicU32,
+    /// The instance + 1, or 0.
+    ep: AtomicI32,
+    events: AtomicU32,
+    several: AtomicU32,
+    data: AtomicU64,
+    /// Of an instance: something in it may bring what another process sent.
+    foreign: AtomicU32,
+    /// Of an instance: `CHANGES` when that was looked at last.
+    looked: AtomicU32,
+    /// It has duplicates.
+    copied: AtomicU32,
+}
+
+static TABLE: [Registration; fds::FDS] = [const {
+    Registration {
+        lock: AtomicU32::new(0),
+        ep: AtomicI32::new(0),
+        events: AtomicU32::new(0),
+        several: AtomicU32::new(0),
+        data: AtomicU64::new(0),
+        foreign: AtomicU32::new(0),
+        looked: AtomicU32::new(0),
+        copied: AtomicU32::new(0),
+    }
+}; fds::FDS];
+
+/// Of a descriptor that is a duplicate: what it duplicates + 1, or `LOST`; 0 of others. Runtimes register through one
+/// and wait through the other (mio).
+static SAME: [AtomicI32; fds::FDS] = [const { AtomicI32::new(0) }; fds::FDS];
+/// What it duplicates is closed: nothing is known of the instance.
+const LOST: i32 = i32::MIN;
+
+/// Descriptor + 1 that a word meant last, by a hash of it.
+static BY_DATA: [AtomicU32; 4096] = [const { AtomicU32::new(0) }; 4096];
+/// Counts registrations and new flows.
+static CHANGES: AtomicU32 = AtomicU32::new(1);
+/// One more than the highest descriptor that was ever registered.
+static HIGH: AtomicI32 = AtomicI32::new(0);
+
+const EPOLLET: u32 = libc::EPOLLET as u32;
+const EPOLLONESHOT: u32 = libc::EPOLLONESHOT as u32;
+const EPOLLEXCLUSIVE: u32 = 1 << 28;
+
+fn entry(fd: i32) -> Option<&'static Registration> {
+    TABLE.get(usize::try_from(fd).ok()?)
+}
+
+/// The descriptor under which the instance `ep` is in the tables.
+fn instance(ep: i32) -> i32 {
+    match usize::try_from(ep).ok().and_then(|i| SAME.get(i)).map_or(0, |s| s.load(Relaxed)) {
+        0 => ep,
+        LOST => -1,
+        n => n - 1,
+    }
+}
+
+/// `new` was made a duplicate of `old`.
+pub fn copied(old: i32, new: i32) {
+    let of = instance(old);
+    if let (Some(r), Some(s)) = (entry(of), usize::try_from(new).ok().and_then(|i| SAME.get(i))) {
+        r.copied.store(1, Relaxed);
+        s.store(of + 1, Relaxed);
+    }
+}
+
+/// Something may have come in touch with another process.
+pub fn changed() {
+    CHANGES.fetch_add(1, Relaxed);
+}
+
+/// `epoll_ctl`, with the registration remembered. One descriptor's changes go one after the other, so that what is
+/// remembered is what the kernel has.
+///
+/// # Safety
+/// As `epoll_ctl`'s.
+pub unsafe fn control(ep: i32, op: i32, fd: i32, e: *mut epoll_event) -> i32 {
+    let Some(r) = entry(fd) else {
+        // SAFETY: the caller's promise
+        return unsafe { real::epoll_ctl(ep, op, fd, e) };
+    };
+    let locked = lock(r, 1000);
+    // SAFETY: the caller's promise
+    let result = unsafe { real::epoll_ctl(ep, op, fd, e) };
+    let ep = instance(ep);
+    if result == 0 {
+        match op {
+            EPOLL_CTL_DEL => {
+                let _ = r.ep.compare_exchange(ep.wrapping_add(1), 0, AcqRel, Relaxed);
+            }
+            EPOLL_CTL_ADD | EPOLL_CTL_MOD => {
+                // SAFETY: the kernel has read it, so it is there; it may be packed, hence unaligned
+                let e = unsafe { e.read_unaligned() };
+                remember(ep, fd, e.events, e.u64);
+            }
+            _ => {}
+        }
+        changed();
+    }
+    if !locked {
+        // another call was at it all the time (or this one interrupted it): do not rely on either
+        r.several.store(1, Relaxed);
+    } else {
+        r.lock.store(0, Release);
+    }
+    result
+}
+
+fn lock(r: &Registration, tries: u32) -> bool {
+    let me = process::mark();
+    for _ in 0..tries {
+        let held = r.lock.load(Relaxed);
+        // a holder that forked away is none
+        if held != me && r.lock.compare_exchange(held, me, AcqRel, Relaxed).is_ok() {
+            return true;
+        }
+        core::hint::spin_loop();
+    }
+    false
+}
+
+fn remember(ep: i32, fd: i32, events: u32, data: u64) {
+    let Some(r) = entry(fd) else { return };
+    let before = r.ep.load(Relaxed);
+    if before != 0 && before != ep.wrapping_add(1) {
+        r.several.store(1, Relaxed);
+    }
+    r.events.store(events, Relaxed);
+    r.data.store(data, Relaxed);
+    r.ep.store(ep.wrapping_add(1), Release);
+    HIGH.fetch_max(fd.saturating_add(1), Relaxed);
+}
+
+/// The descriptor was closed or means something else.
+pub fn gone(fd: i32) {
+    if let Some(r) = entry(fd) {
+        r.ep.store(0, Relaxed);
+        r.several.store(0, Relaxed);
+        r.foreign.store(0, Relaxed);
+        r.looked.store(0, Relaxed);
+        if let Some(s) = SAME.get(fd as usize) {
+            s.store(0, Relaxed);
+        }
+        if r.copied.swap(0, Relaxed) != 0 {
+            for s in &SAME {
+                let _ = s.compare_exchange(fd + 1, LOST, Relaxed, Relaxed);
+            }
+        }
+    }
+}
+
+/// A new instance has this number: what is remembered of an earlier one is not about it.
+pub fn fresh(ep: i32) {
+    gone(ep);
+    for r in TABLE.iter().take(HIGH.load(Relaxed).max(0) as usize) {
+        let _ = r.ep.compare_exchange(ep.wrapping_add(1), 0, Relaxed, Relaxed);
+    }
+}
+
+/// The descriptor whose events in `ep` bear the word `data`.
+pub fn descriptor(ep: i32, data: u64) -> Option<i32> {
+    let ep = instance(ep);
+    let is =
+        |fd: i32| entry(fd).is_some_and(|r| r.ep.load(Acquire) == ep.wrapping_add(1) && r.data.load(Relaxed) == data);
+    let hash = (data ^ (ep as u64) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
+    let cache = BY_DATA.get(hash as usize)?;
+    let last = cache.load(Relaxed) as i32 - 1;
+    if is(last) {
+        return Some(last);
+    }
+    let fd = (0..HIGH.load(Relaxed)).find(|&fd| is(fd))?;
+    cache.store(fd as u32 + 1, Relaxed);
+    Some(fd)
+}
+
+/// Whether a read of `fd` may be made short: not where the program could take that for "nothing more" and nothing
+/// could tell it otherwise.
+pub fn can_rearm(fd: i32) -> bool {
+    entry(fd).is_none_or(|r| {
+        let events = r.events.load(Relaxed);
+        r.ep.load(Acquire) == 0
+            || r.several.load(Relaxed) == 0 && (events & EPOLLET == 0 || events & EPOLLEXCLUSIVE == 0)
+    })
+}
+
+/// Whether the descriptor is in an instance, as far as was seen.
+pub fn has(fd: i32) -> bool {
+    entry(fd).is_some_and(|r| r.ep.load(Acquire) != 0)
+}
+
+/// Makes the kernel look again whether `fd` is ready, where it is registered edge-triggered. A one-shot registration
+/// is left as it is: the program arms it itself.
+pub fn rearm(fd: i32) {
+    let Some(r) = entry(fd) else { return };
+    let (ep, events) = (r.ep.load(Acquire), r.events.load(Relaxed));
+    if ep == 0 || events & EPOLLET == 0 || events & (EPOLLONESHOT | EPOLLEXCLUSIVE) != 0 {
+        return;
+    }
+    // whoever else changes it just now makes the kernel look too
+    if !lock(r, 1) {
+        return;
+    }
+    let (ep, events) = (r.ep.load(Acquire), r.events.load(Relaxed));
+    if ep != 0 && events & EPOLLET != 0 && events & (EPOLLONESHOT | EPOLLEXCLUSIVE) == 0 {
+        let mut e = epoll_event { events, u64: r.data.load(Relaxed) };
+        let a = [ep as usize - 1, EPOLL_CTL_MOD as usize, fd as usize, &raw mut e as usize, 0, 0];
+        // SAFETY: the kernel reads one event
+        unsafe { sys::call(libc::SYS_epoll_ctl, a) };
+    }
+    r.lock.store(0, Release);
+}
+
+/// Whether what comes in through the instance may have come from another process. Once so, it stays so.
+pub fn is_foreign(ep: i32) -> bool {
+    let ep = instance(ep);
+    let Some(r) = entry(ep) else { return true };
+    if r.foreign.load(Relaxed) != 0 {
+        return true;
+    }
+    let now = CHANGES.load(Relaxed);
+    if r.looked.swap(now, Relaxed) == now {
+        return false;
+    }
+    let member = |fd: i32| {
+        entry(fd).is_some_and(|r| r.ep.load(Relaxed) == ep.wrapping_add(1))
+            && (fds::known(fd).is_some_and(|(_, f)| f.is_foreign())
+                || entry(fd).is_some_and(|inner| inner.foreign.load(Relaxed) != 0))
+    };
+    let foreign = (0..HIGH.load(Relaxed)).any(member);
+    if foreign {
+        r.foreign.store(1, Relaxed);
+    }
+    foreign
+}
+
+/// Whether the descriptor is an epoll instance.
+pub fn is_epoll(fd: i32) -> bool {
+    let mut path = [0u8; 32];
+    let n = path_of(b"/proc/self/fd/", fd, &mut path);
+    let mut target = [0u8; 32];
+    let a = [libc::AT_FDCWD as usize, path.as_ptr() as usize, target.as_mut_ptr() as usize, target.len(), 0, 0];
+    // SAFETY: the path ends in a zero byte, and the kernel writes at most as much as there is room
+    let r = unsafe { sys::call(libc::SYS_readlinkat, a) };
+    n > 0 && r > 0 && target.starts_with(b"anon_inode:[eventpoll]")
+}
+
+/// Remembers what is registered in an instance whose making was not seen.
+pub fn snapshot(ep: i32) {
+    let mut path = [0u8; 32];
+    if path_of(b"/proc/self/fdinfo/", ep, &mut path) == 0 {
+        return;
+    }
+    sys::lines(&path, |line| {
+        if let Some(t) = fdinfo::line(line) {
+            remember(ep, t.fd, t.events, t.data);
+        }
+    });
+    changed();
+}
+
+/// Writes `prefix` and the number with a zero byte behind them; how many bytes.
+fn path_of(prefix: &[u8], fd: i32, into: &mut [u8; 32]) -> usize {
+    let mut digits = [0u8; 12];
+    let (mut n, mut at) = (fd.max(0), digits.len());
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (n % 10) as u8;
+        n /= 10;
+        if n == 0 {
+            break;
+        }
+    }
+    let number = &digits[at..];
+    let len = prefix.len() + number.len();
+    if len >= into.len() {
+        return 0;
+    }
+    into[..prefix.len()].copy_from_slice(prefix);
+    into[prefix.len()..len].copy_from_slice(number);
+    len + 1
+}

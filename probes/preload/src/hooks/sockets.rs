@@ -1,0 +1,181 @@
+//! Making sockets and connections.
+
+use crate::flow::{self, CLIENT, Kind, SERVER};
+use crate::process::{Me, lent, watch};
+use crate::record::{self, Call, Cause, Moved};
+use crate::{epolls, fds, real, sys, unix};
+use core::sync::atomic::Ordering::*;
+use libc::*;
+use wakepath_wire as w;
+
+hooks! {
+    /// `socket`: what is on it becomes a flow when it is connected or used.
+    fn socket(domain: c_int, ty: c_int, protocol: c_int) -> c_int {
+        let fd = real::socket(domain, ty, protocol);
+        if fd >= 0 && !lent() {
+            fds::forget(fd);
+        }
+        fd
+    }
+
+    /// `socketpair`: both ends are known, and know each other.
+    fn socketpair(domain: c_int, ty: c_int, protocol: c_int, pair: *mut c_int) -> c_int {
+        let r = real::socketpair(domain, ty, protocol, pair);
+        if r == 0 && !lent() {
+            let (a, b) = (*pair, *pair.add(1));
+            fds::forget(a);
+            fds::forget(b);
+            if let Some(me) = watch() {
+                let error = sys::errno();
+                let kind = fds::kind_of(domain, ty, protocol);
+                if let (Some(x), Some(y)) = (fds::cookie(a), fds::cookie(b))
+                    && let Some((i, f)) = fds::made(&me, a, x, kind)
+                    && let Some((j, g)) = fds::made(&me, b, y, kind)
+                {
+                    flow::pair(i, j);
+                    f.announce(&me, a, w::FLOW_MET, y, sys::now());
+                    g.announce(&me, b, w::FLOW_MET, x, sys::now());
+                }
+                sys::set_errno(error);
+            }
+        }
+        r
+    }
+
+    /// `listen`.
+    fn listen(fd: c_int, n: c_int) -> c_int {
+        let r = real::listen(fd, n);
+        if let Some(me) = watch().filter(|_| r == 0) {
+            let error = sys::errno();
+            if let Some((_, f)) = fds::known(fd) {
+                f.listens();
+            }
+            // announced, so that who reads the records knows which side of a connection serves
+            let _ = fds::flow(&me, fd);
+            sys::set_errno(error);
+        }
+        r
+    }
+
+    /// `accept`.
+    fn accept(fd: c_int, a: *mut sockaddr, len: *mut socklen_t) -> c_int {
+        let entry = if watch().is_some() { sys::now() } else { 0 };
+        let new = real::accept(fd, a, len);
+        accepted(fd, new, entry, SYS_accept)
+    }
+
+    /// `accept4`.
+    fn accept4(fd: c_int, a: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
+        let entry = if watch().is_some() { sys::now() } else { 0 };
+        let new = real::accept4(fd, a, len, flags);
+        accepted(fd, new, entry, SYS_accept4)
+    }
+
+    /// `connect`.
+    fn connect(fd: c_int, a: *const sockaddr, len: socklen_t) -> c_int {
+        let Some(me) = watch() else { return real::connect(fd, a, len) };
+        let entry = sys::now();
+        let r = real::connect(fd, a, len);
+        let (error, call) = (sys::errno(), Call::done(entry, SYS_connect));
+        connected(&me, fd, if r == 0 { 0 } else { -error }, call);
+        sys::set_errno(error);
+        r
+    }
+
+    /// `shutdown`.
+    fn shutdown(fd: c_int, how: c_int) -> c_int {
+        let Some(me) = watch() else { return real::shutdown(fd, how) };
+        let entry = sys::now();
+        let r = real::shutdown(fd, how);
+        let (error, call) = (sys::errno(), Call::done(entry, SYS_shutdown));
+        if let Some(f) = fds::flow(&me, fd).filter(|_| r == 0) {
+            let mut m = Moved::control(w::OP_SHUTDOWN, 0);
+            m.flags = f.flags() | if how == SHUT_RD { 0 } else { w::OPF_SHUT_WRITE };
+            record::operation(&me, f.id(), call, &m);
+        }
+        sys::set_errno(error);
+        r
+    }
+}
+
+fn accepted(listener: c_int, new: c_int, entry: u64, nr: c_long) -> c_int {
+    let error = sys::errno();
+    if new >= 0 && !lent() {
+        fds::forget(new);
+    }
+    if let Some(me) = watch().filter(|_| entry != 0) {
+        let call = Call::done(entry, nr);
+        if new >= 0 {
+            take_up(&me, listener, new, call);
+        } else {
+            record::wait(&me, call, listener, &Cause::Unknown);
+        }
+    }
+    sys::set_errno(error);
+    new
+}
+
+fn take_up(me: &Me, listener: c_int, new: c_int, call: Call) {
+    let parent = fds::flow(me, listener);
+    let cause = parent.map_or(Cause::Unknown, Cause::Flow);
+    record::wait(me, call, listener, &cause);
+    let kind = fds::socket_kind(new);
+    let Some(id) = fds::cookie(new) else { return };
+    let Some((_, f)) = fds::made(me, new, id, kind) else { return };
+    f.side.store(SERVER, Relaxed);
+    let mut peer = 0;
+    if kind == Kind::Unix {
+        peer = sys::stat(new).and_then(|(_, inode)| unix::peer(inode)).unwrap_or(0);
+        if sys::option::<Credentials>(new, SOL_SOCKET, SO_PEERCRED).is_some_and(|c| c.0[0] == me.tgid) {
+            f.internal.store(1, Relaxed);
+        }
+    }
+    f.announce(me, new, w::FLOW_ACCEPTED, peer, call.ret);
+    let ports = f.ports.load(Relaxed);
+    if kind == Kind::Tcp
+        && let Some(other) = flow::from_here(ports as u16, (ports >> 16) as u16)
+    {
+        // both ends are in this process
+        f.internal.store(1, Relaxed);
+        other.internal.store(1, Relaxed);
+    }
+    epolls::changed();
+    let mut m = Moved::control(w::OP_ACCEPT, 0);
+    m.flags = f.flags();
+    record::operation(me, id, call, &m);
+}
+
+/// Process, user and group of the other end.
+#[derive(Clone, Copy, Default)]
+struct Credentials([u32; 3]);
+
+fn connected(me: &Me, fd: c_int, result: i32, call: Call) {
+    record::wait(me, call, fd, &Cause::Unknown);
+    let begun = matches!(-result, 0 | EINPROGRESS | EINTR);
+    let known = fds::known(fd).is_some();
+    if !begun && !known {
+        return; // nothing came of it, and nobody knows of it
+    }
+    let kind = fds::socket_kind(fd);
+    let flow = match fds::known(fd) {
+        Some(known) => Some(known),
+        None => fds::cookie(fd).and_then(|id| fds::made(me, fd, id, kind)),
+    };
+    let Some((index, f)) = flow else { return };
+    if begun {
+        let mut how = w::FLOW_MET;
+        if kind != Kind::Datagram {
+            f.side.store(CLIENT, Relaxed);
+            how = w::FLOW_CONNECTED;
+        }
+        let mine = kind == Kind::Unix
+            && sys::option::<Credentials>(fd, SOL_SOCKET, SO_PEERCRED).is_some_and(|c| c.0[0] == me.tgid);
+        f.internal.store(u8::from(mine), Relaxed);
+        f.announce(me, fd, how, 0, call.ret);
+        f.connected(index);
+        epolls::changed();
+    }
+    let mut m = Moved::control(w::OP_CONNECT, result);
+    m.flags = f.flags();
+    record::operation(me, f.id(), call, &m);
+}

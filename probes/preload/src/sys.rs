@@ -1,0 +1,196 @@
+//! System calls made directly: no hook is entered, nothing is cancelled, `errno` stays as it is.
+
+use core::arch::asm;
+use libc::{c_int, c_long, iovec};
+
+/// The kernel's answer: a result, or a negative error number.
+///
+/// # Safety
+/// As the system call's own arguments ask for.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub unsafe fn call(nr: c_long, a: [usize; 6]) -> isize {
+    let r: isize;
+    // SAFETY: the system call convention of x86-64; what the call does to memory is the caller's matter
+    unsafe {
+        asm!("syscall", inlateout("rax") nr as isize => r, in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+            in("r10") a[3], in("r8") a[4], in("r9") a[5], out("rcx") _, out("r11") _, options(nostack));
+    }
+    r
+}
+
+/// The kernel's answer: a result, or a negative error number.
+///
+/// # Safety
+/// As the system call's own arguments ask for.
+#[cfg(target_arch = "aarch64")]
+#[inline]
+pub unsafe fn call(nr: c_long, a: [usize; 6]) -> isize {
+    let r: isize;
+    // SAFETY: the system call convention of aarch64; what the call does to memory is the caller's matter
+    unsafe {
+        asm!("svc 0", in("x8") nr as usize, inlateout("x0") a[0] as isize => r, in("x1") a[1], in("x2") a[2],
+            in("x3") a[3], in("x4") a[4], in("x5") a[5], options(nostack));
+    }
+    r
+}
+
+/// `errno` of this thread.
+pub fn errno() -> c_int {
+    // SAFETY: the address is that of the calling thread's own variable
+    unsafe { *libc::__errno_location() }
+}
+
+/// Sets `errno` of this thread.
+pub fn set_errno(e: c_int) {
+    // SAFETY: as in `errno`
+    unsafe { *libc::__errno_location() = e };
+}
+
+/// Turns the kernel's answer into C's: -1 and `errno`.
+pub fn ret(r: isize) -> isize {
+    if (-4095..0).contains(&r) {
+        set_errno(-r as c_int);
+        return -1;
+    }
+    r
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC`.
+#[inline]
+pub fn now() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is a live timespec; the call is served without entering the kernel and is safe in signal handlers
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
+    (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
+}
+
+/// Thread id, from the kernel.
+pub fn gettid() -> u32 {
+    // SAFETY: no arguments
+    unsafe { call(libc::SYS_gettid, [0; 6]) as u32 }
+}
+
+/// Process id, from the kernel.
+pub fn getpid() -> u32 {
+    // SAFETY: no arguments
+    unsafe { call(libc::SYS_getpid, [0; 6]) as u32 }
+}
+
+/// Reads a socket option of fixed size; `None` where it is not to be had.
+pub fn option<T: Copy + Default>(fd: c_int, level: c_int, name: c_int) -> Option<T> {
+    let mut value = T::default();
+    let mut len = size_of::<T>() as libc::socklen_t;
+    let a = [fd as usize, level as usize, name as usize, &raw mut value as usize, &raw mut len as usize, 0];
+    // SAFETY: the kernel writes at most `len` bytes, which is the size of `value`
+    let r = unsafe { call(libc::SYS_getsockopt, a) };
+    (r == 0).then_some(value)
+}
+
+/// What `ioctl` answers for a count of bytes (`FIONREAD`, `SIOCOUTQ`); 0 where it does not.
+pub fn count(fd: c_int, request: u64) -> u32 {
+    let mut n: c_int = 0;
+    // SAFETY: these requests write one int
+    let r = unsafe { call(libc::SYS_ioctl, [fd as usize, request as usize, &raw mut n as usize, 0, 0, 0]) };
+    if r == 0 { n.max(0) as u32 } else { 0 }
+}
+
+/// Device kind and inode of a descriptor: `(mode, inode)`.
+pub fn stat(fd: c_int) -> Option<(u32, u64)> {
+    let mut s = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: the kernel fills one `stat`
+    let r = unsafe { call(libc::SYS_fstat, [fd as usize, s.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    // SAFETY: all bytes were zeroed, and any are a valid `stat`
+    let s = unsafe { s.assume_init() };
+    (r == 0).then_some((s.st_mode, s.st_ino))
+}
+
+/// Inode number of a namespace, by a path that ends in a zero byte; 0 where it cannot be read.
+pub fn namespace(path: &[u8]) -> u64 {
+    if path.last() != Some(&0) {
+        return 0;
+    }
+    let mut s = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    let a = [libc::AT_FDCWD as usize, path.as_ptr() as usize, s.as_mut_ptr() as usize, 0, 0, 0];
+    // SAFETY: the path ends in a zero byte, and the kernel fills one `stat`
+    let r = unsafe { call(libc::SYS_newfstatat, a) };
+    // SAFETY: all bytes were zeroed, and any are a valid `stat`
+    let inode = unsafe { s.assume_init() }.st_ino;
+    if r == 0 { inode } else { 0 }
+}
+
+/// Opens a file, whose path ends in a zero byte, for reading.
+fn open(path: &[u8]) -> Option<usize> {
+    if path.last() != Some(&0) {
+        return None;
+    }
+    let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
+    // SAFETY: the path ends in a zero byte, as checked
+    let fd = unsafe { call(libc::SYS_openat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, 0, 0, 0]) };
+    usize::try_from(fd).ok()
+}
+
+fn close(fd: usize) {
+    // SAFETY: a descriptor of our own
+    unsafe { call(libc::SYS_close, [fd, 0, 0, 0, 0, 0]) };
+}
+
+/// Reads until `into` is full or the file ends; how many bytes there were.
+fn fill(fd: usize, into: &mut [u8]) -> usize {
+    let mut done = 0;
+    while let Some(rest) = into.get_mut(done..).filter(|r| !r.is_empty()) {
+        // SAFETY: the kernel writes at most `rest.len()` bytes
+        let r = unsafe { call(libc::SYS_read, [fd, rest.as_mut_ptr() as usize, rest.len(), 0, 0, 0]) };
+        if r <= 0 {
+            break;
+        }
+        done += r as usize;
+    }
+    done
+}
+
+/// Reads the beginning of a file whose path ends in a zero byte; how many bytes there were.
+pub fn slurp(path: &[u8], into: &mut [u8]) -> usize {
+    let Some(fd) = open(path) else { return 0 };
+    let done = fill(fd, into);
+    close(fd);
+    done
+}
+
+/// Gives each line of a file whose path ends in a zero byte, lines longer than 1 KiB in pieces. The buffer is small, since
+/// so may be the stack of the thread at hand.
+pub fn lines(path: &[u8], mut give: impl FnMut(&[u8])) {
+    let Some(fd) = open(path) else { return };
+    let (mut text, mut have) = ([0u8; 1024], 0);
+    loop {
+        let new = fill(fd, text.get_mut(have..).unwrap_or(&mut []));
+        have += new;
+        let mut done = 0;
+        while let Some(n) = text[done..have].iter().position(|&b| b == b'\n') {
+            give(&text[done..done + n]);
+            done += n + 1;
+        }
+        if new == 0 || done == 0 {
+            give(&text[done..have]);
+            done = have;
+        }
+        if new == 0 {
+            break;
+        }
+        text.copy_within(done..have, 0);
+        have -= done;
+    }
+    close(fd);
+}
+
+/// The program's scatter list as a slice; empty where it is nonsense, which the kernel will say.
+///
+/// # Safety
+/// `iov` is null or points to `count` entries, as the C function asks for.
+pub unsafe fn iovs<'a>(iov: *const iovec, count: usize) -> &'a [iovec] {
+    if iov.is_null() || count == 0 || count > 1024 {
+        return &[];
+    }
+    // SAFETY: the caller's promise
+    unsafe { core::slice::from_raw_parts(iov, count) }
+}
