@@ -7,11 +7,11 @@ use crate::evidence::{Hole, Rule};
 use crate::exchange::{ExId, Exchange, Side, Slab};
 use crate::finished::{Done, Finished, Parent};
 use crate::roles::Roles;
-use crate::worker::{Mark, State, Worker};
+use crate::worker::{Mark, State, Woken, Worker};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{OPEN, PollRow, TaskRow, WaitRow, cause, life};
+use wakepath_model::rows::{InputRow, OPEN, PollRow, TaskRow, WaitRow, cause, input, life, witness};
 
 /// How long after its end an exchange can still be linked.
 pub(crate) const GRACE_NS: u64 = 1_000_000_000;
@@ -23,6 +23,10 @@ const CLAIM_NS: u64 = 60_000_000_000;
 const CALLS_MAX: usize = 100_000;
 /// io_uring_enter: where an io_uring loop waits.
 const IO_URING_ENTER: u16 = 426;
+
+/// System calls in which a task waits for something to do, and may wait no longer than until a time: poll, nanosleep,
+/// select, futex, clock_nanosleep, epoll_wait, pselect6, ppoll, epoll_pwait.
+const IDLE: [u16; 9] = [7, 35, 23, 202, 230, 232, 270, 271, 281];
 
 /// Follows the requests of all components of one host.
 pub struct Component<'a, F: Finished> {
@@ -87,12 +91,65 @@ impl<'a, F: Finished> Component<'a, F> {
 
     /// A poll returned.
     pub fn poll(&mut self, r: &PollRow) {
-        if let Some(w) = self.tasks.get_mut(&r.task) {
-            w.polled = Some((r.at, r.entry, r.timeout_ns));
-            w.ready = r.ready;
-            w.leave_fragment();
-            w.unknown_input = false;
+        let is_over = |w: &&Worker| w.isolated_until.is_some() && (r.ready != 0 || r.timeout_ns != 0);
+        let left = self.tasks.get(&r.task).filter(is_over).and_then(|w| w.current);
+        if let Some(x) = left {
+            // nothing was done for it in its own fragment: it waits for something that is no input of its own
+            let s = self.state(x);
+            s.is_lying = s.outstanding == 0 && s.calls.is_empty();
         }
+        if self.knows(r.task) {
+            self.tasks.entry(r.task).or_default().polled(r);
+        }
+    }
+
+    /// Whether the task is one that takes requests or makes calls.
+    fn knows(&self, task: TaskId) -> bool {
+        let role = self.roles.role(task);
+        role.takes || role.calls || self.tasks.contains_key(&task)
+    }
+
+    /// The library vantage handed an input to a task, behind the row of the poll that returned it.
+    pub fn input(&mut self, xs: &Slab, r: &InputRow) {
+        if !self.knows(r.task) {
+            return;
+        }
+        let of = if r.isolated == 1 && r.kind == input::WRITE { self.writes_for(xs, r.flow, r.task) } else { None };
+        let w = self.tasks.entry(r.task).or_default();
+        w.given(r);
+        if let Some(x) = of.filter(|_| w.isolated_until.is_some()) {
+            w.enter(x, r.at);
+        }
+    }
+
+    /// For which request a task goes on when a flow can be written to: the one that the flow was connected for, or
+    /// whose reply is on its way there.
+    fn writes_for(&self, xs: &Slab, flow: EndpointId, task: TaskId) -> Option<ExId> {
+        if let Some(&(x, _)) = self.owners.get(&flow) {
+            return Some(x).filter(|&x| self.is_open(xs, x));
+        }
+        let held = &self.tasks.get(&task)?.held;
+        let on_flow = |x: &&ExId| self.is_open(xs, **x) && xs.get(**x).flow == flow;
+        held.iter().filter(on_flow).min_by_key(|x| xs.get(**x).number).copied()
+    }
+
+    /// The request that a task works on because the library vantage gave it that one input. Where any task may go on
+    /// with any request, the others must be at none that it could be instead.
+    fn isolated(&self, xs: &Slab, task: TaskId, at: MonoNs) -> Option<ExId> {
+        let w = self.tasks.get(&task)?;
+        let x = w.current.filter(|&x| w.is_isolated(at) && self.is_open(xs, x))?;
+        let process = self.roles.process_of(task);
+        if !self.roles.is_migrating(process) {
+            // what a reply sets free (a connection of a pool) another request may have waited for
+            let waits = |y: &ExId| *y != x && !Self::is_over_softly(xs, *y);
+            let is_free = w.is_answered && self.in_court(xs, &w.held).iter().any(waits);
+            return Some(x).filter(|_| !is_free);
+        }
+        let is_other = |t: &TaskId| *t != task && self.roles.process_of(*t) == process;
+        let elsewhere: Vec<ExId> =
+            self.tasks.iter().filter(|(t, _)| is_other(t)).filter_map(|(_, w)| w.current).collect();
+        let open = self.open.get(&process)?;
+        self.in_court(xs, open).iter().all(|y| *y == x || elsewhere.contains(y)).then_some(x)
     }
 
     /// A task was made.
@@ -120,6 +177,12 @@ impl<'a, F: Finished> Component<'a, F> {
             w.polled = Some((r.at, r.blocked, 0));
             w.leave_fragment();
         }
+        if r.cause == cause::TIMER
+            && IDLE.contains(&r.syscall)
+            && let Some(w) = self.tasks.get_mut(&r.task)
+        {
+            w.woken = Woken::Timer;
+        }
         if r.cause != cause::TASK || r.by == TaskId::UNKNOWN || r.by == r.task {
             return;
         }
@@ -146,7 +209,10 @@ impl<'a, F: Finished> Component<'a, F> {
             return;
         }
         let x = self.tasks.get(&r.by).and_then(|by| by.request_at(r.woken).or(only(&by.held)));
-        let x = x.filter(|&x| self.is_open(xs, x));
+        let woken = match x.filter(|&x| self.is_open(xs, x)) {
+            Some(x) => Woken::For(x),
+            None => Woken::Unknown,
+        };
         let busy = self
             .tasks
             .get(&r.task)
@@ -155,9 +221,25 @@ impl<'a, F: Finished> Component<'a, F> {
             let w = self.tasks.entry(r.task).or_default();
             w.segment.retain(|&y| xs.is_live(y));
             w.mark(r.blocked, Mark::Idle);
-            w.woken_for = x;
+            w.woken = woken;
             w.leave_fragment();
         }
+    }
+
+    /// Whether a call of a helper can only be of the one request that its process has open: no timer
+    /// made it begin, what it was woken for before is over, and such helpers never call when there is no request.
+    fn has_one_suspect(&self, xs: &Slab, task: TaskId, at: MonoNs) -> bool {
+        let process = self.roles.process_of(task);
+        let is_asked = match self.tasks.get(&task).map(|w| w.woken).unwrap_or_default() {
+            Woken::Unknown => true,
+            // it went on to something else without sleeping, and there was never more than one thing to go on to
+            Woken::For(x) => !self.is_open(xs, x) && !self.roles.is_concurrent(process),
+            Woken::Timer => false,
+        };
+        is_asked
+            && self.open.get(&process).is_some_and(|open| open.len() == 1)
+            && at > self.roles.unseen_until(process)
+            && !self.roles.calls_unasked(process)
     }
 
     /// The one request of a list that still wants something, if there is just one. Requests of one flow are answered
@@ -190,7 +272,17 @@ impl<'a, F: Finished> Component<'a, F> {
     /// may go on (its end shows only when something else begins) may also be followed by more calls.
     fn in_court(&self, xs: &Slab, list: &[ExId]) -> Vec<ExId> {
         let open = |x: &ExId| self.is_open(xs, *x);
-        list.iter().copied().filter(open).filter(|x| self.states[x.place as usize].outstanding == 0).collect()
+        let ready = |x: &ExId| self.states[x.place as usize].outstanding == 0 && !self.is_behind(xs, *x, list);
+        list.iter().copied().filter(open).filter(ready).collect()
+    }
+
+    /// Whether a pipelined request waits for the one before it on its flow: it was an input of its own, and nothing was
+    /// done for it then. Not where messages bear an identifier, since those are served in any order.
+    fn is_behind(&self, xs: &Slab, x: ExId, list: &[ExId]) -> bool {
+        let e = xs.get(x);
+        self.states[x.place as usize].is_lying
+            && matches!(e.witness.0, witness::NONE | witness::TRACEPARENT | witness::X_REQUEST_ID)
+            && list.iter().any(|&y| self.is_open(xs, y) && xs.get(y).flow == e.flow && xs.get(y).number < e.number)
     }
 
     /// Who made a call that `task` makes now.
@@ -219,7 +311,9 @@ impl<'a, F: Finished> Component<'a, F> {
         }
         let role = self.roles.role(task);
         let current = worker.and_then(|w| w.current).filter(|&x| self.is_open(xs, x));
-        let found = if self.roles.is_migrating(process) {
+        let found = if let Some(x) = self.isolated(xs, task, at) {
+            Ok((x, Rule::Isolation))
+        } else if self.roles.is_migrating(process) {
             // any task may go on with any request: only the last one that could want something is certain
             let mut set = self.in_court(xs, open);
             if let Some(c) = current
@@ -254,15 +348,12 @@ impl<'a, F: Finished> Component<'a, F> {
             // the woken idle task's doing, where nothing else was waiting to be taken up. A request may hand out several
             // pieces of work at once, so that one of its calls is under way excludes nothing
             let set: Vec<ExId> = open.iter().copied().filter(|&x| self.is_open(xs, x)).collect();
-            let woken_for = worker.and_then(|w| w.woken_for);
-            match (woken_for, &set[..]) {
-                (Some(x), [only]) if x == *only && at > self.roles.unseen_until(process) => Ok((x, Rule::Handoff)),
-                // it had no reason to sleep; requests were handed to it before, and there is but one
-                (None, [only])
-                    if open.len() == 1
-                        && worker.is_some_and(|w| w.is_handed_work)
-                        && at > self.roles.unseen_until(process) =>
-                {
+            match (worker.map(|w| w.woken).unwrap_or_default(), &set[..]) {
+                (Woken::For(x), [only]) if x == *only && at > self.roles.unseen_until(process) => {
+                    Ok((x, Rule::Handoff))
+                }
+                // requests were handed to it before, and there is but one
+                (_, [only]) if worker.is_some_and(|w| w.is_handed_work) && self.has_one_suspect(xs, task, at) => {
                     Ok((*only, Rule::Sole))
                 }
                 _ => return (Parent::Pending, set),
@@ -315,8 +406,10 @@ impl<'a, F: Finished> Component<'a, F> {
         let all = set.clone();
         // a call or connection that nobody could be told to have made may be what one of them waits for
         let none_unknown = self.unknown.get(&process).is_none_or(|&n| n == 0) && !w.unknown_input;
+        let is_set_free = w.isolated_until.is_some() && w.is_answered;
         if set.len() > 1
             && none_unknown
+            && !is_set_free
             && w.no_timer_due(at)
             && let Some((returned, _, _)) = w.polled
         {
@@ -481,7 +574,7 @@ impl<'a, F: Finished> Component<'a, F> {
         let role = self.roles.role(e.task);
         let is_helper = undecided && s.replied && s.reply_task == e.task && !role.takes && !role.replies_foreign;
         let helper = Some(e.task).filter(|_| is_helper);
-        let completed = helper.and_then(|t| self.tasks.get(&t)?.completed_for(xs, e.taken, e.ended));
+        let completed = helper.and_then(|t| self.tasks.get(&t)?.completed_for(xs, y, e.taken, e.ended));
         if let Some(x) = completed
             && parent != Some(Parent::Of(x, Rule::Handoff))
             && !self.state(x).given
@@ -493,9 +586,22 @@ impl<'a, F: Finished> Component<'a, F> {
                 self.link(y, x, Rule::Completion);
             }
         }
-        if self.state(y).parent == Some(Parent::Pending) {
-            self.state(y).parent = Some(Parent::Open(Hole::Ambiguous));
+        if self.state(y).parent != Some(Parent::Pending) {
+            return;
         }
+        // that its task is one to which requests are handed may have shown later
+        let is_handed_work = self.tasks.get(&xs.get(y).task).is_some_and(|w| w.is_handed_work);
+        let s = &self.states[y.place as usize];
+        if let [x] = s.suspects[..]
+            && s.has_one_suspect
+            && is_handed_work
+            && xs.is_live(x)
+            && !self.states[x.place as usize].given
+            && !self.roles.is_lossy(xs.get(x).taken, xs.get(y).began)
+        {
+            return self.link(y, x, Rule::Sole);
+        }
+        self.state(y).parent = Some(Parent::Open(Hole::Ambiguous));
     }
 
     /// Hands an exchange on. A client's goes with the request that made it, where there is one.

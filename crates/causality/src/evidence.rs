@@ -17,6 +17,9 @@ pub enum Rule {
     Owner,
     /// The task that sent the reply did the work from the moment it took the request up (vPath's thread pattern).
     Reply,
+    /// The library vantage handed the task exactly one input: what it does until the next is for that input's request
+    /// (BorderPatrol's immediacy and independence, section 2).
+    Isolation,
     /// What a task does after one input and before the next.
     Fragment,
     /// The only request that the component could have been working on.
@@ -48,6 +51,7 @@ impl Rule {
             Rule::Order => "order",
             Rule::Owner => "owner",
             Rule::Reply => "reply",
+            Rule::Isolation => "isolation",
             Rule::Fragment => "fragment",
             Rule::Sole => "sole",
             Rule::Handoff => "handoff",

@@ -4,12 +4,14 @@
 //! communication pattern, merged operations of its Algorithm 1). The engine keeps only what is open, and hands every
 //! step to a [`Steps`] in the order in which it happened on the host.
 
+mod ends;
+
 pub use crate::slab::{ExId, Slab};
-use rustc_hash::FxHashMap;
-use std::collections::VecDeque;
+use ends::{Ends, NO_SOCKET, SPANS, Span};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    EndpointRow, FlowNoteRow, FlowStateRow, MessageEndRow, MessageRow, OPEN, OpRow, end_how, op, range, role, seen,
+    EndpointRow, FlowNoteRow, FlowStateRow, MessageEndRow, MessageRow, OPEN, OpRow, TaskRow, end_how, life, op, range,
+    role, seen,
 };
 
 /// Which side of an exchange an endpoint is.
@@ -94,6 +96,8 @@ pub trait Steps {
     fn reply_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs);
     /// The reply is complete, or will never be.
     fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs);
+    /// A task accepted a flow.
+    fn accepted(&mut self, _: EndpointId, _: TaskId) {}
     /// A task connects a flow.
     fn connecting(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs, failed: bool);
     /// A reply left whose request was not seen.
@@ -102,58 +106,17 @@ pub trait Steps {
     fn stray_reply(&mut self, task: TaskId, at: MonoNs);
     /// A task moved request bytes that no message explains: a request of which nothing is known.
     fn unclear(&mut self, xs: &Slab, side: Side, task: TaskId, at: MonoNs);
+    /// A task shuts a flow down or closes it; this was the last exchange on it.
+    fn left(&mut self, last: ExId, task: TaskId, at: MonoNs);
     /// Nothing will happen on the flow any more.
     fn flow_gone(&mut self, xs: &Slab, flow: EndpointId);
-}
-
-/// Bytes that moved in one direction and are not yet part of a finished exchange.
-#[derive(Clone, Copy)]
-struct Span {
-    start: u64,
-    end: u64,
-    task: TaskId,
-    entry: MonoNs,
-    at: MonoNs,
-    arrived: MonoNs,
-}
-
-/// Most spans kept a direction: a head of more pieces loses the times of the oldest.
-const SPANS: usize = 32;
-
-#[derive(Default)]
-struct Ep {
-    side: Option<Side>,
-    /// Made by messages; else by direction.
-    messages: bool,
-    opaque: bool,
-    /// Older than the recording.
-    met: bool,
-    ever_requested: bool,
-    request: VecDeque<Span>,
-    reply: VecDeque<Span>,
-    open: VecDeque<ExId>,
-    protocol: StrId,
-    /// How far request bytes moved, who moved them and when, and how far messages explain them.
-    request_moved: (u64, TaskId, MonoNs),
-    request_explained_to: u64,
-    /// How far reply bytes moved, and how far messages explain them.
-    reply_moved_to: u64,
-    reply_explained_to: u64,
-    /// The last operation from before its side was known, and whether it sent.
-    early: Option<(bool, Span)>,
-    /// It was announced: its addresses and side are as known as they will be.
-    announced: bool,
-    /// Whether the last operation seen moved request bytes.
-    last_was_request: Option<bool>,
-    /// Replies passed since the last request whose operations were not recorded.
-    missed_reply: bool,
-    /// Messages were missed: what is whose is not known until the flow ends.
-    murky: bool,
+    /// The process of a task: the number of its leading task.
+    fn process_of(&self, task: TaskId) -> u32;
 }
 
 /// Makes exchanges of one host's rows.
 pub struct Engine<S: Steps> {
-    eps: FxHashMap<EndpointId, Ep>,
+    eps: Ends,
     /// The exchanges.
     pub xs: Slab,
     /// Where steps go.
@@ -167,7 +130,7 @@ const TURN: u16 = 8;
 impl<S: Steps> Engine<S> {
     /// An engine that has seen nothing.
     pub fn new(steps: S) -> Engine<S> {
-        Engine { eps: FxHashMap::default(), xs: Slab::default(), steps }
+        Engine { eps: Ends::default(), xs: Slab::default(), steps }
     }
 
     /// An endpoint was announced.
@@ -177,21 +140,53 @@ impl<S: Steps> Engine<S> {
             2 => Some(Side::Client),
             _ => None,
         };
-        let ep = self.ep(r.flow);
-        ep.announced = true;
+        let ep = self.eps.at(r.flow, r.at);
+        ep.announced(r.task);
         if ep.side.is_none() {
             ep.side = side;
         }
         ep.met |= r.how == seen::MET || r.how == seen::SNAPSHOT;
     }
 
-    fn ep(&mut self, flow: EndpointId) -> &mut Ep {
-        self.eps.entry(flow).or_default()
+    /// A step in a task's life.
+    pub fn task(&mut self, r: &TaskRow) {
+        if r.what == life::EXIT && r.tid == r.tgid {
+            self.eps.process_ended(self.steps.process_of(r.task), r.at);
+        }
+    }
+
+    /// Time went on to `now`: forgets ends of which nothing more can come, and gives them. TCP says when a connection is
+    /// over; of other sockets only their descriptors and processes tell.
+    pub fn forget(&mut self, now: MonoNs) -> Vec<EndpointId> {
+        let gone = self.eps.over(now, |task| self.steps.process_of(task));
+        for &flow in &gone {
+            self.end(flow, now);
+        }
+        gone
+    }
+
+    /// The flow is over: what is open on it was cut off.
+    fn end(&mut self, flow: EndpointId, at: MonoNs) {
+        self.cut(flow, at);
+        if self.eps.remove(flow) {
+            self.steps.flow_gone(&self.xs, flow);
+        }
+    }
+
+    /// Closes what is open on a flow, as cut off where its end was not seen.
+    fn cut(&mut self, flow: EndpointId, at: MonoNs) {
+        let open: Vec<ExId> = self.eps.get(&flow).map(|e| e.open.iter().copied().collect()).unwrap_or_default();
+        for x in open {
+            let e = self.xs.get_mut(x);
+            let whole = e.reply_start != OPEN && e.open_ended;
+            e.cut = !whole;
+            self.close(flow, x, at, whole);
+        }
     }
 
     /// A protocol was recognised, or given up.
     pub fn note(&mut self, r: &FlowNoteRow) {
-        let ep = self.ep(r.flow);
+        let ep = self.eps.at(r.flow, r.at);
         if r.protocol == StrId::EMPTY {
             ep.opaque = true;
         } else {
@@ -202,32 +197,37 @@ impl<S: Steps> Engine<S> {
 
     /// An operation.
     pub fn operation(&mut self, r: &OpRow) {
+        if matches!(r.kind, op::SEND | op::RECV) && r.end > r.start {
+            return self.moved(r);
+        }
+        self.eps.used(r);
         match r.kind {
-            op::SEND | op::RECV if r.end > r.start => self.moved(r),
             op::RECV if r.result <= 0 => self.ended(r.flow, r.at, r.result < 0),
             op::SEND if r.result < 0 => self.ended(r.flow, r.at, true),
             op::CONNECT => {
                 const IN_PROGRESS: i32 = -115;
                 let failed = r.result < 0 && r.result != IN_PROGRESS;
-                self.ep(r.flow).side.get_or_insert(Side::Client);
+                self.eps.at(r.flow, r.at).side.get_or_insert(Side::Client);
                 self.steps.connecting(&self.xs, r.flow, r.task, r.at, failed);
             }
             op::ACCEPT => {
-                self.ep(r.flow).side.get_or_insert(Side::Server);
+                self.eps.at(r.flow, r.at).side.get_or_insert(Side::Server);
+                self.steps.accepted(r.flow, r.task);
             }
+            op::CLOSE | op::SHUTDOWN => self.left(r.flow, r.task, r.at),
             _ => {}
         }
     }
 
     fn moved(&mut self, r: &OpRow) {
         let sent = r.kind == op::SEND;
-        let ep = self.ep(r.flow);
+        let ep = self.eps.at(r.flow, r.at);
+        ep.used(r);
         let Some(side) = ep.side else {
             // a socket whose announcement was lost: who sends on it does something that cannot be shown
-            const NO_SOCKET: u64 = 1 << 62;
             let span = Span { start: r.start, end: r.end, task: r.task, entry: r.entry, at: r.at, arrived: r.arrived };
             ep.early = Some((sent, span));
-            if sent && !ep.announced && r.flow.0 < NO_SOCKET {
+            if sent && !ep.is_announced() && r.flow.0 < NO_SOCKET {
                 self.steps.unclear(&self.xs, Side::Client, r.task, r.at);
             }
             return;
@@ -305,7 +305,7 @@ impl<S: Steps> Engine<S> {
     /// Without messages: bytes towards the server begin an exchange where the last one has its reply.
     /// `missed`: what moved before it was not all recorded, so its reply may have been among that.
     fn run_request(&mut self, r: &OpRow, side: Side, missed: bool) {
-        let ep = self.ep(r.flow);
+        let ep = self.eps.at(r.flow, r.at);
         if let Some(&last) = ep.open.back() {
             let e = self.xs.get_mut(last);
             if missed {
@@ -353,15 +353,16 @@ impl<S: Steps> Engine<S> {
 
     fn begin(&mut self, flow: EndpointId, e: Exchange, at: MonoNs) {
         let x = self.xs.insert(e);
-        let ep = self.ep(flow);
+        let ep = self.eps.at(flow, at);
         ep.open.push_back(x);
+        ep.last_begun = Some(x);
         ep.ever_requested = true;
         self.steps.begun(&self.xs, x, at);
     }
 
     /// `missed`: the request that it answers was not recorded.
     fn run_reply(&mut self, r: &OpRow, missed: bool) {
-        let ep = self.ep(r.flow);
+        let ep = self.eps.at(r.flow, r.at);
         let (side, met, asked) = (ep.side, ep.met, ep.ever_requested);
         match ep.open.back().copied() {
             Some(x) if missed => self.close(r.flow, x, r.at, true),
@@ -440,7 +441,7 @@ impl<S: Steps> Engine<S> {
 
     /// A message.
     pub fn message(&mut self, r: &MessageRow) {
-        let ep = self.eps.entry(r.flow).or_default();
+        let ep = self.eps.at(r.flow, r.at);
         let is_request_dir = match (r.role, r.sent) {
             (role::REQUEST, s) => {
                 ep.side.get_or_insert(if s == 1 { Side::Client } else { Side::Server });
@@ -701,15 +702,22 @@ impl<S: Steps> Engine<S> {
         }
     }
 
+    fn left(&mut self, flow: EndpointId, task: TaskId, at: MonoNs) {
+        if let Some(x) = self.eps.get(&flow).and_then(|ep| ep.last_begun) {
+            self.steps.left(x, task, at);
+        }
+    }
+
     /// A change of the flow's state.
     pub fn state(&mut self, r: &FlowStateRow) {
+        if r.by_task == 1 {
+            self.left(r.flow, r.task, r.at);
+        }
         if r.reset != 0 {
             self.ended(r.flow, r.at, true);
         } else if r.new == TCP_CLOSE {
             self.ended(r.flow, r.at, false);
-            if self.eps.remove(&r.flow).is_some() {
-                self.steps.flow_gone(&self.xs, r.flow);
-            }
+            self.end(r.flow, r.at);
         }
     }
 
@@ -757,16 +765,8 @@ impl<S: Steps> Engine<S> {
 
     /// The recording is over: whatever is open is closed as cut.
     pub fn finish(&mut self, at: MonoNs) {
-        let mut flows: Vec<EndpointId> = self.eps.iter().filter(|(_, e)| !e.open.is_empty()).map(|(f, _)| *f).collect();
-        flows.sort_unstable();
-        for flow in flows {
-            let open: Vec<ExId> = self.eps.get(&flow).map(|e| e.open.iter().copied().collect()).unwrap_or_default();
-            for x in open {
-                let e = self.xs.get_mut(x);
-                let whole = e.reply_start != OPEN && e.open_ended;
-                e.cut = !whole;
-                self.close(flow, x, at, whole);
-            }
+        for flow in self.eps.open() {
+            self.cut(flow, at);
         }
     }
 }

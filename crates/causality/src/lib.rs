@@ -66,6 +66,7 @@ pub fn reconstruct(
         .map(|(host, roles)| {
             let mut tables = BASE.to_vec();
             tables.push(Table::Poll);
+            tables.push(Table::Input);
             if roles.needs_wakes() {
                 tables.push(Table::Wait);
             }
@@ -115,14 +116,25 @@ const BASE: [Table; 7] =
 /// `OpRow::flags`: carried by io_uring.
 const IO_URING: u16 = 64;
 
+/// How often what is over is looked for.
+const CHECK_NS: u64 = 20_000_000;
+
 /// First pass over one host.
 fn learn(host: &Host) -> Roles {
     let mut engine = Engine::new(Roles::default());
     let mut tables = BASE.to_vec();
     tables.push(Table::Loss);
+    let mut checked = MonoNs(0);
     for event in host.events(TableSet::of(&tables), ..) {
+        if event.at().0 > checked.0 + CHECK_NS {
+            checked = event.at();
+            engine.forget(checked);
+        }
         match event {
-            Event::Task(r) => engine.steps.task(&r),
+            Event::Task(r) => {
+                engine.steps.task(&r);
+                engine.task(&r);
+            }
             Event::Loss(r) => engine.steps.loss(&r, host.text(r.what)),
             Event::Op(r) if r.flags & IO_URING != 0 => {
                 engine.steps.ring(r.task);
@@ -182,7 +194,6 @@ impl<'o> Stream<'_, 'o> {
     }
 
     fn step(&mut self, assembler: &Rc<RefCell<Assembler<'o>>>) -> bool {
-        const CHECK_NS: u64 = 20_000_000;
         let Some(event) = self.events.next() else { return false };
         let at = event.at();
         self.last = self.last.max(at);
@@ -190,7 +201,11 @@ impl<'o> Stream<'_, 'o> {
             Event::Endpoint(r) => assembler.borrow_mut().endpoint(self.host, r),
             Event::Wait(r) => self.engine.steps.wait(&self.engine.xs, r),
             Event::Poll(r) => self.engine.steps.poll(r),
-            Event::Task(r) => self.engine.steps.task(&self.engine.xs, r),
+            Event::Input(r) => self.engine.steps.input(&self.engine.xs, r),
+            Event::Task(r) => {
+                self.engine.steps.task(&self.engine.xs, r);
+                self.engine.task(r);
+            }
             Event::Op(_) => self.operations += 1,
             _ => {}
         }
@@ -205,6 +220,11 @@ impl<'o> Stream<'_, 'o> {
         }
         if at.0 > self.checked.0 + CHECK_NS {
             self.checked = at;
+            let gone = self.engine.forget(at);
+            if !gone.is_empty() {
+                let common = MonoNs(self.common(at) as u64);
+                gone.into_iter().for_each(|flow| assembler.borrow_mut().flow_gone(self.host, flow, common));
+            }
             let done = self.engine.steps.advance(&self.engine.xs, at);
             for x in done {
                 if self.engine.xs.is_live(x) {

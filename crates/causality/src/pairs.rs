@@ -68,6 +68,8 @@ struct Known {
     snd: u32,
     rcv: u32,
     fresh: bool,
+    /// Only its peer was announced.
+    is_named: bool,
     peer: Option<(End, How)>,
     /// Calls seen on it that nobody's request made, and calls that one did.
     root_calls: bool,
@@ -116,7 +118,11 @@ impl Pairs {
     pub fn add(&mut self, host: HostId, r: &EndpointRow) {
         const LISTEN: u8 = 10;
         let end = (host, r.flow);
-        if r.state == LISTEN || self.known.get(&end).is_some_and(|k| k.peer.is_some()) {
+        if r.state == LISTEN {
+            return;
+        }
+        if let Some(k) = self.known.get_mut(&end).filter(|k| k.peer.is_some()) {
+            k.is_named = false;
             return;
         }
         let place = Place::of(r);
@@ -126,6 +132,7 @@ impl Pairs {
             snd: r.snd as u32,
             rcv: r.rcv as u32,
             fresh,
+            is_named: false,
             peer: None,
             root_calls: false,
             made_calls: false,
@@ -139,7 +146,7 @@ impl Pairs {
                 let other = (host, r.peer);
                 self.unix.insert(end, other);
                 self.unix.insert(other, end);
-                self.known.entry(other).or_insert(Known { peer: None, ..me });
+                self.known.entry(other).or_insert(Known { peer: None, is_named: true, ..me });
                 self.join(end, other, How::Peers);
             } else if let Some(&other) = self.unix.get(&end) {
                 self.join(end, other, How::Peers);
@@ -235,7 +242,17 @@ impl Pairs {
                 self.by_numbers.remove(&(k.snd, k.rcv));
             }
         }
-        self.unix.remove(&end);
+        if let Some(other) = self.unix.remove(&end)
+            && self.known.get(&other).is_some_and(|k| k.is_named)
+        {
+            self.known.remove(&other);
+            self.unix.remove(&other);
+        }
+    }
+
+    /// Whether the endpoint was announced, and not forgotten since.
+    pub fn knows(&self, end: End) -> bool {
+        self.known.contains_key(&end)
     }
 }
 
@@ -244,5 +261,30 @@ pub fn is_loopback(p: &Place) -> bool {
     match p.family {
         AF_INET => p.laddr[0] == 127,
         _ => p.laddr[..15] == [0; 15] && p.laddr[15] == 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakepath_model::ids::MonoNs;
+
+    #[test]
+    fn pairs_of_unix_sockets_leave_nothing_behind() {
+        let mut pairs = Pairs::default();
+        for i in 0..1000u64 {
+            let (a, b) = (EndpointId(2 * i + 1), EndpointId(2 * i + 2));
+            let row = EndpointRow { at: MonoNs(1), flow: a, peer: b, family: AF_UNIX, ..bytemuck::Zeroable::zeroed() };
+            pairs.add(HostId(0), &row);
+            assert_eq!(pairs.peer((HostId(0), b)), Some(((HostId(0), a), How::Peers)));
+            if i % 2 == 0 {
+                // both ends are told of, else only that there is another
+                pairs.add(HostId(0), &EndpointRow { flow: b, peer: a, ..row });
+                pairs.forget((HostId(0), b));
+            }
+            pairs.forget((HostId(0), a));
+            assert!(!pairs.knows((HostId(0), a)) && !pairs.knows((HostId(0), b)));
+        }
+        assert!(pairs.known.is_empty() && pairs.unix.is_empty() && pairs.by_key.is_empty());
     }
 }

@@ -212,9 +212,11 @@ impl<'a> Assembler<'a> {
                 if asks_only {
                     self.pairs.called((host, e.flow), true);
                 }
+                make_room(&mut self.callers);
                 self.callers.insert(key(host, e), Caller::Live);
             }
             Side::Server => {
+                make_room(&mut self.servers);
                 self.servers.insert(key(host, e), Server::Live);
             }
         }
@@ -292,6 +294,11 @@ impl<'a> Assembler<'a> {
                     self.linked.leaves += 1;
                     if is_lossy {
                         node.hole.get_or_insert(Hole::Losses);
+                    } else if !self.pairs.knows((host, e.flow))
+                        || opposite.is_some_and(|(k, _)| !self.pairs.knows((k.0, k.1)))
+                    {
+                        // it was taken for over, and went on
+                        node.hole.get_or_insert(Hole::Borders);
                     }
                 }
             }
@@ -306,6 +313,7 @@ impl<'a> Assembler<'a> {
             None if d.flows_lost && (node.half.place.family == 0 || is_loopback(&node.half.place)) => {
                 node.root = Some(Some(Hole::Losses))
             }
+            None if !self.pairs.knows((host, node.half.exchange.flow)) => node.root = Some(Some(Hole::Borders)),
             None => node.root = Some(None),
             // its caller is watched, but the call itself was not seen: what only makes calls of its own made this one too
             Some(((h, f, _), _, None)) if self.pairs.calls_roots_only((h, f)) => node.root = Some(None),
@@ -487,6 +495,14 @@ impl<'a> Assembler<'a> {
             let orphan = n.root.unwrap_or(Some(Hole::AfterRecording));
             self.emit(top, orphan);
         }
+    }
+}
+
+/// Keeps a table at most half full. One that is fuller doubles once enough has come and gone in it, so its size would
+/// depend on the length of the recording and not only on what is open.
+fn make_room<K: Eq + Hash, V>(table: &mut FxHashMap<K, V>) {
+    if 2 * table.len() >= table.capacity() {
+        table.reserve(table.len() + 1);
     }
 }
 

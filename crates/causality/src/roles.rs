@@ -43,6 +43,12 @@ pub struct Roles {
     unseen_until: FxHashMap<u32, MonoNs>,
     losses: Vec<(u64, u64)>,
     held: FxHashMap<TaskId, Vec<ExId>>,
+    /// Open requests of each process that ever took one.
+    open: FxHashMap<u32, u32>,
+    /// Processes that had several at once.
+    concurrent: FxHashSet<u32>,
+    /// When a task of a process that had no request open, and takes none, last made a call.
+    unasked: FxHashMap<u32, MonoNs>,
     rings: FxHashSet<TaskId>,
     /// Who waited at each futex of a process; `UNKNOWN` where several tasks did.
     futexes: FxHashMap<(u32, u64), TaskId>,
@@ -97,6 +103,7 @@ impl Roles {
             }
         }
         self.held = FxHashMap::default();
+        self.open = FxHashMap::default();
     }
 
     /// The process of a task: the number of its leading task.
@@ -115,6 +122,17 @@ impl Roles {
     /// Whether requests of the process are taken up by one task and continued by another that takes requests too.
     pub fn is_migrating(&self, process: u32) -> bool {
         self.migrating.contains(&process)
+    }
+
+    /// Whether the process ever had several requests at once.
+    pub fn is_concurrent(&self, process: u32) -> bool {
+        self.concurrent.contains(&process)
+    }
+
+    /// Whether tasks of the process that take no requests were seen to make calls when it had none open: what they do may
+    /// be nobody's then.
+    pub fn calls_unasked(&self, process: u32) -> bool {
+        self.unasked.get(&process).is_some_and(|&at| at > self.unseen_until(process))
     }
 
     /// Whether the process takes requests; where operations were lost before `at`, whether it may: its takings, or
@@ -182,11 +200,22 @@ impl Steps for Roles {
 
     fn begun(&mut self, xs: &Slab, x: ExId, _: MonoNs) {
         let e = xs.get(x);
+        let process = self.process_of(e.task);
         let role = self.roles.entry(e.task);
         match e.side {
-            Side::Client => role.calls = true,
+            Side::Client => {
+                role.calls = true;
+                if !role.takes && self.open.get(&process) == Some(&0) {
+                    self.unasked.insert(process, e.began);
+                }
+            }
             Side::Server => {
                 role.takes = true;
+                let open = self.open.entry(process).or_default();
+                *open += 1;
+                if *open > 1 {
+                    self.concurrent.insert(process);
+                }
                 let held = self.held.entry(e.task).or_default();
                 held.retain(|&h| {
                     xs.is_live(h) && {
@@ -220,9 +249,13 @@ impl Steps for Roles {
 
     fn closed(&mut self, xs: &Slab, x: ExId, _: MonoNs) {
         let e = xs.get(x);
-        if e.side == Side::Server
-            && let Some(held) = self.held.get_mut(&e.task)
-        {
+        if e.side != Side::Server {
+            return;
+        }
+        if let Some(open) = self.open.get_mut(&self.process_of(e.task)) {
+            *open = open.saturating_sub(1);
+        }
+        if let Some(held) = self.held.get_mut(&e.task) {
             held.retain(|&h| h != x);
         }
     }
@@ -244,5 +277,11 @@ impl Steps for Roles {
 
     fn unclear(&mut self, _: &Slab, _: Side, _: TaskId, _: MonoNs) {}
 
+    fn left(&mut self, _: ExId, _: TaskId, _: MonoNs) {}
+
     fn flow_gone(&mut self, _: &Slab, _: EndpointId) {}
+
+    fn process_of(&self, task: TaskId) -> u32 {
+        Roles::process_of(self, task)
+    }
 }

@@ -4,7 +4,8 @@ use crate::component::GRACE_NS;
 use crate::exchange::{ExId, Slab};
 use crate::finished::Parent;
 use std::collections::VecDeque;
-use wakepath_model::ids::{MonoNs, TaskId};
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use wakepath_model::rows::{InputRow, PollRow};
 
 /// Time-outs are given in rounded milliseconds: timers may be due that much earlier.
 const TIMER_GRAIN_NS: u64 = 2_000_000;
@@ -27,11 +28,27 @@ pub(crate) struct State {
     pub(crate) reply_task: TaskId,
     pub(crate) replied: bool,
     pub(crate) overflow: bool,
+    /// It was an isolated input, and nothing was done for it before the next poll.
+    pub(crate) is_lying: bool,
     pub(crate) released: bool,
+    /// A call of a helper, made while its process had but one request open, and not of the helper's own accord.
+    pub(crate) has_one_suspect: bool,
     /// A helper woke its holder.
     pub(crate) was_woken: bool,
     /// Its reply left in parts, so one waking does not tell that all was done.
     pub(crate) in_parts: bool,
+}
+
+/// Why a helper task that was idle goes on.
+#[derive(Clone, Copy, PartialEq, Default)]
+pub(crate) enum Woken {
+    /// It was not seen to sleep, or the task that woke it was at no request that is known and open.
+    #[default]
+    Unknown,
+    /// A task woke it that worked on this request.
+    For(ExId),
+    /// A timer: what it does is perhaps nobody's.
+    Timer,
 }
 
 /// What a helper task did, besides its calls: enough to tell where one piece of its work ends.
@@ -41,8 +58,10 @@ pub(crate) enum Mark {
     Call,
     /// It woke the task that held this request.
     Woke(ExId),
-    /// It went idle.
+    /// It went idle, or waited for a lock.
     Idle,
+    /// It closed the flow of this call of its.
+    Left(ExId),
 }
 
 /// Marks older than this are of no use: their calls are decided.
@@ -61,10 +80,16 @@ pub(crate) struct Worker {
     pub(crate) segment: Vec<ExId>,
     /// Return, entry and time-out of its last poll.
     pub(crate) polled: Option<(MonoNs, MonoNs, u64)>,
+    /// When the first timer of its loop can be due, in ns, while it works on an isolated input; `None` while it does not.
+    pub(crate) isolated_until: Option<u64>,
+    /// The flow of that input, and what was accepted since.
+    pub(crate) inputs: [EndpointId; 2],
+    /// That input was a reply.
+    pub(crate) is_answered: bool,
     /// How many descriptors that poll found ready.
     pub(crate) ready: i32,
-    /// The request of the task that woke it last, while it was idle.
-    pub(crate) woken_for: Option<ExId>,
+    /// Why it woke last, while it was idle.
+    pub(crate) woken: Woken,
     /// The request that it was made in.
     pub(crate) born_of: Option<ExId>,
     /// Its last input was for a request that is not known.
@@ -86,6 +111,42 @@ impl Worker {
             .is_some_and(|(_, entry, timeout)| at.0.saturating_add(TIMER_GRAIN_NS) < entry.0.saturating_add(timeout))
     }
 
+    /// A poll returned. One that asked for no waiting and was given nothing is not the end of what the last input began:
+    /// it goes on with what that left for later (asyncio's `call_soon`, libuv's `setImmediate`).
+    pub(crate) fn polled(&mut self, r: &PollRow) {
+        if r.ready == 0 && r.timeout_ns == 0 && self.isolated_until.is_some() {
+            return;
+        }
+        self.isolated_until = None;
+        self.polled = Some((r.at, r.entry, r.timeout_ns));
+        self.ready = r.ready;
+        self.leave_fragment();
+        self.unknown_input = false;
+    }
+
+    /// The library vantage handed it an input.
+    pub(crate) fn given(&mut self, r: &InputRow) {
+        self.leave_fragment();
+        self.unknown_input = false;
+        self.is_answered = false;
+        self.inputs = [r.flow, EndpointId(0)];
+        let (entry, timeout_ns) = self.polled.map_or((r.at, 0), |(_, entry, timeout)| (entry, timeout));
+        // who asks not to wait has something else to do, and does it before or after this input
+        self.isolated_until = (r.isolated == 1 && timeout_ns != 0).then(|| entry.0.saturating_add(timeout_ns));
+    }
+
+    /// It took something from a flow. Where that is not its input, it has something else to go on with.
+    pub(crate) fn took(&mut self, flow: EndpointId) {
+        if !self.inputs.contains(&flow) {
+            self.isolated_until = None;
+        }
+    }
+
+    /// Whether all that it does now is for the input that it was given last.
+    pub(crate) fn is_isolated(&self, at: MonoNs) -> bool {
+        self.isolated_until.is_some_and(|until| at.0.saturating_add(TIMER_GRAIN_NS) < until)
+    }
+
     pub(crate) fn mark(&mut self, at: MonoNs, mark: Mark) {
         // wake-ups are told when the woken task runs, so a little late
         let place = self.marks.iter().rposition(|&(t, _)| t <= at).map_or(0, |i| i + 1);
@@ -99,10 +160,15 @@ impl Worker {
     /// taken before the call. `None` where it did anything else first, since a piece of work whose end needs no waking
     /// leaves no sign, or where before its next call or idle moment it woke holders of several: one of them may only have
     /// waited for a lock.
-    pub(crate) fn completed_for(&self, xs: &Slab, began: MonoNs, ended: MonoNs) -> Option<ExId> {
+    pub(crate) fn completed_for(&self, xs: &Slab, call: ExId, began: MonoNs, ended: MonoNs) -> Option<ExId> {
+        let since = || self.marks.iter().filter(|(at, _)| *at >= ended).map(|&(_, mark)| mark);
+        // until it closed the call's flow it was still at the same piece of work: what looked idle was a lock
+        let piece = since().take_while(|mark| matches!(mark, Mark::Idle | Mark::Left(_)));
+        let closed = piece.enumerate().filter(|&(_, mark)| mark == Mark::Left(call)).last();
         let mut found: Option<ExId> = None;
-        for &(_, mark) in self.marks.iter().filter(|(at, _)| *at >= ended) {
+        for mark in since().skip(closed.map_or(0, |(i, _)| i)) {
             match mark {
+                Mark::Left(_) => {}
                 Mark::Woke(x) if !xs.is_live(x) || xs.get(x).taken > began => return None,
                 Mark::Woke(x) if found.is_none_or(|f| f == x) => found = Some(x),
                 Mark::Woke(_) => return None,

@@ -53,6 +53,22 @@ proptest! {
     }
 
     #[test]
+    fn isolated_event_loops_are_found_whole(plan in plans(&[Shape::EventLoop])) {
+        let verdict = right(&simulate(&Plan { isolated: true, ..plan }))?;
+        prop_assert_eq!(verdict.right_paths, verdict.existing_paths);
+    }
+
+    #[test]
+    fn isolation_under_loss_makes_no_wrong_parent(plan in plans(&Shape::ALL), percent in 0..30u64, seed in any::<u64>()) {
+        let mut recording = simulate(&Plan { isolated: true, ..plan });
+        let mut random = Random::new(seed);
+        for h in &mut recording.hosts {
+            h.lose(percent as f64, 2_000_000, &mut random);
+        }
+        right(&recording)?;
+    }
+
+    #[test]
     fn messages_in_two_pieces_give_no_wrong_parent(plan in plans(&Shape::ALL), percent in 1..60u64) {
         right(&simulate(&Plan { split_percent: percent as f64, ..plan }))?;
     }

@@ -199,6 +199,37 @@ fn streams_of_bytes_do_as_well_as_packets() {
     assert!(world.error_ns(&outcome) <= 20_000, "{}", world.error_ns(&outcome));
 }
 
+/// What stands between the hosts translates addresses and ports: each end has another name for its connections, and only
+/// the numbers at establishment are the same.
+#[test]
+fn connections_through_translated_ports_are_matched_by_their_numbers_alone() {
+    let clocks = vec![Clock::linear(0, 0.0), Clock::linear(-6_000_000_000, 90.0)];
+    // two connections between the same two hosts, so that one could be taken for the other
+    let world = World::new(clocks, &[(0, 1), (0, 1)]);
+    let translated = |with_numbers: bool| {
+        let mut seen = world.streams();
+        for (host, of_host) in seen.iter_mut().enumerate() {
+            for (_, sighting) in of_host {
+                let Sighting::Opened(_, end) = sighting else { continue };
+                end.by_addresses = FlowName { flow: mix(end.by_addresses.flow, host as u64), low: true };
+                let (snd, rcv) = end.numbers;
+                let flow = mix(u64::from(snd.min(rcv)), u64::from(snd.max(rcv)));
+                end.by_numbers = with_numbers.then_some(FlowName { flow, low: snd < rcv });
+            }
+        }
+        synchronise(&seen, Some(0))
+    };
+    let outcome = translated(true);
+    assert_eq!((outcome.groups.len(), outcome.inversions), (1, 0), "{outcome:#?}");
+    let pair = &outcome.pairs[0];
+    assert!(pair.messages.iter().all(|n| *n > 14_000) && pair.rejected == 0, "{pair:#?}");
+    assert!(world.error_ns(&outcome) <= 20_000, "{}", world.error_ns(&outcome));
+    // without having seen the establishment there is nothing to tell them by
+    let outcome = translated(false);
+    assert!(outcome.groups.is_empty());
+    assert_eq!((outcome.pairs[0].why_not, outcome.messages), (Some(Unsynchronised::NoMessages), 0));
+}
+
 #[test]
 fn hosts_that_never_talk_are_composed() {
     let clocks = vec![Clock::linear(0, 10.0), Clock::linear(5_000_000_000, -70.0), Clock::linear(-8_000_000_000, 3.0)];
@@ -231,21 +262,94 @@ fn what_cannot_be_synchronised_says_why() {
     assert!(synchronise(&[vec![], vec![]], None).groups.is_empty());
 }
 
+/// Adds packets from host 0 that host 1 has as having come `early` before they were sent: each is taken for another.
+fn pair_falsely(seen: &mut [Vec<Seen>], times: &[u64], early: u64) {
+    for (key, &at) in (1u64 << 60..).zip(times) {
+        for (host, at, sent) in [(0, BASE + at, true), (1, BASE + at - early, false)] {
+            let unit = Sighting::Unit { key, sent, at, evidence: Evidence::Packet, carries: None };
+            seen[host].push((at, unit));
+            seen[host].sort_by_key(|s| s.0);
+        }
+    }
+}
+
 #[test]
-fn a_false_pairing_is_a_contradiction_and_not_a_clock() {
+fn false_pairings_are_rejected_and_counted() {
+    let world = World::new(vec![Clock::linear(0, 0.0); 2], &[(0, 1)]);
+    let clean = synchronise(&world.packets(), None);
+    for times in [&[30_000_000_000][..], &[30_000_000_000, 30_000_400_000, 30_002_000_000, 51_000_000_000]] {
+        let mut seen = world.packets();
+        pair_falsely(&mut seen, times, 2_000_000);
+        let outcome = synchronise(&seen, None);
+        assert_eq!((outcome.groups.len(), outcome.inversions), (1, 0), "{outcome:#?}");
+        let (pair, without) = (&outcome.pairs[0], &clean.pairs[0]);
+        assert_eq!(pair.rejected, times.len() as u64, "{pair:#?}");
+        assert_eq!((pair.messages, without.rejected), (without.messages, 0));
+        assert_eq!(pair.uncertainty_ns, without.uncertainty_ns);
+        assert!(world.error_ns(&outcome) <= 20_000, "{}", world.error_ns(&outcome));
+    }
+}
+
+#[test]
+fn where_too_many_contradict_each_other_it_is_a_contradiction_and_not_a_clock() {
     let world = World::new(vec![Clock::linear(0, 0.0); 2], &[(0, 1)]);
     let mut seen = world.packets();
-    for (host, at, sent) in [(0, BASE + 30 * 1_000_000_000, true), (1, BASE + 30 * 1_000_000_000 - 2_000_000, false)] {
-        let unit = Sighting::Unit { key: 77, sent, at, evidence: Evidence::Packet, carries: None };
-        seen[host].push((at, unit));
-        seen[host].sort_by_key(|s| s.0);
-    }
+    let times: Vec<u64> = (1..200).map(|i| i * 300_000_000).collect();
+    pair_falsely(&mut seen, &times, 2_000_000);
     let outcome = synchronise(&seen, None);
     assert!(outcome.groups.is_empty());
     assert!(
         matches!(outcome.pairs[0].why_not, Some(Unsynchronised::Contradiction(by)) if by > 500_000.0),
         "{outcome:#?}"
     );
+    // of few messages, none can be told to be the false one
+    let mut few = World::new(vec![Clock::linear(0, 0.0); 2], &[(0, 1)]);
+    few.messages = 20;
+    let mut seen = few.packets();
+    pair_falsely(&mut seen, &[30_000_000_000], 2_000_000);
+    let outcome = synchronise(&seen, None);
+    assert!(outcome.inversions == 0 && outcome.pairs[0].rejected == 0, "{outcome:#?}");
+}
+
+/// Messages that take `there` and `back` on the way, and nothing less: the offset cannot be known better than half of both.
+#[test]
+fn the_true_offset_of_an_uneven_way_lies_within_the_bounds_told() {
+    for (there, back) in [(5_000, 5_000_000), (5_000_000, 5_000), (200_000, 40_000_000)] {
+        let truth = 7_000_000_000i64;
+        let mut seen = World::new(vec![Clock::linear(0, 0.0), Clock::linear(truth, 35.0)], &[]).packets();
+        let (a, b) = (Clock::linear(0, 0.0), Clock::linear(truth, 35.0));
+        let mut random = Random::new(3);
+        for i in 0..2_000u64 {
+            let t = i * 10_000_000 + random.within(0, 1_000_000);
+            let late = random.within(0, 20_000);
+            for (way, [(from, sent), (to, received)]) in
+                [[(0, a.shows(t)), (1, b.shows(t + there + late))], [(1, b.shows(t)), (0, a.shows(t + back + late))]]
+                    .into_iter()
+                    .enumerate()
+            {
+                for (host, at, sent) in [(from, sent, true), (to, received, false)] {
+                    let key = mix(way as u64, i);
+                    let unit = Sighting::Unit { key, sent, at, evidence: Evidence::Packet, carries: None };
+                    seen[host].push((at, unit));
+                }
+            }
+        }
+        seen.iter_mut().for_each(|s| s.sort_by_key(|x| x.0));
+        let outcome = synchronise(&seen, Some(0));
+        assert_eq!((outcome.groups.len(), outcome.inversions), (1, 0), "{outcome:#?}");
+        let pair = &outcome.pairs[0];
+        let half = (there + back) / 2;
+        let within = pair.uncertainty_ns.expect("synchronised");
+        assert!(within.abs_diff(half) < half / 10 + 20_000, "{within} of {half}");
+        for piece in &pair.pieces {
+            for ((value, range), at) in [(piece.begin_ns, piece.span.0), (piece.end_ns, piece.span.1)] {
+                let (low, high) = range.expect("bounded");
+                let ahead = b.shows(at.0 - BASE) as i64 - at.0 as i64;
+                assert!((low..=high).contains(&ahead), "{ahead} is not in {low}..={high}");
+                assert!(value.abs_diff(ahead) <= within, "{value} against {ahead}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -293,5 +397,26 @@ proptest! {
         let outcome = synchronise(&if streams { world.streams() } else { world.packets() }, None);
         prop_assert_eq!((outcome.groups.len(), outcome.groups[0].hosts.len(), outcome.inversions), (1, hosts, 0));
         prop_assert!(world.error_ns(&outcome) <= 20_000, "{} in {} pieces", world.error_ns(&outcome), outcome.groups[0].pieces);
+    }
+
+    #[test]
+    fn false_pairings_make_no_wrong_clock(
+        seed in any::<u64>(),
+        times in prop::collection::vec(1_000_000_000u64..59_000_000_000, 1..5),
+        early in 400_000u64..9_000_000,
+    ) {
+        let mut world = World::new(vec![Clock::linear(0, 0.0), Clock::linear(0, 0.0)], &[(0, 1)]);
+        world.seed = seed;
+        let mut seen = world.packets();
+        pair_falsely(&mut seen, &times, early);
+        let outcome = synchronise(&seen, None);
+        prop_assert_eq!((outcome.groups.len(), outcome.inversions), (1, 0), "{:#?}", outcome);
+        let pair = &outcome.pairs[0];
+        prop_assert!(pair.rejected >= times.len() as u64 && pair.rejected <= 16, "{:#?}", pair);
+        prop_assert!(world.error_ns(&outcome) <= 20_000, "{}", world.error_ns(&outcome));
+        for piece in &pair.pieces {
+            let (low, high) = piece.begin_ns.1.expect("bounded");
+            prop_assert!(low <= 0 && 0 <= high, "{:#?}", piece);
+        }
     }
 }

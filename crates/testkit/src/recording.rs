@@ -7,8 +7,8 @@ use std::path::Path;
 use wakepath_model::folder::{Durability, FolderError, FolderWriter, HostInfo, MONOTONIC, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    AnchorRow, EndpointRow, Event, FlowNoteRow, FlowStateRow, LossRow, MessageRow, OpRow, PollRow, TaskRow, WaitRow,
-    cause, life, op, range, role, seen,
+    AnchorRow, EndpointRow, Event, FlowNoteRow, FlowStateRow, InputRow, LossRow, MessageRow, OpRow, PollRow, TaskRow,
+    WaitRow, cause, life, op, range, role, seen,
 };
 
 /// Nanoseconds since 1970 at true time 0.
@@ -292,6 +292,21 @@ impl HostRows {
     pub fn polled(&mut self, entry: u64, at: u64, task: u32, ready: i32, timeout_ns: u64) {
         let row =
             PollRow { at: self.at(at), entry: self.at(entry), timeout_ns, task: TaskId(task), ready, fd: 5, pad: 0 };
+        self.rows.push(row.into());
+    }
+
+    /// The library vantage handed an input to a task: of `kind` (`rows::input`) on a flow (0: none), out of `ready`.
+    pub fn given(&mut self, at: u64, task: u32, flow: u64, kind: u8, ready: u32, isolated: bool) {
+        let row = InputRow {
+            at: self.at(at),
+            flow: EndpointId(flow),
+            task: TaskId(task),
+            fd: 9,
+            ready,
+            kind,
+            isolated: u8::from(isolated),
+            pad: [0; 2],
+        };
         self.rows.push(row.into());
     }
 

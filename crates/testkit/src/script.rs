@@ -18,6 +18,8 @@
 //! 150 A answers r1
 //! 160 A connects d               also `connects d later` (in progress); 160 D accepts d
 //! 170 A polls 2                  epoll gave 2 descriptors; behind it: since 165, timeout 500 (milliseconds)
+//! 170 A given c                  the library gave A one input: FLOW is readable; `write`: writable; `other`: no flow (then
+//!                                `given -`); behind it: of 3 (were ready), together (not isolated), since, timeout
 //! 180 B woken by A since 170     B was blocked since 170; `by timer`, `by c` (a flow)
 //! 190 A forks B app              B begins
 //! 200 A closes d                 also `A resets d`
@@ -31,7 +33,7 @@
 use crate::recording::{Announced, HEAD_BYTES, HostRows, Recording};
 use crate::truth::Call;
 use std::collections::BTreeMap;
-use wakepath_model::rows::{op, seen};
+use wakepath_model::rows::{input, op, seen};
 
 const US: u64 = 1_000;
 const REQUEST_BYTES: u64 = 80;
@@ -49,6 +51,8 @@ type Side = Option<(usize, u64)>;
 struct Flow {
     client: Side,
     server: Side,
+    /// Leading tasks of both ends' processes.
+    leaders: [u32; 2],
     opaque: bool,
     noted: [bool; 2],
     /// Next byte to be sent and to be read: of requests, of replies.
@@ -204,6 +208,7 @@ impl Player {
             };
         }
         let reply_seq = seq + 500_000;
+        let leaders = [client, server].map(|who| self.tasks.get(who).map_or(0, |t| t.leader));
         let mut side = |who: &str, is_server: bool| -> Played<Side> {
             if who == "-" {
                 return Ok(None);
@@ -238,8 +243,10 @@ impl Player {
         };
         let (client, server) = (side(client, false)?, side(server, true)?);
         let numbers = [seq, reply_seq];
-        self.flows
-            .insert(name.to_owned(), Flow { client, server, opaque, noted: [false; 2], sent: numbers, read: numbers });
+        self.flows.insert(
+            name.to_owned(),
+            Flow { client, server, leaders, opaque, noted: [false; 2], sent: numbers, read: numbers },
+        );
         Ok(())
     }
 
@@ -363,6 +370,51 @@ impl Player {
                     }
                 }
                 self.out.hosts[host].polled(entry, at, task, number(ready)? as i32, timeout);
+                Ok(())
+            }
+            ("given", [flow, how @ ..]) => {
+                let (mut entry, mut timeout, mut ready, mut kind, mut is_alone) = (at, u64::MAX, 1, input::READ, true);
+                let mut how = how;
+                while let Some((word, more)) = how.split_first() {
+                    how = match (*word, more) {
+                        ("write", _) => {
+                            kind = input::WRITE;
+                            more
+                        }
+                        ("other", _) => {
+                            kind = input::OTHER;
+                            more
+                        }
+                        ("together", _) => {
+                            is_alone = false;
+                            more
+                        }
+                        ("of", [n, more @ ..]) => {
+                            ready = number(n)? as u32;
+                            more
+                        }
+                        ("since", [t, more @ ..]) => {
+                            entry = number(t)? * US;
+                            more
+                        }
+                        ("timeout", [ms, more @ ..]) => {
+                            timeout = number(ms)? * 1_000_000;
+                            more
+                        }
+                        _ => return Err(format!("{word} is not understood")),
+                    };
+                }
+                let flow = match *flow {
+                    "-" => 0,
+                    name => {
+                        let f = self.flow_of(name)?;
+                        let mine = if f.leaders[1] == leader { f.server } else { f.client };
+                        mine.ok_or("this end is not watched")?.1
+                    }
+                };
+                let h = &mut self.out.hosts[host];
+                h.polled(entry, at, task, if is_alone { 1 } else { ready as i32 }, timeout);
+                h.given(at, task, flow, kind, ready, is_alone);
                 Ok(())
             }
             ("woken", ["by", by, "since", blocked]) => {

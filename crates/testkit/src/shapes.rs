@@ -72,6 +72,8 @@ pub struct Plan {
     pub ports: u16,
     /// Microseconds that a client thinks, at most.
     pub think_us: u64,
+    /// The service runs under the library vantage, which isolates events.
+    pub isolated: bool,
 }
 
 impl Plan {
@@ -91,6 +93,7 @@ impl Plan {
             partial_percent: 0.0,
             ports: 20_000,
             think_us: 400,
+            isolated: false,
         }
     }
 }
@@ -100,6 +103,7 @@ pub fn simulate(plan: &Plan) -> Recording {
     let w = World::new(plan.seed);
     w.split(plan.split_percent);
     w.ports(plan.ports);
+    w.isolate(plan.isolated);
     let web = w.host("web", 7_000_000_000);
     let other = if plan.two_hosts { w.host("db", 7_000_000_000 + plan.ahead_ns) } else { web };
     let db = w.process(Some(other), "db", 1);

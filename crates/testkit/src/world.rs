@@ -51,6 +51,7 @@ struct Inner {
     ports_wrap: u16,
     used: BTreeSet<([u8; 4], u16, usize)>,
     split_percent: f64,
+    is_isolating: bool,
 }
 
 #[derive(Default)]
@@ -214,12 +215,18 @@ impl World {
             ports_wrap: 20_000,
             used: BTreeSet::new(),
             split_percent: 0.0,
+            is_isolating: false,
         })))
     }
 
     /// How many messages of a hundred are written in two pieces.
     pub fn split(&self, percent: f64) {
         self.0.borrow_mut().split_percent = percent;
+    }
+
+    /// The library vantage isolates events: a poll gives one input, and a read ends with a message.
+    pub fn isolate(&self, is_isolating: bool) {
+        self.0.borrow_mut().is_isolating = is_isolating;
     }
 
     /// After how many connections ports are given again.

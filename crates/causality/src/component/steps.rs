@@ -4,7 +4,7 @@ use super::{CALLS_MAX, Component};
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{ExId, Side, Slab, Steps};
 use crate::finished::{Finished, Parent};
-use crate::worker::{Mark, State};
+use crate::worker::{Mark, State, Woken};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
 impl<F: Finished> Steps for Component<'_, F> {
@@ -20,6 +20,7 @@ impl<F: Finished> Steps for Component<'_, F> {
             let w = self.tasks.entry(e.task).or_default();
             w.held.push(x);
             w.unknown_work = false;
+            w.took(e.flow);
             // a task that takes a request in the flow's order is done with what it had of others
             w.enter(x, at);
             return;
@@ -67,6 +68,7 @@ impl<F: Finished> Steps for Component<'_, F> {
                 }
                 self.state(x).suspects = suspects;
                 if parent == Parent::Pending {
+                    self.state(x).has_one_suspect = self.has_one_suspect(xs, task, at);
                     let w = self.tasks.entry(task).or_default();
                     w.mark(at, Mark::Call);
                     if w.segment.len() < CALLS_MAX {
@@ -102,7 +104,7 @@ impl<F: Finished> Steps for Component<'_, F> {
         // from here on it holds the request: a partial reply may be followed by more calls
         self.take_input(x, task, at);
         let w = self.tasks.entry(task).or_default();
-        w.woken_for = None;
+        w.woken = Woken::Unknown;
     }
 
     fn reply_progress(&mut self, xs: &Slab, y: ExId, task: TaskId, at: MonoNs) {
@@ -122,7 +124,14 @@ impl<F: Finished> Steps for Component<'_, F> {
         s.reply_task = task;
         let parent = s.parent;
         match parent {
-            Some(Parent::Of(x, _)) if self.is_open(xs, x) => self.take_input(x, task, at),
+            Some(Parent::Of(x, _)) if self.is_open(xs, x) => {
+                let w = self.tasks.entry(task).or_default();
+                if w.current != Some(x) {
+                    w.took(xs.get(y).flow);
+                }
+                w.is_answered = true;
+                self.take_input(x, task, at);
+            }
             _ => {
                 let w = self.tasks.entry(task).or_default();
                 w.leave_fragment();
@@ -166,6 +175,12 @@ impl<F: Finished> Steps for Component<'_, F> {
         }
     }
 
+    fn accepted(&mut self, flow: EndpointId, task: TaskId) {
+        if let Some(w) = self.tasks.get_mut(&task) {
+            w.inputs[1] = flow;
+        }
+    }
+
     fn connecting(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs, failed: bool) {
         if failed {
             self.out.refused(flow, task, at);
@@ -202,7 +217,7 @@ impl<F: Finished> Steps for Component<'_, F> {
     fn stray_reply(&mut self, task: TaskId, _: MonoNs) {
         // what it did until now was for the request that it answers
         let Some(w) = self.tasks.get_mut(&task) else { return };
-        w.woken_for = None;
+        w.woken = Woken::Unknown;
         w.leave_fragment();
         for y in std::mem::take(&mut w.segment) {
             if self.state(y).parent == Some(Parent::Pending) {
@@ -229,6 +244,12 @@ impl<F: Finished> Steps for Component<'_, F> {
         }
     }
 
+    fn left(&mut self, last: ExId, task: TaskId, at: MonoNs) {
+        if let Some(w) = self.tasks.get_mut(&task).filter(|w| !w.marks.is_empty()) {
+            w.mark(at, Mark::Left(last));
+        }
+    }
+
     fn flow_gone(&mut self, xs: &Slab, flow: EndpointId) {
         if let Some(process) = self.unowned.remove(&flow) {
             self.known_again(process);
@@ -239,5 +260,9 @@ impl<F: Finished> Steps for Component<'_, F> {
             let s = self.state(x);
             s.outstanding = s.outstanding.saturating_sub(1);
         }
+    }
+
+    fn process_of(&self, task: TaskId) -> u32 {
+        self.roles.process_of(task)
     }
 }

@@ -73,12 +73,12 @@ fn waits(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
 fn operations(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
     let (mut ops, mut left) = (Sorter::new(dir), Sorter::new(dir));
     each::<OpRow>(host, |r| {
-        let leaves = match r.kind {
-            op::SEND => r.end > r.start,
-            op::CONNECT | op::CLOSE | op::SHUTDOWN => true,
+        let is_kept = match r.kind {
+            op::SEND | op::RECV => r.end > r.start,
+            op::CONNECT | op::ACCEPT | op::CLOSE | op::SHUTDOWN => true,
             _ => false,
         };
-        if leaves {
+        if is_kept {
             left.push(Left {
                 flow: r.flow,
                 start: r.start,

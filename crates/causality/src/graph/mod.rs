@@ -7,14 +7,17 @@
 //! is the same of them on both hosts. Building it streams each table once; a question costs a few binary searches.
 
 mod build;
+mod processors;
 mod records;
 mod sort;
 mod store;
 
+pub use processors::{Held, Holders};
 pub use records::{End, Left};
 
 use crate::pairs::How;
 use records::{Came, OfFlow, Sent, place};
+use sort::Keyed as _;
 use std::fs::{self, DirBuilder};
 use std::hash::{BuildHasher, Hasher};
 use std::io;
@@ -26,11 +29,11 @@ use tempfile::TempDir;
 use wakepath_model::clock::Timeline;
 use wakepath_model::defects::{self, Answer, Severity};
 use wakepath_model::folder::{Folder, Host, TableSet};
-use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
+use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{Event, OpRow, PacketRow, PollRow, Table, TaskRow, WaitRow, life, op};
 
 /// Version of the files: older ones are made again.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 /// The subfolder of `DIR/cache` where indexes are.
 const CACHE: &str = "cache";
 /// Most intervals of losses told apart on a host; further ones are joined to the last.
@@ -196,34 +199,27 @@ impl Index {
         self.store.get(&self.rows(host)?.waits, place).filter(|w| w.task == task)
     }
 
-    /// Who had processor `cpu` longest between two moments, as far as it was seen to come onto it; not `but`.
-    pub fn holder(&self, host: HostId, cpu: u16, from: MonoNs, to: MonoNs, but: TaskId) -> Option<TaskId> {
-        let h = self.rows(host)?;
-        let mut at = self.store.lower_bound(&h.cpus, (u64::from(cpu), to.0, 0));
-        let (mut until, mut best) = (to.0, None::<(u64, TaskId)>);
-        for _ in 0..NEAR {
-            at = at.checked_sub(1)?;
-            let Some(came) = self.store.get(&h.cpus, at).filter(|c| c.cpu == u32::from(cpu)) else { break };
-            // it may have gone before the next one came
-            let next = self.waits_from(host, came.task, came.at);
-            let went = self.wait(host, came.task, next).map_or(until, |w| w.blocked.0.min(until));
-            let had = went.saturating_sub(came.at.0.max(from.0));
-            if had > 0 && came.task != but && best.is_none_or(|b| b.0 < had) {
-                best = Some((had, came.task));
-            }
-            if came.at <= from {
-                break;
-            }
-            until = came.at.0;
-        }
-        best.map(|b| b.1)
-    }
-
     /// The operation of `task` that was under way at a moment, else the first that returned afterwards.
     pub fn operation_from(&self, host: HostId, task: TaskId, at: MonoNs) -> Option<OpRow> {
         let h = self.rows(host)?;
         let place = self.store.lower_bound(&h.ops, (u64::from(task.0), at.0, 0));
         self.store.get(&h.ops, place).filter(|o| o.task == task)
+    }
+
+    /// The last operation of `task` that had returned at a moment.
+    pub fn operation_before(&self, host: HostId, task: TaskId, at: MonoNs) -> Option<OpRow> {
+        self.operations_back(host, task, at).next()
+    }
+
+    /// The operations of `task` that had returned at a moment, last first.
+    pub fn operations_back(&self, host: HostId, task: TaskId, at: MonoNs) -> impl Iterator<Item = OpRow> + '_ {
+        let rows = self.rows(host).map(|h| &h.ops);
+        let key = (u64::from(task.0), at.0.saturating_add(1), 0);
+        let mut place = rows.map_or(0, |rows| self.store.lower_bound(rows, key));
+        std::iter::from_fn(move || {
+            place = place.checked_sub(1)?;
+            self.store.get(rows?, place).filter(|o| o.task == task)
+        })
     }
 
     /// Whether `task` polled or received without waiting, at least `least` times between two moments, and did so all the
@@ -299,7 +295,7 @@ impl Index {
         None
     }
 
-    /// The last thing of a kind (`rows::op`) that left an endpoint, entered not after `until`.
+    /// The last thing of a kind (`rows::op`) that left an endpoint or came to it, entered not after `until`.
     pub fn last_left(&self, host: HostId, flow: EndpointId, kind: u8, until: CommonNs) -> Option<Left> {
         let h = self.rows(host)?;
         let after = self.store.lower_bound(&h.left, (flow.0, place(kind, u64::MAX), u64::MAX));
@@ -311,6 +307,27 @@ impl Index {
             if self.common(host, l.entry) <= until { low = middle + 1 } else { high = middle }
         }
         self.store.get(&h.left, low.checked_sub(1)?).filter(|l| l.flow == flow && l.kind == kind)
+    }
+
+    /// The last read from an endpoint that had given bytes at a moment: one that returned then or before, or that
+    /// returned within `copying_ns` after it.
+    pub fn last_read(&self, host: HostId, flow: EndpointId, until: CommonNs, copying_ns: i64) -> Option<Left> {
+        let last = self.last_left(host, flow, op::RECV, until)?;
+        if self.common(host, last.at).0 <= until.0.saturating_add(copying_ns) {
+            return Some(last);
+        }
+        // it found nothing to read until later
+        let h = self.rows(host)?;
+        let place = self.store.lower_bound(&h.left, last.key()).checked_sub(1)?;
+        self.store.get(&h.left, place).filter(|l| l.flow == flow && l.kind == op::RECV)
+    }
+
+    /// Process number and name of a task, as they were last known.
+    pub fn program(&self, host: HostId, task: TaskId) -> Option<(u32, StrId)> {
+        let h = self.rows(host)?;
+        let after = self.store.lower_bound(&h.tasks, (u64::from(task.0) + 1, 0, 0));
+        let mut rows = (0..after).rev().take(4).filter_map(|i| self.store.get(&h.tasks, i));
+        rows.find(|r| r.task == task && r.comm != StrId::EMPTY).map(|r| (r.tgid, r.comm))
     }
 
     /// A packet of a host by its number.

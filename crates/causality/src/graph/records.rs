@@ -44,15 +44,15 @@ impl Keyed for PacketRow {
     }
 }
 
-/// What left an endpoint: a send, or that it connected, closed or shut down.
+/// What left an endpoint or came to it: a send, a read, or that it connected, was accepted, closed or shut down.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 pub struct Left {
     /// The endpoint.
     pub flow: EndpointId,
-    /// First byte sent.
+    /// First byte sent or read.
     pub start: u64,
-    /// One past the last byte sent.
+    /// One past the last byte.
     pub end: u64,
     /// When the call was entered.
     pub entry: MonoNs,

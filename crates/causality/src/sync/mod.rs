@@ -3,7 +3,8 @@
 //! A message is received after it was sent. In both directions between two hosts this bounds the offset and the drift
 //! of their clocks: the convex hull method (wait paper, section 2.2). Three passes over all hosts, each a stream:
 //! a coarse one on a sample ([`coarse`]), the main one, which matches with expiry ([`matching`]) and keeps of all
-//! messages the corners of their hulls ([`hull`]), and one that looks for messages that the fit ([`fit`]) inverts.
+//! messages the corners of their hulls ([`hull`]), and one that looks for messages that the fit ([`fit`]) inverts. Where
+//! single messages contradict all others ([`outliers`]), the main one is made again without them.
 
 pub mod bounds;
 pub mod coarse;
@@ -11,6 +12,7 @@ pub mod fit;
 pub mod groups;
 pub mod hull;
 pub mod matching;
+pub mod outliers;
 mod pairs;
 pub mod sighting;
 pub mod sketch;
@@ -20,9 +22,10 @@ pub use pairs::{Bounded, PairReport, PieceReport, Unsynchronised};
 use coarse::Coarse;
 use fit::Bound;
 use groups::Union;
+use hull::Point;
 use matching::{Match, Matcher};
 use pairs::PairPoints;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sighting::{Seen, Sightings};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -36,6 +39,8 @@ pub const CELLS: usize = 64;
 const UNKNOWNS_MAX: usize = 800;
 /// How often the fit is made again with the messages that it inverted.
 const ROUNDS_MAX: usize = 4;
+/// How often the main pass is made again without the messages that contradict all others.
+const GATHERINGS_MAX: usize = 8;
 
 /// What came of a synchronisation.
 #[derive(Clone, Debug, Default)]
@@ -107,10 +112,18 @@ pub fn synchronise_seen<I: Iterator<Item = Seen>>(
 ) -> Outcome {
     let coarse = coarse::coarse(hosts, reference, open);
     let mut pass = Pass::new(hosts, &coarse);
-    let mut matcher = Matcher::new(Some(coarse.window));
-    side_by_side(&coarse, open, &mut matcher, &mut |m| pass.message(&m));
-    let held_main = matcher.held_max();
-    pass.ambiguous = std::mem::take(&mut matcher.ambiguous);
+    let mut held_main = 0;
+    for gathering in 1..=GATHERINGS_MAX {
+        let mut matcher = Matcher::new(Some(coarse.window));
+        side_by_side(&coarse, open, &mut matcher, &mut |m| pass.message(&m));
+        held_main = matcher.held_max();
+        pass.ambiguous = std::mem::take(&mut matcher.ambiguous);
+        let fitted = pass.fit();
+        if gathering == GATHERINGS_MAX || !pass.reject(&fitted) {
+            break;
+        }
+        pass.points.clear();
+    }
     let mut outcome = Outcome {
         window_ns: coarse.window,
         held_max: (coarse.held, held_main),
@@ -188,6 +201,8 @@ struct Pass<'c> {
     span: (i64, i64),
     points: FxHashMap<(usize, usize), PairPoints>,
     ambiguous: FxHashMap<(usize, usize), u64>,
+    /// Messages that are left out: their pair, direction and place among the hull's points.
+    rejected: FxHashSet<((usize, usize), usize, Point)>,
 }
 
 /// A fit of all groups.
@@ -210,7 +225,13 @@ impl<'c> Pass<'c> {
         });
         let span = ends.reduce(|x, y| (x.0.min(y.0), x.1.max(y.1))).unwrap_or((0, 1));
         let span = (span.0, span.1.max(span.0 + 1));
-        Pass { coarse, span, points: FxHashMap::default(), ambiguous: FxHashMap::default() }
+        Pass {
+            coarse,
+            span,
+            points: FxHashMap::default(),
+            ambiguous: FxHashMap::default(),
+            rejected: FxHashSet::default(),
+        }
     }
 
     fn line(&self, host: usize, at: u64) -> i64 {
@@ -227,13 +248,47 @@ impl<'c> Pass<'c> {
         let (x, y) = (self.line(m.sent.0, m.sent.1), self.line(m.received.0, m.received.1));
         let cell = self.cell(x);
         let pair = (m.sent.0.min(m.received.0), m.sent.0.max(m.received.0));
-        let points = self.points.entry(pair).or_default();
         let direction = usize::from(m.sent.0 > m.received.0);
+        let is_rejected = self.is_rejected(pair, direction, (x, y - x));
+        let points = self.points.entry(pair).or_default();
+        if is_rejected {
+            points.rejected += 1;
+            return;
+        }
         points.hulls[direction][cell].add((x, y - x));
         if !m.again {
             points.messages[direction] += 1;
             points.evidence[m.evidence.index()] += 1;
         }
+    }
+
+    fn is_rejected(&self, pair: (usize, usize), direction: usize, point: Point) -> bool {
+        !self.rejected.is_empty() && self.rejected.contains(&(pair, direction, point))
+    }
+
+    /// Looks for messages that contradict all others of their pair, as long as they are few. False where there are none
+    /// to be left out.
+    fn reject(&mut self, fitted: &Fitted) -> bool {
+        let knots = self.knots(CELLS);
+        let before = self.rejected.len();
+        for pair in fitted.contradictions.keys() {
+            let Some(points) = self.points.get_mut(pair) else { continue };
+            let mut suspects_in = |piece: usize, pieces: usize| {
+                let corners = [points.corners(0, piece, pieces), points.corners(1, piece, pieces)];
+                let cells = CELLS / pieces;
+                outliers::suspects(&corners, knots[piece * cells], knots[(piece + 1) * cells])
+            };
+            // in short pieces a clock may bend as it likes, and what contradicts others still does
+            let mut found: Vec<_> = (0..CELLS).flat_map(|piece| suspects_in(piece, CELLS)).collect();
+            if found.is_empty() {
+                found = suspects_in(0, 1);
+            }
+            let messages = points.messages.iter().sum::<u64>() + points.rejected;
+            if found.len() as u64 + points.rejected <= outliers::allowed(messages) {
+                self.rejected.extend(found.into_iter().map(|(direction, point)| (*pair, direction, point)));
+            }
+        }
+        self.rejected.len() > before
     }
 
     fn held(&self) -> usize {
@@ -253,10 +308,12 @@ impl<'c> Pass<'c> {
         let delay = to.at(m.received.1).saturating_sub(from.at(m.sent.1));
         let (x, y) = (self.line(m.sent.0, m.sent.1), self.line(m.received.0, m.received.1));
         let cell = self.cell(x);
-        let Some(points) = self.points.get_mut(&(m.sent.0.min(m.received.0), m.sent.0.max(m.received.0))) else {
-            return false;
-        };
+        let pair = (m.sent.0.min(m.received.0), m.sent.0.max(m.received.0));
         let direction = usize::from(m.sent.0 > m.received.0);
+        if self.is_rejected(pair, direction, (x, y - x)) {
+            return false;
+        }
+        let Some(points) = self.points.get_mut(&pair) else { return false };
         let least = &mut points.delay_min[direction];
         *least = Some(least.map_or(delay, |l| l.min(delay)));
         if delay < 0 {

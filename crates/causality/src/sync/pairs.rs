@@ -53,6 +53,8 @@ pub struct PairReport {
     pub evidence: [u64; 4],
     /// Names that came twice and were left out.
     pub ambiguous: u64,
+    /// Messages left out, since no clock puts them in order with the others ([`super::outliers`]).
+    pub rejected: u64,
     /// Least delay after synchronisation, by direction (ns).
     pub delay_min_ns: [Option<i64>; 2],
     /// Messages that the result inverts.
@@ -76,6 +78,7 @@ pub(super) struct PairPoints {
     pub evidence: [u64; 4],
     pub delay_min: [Option<i64>; 2],
     pub inversions: u64,
+    pub rejected: u64,
     /// Messages that an earlier fit inverted: direction, times on the coarse line.
     pub inverted: Vec<(usize, i64, i64)>,
 }
@@ -89,6 +92,7 @@ impl Default for PairPoints {
             evidence: [0; 4],
             delay_min: [None; 2],
             inversions: 0,
+            rejected: 0,
             inverted: Vec::new(),
         }
     }
@@ -158,6 +162,7 @@ impl Pass<'_> {
             messages: [0; 2],
             evidence: [0; 4],
             ambiguous,
+            rejected: 0,
             delay_min_ns: [None; 2],
             inversions: 0,
             via: Vec::new(),
@@ -175,6 +180,7 @@ impl Pass<'_> {
         report.evidence = points.evidence;
         report.delay_min_ns = points.delay_min;
         report.inversions = points.inversions;
+        report.rejected = points.rejected;
         if let Some(by_ns) = fitted.contradictions.get(&(a, b)) {
             report.why_not = Some(Unsynchronised::Contradiction(*by_ns));
             return report;

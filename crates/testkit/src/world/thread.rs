@@ -4,7 +4,7 @@ use super::{Conn, Event, Got, Inner, Listener, Queue, Read, Sock, Source, Thread
 use crate::recording::{Announced, HEAD_BYTES, HostRows};
 use crate::truth::Call;
 use std::future::Future;
-use wakepath_model::rows::{op, seen};
+use wakepath_model::rows::{input, op, seen};
 
 impl Thread {
     /// The world.
@@ -102,13 +102,27 @@ impl Thread {
         let deadline = timeout_ms.map_or(u64::MAX, |ms| entry + ms * 1_000_000);
         self.ready(sources, deadline).await;
         w.sleep(w.within(500, 4 * US)).await;
-        let ready: Vec<Source> = {
+        let mut ready: Vec<Source> = {
             let w = w.0.borrow();
             sources.iter().copied().filter(|&s| w.ready_at(s).is_some_and(|t| t <= w.now)).collect()
         };
         let (at, n) = (w.now(), ready.len() as i32);
-        self.rows(|h| h.polled(entry, at, self.task, n, timeout_ms.map_or(u64::MAX, |ms| ms * 1_000_000)));
-        ready
+        let timeout_ns = timeout_ms.map_or(u64::MAX, |ms| ms * 1_000_000);
+        if !w.0.borrow().is_isolating || n == 0 {
+            self.rows(|h| h.polled(entry, at, self.task, n, timeout_ns));
+            return ready;
+        }
+        let given = ready.swap_remove(w.within(0, ready.len() as u64 - 1) as usize);
+        let (flow, kind) = match given {
+            Source::Conn(Conn(c)) => (w.0.borrow().socks[c].end.map_or(0, |e| e.1), input::READ),
+            Source::Listener(_) => (1 << 40, input::READ),
+            Source::Event(_) => (0, input::OTHER),
+        };
+        self.rows(|h| {
+            h.polled(entry, at, self.task, 1, timeout_ns);
+            h.given(at, self.task, flow, kind, n as u32, true);
+        });
+        vec![given]
     }
 
     /// Accepts a connection.
@@ -349,16 +363,22 @@ impl Thread {
         let entry = w.now();
         let moved = {
             let mut w = w.0.borrow_mut();
+            let is_isolating = w.is_isolating;
             let s = &mut w.socks[c.0];
             if !s.parsed.is_empty() {
                 return Read::Messages(s.parsed.drain(..).collect());
             }
             let (from, mut arrived) = (s.rcv, 0);
-            while let Some(&(end, at)) = s.segments.front()
+            let border = if is_isolating { s.wire.iter().map(|m| m.end).find(|&e| e > from) } else { None };
+            while s.rcv < border.unwrap_or(u64::MAX)
+                && let Some(&(end, at)) = s.segments.front()
                 && at <= entry
             {
-                s.segments.pop_front();
-                s.rcv = end;
+                // what is behind the border stays to be read
+                if border.is_none_or(|b| end <= b) {
+                    s.segments.pop_front();
+                }
+                s.rcv = end.min(border.unwrap_or(u64::MAX));
                 arrived = if arrived == 0 { at } else { arrived };
             }
             match (arrived, s.over) {

@@ -3,11 +3,12 @@
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
+use rustc_hash::FxHashMap;
 use std::path::PathBuf;
 use wakepath_model::fields::{str_fields, task_fields};
 use wakepath_model::folder::{Durability, Folder, FolderWriter, Host, Options, Overwrite, TableSet};
-use wakepath_model::ids::{EndpointId, MonoNs, StrId};
-use wakepath_model::rows::{Event, cause};
+use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
+use wakepath_model::rows::{Event, FlowStateRow, OpRow, Table, TaskRow, cause, life, op, range};
 
 /// Writes a trace N times as long
 #[derive(Parser)]
@@ -128,6 +129,64 @@ fn task_max(host: &Host) -> u32 {
     host.events(TableSet::ALL, ..).map(most).max().unwrap_or(0)
 }
 
+const TCP: u16 = 6;
+const TCP_CLOSE: u8 = 7;
+
+/// What a repetition must end with: the ends and tasks that were there until the recording's end, as those of the
+/// snapshot. Without that each repetition would leave them behind for ever.
+fn endings(host: &Host, at: MonoNs) -> Vec<Event> {
+    let (mut ends, mut tasks): (FxHashMap<EndpointId, Option<Event>>, FxHashMap<TaskId, Option<Event>>) =
+        Default::default();
+    let state = FlowStateRow {
+        at,
+        flow: EndpointId(0),
+        snd: 0,
+        rcv: 0,
+        task: TaskId::UNKNOWN,
+        old: 0,
+        new: TCP_CLOSE,
+        reset: 0,
+        by_task: 0,
+    };
+    let close = OpRow {
+        at,
+        entry: at,
+        arrived: MonoNs(0),
+        flow: EndpointId(0),
+        start: 0,
+        end: 0,
+        task: TaskId::UNKNOWN,
+        result: 0,
+        kind: op::CLOSE,
+        range: range::NONE,
+        flags: 0,
+        syscall: 0,
+        cpu: 0,
+    };
+    for event in host.events(TableSet::of(&[Table::Endpoint, Table::FlowState, Table::Op, Table::Task]), ..) {
+        match event {
+            Event::Endpoint(r) if r.protocol == TCP => {
+                ends.insert(r.flow, Some(Event::FlowState(FlowStateRow { flow: r.flow, ..state })));
+            }
+            Event::Endpoint(r) => {
+                ends.insert(r.flow, Some(Event::Op(OpRow { flow: r.flow, task: r.task, ..close })));
+            }
+            Event::FlowState(r) if r.new == TCP_CLOSE => _ = ends.insert(r.flow, None),
+            Event::Op(r) if r.kind == op::CLOSE => {
+                if let Some(end) = ends.get_mut(&r.flow).filter(|e| matches!(e, Some(Event::Op(_)))) {
+                    *end = None;
+                }
+            }
+            Event::Task(r) if r.what == life::EXIT => _ = tasks.insert(r.task, None),
+            Event::Task(r) => _ = tasks.insert(r.task, Some(Event::Task(TaskRow { at, what: life::EXIT, ..r }))),
+            _ => {}
+        }
+    }
+    let mut out: Vec<Event> = ends.into_values().chain(tasks.into_values()).flatten().collect();
+    out.sort_by_key(|e| e.bytes().to_vec());
+    out
+}
+
 fn main() -> Result<()> {
     let args = Args::parse();
     let folder = Folder::open(&[&args.trace])?;
@@ -142,9 +201,10 @@ fn main() -> Result<()> {
     let names: Vec<StrId> =
         (0..host.strings().id_end()).map(|id| writer.intern(host.text(StrId(id)).as_bytes())).collect();
     let text = |id: StrId| names.get(id.0 as usize).copied().unwrap_or(StrId::EMPTY);
+    let ends = endings(host, last);
     for i in 0..args.times {
         let shift = Shift { time: i * length, flow: i * COOKIES, task: i as u32 * tasks };
-        for event in host.events(TableSet::ALL, ..) {
+        for event in host.events(TableSet::ALL, ..).chain(ends.iter().copied()) {
             if let Some(e) = shifted(&event, shift, text) {
                 writer.push_event(&e);
             }

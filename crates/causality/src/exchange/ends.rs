@@ -1,0 +1,260 @@
+//! Ends of flows: what is kept of each while it is there, and when it can be forgotten.
+
+use crate::exchange::{ExId, Side};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::VecDeque;
+use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
+use wakepath_model::rows::{OpRow, op};
+
+/// How long an end whose descriptor was closed is kept: another process may have the socket too.
+const FORGET_NS: u64 = 20_000_000_000;
+/// How long one peer of an unconnected datagram socket may be silent: no row tells of its end.
+const SILENT_NS: u64 = 60_000_000_000;
+/// So many ends are always kept.
+const KEPT: usize = 1000;
+/// Ids of such peers have this bit.
+const PEER_BIT: u64 = 1 << 61;
+/// Ids from here on are of pipes and the like.
+pub(super) const NO_SOCKET: u64 = 1 << 62;
+
+/// Bytes that moved in one direction and are not yet part of a finished exchange.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) task: TaskId,
+    pub(super) entry: MonoNs,
+    pub(super) at: MonoNs,
+    pub(super) arrived: MonoNs,
+}
+
+/// Most spans kept a direction: a head of more pieces loses the times of the oldest.
+pub(super) const SPANS: usize = 32;
+
+#[derive(Default)]
+pub(super) struct Ep {
+    pub(super) side: Option<Side>,
+    /// Made by messages; else by direction.
+    pub(super) messages: bool,
+    pub(super) opaque: bool,
+    /// Older than the recording.
+    pub(super) met: bool,
+    pub(super) ever_requested: bool,
+    pub(super) last_begun: Option<ExId>,
+    pub(super) request: VecDeque<Span>,
+    pub(super) reply: VecDeque<Span>,
+    pub(super) open: VecDeque<ExId>,
+    pub(super) protocol: StrId,
+    /// How far request bytes moved, who moved them and when, and how far messages explain them.
+    pub(super) request_moved: (u64, TaskId, MonoNs),
+    pub(super) request_explained_to: u64,
+    /// How far reply bytes moved, and how far messages explain them.
+    pub(super) reply_moved_to: u64,
+    pub(super) reply_explained_to: u64,
+    /// The last operation from before its side was known, and whether it sent.
+    pub(super) early: Option<(bool, Span)>,
+    /// It was announced: its addresses and side are as known as they will be.
+    announced: bool,
+    /// Whether the last operation seen moved request bytes.
+    pub(super) last_was_request: Option<bool>,
+    /// Replies passed since the last request whose operations were not recorded.
+    pub(super) missed_reply: bool,
+    /// Messages were missed: what is whose is not known until the flow ends.
+    pub(super) murky: bool,
+    /// Its last operation, whose it was, and whether that closed the descriptor.
+    last: MonoNs,
+    user: TaskId,
+    is_closed: bool,
+    /// Since when it stands in [`Ends::looked_at`].
+    looked_at: MonoNs,
+}
+
+impl Ep {
+    pub(super) fn used(&mut self, r: &OpRow) {
+        (self.last, self.user, self.is_closed) = (r.at, r.task, r.kind == op::CLOSE);
+    }
+
+    pub(super) fn announced(&mut self, by: TaskId) {
+        self.announced = true;
+        if self.user == TaskId::UNKNOWN {
+            self.user = by;
+        }
+    }
+
+    pub(super) fn is_announced(&self) -> bool {
+        self.announced
+    }
+}
+
+/// All ends of a host.
+#[derive(Default)]
+pub(super) struct Ends {
+    all: FxHashMap<EndpointId, Ep>,
+    /// Every end, and when it was last looked at whether it is gone; in order of time.
+    looked_at: VecDeque<(MonoNs, EndpointId)>,
+    /// Processes that ended not long ago, in order of time and to be asked for.
+    ended: VecDeque<(MonoNs, u32)>,
+    has_ended: FxHashSet<u32>,
+    now: MonoNs,
+}
+
+impl Ends {
+    pub(super) fn get(&self, flow: &EndpointId) -> Option<&Ep> {
+        self.all.get(flow)
+    }
+
+    pub(super) fn get_mut(&mut self, flow: &EndpointId) -> Option<&mut Ep> {
+        self.all.get_mut(flow)
+    }
+
+    /// The end, made where it is not known.
+    pub(super) fn at(&mut self, flow: EndpointId, at: MonoNs) -> &mut Ep {
+        self.all.entry(flow).or_insert_with(|| {
+            self.now = self.now.max(at);
+            self.looked_at.push_back((self.now, flow));
+            Ep { looked_at: self.now, last: self.now, ..Ep::default() }
+        })
+    }
+
+    pub(super) fn remove(&mut self, flow: EndpointId) -> bool {
+        self.all.remove(&flow).is_some()
+    }
+
+    /// Flows on which something is open, in order.
+    pub(super) fn open(&self) -> Vec<EndpointId> {
+        let mut flows: Vec<EndpointId> = self.all.iter().filter(|(_, e)| !e.open.is_empty()).map(|(f, _)| *f).collect();
+        flows.sort_unstable();
+        flows
+    }
+
+    /// An operation; the close of an end that is not known does not make it.
+    pub(super) fn used(&mut self, r: &OpRow) {
+        let ep = if r.kind == op::CLOSE { self.all.get_mut(&r.flow) } else { Some(self.at(r.flow, r.at)) };
+        if let Some(ep) = ep {
+            ep.used(r);
+        }
+    }
+
+    pub(super) fn process_ended(&mut self, process: u32, at: MonoNs) {
+        if self.has_ended.insert(process) {
+            self.ended.push_back((at, process));
+        }
+    }
+
+    /// Ends of which nothing more can come. Each is looked at once in [`FORGET_NS`].
+    pub(super) fn over(&mut self, now: MonoNs, process_of: impl Fn(TaskId) -> u32) -> Vec<EndpointId> {
+        self.now = self.now.max(now);
+        let mut gone = Vec::new();
+        while self.looked_at.len() > KEPT
+            && let Some(&(at, flow)) = self.looked_at.front()
+            && at.0 + FORGET_NS <= now.0
+        {
+            self.looked_at.pop_front();
+            // it may have gone, and come again, meanwhile
+            let Some(ep) = self.all.get_mut(&flow).filter(|ep| ep.looked_at == at) else { continue };
+            let is_peer = flow.0 < NO_SOCKET && flow.0 & PEER_BIT != 0;
+            let is_over = ep.is_closed
+                || is_peer && ep.last.0 + SILENT_NS <= now.0
+                || ep.user != TaskId::UNKNOWN && self.has_ended.contains(&process_of(ep.user));
+            if is_over && ep.last.0 + FORGET_NS <= now.0 {
+                gone.push(flow);
+            } else {
+                ep.looked_at = self.now;
+                self.looked_at.push_back((self.now, flow));
+            }
+        }
+        // an end is looked at twice before that, first perhaps too soon after its last operation
+        while let Some(&(at, process)) = self.ended.front()
+            && at.0 + 3 * FORGET_NS <= now.0
+        {
+            self.ended.pop_front();
+            self.has_ended.remove(&process);
+        }
+        gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakepath_model::rows::range;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn operation(kind: u8, flow: u64, task: u32, at: u64) -> OpRow {
+        let at = MonoNs(at);
+        let (flow, task) = (EndpointId(flow), TaskId(task));
+        OpRow {
+            at,
+            entry: at,
+            arrived: MonoNs(0),
+            flow,
+            start: 1,
+            end: 2,
+            task,
+            result: 1,
+            kind,
+            range: range::COUNTED,
+            flags: 0,
+            syscall: 0,
+            cpu: 0,
+        }
+    }
+
+    /// Most ends held, where each of many is used and then left by `leave`, a thousand a second.
+    fn held_max(ends: &mut Ends, first: u64, leave: impl Fn(&mut Ends, u64, u64)) -> usize {
+        let (mut most, mut at) = (0, 100 * SECOND);
+        for i in 0..200_000 {
+            at += SECOND / 1000;
+            ends.used(&operation(op::SEND, first + i, i as u32 + 1, at));
+            leave(ends, first + i, at + 1);
+            for flow in ends.over(MonoNs(at + 2), |t| t.0) {
+                assert!(ends.remove(flow));
+            }
+            most = most.max(ends.all.len() + ends.looked_at.len() + ends.ended.len());
+        }
+        most
+    }
+
+    #[test]
+    fn closed_ends_are_forgotten() {
+        let mut ends = Ends::default();
+        let close = |ends: &mut Ends, flow, at| ends.used(&operation(op::CLOSE, flow, 1, at));
+        assert!(held_max(&mut ends, 1, close) < 100_000);
+    }
+
+    #[test]
+    fn ends_of_processes_that_ended_are_forgotten() {
+        let mut ends = Ends::default();
+        let exit = |ends: &mut Ends, flow, at| ends.process_ended(flow as u32, MonoNs(at));
+        assert!(held_max(&mut ends, 1, exit) < 160_000);
+    }
+
+    #[test]
+    fn silent_peers_of_a_datagram_socket_are_forgotten() {
+        assert!(held_max(&mut Ends::default(), PEER_BIT, |_, _, _| {}) < 170_000);
+        // others stay: somebody may have them for long
+        assert!(held_max(&mut Ends::default(), 1, |_, _, _| {}) >= 400_000);
+    }
+
+    #[test]
+    fn an_end_that_another_process_has_too_stays() {
+        let mut ends = Ends::default();
+        let mut kept = |at: u64, kind: u8, task: u32| {
+            for flow in 0..2 * KEPT as u64 {
+                ends.used(&operation(kind, flow + 1, task, at));
+            }
+            ends.over(MonoNs(at), |t| t.0).len()
+        };
+        // a child reads after its parent has closed its copy
+        assert_eq!(kept(SECOND, op::ACCEPT, 1), 0);
+        assert_eq!(kept(2 * SECOND, op::CLOSE, 1), 0);
+        assert_eq!(kept(3 * SECOND, op::RECV, 2), 0);
+        assert_eq!(ends.over(MonoNs(900 * SECOND), |t| t.0), []);
+        ends.process_ended(1, MonoNs(901 * SECOND));
+        assert_eq!(ends.over(MonoNs(940 * SECOND), |t| t.0), []);
+        ends.process_ended(2, MonoNs(941 * SECOND));
+        // all but those that are always kept
+        assert_eq!(ends.over(MonoNs(980 * SECOND), |t| t.0).len(), KEPT);
+    }
+}
