@@ -6,23 +6,26 @@
 //! they cover the interval exactly whatever the records say. A wait is followed to its source by a frame on an explicit
 //! stack; the frame goes down to where the wait began, and there the waiter's own time goes on.
 
+mod locks;
+mod network;
+
+use crate::backwards::Backwards;
 use crate::names::remote_of;
 use crate::reasons;
 use crate::slices::{Slice, State};
 use wakepath_causality::evidence::Class;
-use wakepath_causality::graph::{Index, Left, how, is_vague};
-use wakepath_causality::pairs::How;
+use wakepath_causality::graph::Index;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
-use wakepath_model::rows::{PacketRow, WaitRow, cause, context, op};
+use wakepath_model::rows::{WaitRow, cause};
 
 /// Most waits followed one inside the other.
 const DEPTH_MAX: usize = 500;
-/// Most slices of one window: beyond it the rest is one slice that says so.
-const WINDOW_SLICES_MAX: usize = 1 << 20;
+/// Most slices of one window or request: beyond it the rest is one slice that says so.
+const SLICES_MAX: u64 = 1 << 24;
 /// Waits of the task that are looked at together.
 const WINDOW_WAITS: u64 = 1024;
-/// Most packets followed back through softirqs.
-const HOPS_MAX: usize = 64;
+/// Most switches told apart while a task waits for its processor once.
+const SWITCHES_MAX: usize = 1 << 20;
 /// Polling without waiting more often than this is busy waiting.
 const BUSY_NS: u64 = 1_000_000;
 /// Least time that is looked at for busy waiting.
@@ -37,15 +40,6 @@ const INPUT_LINES: [u64; 2] = [1, 12];
 /// How a step is known.
 pub(crate) type Evidence = (&'static str, Class);
 
-const WAKE_UP: Evidence = ("wake-up", Class::Observed);
-const BYTES: Evidence = ("bytes", Class::Observed);
-const TRANSLATED: Evidence = ("bytes (translated address)", Class::Observed);
-const CONNECT: Evidence = ("connect", Class::Observed);
-const CLOSE: Evidence = ("close", Class::Observed);
-const DATAGRAM: Evidence = ("datagram", Class::ByRule);
-const LAST_SEND: Evidence = ("last send", Class::ByRule);
-const PACKET: Evidence = ("packet", Class::Observed);
-const PACKET_LENGTH: Evidence = ("packet length", Class::ByRule);
 const FORK: Evidence = ("fork", Class::Observed);
 
 /// The active path of `task` between two moments of the common time line, as slices in order of time that cover the
@@ -66,7 +60,8 @@ pub fn active_path(
         let end = index.wait(host, task, next).map_or(to, |w| index.common(host, w.at).min(to));
         let end = if end > at { end } else { to };
         walk.back(host, task, at, end);
-        walk.slices.drain(..).rev().for_each(&mut *out);
+        walk.slices.drain(out);
+        walk.count = 0;
         at = end;
     }
 }
@@ -101,11 +96,12 @@ struct Frame {
 pub struct Walk<'a> {
     index: &'a Index,
     /// The slices, last first.
-    pub slices: Vec<Slice>,
+    slices: Backwards,
+    /// How many there were in this window.
+    count: u64,
     stack: Vec<Frame>,
     /// Begin of what has been told.
     at: CommonNs,
-    limit: usize,
     base_depth: u16,
     base_evidence: Option<Evidence>,
     span: Option<u32>,
@@ -138,10 +134,10 @@ impl<'a> Walk<'a> {
     pub fn new(index: &'a Index) -> Walk<'a> {
         Walk {
             index,
-            slices: Vec::new(),
+            slices: Backwards::default(),
+            count: 0,
             stack: Vec::new(),
             at: CommonNs(0),
-            limit: WINDOW_SLICES_MAX,
             base_depth: 0,
             base_evidence: None,
             span: None,
@@ -194,7 +190,12 @@ impl<'a> Walk<'a> {
         self.message = None;
     }
 
-    /// Appends the path of `task` between two moments to [`Walk::slices`], last first.
+    /// What was walked, to be read in order of time.
+    pub(crate) fn into_slices(self) -> Backwards {
+        self.slices
+    }
+
+    /// Walks the path of `task` between two moments.
     pub fn back(&mut self, host: HostId, task: TaskId, floor: CommonNs, to: CommonNs) {
         if floor >= to {
             return;
@@ -258,7 +259,10 @@ impl<'a> Walk<'a> {
             {
                 last.from = from;
             }
-            _ => self.slices.push(slice),
+            _ => {
+                self.count += 1;
+                self.slices.push(slice);
+            }
         }
     }
 
@@ -270,11 +274,12 @@ impl<'a> Walk<'a> {
 
     /// One wait of a frame's task, and what it ran after it.
     fn step(&mut self, mut f: Frame) {
-        if self.slices.len() >= self.limit {
+        if self.count >= SLICES_MAX || self.slices.has_failed() {
             // everything that is left, at once
             let floor = self.stack.first().map_or(f.floor, |b| b.floor.min(f.floor));
             f.floor = floor;
-            self.tell_wait(&f, State::Unknown, because(reasons::TOO_MANY));
+            let reason = if self.slices.has_failed() { reasons::NO_ROOM } else { reasons::TOO_MANY };
+            self.tell_wait(&f, State::Unknown, because(reason));
             self.stack.clear();
             return;
         }
@@ -338,13 +343,60 @@ impl<'a> Walk<'a> {
 
     /// The task was ready from `woken` to the cursor, and another had the processor.
     fn ready(&mut self, f: &Frame, woken: CommonNs, w: &WaitRow) {
+        self.held_up(f, woken.max(f.floor), &[w.cpu], &What::default());
+    }
+
+    /// The task lost its processor at the frame's floor, and could have run since.
+    fn preempted(&mut self, f: &Frame, w: &WaitRow, what: What) {
         let index = self.index;
+        // it waited where it had run, and may have been moved to where it ran next
+        let before = f.place.checked_sub(1).and_then(|p| index.wait(f.host, f.task, p));
+        let was_on = before.filter(|b| b.cause != cause::OPEN && b.at <= w.blocked).map_or(w.cpu, |b| b.cpu);
+        let cpus = [was_on, w.cpu];
+        // the record names who came next, also where that one's own records do not
+        let first = (w.by != TaskId::UNKNOWN && w.by != f.task).then_some(w.by);
+        let until = first.map_or(w.blocked, |by| {
+            let end = index.timeline().local(f.host, self.at);
+            let left = index.left(f.host, by, w.blocked);
+            left.or_else(|| index.displaced(f.host, by, was_on, w.blocked, end)).unwrap_or(end)
+        });
+        let cpus = if was_on == w.cpu { &cpus[..1] } else { &cpus[..] };
+        self.held_up(f, index.common(f.host, until).max(f.floor), cpus, &what);
+        let by = first.map(|t| (f.host, t));
+        self.tell(f, f.floor, State::Preempted, What { by, ..what });
+    }
+
+    /// Others had the processor from a moment to the cursor: who it was, switch by switch. Where nobody is known to have
+    /// had the first of `cpus`, who had the next.
+    fn held_up(&mut self, f: &Frame, from: CommonNs, cpus: &[u16], what: &What) {
+        let index = self.index;
+        let Some((&cpu, others)) = cpus.split_first() else {
+            self.tell(f, from, State::Preempted, What { reason: Some(reasons::LATENCY), ..what.clone() });
+            return;
+        };
+        if from >= self.at {
+            return;
+        }
         let local = |t| index.timeline().local(f.host, t);
-        let from = woken.max(f.floor);
-        let by = index.holder(f.host, w.cpu, local(from), local(self.at), f.task);
-        let reason = by.is_none().then_some(reasons::LATENCY);
-        let what = What { by: by.map(|t| (f.host, t)), reason, ..What::default() };
-        self.tell(f, from, State::Preempted, what);
+        for (count, held) in index.holders(f.host, cpu, local(from), local(self.at)).enumerate() {
+            if count >= SWITCHES_MAX {
+                self.tell(f, from, State::Preempted, What { reason: Some(reasons::SWITCHES), ..what.clone() });
+                return;
+            }
+            // rows that contradict each other: who waits has no processor
+            if held.task == f.task {
+                continue;
+            }
+            let (began, ended) = (index.common(f.host, held.from), index.common(f.host, held.to));
+            if ended < self.at {
+                self.held_up(f, ended.max(from), others, what);
+            }
+            let by = Some((f.host, held.task));
+            self.tell(f, began.max(from), State::Preempted, What { by, ..what.clone() });
+        }
+        if from < self.at {
+            self.held_up(f, from, others, what);
+        }
     }
 
     /// The frame's task was not running from the frame's floor to the cursor.
@@ -365,20 +417,13 @@ impl<'a> Walk<'a> {
             return;
         }
         match w.cause {
-            cause::PREEMPTED => {
-                // the record names who came next; who then had the processor longest is why it took so long
-                let local = |t| self.index.timeline().local(host, t);
-                let longest = self.index.holder(host, w.cpu, local(f.floor), local(self.at), f.task);
-                let by = longest.or((w.by != TaskId::UNKNOWN && w.by != f.task).then_some(w.by)).map(|t| (host, t));
-                let reason = by.is_none().then_some(reasons::LATENCY);
-                self.tell(&f, f.floor, State::Preempted, What { by, ..what(reason) });
-            }
+            cause::PREEMPTED => self.preempted(&f, w, what(None)),
             cause::OPEN => {
                 let state = if is_futex(w) { State::Lock } else { State::Unknown };
                 let object = is_futex(w).then(|| format!("futex {:#x}", w.arg0));
                 self.tell_wait(&f, state, What { object, ..what(Some(reasons::OPEN)) });
             }
-            cause::TIMER => self.tell_wait(&f, State::Timer, what(None)),
+            cause::TIMER => self.timed_out(f, w, syscall),
             cause::BLOCK => {
                 let is_fault = syscall.is_none() && w.state & UNINTERRUPTIBLE != 0;
                 let state = if is_fault { State::PageFault } else { State::Disk };
@@ -419,33 +464,6 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn is_local(&self, host: HostId, flow: EndpointId) -> bool {
-        const AF_INET: u16 = 2;
-        const AF_INET6: u16 = 10;
-        self.index.end(host, flow).is_none_or(|e| e.family != AF_INET && e.family != AF_INET6)
-    }
-
-    /// Another task of the host woke it.
-    fn woken_by(&mut self, f: Frame, w: &WaitRow, syscall: Option<u16>) {
-        let kind = if is_futex(w) { State::Lock } else { State::Blocked };
-        let what = What {
-            by: (w.by != TaskId::UNKNOWN).then_some((f.host, w.by)),
-            syscall,
-            object: is_futex(w).then(|| format!("futex {:#x}", w.arg0)),
-            reason: None,
-        };
-        if w.by == TaskId::UNKNOWN {
-            let state = if kind == State::Lock { kind } else { State::Unknown };
-            self.tell_wait(&f, state, What { reason: Some(reasons::NO_WAKER), ..what });
-        } else if w.by == f.task {
-            self.tell_wait(&f, kind, What { reason: Some(reasons::ITSELF), ..what });
-        } else {
-            let evidence = if is_futex(w) { ("futex", Class::Observed) } else { WAKE_UP };
-            let to = (f.host, w.by);
-            self.follow(f, to, kind, evidence, what);
-        }
-    }
-
     /// Goes on with another task at the cursor, down to the frame's floor.
     fn follow(&mut self, f: Frame, to: (HostId, TaskId), kind: State, evidence: Evidence, what: What) {
         let mut same = self.stack.iter().rev().take_while(|s| s.entered <= self.at);
@@ -470,155 +488,6 @@ impl<'a> Walk<'a> {
             wait: f.wait.or(Some(kind)),
             syscall: what.syscall.or(f.syscall),
         });
-    }
-
-    /// A message was on its way from `sent` to the cursor; its sender's time goes on below.
-    fn sent_by(&mut self, f: Frame, from: HostId, left: &Left, evidence: Evidence, what: What) {
-        let sent = self.index.common(from, left.entry).max(f.floor);
-        let on_way = Frame { evidence: Some(evidence), wait: f.wait.or(Some(State::Network)), ..f };
-        let by = Some((from, left.task));
-        self.tell(&on_way, sent, State::Network, What { by, ..what.clone() });
-        if self.at > f.floor {
-            if left.task == TaskId::UNKNOWN {
-                self.tell_wait(&f, State::Unknown, What { reason: Some(reasons::NO_WAKER), ..what });
-            } else {
-                self.follow(f, (from, left.task), State::Network, evidence, what);
-            }
-        }
-    }
-
-    /// A message on a socket woke it.
-    fn socket(&mut self, f: Frame, w: &WaitRow, flow: EndpointId, syscall: Option<u16>) {
-        const LISTENING: u16 = 10;
-        const UDP: u16 = 17;
-        let index = self.index;
-        let end = index.end(f.host, flow);
-        let object = end.as_ref().map(remote_of);
-        let what = |reason| What { by: None, syscall, object: object.clone(), reason };
-        if end.is_none_or(|e| e.state == LISTENING || (e.protocol == UDP && e.how == 0)) {
-            // a listener, or a datagram socket for many peers: what it took next says who it was
-            self.network(f, w, syscall);
-            return;
-        }
-        let Some(end) = end else { return };
-        let Some(kind) = how(&end) else {
-            self.tell_wait(&f, State::Network, what(Some(reasons::NO_PEER)));
-            return;
-        };
-        let peer = HostId(end.peer_host);
-        // the cursor stands before the wake-up where only a part of the wait is asked for
-        let until = index.common(f.host, w.woken).max(self.at);
-        let found = if end.protocol == UDP {
-            index.last_left(peer, end.peer, op::SEND, until).map(|l| (l, DATAGRAM))
-        } else {
-            let evidence = if kind == How::Translated { TRANSLATED } else { BYTES };
-            index.send_of(peer, end.peer, w.rcv_seq, until).map(|l| (l, evidence))
-        };
-        // the end of a stream has a number of its own, which no send covers
-        let found = found
-            .or_else(|| index.last_left(peer, end.peer, op::SHUTDOWN, until).map(|l| (l, CLOSE)))
-            .or_else(|| index.last_left(peer, end.peer, op::CLOSE, until).map(|l| (l, CLOSE)))
-            .or_else(|| index.last_left(peer, end.peer, op::SEND, until).map(|l| (l, LAST_SEND)));
-        match found {
-            Some((left, evidence)) => self.sent_by(f, peer, &left, evidence, what(None)),
-            None => self.tell_wait(&f, State::Network, what(Some(reasons::NO_SEND))),
-        }
-    }
-
-    /// The network woke it, the socket is not named: its own operation tells which, the one that it was in, else the
-    /// one that it did next.
-    fn network(&mut self, f: Frame, w: &WaitRow, syscall: Option<u16>) {
-        let index = self.index;
-        let until = index.common(f.host, w.woken).max(self.at);
-        let after = index.wait(f.host, f.task, index.waits_from(f.host, f.task, w.at));
-        let next = index
-            .operation_from(f.host, f.task, w.at)
-            .filter(|o| o.entry <= w.blocked || after.is_none_or(|a| o.at <= a.blocked));
-        let Some(o) = next else {
-            let what = What { by: None, syscall, object: None, reason: Some(reasons::NO_SOCKET) };
-            self.tell_wait(&f, State::Network, what);
-            return;
-        };
-        let end = index.end(f.host, o.flow);
-        let object = end.as_ref().map(remote_of);
-        let what = |reason| What { by: None, syscall, object: object.clone(), reason };
-        let inside = o.entry <= w.blocked;
-        let reason = match (o.kind, &end) {
-            (op::CONNECT, _) if inside => reasons::CONNECTING,
-            (op::SEND, _) if inside => reasons::SEND_ROOM,
-            (op::RECV | op::ACCEPT, Some(e)) if e.how != 0 => {
-                let peer = HostId(e.peer_host);
-                let found = match o.kind {
-                    op::ACCEPT => index.last_left(peer, e.peer, op::CONNECT, until).map(|l| (l, CONNECT)),
-                    _ if o.end > o.start => index
-                        .send_of(peer, e.peer, (o.start as u32).wrapping_add(1), until)
-                        .map(|l| (l, BYTES))
-                        .or_else(|| index.last_left(peer, e.peer, op::SEND, until).map(|l| (l, LAST_SEND))),
-                    _ => index
-                        .last_left(peer, e.peer, op::SHUTDOWN, until)
-                        .or_else(|| index.last_left(peer, e.peer, op::CLOSE, until))
-                        .map(|l| (l, CLOSE)),
-                };
-                if let Some((left, evidence)) = found {
-                    self.sent_by(f, peer, &left, evidence, what(None));
-                    return;
-                }
-                reasons::NO_SEND
-            }
-            (op::RECV | op::ACCEPT, _) => reasons::NO_PEER,
-            _ => reasons::NO_SOCKET,
-        };
-        self.tell_wait(&f, State::Network, what(Some(reason)));
-    }
-
-    /// A packet that an imported trace saw woke it: back to the task that sent it, through the softirqs that answered
-    /// packets with packets and the timers that sent them late.
-    fn packet(&mut self, mut f: Frame, w: &WaitRow, syscall: Option<u16>) {
-        let index = self.index;
-        let (mut host, mut id) = (f.host, w.object);
-        let mut what = What { syscall, reason: Some(reasons::NO_PACKET), ..What::default() };
-        for _ in 0..HOPS_MAX {
-            let Some(received) = index.packet(host, id) else { break };
-            what.object = packet_name(&received);
-            let Some((from, mut sent)) = index.sent(host, &received) else { break };
-            f.evidence = Some(if is_vague(&received) { PACKET_LENGTH } else { PACKET });
-            let left = index.common(from, sent.at);
-            let by = is_by_task(&sent).then_some((from, sent.task));
-            self.tell(&f, left, State::Network, What { by, reason: None, ..what.clone() });
-            let nobody = Frame { host: from, task: TaskId::UNKNOWN, ..f };
-            if sent.context == context::TIMER {
-                let Some(earlier) = index.before_timer(from, &sent) else {
-                    what.reason = Some(reasons::BY_TIMER);
-                    break;
-                };
-                let is_again = earlier.sent != 0;
-                let object = Some(if is_again { "retransmission" } else { "delayed acknowledgement" }.to_owned());
-                let what = What { object, ..What::default() };
-                self.tell(&nobody, index.common(from, earlier.at), State::Timer, what);
-                if !is_again {
-                    (host, id) = (from, earlier.id);
-                    continue;
-                }
-                sent = earlier;
-            }
-            if self.at <= f.floor {
-                return;
-            }
-            if is_by_task(&sent) {
-                let evidence = f.evidence.unwrap_or(PACKET);
-                self.follow(f, (from, sent.task), State::Network, evidence, What { reason: None, ..what });
-                return;
-            }
-            let Some(trigger) = (sent.trigger != 0).then(|| index.packet(from, sent.trigger)).flatten() else {
-                what.reason =
-                    Some(if sent.context == context::TIMER { reasons::BY_TIMER } else { reasons::NO_TRIGGER });
-                break;
-            };
-            let object = Some(format!("softirq {}", softirq(3)));
-            self.tell(&nobody, index.common(from, trigger.at), State::Interrupt, What { object, ..What::default() });
-            (host, id) = (from, trigger.id);
-        }
-        self.tell(&f, f.floor, State::Network, what);
     }
 
     /// Before the first wait of the frame's task: it ran, from when it was made or recorded.
@@ -676,23 +545,6 @@ fn is_by_message(w: &WaitRow, by: Option<(HostId, TaskId)>) -> bool {
 fn is_futex(w: &WaitRow) -> bool {
     // futex, futex_waitv, futex_wait of x86-64
     matches!(w.syscall, 202 | 449 | 455)
-}
-
-fn is_by_task(p: &PacketRow) -> bool {
-    p.context == context::TASK && p.task != TaskId::UNKNOWN
-}
-
-/// Ports of a packet, with its addresses where the trace has them.
-fn packet_name(p: &PacketRow) -> Option<String> {
-    if p.sport == 0 && p.dport == 0 {
-        return None;
-    }
-    let end = |a: &[u8; 16], port: u16| match p.ip {
-        4 => format!("{}.{}.{}.{}:{port}", a[0], a[1], a[2], a[3]),
-        6 => format!("[{}]:{port}", std::net::Ipv6Addr::from(*a)),
-        _ => format!(":{port}"),
-    };
-    Some(format!("{} > {}", end(&p.saddr, p.sport), end(&p.daddr, p.dport)))
 }
 
 /// A block device as the kernel numbers it, and the sector where it is told.

@@ -7,6 +7,7 @@
 //! back. Of parallel calls the one that ended last counts at each join.
 
 use crate::active_path::{Evidence, Message, Walk};
+use crate::backwards::Backwards;
 use crate::names::remote;
 use crate::reasons;
 use crate::slices::{Slice, State};
@@ -34,11 +35,26 @@ struct Frame {
     outstanding: Option<u32>,
 }
 
-/// The critical path of a request: slices in order of the common time that cover it without gap or overlap.
-/// Empty where the request has no length.
-pub fn critical_path(folder: &Folder, index: &Index, request: &Request) -> Vec<Slice> {
+/// The critical path of a request.
+pub struct CriticalPath(Backwards);
+
+impl CriticalPath {
+    /// Gives its slices in order of the common time: they cover the request without gap or overlap. None where the
+    /// request has no length.
+    pub fn each(&self, take: &mut dyn FnMut(&Slice)) {
+        self.0.each(take);
+    }
+
+    /// As `each`, the slices themselves.
+    pub fn drain(mut self, take: &mut dyn FnMut(Slice)) {
+        self.0.drain(take);
+    }
+}
+
+/// The critical path of a request. Memory: some 2 MB at most; a longer path is in a temporary file.
+pub fn critical_path(folder: &Folder, index: &Index, request: &Request) -> CriticalPath {
     debug_assert!(folder.hosts().len() >= index.host_count());
-    let Some(root) = request.spans.first() else { return Vec::new() };
+    let Some(root) = request.spans.first() else { return CriticalPath(Backwards::default()) };
     let mut c = Critical { index, request, walk: Walk::new(index), calls: calls(index, request), stack: Vec::new() };
     match (&root.callee, &root.caller) {
         (Some(callee), _) => {
@@ -55,9 +71,7 @@ pub fn critical_path(folder: &Folder, index: &Index, request: &Request) -> Vec<S
         }
         (None, None) => {}
     }
-    let mut slices = c.walk.slices;
-    slices.reverse();
-    slices
+    CriticalPath(c.walk.into_slices())
 }
 
 fn calls(index: &Index, request: &Request) -> Vec<(u32, CommonNs, u32)> {

@@ -2,6 +2,7 @@
 #![deny(missing_docs)]
 
 pub mod active_path;
+mod backwards;
 pub mod critical_path;
 pub mod histogram;
 pub mod names;

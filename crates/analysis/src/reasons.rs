@@ -29,8 +29,12 @@ reasons! {
     NO_SOCKET = "the network woke it, for which connection is not known";
     /// The handshake of a connection.
     CONNECTING = "the connection was being established";
-    /// Room in the send buffer.
-    SEND_ROOM = "the send buffer was full until the other end took bytes";
+    /// Nobody answered the first attempt, and who made room for a later one is not known.
+    UNANSWERED = "the connection was not answered at first: its listener's queue was full, or a packet was lost";
+    /// Room in the send buffer, which no reader is known to have made.
+    SEND_ROOM = "the send buffer was full, and no read was seen at the other end meanwhile";
+    /// Room in the send buffer, which a reader may have made.
+    NO_READER = "the send buffer was full, and who reads at the other end was not recorded";
     /// A cycle at one moment.
     CYCLE = "tasks that woke each other at the same moment";
     /// It woke itself.
@@ -39,6 +43,8 @@ reasons! {
     DEPTH = "waits inside waits beyond what is followed";
     /// Too many slices.
     TOO_MANY = "more slices than are told apart: ask for a shorter time";
+    /// Slices that could not be kept.
+    NO_ROOM = "more slices than memory holds, and no room for a file of them: set TMPDIR to a folder with room";
     /// Before the recording of that host.
     BEFORE = "its host was not being recorded yet";
     /// After the recording of that host.
@@ -55,6 +61,8 @@ reasons! {
     BUSY = "busy waiting: it polled again and again without blocking";
     /// Wake-up latency.
     LATENCY = "no other task was seen on the processor";
+    /// More holders of a processor than are told apart.
+    SWITCHES = "more switches of its processor than are told apart";
     /// The server of a call is not watched.
     NOT_WATCHED = "nobody watches where the call was served";
     /// A request waited for its task.

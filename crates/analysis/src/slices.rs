@@ -32,6 +32,24 @@ pub enum State {
     Unknown,
 }
 
+impl State {
+    /// All of them.
+    pub const ALL: &[State] = &[
+        State::Running,
+        State::Preempted,
+        State::Blocked,
+        State::Network,
+        State::Disk,
+        State::Timer,
+        State::Lock,
+        State::PageFault,
+        State::Input,
+        State::Interrupt,
+        State::Queued,
+        State::Unknown,
+    ];
+}
+
 /// One interval of a path. Slices of a path follow each other without gap or overlap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {

@@ -31,8 +31,10 @@ const SLOW_MIN: u64 = 3;
 const WHATS_MAX: usize = 10_000;
 /// Details told apart of each.
 const DETAILS_MAX: usize = 1_000;
-/// Slices of a task's path that are read together, at least.
+/// Slices of a path that are read together, at least.
 const BATCH: usize = 4096;
+/// And at most, where one wait has so many.
+const BATCH_MAX: usize = 1 << 16;
 /// The typical ones: from this quantile of their durations to that.
 const TYPICAL: (f64, f64) = (0.25, 0.75);
 
@@ -85,10 +87,28 @@ impl Group {
         mean(self.elapsed_ns, self.count())
     }
 
-    /// Adds a path.
-    pub fn add(&mut self, id: u64, slices: &[Slice], request: Option<&Request>, reader: &Reader<'_>) {
-        let mut path = Path::default();
-        reader.read(slices, request, &mut |what, detail, ns| self.take(&mut path, what, detail, ns));
+    /// Adds a path, whose slices `each` gives in order of time.
+    fn add(
+        &mut self,
+        id: u64,
+        request: Option<&Request>,
+        reader: &Reader<'_>,
+        each: impl FnOnce(&mut dyn FnMut(Slice)),
+    ) {
+        let (mut path, mut slices) = (Path::default(), Vec::<Slice>::with_capacity(BATCH));
+        let mut read = |group: &mut Group, slices: &mut Vec<Slice>| {
+            reader.read(slices, request, &mut |what, detail, ns| group.take(&mut path, what, detail, ns));
+            slices.clear();
+        };
+        each(&mut |s| {
+            // no wait is cut in two, but one of more slices than memory should hold
+            let is_between = slices.last().is_some_and(|l| l.wait.is_none());
+            if slices.len() >= BATCH_MAX || (slices.len() >= BATCH && is_between) {
+                read(self, &mut slices);
+            }
+            slices.push(s);
+        });
+        read(self, &mut slices);
         self.close(id, path);
     }
 
@@ -385,7 +405,8 @@ fn gather(recording: &Recording<'_>, plans: &mut BTreeMap<KindName, Plan>) {
             group.left_out.incomplete += 1;
         } else if wanted.is_its_turn() {
             group.failed += u64::from(reply.is_some_and(crate::requests::has_failed));
-            group.add(r.id, &critical_path(folder, index, &r), Some(&r), &reader);
+            let path = critical_path(folder, index, &r);
+            group.add(r.id, Some(&r), &reader, |take| path.drain(take));
         }
     };
     wakepath_causality::reconstruct(folder, out, |_, _, _, _| {});
@@ -495,17 +516,7 @@ pub fn of_tasks(recording: &Recording<'_>, tasks: &[(HostId, TaskId)]) -> Group 
         if !(n as u64).is_multiple_of(stride) {
             continue;
         }
-        let (mut path, mut slices) = (Path::default(), Vec::<Slice>::with_capacity(BATCH));
-        active_path(index, host, task, from, to, &mut |s| {
-            // no wait is cut in two
-            if slices.len() >= BATCH && slices.last().is_some_and(|l| l.wait.is_none()) {
-                reader.read(&slices, None, &mut |what, detail, ns| group.take(&mut path, what, detail, ns));
-                slices.clear();
-            }
-            slices.push(s);
-        });
-        reader.read(&slices, None, &mut |what, detail, ns| group.take(&mut path, what, detail, ns));
-        group.close(n as u64, path);
+        group.add(n as u64, None, &reader, |take| active_path(index, host, task, from, to, take));
     }
     group
 }

@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use std::path::Path;
 use support::{Script, check};
 use wakepath_analysis::active_path::active_path;
-use wakepath_analysis::slices::Slice;
+use wakepath_analysis::slices::{Slice, State};
 use wakepath_causality::graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{OpRow, PacketRow, WaitRow, op};
+use wakepath_model::rows::{OpRow, PacketRow, WaitRow, cause, op};
 
 fn path_of(index: &Index, host: HostId, task: TaskId, from: CommonNs, to: CommonNs) -> Vec<Slice> {
     let mut slices = Vec::new();
@@ -82,6 +82,57 @@ fn a_stale_index_is_made_again_and_a_read_only_folder_is_answered() {
     assert_eq!(ask(), 3);
 }
 
+/// What a task does with a processor: which task, how long, and how it leaves.
+type Turn = (u32, u64, bool);
+
+/// Turns of tasks on one processor as wait records, and what a task's path must be: begin, end, state, by whom (us).
+fn schedule(turns: &[Turn], script: &mut Script) -> Vec<(u64, u64, State, Option<u32>)> {
+    const ASKED: u32 = 1;
+    let mut spans: Vec<(u64, u64, u32, bool)> = Vec::new();
+    let mut at = 100;
+    for &(task, length, sleeps) in [(ASKED, 5, true)].iter().chain(turns) {
+        match spans.last_mut().filter(|s| s.2 == task) {
+            Some(last) => last.1 += length,
+            None => spans.push((at, at + length, task, sleeps)),
+        }
+        at += length;
+    }
+    // each comes once more, so that what it did before is known
+    let last: Vec<(u64, u64, u32, bool)> =
+        (1..5).map(|t| (at + u64::from(t), at + u64::from(t) + 1, t, true)).collect();
+    spans.extend(last);
+    let mut expected: Vec<(u64, u64, State, Option<u32>)> = Vec::new();
+    for task in 1..5u32 {
+        let mut left: Option<(u64, u32, bool)> = Some((0, 0, true));
+        for (i, &(from, to, of, sleeps)) in spans.iter().enumerate() {
+            if of != task {
+                continue;
+            }
+            if let Some((blocked, by, slept)) = left {
+                let mut w: WaitRow = bytemuck::Zeroable::zeroed();
+                let woken = if slept { blocked + (from - blocked) / 3 } else { blocked };
+                [w.blocked, w.woken, w.at] = [blocked, woken, from].map(|t| MonoNs(t * 1000));
+                (w.task, w.syscall, w.cpu, w.state) = (TaskId(task), 0xffff, 1, u16::from(slept));
+                (w.cause, w.by) = if slept { (cause::TIMER, TaskId(0)) } else { (cause::PREEMPTED, TaskId(by)) };
+                script.hosts[0].2.push(w.into());
+                if task == ASKED && blocked > 0 {
+                    expected.push((blocked, woken, State::Timer, None));
+                    for &(a, b, of, _) in spans.iter().filter(|s| s.1 > woken && s.0 < from) {
+                        expected.push((a.max(woken), b.min(from), State::Preempted, Some(of)));
+                    }
+                }
+            }
+            let next = spans.get(i + 1).map_or(0, |s| s.2);
+            left = Some((to, next, sleeps));
+            if task == ASKED {
+                expected.push((from, to, State::Running, None));
+            }
+        }
+    }
+    expected.retain(|e| e.0 < e.1);
+    expected
+}
+
 /// Host, times, task, waker, cause, object, number.
 type WildWait = (bool, [u64; 3], u32, u32, u8, u64, u32);
 /// Host, entry, return, endpoint, first byte, task, kind.
@@ -112,6 +163,26 @@ fn wild() -> impl Strategy<Value = Wild> {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// However many share a processor, each part of the time that one of them could have run names who ran.
+    #[test]
+    fn who_ran_instead_is_told_from_switch_to_switch(
+        turns in proptest::collection::vec((1u32..5, 1u64..50, any::<bool>()), 1..120),
+    ) {
+        let mut script = Script::read("host a\ntask A\ntask B\ntask C\ntask D\n");
+        let expected = schedule(&turns, &mut script);
+        let dir = tempfile::tempdir().expect("a folder");
+        let dirs = [dir.path().join("t")];
+        script.write(&dirs[0]);
+        let folder = Folder::open(&dirs).expect("opened");
+        let index = Index::open(&folder, &dirs).expect("an index");
+        let (from, to) = (expected[0].0, expected[expected.len() - 2].1);
+        let path = path_of(&index, HostId(0), TaskId(1), Script::common(from), Script::common(to));
+        let us = |t: CommonNs| (t.0 - Script::common(0).0) as u64 / 1000;
+        let told: Vec<_> =
+            path.iter().map(|s| (us(s.from), us(s.to), s.state, s.by.map(|b| b.1.0))).collect();
+        prop_assert_eq!(&told[..], &expected[..expected.len() - 1]);
+    }
 
     /// Waits that overlap, end before they begin, wake each other at one moment, name what is not there: the path still
     /// covers what is asked for, and there is always an end to it.

@@ -4,7 +4,7 @@ mod support;
 
 use support::check;
 use wakepath_analysis::critical_path::critical_path;
-use wakepath_analysis::slices::State;
+use wakepath_analysis::slices::{Slice, State};
 use wakepath_analysis::spans::lay_out;
 use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
@@ -24,13 +24,19 @@ fn each(recording: &Recording, mut then: impl FnMut(&Folder, &Index, &Request)) 
     requests.len()
 }
 
+fn slices_of(folder: &Folder, index: &Index, r: &Request) -> Vec<Slice> {
+    let mut slices = Vec::new();
+    critical_path(folder, index, r).drain(&mut |s| slices.push(s));
+    slices
+}
+
 #[test]
 fn every_request_is_covered_exactly() {
     let mut count = 0;
     for shape in Shape::ALL {
         for seed in 0..3 {
             count += each(&simulate(&Plan::new(shape, seed)), |folder, index, r| {
-                let slices = critical_path(folder, index, r);
+                let slices = slices_of(folder, index, r);
                 let timed = lay_out(r);
                 let root = timed.first().expect("a root");
                 if root.duration_ns() == 0 {
@@ -67,7 +73,7 @@ flow e A E
 350 A answers r1
 ";
     let seen = each(&play(script).expect("the script"), |folder, index, r| {
-        let slices = critical_path(folder, index, r);
+        let slices = slices_of(folder, index, r);
         let spans: Vec<u32> =
             r.spans.iter().enumerate().filter(|(_, s)| s.parent.is_some()).map(|(i, _)| i as u32).collect();
         let of = |span: u32| -> u64 { slices.iter().filter(|s| s.span == Some(span)).map(|s| s.duration_ns()).sum() };

@@ -157,7 +157,6 @@ struct Outer {
     by: Option<(HostId, TaskId)>,
     waiter: (HostId, TaskId),
     syscall: Option<u16>,
-    row: Option<WaitRow>,
     /// The port or address of the name server that it waited for.
     name_server: Option<String>,
 }
@@ -243,7 +242,6 @@ impl<'a> Reader<'a> {
             by: by.filter(|b| *b != waiter),
             waiter,
             syscall: row.map_or(last.syscall, |r| (r.syscall != NO_SYSCALL).then_some(r.syscall)),
-            row,
             name_server: self.name_server(&slices[run], waiter.0, row, by.filter(|b| *b != waiter)),
         }
     }
@@ -337,7 +335,7 @@ impl<'a> Reader<'a> {
             detail.by = o.by.map(name_of);
             return (what(Cause::Disk, waiter, o.waiter.0), detail);
         }
-        if self.is_lock(o) {
+        if Self::is_lock(o) {
             detail.syscall = o.syscall;
             detail.by = o.by.map(name_of);
             detail.meanwhile = (s.depth > place.map_or(0, |p| p.depth)).then(|| process.to_owned());
@@ -367,21 +365,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether a task waited for a lock that another held.
-    fn is_lock(&self, o: &Outer) -> bool {
+    fn is_lock(o: &Outer) -> bool {
         // semop, flock, fcntl, semtimedop of x86-64: made for locks
-        if o.state == State::Lock || matches!(o.syscall, Some(65 | 72 | 73 | 220)) {
-            return true;
-        }
-        // a process of the same service that wakes another with a signal, as PostgreSQL does for its locks; not one
-        // that writes it a message, nor a child that ended
-        let is_signalled = o.state == State::Blocked && o.row.is_some_and(|r| r.cause == ended_by::TASK);
-        let is_poll = matches!(o.syscall, Some(7 | 23 | 34 | 128 | 130 | 232 | 270 | 271 | 281 | 441));
-        let same = |by: (HostId, TaskId)| {
-            by.0 == o.waiter.0
-                && self.names.process(by.0, by.1) == self.names.process(o.waiter.0, o.waiter.1)
-                && self.names.tgid(by.0, by.1) != self.names.tgid(o.waiter.0, o.waiter.1)
-        };
-        is_signalled && is_poll && o.by.is_some_and(same)
+        o.state == State::Lock || matches!(o.syscall, Some(65 | 72 | 73 | 220))
     }
 }
 
@@ -391,9 +377,7 @@ fn leaf(s: &Slice) -> Cause {
         State::Running => Cause::Cpu,
         State::Preempted => Cause::Preempted,
         State::Blocked => Cause::Task,
-        State::Network if matches!(s.reason, Some(reasons::NOT_WATCHED | reasons::NO_PEER | reasons::NO_PACKET)) => {
-            Cause::Unwatched
-        }
+        State::Network | State::Unknown if is_unwatched(s) => Cause::Unwatched,
         State::Network => Cause::Network,
         State::Disk => Cause::Disk,
         State::Timer => Cause::Timer,
@@ -404,6 +388,12 @@ fn leaf(s: &Slice) -> Cause {
         State::Queued => Cause::Queue,
         State::Unknown => Cause::Unknown,
     }
+}
+
+/// Whether a slice ends where nobody watches.
+fn is_unwatched(s: &Slice) -> bool {
+    let reasons = [reasons::NOT_WATCHED, reasons::NO_PEER, reasons::NO_PACKET, reasons::NO_READER];
+    s.reason.is_some_and(|r| reasons.contains(&r))
 }
 
 /// fsync, fdatasync, sync, sync_file_range, syncfs, msync of x86-64.
@@ -426,10 +416,10 @@ fn has_dns_port(object: &str) -> bool {
     }
 }
 
-/// A connection without the end that is another each time: of a packet's two ports the lower one's.
+/// A connection without the end that is another each time: of a packet's two ports the lower one's. 0 is not known.
 fn stable(object: &str) -> String {
     let Some([a, b]) = ends(object) else { return object.to_owned() };
-    let end = if a.1 <= b.1 { a.0 } else { b.0 };
+    let end = if b.1 == 0 || (1..=b.1).contains(&a.1) { a.0 } else { b.0 };
     if end.contains([':', '.']) { end.to_owned() } else { format!("port {end}") }
 }
 
@@ -459,6 +449,8 @@ mod tests {
         assert_eq!(stable("packet 40000 > 80"), "port 80");
         assert_eq!(stable("10.0.0.1:5432"), "10.0.0.1:5432");
         assert_eq!(stable("10.0.0.1:80 > 10.0.0.2:40964"), "10.0.0.1:80");
+        assert_eq!(stable("127.0.0.53:53 > 127.0.0.1:0"), "127.0.0.53:53");
+        assert_eq!(stable("127.0.0.1:0 > 127.0.0.53:53"), "127.0.0.53:53");
     }
 
     #[test]

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! host web +500                     a host, and what its clock shows at 0
-//! task A                            a task of the last host that was there before; `at 10`: met only then
+//! task A                            a task of the last host that was there before; `at 10`: met only then; `named postgres`
 //! task B of A at 30                 forked
 //! exit B 90
-//! flow f A B                        a TCP flow between two tasks' hosts; behind it: `udp`, `listens` (B's end)
+//! flow f A B                        a TCP flow between two tasks' hosts; behind it: `udp`, `listens` (B's end);
+//!                                   `flow f A -`: to somebody who is not watched
 //! A 10..50 55 task B futex          blocked, woken, ran; the cause; the system call
 //!                                   causes: task X, socket F SEQ, net, timer, disk, irq N, softirq N, preempted X, open,
 //!                                   packet N, none; behind it also `cpu N`, `D` (uninterruptible)
@@ -27,6 +28,8 @@ use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::*;
 
 const US: u64 = 1_000;
+/// The host of whoever is not watched.
+const UNWATCHED: usize = 98;
 /// Nanoseconds since 1970 at time 0.
 pub const EPOCH_NS: u64 = 1_700_000_000_000_000_000;
 
@@ -38,6 +41,8 @@ pub struct Script {
     flows: BTreeMap<String, [(usize, u64); 2]>,
     pub asked: Vec<(String, u64, u64)>,
     endpoints: u64,
+    /// Names of programs; a row has their place here, counted from 1, until it is written.
+    names: Vec<String>,
 }
 
 fn number(word: &str) -> u64 {
@@ -98,6 +103,10 @@ impl Script {
                 let (host, task) = self.task(words[1]);
                 let us = after("at").map_or(if words[0] == "exit" { number(words[2]) } else { 0 }, number);
                 let at = self.at(host, us);
+                let comm = after("named").map_or(StrId::EMPTY, |name| {
+                    self.names.push(name.to_owned());
+                    StrId(self.names.len() as u32)
+                });
                 let what = match (words[0], of) {
                     ("exit", _) => life::EXIT,
                     (_, Some(_)) => life::FORK,
@@ -112,7 +121,7 @@ impl Script {
                         parent: of.map_or(TaskId::UNKNOWN, |o| o.1),
                         tgid: task.0,
                         tid: task.0,
-                        comm: StrId::EMPTY,
+                        comm,
                         cmdline: StrId::EMPTY,
                         cgroup: StrId::EMPTY,
                         what,
@@ -123,13 +132,14 @@ impl Script {
             }
             "flow" => {
                 self.endpoints += 2;
-                let (client, server) = (self.task(words[2]).0, self.task(words[3]).0);
+                let client = self.task(words[2]).0;
+                let server = if words[3] == "-" { UNWATCHED } else { self.task(words[3]).0 };
                 let ends = [(client, self.endpoints - 1), (server, self.endpoints)];
                 let is_listening = words.contains(&"listens");
-                for (i, (host, flow)) in ends.into_iter().enumerate() {
+                for (i, (host, flow)) in ends.into_iter().enumerate().filter(|(_, e)| e.0 != UNWATCHED) {
                     let (mut laddr, mut raddr) = ([0; 16], [0; 16]);
                     laddr[..4].copy_from_slice(&[10, 0, 0, 1 + host as u8]);
-                    raddr[..4].copy_from_slice(&[10, 0, 0, 1 + ends[1 - i].0 as u8]);
+                    raddr[..4].copy_from_slice(&[10, 0, 0, 1u8.wrapping_add(ends[1 - i].0 as u8)]);
                     let ports = [40_000 + self.endpoints as u16, 80];
                     let at = self.at(host, 0);
                     self.push(
@@ -290,8 +300,10 @@ impl Script {
             let mut rows = rows.clone();
             rows.sort_by_key(Event::at);
             for row in &mut rows {
-                if let Event::Loss(l) = row {
-                    l.what = lost;
+                match row {
+                    Event::Loss(l) => l.what = lost,
+                    Event::Task(t) if t.comm != StrId::EMPTY => t.comm = w.intern(&self.names[t.comm.0 as usize - 1]),
+                    _ => {}
                 }
                 w.push_event(row);
             }

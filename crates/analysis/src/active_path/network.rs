@@ -1,0 +1,284 @@
+//! Waits that the network ended: who sent the message, made room for one, or accepted the connection.
+
+use super::{Evidence, Frame, Walk, What, softirq};
+use crate::names::remote_of;
+use crate::reasons;
+use crate::slices::State;
+use wakepath_causality::evidence::Class;
+use wakepath_causality::graph::{End, Left, how, is_vague};
+use wakepath_causality::pairs::How;
+use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
+use wakepath_model::rows::{PacketRow, WaitRow, context, op};
+
+const BYTES: Evidence = ("bytes", Class::Observed);
+const TRANSLATED: Evidence = ("bytes (translated address)", Class::Observed);
+const CONNECT: Evidence = ("connect", Class::Observed);
+const CLOSE: Evidence = ("close", Class::Observed);
+const DATAGRAM: Evidence = ("datagram", Class::ByRule);
+const LAST_SEND: Evidence = ("last send", Class::ByRule);
+const PACKET: Evidence = ("packet", Class::Observed);
+const PACKET_LENGTH: Evidence = ("packet length", Class::ByRule);
+const READ: Evidence = ("read", Class::ByRule);
+const ACCEPTED: Evidence = ("accept", Class::ByRule);
+/// Most packets followed back through softirqs.
+const HOPS_MAX: usize = 64;
+/// After which the kernel asks for a connection once more: TCP's first time-out (RFC 6298, section 2).
+const SYN_AGAIN_NS: u64 = 1_000_000_000;
+/// Operations of an acceptor that are looked at for its accepts.
+const ACCEPTS_MAX: usize = 256;
+/// How long before its return a read may have made room.
+const COPYING_NS: i64 = 1_000_000;
+
+impl Walk<'_> {
+    /// Whether an endpoint is none of a network: a UNIX socket or a pipe.
+    pub(super) fn is_local(&self, host: HostId, flow: EndpointId) -> bool {
+        const AF_INET: u16 = 2;
+        const AF_INET6: u16 = 10;
+        self.index.end(host, flow).is_none_or(|e| e.family != AF_INET && e.family != AF_INET6)
+    }
+
+    /// A message was on its way from `sent` to the cursor; its sender's time goes on below.
+    fn sent_by(&mut self, f: Frame, from: HostId, left: &Left, evidence: Evidence, what: What) {
+        let sent = self.index.common(from, left.entry).max(f.floor);
+        let on_way = Frame { evidence: Some(evidence), wait: f.wait.or(Some(State::Network)), ..f };
+        let by = Some((from, left.task));
+        self.tell(&on_way, sent, State::Network, What { by, ..what.clone() });
+        if self.at > f.floor {
+            if left.task == TaskId::UNKNOWN {
+                self.tell_wait(&f, State::Unknown, What { reason: Some(reasons::NO_WAKER), ..what });
+            } else {
+                self.follow(f, (from, left.task), State::Network, evidence, what);
+            }
+        }
+    }
+
+    /// A message on a socket woke it.
+    pub(super) fn socket(&mut self, f: Frame, w: &WaitRow, flow: EndpointId, syscall: Option<u16>) {
+        const LISTENING: u16 = 10;
+        const UDP: u16 = 17;
+        let index = self.index;
+        let end = index.end(f.host, flow);
+        let object = end.as_ref().map(remote_of);
+        let what = |reason| What { by: None, syscall, object: object.clone(), reason };
+        if end.is_none_or(|e| e.state == LISTENING || (e.protocol == UDP && e.how == 0)) {
+            // a listener, or a datagram socket for many peers: what it took next says who it was
+            self.network(f, w, syscall);
+            return;
+        }
+        let Some(end) = end else { return };
+        if self.tried(f.host, w, flow) == Some(op::CONNECT) {
+            self.connecting(f, w, Some(end), what(None));
+            return;
+        }
+        let Some(kind) = how(&end) else {
+            self.tell_wait(&f, State::Network, what(Some(reasons::NO_PEER)));
+            return;
+        };
+        let peer = HostId(end.peer_host);
+        // the cursor stands before the wake-up where only a part of the wait is asked for
+        let until = index.common(f.host, w.woken).max(self.at);
+        let found = if end.protocol == UDP {
+            index.last_left(peer, end.peer, op::SEND, until).map(|l| (l, DATAGRAM))
+        } else {
+            let evidence = if kind == How::Translated { TRANSLATED } else { BYTES };
+            index.send_of(peer, end.peer, w.rcv_seq, until).map(|l| (l, evidence))
+        };
+        // the end of a stream has a number of its own, which no send covers
+        let found = found
+            .or_else(|| index.last_left(peer, end.peer, op::SHUTDOWN, until).map(|l| (l, CLOSE)))
+            .or_else(|| index.last_left(peer, end.peer, op::CLOSE, until).map(|l| (l, CLOSE)))
+            .or_else(|| index.last_left(peer, end.peer, op::SEND, until).map(|l| (l, LAST_SEND)));
+        match found {
+            Some((left, evidence)) => self.sent_by(f, peer, &left, evidence, what(None)),
+            None => self.tell_wait(&f, State::Network, what(Some(reasons::NO_SEND))),
+        }
+    }
+
+    /// The network woke it, the socket is not named: its own operation tells which, the one that it was in, else the
+    /// one that it did next.
+    pub(super) fn network(&mut self, f: Frame, w: &WaitRow, syscall: Option<u16>) {
+        let index = self.index;
+        let until = index.common(f.host, w.woken).max(self.at);
+        let after = index.wait(f.host, f.task, index.waits_from(f.host, f.task, w.at));
+        let next = index
+            .operation_from(f.host, f.task, w.at)
+            .filter(|o| o.entry <= w.blocked || after.is_none_or(|a| o.at <= a.blocked));
+        let Some(o) = next else {
+            let what = What { by: None, syscall, object: None, reason: Some(reasons::NO_SOCKET) };
+            self.tell_wait(&f, State::Network, what);
+            return;
+        };
+        let end = index.end(f.host, o.flow);
+        let object = end.as_ref().map(remote_of);
+        let what = |reason| What { by: None, syscall, object: object.clone(), reason };
+        let tried = self.tried(f.host, w, o.flow);
+        let reason = match (o.kind, &end) {
+            (op::CONNECT | op::SEND, _) if tried == Some(op::CONNECT) => {
+                self.connecting(f, w, end, what(None));
+                return;
+            }
+            (op::SEND, _) if tried == Some(op::SEND) => {
+                self.room(f, w, end, what(None));
+                return;
+            }
+            (op::RECV | op::ACCEPT, Some(e)) if e.how != 0 => {
+                let peer = HostId(e.peer_host);
+                let found = match o.kind {
+                    op::ACCEPT => index.last_left(peer, e.peer, op::CONNECT, until).map(|l| (l, CONNECT)),
+                    _ if o.end > o.start => index
+                        .send_of(peer, e.peer, (o.start as u32).wrapping_add(1), until)
+                        .map(|l| (l, BYTES))
+                        .or_else(|| index.last_left(peer, e.peer, op::SEND, until).map(|l| (l, LAST_SEND))),
+                    _ => index
+                        .last_left(peer, e.peer, op::SHUTDOWN, until)
+                        .or_else(|| index.last_left(peer, e.peer, op::CLOSE, until))
+                        .map(|l| (l, CLOSE)),
+                };
+                if let Some((left, evidence)) = found {
+                    self.sent_by(f, peer, &left, evidence, what(None));
+                    return;
+                }
+                reasons::NO_SEND
+            }
+            (op::RECV | op::ACCEPT, _) => reasons::NO_PEER,
+            _ => reasons::NO_SOCKET,
+        };
+        self.tell_wait(&f, State::Network, what(Some(reason)));
+    }
+
+    /// What a task was doing on a connection while it waited: the operation that it was in, or, in poll, what it had tried
+    /// before and went on with afterwards.
+    fn tried(&self, host: HostId, w: &WaitRow, flow: EndpointId) -> Option<u8> {
+        let next = self.index.operation_from(host, w.task, w.at).filter(|o| o.flow == flow)?;
+        if next.entry <= w.blocked {
+            return Some(next.kind);
+        }
+        let before = self.index.operation_before(host, w.task, w.blocked).filter(|o| o.flow == flow)?;
+        let goes_on = matches!((before.kind, next.kind), (op::CONNECT, op::CONNECT | op::SEND) | (op::SEND, op::SEND));
+        goes_on.then_some(before.kind)
+    }
+
+    /// There was no room to send until the cursor: whoever reads at the other end makes it.
+    fn room(&mut self, f: Frame, w: &WaitRow, end: Option<End>, what: What) {
+        let index = self.index;
+        let begin = index.common(f.host, w.blocked);
+        let until = index.common(f.host, w.woken).max(self.at);
+        let known = end.filter(|e| {
+            let reads = |kind| index.last_left(HostId(e.peer_host), e.peer, kind, CommonNs(i64::MAX)).is_some();
+            how(e).is_some() && [op::RECV, op::SEND, op::ACCEPT, op::CONNECT].into_iter().any(reads)
+        });
+        let Some(end) = known else {
+            self.tell_wait(&f, State::Unknown, What { reason: Some(reasons::NO_READER), ..what });
+            return;
+        };
+        let peer = HostId(end.peer_host);
+        let read = index.last_read(peer, end.peer, until, COPYING_NS).filter(|l| index.common(peer, l.at) >= begin);
+        match read.filter(|l| l.task != TaskId::UNKNOWN) {
+            Some(l) => self.made_by(f, peer, &l, READ, what),
+            // what was on its way arrived, and nobody had to read it for that
+            None => self.tell_wait(&f, State::Network, What { reason: Some(reasons::SEND_ROOM), ..what }),
+        }
+    }
+
+    /// A connection was being established until the cursor. The kernels do that by themselves; where the first packet
+    /// went unanswered, the queue of the listener was full until somebody accepted.
+    fn connecting(&mut self, f: Frame, w: &WaitRow, end: Option<End>, what: What) {
+        let index = self.index;
+        let what = |reason| What { reason: Some(reason), ..what.clone() };
+        if w.woken.0.saturating_sub(w.blocked.0) < SYN_AGAIN_NS {
+            self.tell_wait(&f, State::Network, what(reasons::CONNECTING));
+            return;
+        }
+        let accepted = end.filter(|e| how(e).is_some()).and_then(|e| {
+            let peer = HostId(e.peer_host);
+            let mine = index.last_left(peer, e.peer, op::ACCEPT, CommonNs(i64::MAX))?;
+            let (begin, until) = (index.common(f.host, w.blocked), index.common(f.host, w.woken));
+            let local = index.timeline().local(peer, until);
+            let recent = index.operations_back(peer, mine.task, local).take(ACCEPTS_MAX);
+            let mut recent = recent.take_while(|o| index.common(peer, o.at) >= begin);
+            let earlier = recent.find(|o| o.kind == op::ACCEPT)?;
+            Some((peer, Left { at: earlier.at, task: earlier.task, ..mine }))
+        });
+        match accepted {
+            Some((peer, l)) => self.made_by(f, peer, &l, ACCEPTED, what(reasons::CONNECTING)),
+            None => self.tell_wait(&f, State::Unknown, what(reasons::UNANSWERED)),
+        }
+    }
+
+    /// What a task at the other end did let this one go on, by a packet that was on its way since: its time goes on.
+    fn made_by(&mut self, f: Frame, peer: HostId, l: &Left, evidence: Evidence, what: What) {
+        let done = self.index.common(peer, l.at).max(f.floor);
+        let on_way = Frame { evidence: Some(evidence), wait: f.wait.or(Some(State::Network)), ..f };
+        self.tell(&on_way, done, State::Network, What { by: Some((peer, l.task)), ..what.clone() });
+        if self.at > f.floor {
+            self.follow(f, (peer, l.task), State::Network, evidence, What { reason: None, ..what });
+        }
+    }
+
+    /// A packet that an imported trace saw woke it: back to the task that sent it, through the softirqs that answered
+    /// packets with packets and the timers that sent them late.
+    pub(super) fn packet(&mut self, mut f: Frame, w: &WaitRow, syscall: Option<u16>) {
+        let index = self.index;
+        let (mut host, mut id) = (f.host, w.object);
+        let mut what = What { syscall, reason: Some(reasons::NO_PACKET), ..What::default() };
+        for _ in 0..HOPS_MAX {
+            let Some(received) = index.packet(host, id) else { break };
+            what.object = packet_name(&received);
+            let Some((from, mut sent)) = index.sent(host, &received) else { break };
+            f.evidence = Some(if is_vague(&received) { PACKET_LENGTH } else { PACKET });
+            let left = index.common(from, sent.at);
+            let by = is_by_task(&sent).then_some((from, sent.task));
+            self.tell(&f, left, State::Network, What { by, reason: None, ..what.clone() });
+            let nobody = Frame { host: from, task: TaskId::UNKNOWN, ..f };
+            if sent.context == context::TIMER {
+                let Some(earlier) = index.before_timer(from, &sent) else {
+                    what.reason = Some(reasons::BY_TIMER);
+                    break;
+                };
+                let is_again = earlier.sent != 0;
+                let object = Some(if is_again { "retransmission" } else { "delayed acknowledgement" }.to_owned());
+                let what = What { object, ..What::default() };
+                self.tell(&nobody, index.common(from, earlier.at), State::Timer, what);
+                if !is_again {
+                    (host, id) = (from, earlier.id);
+                    continue;
+                }
+                sent = earlier;
+            }
+            if self.at <= f.floor {
+                return;
+            }
+            if is_by_task(&sent) {
+                let evidence = f.evidence.unwrap_or(PACKET);
+                self.follow(f, (from, sent.task), State::Network, evidence, What { reason: None, ..what });
+                return;
+            }
+            let Some(trigger) = (sent.trigger != 0).then(|| index.packet(from, sent.trigger)).flatten() else {
+                what.reason =
+                    Some(if sent.context == context::TIMER { reasons::BY_TIMER } else { reasons::NO_TRIGGER });
+                break;
+            };
+            let object = Some(format!("softirq {}", softirq(3)));
+            self.tell(&nobody, index.common(from, trigger.at), State::Interrupt, What { object, ..What::default() });
+            (host, id) = (from, trigger.id);
+        }
+        self.tell(&f, f.floor, State::Network, what);
+    }
+}
+
+fn is_by_task(p: &PacketRow) -> bool {
+    p.context == context::TASK && p.task != TaskId::UNKNOWN
+}
+
+/// Ports of a packet, with its addresses where the trace has them.
+fn packet_name(p: &PacketRow) -> Option<String> {
+    if p.sport == 0 && p.dport == 0 {
+        return None;
+    }
+    let end = |a: &[u8; 16], port: u16| match p.ip {
+        4 => format!("{}.{}.{}.{}:{port}", a[0], a[1], a[2], a[3]),
+        6 => format!("[{}]:{port}", std::net::Ipv6Addr::from(*a)),
+        _ => format!(":{port}"),
+    };
+    Some(format!("{} > {}", end(&p.saddr, p.sport), end(&p.daddr, p.dport)))
+}
