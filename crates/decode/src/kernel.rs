@@ -1,13 +1,14 @@
-//! Frames of the kernel vantage into rows.
+//! Frames of the kernel vantage, and of the library vantage, into rows.
 
 use crate::RowSink;
 use crate::flow::Flow;
+use crate::library::Joined;
 use crate::tasks::{TaskFacts, Tasks};
 use rustc_hash::FxHashMap;
 use std::hash::{Hash, Hasher};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{EndpointRow, FlowStateRow, OpRow, PollRow, StackRow, WaitRow, op, range, seen};
+use wakepath_model::rows::{EndpointRow, FlowStateRow, InputRow, OpRow, PollRow, StackRow, WaitRow, op, range, seen};
 use wakepath_wire::{self as w, Frame};
 
 /// How much of what was said may be kept.
@@ -28,7 +29,7 @@ const IPPROTO_UDP: u16 = 17;
 const AF_INET6: u16 = 10;
 const TCP_CLOSE: u8 = 7;
 const TCP_LISTEN: u8 = 10;
-const PEER_BYTES: usize = 32;
+pub(crate) const PEER_BYTES: usize = 32;
 /// Marks an endpoint that stands for one peer of an unconnected datagram socket.
 const FLOW_PEER_BIT: u64 = 1 << 61;
 /// Most endpoints followed at once; beyond it those that were idle longest are let go.
@@ -64,6 +65,8 @@ pub struct KernelDecoder {
     events: u64,
     /// After how many events idle flows are looked for again.
     sweep: u64,
+    /// Only where both vantages record.
+    pub(crate) joined: Option<Joined>,
 }
 
 impl KernelDecoder {
@@ -76,6 +79,7 @@ impl KernelDecoder {
             listeners: FxHashMap::default(),
             events: 0,
             sweep: 0,
+            joined: None,
         }
     }
 
@@ -95,12 +99,24 @@ impl KernelDecoder {
 
     /// One record.
     pub fn frame<S: RowSink>(&mut self, f: Frame<'_>, sink: &mut S) {
+        if self.joined.is_some() && self.is_held(&f, sink) {
+            return;
+        }
+        self.record(f, sink);
+    }
+
+    pub(crate) fn record<S: RowSink>(&mut self, f: Frame<'_>, sink: &mut S) {
         self.events += 1;
         let Some(head) = f.head() else { return };
         match head.kind {
             w::KIND_OP => {
                 if let Some(o) = f.read::<w::Op>() {
                     self.operation(&o, &f, sink);
+                }
+            }
+            w::KIND_INPUT => {
+                if let Some(r) = f.read::<w::Input>() {
+                    self.input(&r, sink);
                 }
             }
             w::KIND_WAIT => {
@@ -381,6 +397,9 @@ impl KernelDecoder {
             (m.flow.side, m.row.side) = (side, side);
             m.push(at, sink);
         }
+        if o.flags & w::OPF_PLAIN != 0 {
+            m.flow.plaintext(sent);
+        }
         if o.bytes > 0 {
             let numbers = if sent { &mut m.flow.snd } else { &mut m.flow.rcv };
             let bytes = o.bytes as u64;
@@ -497,6 +516,21 @@ impl KernelDecoder {
             syscall: r.syscall,
             cause: r.head.sub,
             pad: [0; 5],
+        });
+    }
+
+    fn input<S: RowSink>(&mut self, r: &w::Input, sink: &mut S) {
+        let at = MonoNs(r.ts_ns);
+        let task = self.tasks.id(r.tgid, r.tid, at, sink);
+        sink.push(&InputRow {
+            at,
+            flow: EndpointId(r.flow),
+            task,
+            fd: r.fd,
+            ready: r.ready,
+            kind: r.head.sub,
+            isolated: u8::from(r.flags & w::INPUTF_ISOLATED != 0),
+            pad: [0; 2],
         });
     }
 

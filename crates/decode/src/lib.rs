@@ -5,6 +5,7 @@
 mod flow;
 pub mod imported;
 mod kernel;
+mod library;
 pub mod raw;
 pub mod readers;
 mod tasks;

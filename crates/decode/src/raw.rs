@@ -125,6 +125,8 @@ pub enum Raw<'a> {
         /// First argument, 0 where not known.
         arg0: u64,
     },
+    /// The call that has just begun names the other end of a socket (`connect`, `sendto`).
+    Peer(Peer),
     /// It ends.
     SyscallExit {
         /// As at its begin; LTTng 2.4 does not say.
@@ -201,6 +203,17 @@ pub struct Packet {
     pub object: u64,
     /// Whether the event stands at the socket (`inet_sock_local_*`) rather than at the device.
     pub at_socket: bool,
+}
+
+/// The other end of a socket, as the task that talks to it names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// The socket's descriptor.
+    pub fd: u32,
+    /// Address (IPv4 in the first four bytes).
+    pub address: [u8; 16],
+    /// Port, never 0.
+    pub port: u16,
 }
 
 /// A request to a disk.

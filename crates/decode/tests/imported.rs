@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use support::{Rows, play};
 use wakepath_decode::imported::Importer;
-use wakepath_decode::raw::{Block, Packet, Raw, RawSink, Task};
+use wakepath_decode::raw::{Block, Packet, Peer, Raw, RawSink, Task};
 use wakepath_model::ids::MonoNs;
 
 #[test]
@@ -47,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
     let number = prop_oneof![6 => 0u16..10, 1 => any::<u16>()];
     let cpu = prop_oneof![20 => 0u16..3, 1 => any::<u16>()];
     prop_oneof![
-        30 => (0u64..60, cpu, 0u8..25, tid.clone(), tid, number).prop_map(|(d, c, k, a, b, n)| Step::Event(d, c, k, a, b, n)),
+        30 => (0u64..60, cpu, 0u8..26, tid.clone(), tid, number).prop_map(|(d, c, k, a, b, n)| Step::Event(d, c, k, a, b, n)),
         1 => (proptest::option::of(0u16..3), 0u64..400, 0u64..200).prop_map(|(c, f, l)| Step::Lost(c, f, l)),
     ]
 }
@@ -71,6 +71,7 @@ fn run(steps: &[Step]) -> Rows {
                         seq: b,
                         object: u64::from(a),
                         at_socket: n % 3 == 0,
+                        protocol: if n % 5 == 0 { 17 } else { 0 },
                         ..Packet::default()
                     })
                 };
@@ -93,6 +94,7 @@ fn run(steps: &[Step]) -> Rows {
                     21 => Raw::BlockDone(Block::default()),
                     22 => Raw::SyscallEntry { nr: Some(7), arg0: 1 },
                     23 => Raw::Current { task: task(a) },
+                    24 => Raw::Peer(Peer { fd: a, address: [0; 16], port: n.max(1) }),
                     _ => Raw::SyscallExit { nr: None, ret: -1 },
                 };
                 importer.event(MonoNs(now), cpu, &event);
@@ -128,6 +130,59 @@ proptest! {
         let distinct: std::collections::BTreeSet<u64> = ids.iter().copied().collect();
         prop_assert_eq!(ids.len(), distinct.len());
     }
+}
+
+/// Tracers that write no UDP header: ports come from the call that named the other end.
+#[test]
+fn datagrams_without_ports_have_those_that_the_calls_name() {
+    const NET_RX: u8 = 3;
+    let address = |last: u8| {
+        let mut a = [0; 16];
+        a[..4].copy_from_slice(&[10, 0, 0, last]);
+        a
+    };
+    let (local, server, other) = (address(1), address(53), address(99));
+    let (asker, idle) = (Task { tid: 7, tgid: 7, comm: b"asker" }, Task::default());
+    let datagram = |sent, from, to, ip_id| {
+        Raw::Packet(Packet { sent, ip: 4, protocol: 17, saddr: from, daddr: to, ip_id, ..Packet::default() })
+    };
+    let waking = Raw::Waking { task: asker };
+    let events = [
+        (1, Raw::Switch { prev: idle, prev_state: 0, next: asker }),
+        (2, Raw::SyscallEntry { nr: Some(42), arg0: 3 }),
+        (2, Raw::Peer(Peer { fd: 3, address: server, port: 53 })),
+        (3, Raw::SyscallExit { nr: Some(42), ret: 0 }),
+        // on that socket, on another, and to somewhere else
+        (4, Raw::SyscallEntry { nr: Some(44), arg0: 3 }),
+        (5, datagram(true, local, server, 1)),
+        (6, datagram(true, local, other, 2)),
+        (7, Raw::SyscallExit { nr: Some(44), ret: 30 }),
+        (8, Raw::SyscallEntry { nr: Some(44), arg0: 4 }),
+        (9, datagram(true, local, server, 3)),
+        (10, Raw::SyscallExit { nr: Some(44), ret: 30 }),
+        (11, Raw::SyscallEntry { nr: Some(7), arg0: 0 }),
+        (12, Raw::Switch { prev: asker, prev_state: 1, next: idle }),
+        // one that wakes nobody, one of somebody else, and the answer
+        (20, Raw::SoftirqEntry { vector: NET_RX }),
+        (21, datagram(false, server, local, 4)),
+        (22, datagram(false, other, local, 5)),
+        (23, waking),
+        (24, datagram(false, server, local, 6)),
+        (25, waking),
+        (26, Raw::SoftirqExit { vector: NET_RX }),
+        (27, Raw::Switch { prev: idle, prev_state: 0, next: asker }),
+    ];
+    let mut importer = Importer::new(Rows::default());
+    events.iter().for_each(|(at, event)| importer.event(MonoNs(*at), 0, event));
+    let rows = importer.finish().0;
+    let ports: Vec<_> = rows.packets.iter().map(|p| (p.id, p.sport, p.dport)).collect();
+    assert_eq!(ports, [(1, 0, 53), (2, 0, 0), (3, 0, 0), (4, 0, 0), (5, 0, 0), (6, 53, 0)]);
+    // a name that both ends can make does not depend on what one of them knows besides
+    let bare = Packet { ip: 4, protocol: 17, saddr: local, daddr: server, ip_id: 1, ..Packet::default() };
+    let mut receiver = Importer::new(Rows::default());
+    receiver.event(MonoNs(1), 0, &Raw::Packet(bare));
+    let received = receiver.finish().0.packets;
+    assert_eq!((received[0].key, received[0].flow), (rows.packets[0].key, rows.packets[0].flow));
 }
 
 #[test]

@@ -104,19 +104,19 @@ const WAITING: &[Answer] = &[Waits, CriticalPath, Forecast];
 
 defects! {
     RING_OP = "loss.ring.op", Error, PATHS,
-        "Operations were dropped because the kernel's ring was full.",
+        "Operations were dropped because a ring was full.",
         "Give the recording larger rings or a narrower selection.";
     RING_FLOW = "loss.ring.flow", Error, PATHS,
-        "Changes of flows were dropped because the kernel's ring was full.",
+        "Changes of flows were dropped because a ring was full.",
         "Give the recording larger rings or a narrower selection.";
     RING_WAIT = "loss.ring.wait", Warning, WAITING,
-        "Waits were dropped because the kernel's ring was full, or a new task's state found no room.",
+        "Waits were dropped because a ring was full, or a new task's state found no room.",
         "Give the recording larger rings or a narrower selection.";
     RING_POLL = "loss.ring.poll", Warning, &[Requests, Waits, CriticalPath],
-        "Returns from poll were dropped because the kernel's ring was full.",
+        "Returns from poll were dropped because a ring was full.",
         "Give the recording larger rings or a narrower selection.";
     RING_TASK = "loss.ring.task", Error, EVERYTHING,
-        "Steps in tasks' lives were dropped because the kernel's ring was full.",
+        "Steps in tasks' lives were dropped because a ring was full.",
         "Give the recording larger rings or a narrower selection.";
     RING_OTHER = "loss.ring.other", Warning, EVERYTHING,
         "Records of another kind were dropped because a ring or channel was full.",
@@ -154,6 +154,33 @@ defects! {
     BPF_MAP_FULL = "loss.bpf.map_full", Error, EVERYTHING,
         "An entry did not fit into a map of the kernel programs.",
         "Give the recording larger maps or a narrower selection.";
+    LIBRARY_NO_SLOT = "library.no_slot", Error, EVERYTHING,
+        "Processes under the preload library found no free place in the shared memory, so nothing was recorded of them.",
+        "Record with more --slots, or give /dev/shm more room.";
+    LIBRARY_TABLE_FULL = "loss.storage.library", Error, PATHS,
+        "The preload library's table of descriptors or connections was full, so operations were not recorded.",
+        "Record this process by the kernel vantage, whose tables are larger.";
+    LIBRARY_DESCRIPTOR = "library.descriptor", Warning, PATHS,
+        "The preload library could not tell what a descriptor is and left it alone.",
+        "Record by the kernel vantage too if connections are missing.";
+    LIBRARY_RACE = "library.race", Warning, PATHS,
+        "Two threads read one connection at the same time, so the preload library isolated nothing there.",
+        "Nothing to do: such inputs say that they were not isolated.";
+    LIBRARY_IO_URING = "library.io_uring", Error, PATHS,
+        "A program under the preload library uses io_uring: what goes through it was not seen.",
+        "Record it by the kernel vantage, which sees io_uring.";
+    LIBRARY_TLS = "library.tls_no_descriptor", Warning, &[Requests, Metrics],
+        "A TLS session is on no descriptor (a memory BIO), so its plaintext belongs to no connection.",
+        "Nothing to do: its messages stay encrypted.";
+    LIBRARY_NOT_ISOLATED = "library.not_isolated", Info, PATHS,
+        "Inputs were handed over together, so the rule isolation says nothing of them.",
+        "Record with --isolate; where that was asked for, these could not be separated.";
+    LIBRARY_NOT_LOADED = "library.not_loaded", Warning, EVERYTHING,
+        "A program was started that the loader gives no library: it is static or privileged, and was left alone.",
+        "Record it by the kernel vantage.";
+    LIBRARY_SHARED_FLOW = "library.shared_flow", Warning, PATHS,
+        "A connection went from one process to another in the middle, so its bytes could not be numbered.",
+        "Record by the kernel vantage, which numbers bytes in the kernel.";
     SNAPSHOT = "loss.snapshot", Warning, &[Requests, Names, Metrics],
         "A part of the state at the start could not be read.",
         "Run the recording with the rights to read every selected process.";

@@ -2,6 +2,7 @@
 //! Parquet for queries; see ARCHITECTURE.md.
 
 pub mod doctor;
+pub mod import;
 pub mod info;
 pub mod json;
 pub mod losses;

@@ -131,6 +131,8 @@ pub struct PairView {
     pub evidence: EvidenceView,
     /// Left out, since the same name came twice (retransmissions).
     pub ambiguous: u64,
+    /// Left out, since no clock puts them in order with the others.
+    pub rejected: u64,
     /// Least delay there, after synchronisation.
     pub delay_min_there_ns: Option<i64>,
     /// Least delay back.
@@ -225,6 +227,7 @@ fn pair(p: &PairReport, names: &[String]) -> PairView {
             packet_bytes: by(Evidence::PacketBytes),
         },
         ambiguous: p.ambiguous,
+        rejected: p.rejected,
         delay_min_there_ns: p.delay_min_ns[0],
         delay_min_back_ns: p.delay_min_ns[1],
         inversions: p.inversions,
@@ -407,6 +410,14 @@ impl SyncView {
             );
             if p.ambiguous > 0 {
                 let _ = write!(text, " {} left out: the same name came twice.", units::count(p.ambiguous));
+            }
+            if p.rejected > 0 {
+                let _ = write!(
+                    text,
+                    " {} REJECTED: no clock puts them in order with the others; something else was taken for them, or a \
+                     clock was set.",
+                    units::count(p.rejected),
+                );
             }
             out.push_str(&wrap(&text, "  ", WIDTH_MAX));
         }

@@ -3,7 +3,7 @@
 use super::packets::{Received, Waiting};
 use crate::raw::Block;
 use wakepath_model::ids::MonoNs;
-use wakepath_model::rows::{cause, context};
+use wakepath_model::rows::{PacketRow, cause, context};
 
 /// Softirq vectors with a meaning of their own.
 const TIMER: u8 = 1;
@@ -61,6 +61,8 @@ pub(super) struct Cpu {
     depth: usize,
     /// Packets that the current softirq received, the latest last.
     pub received: Received,
+    /// A received datagram without ports: whom it wakes may tell them.
+    pub arriving: Option<PacketRow>,
     /// A packet seen at its socket that may yet be seen at the device.
     pub leaving: Option<Waiting>,
 }

@@ -15,7 +15,7 @@ use packets::Packets;
 use tasks::{Call, Run, Task, Tasks, Wake};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{MonoNs, TaskId};
-use wakepath_model::rows::{LossRow, PollRow, WaitRow, cause};
+use wakepath_model::rows::{LossRow, PacketRow, PollRow, WaitRow, cause};
 
 /// [`WaitRow::syscall`] where there was none.
 pub const NO_SYSCALL: u16 = 0xffff;
@@ -112,7 +112,7 @@ impl<S: RowSink> Importer<S> {
     pub fn finish(mut self) -> (S, Imported) {
         let end = self.done.last;
         for cpu in &mut self.cpus {
-            if let Some(row) = packets::left(cpu) {
+            for row in [cpu.arriving.take(), packets::left(cpu)].into_iter().flatten() {
                 self.out.push(&row);
             }
         }
@@ -153,7 +153,7 @@ impl<S: RowSink> Importer<S> {
         let begin = self.done.first;
         let c = &mut self.cpus[usize::from(cpu)];
         c.clear();
-        if let Some(row) = packets::left(c) {
+        for row in [c.arriving.take(), packets::left(c)].into_iter().flatten() {
             self.out.push(&row);
         }
         let (was, last) = (c.current, c.last);
@@ -288,8 +288,13 @@ impl<S: RowSink> Importer<S> {
         {
             (wake.cause, wake.by) = (cause::TASK, self.tasks.id(tid));
         }
-        if let Some(t) = self.tasks.get(task.tid) {
-            t.wake = Some(wake);
+        let Some(t) = self.tasks.get(task.tid) else { return };
+        t.wake = Some(wake);
+        let taken = |r: &mut PacketRow| (cause::PACKET, r.id) == (wake.cause, wake.object);
+        if let Some(mut row) = self.cpus[usize::from(cpu)].arriving.take_if(taken) {
+            // it waited for what it had asked there
+            row.sport = t.peer.filter(|p| p.address == row.saddr).map_or(0, |p| p.port);
+            self.out.push(&row);
         }
     }
 
@@ -381,14 +386,41 @@ impl<S: RowSink> Importer<S> {
         }
     }
 
+    /// A received datagram woke nobody who could tell its ports.
+    fn arrived(&mut self, cpu: u16) {
+        if let Some(row) = self.cpus[usize::from(cpu)].arriving.take() {
+            self.out.push(&row);
+        }
+    }
+
+    /// The other end of the socket on which the current task's own call works, if the task named it last.
+    fn peer(&mut self, cpu: u16) -> Option<raw::Peer> {
+        if !self.cpus[usize::from(cpu)].in_task() {
+            return None;
+        }
+        let t = self.current(cpu)?;
+        let fd = t.call?.arg0;
+        t.peer.filter(|p| u64::from(p.fd) == fd)
+    }
+
     fn packet(&mut self, at: MonoNs, cpu: u16, p: &raw::Packet) {
+        self.arrived(cpu);
+        let peer = if p.sent { self.peer(cpu) } else { None };
         let c = &mut self.cpus[usize::from(cpu)];
         let task = match c.current {
             Current::Tid(tid) => self.tasks.id(tid),
             Current::Idle | Current::Unknown => TaskId::UNKNOWN,
         };
-        for row in self.packets.packet(at, cpu, task, c, p).iter().flatten() {
-            self.out.push(row);
+        for mut row in self.packets.packet(at, cpu, task, c, p).into_iter().flatten() {
+            if packets::lacks_ports(&row) {
+                if row.sent == 0 {
+                    c.arriving = Some(row);
+                    continue;
+                }
+                // key and flow stay as both ends can make them
+                row.dport = peer.filter(|p| p.address == row.daddr).map_or(0, |p| p.port);
+            }
+            self.out.push(&row);
         }
     }
 
@@ -445,10 +477,14 @@ impl<S: RowSink> RawSink for Importer<S> {
             }
             Raw::IrqExit { irq } => self.cpus[usize::from(cpu)].exit(Kind::Irq(irq)),
             Raw::SoftirqEntry { vector } => {
+                self.arrived(cpu);
                 self.has.interrupts = true;
                 self.cpus[usize::from(cpu)].enter(Kind::Softirq(vector));
             }
-            Raw::SoftirqExit { vector } => self.cpus[usize::from(cpu)].exit(Kind::Softirq(vector)),
+            Raw::SoftirqExit { vector } => {
+                self.arrived(cpu);
+                self.cpus[usize::from(cpu)].exit(Kind::Softirq(vector));
+            }
             Raw::TimerEntry => {
                 self.has.timers = true;
                 self.cpus[usize::from(cpu)].enter(Kind::Timer);
@@ -460,6 +496,11 @@ impl<S: RowSink> RawSink for Importer<S> {
                 if let Some(t) = self.current(cpu) {
                     t.call = Some(Call { nr: nr.unwrap_or(NO_SYSCALL), arg0, entry: at });
                     t.fault = 0;
+                }
+            }
+            Raw::Peer(peer) => {
+                if let Some(t) = self.current(cpu) {
+                    t.peer = Some(peer);
                 }
             }
             Raw::SyscallExit { nr, ret } => self.syscall_exit(at, cpu, nr, ret),

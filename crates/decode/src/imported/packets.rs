@@ -136,6 +136,11 @@ impl Packets {
     }
 }
 
+/// Whether a row is a datagram's whose ports the tracer did not write down.
+pub(super) fn lacks_ports(row: &PacketRow) -> bool {
+    row.protocol == UDP && (row.sport, row.dport) == (0, 0)
+}
+
 /// A packet that will not be seen at the device any more.
 pub(super) fn left(c: &mut Cpu) -> Option<PacketRow> {
     c.leaving.take().map(|w| w.row)

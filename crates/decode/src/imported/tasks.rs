@@ -1,7 +1,7 @@
 //! The tasks of an imported trace: which task a tid means at a moment, what it is called, and how it stands.
 
 use crate::RowSink;
-use crate::raw;
+use crate::raw::{self, Peer};
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::{MonoNs, StrId, TaskId};
 use wakepath_model::rows::{STATE_UNKNOWN, TaskRow, life};
@@ -58,6 +58,8 @@ pub(super) struct Task {
     pub call: Option<Call>,
     /// Address of the page fault that it may be in, 0 = none.
     pub fault: u64,
+    /// The other end of a socket that it named last.
+    pub peer: Option<Peer>,
     /// It has ended but for its last switch.
     pub exited: bool,
 }
@@ -259,6 +261,7 @@ fn fresh(id: TaskId, tid: u32, run: Run) -> Task {
         wake: None,
         call: None,
         fault: 0,
+        peer: None,
         exited: false,
     }
 }

@@ -1,7 +1,7 @@
 //! LTTng's kernel events as raw events: names and fields of both generations (LTTng 2.4 and before; 2.10 and later).
 
 use super::ctf::Fields;
-use crate::raw::{Block, Packet, Raw, RawSink, Task, WorkStep};
+use crate::raw::{Block, Packet, Peer, Raw, RawSink, Task, WorkStep};
 use wakepath_model::ids::MonoNs;
 use wakepath_model::syscalls;
 
@@ -9,6 +9,11 @@ use wakepath_model::syscalls;
 const CONTEXT_TGID: u8 = 28;
 const CONTEXT_TID: u8 = 29;
 const CONTEXT_COMM: u8 = 30;
+
+/// Outputs of a call that names the other end of a socket, behind its first argument.
+const PEER_PORT: u8 = 2;
+const PEER_V4: u8 = 3;
+const PEER_V6: u8 = 4;
 
 /// What an event becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +140,9 @@ fn system_call(name: &str, members: &[&str]) -> Option<Plan> {
         _ => return None,
     };
     let mut fields: Vec<(String, u8)> = first.map(|f| (f.to_owned(), 0)).into_iter().collect();
+    if fact == Fact::SyscallEntry && matches!(call, "connect" | "sendto") {
+        fields.extend([("dport", PEER_PORT), ("v4addr", PEER_V4), ("v6addr", PEER_V6)].map(|(f, n)| (f.to_owned(), n)));
+    }
     // a call that the tracer has no name for: its number is a field, but a 32-bit program's numbers are others
     if call == "unknown" {
         fields.retain(|(f, _)| f != "id");
@@ -213,6 +221,19 @@ pub(super) fn emit(mapped: Mapped, f: &Fields<'_>, at: MonoNs, cpu: u16, sink: &
     if let Some(raw) = raw(mapped, f) {
         sink.event(at, cpu, &raw);
     }
+    if mapped.fact == Fact::SyscallEntry
+        && let Some(peer) = peer(f)
+    {
+        sink.event(at, cpu, &Raw::Peer(peer));
+    }
+}
+
+fn peer(f: &Fields<'_>) -> Option<Peer> {
+    let port = f.int(PEER_PORT).and_then(|p| u16::try_from(p).ok()).filter(|p| *p != 0)?;
+    let bytes = [f.bytes(PEER_V4), f.bytes(PEER_V6)].into_iter().find(|b| matches!(b.len(), 4 | 16))?;
+    let mut address = [0; 16];
+    address[..bytes.len()].copy_from_slice(bytes);
+    Some(Peer { fd: f.int(0)? as u32, address, port })
 }
 
 fn task<'a>(f: &Fields<'a>, tid: u8, comm: u8) -> Option<Task<'a>> {

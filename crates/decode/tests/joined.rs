@@ -1,0 +1,170 @@
+//! Both vantages at once: one row an operation, with the kernel's numbers and the library's first bytes.
+
+use wakepath_decode::{KernelDecoder, Payload, RowSink, TaskFacts};
+use wakepath_model::ids::{EndpointId, MonoNs, StrId};
+use wakepath_model::rows::{Event, InputRow, MessageRow, OpRow, PollRow, Row};
+use wakepath_wire::{self as w, Frame};
+
+#[derive(Default)]
+struct Sink {
+    ops: Vec<OpRow>,
+    polls: Vec<PollRow>,
+    inputs: Vec<InputRow>,
+    messages: Vec<MessageRow>,
+    texts: Vec<Vec<u8>>,
+}
+
+impl RowSink for Sink {
+    fn push<R: Row>(&mut self, row: &R) {
+        match Event::read(R::TABLE, bytemuck::bytes_of(row)) {
+            Some(Event::Op(r)) => self.ops.push(r),
+            Some(Event::Poll(r)) => self.polls.push(r),
+            Some(Event::Input(r)) => self.inputs.push(r),
+            Some(Event::Message(r)) => self.messages.push(r),
+            _ => {}
+        }
+    }
+    fn push_head(&mut self, _: MonoNs, _: EndpointId, _: u64, _: bool, _: &[u8]) {}
+    fn count(&mut self, _: &'static str, _: MonoNs) {}
+    fn intern(&mut self, text: &[u8]) -> StrId {
+        self.texts.push(text.to_vec());
+        StrId(self.texts.len() as u32)
+    }
+    fn describe(&mut self, _: u32, _: u32) -> TaskFacts {
+        TaskFacts::default()
+    }
+}
+
+const FLOW: u64 = 77;
+const REQUEST: &[u8] = b"GET /one HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// A record without its length.
+fn record(kind: u8, sub: u8, fields: &[&[u8]]) -> Vec<u8> {
+    let mut b = vec![0, 0, 0, 0, 0, 0, kind, sub];
+    fields.iter().for_each(|f| b.extend_from_slice(f));
+    b.resize(b.len().next_multiple_of(8), 0);
+    let bytes = b.len() as u16;
+    b[4..6].copy_from_slice(&bytes.to_ne_bytes());
+    b
+}
+
+fn flow_seen(ts: u64) -> Vec<u8> {
+    let seen = record(
+        w::KIND_FLOW,
+        w::FLOW_ACCEPTED,
+        &[
+            &ts.to_ne_bytes(),
+            &FLOW.to_ne_bytes(),
+            &0u64.to_ne_bytes(),
+            &1u32.to_ne_bytes(),
+            &5u32.to_ne_bytes(),
+            &900u32.to_ne_bytes(),
+            &500u32.to_ne_bytes(),
+            &2u16.to_ne_bytes(),
+            &6u16.to_ne_bytes(),
+            &80u16.to_ne_bytes(),
+            &4000u16.to_ne_bytes(),
+            &[1, 1, 0, 0],
+            &0u32.to_ne_bytes(),
+            &[127; 16],
+            &[127; 16],
+        ],
+    );
+    assert_eq!(seen.len(), size_of::<w::FlowSeen>());
+    seen
+}
+
+fn op(ts: u64, tid: u32, seq_end: u32, bytes: i32, flags: u16, head: &[u8]) -> Vec<u8> {
+    record(
+        w::KIND_OP,
+        w::OP_RECV,
+        &[
+            &ts.to_ne_bytes(),
+            &FLOW.to_ne_bytes(),
+            &5u32.to_ne_bytes(),
+            &tid.to_ne_bytes(),
+            &1u32.to_ne_bytes(),
+            &0u32.to_ne_bytes(),
+            &seq_end.to_ne_bytes(),
+            &bytes.to_ne_bytes(),
+            &flags.to_ne_bytes(),
+            &(head.len() as u16).to_ne_bytes(),
+            &45u16.to_ne_bytes(),
+            &0u16.to_ne_bytes(),
+            head,
+        ],
+    )
+}
+
+fn poll(ts: u64, ready: i32) -> Vec<u8> {
+    let (none, five) = (u64::MAX.to_ne_bytes(), 5u32.to_ne_bytes());
+    let (ready, fd) = (ready.to_ne_bytes(), (-1i32).to_ne_bytes());
+    record(w::KIND_POLL, w::SC_POLL, &[&ts.to_ne_bytes(), &9u64.to_ne_bytes(), &none, &five, &five, &ready, &fd])
+}
+
+fn input(ts: u64) -> Vec<u8> {
+    let five = 5u32.to_ne_bytes();
+    let ones = [&3i32.to_ne_bytes()[..], &2u32.to_ne_bytes(), &w::INPUTF_ISOLATED.to_ne_bytes(), &[0; 6]].concat();
+    record(w::KIND_INPUT, w::INPUT_READ, &[&ts.to_ne_bytes(), &FLOW.to_ne_bytes(), &five, &five, &ones])
+}
+
+fn frame(bytes: &[u8]) -> Frame<'_> {
+    Frame { origin: 0, bytes }
+}
+
+#[test]
+fn an_operation_seen_twice_is_one_row_with_the_best_of_both() {
+    let (mut d, mut s) = (KernelDecoder::new(Payload::Attributes), Sink::default());
+    d.join();
+    let n = REQUEST.len() as i32;
+    d.frame(frame(&flow_seen(10)), &mut s);
+    // the library's own announcement would bring other numbers
+    d.library_frame(frame(&flow_seen(11)), &mut s);
+    d.library_frame(frame(&op(12, 9, 3, 3, 0, b"")), &mut s);
+    assert!(s.ops.is_empty(), "the kernel tells of its operations");
+    d.frame(frame(&poll(20, 2)), &mut s);
+    d.library_frame(frame(&poll(21, 1)), &mut s);
+    d.library_frame(frame(&input(21)), &mut s);
+    assert_eq!((s.polls.len(), s.polls[0].ready), (1, 1), "what was handed over, not what was ready");
+    assert_eq!((s.inputs.len(), s.inputs[0].isolated, s.inputs[0].flow), (1, 1, EndpointId(FLOW)));
+    // the kernel discarded what the library had shown: no bytes in its record
+    d.frame(frame(&op(30, 5, 500 + n as u32, n, w::OPF_UNREADABLE | w::OPF_TURN, b"")), &mut s);
+    assert!(s.ops.is_empty(), "it waits for them");
+    d.library_frame(frame(&op(31, 5, 7_000 + n as u32, n, w::OPF_HEAD | w::OPF_BORDER, REQUEST)), &mut s);
+    assert_eq!((s.ops.len(), s.messages.len()), (1, 1));
+    assert_eq!((s.ops[0].end & 0xffff_ffff, s.ops[0].at), (500 + n as u64, MonoNs(30)), "the kernel's number and time");
+    assert_eq!(s.messages[0].start & 0xffff_ffff, 500);
+    assert!(s.texts.iter().any(|t| t == b"/one"));
+}
+
+#[test]
+fn without_the_librarys_record_the_kernels_goes_on_alone() {
+    let (mut d, mut s) = (KernelDecoder::new(Payload::Attributes), Sink::default());
+    d.join();
+    d.frame(frame(&flow_seen(10)), &mut s);
+    d.library_frame(frame(&input(11)), &mut s);
+    let bare = |ts: u64, end: u32| op(ts, 5, end, 10, w::OPF_UNREADABLE, b"");
+    d.frame(frame(&bare(30, 510)), &mut s);
+    d.frame(frame(&bare(40, 520)), &mut s);
+    assert_eq!(s.ops.len(), 1, "the thread did something else: nothing more comes of the first");
+    d.frame(frame(&poll(60_000_000, 1)), &mut s);
+    assert_eq!(s.ops.len(), 2, "it came too late");
+    d.frame(frame(&bare(60_000_001, 530)), &mut s);
+    d.finish(&mut s);
+    assert_eq!(s.ops.iter().map(|o| o.end & 0xffff_ffff).collect::<Vec<_>>(), [510, 520, 530]);
+}
+
+#[test]
+fn library_records_alone_are_decoded_as_they_are() {
+    let (mut d, mut s) = (KernelDecoder::new(Payload::Attributes), Sink::default());
+    let n = REQUEST.len() as i32;
+    d.library_frame(frame(&flow_seen(10)), &mut s);
+    d.library_frame(frame(&poll(20, 1)), &mut s);
+    d.library_frame(frame(&input(21)), &mut s);
+    d.library_frame(frame(&op(31, 5, 500 + n as u32, n, w::OPF_HEAD | w::OPF_BORDER, REQUEST)), &mut s);
+    assert_eq!((s.polls.len(), s.inputs.len(), s.ops.len(), s.messages.len()), (1, 1, 1, 1));
+    // any cut of a record is no panic
+    for whole in [flow_seen(10), poll(20, 1), input(21), op(31, 5, 500, n, w::OPF_HEAD, REQUEST)] {
+        (0..whole.len()).for_each(|cut| d.library_frame(frame(&whole[..cut]), &mut s));
+    }
+}
