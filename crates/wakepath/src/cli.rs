@@ -1,5 +1,9 @@
 //! The command line.
 
+mod library;
+
+pub use library::{AttachEnvArgs, Isolation, LibraryArgs, OffArgs, OnArgs, RecorderArgs, RunArgs, Whom};
+
 use crate::moment::Moment;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -8,7 +12,7 @@ use std::str::FromStr;
 
 /// Request paths of unmodified systems: which path a request took, where its time went, who it waited for.
 ///
-/// Record on each host, then ask. Recording needs rights (root); reading a trace folder needs none.
+/// Record on each host, then ask. Recording by the kernel needs rights (root); `run` and reading a trace folder need none.
 #[derive(Parser, Debug)]
 #[command(name = "wakepath", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
@@ -16,6 +20,7 @@ Examples:
   wakepath doctor                           can this host be recorded, and if not, what to do
   wakepath record -o shop --duration 30s    record everything for 30 seconds into the folder shop
   wakepath info shop                        what the folder holds, and what was lost
+  wakepath run -o shop -- ./server          a command and its children, without any rights
   wakepath import lttng-traces/web -o web   a trace that LTTng, perf or trace-cmd made
   wakepath merge web db -o both             folders of two hosts into one
   wakepath tables shop                      Parquet tables for DuckDB, Polars, pandas
@@ -31,6 +36,12 @@ pub struct Cli {
 pub enum Command {
     Doctor(DoctorArgs),
     Record(RecordArgs),
+    Run(RunArgs),
+    AttachEnv(AttachEnvArgs),
+    On(OnArgs),
+    Off(OffArgs),
+    #[command(hide = true)]
+    Recorder(RecorderArgs),
     Import(ImportArgs),
     Info(InfoArgs),
     Requests(RequestsArgs),
@@ -227,7 +238,7 @@ pub struct Answering {
 /// them away again. It writes nothing. Every \"NO\" is followed by what to do. Useful without root too: then all but the
 /// trial is looked at.
 ///
-/// Exits with 0 where recording works, with 1 where it does not.
+/// Exits with 0 where `record` works, with 1 where it does not.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -285,8 +296,8 @@ pub struct MergeArgs {
 /// Put the clocks of several hosts on one line, by the messages between them.
 ///
 /// A message is received after it was sent: in both directions between two hosts this bounds the offset and the drift of
-/// their clocks. For each two hosts the answer has the messages found at both ends, offset and drift with their bounds, and
-/// what could not be synchronised and why. The result is written into the folder (sync.json) and used by every other
+/// their clocks. For each two hosts the answer has the messages found at both ends, offset and drift with their bounds, what
+/// was left out since it contradicts all else, and what could not be synchronised and why. The result is written into the folder (sync.json) and used by every other
 /// command; without it, hosts are compared by their wall clocks.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -470,6 +481,7 @@ Examples:
   wakepath import ~/lttng-traces/auto-20260101 -o shop     an LTTng session, with all its hosts
   wakepath import --host web=w/trace.dat --host db=d/trace.dat -o shop
   wakepath import perf.data -o shop --force                in place of what was there
+  wakepath import traces -o shop --json | jq '.hosts[] | {host, events, events_lost}'
 
 How such traces are made:
   lttng create s && lttng enable-event -k 'sched_*,irq_*,timer_hrtimer_expire_*,net_*,block_rq_*' &&
@@ -492,6 +504,8 @@ pub struct ImportArgs {
     /// Replace a trace folder that exists
     #[arg(long)]
     pub force: bool,
+    #[command(flatten)]
+    pub answering: Answering,
 }
 
 /// A source and the name of its host, as `NAME=SOURCE`.
@@ -521,6 +535,16 @@ pub enum PayloadFlag {
     Attributes,
     /// The same, and raw message heads: may hold secrets
     Heads,
+}
+
+impl From<PayloadFlag> for wakepath_decode::Payload {
+    fn from(flag: PayloadFlag) -> Self {
+        match flag {
+            PayloadFlag::None => Self::None,
+            PayloadFlag::Attributes => Self::Attributes,
+            PayloadFlag::Heads => Self::Heads,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum, PartialEq, Eq)]

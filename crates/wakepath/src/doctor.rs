@@ -1,7 +1,8 @@
-//! `wakepath doctor`: looks at the host, tries the kernel vantage for real, and says what to do about each "no".
+//! `wakepath doctor`: looks at the host, tries the vantages for real, and says what to do about each "no".
 
 mod host;
 mod kernel;
+mod library;
 
 use crate::cli::DoctorArgs;
 use crate::output;
@@ -20,7 +21,7 @@ pub fn run(args: &DoctorArgs) -> Result<i32> {
     let works = vantage.works;
     let doctor = Doctor {
         host: HostFacts { hostname, kernel_release, arch: std::env::consts::ARCH.into(), cpus: host::possible_cpus() },
-        vantages: vec![vantage],
+        vantages: vec![vantage, library::vantage()],
     };
     let text = if args.json { json::document(SCHEMA, &[], &doctor)? } else { render(&doctor, Style::for_stdout()) };
     output::answer(text.as_bytes())?;

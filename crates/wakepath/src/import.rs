@@ -20,8 +20,9 @@ use std::time::Duration;
 use wakepath_decode::imported::Imported;
 use wakepath_decode::readers::{Counts, Fault};
 use wakepath_model::defects::{self, id as defect};
-use wakepath_model::folder::{FolderWriter, HostInfo, Options, Overwrite};
-use wakepath_present::units;
+use wakepath_model::folder::{Folder, FolderWriter, HostInfo, Options, Overwrite};
+use wakepath_present::import::{HostView, ImportView, NameView, SCHEMA, SourceView};
+use wakepath_present::{json, losses, parquet, units};
 
 /// Problems of one host that are told one by one, with their place.
 const PLACES_MAX: usize = 5;
@@ -48,7 +49,11 @@ struct Host {
 /// What came of a host.
 #[derive(Default)]
 struct Outcome {
+    /// Events read, by name.
+    names: BTreeMap<String, u64>,
     events: u64,
+    /// Times of the first and the last event of which rows are made.
+    span: Option<(u64, u64)>,
     rows: u64,
     imported: Imported,
     problems: Vec<Problem>,
@@ -56,7 +61,7 @@ struct Outcome {
 
 /// Reads the sources and writes the folder.
 pub fn run(args: &ImportArgs) -> Result<i32> {
-    let hosts = hosts(args)?;
+    let (hosts, user_space) = hosts(args)?;
     let writers = writers(args, &hosts)?;
     let all: u64 = hosts.iter().map(|h| h.bytes).sum();
     let done: Vec<AtomicU64> = hosts.iter().map(|_| AtomicU64::new(0)).collect();
@@ -97,15 +102,51 @@ pub fn run(args: &ImportArgs) -> Result<i32> {
             units::count(events)
         );
     }
-    for (host, outcome) in hosts.iter().zip(&outcomes) {
-        tell_outcome(&host.info.hostname, outcome);
+    if args.answering.json || args.answering.strict {
+        return answer(args, &hosts, &outcomes, user_space);
     }
-    tell_next(args, &hosts, &outcomes);
+    tell_all(args, &hosts, &outcomes);
     Ok(output::ANSWERED)
 }
 
-/// Finds all traces and puts those of one host together.
-fn hosts(args: &ImportArgs) -> Result<Vec<Host>> {
+/// Says what came of all, and what to ask next.
+fn tell_all(args: &ImportArgs, hosts: &[Host], outcomes: &[Outcome]) {
+    for (host, outcome) in hosts.iter().zip(outcomes) {
+        tell_outcome(&host.info.hostname, outcome);
+    }
+    tell_next(args, hosts, outcomes);
+}
+
+/// Answers with the losses that the folder now tells of: those of what was in it before are among them.
+fn answer(args: &ImportArgs, hosts: &[Host], outcomes: &[Outcome], user_space: u64) -> Result<i32> {
+    let folder = Folder::open(&[&args.output])?;
+    let names = parquet::host_names(&folder);
+    let name = |host: &Host| {
+        let known = folder.hosts().iter().zip(&names).find(|(h, _)| h.info().boot_id == host.info.boot_id);
+        known.map_or(&host.info.hostname, |(_, name)| name).clone()
+    };
+    let mut losses = losses::collect(&folder);
+    for (host, outcome) in hosts.iter().zip(outcomes) {
+        let name = name(host);
+        for loss in losses.iter_mut().filter(|l| l.host.as_ref() == Some(&name)) {
+            loss.place = outcome.problems.iter().find(|p| p.id == loss.id).and_then(|p| p.first.clone());
+        }
+    }
+    if args.answering.json {
+        let view = ImportView {
+            output: args.output.display().to_string(),
+            hosts: hosts.iter().zip(outcomes).map(|(h, o)| o.view(name(h), h)).collect(),
+            traces_left_out: user_space,
+        };
+        output::answer(json::document(SCHEMA, &losses, &view)?.as_bytes())?;
+    } else {
+        tell_all(args, hosts, outcomes);
+    }
+    Ok(output::exit_code(&args.answering, losses::touch_any(&losses)))
+}
+
+/// Finds all traces and puts those of one host together; with them, how many traces of programs were left out.
+fn hosts(args: &ImportArgs) -> Result<(Vec<Host>, u64)> {
     let mut found = Vec::new();
     for source in &args.sources {
         found.extend(sources::find(source, None)?);
@@ -114,7 +155,7 @@ fn hosts(args: &ImportArgs) -> Result<Vec<Host>> {
         found.extend(sources::find(&named.source, Some(&named.name))?);
     }
     let mut hosts: Vec<Host> = Vec::new();
-    let mut user_space = 0;
+    let mut user_space = 0u64;
     for f in &found {
         let Some(trace) = reading::look(f)? else {
             user_space += 1;
@@ -160,7 +201,7 @@ fn hosts(args: &ImportArgs) -> Result<Vec<Host>> {
             "nothing to import: no trace of a kernel among the sources; give the session's folder with `kernel` in it"
         );
     }
-    Ok(hosts)
+    Ok((hosts, user_space))
 }
 
 /// What is known of a trace's host. A trace that does not say of which boot it is gets an id by its place, so that two
@@ -253,6 +294,9 @@ fn import_host(args: &ImportArgs, host: &Host, writer: FolderWriter, done: &Atom
 impl Outcome {
     fn add(&mut self, read: &Counts, written: folder::Written) {
         self.events += read.total();
+        for (name, count) in &read.events {
+            *self.names.entry(name.clone()).or_insert(0) += count;
+        }
         self.rows += written.rows;
         let (all, one) = (&mut self.imported, &written.imported);
         all.events += one.events;
@@ -260,12 +304,38 @@ impl Outcome {
         all.open_waits += one.open_waits;
         all.packets += one.packets;
         all.lost = all.lost.saturating_add(one.lost);
+        if one.events > 0 {
+            let (first, last) = self.span.unwrap_or((one.first.0, one.last.0));
+            self.span = Some((first.min(one.first.0), last.max(one.last.0)));
+        }
         for mut p in written.problems {
             p.first = read.faults.iter().find(|f| f.defect == p.id).map(place);
             match self.problems.iter_mut().find(|q| q.id == p.id) {
                 Some(q) => q.count += p.count,
                 None => self.problems.push(p),
             }
+        }
+    }
+}
+
+impl Outcome {
+    /// As it is answered, of a host by its name in the folder.
+    fn view(&self, name: String, host: &Host) -> HostView {
+        let source =
+            |t: &Trace| SourceView { path: t.path.display().to_string(), format: t.format.name(), bytes: t.bytes };
+        HostView {
+            host: name,
+            boot_id: host.info.boot_id.clone(),
+            sources: host.traces.iter().flatten().map(source).collect(),
+            from_ns: self.span.map(|s| s.0),
+            to_ns: self.span.map(|s| s.1),
+            events: self.events,
+            events_lost: self.imported.lost,
+            rows: self.rows,
+            waits: self.imported.waits,
+            open_waits: self.imported.open_waits,
+            packets: self.imported.packets,
+            names: self.names.iter().map(|(name, count)| NameView { name: name.clone(), count: *count }).collect(),
         }
     }
 }

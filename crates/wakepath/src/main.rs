@@ -2,9 +2,11 @@
 
 mod cli;
 mod doctor;
+mod ending;
 mod folders;
 mod import;
 mod info;
+mod library;
 mod man;
 mod merge;
 mod moment;
@@ -14,6 +16,7 @@ mod record;
 mod requests;
 mod rights;
 mod show;
+mod sink;
 mod sync;
 mod tables;
 mod waits;
@@ -27,6 +30,11 @@ fn main() {
     let result = match &cli.command {
         Command::Doctor(args) => doctor::run(args),
         Command::Record(args) => record::run(args),
+        Command::Run(args) => library::run(args),
+        Command::AttachEnv(args) => library::switch::attach_env(args),
+        Command::On(args) => library::switch::on(args),
+        Command::Off(args) => library::switch::off(args),
+        Command::Recorder(args) => library::recorder(args),
         Command::Import(args) => import::run(args),
         Command::Info(args) => info::run(args),
         Command::Requests(args) => requests::run(args),

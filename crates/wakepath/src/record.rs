@@ -1,23 +1,21 @@
 //! `wakepath record`: wires the kernel vantage to the decoder to the folder.
 
-mod stacks;
+pub mod stacks;
 
-use crate::cli::{BackendFlag, PayloadFlag, RecordArgs};
+use crate::cli::{BackendFlag, RecordArgs};
+use crate::ending::{self, Ending};
 use crate::output::tell;
 use crate::rights;
+use crate::sink::{Drops, Sink, anchor, facts, host_info, options};
 use anyhow::{Context as _, Result, bail};
 use stacks::Stacks;
-use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use wakepath_capture::{Backend, KernelOptions, KernelSource, Watch, monotonic_ns, procfs, realtime_ns};
-use wakepath_decode::{KernelDecoder, Payload, RowSink, TaskFacts};
+use wakepath_capture::{Backend, KernelOptions, KernelSource, Watch, monotonic_ns, procfs};
+use wakepath_decode::{KernelDecoder, Payload, RowSink as _};
 use wakepath_model::defects::id as defect;
-use wakepath_model::folder::{Durability, FolderWriter, HostInfo, MONOTONIC, Options, Overwrite};
-use wakepath_model::ids::{EndpointId, MonoNs, StrId};
-use wakepath_model::rows::{AnchorRow, Row};
+use wakepath_model::folder::{Durability, FolderWriter};
+use wakepath_model::ids::MonoNs;
 use wakepath_wire as w;
 
 /// How long the newest records are left in the rings, so that those of other processors can come in between.
@@ -30,71 +28,14 @@ const FLUSH_NS: u64 = 100_000_000;
 const ANCHOR_NS: u64 = 10_000_000_000;
 /// How often waits that go on are written down.
 const OPEN_WAITS_NS: u64 = 5_000_000_000;
-/// How long a command that was asked to end is waited for.
-const END_WAIT_NS: u64 = 3_000_000_000;
-
-/// The folder as the decoder sees it, with the defects of the current batch.
-struct Sink {
-    folder: FolderWriter,
-    counts: Vec<(&'static str, u64)>,
-    /// Flows whose heads nobody will read; the kernel side is told after each round.
-    quiet: Vec<EndpointId>,
-    /// Heads are wanted as they are.
-    keep_heads: bool,
-    /// Only where stacks are asked for.
-    stacks: Option<Stacks>,
-}
-
-impl RowSink for Sink {
-    fn push<R: Row>(&mut self, row: &R) {
-        self.folder.push(row);
-    }
-    fn push_head(&mut self, at: MonoNs, flow: EndpointId, pos: u64, sent: bool, bytes: &[u8]) {
-        self.folder.push_head(at, flow, pos, sent, bytes);
-    }
-    fn count(&mut self, defect: &'static str, _: MonoNs) {
-        count(&mut self.counts, defect);
-    }
-    fn intern(&mut self, text: &[u8]) -> StrId {
-        self.folder.intern(text)
-    }
-    fn quiet(&mut self, flow: EndpointId) {
-        if !self.keep_heads {
-            self.quiet.push(flow);
-        }
-    }
-    fn stack(&mut self, tgid: u32, image: u64, id: u32) -> StrId {
-        let Sink { folder, counts, stacks, .. } = self;
-        let Some(stacks) = stacks else { return StrId::EMPTY };
-        let (text, lost) = stacks.text(tgid, image, id, |text| folder.intern(text));
-        if let Some(defect) = lost {
-            count(counts, defect);
-        }
-        text
-    }
-    fn describe(&mut self, tgid: u32, tid: u32) -> TaskFacts {
-        procfs::task(tgid, tid).map(facts).unwrap_or_default()
-    }
-}
-
-fn count(counts: &mut Vec<(&'static str, u64)>, defect: &'static str) {
-    match counts.iter_mut().find(|(d, _)| *d == defect) {
-        Some((_, n)) => *n += 1,
-        None => counts.push((defect, 1)),
-    }
-}
-
-fn facts(t: procfs::ProcTask) -> TaskFacts {
-    TaskFacts { start_ns: t.start_ns, comm: t.comm, cmdline: t.cmdline, cgroup: t.cgroup, class: t.kernel.into() }
-}
 
 /// Records until the command ends, the time is over, or a signal comes. Returns the exit code.
 pub fn run(args: &RecordArgs) -> Result<i32> {
     if let Some(missing) = rights::missing_for_kernel_vantage() {
         bail!(
-            "the kernel vantage needs {missing}. Without them nothing can be recorded yet: run it as root \
-             (sudo wakepath record …), or give the binary the rights (setcap cap_bpf,cap_perfmon,cap_sys_ptrace,\
-             cap_dac_read_search+ep). Reading folders (requests, show, info, merge) needs no rights"
+            "the kernel vantage needs {missing}: run it as root (sudo wakepath record …), or give the binary the rights \
+             (setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep). Without them, `wakepath run -- CMD` \
+             records a command that it starts; and reading folders (requests, show, info, merge) needs no rights"
         );
     }
     let selected = !(args.pid.is_empty() && args.comm.is_empty() && args.cgroup.is_empty() && args.port.is_empty());
@@ -106,16 +47,9 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         (false, true) => Watch::All,
     };
     let watch_command = !selected && !args.all;
-    let payload = match args.payload {
-        PayloadFlag::None => Payload::None,
-        PayloadFlag::Attributes => Payload::Attributes,
-        PayloadFlag::Heads => Payload::Heads,
-    };
+    let payload = args.payload.into();
 
-    let stop = Arc::new(AtomicBool::new(false));
-    for s in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(s, Arc::clone(&stop)).context("installing signal handlers")?;
-    }
+    let stop = ending::on_signals()?;
 
     // attached before the folder is made: a kernel that refuses leaves no folder behind
     let mut source = KernelSource::attach(&KernelOptions {
@@ -129,15 +63,14 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         waits: !args.no_waits,
         stacks: args.stacks,
         watch,
+        comms: args.comm.clone(),
     })?;
-    let folder = FolderWriter::create(&args.output, host_info(args), options(args))?;
-    let mut sink = Sink {
-        folder,
-        counts: Vec::new(),
-        quiet: Vec::new(),
-        keep_heads: payload == Payload::Heads,
-        stacks: source.stacks()?.map(Stacks::new),
-    };
+    let folder = FolderWriter::create(
+        &args.output,
+        host_info(args.selection(), args.flags()),
+        options(args.append, args.force, args.keep.map(|k| k.0), args.max_bytes.map(|b| b.0), !args.no_compress),
+    )?;
+    let mut sink = Sink::new(folder, payload == Payload::Heads, source.stacks()?.map(Stacks::new));
     let started = MonoNs(monotonic_ns());
     sink.push(&anchor());
     let mut decoder = KernelDecoder::new(payload);
@@ -171,11 +104,10 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     drop(snapshot);
     sink.folder.flush(Durability::Write)?;
 
-    let mut child = match args.command.split_first() {
+    let child = match args.command.split_first() {
         Some((program, rest)) => Some(start(program, rest, watch_command, &source)?),
         None => None,
     };
-    prefer_ourselves();
     rights::go_first();
     rights::keep_only_needed();
     match &args.ready_file {
@@ -184,7 +116,8 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     }
 
     let mut drops = Drops::new(started);
-    let result = pump(args, &mut source, &mut decoder, &mut sink, &mut child, &mut drops, &stop);
+    let mut ending = Ending::new(child, stop, args.duration.map(|d| d.0));
+    let result = pump(&mut source, &mut decoder, &mut sink, &mut ending, &mut drops);
     let open = open_waits(&mut source);
     // detach first: whatever happens to the disk, the programs go
     source.detach();
@@ -193,7 +126,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         source.drain(now, |f| decoder.frame(f, &mut sink));
         feed(&open?, &mut decoder, &mut sink);
         source.drain(u64::MAX, |f| decoder.frame(f, &mut sink));
-        drops.report(&source, &mut sink);
+        drops.report(source.drops(), &[], &mut sink);
         for cost in source.costs() {
             if cost.skipped > 0 {
                 sink.folder.push_loss(defect::BPF_RECURSION, cost.skipped, started, MonoNs(now));
@@ -220,18 +153,14 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
 }
 
 fn pump(
-    args: &RecordArgs,
     source: &mut KernelSource,
     decoder: &mut KernelDecoder,
     sink: &mut Sink,
-    child: &mut Option<Child>,
+    ending: &mut Ending,
     drops: &mut Drops,
-    stop: &AtomicBool,
 ) -> Result<i32> {
     let begin = monotonic_ns();
-    let mut end = args.duration.map_or(u64::MAX, |d| begin.saturating_add(d.0));
     let (mut flushed, mut anchored, mut looked) = (begin, begin, begin);
-    let mut asked_to_end = false;
     loop {
         let now = monotonic_ns();
         source.drain(now.saturating_sub(SETTLE_NS), |f| decoder.frame(f, sink));
@@ -247,7 +176,7 @@ fn pump(
             looked = now;
         }
         if now - flushed > FLUSH_NS {
-            drops.report(source, sink);
+            drops.report(source.drops(), &[], sink);
             sink.folder.flush(Durability::Write)?;
             if sink.folder.needs_state() {
                 sink.push(&anchor());
@@ -255,30 +184,8 @@ fn pump(
             }
             flushed = now;
         }
-        if let Some(c) = child
-            && let Some(status) = c.try_wait().context("waiting for the command")?
-        {
-            return Ok(match (asked_to_end, status.code()) {
-                (true, code) => code.unwrap_or(0),
-                (false, code) => code.unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
-            });
-        }
-        if stop.load(Ordering::Relaxed) || now >= end {
-            match child {
-                // the command is the user's: it is asked to end, waited for while we go on recording, and never killed
-                Some(c) if !asked_to_end => {
-                    // SAFETY: signals a child of ours that was not waited for yet.
-                    unsafe { libc::kill(c.id() as i32, libc::SIGTERM) };
-                    asked_to_end = true;
-                    stop.store(false, Ordering::Relaxed);
-                    end = now + END_WAIT_NS;
-                }
-                Some(c) => {
-                    tell!("wakepath: the command (process {}) does not end; it goes on without being recorded", c.id());
-                    return Ok(0);
-                }
-                None => return Ok(0),
-            }
+        if let Some(status) = ending.status(now)? {
+            return Ok(status);
         }
         let (backlog, size) = source.backlog();
         if backlog < size / 8 {
@@ -300,43 +207,6 @@ fn feed(records: &[Vec<u8>], decoder: &mut KernelDecoder, sink: &mut Sink) {
     }
 }
 
-/// Drop counters: each report says what came since the one before, so that reports add up to the counters.
-struct Drops {
-    reported: [u64; w::DROP_KINDS as usize],
-    until: MonoNs,
-}
-
-impl Drops {
-    fn new(started: MonoNs) -> Drops {
-        Drops { reported: [0; w::DROP_KINDS as usize], until: started }
-    }
-
-    fn report(&mut self, source: &KernelSource, sink: &mut Sink) {
-        const IDS: [&str; w::DROP_KINDS as usize] = [
-            defect::RING_OP,
-            defect::RING_FLOW,
-            defect::RING_WAIT,
-            defect::RING_POLL,
-            defect::RING_TASK,
-            defect::STORAGE_TASK,
-            defect::STORAGE_SOCK,
-            defect::HEAD_FAULT,
-        ];
-        let from = self.until;
-        self.until = MonoNs(monotonic_ns());
-        let drops = source.drops();
-        for ((id, now), before) in IDS.iter().zip(drops).zip(self.reported) {
-            if now > before {
-                sink.folder.push_loss(id, now - before, from, self.until);
-            }
-        }
-        self.reported = drops;
-        for (id, n) in std::mem::take(&mut sink.counts) {
-            sink.folder.push_loss(id, n, from, self.until);
-        }
-    }
-}
-
 fn summary(args: &RecordArgs, counts: &wakepath_model::folder::WriteCounts, drops: &Drops) {
     let lost: u64 = drops.reported[..5].iter().sum();
     tell!(
@@ -353,44 +223,6 @@ fn summary(args: &RecordArgs, counts: &wakepath_model::folder::WriteCounts, drop
             String::new()
         }
     );
-}
-
-fn anchor() -> AnchorRow {
-    let before = monotonic_ns();
-    let real_ns = realtime_ns();
-    let after = monotonic_ns();
-    AnchorRow { at: MonoNs(before + (after - before) / 2), real_ns, error_ns: after - before }
-}
-
-fn host_info(args: &RecordArgs) -> HostInfo {
-    let (hostname, boot_id, kernel_release) = procfs::host();
-    HostInfo {
-        hostname,
-        boot_id,
-        kernel_release,
-        arch: std::env::consts::ARCH.into(),
-        cpus: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
-        selection: args.selection(),
-        flags: args.flags(),
-        agent_version: env!("CARGO_PKG_VERSION").into(),
-        clock: MONOTONIC.into(),
-        ..HostInfo::default()
-    }
-}
-
-fn options(args: &RecordArgs) -> Options {
-    Options {
-        overwrite: match (args.append, args.force) {
-            (true, _) => Overwrite::Append,
-            (_, true) => Overwrite::Force,
-            _ => Overwrite::Refuse,
-        },
-        max_bytes: args.max_bytes.map(|b| b.0),
-        keep_ns: args.keep.map(|k| k.0),
-        // a flight recorder drops whole segments: keep them small against the whole
-        max_segment_bytes: args.max_bytes.map_or(64 << 20, |b| (b.0 / 8).clamp(1 << 20, 64 << 20)),
-        compress: !args.no_compress,
-    }
 }
 
 /// Processes that the selectors name now, with their descendants.
@@ -428,13 +260,6 @@ fn holders_of(snapshot: &[Vec<u8>], port: u16) -> Vec<u32> {
     out.sort_unstable();
     out.dedup();
     out
-}
-
-/// A recorder that waits for its turn behind what it records loses events: it asks for little, but in time.
-/// Only after the command was started, which is not to inherit this.
-fn prefer_ourselves() {
-    // SAFETY: concerns this process alone; a refusal leaves things as they are.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
 }
 
 /// Starts the command; `watch`: it names itself among those watched between fork and exec.

@@ -6,7 +6,7 @@ use crate::cli::WaitsArgs;
 use crate::{folders, output};
 use anyhow::{Result, bail};
 use wakepath_analysis::active_path::{active_path, lifetime};
-use wakepath_analysis::critical_path::critical_path;
+use wakepath_analysis::critical_path::{CriticalPath, critical_path};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::kind_of;
 use wakepath_analysis::slices::Slice;
@@ -27,7 +27,7 @@ pub const SCHEMA: &str = "wakepath.waits/1";
 /// A path that was asked for.
 enum Path {
     Task(HostId, TaskId, CommonNs, CommonNs),
-    Request(Vec<Slice>),
+    Request(CriticalPath),
 }
 
 /// Prints the active path of a task, or the critical path of a request.
@@ -75,7 +75,7 @@ impl Path {
     fn each(&self, index: &Index, take: &mut dyn FnMut(&Slice)) {
         match self {
             Path::Task(host, task, from, to) => active_path(index, *host, *task, *from, *to, &mut |s| take(&s)),
-            Path::Request(slices) => slices.iter().for_each(take),
+            Path::Request(path) => path.each(take),
         }
     }
 }
@@ -165,14 +165,17 @@ fn choose(args: &WaitsArgs, index: &Index, names: &Names<'_>, wanted: &str) -> R
 }
 
 fn of_request(folder: &Folder, index: &Index, names: &Names<'_>, request: &Request, shown: Shown) -> (WaitsView, Path) {
-    let slices = critical_path(folder, index, request);
-    let from = slices.first().map_or(CommonNs(0), |s| s.from);
-    let to = slices.last().map_or(CommonNs(0), |s| s.to);
-    let mut collector = Collector::new(names, from, to, shown);
-    slices.iter().for_each(|s| collector.add(s));
+    let path = critical_path(folder, index, request);
+    let (mut from, mut to) = (None, CommonNs(0));
+    path.each(&mut |s| {
+        from = from.or(Some(s.from));
+        to = s.to;
+    });
+    let mut collector = Collector::new(names, from.unwrap_or(to), to, shown);
+    path.each(&mut |s| collector.add(s));
     let (service, asked) = kind_of(request, names);
     let title = format!("Critical path of request {:016x}, {asked} at {service}", request.id);
-    (collector.finish(None, Some(format!("{:016x}", request.id)), title), Path::Request(slices))
+    (collector.finish(None, Some(format!("{:016x}", request.id)), title), Path::Request(path))
 }
 
 /// The request of an id or its first digits, or the slowest (of a kind).

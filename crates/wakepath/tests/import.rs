@@ -5,12 +5,13 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use support::{Tested, run, stderr};
+use support::{Tested, check, run, stderr, stdout};
 use wakepath_analysis::active_path::{active_path, lifetime};
 use wakepath_causality::graph::Index;
+use wakepath_decode::readers::ctf;
 use wakepath_model::folder::{Folder, Host};
 use wakepath_model::ids::HostId;
-use wakepath_model::rows::{Event, Table, TaskRow, WaitRow, cause};
+use wakepath_model::rows::{Event, PacketRow, Table, TaskRow, WaitRow, cause};
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/lttng");
 
@@ -157,6 +158,47 @@ fn a_modern_kernel() -> Tested {
 }
 
 #[test]
+fn json_tells_what_was_read_and_lost() -> Tested {
+    let golden = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/read.ftrace"));
+    let (whole, lossy) = (golden.join("v6/trace.dat"), golden.join("v7_lost/trace.dat"));
+    let dir = tempfile::tempdir()?;
+    let out = dir.path().join("out");
+    let (web, db) = (format!("web={}", text(&whole)), format!("db={}", text(&lossy)));
+    let args = ["import", "--host", &web, "--host", &db, "--json", "-o", text(&out)];
+    let output = run(&args);
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
+    let document = check("import", &stdout(&output));
+    assert_eq!((&document["schema"], &document["output"]), (&"wakepath.import/1".into(), &text(&out).into()));
+    let hosts = document["hosts"].as_array().ok_or("no hosts")?;
+    let folder = Folder::open(&[&out])?;
+    assert_eq!(hosts.len(), folder.hosts().len());
+    for ((of, name), trace) in hosts.iter().zip(["web", "db"]).zip([&whole, &lossy]) {
+        assert_eq!(of["host"], name);
+        let source = &of["sources"][0];
+        assert_eq!((&source["path"], &source["format"]), (&text(trace).into(), &"trace.dat".into()));
+        let bytes = source["bytes"].as_u64().ok_or("no bytes")?;
+        assert!(bytes > 0 && bytes <= std::fs::metadata(trace)?.len(), "{source}");
+        let host = folder.hosts().iter().find(|h| h.info().hostname == name).ok_or("no such host")?;
+        assert_eq!((&of["boot_id"], &of["waits"]), (&host.info().boot_id.clone().into(), &waits(host).len().into()));
+        let names = of["names"].as_array().ok_or("no names")?;
+        let named: u64 = names.iter().filter_map(|n| n["count"].as_u64()).sum();
+        assert_eq!(of["events"].as_u64(), Some(named));
+        assert!(of["from_ns"].as_u64() <= of["to_ns"].as_u64());
+    }
+    assert_eq!(hosts[0]["events_lost"], 0);
+    let lost = hosts[1]["events_lost"].as_u64().unwrap_or(0);
+    let losses = document["losses"].as_array().ok_or("no losses")?;
+    let told = losses.iter().find(|l| l["id"] == "loss.trace.events").ok_or("no loss is told")?;
+    assert!(lost > 0 && told["count"] == lost && told["host"] == "db", "{lost}: {told}");
+
+    assert_eq!(run(&[&args[..], &["--force", "--strict"]].concat()).status.code(), Some(3));
+    let text_form: Vec<&str> = args.into_iter().filter(|a| *a != "--json").chain(["--force"]).collect();
+    let said = run(&text_form);
+    assert!(said.stdout.is_empty() && stderr(&said).contains("events read"), "{}", stderr(&said));
+    Ok(())
+}
+
+#[test]
 fn what_cannot_be_imported_says_what_to_do() -> Tested {
     let dir = tempfile::tempdir()?;
     let out = dir.path().join("out");
@@ -209,6 +251,98 @@ fn output_that_exists_is_not_overwritten_unasked() -> Tested {
     assert_eq!(names(), ["tr-a", "tr-b"]);
     assert_eq!(import(&["--host", &b, "--force"]).status.code(), Some(0));
     assert_eq!(names(), ["tr-b"]);
+    Ok(())
+}
+
+/// A field of an event.
+fn field<'v>(event: &'v ctf::Event<'_>, name: &str) -> Option<&'v ctf::Value> {
+    let ctf::Value::Fields(fields) = event.parts[2].as_ref()? else { return None };
+    fields.iter().find(|(n, _)| &**n == name).map(|(_, value)| value)
+}
+
+/// How long a task of this name slept for the answers to what it sent to port 53, each time until it was woken; nothing but
+/// the trace's own events says so. `None` where the trace does not show it asking.
+fn slept_for_names(kernel: &Path, comm: &str) -> Option<u64> {
+    let is = |e: &ctf::Event<'_>, name: &str| matches!(field(e, name), Some(ctf::Value::Text(text)) if text.split(|b| *b == 0).next() == Some(comm.as_bytes()));
+    let stream = |path: PathBuf| {
+        let name = path.file_name()?.to_str().filter(|n| ctf::is_stream(n) && path.is_file())?.to_owned();
+        Some((name, Box::new(std::fs::read(path).ok()?) as Box<_>))
+    };
+    let entries = std::fs::read_dir(kernel).ok()?.flatten();
+    let source = ctf::Source {
+        name: String::new(),
+        metadata: std::fs::read(kernel.join("metadata")).ok()?,
+        streams: entries.filter_map(|e| stream(e.path())).collect(),
+    };
+    let (mut on, mut asks, mut since, mut slept) = (None, false, None, None);
+    ctf::CtfReader::new(vec![source]).ok()?.each(&mut |e| match e.name {
+        "sched_switch" => {
+            if is(e, "prev_comm") {
+                (on, since) = (None, asks.then_some(e.at_ns));
+            }
+            if is(e, "next_comm") {
+                on = Some(e.cpu);
+            }
+        }
+        "sched_wakeup" if is(e, "comm") => {
+            let total = slept.unwrap_or(0) + since.take().map_or(0, |since| e.at_ns - since);
+            slept = (asks || slept.is_some()).then_some(total);
+        }
+        "syscall_entry_connect" if on == Some(e.cpu) => {
+            asks = matches!(field(e, "dport"), Some(ctf::Value::Int(53, _)));
+        }
+        "syscall_entry_socket" if on == Some(e.cpu) => asks = false,
+        _ => {}
+    });
+    slept
+}
+
+#[test]
+fn the_wait_for_a_name_is_told_as_one_and_is_as_long_as_it_was() -> Tested {
+    let Some(dir) = unpacked("wget-pair") else { return Ok(()) };
+    let mut kernels = Vec::new();
+    let mut folders = vec![dir.path().to_owned()];
+    while let Some(folder) = folders.pop() {
+        let inside: Vec<PathBuf> = std::fs::read_dir(&folder)?.flatten().map(|e| e.path()).collect();
+        kernels.extend(inside.iter().any(|p| p.ends_with("metadata")).then_some(folder));
+        folders.extend(inside.into_iter().filter(|p| p.is_dir()));
+    }
+    kernels.sort();
+    let [slow, fast] = &kernels[..] else { return Err(format!("not a pair: {kernels:?}").into()) };
+    let slept = slept_for_names(slow, "wget").ok_or("the slow one does not ask")?;
+    assert!(slept > 0);
+    let (before, after) = (dir.path().join("fast"), dir.path().join("slow"));
+    imported(fast, &before);
+    imported(slow, &after);
+    let output = run(&["why", text(&before), text(&after), "--task", "wget", "--limit", "0", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let document = check("why", &stdout(&output));
+    let differences = document["kinds"][0]["differences"].as_array().ok_or("no differences")?;
+    let dns: Vec<_> = differences.iter().filter(|d| d["cause"] == "dns").collect();
+    let [dns] = dns[..] else { return Err(format!("{} differences are name servers'", dns.len()).into()) };
+    assert_eq!(dns["service"], "wget");
+    let told = dns["text"].as_str().ok_or("no text")?;
+    assert!(told.starts_with("wget waiting for the DNS name server") && told.contains(":53"), "{told}");
+    assert_eq!(dns["slow_ns"].as_u64(), Some(slept), "{dns}");
+    // it asked again and the answers were there sooner; the rest of the difference is another's
+    let typical = dns["typical_ns"].as_u64().ok_or("no typical time")?;
+    assert!(typical < slept && dns["more_ns"].as_u64() == Some(slept - typical), "{dns}");
+
+    // the trace has no UDP header: its calls tell the port
+    let folder = Folder::open(&[&after])?;
+    let host = &folder.hosts()[0];
+    let asker = tasks(host).into_iter().find(|t| host.text(t.comm) == "wget").ok_or("no wget")?;
+    let packets: Vec<PacketRow> = host
+        .events(Table::Packet.into(), ..)
+        .filter_map(|e| if let Event::Packet(p) = e { Some(p) } else { None })
+        .filter(|p| p.protocol == 17)
+        .collect();
+    let asked = packets.iter().filter(|p| p.sent == 1 && p.task == asker.task && p.dport == 53).count();
+    let its: Vec<WaitRow> =
+        waits(host).into_iter().filter(|w| w.task == asker.task && w.cause == cause::PACKET).collect();
+    let woken_by = |p: &&PacketRow| its.iter().any(|w| w.object == p.id);
+    let answered: Vec<_> = packets.iter().filter(|p| p.sent == 0).filter(woken_by).map(|p| p.sport).collect();
+    assert!(asked > 0 && !answered.is_empty() && answered.iter().all(|p| *p == 53), "{asked}, {answered:?}");
     Ok(())
 }
 

@@ -7,6 +7,8 @@ mod bytes;
 mod flows;
 #[path = "kernel/harness.rs"]
 mod harness;
+#[path = "kernel/holders.rs"]
+mod holders;
 #[path = "kernel/net.rs"]
 mod net;
 #[path = "kernel/open.rs"]

@@ -15,6 +15,11 @@ fn path(p: &Path) -> &str {
 
 /// Hosts that exchange packets, 40 µs on the way: each with what its clock is ahead (ns) and its partner.
 fn write_hosts(dir: &Path, hosts: &[(&str, u64)], pairs: &[(usize, usize)]) -> Tested {
+    write_hosts_with(dir, hosts, pairs, 0)
+}
+
+/// The same; with `early_ns`, one packet of the first pair is taken for one that came so long before it was sent.
+fn write_hosts_with(dir: &Path, hosts: &[(&str, u64)], pairs: &[(usize, usize)], early_ns: u64) -> Tested {
     for (index, (name, ahead)) in hosts.iter().enumerate() {
         let options = Options { overwrite: Overwrite::Append, ..Options::default() };
         let mut w = FolderWriter::create(dir, host(name, &format!("boot-of-{name}")), options)?;
@@ -26,7 +31,10 @@ fn write_hosts(dir: &Path, hosts: &[(&str, u64)], pairs: &[(usize, usize)]) -> T
             for i in 0..500u64 {
                 let forth = i % 2 == 0;
                 let sent = (index == pair.0) == forth;
-                let t = 1_000_000_000 + i * 1_000_000 + if sent { 0 } else { 40_000 + i * 7 % 5_000 };
+                let mut t = 1_000_000_000 + i * 1_000_000 + if sent { 0 } else { 40_000 + i * 7 % 5_000 };
+                if (number, i, sent) == (0, 250, false) {
+                    t -= early_ns;
+                }
                 rows.push((t + ahead, (number as u64) << 32 | i, sent));
             }
         }
@@ -111,6 +119,23 @@ fn clocks_are_put_on_one_line_and_kept() -> Tested {
     assert!(stdout(&broken).contains("folder.bad_sync"), "{}", stdout(&broken));
     let opened = Folder::open(&[&folder])?;
     assert_eq!(opened.timeline().uncertainty_ns(ids[0], ids[2]), None);
+    Ok(())
+}
+
+#[test]
+fn a_false_pairing_is_rejected_and_told() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = dir.path().join("t");
+    write_hosts_with(&folder, &[("web", 0), ("db", 5_000_000_000)], &[(0, 1)], 3_000_000)?;
+    let document = check("sync", &stdout(&run(&["sync", "--json", "--dry-run", path(&folder)])));
+    let pair = &document["pairs"][0];
+    assert_eq!(
+        (&pair["rejected"], &pair["synchronised"], &document["inversions"]),
+        (&1.into(), &true.into(), &0.into())
+    );
+    assert!(is_bounded(pair), "{pair:#}");
+    let text = stdout(&run(&["sync", "--dry-run", path(&folder)]));
+    assert!(text.contains("1 REJECTED") && widest(&text) <= 100, "{text}");
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::Path;
 use support::{Tested, check, run, stderr, stdout, widest};
-use wakepath_model::rows::Event;
+use wakepath_model::rows::{Event, cause};
 use wakepath_testkit::recording::Cuts;
 use wakepath_testkit::script::play;
 
@@ -35,6 +35,11 @@ fn script(sleep_us: u64, compute_us: u64) -> String {
 }
 
 fn folder(dir: &Path, name: &str, script: &str) -> String {
+    folder_with(dir, name, script, &|_| {})
+}
+
+/// With its rows changed.
+fn folder_with(dir: &Path, name: &str, script: &str, change: &dyn Fn(&mut Event)) -> String {
     let mut recording = play(script).expect("the script");
     // requests of one kind, which a script names one by one
     for host in &mut recording.hosts {
@@ -43,6 +48,7 @@ fn folder(dir: &Path, name: &str, script: &str) -> String {
             if let Event::Message(m) = row {
                 m.target = target;
             }
+            change(row);
         }
     }
     let dirs = recording.write(&dir.join(name), Cuts::default()).expect("written");
@@ -82,6 +88,45 @@ fn the_reason_of_the_slow_ones_comes_first() -> Tested {
     let example = first["examples"][0].as_str().expect("an id");
     let waits = check("waits", &stdout(&run(&["waits", "--json", &folder, "--request", example])));
     assert!(number(&waits["elapsed_ns"]) > 5_000_000);
+    Ok(())
+}
+
+/// Amid a slow request the store sleeps in epoll_wait until another store, which slept itself, wakes it: a row lock.
+#[test]
+fn a_lock_between_processes_is_named() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let mut text = String::from("task A front\ntask D store\ntask E store\nflow c - A\nflow d A D\n");
+    for n in 1..=REQUESTS {
+        let t = n as u64 * 10_000;
+        let _ = writeln!(text, "{} A takes r{n} c\n{} A asks q{n} d for r{n}\n{} D takes q{n}", t + 10, t + 20, t + 50);
+        let held = if n % 10 == 9 { 4_000 } else { 0 };
+        if held > 0 {
+            let _ = writeln!(text, "{} E woken by timer since {}", t + 50 + held, t + 40);
+            let _ = writeln!(text, "{} D woken by E since {}", t + 60 + held, t + 60);
+        }
+        let answered = t + 100 + held;
+        let _ = writeln!(
+            text,
+            "{answered} D answers q{n}\n{} A hears q{n}\n{} A answers r{n}",
+            answered + 20,
+            answered + 60
+        );
+    }
+    let in_poll = |row: &mut Event| match row {
+        Event::Wait(w) if w.cause == cause::TASK => w.syscall = 232,
+        _ => {}
+    };
+    let folder = folder_with(dir.path(), "t", &text, &in_poll);
+    let document = check("why", &stdout(&run(&["why", "--json", &folder, "--slowest", "10%"])));
+    let kind = &document["kinds"][0];
+    adds_up(kind);
+    let first = &kind["differences"][0];
+    assert_eq!((&first["cause"], &first["parts"][0]["by"]), (&Value::from("lock"), &Value::from("store")), "{first:#}");
+    assert!(number(&first["more_ns"]) > 3_900_000, "{first:#}");
+    let waits = check("waits", &stdout(&run(&["waits", "--json", &folder, "--request", "slowest"])));
+    let behind = waits["slices"].as_array().expect("a list").iter().find(|s| s["evidence"] == "latch (by-rule)");
+    let behind = behind.expect("the lock is followed");
+    assert_eq!((&behind["wait"], &behind["state"]), (&Value::from("lock"), &Value::from("timer")), "{behind:#}");
     Ok(())
 }
 

@@ -45,6 +45,7 @@ fn without(name: &str) -> &'static str {
             "operations are seen at system call exits instead (--backend syscalls)"
         }
         "sk_data_ready" => "a wait that a packet ended does not say which flow, and arrival times are missing",
+        "tcp_probe" => "before Linux 6.3, a packet that ended a kernel thread's wait does not say its flow",
         "inet_sock_set_state" => "connections are met at their first operation, and their closing is not seen",
         "tcp_receive_reset" => "resets are not told from other closings",
         "sched_switch" | "sched_waking" => "waits are not recorded",

@@ -70,6 +70,8 @@ fn lives_are_told() {
         let born = trace.tasks.iter().find(|t| t.task == exec.task).expect("it was made");
         assert!(born.what == life::FORK && born.tid != leader as u32 && born.tgid == leader as u32);
         assert!(of(leader).iter().any(|t| t.task == exec.task && t.what == life::EXIT));
+        let slept = trace.waits.iter().any(|w| w.task == exec.task && w.at > exec.at && w.state != 0);
+        assert!(slept, "{backend}: its state goes on under the leader's tid");
     }
 }
 
@@ -159,6 +161,38 @@ fn a_process_is_recorded_with_its_descendants() {
         assert!(of.len() >= 2, "{backend}: nor was its child forgotten: {of:?}");
         // who wakes from outside is named all the same
         assert!(trace.waits.iter().any(|w| tgid(w.task) == pid && tgid(w.by) == me), "{backend}");
+    }
+}
+
+#[test]
+fn a_program_that_begins_later_is_found_by_its_name() {
+    const NAME: &str = "tasks::a_program_that_begins_later_is_found_by_its_name";
+    match part().as_deref() {
+        Some("late") => {
+            chatter();
+            let mut c = helper(NAME, "child").stdout(Stdio::null()).spawn().expect("it starts");
+            return assert!(c.wait().expect("it ends").success());
+        }
+        Some(_) => return chatter(),
+        None => {}
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let named = dir.path().join("latecomer");
+    std::os::unix::fs::symlink(std::env::current_exe().expect("a path"), &named).expect("a link");
+    for backend in BACKENDS {
+        let Some(rec) = record_as(backend, &["--comm", "latecomer"]) else {
+            continue;
+        };
+        let mut late = Command::new(&named);
+        late.args([NAME, "--exact", "--nocapture"]).env("WAKEPATH_PART", "late").stdout(Stdio::null());
+        let mut late = late.spawn().expect("it starts");
+        chatter();
+        assert!(late.wait().expect("it ends").success());
+        let trace = rec.stop();
+        let tgid = |task| trace.tasks.iter().find(|t| t.task == task).map_or(0, |t| t.tgid);
+        let of: std::collections::HashSet<u32> = trace.ops.iter().map(|o| tgid(o.task)).collect();
+        // it, what it made, and nobody else
+        assert!(of.contains(&late.id()) && of.len() == 2 && !of.contains(&std::process::id()), "{backend}: {of:?}");
     }
 }
 

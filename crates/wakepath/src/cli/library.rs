@@ -1,0 +1,177 @@
+//! The commands of the library vantage.
+
+use super::{PayloadFlag, Size, Time};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// Run a command under the preload library and record it, without any rights.
+///
+/// The library stands between the programs and the C library. It hands an event loop one ready input at a time, so that
+/// what the program does next belongs to that input (--isolate); or it only watches (--observe). Static and privileged
+/// programs are left alone and counted. The command's own exit status is passed on.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath run -o shop -- ./server --port 8080      a server and all that it starts, until it ends
+  wakepath run --observe -- make test               no event is altered: only recorded
+  sudo wakepath run --kernel -o shop -- ./server    and what the kernel sees of it: waits, wakers, exact bytes
+
+For services that are started by others: wakepath attach-env --help")]
+pub struct RunArgs {
+    /// Trace folder to make
+    #[arg(short, long, default_value = "wakepath-trace", value_name = "DIR")]
+    pub output: PathBuf,
+    #[command(flatten)]
+    pub isolation: Isolation,
+    /// Add to a folder that exists
+    #[arg(long, conflicts_with = "force")]
+    pub append: bool,
+    /// Replace a trace folder that exists
+    #[arg(long)]
+    pub force: bool,
+    /// Record by the kernel vantage too; needs its rights
+    #[arg(long)]
+    pub kernel: bool,
+    /// Stop after this time (30s, 5m, 1h)
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Time>,
+    #[command(flatten)]
+    pub library: LibraryArgs,
+    /// Write this file when recording has begun
+    #[arg(long, value_name = "FILE")]
+    pub ready_file: Option<PathBuf>,
+    /// Command to run, watched with its descendants
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<String>,
+}
+
+/// How events are handed to the programs.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Isolation {
+    /// One ready input at a time, reads up to a message's end (the default)
+    #[arg(long, conflicts_with = "observe")]
+    pub isolate: bool,
+    /// Alter no event; say what could not be told apart
+    #[arg(long)]
+    pub observe: bool,
+}
+
+/// How the library vantage records.
+#[derive(Args, Clone, Debug)]
+pub struct LibraryArgs {
+    /// What is kept of what was said: nothing, masked attributes, or also the first bytes as they were
+    #[arg(long, value_enum, default_value = "attributes")]
+    pub payload: PayloadFlag,
+    /// Most bytes looked at of each message's head
+    #[arg(long, default_value_t = 2048, value_name = "BYTES")]
+    pub head_bytes: u32,
+    /// Bytes of each process's ring buffer (a power of two)
+    #[arg(long, default_value = "2M", value_name = "BYTES")]
+    pub ring_bytes: Size,
+    /// Most processes at once
+    #[arg(long, default_value_t = 512, value_name = "N")]
+    pub slots: u32,
+    /// Write without compression: larger files, less processor time
+    #[arg(long)]
+    pub no_compress: bool,
+}
+
+/// Print the environment that puts a service or a container under the preload library.
+///
+/// Programs that are started with it wait, at nearly no cost, until `wakepath on DIR` switches recording on. Run it, and
+/// `on`, as the user whose programs they are (root's programs may change to another user later). docs/library.md has
+/// whole examples.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath attach-env -o shop                       # export lines
+  eval \"$(wakepath attach-env -o shop)\"; ./server & wakepath on shop; sleep 60; wakepath off shop
+  wakepath attach-env -o shop --for systemd > /etc/systemd/system/shop.service.d/wakepath.conf
+  docker run $(wakepath attach-env -o shop --for docker) shop-image")]
+pub struct AttachEnvArgs {
+    /// Trace folder to record into later
+    #[arg(short, long, default_value = "wakepath-trace", value_name = "DIR")]
+    pub output: PathBuf,
+    /// For whom
+    #[arg(long = "for", value_enum, default_value = "shell", value_name = "WHOM")]
+    pub whom: Whom,
+    #[command(flatten)]
+    pub library: LibraryArgs,
+}
+
+/// Who reads the environment.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// A shell: export lines
+    Shell,
+    /// A unit file of systemd: a drop-in
+    Systemd,
+    /// docker run, podman run: flags
+    Docker,
+}
+
+/// Switch recording on for programs that run with `attach-env`'s environment.
+///
+/// Starts a recorder in the background where none runs. What is switched on again goes on in the same folder.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath on shop                 record
+  wakepath on shop --observe       record, altering no event
+  wakepath off shop                and end")]
+pub struct OnArgs {
+    /// The trace folder that `attach-env` was given
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    #[command(flatten)]
+    pub isolation: Isolation,
+    #[command(flatten)]
+    pub library: LibraryArgs,
+}
+
+/// Switch recording off, and end the recorder in the background.
+///
+/// The programs go on, and can be switched on again.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath off shop                what was recorded is whole when this returns
+  wakepath off shop --forget       and give the shared memory back: programs must be started anew to be recorded again")]
+pub struct OffArgs {
+    /// The trace folder that `on` was given
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Remove the shared memory too
+    #[arg(long)]
+    pub forget: bool,
+}
+
+/// The recorder in the background, which `wakepath on` starts.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath recorder -o shop        as `wakepath on shop` does it, in the foreground: for units that are to keep it running")]
+pub struct RecorderArgs {
+    /// Trace folder
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+    #[command(flatten)]
+    pub isolation: Isolation,
+    #[command(flatten)]
+    pub library: LibraryArgs,
+}
+
+impl LibraryArgs {
+    /// Settings that matter to a reader.
+    pub fn flags(&self, isolation: Isolation, kernel: bool) -> Vec<String> {
+        let mut f = vec![
+            if isolation.observe { "--observe" } else { "--isolate" }.to_owned(),
+            format!("--payload {}", self.payload.to_possible_value().map_or(String::new(), |v| v.get_name().into())),
+            format!("--ring-bytes {}", self.ring_bytes.0),
+        ];
+        if kernel {
+            f.push("--kernel".into());
+        }
+        f
+    }
+}

@@ -1,0 +1,339 @@
+//! `wakepath run`, and the recorder in the background: wires the library vantage, and the kernel vantage beside it where
+//! asked for, to the decoder to the folder.
+
+pub mod switch;
+
+use crate::cli::{LibraryArgs, RecorderArgs, RunArgs};
+use crate::ending::{self, Ending};
+use crate::output::tell;
+use crate::rights;
+use crate::sink::{Drops, Sink, anchor, facts, host_info, options};
+use anyhow::{Context as _, Result, bail};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Duration;
+use wakepath_capture::{Arena, ArenaOptions, KernelOptions, KernelSource, LibrarySource, Watch, monotonic_ns, procfs};
+use wakepath_decode::{KernelDecoder, Payload, RowSink as _};
+use wakepath_model::defects::id as defect;
+use wakepath_model::folder::{Durability, FolderWriter};
+use wakepath_model::ids::MonoNs;
+use wakepath_wire::Frame;
+use wakepath_wire::arena::{ARENA_ENV, aside};
+
+/// The library's file.
+pub const LIBRARY: &str = "libwakepath_preload.so";
+/// What makes the loader put it before the C library.
+pub const PRELOAD_ENV: &str = "LD_PRELOAD";
+
+/// How long the newest records are left in the rings, so that those of other threads can come in between.
+const SETTLE_NS: u64 = 2_000_000;
+/// How often the rings are looked at.
+const TICK: Duration = Duration::from_millis(4);
+/// How often a batch is written.
+const FLUSH_NS: u64 = 100_000_000;
+/// How often the two clocks are compared.
+const ANCHOR_NS: u64 = 10_000_000_000;
+/// How long after the switch is off records may still be under way.
+const LAST_CALLS: Duration = Duration::from_millis(5);
+
+/// What the counts of [`aside`] are called.
+const ASIDE: [&str; aside::KINDS] = [
+    defect::LIBRARY_DESCRIPTOR,
+    defect::LIBRARY_RACE,
+    defect::LIBRARY_TABLE_FULL,
+    defect::LIBRARY_IO_URING,
+    defect::LIBRARY_TLS,
+    defect::LIBRARY_NOT_ISOLATED,
+    defect::LIBRARY_NOT_LOADED,
+    defect::LIBRARY_SHARED_FLOW,
+];
+
+/// Records a command until it ends, the time is over, or a signal comes. Returns its exit code.
+pub fn run(args: &RunArgs) -> Result<i32> {
+    let library = find_library()?;
+    if args.kernel
+        && let Some(missing) = rights::missing_for_kernel_vantage()
+    {
+        bail!("--kernel needs {missing}; without it, `wakepath run` needs no rights");
+    }
+    let stop = ending::on_signals()?;
+    let payload = args.library.payload.into();
+    let kernel = if args.kernel {
+        let head_bytes = if payload == Payload::None { 0 } else { args.library.head_bytes };
+        let options = KernelOptions { head_bytes, watch: Watch::Processes(Vec::new()), ..KernelOptions::default() };
+        Some(KernelSource::attach(&options)?)
+    } else {
+        None
+    };
+    let arena = Arena::create(&arena_options(&args.library))?;
+    let source = LibrarySource::new(arena)?;
+    let selection = args.command.first().map_or(String::new(), |c| format!("-- {c}"));
+    let recording = Recording::begin(
+        &args.output,
+        host_info(selection, args.library.flags(args.isolation, args.kernel)),
+        options(args.append, args.force, None, None, !args.library.no_compress),
+        payload,
+        source,
+        kernel,
+    )?;
+    recording.source.arena().switch_on(!args.isolation.observe);
+    let child = recording.start(&args.command, &library)?;
+    match &args.ready_file {
+        Some(f) => std::fs::write(f, format!("{}\n", child.id())).with_context(|| format!("writing {f:?}"))?,
+        None => tell!("recording into {} (Ctrl-C ends it)", args.output.display()),
+    }
+    recording.until(Ending::new(Some(child), stop, args.duration.map(|d| d.0)), &args.output)
+}
+
+/// Records what runs under a folder's arena until SIGTERM or SIGINT. Says `ready` on standard output when it records.
+pub fn recorder(args: &RecorderArgs) -> Result<i32> {
+    let stop = ending::on_signals()?;
+    let arena = Arena::of_folder(&args.output, &arena_options(&args.library))?;
+    let source = LibrarySource::new(arena)?;
+    let recording = Recording::begin(
+        &args.output,
+        host_info(
+            format!("{ARENA_ENV}={}", source.arena().path().display()),
+            args.library.flags(args.isolation, false),
+        ),
+        options(true, false, None, None, !args.library.no_compress),
+        args.library.payload.into(),
+        source,
+        None,
+    )?;
+    recording.source.arena().switch_on(!args.isolation.observe);
+    crate::output::answer(b"ready\n")?;
+    recording.until(Ending::new(None, stop, None), &args.output)
+}
+
+fn arena_options(args: &LibraryArgs) -> ArenaOptions {
+    ArenaOptions {
+        slots: args.slots,
+        ring_bytes: u32::try_from(args.ring_bytes.0).unwrap_or(u32::MAX),
+        head_bytes: if Payload::from(args.payload) == Payload::None { 0 } else { args.head_bytes },
+    }
+}
+
+/// The preload library: beside this program, or where an installation puts it.
+pub fn find_library() -> Result<PathBuf> {
+    let exe = std::env::current_exe().context("finding this program's own file")?;
+    let dir = exe.parent().unwrap_or(Path::new("/"));
+    let places = [dir.join(LIBRARY), dir.join("../lib/wakepath").join(LIBRARY)];
+    let Some(found) = places.iter().find(|p| p.is_file()) else {
+        bail!(
+            "the preload library {LIBRARY} is neither beside {} nor in ../lib/wakepath: build it \
+             (cargo build --release -p wakepath-preload) and put it there",
+            exe.display()
+        );
+    };
+    let found = found.canonicalize().unwrap_or_else(|_| found.clone());
+    // the loader splits the variable there
+    if found.to_string_lossy().contains([':', ' ']) {
+        bail!("{} cannot be preloaded: no folder of its path may have a space or a colon in its name", found.display());
+    }
+    Ok(found)
+}
+
+/// What is recorded, and what it becomes.
+struct Recording {
+    source: LibrarySource,
+    kernel: Option<KernelSource>,
+    decoder: KernelDecoder,
+    sink: Sink,
+    drops: Drops,
+    /// Library records of this round, where both vantages record.
+    round: Round,
+}
+
+impl Recording {
+    fn begin(
+        output: &Path,
+        host: wakepath_model::folder::HostInfo,
+        options: wakepath_model::folder::Options,
+        payload: Payload,
+        source: LibrarySource,
+        mut kernel: Option<KernelSource>,
+    ) -> Result<Recording> {
+        let folder = FolderWriter::create(output, host, options)?;
+        let mut sink = Sink::new(folder, payload == Payload::Heads, None);
+        let started = MonoNs(monotonic_ns());
+        sink.push(&anchor());
+        let mut decoder = KernelDecoder::new(payload);
+        if let Some(kernel) = &mut kernel {
+            decoder.join();
+            for t in procfs::tasks() {
+                let (tgid, tid) = (t.tgid, t.tid);
+                decoder.task(tgid, tid, &facts(t), started, &mut sink);
+            }
+            kernel.snapshot(|f| decoder.frame(f, &mut sink))?;
+        }
+        sink.folder.flush(Durability::Write)?;
+        Ok(Recording { source, kernel, decoder, sink, drops: Drops::new(started), round: Round::default() })
+    }
+
+    fn start(&self, command: &[String], library: &Path) -> Result<Child> {
+        use std::os::unix::process::CommandExt as _;
+        let (program, rest) = command.split_first().context("no command was given")?;
+        let mut preload = OsString::from(library);
+        if let Some(others) = std::env::var_os(PRELOAD_ENV).filter(|o| !o.is_empty()) {
+            preload.push(":");
+            preload.push(others);
+        }
+        let mut command = Command::new(program);
+        command.args(rest).env(PRELOAD_ENV, preload).env(ARENA_ENV, self.source.arena().path());
+        if let Some(kernel) = &self.kernel {
+            // SAFETY: the closure makes one system call and one atomic addition.
+            unsafe { command.pre_exec(kernel.watch_on_exec()) };
+        }
+        command.spawn().with_context(|| format!("cannot start {program}; is it in PATH?"))
+    }
+
+    /// Records until the end, whatever it is, and writes what is left.
+    fn until(mut self, mut ending: Ending, output: &Path) -> Result<i32> {
+        // only now: a command is not to inherit this
+        rights::go_first();
+        if self.kernel.is_some() {
+            rights::keep_only_needed();
+        }
+        let result = self.pump(&mut ending);
+        self.source.arena().switch_off();
+        if let Some(kernel) = &mut self.kernel {
+            kernel.detach();
+        }
+        std::thread::sleep(LAST_CALLS);
+        let written = result.and_then(|status| {
+            self.drain(u64::MAX)?;
+            self.decoder.finish(&mut self.sink);
+            self.report();
+            self.sink.push(&anchor());
+            self.sink.folder.flush(Durability::Write)?;
+            Ok(status)
+        });
+        let lost: u64 = self.drops.reported[..5].iter().sum();
+        let status = written.with_context(|| {
+            let rows = self.sink.folder.counts().rows;
+            format!("recording stopped; {rows} rows written before are kept in {}", output.display())
+        })?;
+        let without_slot = self.source.without_slot();
+        let ring_bytes = self.source.backlog().1;
+        let counts = self.sink.folder.close()?;
+        let mut text =
+            format!("recorded {} rows, {:.1} MB, into {}", counts.rows, counts.bytes as f64 / 1e6, output.display());
+        if lost > 0 {
+            text += &format!(
+                "; LOST {lost} events because the rings were full: record again with --ring-bytes {}K",
+                (2 * ring_bytes) >> 10
+            );
+        }
+        if without_slot > 0 {
+            text += &format!("; {without_slot} processes found no place: record again with more --slots");
+        }
+        tell!("{text}");
+        Ok(status)
+    }
+
+    fn pump(&mut self, ending: &mut Ending) -> Result<i32> {
+        let begin = monotonic_ns();
+        let (mut flushed, mut anchored) = (begin, begin);
+        loop {
+            let now = monotonic_ns();
+            self.drain(now.saturating_sub(SETTLE_NS))?;
+            if now - anchored > ANCHOR_NS {
+                self.sink.push(&anchor());
+                anchored = now;
+            }
+            if now - flushed > FLUSH_NS {
+                self.report();
+                self.sink.folder.flush(Durability::Write)?;
+                if self.sink.folder.needs_state() {
+                    self.sink.push(&anchor());
+                    self.decoder.restate(MonoNs(now), &mut self.sink);
+                }
+                flushed = now;
+            }
+            if let Some(status) = ending.status(now)? {
+                return Ok(status);
+            }
+            let (backlog, size) = self.source.backlog();
+            if backlog < size / 8 {
+                std::thread::sleep(TICK);
+            }
+        }
+    }
+
+    /// Decodes what both vantages have up to a time, in order of time.
+    fn drain(&mut self, until_ns: u64) -> Result<()> {
+        let Recording { source, kernel, decoder, sink, round, .. } = self;
+        let now_ns = monotonic_ns();
+        let Some(kernel) = kernel else {
+            source.drain(now_ns, until_ns, |f| decoder.library_frame(f, sink));
+            sink.quiet.clear();
+            return Ok(());
+        };
+        round.clear();
+        source.drain(now_ns, until_ns, |f| round.add(f));
+        kernel.drain(until_ns, |f| {
+            while let Some(earlier) = round.next_before(time_of(f.bytes)) {
+                decoder.library_frame(earlier, sink);
+            }
+            decoder.frame(f, sink);
+        });
+        while let Some(rest) = round.next_before(u64::MAX) {
+            decoder.library_frame(rest, sink);
+        }
+        // what nobody reads at the kernel's calls is also not looked at by the library
+        for flow in sink.quiet.drain(..) {
+            kernel.quiet(flow.0)?;
+        }
+        Ok(())
+    }
+
+    fn report(&mut self) {
+        let mut drops = self.source.drops();
+        if let Some(kernel) = &self.kernel {
+            for (sum, n) in drops.iter_mut().zip(kernel.drops()) {
+                *sum += n;
+            }
+        }
+        let asides = self.source.asides();
+        let mut others: Vec<(&'static str, u64)> = ASIDE.into_iter().zip(asides).collect();
+        others.push((defect::LIBRARY_NO_SLOT, self.source.without_slot()));
+        self.drops.report(drops, &others, &mut self.sink);
+    }
+}
+
+/// Records kept for a moment, to be laid between others by their time.
+#[derive(Default)]
+struct Round {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    next: usize,
+}
+
+impl Round {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.next = 0;
+    }
+
+    fn add(&mut self, f: Frame<'_>) {
+        self.bytes.extend_from_slice(f.bytes);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn next_before(&mut self, ts_ns: u64) -> Option<Frame<'_>> {
+        let end = *self.ends.get(self.next)?;
+        let begin = self.next.checked_sub(1).map_or(0, |i| self.ends[i]);
+        if time_of(&self.bytes[begin..]) >= ts_ns && ts_ns != u64::MAX {
+            return None;
+        }
+        self.next += 1;
+        Some(Frame { origin: u32::MAX, bytes: &self.bytes[begin..end] })
+    }
+}
+
+fn time_of(record: &[u8]) -> u64 {
+    record.get(8..16).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
+}

@@ -1,0 +1,167 @@
+//! What every recording has: the folder as the decoder sees it, and what was lost on the way into it.
+
+use crate::record::stacks::Stacks;
+use wakepath_capture::{monotonic_ns, procfs, realtime_ns};
+use wakepath_decode::{RowSink, TaskFacts};
+use wakepath_model::defects::id as defect;
+use wakepath_model::folder::{FolderWriter, HostInfo, MONOTONIC, Options, Overwrite};
+use wakepath_model::ids::{EndpointId, MonoNs, StrId};
+use wakepath_model::rows::{AnchorRow, Row};
+use wakepath_wire as w;
+
+/// The folder as the decoder sees it, with the defects of the current batch.
+pub struct Sink {
+    /// Where rows go.
+    pub folder: FolderWriter,
+    counts: Vec<(&'static str, u64)>,
+    /// Flows whose heads nobody will read; the kernel side is told after each round.
+    pub quiet: Vec<EndpointId>,
+    /// Heads are wanted as they are.
+    keep_heads: bool,
+    /// Only where stacks are asked for.
+    stacks: Option<Stacks>,
+}
+
+impl Sink {
+    /// A sink into a folder.
+    pub fn new(folder: FolderWriter, keep_heads: bool, stacks: Option<Stacks>) -> Sink {
+        Sink { folder, counts: Vec::new(), quiet: Vec::new(), keep_heads, stacks }
+    }
+}
+
+impl RowSink for Sink {
+    fn push<R: Row>(&mut self, row: &R) {
+        self.folder.push(row);
+    }
+    fn push_head(&mut self, at: MonoNs, flow: EndpointId, pos: u64, sent: bool, bytes: &[u8]) {
+        self.folder.push_head(at, flow, pos, sent, bytes);
+    }
+    fn count(&mut self, defect: &'static str, _: MonoNs) {
+        count(&mut self.counts, defect);
+    }
+    fn intern(&mut self, text: &[u8]) -> StrId {
+        self.folder.intern(text)
+    }
+    fn quiet(&mut self, flow: EndpointId) {
+        if !self.keep_heads {
+            self.quiet.push(flow);
+        }
+    }
+    fn stack(&mut self, tgid: u32, image: u64, id: u32) -> StrId {
+        let Sink { folder, counts, stacks, .. } = self;
+        let Some(stacks) = stacks else { return StrId::EMPTY };
+        let (text, lost) = stacks.text(tgid, image, id, |text| folder.intern(text));
+        if let Some(defect) = lost {
+            count(counts, defect);
+        }
+        text
+    }
+    fn describe(&mut self, tgid: u32, tid: u32) -> TaskFacts {
+        procfs::task(tgid, tid).map(facts).unwrap_or_default()
+    }
+}
+
+fn count(counts: &mut Vec<(&'static str, u64)>, defect: &'static str) {
+    match counts.iter_mut().find(|(d, _)| *d == defect) {
+        Some((_, n)) => *n += 1,
+        None => counts.push((defect, 1)),
+    }
+}
+
+/// What `/proc` says, as the decoder takes it.
+pub fn facts(t: procfs::ProcTask) -> TaskFacts {
+    TaskFacts { start_ns: t.start_ns, comm: t.comm, cmdline: t.cmdline, cgroup: t.cgroup, class: t.kernel.into() }
+}
+
+/// Drop counters: each report says what came since the one before, so that reports add up to the counters.
+pub struct Drops {
+    /// What was told of each.
+    pub reported: [u64; w::DROP_KINDS as usize],
+    others: Vec<(&'static str, u64)>,
+    until: MonoNs,
+}
+
+impl Drops {
+    /// Nothing told yet.
+    pub fn new(started: MonoNs) -> Drops {
+        Drops { reported: [0; w::DROP_KINDS as usize], others: Vec::new(), until: started }
+    }
+
+    /// Writes what was lost since the report before: `drops` by `DROP_…`, `others` counts of further defects.
+    pub fn report(&mut self, drops: [u64; w::DROP_KINDS as usize], others: &[(&'static str, u64)], sink: &mut Sink) {
+        const IDS: [&str; w::DROP_KINDS as usize] = [
+            defect::RING_OP,
+            defect::RING_FLOW,
+            defect::RING_WAIT,
+            defect::RING_POLL,
+            defect::RING_TASK,
+            defect::STORAGE_TASK,
+            defect::STORAGE_SOCK,
+            defect::HEAD_FAULT,
+        ];
+        let from = self.until;
+        self.until = MonoNs(monotonic_ns());
+        for ((id, now), before) in IDS.iter().zip(drops).zip(self.reported) {
+            if now > before {
+                sink.folder.push_loss(id, now - before, from, self.until);
+            }
+        }
+        self.reported = drops;
+        for &(id, now) in others {
+            let before = match self.others.iter_mut().find(|(d, _)| *d == id) {
+                Some((_, n)) => std::mem::replace(n, now),
+                None => {
+                    self.others.push((id, now));
+                    0
+                }
+            };
+            if now > before {
+                sink.folder.push_loss(id, now - before, from, self.until);
+            }
+        }
+        for (id, n) in std::mem::take(&mut sink.counts) {
+            sink.folder.push_loss(id, n, from, self.until);
+        }
+    }
+}
+
+/// The two clocks now.
+pub fn anchor() -> AnchorRow {
+    let before = monotonic_ns();
+    let real_ns = realtime_ns();
+    let after = monotonic_ns();
+    AnchorRow { at: MonoNs(before + (after - before) / 2), real_ns, error_ns: after - before }
+}
+
+/// This host, recorded in that way.
+pub fn host_info(selection: String, flags: Vec<String>) -> HostInfo {
+    let (hostname, boot_id, kernel_release) = procfs::host();
+    HostInfo {
+        hostname,
+        boot_id,
+        kernel_release,
+        arch: std::env::consts::ARCH.into(),
+        cpus: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
+        selection,
+        flags,
+        agent_version: env!("CARGO_PKG_VERSION").into(),
+        clock: MONOTONIC.into(),
+        ..HostInfo::default()
+    }
+}
+
+/// How the folder is written: `keep` in ns and `max_bytes` are a flight recorder's.
+pub fn options(append: bool, force: bool, keep_ns: Option<u64>, max_bytes: Option<u64>, compress: bool) -> Options {
+    Options {
+        overwrite: match (append, force) {
+            (true, _) => Overwrite::Append,
+            (_, true) => Overwrite::Force,
+            _ => Overwrite::Refuse,
+        },
+        max_bytes,
+        keep_ns,
+        // a flight recorder drops whole segments: keep them small against the whole
+        max_segment_bytes: max_bytes.map_or(64 << 20, |b| (b / 8).clamp(1 << 20, 64 << 20)),
+        compress,
+    }
+}

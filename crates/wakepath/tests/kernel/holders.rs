@@ -1,0 +1,362 @@
+//! Who held it up: the reader of a full connection, who accepts from a full queue, and those that share a processor. Real
+//! processes, which write down what they did.
+
+use crate::harness::*;
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Begin and end, in nanoseconds of CLOCK_MONOTONIC.
+type Interval = (u64, u64);
+
+const MS: u64 = 1_000_000;
+/// Between two looks at the clock, longer than this means that somebody else ran.
+const GAP_NS: u64 = 30_000;
+
+fn now_ns() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Computes for so long by the clock; when it had a processor.
+fn compute(ns: u64) -> Vec<Interval> {
+    let end = now_ns() + ns;
+    let (mut ran, mut begin) = (Vec::new(), now_ns());
+    let mut last = begin;
+    while last < end {
+        let now = now_ns();
+        if now > last + GAP_NS {
+            ran.push((begin, last));
+            begin = now;
+        }
+        last = now;
+    }
+    ran.push((begin, last));
+    ran
+}
+
+fn overlap(a: Interval, b: Interval) -> u64 {
+    a.1.min(b.1).saturating_sub(a.0.max(b.0))
+}
+
+fn common(a: &[Interval], b: &[Interval]) -> u64 {
+    a.iter().flat_map(|x| b.iter().map(move |y| overlap(*x, *y))).sum()
+}
+
+/// A process that plays a part and says, each on a line, what it has to say.
+struct Player {
+    child: Child,
+    to: ChildStdin,
+    said: BufReader<ChildStdout>,
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Player {
+    fn start(test: &str, part: &str) -> Player {
+        let mut child = helper(test, part).stdout(Stdio::piped()).spawn().expect("it starts");
+        let to = child.stdin.take().expect("a pipe");
+        let said = BufReader::new(child.stdout.take().expect("a pipe"));
+        Player { child, to, said }
+    }
+
+    /// What follows a word that it says; the test's own runner says other things.
+    fn hears(&mut self, word: &str) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert!(self.said.read_line(&mut line).expect("a pipe") > 0, "it ended without saying {word}");
+            if let Some((_, rest)) = line.split_once(word) {
+                return rest.trim().to_owned();
+            }
+        }
+    }
+
+    fn number(&mut self, word: &str) -> u64 {
+        self.hears(word).parse().expect("a number")
+    }
+
+    fn intervals(&mut self, word: &str) -> Vec<Interval> {
+        let all: Vec<u64> = self.hears(word).split(' ').map(|n| n.parse().expect("a number")).collect();
+        all.chunks(2).map(|two| (two[0], two[1])).collect()
+    }
+
+    fn tell(&mut self) {
+        self.to.write_all(b"\n").expect("it listens");
+    }
+
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+}
+
+fn told() {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).expect("it is told");
+}
+
+fn say_intervals(word: &str, of: &[Interval]) {
+    let numbers: Vec<String> = of.iter().map(|i| format!("{} {}", i.0, i.1)).collect();
+    println!("{word}{}", numbers.join(" "));
+}
+
+fn buffers(fd: &impl AsRawFd, option: libc::c_int, bytes: libc::c_int) {
+    // SAFETY: the value is a live int of the stated size.
+    let done = unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, option, (&raw const bytes).cast(), 4) };
+    assert_eq!(done, 0);
+}
+
+/// Slices of the active path of a thread, which must cover its time, in CLOCK_MONOTONIC.
+fn path_of(recording: &Recording, tid: i32) -> Vec<(Interval, Value)> {
+    let line = Command::new(binary())
+        .args(["waits", "--json", "--task", &tid.to_string()])
+        .arg(&recording.folder)
+        .output()
+        .expect("the binary starts");
+    assert!(line.status.success(), "{}", String::from_utf8_lossy(&line.stderr));
+    let told: Value = serde_json::from_slice(&line.stdout).expect("it is JSON");
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+    let offset = (0..50).map(|_| now() - now_ns()).min().unwrap_or_default();
+    let ns = |v: &Value, name: &str| v[name].as_u64().unwrap_or_else(|| panic!("no {name} in {v}"));
+    let slices = told["slices"].as_array().expect("it has slices");
+    let sum: u64 = slices.iter().map(|s| ns(s, "duration_ns")).sum();
+    assert_eq!(sum, ns(&told, "elapsed_ns"), "the slices add up to the elapsed time");
+    for two in slices.windows(2) {
+        assert_eq!(two[0]["to_ns"], two[1]["from_ns"], "no gap and no overlap");
+    }
+    slices.iter().map(|s| ((ns(s, "from_ns") - offset, ns(s, "to_ns") - offset), s.clone())).collect()
+}
+
+fn stop(recording: &mut Recording) {
+    // the newest records settle for some milliseconds
+    pause(30);
+    recording.signal(libc::SIGINT);
+    assert_eq!(recording.wait(Duration::from_secs(60)), 0, "{}", recording.said());
+}
+
+/// A path for who reads why a test failed.
+fn shown(path: &[(Interval, Value)]) -> String {
+    let line = |s: &(Interval, Value)| {
+        let v = &s.1;
+        let of =
+            ["task", "state", "by", "syscall", "object", "evidence", "reason"].map(|k| v[k].as_str().unwrap_or("-"));
+        format!("{:>12} {:>12} {}", s.0.0, s.0.1 - s.0.0, of.join(" | "))
+    };
+    path.iter().filter(|s| s.0.1 - s.0.0 > MS / 10).map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Whether a slice is of a thread, in a state.
+fn is_of(slice: &Value, tid: u64, state: &str) -> bool {
+    slice["state"] == state && slice["task"].as_str().is_some_and(|t| t.ends_with(&format!("/{tid}")))
+}
+
+#[test]
+fn a_full_connection_is_its_readers_time() {
+    const NAME: &str = "holders::a_full_connection_is_its_readers_time";
+    const BYTES: usize = 2 << 20;
+    if part().is_some() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        buffers(&listener, libc::SO_RCVBUF, 64 << 10);
+        println!("tid {}", gettid());
+        println!("port {}", listener.local_addr().expect("it is bound").port());
+        let (mut from, _) = listener.accept().expect("it accepts");
+        let slept = now_ns();
+        pause(300);
+        let woke = now_ns();
+        let ran = compute(60 * MS);
+        from.read_exact(&mut vec![0; BYTES]).expect("it comes");
+        say_intervals("slept ", &[(slept, woke)]);
+        say_intervals("ran ", &ran);
+        wait_stdin();
+        return;
+    }
+    for backend in BACKENDS {
+        let mut reader = Player::start(NAME, "reader");
+        let (tid, port) = (reader.number("tid "), reader.number("port "));
+        let Some(mut rec) = record(backend, &["--pid", &reader.pid()]) else { continue };
+        let writer = std::thread::spawn(move || {
+            let mut to = TcpStream::connect(("127.0.0.1", port as u16)).expect("it connects");
+            buffers(&to, libc::SO_SNDBUF, 64 << 10);
+            let begin = now_ns();
+            to.write_all(&vec![7; BYTES]).expect("it goes");
+            let written = (begin, now_ns());
+            // that nothing is cut: its time goes on
+            pause(20);
+            (gettid(), written)
+        });
+        let (writer, written) = writer.join().expect("it ends");
+        let (slept, ran) = (reader.intervals("slept "), reader.intervals("ran "));
+        stop(&mut rec);
+        let path = path_of(&rec, writer);
+        // before its buffers are full, a writer may also wait for a delayed acknowledgement
+        for (state, truth, least) in [("timer", &slept, 40), ("running", &ran, 90)] {
+            let truth: Vec<Interval> = truth.iter().map(|i| (i.0.max(written.0), i.1.min(written.1))).collect();
+            let all: u64 = truth.iter().map(|i| i.1.saturating_sub(i.0)).sum();
+            let told: Vec<Interval> = path.iter().filter(|s| is_of(&s.1, tid, state)).map(|s| s.0).collect();
+            let (share, least) = (common(&told, &truth), all / 100 * least);
+            assert!(
+                all > 10 * MS && share >= least,
+                "{backend}, {state}: {share} of {all} ns are the reader's:\n{}",
+                shown(&path)
+            );
+        }
+        let by_read = path.iter().any(|s| s.1["evidence"] == "read (by-rule)");
+        assert!(by_read, "{backend}: no slice says how that is known");
+    }
+}
+
+#[test]
+fn a_connection_that_nobody_takes_waits_for_who_accepts() {
+    const NAME: &str = "holders::a_connection_that_nobody_takes_waits_for_who_accepts";
+    if part().is_some() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        // room for one
+        // SAFETY: our own descriptor.
+        assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+        println!("tid {}", gettid());
+        println!("port {}", listener.local_addr().expect("it is bound").port());
+        told();
+        let slept = now_ns();
+        pause(400);
+        say_intervals("slept ", &[(slept, now_ns())]);
+        let taken: Vec<_> = (0..3).map(|_| listener.accept().expect("it accepts")).collect();
+        wait_stdin();
+        drop(taken);
+        return;
+    }
+    for backend in BACKENDS {
+        let mut server = Player::start(NAME, "server");
+        let (tid, port) = (server.number("tid "), server.number("port "));
+        let Some(mut rec) = record(backend, &["--pid", &server.pid()]) else { continue };
+        let address = SocketAddr::from(([127, 0, 0, 1], port as u16));
+        let _first = TcpStream::connect(address).expect("there is room for one");
+        let client = std::thread::spawn(move || {
+            let begin = now_ns();
+            let connected = TcpStream::connect(address).expect("it connects");
+            let blocked = (begin, now_ns());
+            pause(20);
+            (gettid(), blocked, connected)
+        });
+        server.tell();
+        let slept = server.intervals("slept ");
+        let (client, blocked, _connected) = client.join().expect("it ends");
+        // a third connection, for the third accept
+        let _third = TcpStream::connect(address).expect("it connects");
+        stop(&mut rec);
+        if blocked.1 - blocked.0 < 900 * MS {
+            skip("the kernel answers a connection for which the queue has no room");
+            continue;
+        }
+        let path = path_of(&rec, client);
+        let told: Vec<Interval> = path.iter().filter(|s| is_of(&s.1, tid, "timer")).map(|s| s.0).collect();
+        let (share, all) = (common(&told, &slept), common(&[blocked], &slept));
+        assert!(
+            all > 300 * MS && share >= all - all / 10,
+            "{backend}: {share} of {all} ns are the acceptor's:\n{}",
+            shown(&path)
+        );
+        assert!(path.iter().any(|s| s.1["evidence"] == "accept (by-rule)"), "{backend}:\n{}", shown(&path));
+    }
+}
+
+#[test]
+fn a_writer_to_somebody_unwatched_says_so() {
+    const NAME: &str = "holders::a_writer_to_somebody_unwatched_says_so";
+    const BYTES: usize = 1 << 20;
+    if part().is_some() {
+        println!("tid {}", gettid());
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).expect("it is told");
+        let mut to = TcpStream::connect(("127.0.0.1", line.trim().parse().expect("a port"))).expect("it connects");
+        buffers(&to, libc::SO_SNDBUF, 64 << 10);
+        let begin = now_ns();
+        to.write_all(&vec![7; BYTES]).expect("it goes");
+        say_intervals("written ", &[(begin, now_ns())]);
+        wait_stdin();
+        return;
+    }
+    for backend in BACKENDS {
+        let mut writer = Player::start(NAME, "writer");
+        let tid = writer.number("tid ");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        buffers(&listener, libc::SO_RCVBUF, 64 << 10);
+        let port = listener.local_addr().expect("it is bound").port();
+        let Some(mut rec) = record_as(backend, &["--pid", &writer.pid()]) else { continue };
+        writeln!(writer.to, "{port}").expect("it listens");
+        let (mut from, _) = listener.accept().expect("it accepts");
+        pause(60);
+        from.read_exact(&mut vec![0; BYTES]).expect("it comes");
+        let written = writer.intervals("written ");
+        stop(&mut rec);
+        let path = path_of(&rec, tid as i32);
+        let unknown = |s: &&(Interval, Value)| {
+            s.1["state"] == "unknown"
+                && s.1["reason"].as_str().is_some_and(|r| r.contains("who reads at the other end was not recorded"))
+        };
+        let told: Vec<Interval> = path.iter().filter(unknown).map(|s| s.0).collect();
+        let share = common(&told, &written);
+        assert!(share > 40 * MS, "{backend}: {share} ns of {written:?}:\n{}", shown(&path));
+    }
+}
+
+/// A hog's part, on one processor for so long: when it ran.
+fn share_a_processor(ns: u64) -> Vec<Interval> {
+    // SAFETY: a zeroed set is a valid value.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(0, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set);
+    }
+    compute(ns)
+}
+
+#[test]
+fn each_of_several_hogs_is_named_for_what_it_ran() {
+    const NAME: &str = "holders::each_of_several_hogs_is_named_for_what_it_ran";
+    const FOR_NS: u64 = 700 * MS;
+    if part().is_some() {
+        println!("tid {}", gettid());
+        told();
+        let ran = share_a_processor(FOR_NS);
+        say_intervals("ran ", &ran);
+        wait_stdin();
+        return;
+    }
+    let mut hogs: Vec<Player> = (0..3).map(|_| Player::start(NAME, "hog")).collect();
+    let tids: Vec<u64> = hogs.iter_mut().map(|h| h.number("tid ")).collect();
+    let Some(mut rec) = record("auto", &[]) else { return };
+    hogs.iter_mut().for_each(Player::tell);
+    let victim = std::thread::spawn(|| {
+        let ran = share_a_processor(FOR_NS);
+        pause(20);
+        (gettid(), ran)
+    });
+    let (victim, mine) = victim.join().expect("it ends");
+    let theirs: Vec<Vec<Interval>> = hogs.iter_mut().map(|h| h.intervals("ran ")).collect();
+    stop(&mut rec);
+    let off: Vec<Interval> = mine.windows(2).map(|two| (two[0].1, two[1].0)).collect();
+    let path = path_of(&rec, victim);
+    let mut held = 0;
+    for (tid, ran) in tids.iter().zip(&theirs) {
+        let by =
+            |s: &Value| s["state"] == "preempted" && s["by"].as_str().is_some_and(|b| b.ends_with(&format!("/{tid}")));
+        let told: Vec<Interval> = path.iter().filter(|s| by(&s.1)).map(|s| s.0).collect();
+        let all: u64 = told.iter().map(|i| i.1 - i.0).sum();
+        let (truth, right) = (common(&off, ran), common(&told, ran));
+        held += truth;
+        // interrupts and looking at the clock are neither's
+        assert!(right + truth / 20 + 2 * MS >= truth, "{tid}: {right} of {truth} ns that it ran are told");
+        assert!(right + all / 20 + 2 * MS >= all, "{tid}: of {all} ns that are told it ran {right}");
+    }
+    assert!(held > FOR_NS / 4, "they shared no processor: {held} ns");
+}

@@ -1,0 +1,191 @@
+//! `wakepath run`, `attach-env`, `on`, `off` with the real library, as any user.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use support::{Tested, run, stderr, stdout};
+use wakepath_model::folder::{Folder, TableSet};
+use wakepath_model::rows::{Event, InputRow, MessageRow, OpRow};
+
+/// Two clients at once, each with its own request, to an event loop that asks itself for each: what is told of it.
+const SERVER: &str = r#"
+import os, select, socket, sys
+s = socket.create_server(("127.0.0.1", 0)); port = s.getsockname()[1]
+def ask(n):
+    c = socket.create_connection(("127.0.0.1", port))
+    for i in range(5):
+        c.sendall(b"GET /%d/%d HTTP/1.1\r\nHost: a\r\n\r\nGET /%d/%dp HTTP/1.1\r\nHost: a\r\n\r\n" % (n, i, n, i))
+        got = b""
+        while got.count(b"ok") < 2: got += c.recv(100)
+    c.close()
+for n in range(4):
+    if os.fork() == 0:
+        ask(n)
+        os._exit(0)
+ep, conns, closed = select.epoll(), {}, 0
+ep.register(s, select.EPOLLIN)
+while closed < 4:
+    for fd, ev in ep.poll(20, 64):
+        if fd == s.fileno():
+            c, _ = s.accept(); conns[c.fileno()] = c; ep.register(c, select.EPOLLIN)
+            continue
+        data = conns[fd].recv(1000)
+        if not data:
+            ep.unregister(fd); conns.pop(fd).close(); closed += 1
+            continue
+        for _ in range(data.count(b"GET")): conns[fd].sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+sys.exit(7)
+"#;
+
+fn built_library() -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_BIN_EXE_wakepath")).with_file_name("libwakepath_preload.so");
+    if !path.is_file() {
+        println!("skipped: {} is not built (cargo build -p wakepath-preload)", path.display());
+        return None;
+    }
+    if Command::new("python3").arg("-c").arg("import select").stderr(Stdio::null()).status().is_err() {
+        println!("skipped: no python3 here");
+        return None;
+    }
+    Some(path)
+}
+
+fn path(p: &Path) -> &str {
+    p.to_str().expect("temporary paths are UTF-8")
+}
+
+struct Rows {
+    ops: Vec<OpRow>,
+    inputs: Vec<InputRow>,
+    messages: Vec<MessageRow>,
+    losses: Vec<(String, u64)>,
+}
+
+fn rows(folder: &Path) -> Rows {
+    let folder = Folder::open(&[folder]).expect("a trace folder");
+    let mut rows = Rows { ops: vec![], inputs: vec![], messages: vec![], losses: vec![] };
+    for host in folder.hosts() {
+        for event in host.events(TableSet::ALL, ..) {
+            match event {
+                Event::Op(r) => rows.ops.push(r),
+                Event::Input(r) => rows.inputs.push(r),
+                Event::Message(r) => rows.messages.push(r),
+                Event::Loss(r) => rows.losses.push((host.text(r.what).to_owned(), r.count)),
+                _ => {}
+            }
+        }
+    }
+    rows
+}
+
+#[test]
+fn a_command_runs_isolated_and_its_status_is_passed_on() -> Tested {
+    if built_library().is_none() {
+        return Ok(());
+    }
+    let dir = tempfile::tempdir()?;
+    let folder = dir.path().join("t");
+    let output = run(&["run", "-o", path(&folder), "--", "python3", "-c", SERVER]);
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    assert!(stderr(&output).contains("recorded "), "{}", stderr(&output));
+    let rows = rows(&folder);
+    let received = rows.messages.iter().filter(|m| m.role == 1 && m.sent == 0).count();
+    assert_eq!(received, 40, "each of the pipelined requests is one");
+    assert!(rows.inputs.iter().all(|i| i.isolated == 1) && rows.inputs.len() >= 44, "{} inputs", rows.inputs.len());
+    let lost: Vec<_> = rows.losses.iter().filter(|l| l.0.starts_with("loss.")).collect();
+    assert!(lost.is_empty(), "{lost:?}");
+    let again = run(&["run", "-o", path(&folder), "--", "true"]);
+    assert!(!again.status.success() && stderr(&again).contains("--append"), "{}", stderr(&again));
+    let requests = run(&["requests", path(&folder)]);
+    assert!(stdout(&requests).contains("GET"), "{}", stdout(&requests));
+    Ok(())
+}
+
+#[test]
+fn observing_alters_nothing_and_says_what_came_together() -> Tested {
+    if built_library().is_none() {
+        return Ok(());
+    }
+    let dir = tempfile::tempdir()?;
+    let folder = dir.path().join("t");
+    let output = run(&["run", "--observe", "-o", path(&folder), "--", "python3", "-c", SERVER]);
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    let rows = rows(&folder);
+    assert!(!rows.ops.is_empty());
+    let together = rows.inputs.iter().filter(|i| i.isolated == 0).count();
+    let counted: u64 = rows.losses.iter().filter(|l| l.0 == "library.not_isolated").map(|l| l.1).sum();
+    assert_eq!(together > 0, counted > 0, "{together} together, {counted} counted");
+    Ok(())
+}
+
+#[test]
+fn recording_is_switched_on_and_off_while_a_program_runs() -> Tested {
+    if built_library().is_none() {
+        return Ok(());
+    }
+    let dir = tempfile::tempdir()?;
+    let folder = dir.path().join("t");
+    let env = run(&["attach-env", "-o", path(&folder), "--slots", "4", "--ring-bytes", "256K"]);
+    assert_eq!(env.status.code(), Some(0), "{}", stderr(&env));
+    let program = "import socket, sys\na, b = socket.socketpair()\nprint('up', flush=True)\n\
+                   for line in sys.stdin:\n a.sendall(line.encode()); b.recv(100); print('did', flush=True)";
+    let script = format!("{}exec python3 -c '{}'", stdout(&env), program.replace('\'', "'\"'\"'"));
+    let mut child = Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let (mut stdin, out) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(out));
+    assert_eq!(lines.next().transpose()?.as_deref(), Some("up"));
+    let mut step = |text: &str| -> Tested {
+        std::io::Write::write_all(&mut stdin, text.as_bytes())?;
+        assert_eq!(lines.next().transpose()?.as_deref(), Some("did"));
+        Ok(())
+    };
+    step("before\n")?;
+    assert!(!folder.exists(), "nothing is recorded yet");
+    let on = run(&["on", path(&folder), "--slots", "4", "--ring-bytes", "256K"]);
+    assert_eq!(on.status.code(), Some(0), "{}", stderr(&on));
+    step("seen\n")?;
+    let off = run(&["off", path(&folder)]);
+    assert_eq!(off.status.code(), Some(0), "{}", stderr(&off));
+    let once = rows(&folder).ops.len();
+    assert!(once >= 2, "{once} operations");
+    step("unseen\n")?;
+    assert_eq!(rows(&folder).ops.len(), once, "nothing is recorded while it is off");
+    assert_eq!(run(&["on", path(&folder)]).status.code(), Some(0));
+    step("again\n")?;
+    let off = run(&["off", path(&folder), "--forget"]);
+    assert_eq!(off.status.code(), Some(0), "{}", stderr(&off));
+    assert!(rows(&folder).ops.len() > once, "it goes on in the same folder");
+    let none = run(&["off", path(&folder)]);
+    assert!(none.status.code() == Some(1) && stderr(&none).contains("attach-env"), "{}", stderr(&none));
+    child.kill()?;
+    child.wait()?;
+    Ok(())
+}
+
+#[test]
+fn both_vantages_at_once_make_one_row_an_operation() -> Tested {
+    if built_library().is_none() {
+        return Ok(());
+    }
+    let dir = tempfile::tempdir()?;
+    let folder = dir.path().join("t");
+    let output = run(&["run", "--kernel", "-o", path(&folder), "--", "python3", "-c", SERVER]);
+    let said = stderr(&output);
+    if output.status.code() == Some(1) && ["--kernel needs", "lacks", "refused"].iter().any(|w| said.contains(w)) {
+        println!("skipped: {}", said.trim());
+        return Ok(());
+    }
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    let rows = rows(&folder);
+    let mut moved: Vec<_> =
+        rows.ops.iter().filter(|o| o.end > o.start).map(|o| (o.flow.0, o.kind, o.start, o.end)).collect();
+    let all = moved.len();
+    moved.sort_unstable();
+    moved.dedup();
+    assert_eq!(moved.len(), all, "no byte is told twice");
+    let received = rows.messages.iter().filter(|m| m.role == 1 && m.sent == 0).count();
+    assert_eq!(received, 40, "also of reads whose bytes the kernel could not see");
+    assert!(rows.inputs.iter().all(|i| i.isolated == 1) && rows.inputs.len() >= 44);
+    Ok(())
+}
