@@ -53,8 +53,9 @@ class Bars:
         return None, interval, f"{limit} lies in the interval"
 
     def exactly(self, bar, value, limit, unit=""):
-        """No more and no less."""
+        """No more and no less; gives whether it is so."""
         self._add(bar, value, unit, limit, value == limit)
+        return value == limit
 
     def reported(self, bar, value, unit="", interval=None):
         """A figure without a limit."""

@@ -139,6 +139,14 @@ def score(trace, truth, *flags):
     return found
 
 
+def explain(trace, truth, *flags):
+    """Says on standard error what is wrong in a trace, and what was lost."""
+    line = [program("wakepath-score"), str(trace), str(truth), "--show", "3", "--show-incomplete", "3", *map(str, flags)]
+    subprocess.run(line, stdout=sys.stderr, stderr=subprocess.STDOUT, timeout=600, check=False)
+    info = run([program("wakepath"), "info", trace, "--json"], 120)
+    print("  lost:", json.loads(info)["losses"] or "nothing", file=sys.stderr)
+
+
 def keep(trace, truth, name=None):
     """WAKEPATH_BENCH_KEEP=DIR keeps the traces in which something was wrong, by this name or the folder's."""
     where = os.environ.get("WAKEPATH_BENCH_KEEP")
@@ -212,6 +220,16 @@ class Stack:
                     if os.readlink(entry / "cwd").startswith(str(self.place.resolve()) + "/"):
                         found.append(int(entry.name))
         return found
+
+    def favour(self, niceness):
+        """Gives all its tasks this niceness; those that they make later have it too."""
+        for pid in self.processes():
+            for task in pathlib.Path(f"/proc/{pid}/task").glob("*"):
+                with contextlib.suppress(OSError):
+                    os.setpriority(os.PRIO_PROCESS, int(task.name), niceness)
+            # with autogroups (sched(7)) niceness counts within a session alone; against others, that of the session does
+            with contextlib.suppress(OSError):
+                pathlib.Path(f"/proc/{pid}/autogroup").write_text(str(niceness), encoding="ascii")
 
     def cpu_seconds(self):
         """What its processes have used, by the scheduler's own nanoseconds; who ended is not in it."""

@@ -34,6 +34,9 @@ pub const SLOT_FREE: u32 = 0;
 pub const SLOT_CLAIMED: u32 = 1;
 /// `SlotHeader.state`: a process writes.
 pub const SLOT_LIVE: u32 = 2;
+/// `SlotHeader.state`: its memory is not set aside yet; the recorder opens more as others are claimed, so that no
+/// program ever writes where there is no memory (SIGBUS).
+pub const SLOT_CLOSED: u32 = 3;
 
 /// Why the library did not see, or did not isolate: index into [`SlotHeader::aside`].
 pub mod aside {
@@ -82,6 +85,9 @@ pub struct ArenaHeader {
     pub no_slot: AtomicU64,
     /// See [`aside::NOT_LOADED`]; counted here, since who executes such a program loses its slot.
     pub not_loaded: AtomicU64,
+    /// Inode of the recorder's PID namespace: numbers of processes of another one mean nothing here, so a library there
+    /// stays silent. 0 = not known.
+    pub pidns: AtomicU64,
 }
 
 /// First page of a slot.

@@ -17,6 +17,7 @@ const ALL: &[&str] = &["wire", "capture", "protocols", "decode", "model", "causa
 const ROOMS: &[Room] = &[
     Room { name: "wire", knows: &[] },
     Room { name: "protocols", knows: &[] },
+    Room { name: "preload", knows: &["wire", "protocols"] },
     Room { name: "model", knows: &[] },
     Room { name: "capture", knows: &["wire"] },
     Room { name: "decode", knows: &["wire", "model", "protocols"] },
