@@ -20,7 +20,7 @@ pub enum Backend {
     Auto,
     /// `sock_send_length` / `sock_recv_length` (Linux 6.3 and later).
     SocketHooks,
-    /// System call exits (any kernel with BTF tracepoints and task storage, 5.11 and later).
+    /// System call exits (any kernel with BTF tracepoints and task storage, 5.12 and later).
     Syscalls,
 }
 

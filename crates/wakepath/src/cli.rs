@@ -553,7 +553,7 @@ pub enum BackendFlag {
     Auto,
     /// Socket tracepoints (Linux 6.3)
     SocketHooks,
-    /// System call exits (Linux 5.11)
+    /// System call exits (Linux 5.12)
     Syscalls,
 }
 

@@ -6,13 +6,14 @@ use wakepath_capture::Support;
 use wakepath_present::doctor::{Check, Tracepoint, Verdict};
 
 /// The first kernel with all that the vantage cannot do without.
-const NEEDED: (u32, u32) = (5, 11);
+const NEEDED: (u32, u32) = (5, 12);
 
 /// What the vantage cannot do without, and since when the kernel has it.
 const FEATURES: &[((u32, u32), &str)] = &[
     ((5, 5), "BTF tracepoints and memory-mapped maps"),
     ((5, 8), "BPF iterators over open files"),
     ((5, 11), "task storage, and socket storage in tracing programs"),
+    ((5, 12), "compare-and-exchange in BPF programs"),
 ];
 
 /// Major and minor of `6.1.0-18-amd64`.
@@ -90,7 +91,7 @@ pub fn checks(release: &str, support: &Support, works: bool) -> Vec<Check> {
             "backend",
             Verdict::No,
             "none: neither socket hooks (6.3) nor system call tracepoints can be used",
-            "Boot Linux 5.11 or later with BTF; 6.3 or later gives the socket hooks.",
+            "Boot Linux 5.12 or later with BTF; 6.3 or later gives the socket hooks.",
         ),
     });
     checks.push(lockdown_check(fs::read_to_string("/sys/kernel/security/lockdown").ok().as_deref(), works));
@@ -110,7 +111,7 @@ fn release_check(release: &str, btf: bool, works: bool) -> Check {
     if !btf {
         missing.insert(0, "BTF of its own types");
     }
-    let text = format!("Linux {release} is older than 5.11 and by its number lacks: {}", missing.join("; "));
+    let text = format!("Linux {release} is older than 5.12 and by its number lacks: {}", missing.join("; "));
     if works {
         return check(
             id,
@@ -124,7 +125,7 @@ fn release_check(release: &str, btf: bool, works: bool) -> Check {
         title,
         Verdict::No,
         format!("{text} (a vendor may have added some: only the trial is proof)"),
-        "Boot Linux 5.11 or later with BTF (RHEL 9, Debian 12, Ubuntu 22.04): from 6.3 record uses the socket hooks, \
+        "Boot Linux 5.12 or later with BTF (RHEL 9, Debian 12, Ubuntu 22.04): from 6.3 record uses the socket hooks, \
          below that `--backend syscalls`.",
     )
 }
@@ -161,7 +162,7 @@ fn btf_check(readable: bool, exists: bool) -> Check {
             title,
             Verdict::No,
             "no /sys/kernel/btf/vmlinux: the kernel does not describe its types, so no program can be attached",
-            "Boot a kernel built with CONFIG_DEBUG_INFO_BTF=y (5.11 and later); in a container, make /sys visible.",
+            "Boot a kernel built with CONFIG_DEBUG_INFO_BTF=y (5.12 and later); in a container, make /sys visible.",
         ),
     }
 }
@@ -262,7 +263,7 @@ mod tests {
             assert!(rhel8.found.contains(what), "{}", rhel8.found);
         }
         let remedy = rhel8.remedy.unwrap_or_default();
-        assert!(remedy.contains("5.11") && remedy.contains("6.3") && remedy.contains("--backend syscalls"), "{remedy}");
+        assert!(remedy.contains("5.12") && remedy.contains("6.3") && remedy.contains("--backend syscalls"), "{remedy}");
         let ubuntu = release_check("5.8.0-1", true, false);
         assert!(ubuntu.found.contains("task storage") && !ubuntu.found.contains("iterators"), "{}", ubuntu.found);
         assert_eq!(release_check("4.18.0", true, true).verdict, Verdict::Note);
