@@ -266,6 +266,13 @@ pub fn not_loaded() {
     }
 }
 
+/// Counts in the arena's own page that something was not seen for want of a slot.
+pub fn unseen() {
+    if let Some(h) = header() {
+        h.no_slot.fetch_add(1, Relaxed);
+    }
+}
+
 /// The number that grows each time that recording is switched on; at most 16 bits of it, never 0.
 pub fn epoch() -> u32 {
     header().map_or(1, |h| h.epoch.load(Relaxed) & 0x7fff | 0x8000)

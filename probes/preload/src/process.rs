@@ -121,18 +121,33 @@ fn enter(switches: u32) -> Option<Me> {
     })
 }
 
-/// First call of a process: it claims a slot and says who it is.
+/// How often a thread looks whether another one has claimed the slot (count). Claiming takes some reads of `/proc`.
+const LOOKS: u32 = 1000;
+
+/// First call of a process: it claims a slot and says who it is. Threads that call meanwhile wait for it, since what they
+/// do would be missing in the recording without a word; not for long, since it may be this very thread that is at it,
+/// below a signal handler.
 #[cold]
 fn adopt(p: &Wiped, t: &Task) -> Option<()> {
     let epoch = arena::epoch();
-    match p.state.load(Acquire) {
-        NEW => {}
-        REFUSED if p.refused.load(Relaxed) != epoch => {}
-        _ => return None,
-    }
-    let from = p.state.load(Relaxed);
-    if from == BUSY || p.state.compare_exchange(from, BUSY, AcqRel, Relaxed).is_err() {
-        return None; // another thread is at it: what this one does meanwhile is not seen
+    let from = p.state.load(Acquire);
+    let is_ours = match from {
+        NEW => true,
+        REFUSED if p.refused.load(Relaxed) != epoch => true,
+        REFUSED => return None,
+        _ => false,
+    };
+    if !is_ours || p.state.compare_exchange(from, BUSY, AcqRel, Relaxed).is_err() {
+        for _ in 0..LOOKS {
+            match p.state.load(Acquire) {
+                LIVE => return Some(()),
+                REFUSED => return None,
+                // SAFETY: takes no arguments
+                _ => unsafe { sys::call(libc::SYS_sched_yield, [0; 6]) },
+            };
+        }
+        arena::unseen();
+        return None;
     }
     let tgid = sys::getpid();
     let start_ns = start_ns();
