@@ -155,7 +155,7 @@ defects! {
         "An entry did not fit into a map of the kernel programs.",
         "Give the recording larger maps or a narrower selection.";
     LIBRARY_NO_SLOT = "library.no_slot", Error, EVERYTHING,
-        "Processes under the preload library found no free place in the shared memory, so nothing was recorded of them.",
+        "A process under the preload library, or a thread at its start, had no place in the shared memory: not recorded.",
         "Record with more --slots, or give /dev/shm more room.";
     LIBRARY_TABLE_FULL = "loss.storage.library", Error, PATHS,
         "The preload library's table of descriptors or connections was full, so operations were not recorded.",
@@ -242,8 +242,8 @@ defects! {
         "Two operations claim the same bytes because threads used the socket at once.",
         "Nothing to do: such links say that they are weaker.";
     PROTOCOL_LOST = "protocol.framing_lost", Warning, &[Requests, Metrics],
-        "A flow's bytes stopped to follow its protocol, so later messages on it are not framed.",
-        "Check whether the flow was upgraded, encrypted, or joined in mid-message.";
+        "A flow was closed inside a message, or stopped to follow its protocol: what came later is not framed.",
+        "Look for a peer that went away early, or whether the flow was upgraded, encrypted, or joined in mid-message.";
     PROTOCOL_MALFORMED = "protocol.malformed", Warning, &[Requests, Metrics],
         "A message broke its protocol's rules and was not believed.",
         "Look at the flow's notes for the protocol and the place.";

@@ -212,9 +212,9 @@ pub fn selected(me: &Me, r: &Return, sets: &mut Sets<'_>, foreign: bool, ready: 
 const PUT_OFF_MAX: u32 = 100;
 
 /// Whether the program is told that nothing is ready. A loop that asks not to wait, right after an input, has left
-/// something of that input for later (asyncio's `call_soon`, libuv's `setImmediate`): it does that first, so that the next
-/// input finds nothing left over. What is ready stays ready in the kernel. One that goes on asking so never waits: it is
-/// given what there is, until it does. None of this is told: nothing was asked and nothing came.
+/// something of that input for later (asyncio's `call_soon`, libuv's `setImmediate`): it does that first, so that the
+/// next input finds nothing left over. What is ready stays ready in the kernel. One that goes on asking so never waits:
+/// it is given what there is, until it does. It is told as what the program saw: a return without waiting, with nothing.
 pub fn is_put_off(me: &Me, ep: c_int, timeout_ns: u64) -> bool {
     let (last, left) = LOOP.get();
     if timeout_ns != 0 || last != ep || left == 0 || !me.isolate || !matches!(fds::get(me, ep), Some(Fd::Epoll)) {
@@ -224,7 +224,7 @@ pub fn is_put_off(me: &Me, ep: c_int, timeout_ns: u64) -> bool {
     true
 }
 
-/// Tells of a return that was put off: without waiting, with nothing.
+/// Tells of a return that was put off.
 pub fn put_off(me: &Me, r: &Return) {
     r.tell(me, 0, None);
 }
