@@ -6,6 +6,7 @@ mod flow;
 pub mod imported;
 mod kernel;
 mod library;
+pub mod network;
 pub mod raw;
 pub mod readers;
 mod tasks;

@@ -3,7 +3,7 @@
 
 use crate::rows::{
     EndpointRow, FlowNoteRow, FlowStateRow, InputRow, LossRow, MessageEndRow, MessageRow, OpRow, PacketRow, PollRow,
-    StackRow, Table, TaskRow, WaitRow,
+    SniffedExchangeRow, SniffedFlowRow, StackRow, Table, TaskRow, WaitRow,
 };
 use std::mem::offset_of;
 
@@ -28,6 +28,17 @@ pub const fn str_fields(table: Table) -> &'static [usize] {
         Table::Loss => const { &[offset_of!(LossRow, what)] },
         Table::FlowNote => const { &[offset_of!(FlowNoteRow, protocol), offset_of!(FlowNoteRow, reason)] },
         Table::Stack => const { &[offset_of!(StackRow, frames)] },
+        Table::SniffedFlow => const { &[offset_of!(SniffedFlowRow, protocol), offset_of!(SniffedFlowRow, reason)] },
+        Table::SniffedExchange => {
+            const {
+                &[
+                    offset_of!(SniffedExchangeRow, protocol),
+                    offset_of!(SniffedExchangeRow, verb),
+                    offset_of!(SniffedExchangeRow, target),
+                    offset_of!(SniffedExchangeRow, detail),
+                ]
+            }
+        }
         Table::Op | Table::FlowState | Table::Wait | Table::Poll | Table::Anchor | Table::Packet | Table::Input => &[],
     }
 }
@@ -44,7 +55,13 @@ pub const fn task_fields(table: Table) -> &'static [usize] {
         Table::Stack => const { &[offset_of!(StackRow, task)] },
         Table::Input => const { &[offset_of!(InputRow, task)] },
         Table::Task => const { &[offset_of!(TaskRow, task), offset_of!(TaskRow, parent)] },
-        Table::Message | Table::MessageEnd | Table::Loss | Table::Anchor | Table::FlowNote => &[],
+        Table::Message
+        | Table::MessageEnd
+        | Table::Loss
+        | Table::Anchor
+        | Table::FlowNote
+        | Table::SniffedFlow
+        | Table::SniffedExchange => &[],
     }
 }
 
@@ -78,5 +95,7 @@ mod tests {
         holds::<PacketRow>();
         holds::<StackRow>();
         holds::<InputRow>();
+        holds::<SniffedFlowRow>();
+        holds::<SniffedExchangeRow>();
     }
 }

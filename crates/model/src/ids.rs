@@ -16,6 +16,11 @@ id! {
     EndpointId(u64)
 }
 id! {
+    /// A flow as a sniffer saw it, both directions: a hash of its endpoints, the tunnels and VLANs around it and its epoch,
+    /// the same wherever and however often it is captured.
+    SniffedFlowId(u64)
+}
+id! {
     /// A task of one host recording: an index that is never given twice, so a reused tid is another task. 0 = not known.
     TaskId(u32)
 }

@@ -6,6 +6,10 @@
 use crate::ids::{EndpointId, MonoNs, StrId, TaskId};
 use bytemuck::{Pod, Zeroable};
 
+mod sniffed;
+
+pub use sniffed::{SniffedExchangeRow, SniffedFlowRow, exchange_row, flow_row, side_how};
+
 /// End offset of a message whose end is not known yet.
 pub const OPEN: u64 = u64::MAX;
 
@@ -89,6 +93,10 @@ tables! {
     Stack = 13 => StackRow, "stacks";
     /// Inputs that the library vantage handed over, one at a time.
     Input = 14 => InputRow, "inputs";
+    /// Flows that a sniffer saw.
+    SniffedFlow = 15 => SniffedFlowRow, "sniffed_flows";
+    /// Requests and their replies that a sniffer saw.
+    SniffedExchange = 16 => SniffedExchangeRow, "sniffed_exchanges";
 }
 
 /// Operation kinds.

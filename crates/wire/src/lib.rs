@@ -11,6 +11,7 @@
 #[macro_use]
 mod layout;
 pub mod arena;
+pub mod packet;
 mod records;
 
 pub use layout::{CConst, CField, CStruct};

@@ -61,6 +61,8 @@ const fn rank(table: Table) -> u8 {
         Table::Stack => 6,
         // before the waits that it ended
         Table::Packet => 4,
+        Table::SniffedFlow => 2,
+        Table::SniffedExchange => 9,
     }
 }
 

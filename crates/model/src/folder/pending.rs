@@ -6,7 +6,7 @@ use crate::fields::task_fields;
 use crate::rows::{Row, Table};
 
 /// Tables have numbers below this.
-const TABLES: usize = 16;
+const TABLES: usize = 32;
 const _: () = assert!(Table::ALL.len() < TABLES);
 
 /// Rows of one table.

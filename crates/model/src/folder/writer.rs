@@ -122,6 +122,8 @@ impl FolderWriter {
             Event::Packet(r) => self.push(r),
             Event::Stack(r) => self.push(r),
             Event::Input(r) => self.push(r),
+            Event::SniffedFlow(r) => self.push(r),
+            Event::SniffedExchange(r) => self.push(r),
         }
     }
 

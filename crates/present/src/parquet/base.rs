@@ -163,6 +163,72 @@ pub(super) fn columns(table: Table) -> Vec<Column> {
             must("cause", Text),
             may("frames", Text),
         ],
+        Table::SniffedFlow => vec![
+            must("flow", U64),
+            must("what", Text),
+            may("ip_protocol", Text),
+            must("client", Text),
+            must("client_port", U16),
+            must("server", Text),
+            must("server_port", U16),
+            must("side_by", Text),
+            may("tunnel", U64),
+            may("protocol", Text),
+            may("reason", Text),
+            may("syn_ns", I64),
+            may("syn_ack_ns", I64),
+            may("ack_ns", I64),
+            must("origin_byte_to_server", U64),
+            must("origin_byte_to_client", U64),
+            must("packets_to_server", U64),
+            must("packets_to_client", U64),
+            must("wire_bytes_to_server", U64),
+            must("wire_bytes_to_client", U64),
+            must("stream_bytes_to_server", U64),
+            must("stream_bytes_to_client", U64),
+            must("missing_bytes_to_server", U64),
+            must("missing_bytes_to_client", U64),
+            must("retransmitted_to_server", U32),
+            must("retransmitted_to_client", U32),
+            must("reordered_to_server", U32),
+            must("reordered_to_client", U32),
+            must("zero_windows_to_server", U32),
+            must("zero_windows_to_client", U32),
+            may("reset_by", Text),
+        ],
+        Table::SniffedExchange => vec![
+            must("flow", U64),
+            must("what", Text),
+            may("protocol", Text),
+            may("verb", Text),
+            may("target", Text),
+            must("status", U16),
+            must("failed", Bool),
+            may("detail", Text),
+            must("cut", Bool),
+            may("request_first_ns", I64),
+            may("request_head_ns", I64),
+            may("request_last_ns", I64),
+            may("reply_first_ns", I64),
+            may("reply_head_ns", I64),
+            may("reply_last_ns", I64),
+            may("service_ns", I64),
+            may("request_start_byte", U64),
+            may("request_end_byte", U64),
+            may("request_end_how", Text),
+            may("reply_start_byte", U64),
+            may("reply_end_byte", U64),
+            may("reply_end_how", Text),
+            must("request_packets", U32),
+            must("reply_packets", U32),
+            must("missing_bytes", U32),
+            must("interim", U16),
+            may("witness_kind", Text),
+            must("witness", U64),
+            may("trace", U64),
+            may("span", U64),
+            may("request_id", U64),
+        ],
     };
     common().into_iter().chain(own).collect()
 }
@@ -287,6 +353,42 @@ pub(super) fn put(table: &mut TableWriter, context: &Context<'_>, event: &Event)
         Event::Input(r) => {
             u64_or_none(w, r.flow.0, 0);
             w.u32(r.task.0).i32(r.fd).u32(r.ready).text(names::input_kind(r.kind)).bool(r.isolated != 0);
+        }
+        Event::SniffedFlow(r) => {
+            w.u64(r.flow.0).text(names::flow_row(r.what)).text_or_none(names::ip_protocol(r.ip_protocol.into()));
+            w.text(names::address(r.family, r.client)).u32(r.client_port.into());
+            w.text(names::address(r.family, r.server)).u32(r.server_port.into()).text(names::side_how(r.side));
+            u64_or_none(w, r.tunnel, 0);
+            w.text_or_none(text(r.protocol)).text_or_none(text(r.reason));
+            [r.syn, r.syn_ack, r.ack].iter().for_each(|t| ns_or_none(w, t.0, 0));
+            for pair in [r.origin, r.packets, r.wire_bytes, r.stream_bytes, r.missing_bytes] {
+                w.u64(pair[0]).u64(pair[1]);
+            }
+            for pair in [r.retransmitted, r.reordered, r.zero_windows] {
+                w.u32(pair[0]).u32(pair[1]);
+            }
+            w.text_or_none(names::reset_by(r.reset_by));
+        }
+        Event::SniffedExchange(r) => {
+            w.u64(r.flow.0).text(names::exchange_row(r.what));
+            w.text_or_none(text(r.protocol)).text_or_none(text(r.verb)).text_or_none(text(r.target));
+            w.u32(r.status.into()).bool(r.failed != 0).text_or_none(text(r.detail)).bool(r.cut != 0);
+            for t in [r.request_first, r.request_head, r.request_last, r.reply_first, r.reply_head, r.reply_last] {
+                ns_or_none(w, t.0, 0);
+            }
+            match r.reply_head.0.checked_sub(r.request_head.0) {
+                Some(service) if r.request_head.0 != 0 => w.ns(service),
+                _ => w.none(),
+            };
+            u64_or_none(w, r.request_start, OPEN);
+            u64_or_none(w, r.request_end, OPEN);
+            w.text_or_none(names::end_or_none(r.request_how));
+            u64_or_none(w, r.reply_start, OPEN);
+            u64_or_none(w, r.reply_end, OPEN);
+            w.text_or_none(names::end_or_none(r.reply_how));
+            w.u32(r.request_packets).u32(r.reply_packets).u32(r.missing_bytes).u32(r.interim.into());
+            w.text_or_none(names::witness_kind(r.witness_kind)).u64(r.witness);
+            [r.trace, r.span, r.request_id].iter().for_each(|id| u64_or_none(w, *id, 0));
         }
     }
     w.end()

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use wakepath_model::rows::{cause, context, end_how, input, life, op, range, role, seen, witness};
+use wakepath_model::rows::{
+    cause, context, end_how, exchange_row, flow_row, input, life, op, range, role, seen, side_how, witness,
+};
 
 type Word = Cow<'static, str>;
 
@@ -67,8 +69,31 @@ words! {
         life::FORK => "fork", life::EXEC => "exec", life::EXIT => "exit", life::NAME => "name",
         life::SNAPSHOT => "snapshot",
     }
-    /// Classes of tasks.
+    /// Inputs of the library vantage.
     input_kind(u8) { input::READ => "read", input::WRITE => "write", input::OTHER => "other" }
+    /// Why a row of a sniffed flow was written.
+    flow_row(u8) {
+        flow_row::BEGIN => "begin", flow_row::UPDATE => "update", flow_row::FIN => "fin", flow_row::RESET => "reset",
+        flow_row::FORGOTTEN => "forgotten", flow_row::CAPTURE_END => "capture_end",
+    }
+    /// How the server's side is known.
+    side_how(u8) {
+        side_how::GUESSED => "guess", side_how::HANDSHAKE => "handshake", side_how::PROTOCOL => "protocol",
+        side_how::PORT => "port",
+    }
+    /// Who reset a sniffed flow; none is empty.
+    reset_by(u8) { 0 => "", 1 => "client", 2 => "server" }
+    /// What became of a sniffed exchange.
+    exchange_row(u8) {
+        exchange_row::ANSWERED => "answered", exchange_row::UNANSWERED => "unanswered", exchange_row::OPEN => "open",
+        exchange_row::NO_REPLY => "no_reply", exchange_row::UNSOLICITED => "unsolicited",
+        exchange_row::REPLY_ONLY => "reply_only", exchange_row::REPLY_MISSED => "reply_missed",
+    }
+    /// Ends of sniffed messages; not known is empty.
+    end_or_none(u8) {
+        0 => "", end_how::FRAMED => "framed", end_how::TURN => "turn", end_how::CLOSE => "close", end_how::LOST => "lost",
+    }
+    /// Classes of tasks.
     task_class(u8) { 0 => "user", 1 => "kernel", 2 => "io_uring" }
     /// TCP states by the kernel's names; none is empty.
     tcp_state(u8) {

@@ -118,6 +118,11 @@ fn write_half(
     Ok(writer.close()?.rows)
 }
 
+/// Those times that are times: 0 is none.
+fn seen(times: [&mut MonoNs; 3]) -> [Option<&mut MonoNs>; 3] {
+    times.map(|t| (t.0 != 0).then_some(t))
+}
+
 /// The same row on the second clock.
 fn skew(event: &mut Event, clock: Clock, wall_ns: i64) {
     let times: [Option<&mut MonoNs>; 3] = match event {
@@ -134,6 +139,18 @@ fn skew(event: &mut Event, clock: Clock, wall_ns: i64) {
         Event::Packet(r) => [Some(&mut r.at), None, None],
         Event::Stack(r) => [Some(&mut r.at), Some(&mut r.blocked), None],
         Event::Input(r) => [Some(&mut r.at), None, None],
+        Event::SniffedFlow(r) => {
+            clock.time(&mut r.at);
+            seen([&mut r.syn, &mut r.syn_ack, &mut r.ack])
+        }
+        Event::SniffedExchange(r) => {
+            clock.time(&mut r.at);
+            seen([&mut r.reply_first, &mut r.reply_head, &mut r.reply_last])
+                .into_iter()
+                .flatten()
+                .for_each(|t| clock.time(t));
+            seen([&mut r.request_first, &mut r.request_head, &mut r.request_last])
+        }
         Event::Anchor(r) => {
             r.real_ns = r.real_ns.saturating_add_signed(wall_ns);
             [Some(&mut r.at), None, None]
