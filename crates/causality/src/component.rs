@@ -416,10 +416,11 @@ impl<'a, F: Finished> Component<'a, F> {
             // no timer was due, so what was left lying before this poll had no reason to move
             set.retain(|&x| Some(x) == current || self.states[x.place as usize].last_input >= returned);
         }
+        // a request from before the recording may be in hand too, unless the poll that gave this input was recorded: then it
+        // was left lying before that poll
+        let is_alone = at > self.roles.unseen_until(process) || current.is_some() && w.no_timer_due(at);
         match set[..] {
-            [x] if at > self.roles.unseen_until(process) || current == Some(x) => {
-                Ok((x, if current == Some(x) { Rule::Fragment } else { Rule::Sole }))
-            }
+            [x] if is_alone => Ok((x, if current == Some(x) { Rule::Fragment } else { Rule::Sole })),
             _ => Err(all),
         }
     }

@@ -266,6 +266,11 @@ impl Steps for Roles {
         let process = self.process_of(task);
         let until = self.unseen_until.entry(process).or_default();
         *until = (*until).max(at);
+        // it had that request in hand all the while
+        if self.held.get(&task).is_some_and(|held| !held.is_empty()) {
+            self.roles.entry(task).multiplexes = true;
+            self.concurrent.insert(process);
+        }
     }
 
     fn stray_reply(&mut self, _: TaskId, at: MonoNs) {
