@@ -106,6 +106,8 @@ macro_rules! by_width {
             8 => $f::<8>($from, $to),
             12 => $f::<12>($from, $to),
             13 => $f::<13>($from, $to),
+            21 => $f::<21>($from, $to),
+            27 => $f::<27>($from, $to),
             _ => return false,
         }
         return true
