@@ -351,8 +351,13 @@ static __always_inline void learn_regs(struct task_struct *task)
 {
 	u64 stack = (u64)task->stack;
 
-	if (stack && !regs_offset)
-		regs_offset = (u64)bpf_task_pt_regs(task) - stack;
+	if (stack && !regs_offset) {
+		/* as a number: older verifiers (6.1) subtract none from a pointer */
+		void *regs = (void *)bpf_task_pt_regs(task);
+		u64 at = 0;
+		bpf_probe_read_kernel(&at, sizeof(at), &regs);
+		regs_offset = at ? at - stack : 0;
+	}
 }
 
 #endif
