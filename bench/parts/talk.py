@@ -13,10 +13,15 @@ import time
 DNS = 53
 
 
+def question_for(identity, label):
+    """A query for the address of <label>.example."""
+    name = b"".join(bytes([len(label)]) + label for label in (label, b"example"))
+    return struct.pack(">6H", identity, 0x0100, 1, 0, 0, 0) + name + b"\0" + struct.pack(">2H", 1, 1)
+
+
 def question(number):
     """A query for the address of h<number>.example."""
-    name = b"".join(bytes([len(label)]) + label for label in (b"h%d" % (number % 50), b"example"))
-    return struct.pack(">6H", 1 + number % 65535, 0x0100, 1, 0, 0, 0) + name + b"\0" + struct.pack(">2H", 1, 1)
+    return question_for(1 + number % 65535, b"h%d" % (number % 50))
 
 
 def answer(query):

@@ -27,13 +27,21 @@ pub struct Role {
     pub calls: bool,
 }
 
+/// The task by whose number a thread group goes.
+#[derive(Clone, Copy, Debug)]
+struct Leader {
+    task: TaskId,
+    /// Another thread, where the recording met one before the leader itself.
+    stands_in: bool,
+}
+
 /// What is known of tasks before paths are sought.
 #[derive(Default)]
 pub struct Roles {
     roles: PerTask<Role>,
     /// The leading task of each task's process, 0 where not known.
     process: PerTask<u32>,
-    leaders: FxHashMap<u32, TaskId>,
+    leaders: FxHashMap<u32, Leader>,
     migrating: FxHashSet<u32>,
     serving: FxHashSet<u32>,
     /// Names of processes, and of those that serve.
@@ -65,14 +73,15 @@ impl Roles {
     }
 
     fn learn_process(&mut self, r: &TaskRow) {
-        if r.tgid == r.tid {
-            self.leaders.insert(r.tgid, r.task);
-            *self.process.entry(r.task) = r.task.0;
-        } else {
-            // a thread group is its leader's task: a reused tgid has another leader
-            let leader = *self.leaders.entry(r.tgid).or_insert(r.task);
-            *self.process.entry(r.task) = leader.0;
-        }
+        let leads = r.tgid == r.tid;
+        let own = Leader { task: r.task, stands_in: !leads };
+        // a thread group is its leader's task: a reused tgid has another leader
+        let leader = match self.leaders.get(&r.tgid) {
+            Some(&known) if !leads || known.stands_in && r.what != life::FORK => known,
+            _ => own,
+        };
+        self.leaders.insert(r.tgid, leader);
+        *self.process.entry(r.task) = leader.task.0;
     }
 
     /// Something was lost.
@@ -288,5 +297,43 @@ impl Steps for Roles {
 
     fn process_of(&self, task: TaskId) -> u32 {
         Roles::process_of(self, task)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(task: u32, tgid: u32, tid: u32, what: u8) -> TaskRow {
+        TaskRow {
+            at: MonoNs(0),
+            start: MonoNs(0),
+            task: TaskId(task),
+            parent: TaskId(0),
+            tgid,
+            tid,
+            comm: StrId::EMPTY,
+            cmdline: StrId::EMPTY,
+            cgroup: StrId::EMPTY,
+            what,
+            class: 0,
+            pad: 0,
+        }
+    }
+
+    #[test]
+    fn threads_are_of_one_process_in_whatever_order_they_are_met() {
+        let mut roles = Roles::default();
+        let rows = [(1, 7, 8), (2, 7, 7), (3, 7, 9)];
+        rows.iter().for_each(|&(task, tgid, tid)| roles.task(&row(task, tgid, tid, life::SNAPSHOT)));
+        roles.task(&row(2, 7, 7, life::EXEC));
+        let process = roles.process_of(TaskId(1));
+        assert_eq!((roles.process_of(TaskId(2)), roles.process_of(TaskId(3))), (process, process));
+        // the number is given to others later
+        roles.task(&row(4, 7, 7, life::FORK));
+        roles.task(&row(5, 7, 10, life::FORK));
+        assert_eq!((roles.process_of(TaskId(4)), roles.process_of(TaskId(5))), (4, 4));
+        roles.task(&row(6, 7, 7, life::SNAPSHOT));
+        assert_eq!(roles.process_of(TaskId(6)), 6);
     }
 }

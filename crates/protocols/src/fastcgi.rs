@@ -290,13 +290,16 @@ fn cgi_status(head: &[u8]) -> Status<'static> {
     http::status(code)
 }
 
-/// Whether a flow of which these are the first bytes is FastCGI: by a BEGIN_REQUEST with its fixed length.
+/// Whether a flow of which these are the first bytes is FastCGI: by a BEGIN_REQUEST with its fixed length, or by the empty
+/// STDIN that ends a request, which a server that answered before may read first behind its reply.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
-    const HEADER: [Option<u8>; 8] = [Some(1), Some(BEGIN), None, None, Some(0), Some(8), None, Some(0)];
-    let begins = bytes.iter().zip(HEADER).all(|(&byte, want)| want.is_none_or(|want| want == byte));
+    // kind and content length; the id and the padding may be any
+    let same = |(i, (a, b)): (usize, (&u8, u8))| matches!(i, 2 | 3 | 6) || *a == b;
+    let is = |kind, length| bytes.iter().zip([1, kind, 0, 0, 0, length, 0, 0]).enumerate().all(same);
+    let fits = is(BEGIN, 8) || is(STDIN, 0);
     match (dir, bytes) {
-        (Dir::ToServer, _) if begins && bytes.len() < 8 => Fit::More,
-        (Dir::ToServer, _) => begins.into(),
+        (Dir::ToServer, _) if fits && bytes.len() < 8 => Fit::More,
+        (Dir::ToServer, _) => fits.into(),
         (Dir::ToClient, [1, STDOUT | STDERR | END, _, _, _, _, _, 0, ..]) => usual.into(),
         (Dir::ToClient, [1, ..]) if bytes.len() < 8 && usual => Fit::More,
         _ => Fit::No,

@@ -2,8 +2,10 @@
 
 mod support;
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Once;
 use support::{Tested, run, stderr, stdout};
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::rows::{Event, InputRow, MessageRow, OpRow};
@@ -38,17 +40,24 @@ while closed < 4:
 sys.exit(7)
 "#;
 
-fn built_library() -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_BIN_EXE_wakepath")).with_file_name("libwakepath_preload.so");
-    if !path.is_file() {
-        println!("skipped: {} is not built (cargo build -p wakepath-preload)", path.display());
-        return None;
-    }
-    if Command::new("python3").arg("-c").arg("import select").stderr(Stdio::null()).status().is_err() {
+/// Whether the tests can run; then the library lies beside the command, which looks for it there. Cargo builds it for the
+/// tests, but puts it there only where it was itself asked for.
+fn has_library() -> bool {
+    static PUT: Once = Once::new();
+    PUT.call_once(|| {
+        let tests = std::env::current_exe().expect("a test knows its own path");
+        let name = "libwakepath_preload.so";
+        let (built, wanted) =
+            (tests.with_file_name(name), Path::new(env!("CARGO_BIN_EXE_wakepath")).with_file_name(name));
+        // by another name first: a program that starts meanwhile finds the old one or the new one
+        let part = wanted.with_extension(format!("part-{}", std::process::id()));
+        fs::copy(&built, &part).and_then(|_| fs::rename(&part, &wanted)).unwrap_or_else(|e| panic!("{built:?}: {e}"));
+    });
+    let able = Command::new("python3").args(["-c", "import select"]).stderr(Stdio::null()).status().is_ok();
+    if !able {
         println!("skipped: no python3 here");
-        return None;
     }
-    Some(path)
+    able
 }
 
 fn path(p: &Path) -> &str {
@@ -81,7 +90,7 @@ fn rows(folder: &Path) -> Rows {
 
 #[test]
 fn a_command_runs_isolated_and_its_status_is_passed_on() -> Tested {
-    if built_library().is_none() {
+    if !has_library() {
         return Ok(());
     }
     let dir = tempfile::tempdir()?;
@@ -104,7 +113,7 @@ fn a_command_runs_isolated_and_its_status_is_passed_on() -> Tested {
 
 #[test]
 fn observing_alters_nothing_and_says_what_came_together() -> Tested {
-    if built_library().is_none() {
+    if !has_library() {
         return Ok(());
     }
     let dir = tempfile::tempdir()?;
@@ -121,7 +130,7 @@ fn observing_alters_nothing_and_says_what_came_together() -> Tested {
 
 #[test]
 fn recording_is_switched_on_and_off_while_a_program_runs() -> Tested {
-    if built_library().is_none() {
+    if !has_library() {
         return Ok(());
     }
     let dir = tempfile::tempdir()?;
@@ -165,7 +174,7 @@ fn recording_is_switched_on_and_off_while_a_program_runs() -> Tested {
 
 #[test]
 fn both_vantages_at_once_make_one_row_an_operation() -> Tested {
-    if built_library().is_none() {
+    if !has_library() {
         return Ok(());
     }
     let dir = tempfile::tempdir()?;

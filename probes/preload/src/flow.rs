@@ -4,8 +4,14 @@ use crate::address::Address;
 use crate::arena::Tail;
 use crate::process::Me;
 use crate::{record, sys};
+use core::cell::Cell;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::*};
 use wakepath_wire as w;
+
+thread_local! {
+    /// Bytes that the thread's call has taken and that nobody was told of yet, where a flow is met behind the call.
+    pub static TAKEN: Cell<u64> = const { Cell::new(0) };
+}
 
 /// Most flows that a process can hold at once; more are counted and not seen.
 pub const FLOWS: usize = 16384;
@@ -323,8 +329,8 @@ impl Flow {
         if i.0[0] != TCP_ESTABLISHED && i.0[0] != TCP_CLOSE_WAIT {
             return;
         }
-        let unread = u64::from(sys::count(fd, libc::FIONREAD));
-        self.rcv.store(i.u64_at(128).saturating_sub(unread), Relaxed);
+        let not_told = u64::from(sys::count(fd, libc::FIONREAD)) + TAKEN.get();
+        self.rcv.store(i.u64_at(128).saturating_sub(not_told), Relaxed);
         // bytes sent for the first time, and those that wait to be
         self.snd.store(i.u64_at(200).saturating_sub(i.u64_at(208)) + u64::from(i.u32_at(144)), Relaxed);
     }

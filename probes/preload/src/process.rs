@@ -81,6 +81,12 @@ pub fn watch() -> Option<Me> {
     if switches & ON == 0 { None } else { enter(switches) }
 }
 
+/// Whether recording is switched on.
+#[inline(always)]
+pub fn is_on() -> bool {
+    arena::switches() & ON != 0
+}
+
 /// Like [`watch`], for calls that change what a descriptor means: also while recording is off.
 #[inline(always)]
 pub fn lent() -> bool {

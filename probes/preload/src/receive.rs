@@ -4,8 +4,8 @@
 //! looked at first (`MSG_PEEK`) and then taken up to there; the rest stays in the kernel, so whatever asks for it
 //! finds it there: another function, another process, an exec'ed program, poll, select, level-triggered epoll.
 
-use crate::flow::Flow;
-use crate::process::{Me, watch};
+use crate::flow::{self, Flow};
+use crate::process::{Me, is_on, watch};
 use crate::record::{self, Call, Cause, Moved};
 use crate::{border, epolls, fds, isolate, real, sys};
 use core::sync::atomic::Ordering::*;
@@ -36,7 +36,13 @@ const NOT_PLAIN: c_int = libc::MSG_PEEK | libc::MSG_OOB | libc::MSG_WAITALL | li
 /// `c` describes the arguments of the C function, which `plain` calls.
 #[inline]
 pub unsafe fn receive(c: Receive<'_>, plain: impl FnOnce() -> isize) -> isize {
-    let Some(me) = watch() else { return plain() };
+    let Some(me) = watch() else {
+        let r = plain();
+        if r > 0 && is_on() {
+            begun_before(&c, r);
+        }
+        return r;
+    };
     let before = sys::errno();
     let Some(f) = fds::flow(&me, c.fd) else {
         sys::set_errno(before);
@@ -57,6 +63,27 @@ pub unsafe fn receive(c: Receive<'_>, plain: impl FnOnce() -> isize) -> isize {
     tell(&me, f, id, &c, r, call, cut);
     sys::set_errno(error);
     r
+}
+
+/// A call that was under way when recording was switched on, as that of a thread that waits for its next request is: told
+/// as if it had begun where it returned.
+#[cold]
+fn begun_before(c: &Receive<'_>, r: isize) {
+    let error = sys::errno();
+    if let Some(me) = watch() {
+        let entry = met_behind(&me, c.fd, r);
+        moved_already(&me, c, r, Call::done(entry, c.nr));
+    }
+    sys::set_errno(error);
+}
+
+/// When a call that has taken `r` bytes is told as begun, if its flow is only met behind it.
+#[cold]
+pub fn met_behind(me: &Me, fd: c_int, r: isize) -> u64 {
+    flow::TAKEN.set(r.max(0) as u64);
+    let _ = fds::flow(me, fd);
+    flow::TAKEN.set(0);
+    sys::now()
 }
 
 fn tell(me: &Me, f: &Flow, id: u64, c: &Receive<'_>, r: isize, call: Call, cut: bool) {
@@ -188,9 +215,7 @@ fn can_leave(f: &Flow, c: &Receive<'_>, at: u64) -> bool {
         return true;
     }
     // a program that waits by system calls of its own, edge-triggered perhaps, unless it blocks in the read itself
-    // SAFETY: plain numbers
-    let flags = unsafe { sys::call(libc::SYS_fcntl, [c.fd as usize, libc::F_GETFL as usize, 0, 0, 0, 0]) };
-    flags >= 0 && flags & libc::O_NONBLOCK as isize == 0 && c.flags & libc::MSG_DONTWAIT == 0
+    c.flags & libc::MSG_DONTWAIT == 0 && sys::is_nonblocking(c.fd) == Some(false)
 }
 
 /// A read that needs no look beforehand; the processor hears of it afterwards.

@@ -95,6 +95,13 @@ pub fn count(fd: c_int, request: u64) -> u32 {
     if r == 0 { n.max(0) as u32 } else { 0 }
 }
 
+/// Whether a descriptor is in non-blocking mode; `None` where there is none of this number.
+pub fn is_nonblocking(fd: c_int) -> Option<bool> {
+    // SAFETY: plain numbers
+    let flags = unsafe { call(libc::SYS_fcntl, [fd as usize, libc::F_GETFL as usize, 0, 0, 0, 0]) };
+    (flags >= 0).then_some(flags & libc::O_NONBLOCK as isize != 0)
+}
+
 /// Device kind and inode of a descriptor: `(mode, inode)`.
 pub fn stat(fd: c_int) -> Option<(u32, u64)> {
     let mut s = core::mem::MaybeUninit::<libc::stat>::zeroed();

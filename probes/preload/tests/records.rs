@@ -107,6 +107,26 @@ fn switched_on_in_the_middle_numbers_agree() {
 }
 
 #[test]
+fn calls_under_way_when_it_is_switched_on_are_told() {
+    let mut command = Command::new(program("loops"));
+    let run = run_with(Mode::Off, command.arg("under_way"), |arena, child| {
+        wait_for(child.stdout.as_mut().expect("piped"), "half");
+        arena.switch(Mode::Isolate);
+        child.stdin.take().expect("piped").write_all(b"\n").expect("it waits");
+    });
+    assert!(run.output.status.success(), "{}", run.text());
+    let flows = flows(&run);
+    let pairs: Vec<_> = flows.values().filter(|f| f.head.sub == w::FLOW_MET && f.rport != 0).collect();
+    assert_eq!(pairs.len(), 2, "both ends are met");
+    let (a, b) = (pairs[0], pairs[1]);
+    assert_eq!((a.snd_seq, a.rcv_seq), (b.rcv_seq, b.snd_seq), "the server's before the bytes that its read took");
+    assert_eq!(last_end(&run, a.flow, w::OP_SEND), last_end(&run, b.flow, w::OP_RECV));
+    assert_eq!(last_end(&run, b.flow, w::OP_SEND), last_end(&run, a.flow, w::OP_RECV));
+    let accepted = run.operations().iter().filter(|o| o.head.sub == w::OP_ACCEPT).count();
+    assert_eq!(accepted, 1, "the accept that was under way");
+}
+
+#[test]
 fn switched_off_nothing_more_is_written() {
     let mut command = Command::new(program("loops"));
     let mut before = 0;

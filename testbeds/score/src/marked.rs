@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use wakepath_causality::Report;
 use wakepath_causality::path::{Half, Request, Span};
@@ -52,6 +52,8 @@ struct Sent {
     root_ns: u64,
     roots: u32,
     correct: bool,
+    /// Correct, but that it may have lasted too long.
+    but_for_duration: bool,
     said: bool,
     wrong: bool,
 }
@@ -61,7 +63,7 @@ pub struct Marked<'f> {
     folder: &'f Folder,
     marks: Marks,
     sent: Vec<Sent>,
-    front: u16,
+    front: SocketAddr,
     expect: Expect,
     reported: u64,
     admitted: u64,
@@ -98,6 +100,13 @@ fn demo_messages(path: &str) -> Option<u32> {
     }
 }
 
+/// Whether an endpoint's own address may be this one: behind a translated address only the port says so, but of loopback's
+/// addresses each is another place.
+pub fn is_at(address: [u8; 16], port: u16, place: &SocketAddr) -> bool {
+    let elsewhere = |ip: Ipv4Addr| ip.is_loopback() && address[0] == 127 && address[..4] != ip.octets();
+    port == place.port() && !matches!(place.ip(), IpAddr::V4(ip) if elsewhere(ip))
+}
+
 fn began(h: &Half) -> u64 {
     h.exchange.began.0
 }
@@ -108,10 +117,10 @@ impl<'f> Marked<'f> {
         let file = File::open(truth).with_context(|| format!("{}: cannot be opened", truth.display()))?;
         let mut sent = Vec::new();
         let mut rids: FxHashMap<Vec<u8>, Rid> = FxHashMap::default();
-        let mut front = 0;
+        let mut front = SocketAddr::from(([0; 4], 0));
         for (i, line) in BufReader::new(file).lines().enumerate() {
             let l: Line = serde_json::from_str(&line?).with_context(|| format!("{}:{}", truth.display(), i + 1))?;
-            front = l.server.port();
+            front = l.server;
             let again = rids.insert(l.rid.clone().into_bytes(), sent.len() as Rid);
             ensure!(again.is_none(), "{}:{}: id {} is there twice", truth.display(), i + 1, l.rid);
             sent.push(Sent {
@@ -125,12 +134,13 @@ impl<'f> Marked<'f> {
                 root_ns: 0,
                 roots: 0,
                 correct: false,
+                but_for_duration: false,
                 said: false,
                 wrong: false,
             });
         }
         ensure!(!sent.is_empty(), "{}: no requests", truth.display());
-        let marks = Marks::read(folder, &rids, front);
+        let marks = Marks::read(folder, &rids, &front);
         ensure!(marks.heads() > 0, "the trace has no raw heads: record it with --payload heads");
         Ok(Marked {
             folder,
@@ -166,7 +176,7 @@ impl<'f> Marked<'f> {
     /// Takes a path.
     pub fn take(&mut self, request: &Request) {
         let Some(root) = request.spans[0].callee.as_ref() else { return };
-        let at_front = root.place.lport == self.front;
+        let at_front = is_at(root.place.laddr, root.place.lport, &self.front);
         let Some((rid, own)) = self.rid(&request.spans[0]) else {
             self.strangers += u64::from(at_front);
             return;
@@ -212,7 +222,9 @@ impl<'f> Marked<'f> {
         let sent = &mut self.sent[rid as usize];
         sent.roots += 1;
         sent.root_ns = sent.root_ns.max(root.exchange.ended.0.saturating_sub(began(root)));
-        if began(root) + SLACK_NS < sent.start_ns || root.exchange.ended.0 > sent.end_ns + SLACK_NS {
+        let others = faults.len();
+        let lasts_long = began(root) + SLACK_NS < sent.start_ns || root.exchange.ended.0 > sent.end_ns + SLACK_NS;
+        if lasts_long {
             self.wrong_duration += 1;
             faults.push("it lies outside what the load generator saw".to_owned());
         }
@@ -247,6 +259,7 @@ impl<'f> Marked<'f> {
         if found != seen {
             faults.push(format!("{found} messages with its id, {seen} were sent"));
         }
+        sent.but_for_duration = others == 0 && faults.len() == usize::from(lasts_long);
         if faults.is_empty() {
             sent.correct = true;
         } else {
@@ -315,6 +328,7 @@ impl<'f> Marked<'f> {
             lost: existing().filter(|s| s.roots == 0).count() as u64,
             twice: existing().filter(|s| s.roots > 1).count() as u64,
             correct: existing().filter(|s| s.correct && s.roots == 1).count() as u64,
+            but_for_duration: existing().filter(|s| s.but_for_duration && s.roots == 1).count() as u64,
             wrong: existing().filter(|s| s.wrong).count() as u64,
             reported: self.reported,
             admitted: self.admitted,
@@ -347,6 +361,8 @@ pub struct Outcome {
     pub twice: u64,
     /// With exactly their own messages.
     pub correct: u64,
+    /// The same, and those that have them but last too long.
+    pub but_for_duration: u64,
     /// With another's messages, or not all of theirs and not a word.
     pub wrong: u64,
     /// Paths that say they are complete.
@@ -410,7 +426,8 @@ impl Outcome {
             "paths": {
                 "existing": self.existing, "found_once": self.found, "lost": self.lost, "twice": self.twice,
                 "reported": self.reported, "correct": self.correct, "incomplete": self.admitted, "wrong": self.wrong,
-                "wrong_duration": self.wrong_duration, "without_id": self.strangers,
+                "wrong_duration": self.wrong_duration, "correct_but_for_duration": self.but_for_duration,
+                "without_id": self.strangers,
                 "completeness": self.completeness(), "accuracy": self.accuracy(),
             },
             "links": {
@@ -459,6 +476,18 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_is_its_port_and_which_of_loopbacks_addresses() {
+        let place: SocketAddr = "127.0.0.1:53".parse().expect("an address");
+        let at = |ip: [u8; 4], port| {
+            let mut address = [0; 16];
+            address[..4].copy_from_slice(&ip);
+            is_at(address, port, &place)
+        };
+        assert!(at([127, 0, 0, 1], 53) && at([10, 0, 0, 2], 53) && at([0; 4], 53));
+        assert!(!at([127, 0, 0, 2], 53) && !at([127, 0, 0, 1], 54));
+    }
 
     #[test]
     fn knows_what_the_application_does() {

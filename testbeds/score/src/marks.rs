@@ -1,6 +1,8 @@
 //! Request ids in the raw heads of a recording: the truth of stacks whose messages carry `rid=ID` or `rid:ID`.
 
+use crate::marked::is_at;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::net::SocketAddr;
 use wakepath_causality::exchange::Side;
 use wakepath_causality::path::Half;
 use wakepath_model::folder::{Folder, TableSet};
@@ -15,7 +17,7 @@ pub type Rid = u32;
 
 /// What of a head's end is kept, for an id that the next head goes on with.
 const TAIL: usize = 80;
-const CLIENT: u8 = 2;
+const SERVER: u8 = 1;
 
 /// Where which id stands.
 #[derive(Default)]
@@ -51,20 +53,19 @@ fn ids<'a>(bytes: &'a [u8], rids: &'a FxHashMap<Vec<u8>, Rid>) -> impl Iterator<
 }
 
 impl Marks {
-    /// Reads the heads of a folder; `front` is the port whose callers make the requests.
-    pub fn read(folder: &Folder, rids: &FxHashMap<Vec<u8>, Rid>, front: u16) -> Marks {
+    /// Reads the heads of a folder; `front` is where the first callers' requests go.
+    pub fn read(folder: &Folder, rids: &FxHashMap<Vec<u8>, Rid>, front: &SocketAddr) -> Marks {
         let mut m = Marks { below: vec![0; rids.len()], sent: vec![0; rids.len()], ..Marks::default() };
-        let mut clients: FxHashSet<(HostId, EndpointId)> = FxHashSet::default();
+        // an end that is older than the recording may be of neither side; replies carry no ids
+        let mut servers: FxHashSet<(HostId, EndpointId)> = FxHashSet::default();
         let mut firsts: FxHashSet<(HostId, EndpointId)> = FxHashSet::default();
         for host in folder.hosts() {
             for event in host.events(TableSet::of(&[Table::Endpoint]), ..) {
-                if let Event::Endpoint(r) = event
-                    && r.side == CLIENT
-                {
-                    clients.insert((host.id(), r.flow));
-                    if r.rport == front {
-                        firsts.insert((host.id(), r.flow));
-                    }
+                let Event::Endpoint(r) = event else { continue };
+                if r.side == SERVER {
+                    servers.insert((host.id(), r.flow));
+                } else if is_at(r.raddr, r.rport, front) {
+                    firsts.insert((host.id(), r.flow));
                 }
             }
         }
@@ -90,7 +91,7 @@ impl Marks {
                     let end = (host.id(), head.flow);
                     if head.sent && firsts.contains(&end) {
                         m.sent[rid as usize] += 1;
-                    } else if head.sent && clients.contains(&end) {
+                    } else if head.sent && !servers.contains(&end) {
                         m.below[rid as usize] += 1;
                     }
                 }

@@ -1,10 +1,10 @@
 //! Reading and writing.
 
-use crate::process::watch;
+use crate::process::{Me, watch};
 use crate::receive::{Receive, receive};
 use crate::record::Call;
 use crate::transmit::{self, Send};
-use crate::{fds, real, sys};
+use crate::{epolls, fds, real, sys};
 use core::ptr::null;
 use libc::*;
 
@@ -94,22 +94,7 @@ hooks! {
 
     /// `recvmmsg`: datagrams, each told by itself.
     fn recvmmsg(fd: c_int, m: *mut mmsghdr, n: c_uint, flags: c_int, t: *mut timespec) -> c_int {
-        let Some(me) = watch() else { return real::recvmmsg(fd, m, n, flags, t) };
-        let entry = sys::now();
-        let r = real::recvmmsg(fd, m, n, flags, t);
-        let error = sys::errno();
-        for i in 0..r.max(0) as usize {
-            let one = m.add(i);
-            let h = &raw mut (*one).msg_hdr;
-            let iov = sys::iovs((*h).msg_iov, (*h).msg_iovlen as _);
-            let c = Receive { fd, iov, flags, msg: Some(h), nr: SYS_recvmmsg };
-            crate::receive::moved_already(&me, &c, (*one).msg_len as isize, Call::done(entry, SYS_recvmmsg));
-            if !(*h).msg_control.is_null() {
-                forget_received(h);
-            }
-        }
-        sys::set_errno(error);
-        r
+        receive_many(fd, m, n, flags, |n| real::recvmmsg(fd, m, n, flags, t))
     }
 
     /// `write`.
@@ -155,22 +140,7 @@ hooks! {
 
     /// `sendmmsg`: datagrams, each told by itself.
     fn sendmmsg(fd: c_int, m: *mut mmsghdr, n: c_uint, flags: c_int) -> c_int {
-        let Some(me) = watch() else { return real::sendmmsg(fd, m, n, flags) };
-        let entry = sys::now();
-        let r = real::sendmmsg(fd, m, n, flags);
-        let error = sys::errno();
-        if let Some(f) = fds::flow(&me, fd) {
-            for i in 0..r.max(0) as usize {
-                let one = &*m.add(i);
-                let h = &one.msg_hdr;
-                let to = (h.msg_name.cast_const().cast(), h.msg_namelen as usize);
-                let c = Send { fd, iov: sys::iovs(h.msg_iov, h.msg_iovlen as _), to, nr: SYS_sendmmsg };
-                let call = Call::done(entry, SYS_sendmmsg);
-                transmit::tell(&me, f, f.id(), &c, one.msg_len as isize, call, 0);
-            }
-        }
-        sys::set_errno(error);
-        r
+        send_many(fd, m, || real::sendmmsg(fd, m, n, flags))
     }
 
     /// `sendfile`: its bytes are in no buffer.
@@ -216,10 +186,13 @@ unsafe fn from_whom(
 ) -> isize {
     // SAFETY: the caller's promise; all zeros is a valid header
     unsafe {
-        let Some(me) = watch() else { return plain() };
-        let entry = sys::now();
+        let before = watch();
+        let entry = before.as_ref().map(|me| met(me, fd));
         let r = plain();
+        let Some(me) = before.or_else(|| if r > 0 { watch() } else { None }) else { return r };
         let error = sys::errno();
+        // one that was under way when recording was switched on: see `receive`
+        let entry = entry.unwrap_or_else(|| crate::receive::met_behind(&me, fd, r));
         if r >= 0 {
             let mut m: msghdr = core::mem::zeroed();
             m.msg_name = from.cast();
@@ -230,6 +203,80 @@ unsafe fn from_whom(
         sys::set_errno(error);
         r
     }
+}
+
+/// When a call begins whose flow was told of before.
+fn met(me: &Me, fd: c_int) -> u64 {
+    let error = sys::errno();
+    let _ = fds::flow(me, fd);
+    sys::set_errno(error);
+    sys::now()
+}
+
+/// A `recvmmsg` of the program. Where inputs are isolated and the call may give fewer datagrams than were asked for, it
+/// gives one.
+///
+/// # Safety
+/// As of the C function; `plain` is it, for so many datagrams.
+pub unsafe fn receive_many(
+    fd: c_int,
+    m: *mut mmsghdr,
+    n: c_uint,
+    flags: c_int,
+    plain: impl FnOnce(c_uint) -> c_int,
+) -> c_int {
+    let Some(me) = watch() else { return plain(n) };
+    let error = sys::errno();
+    let may_wait = || flags & (MSG_DONTWAIT | MSG_WAITFORONE) == 0 && sys::is_nonblocking(fd) != Some(true);
+    let alone = me.isolate && n > 1 && epolls::has(fd) && epolls::can_rearm(fd) && !may_wait();
+    sys::set_errno(error);
+    let entry = met(&me, fd);
+    let r = plain(if alone { 1 } else { n });
+    let error = sys::errno();
+    for i in 0..r.max(0) as usize {
+        // SAFETY: the kernel has just filled these headers in
+        unsafe {
+            let one = m.add(i);
+            let h = &raw mut (*one).msg_hdr;
+            let iov = sys::iovs((*h).msg_iov, (*h).msg_iovlen as _);
+            let c = Receive { fd, iov, flags, msg: Some(h), nr: SYS_recvmmsg };
+            crate::receive::moved_already(&me, &c, (*one).msg_len as isize, Call::done(entry, SYS_recvmmsg));
+            if !(*h).msg_control.is_null() {
+                forget_received(h);
+            }
+        }
+    }
+    if alone && r == 1 {
+        epolls::rearm(fd);
+    }
+    sys::set_errno(error);
+    r
+}
+
+/// A `sendmmsg` of the program.
+///
+/// # Safety
+/// As of the C function, which `plain` is.
+pub unsafe fn send_many(fd: c_int, m: *mut mmsghdr, plain: impl FnOnce() -> c_int) -> c_int {
+    let Some(me) = watch() else { return plain() };
+    let entry = sys::now();
+    let r = plain();
+    let error = sys::errno();
+    if let Some(f) = fds::flow(&me, fd) {
+        for i in 0..r.max(0) as usize {
+            // SAFETY: the kernel has just sent what these headers describe
+            unsafe {
+                let one = &*m.add(i);
+                let h = &one.msg_hdr;
+                let to = (h.msg_name.cast_const().cast(), h.msg_namelen as usize);
+                let c = Send { fd, iov: sys::iovs(h.msg_iov, h.msg_iovlen as _), to, nr: SYS_sendmmsg };
+                let call = Call::done(entry, SYS_sendmmsg);
+                transmit::tell(&me, f, f.id(), &c, one.msg_len as isize, call, 0);
+            }
+        }
+    }
+    sys::set_errno(error);
+    r
 }
 
 /// Descriptors that came with a message: whatever had their numbers before is gone.

@@ -103,8 +103,9 @@ fn accepted(listener: c_int, new: c_int, entry: u64, nr: c_long) -> c_int {
     if new >= 0 && !lent() {
         fds::forget(new);
     }
-    if let Some(me) = watch().filter(|_| entry != 0) {
-        let call = Call::done(entry, nr);
+    // one that was under way when recording was switched on is told as if it had begun where it returned
+    if let Some(me) = watch().filter(|_| entry != 0 || new >= 0) {
+        let call = Call::done(if entry == 0 { sys::now() } else { entry }, nr);
         if new >= 0 {
             take_up(&me, listener, new, call);
         } else {

@@ -1,6 +1,7 @@
 //! Processes, threads and programs.
 
 use super::environment::{self, Environment};
+use super::io;
 use crate::process::{self, watch};
 use crate::{arena, fds, real, sys};
 use core::ptr::null;
@@ -235,12 +236,24 @@ fn noticed(nr: c_long, a: usize, b: usize, c: usize, r: c_long) {
 ///
 /// # Safety
 /// As the C function's own.
+#[allow(non_upper_case_globals)] // the C library's names
 unsafe extern "C-unwind" fn watched(nr: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
     if nr == SYS_seccomp {
         arena::leave();
     }
     // SAFETY: the program's own arguments
-    let r = unsafe { real::syscall(nr, a, b, c, d, e, f) };
+    let plain = |c: usize| unsafe { real::syscall(nr, a, b, c, d, e, f) };
+    let r = match nr {
+        // libuv's way to these
+        SYS_recvmmsg => {
+            let plain = |n| plain(n as usize) as c_int;
+            // SAFETY: as of the C function, which takes the same arguments
+            unsafe { io::receive_many(a as c_int, b as *mut mmsghdr, c as c_uint, d as c_int, plain) }.into()
+        }
+        // SAFETY: see above
+        SYS_sendmmsg => unsafe { io::send_many(a as c_int, b as *mut mmsghdr, || plain(c) as c_int) }.into(),
+        _ => plain(c),
+    };
     if arena::header().is_some() && r >= 0 {
         noticed(nr, a, b, c, r);
     }

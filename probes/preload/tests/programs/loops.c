@@ -375,6 +375,40 @@ static void in_the_middle(void)
 	reap(1);
 }
 
+/* The server waits in accept, then in read, while its client waits to be told to go on. */
+static void under_way(void)
+{
+	uint16_t port, other_port;
+	char in[64];
+	int l = listen_here(&port), other = listen_here(&other_port);
+	if (!fork()) {
+		int c = connect_to(port);
+		for (int i = 0; i < 2; i++) {
+			write_all(c, REQUEST, strlen(REQUEST));
+			check(read(c, in, sizeof(in)) == (ssize_t)strlen(REPLY), "the reply");
+		}
+		usleep(50000);
+		write_all(1, "half\n", 5);
+		read(0, in, 1);
+		write_all(c, REQUEST, strlen(REQUEST));
+		check(read(c, in, sizeof(in)) == (ssize_t)strlen(REPLY), "the reply");
+		close(c);
+		close(connect_to(other_port));
+		_exit(0);
+	}
+	if (!fork()) {
+		int c = accept(l, NULL, NULL);
+		while (read(c, in, sizeof(in)) > 0)
+			write_all(c, REPLY, strlen(REPLY));
+		_exit(0);
+	}
+	if (!fork()) {
+		accept(other, NULL, NULL);
+		_exit(0);
+	}
+	reap(3);
+}
+
 /* A server by poll or select, which takes one read for each descriptor that it is given. */
 static void poll_server(int by_select)
 {
@@ -504,7 +538,7 @@ int main(int argc, char **argv)
 		void (*run)(void);
 	} all[] = {{"edge", edge},	 {"oneshot", oneshot}, {"level", level},	 {"nested", nested},
 		   {"threads", threads}, {"stale", stale},     {"fair", fair},		 {"both_sets", both_sets},
-		   {"pipelined", pipelined}, {"left_behind", left_behind}, {"in_the_middle", in_the_middle},
+		   {"pipelined", pipelined}, {"left_behind", left_behind}, {"in_the_middle", in_the_middle}, {"under_way", under_way},
 		   {"by_poll", by_poll}, {"by_select", by_select}, {"low_mark", low_mark}, {"datagrams", datagrams},
 		   {"zero_copy", zero_copy}, {"unseen_edge", unseen_edge}};
 	setvbuf(stdout, NULL, _IOLBF, 0);
