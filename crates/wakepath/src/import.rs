@@ -228,7 +228,7 @@ fn host_info(name: Option<&str>, trace: &Trace) -> HostInfo {
 }
 
 /// A host's name where nothing says it: that of the file, or of its folder where the file is called as they all are.
-fn name_of(path: &Path) -> String {
+pub(crate) fn name_of(path: &Path) -> String {
     let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     let parent = || path.parent().and_then(Path::file_name).map(|s| s.to_string_lossy().into_owned());
     match stem.as_str() {
@@ -238,7 +238,7 @@ fn name_of(path: &Path) -> String {
 }
 
 /// An id made from a place, in the form of a boot id.
-fn made_id(path: &Path) -> String {
+pub(crate) fn made_id(path: &Path) -> String {
     let hash = |seed: u64| {
         path.as_os_str().as_encoded_bytes().iter().fold(seed, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3))
     };
@@ -394,7 +394,7 @@ fn tell_next(args: &ImportArgs, hosts: &[Host], outcomes: &[Outcome]) {
 }
 
 /// A bar on standard error; hidden where that is not a terminal.
-fn progress_bar(bytes: u64) -> Result<ProgressBar> {
+pub(crate) fn progress_bar(bytes: u64) -> Result<ProgressBar> {
     let target = if std::io::stderr().is_terminal() {
         ProgressDrawTarget::stderr_with_hz(8)
     } else {

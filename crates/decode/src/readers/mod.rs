@@ -1,10 +1,11 @@
 //! Readers of other tracers' files: bytes in, [raw events](crate::raw) out. They open no file: the caller hands them
-//! bytes, or something to read bytes from.
+//! bytes, or something to read bytes from. Of a packet capture packets go out, for [`crate::network`].
 
 pub mod ctf;
 mod facts;
 pub mod ftrace;
 mod lttng;
+pub mod pcap;
 pub mod perf;
 pub mod registry;
 mod tracefs;

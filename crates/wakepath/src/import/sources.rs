@@ -7,6 +7,7 @@ use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use wakepath_decode::readers::ReadAt;
+use wakepath_decode::readers::pcap::PcapReader;
 
 /// Folders are looked into this deep.
 const DEPTH_MAX: usize = 24;
@@ -73,12 +74,11 @@ fn is_metadata(head: &[u8]) -> bool {
 /// What a file is that is no trace, and what to do then.
 fn not_a_trace(head: &[u8]) -> &'static str {
     const PACKED: [&[u8]; 5] = [b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"BZh", b"PK\x03\x04"];
-    const CAPTURE: [&[u8]; 4] = [b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\x0a\x0d\x0d\x0a"];
     match head {
         [] => "it is empty: the tracer was stopped before it wrote, or still runs",
         h if PACKED.iter().any(|m| h.starts_with(m)) => "it is packed: unpack it first (tar -xf, gunzip)",
         h if h.get(257..262) == Some(b"ustar") => "it is packed: unpack it first (tar -xf)",
-        h if CAPTURE.iter().any(|m| h.starts_with(m)) => "it is a packet capture, which import does not read",
+        h if PcapReader::fits(h) => "it is a packet capture: wakepath sniff --pcap reads it",
         h if h.starts_with(b"WAKESEG1") => "it is a segment of a trace folder: ask the folder itself (wakepath info)",
         _ => {
             "import reads CTF traces (the folder of an LTTng session), perf.data (perf record) and trace.dat \

@@ -1,0 +1,371 @@
+//! From a packet to what its innermost IP packet carries: link headers, VLANs, MPLS, tunnels, fragments.
+//!
+//! Nothing is allocated but for fragments, and nothing here panics on foreign bytes. What is no IP is counted as such;
+//! what breaks a format's rules is counted as a defect.
+
+#[cfg(test)]
+mod captures;
+mod ip;
+#[cfg(test)]
+mod tests;
+mod tunnels;
+
+pub(super) use ip::Piece;
+
+use super::fragments::{Added, Datagram, Fragments};
+use wakepath_model::defects::id;
+use wakepath_model::ids::MonoNs;
+use wakepath_wire::packet::{Packet, link};
+
+/// Headers one inside the other in one packet, some 16 tunnels; what lies deeper is not looked at.
+const HEADERS_MAX: u32 = 72;
+
+/// Address family of IPv4, as in rows.
+pub(crate) const FAMILY_IP4: u16 = 2;
+/// Address family of IPv6, as in rows.
+pub(crate) const FAMILY_IP6: u16 = 10;
+
+/// What the innermost IP packet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Inner<'a> {
+    /// When it passed.
+    pub at: MonoNs,
+    /// Hash of the VLANs and tunnels around it, 0 = none. The same number in every run and version.
+    pub tunnel: u64,
+    /// [`FAMILY_IP4`] or [`FAMILY_IP6`].
+    pub family: u16,
+    /// From whom (IPv4 in the first four bytes).
+    pub src: [u8; 16],
+    /// To whom.
+    pub dst: [u8; 16],
+    /// IP protocol of `payload`, behind IPv6's extension headers.
+    pub ip_protocol: u8,
+    /// Identification of an IPv4 packet, `u32::MAX` in IPv6.
+    pub ip_id: u32,
+    /// The IP packet's bytes on the wire, its header included; of a reassembled datagram, those of all fragments.
+    pub wire_bytes: u32,
+    /// What was captured, from the transport header on; may be shorter than that header.
+    pub payload: &'a [u8],
+    /// Bytes on the wire, from the transport header on. Of a datagram whose fragments did not all come: those that came.
+    pub payload_length: u32,
+}
+
+/// What was met besides packets.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Packets that carry no IP: ARP, LLDP, spanning tree…
+    pub not_ip: u64,
+    /// IP fragments.
+    pub fragments: u64,
+    /// Defects since the last [`Counts::take`].
+    defects: Vec<(&'static str, MonoNs)>,
+}
+
+impl Counts {
+    /// Hands over the defects met since the last call.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = (&'static str, MonoNs)> + '_ {
+        self.defects.drain(..)
+    }
+
+    pub(super) fn defect(&mut self, id: &'static str, at: MonoNs) {
+        self.defects.push((id, at));
+    }
+}
+
+/// Strips what is around IP packets, and puts fragments together.
+pub(crate) struct Link {
+    fragments: Fragments,
+}
+
+/// Why a packet gave nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// It carries no IP.
+    NotIp,
+    /// It is a fragment that does not fit to others.
+    Fragments,
+    /// A header was not captured whole.
+    Cut,
+    /// A header breaks its format's rules.
+    Malformed,
+    /// More headers than [`HEADERS_MAX`].
+    TooDeep,
+    /// Nobody here knows what the packet begins with.
+    UnknownLink,
+}
+
+/// What the rest of a packet begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layer {
+    Ethernet,
+    /// By its EtherType.
+    Type(u16),
+    Ip,
+    /// By the protocol number in the IP header last seen.
+    Transport,
+    /// Here is what is asked for.
+    Found,
+}
+
+/// An IP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ip {
+    pub family: u16,
+    pub src: [u8; 16],
+    pub dst: [u8; 16],
+    pub protocol: u8,
+    pub id: u32,
+    pub wire_bytes: u32,
+}
+
+/// Bytes of a packet that are still to be looked at, and what was around them.
+#[derive(Clone, Copy)]
+pub(super) struct Walk<'a> {
+    pub bytes: &'a [u8],
+    /// How many they were on the wire.
+    pub wire: u32,
+    pub at: MonoNs,
+    pub tunnel: u64,
+    pub ip: Ip,
+    /// How many headers were left behind.
+    pub headers: u32,
+}
+
+impl<'a> Walk<'a> {
+    fn new(bytes: &'a [u8], wire: u32, at: MonoNs) -> Walk<'a> {
+        let ip = Ip { family: 0, src: [0; 16], dst: [0; 16], protocol: 0, id: u32::MAX, wire_bytes: 0 };
+        Walk { bytes, wire, at, tunnel: 0, ip, headers: 0 }
+    }
+
+    /// The next `N` bytes, which stay.
+    fn head<const N: usize>(&self) -> Result<&'a [u8; N], Stop> {
+        self.bytes.first_chunk::<N>().ok_or_else(|| self.short(N))
+    }
+
+    /// Leaves the next `count` bytes behind.
+    fn skip(&mut self, count: usize) -> Result<(), Stop> {
+        self.bytes = self.bytes.get(count..).ok_or_else(|| self.short(count))?;
+        self.wire = self.wire.saturating_sub(count as u32);
+        Ok(())
+    }
+
+    /// The next `N` bytes, which are left behind.
+    fn next<const N: usize>(&mut self) -> Result<&'a [u8; N], Stop> {
+        let head = self.head()?;
+        self.skip(N)?;
+        Ok(head)
+    }
+
+    /// What it means that there are no `wanted` bytes.
+    fn short(&self, wanted: usize) -> Stop {
+        if wanted as u64 <= u64::from(self.wire) { Stop::Cut } else { Stop::Malformed }
+    }
+
+    /// Goes into the VLAN or tunnel `number`.
+    fn enter(&mut self, around: Around, number: u64) {
+        self.tunnel = mixed(mixed(self.tunnel ^ around as u64) ^ number).max(1);
+    }
+
+    fn inner(&self) -> Inner<'a> {
+        Inner {
+            at: self.at,
+            tunnel: self.tunnel,
+            family: self.ip.family,
+            src: self.ip.src,
+            dst: self.ip.dst,
+            ip_protocol: self.ip.protocol,
+            ip_id: self.ip.id,
+            wire_bytes: self.ip.wire_bytes,
+            payload: self.bytes,
+            payload_length: self.wire,
+        }
+    }
+}
+
+/// What can be around a flow and tells it from another of the same addresses. MPLS labels are not among them: the two
+/// directions of a flow have different ones.
+#[derive(Clone, Copy)]
+enum Around {
+    Vlan = 1,
+    Pppoe,
+    Vxlan,
+    Geneve,
+    GreKey,
+    Erspan,
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea and Flood: Fast splittable pseudorandom number generators, 2014, fig. 15).
+pub(super) fn mixed(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl Link {
+    /// Holds at most `held_bytes_max` bytes of fragments.
+    pub(crate) fn new(held_bytes_max: usize) -> Link {
+        Link { fragments: Fragments::new(held_bytes_max) }
+    }
+
+    /// Gives what the packet carries to `out`: nothing or one [`Inner`]; before it those of datagrams whose other fragments
+    /// are not waited for any longer, with the time of their first fragment.
+    pub(crate) fn take(&mut self, packet: &Packet<'_>, out: &mut impl FnMut(&Inner<'_>), counts: &mut Counts) {
+        let at = MonoNs(packet.at_ns);
+        self.idle(at, out, counts);
+        let wire = packet.length.max(packet.bytes.len() as u32);
+        let mut walk = Walk::new(packet.bytes, wire, at);
+        let done = link_layer(packet.link, &mut walk).and_then(|layer| self.walk(walk, layer, out, counts));
+        tell(done, at, counts);
+    }
+
+    /// It is `now`: gives up datagrams whose fragments did not all come in time.
+    pub(crate) fn idle(&mut self, now: MonoNs, out: &mut impl FnMut(&Inner<'_>), counts: &mut Counts) {
+        while let Some(datagram) = self.fragments.overdue(now) {
+            counts.defect(id::NET_FRAGMENT, datagram.as_ref().map_or(now, Datagram::at));
+            if let Some(datagram) = datagram {
+                let at = datagram.at();
+                let done = self.datagram(datagram, out, counts);
+                tell(done, at, counts);
+            }
+        }
+    }
+
+    /// The capture ended: gives up all datagrams that are not whole.
+    pub(crate) fn finish(&mut self, out: &mut impl FnMut(&Inner<'_>), counts: &mut Counts) {
+        self.idle(MonoNs(u64::MAX), out, counts);
+    }
+
+    /// Looks into a datagram that was put together.
+    fn datagram(
+        &mut self,
+        datagram: Datagram,
+        out: &mut impl FnMut(&Inner<'_>),
+        counts: &mut Counts,
+    ) -> Result<(), Stop> {
+        let mut walk = datagram.walk();
+        let done = ip::behind_fragments(&mut walk).and_then(|layer| self.walk(walk, layer, out, counts));
+        self.fragments.reuse(datagram);
+        done
+    }
+
+    fn walk(
+        &mut self,
+        mut walk: Walk<'_>,
+        mut layer: Layer,
+        out: &mut impl FnMut(&Inner<'_>),
+        counts: &mut Counts,
+    ) -> Result<(), Stop> {
+        loop {
+            walk.headers += 1;
+            if walk.headers > HEADERS_MAX {
+                return Err(Stop::TooDeep);
+            }
+            layer = match layer {
+                Layer::Ethernet => {
+                    let header: &[u8; 14] = walk.next()?;
+                    Layer::Type(u16::from_be_bytes([header[12], header[13]]))
+                }
+                Layer::Type(number) => ether_type(number, &mut walk)?,
+                Layer::Ip => match ip::header(&mut walk)? {
+                    None => Layer::Transport,
+                    Some(piece) => {
+                        counts.fragments += 1;
+                        return match self.fragments.add(&walk, piece) {
+                            Added::Waits => Ok(()),
+                            Added::Whole(datagram) => self.datagram(datagram, out, counts),
+                            Added::Contradicts => Err(Stop::Fragments),
+                        };
+                    }
+                },
+                Layer::Transport => tunnels::inside(&mut walk)?,
+                Layer::Found => {
+                    out(&walk.inner());
+                    return Ok(());
+                }
+            };
+        }
+    }
+}
+
+fn tell(done: Result<(), Stop>, at: MonoNs, counts: &mut Counts) {
+    match done {
+        Ok(()) => {}
+        Err(Stop::Fragments) => counts.defect(id::NET_FRAGMENT, at),
+        Err(Stop::NotIp) => counts.not_ip += 1,
+        Err(Stop::Cut) => counts.defect(id::NET_CUT, at),
+        Err(Stop::Malformed) => counts.defect(id::NET_MALFORMED, at),
+        Err(Stop::TooDeep) => counts.defect(id::NET_TOO_DEEP, at),
+        Err(Stop::UnknownLink) => counts.defect(id::NET_LINK, at),
+    }
+}
+
+/// Strips the headers that only captures have.
+fn link_layer(link: u32, walk: &mut Walk<'_>) -> Result<Layer, Stop> {
+    match link {
+        link::ETHERNET => Ok(Layer::Ethernet),
+        link::RAW | link::IPV4 | link::IPV6 => Ok(Layer::Ip),
+        link::NULL | link::LOOP => {
+            let family: &[u8; 4] = walk.next()?;
+            // Of the capturing system, in its byte order: 2 everywhere; IPv6 is 10 in Linux, 24, 28 and 30 in the BSDs.
+            match u32::from_be_bytes(*family).min(u32::from_le_bytes(*family)) {
+                2 | 10 | 24 | 28 | 30 => Ok(Layer::Ip),
+                _ => Err(Stop::NotIp),
+            }
+        }
+        link::LINUX_SLL => {
+            let header: &[u8; 16] = walk.next()?;
+            Ok(Layer::Type(u16::from_be_bytes([header[14], header[15]])))
+        }
+        link::LINUX_SLL2 => {
+            let header: &[u8; 20] = walk.next()?;
+            Ok(Layer::Type(u16::from_be_bytes([header[0], header[1]])))
+        }
+        _ => Err(Stop::UnknownLink),
+    }
+}
+
+/// Strips what stands between an EtherType and an IP packet.
+fn ether_type(number: u16, walk: &mut Walk<'_>) -> Result<Layer, Stop> {
+    match number {
+        0x0800 | 0x86dd => Ok(Layer::Ip),
+        // 802.1Q, 802.1ad, and what was used before that.
+        0x8100 | 0x88a8 | 0x9100 => {
+            let tag: &[u8; 4] = walk.next()?;
+            let vlan = u16::from_be_bytes([tag[0], tag[1]]) & 0x0fff;
+            // 0 is a priority alone.
+            if vlan != 0 {
+                walk.enter(Around::Vlan, u64::from(vlan));
+            }
+            Ok(Layer::Type(u16::from_be_bytes([tag[2], tag[3]])))
+        }
+        0x8847 | 0x8848 => {
+            // Labels up to the one that says it is the last (RFC 3032 §2.1).
+            while walk.next::<4>()?[2] & 1 == 0 {}
+            // Nothing says what follows. IP is told by its version, Ethernet by the control word (RFC 4385 §3, RFC 4448).
+            match walk.head::<1>()?[0] >> 4 {
+                4 | 6 => Ok(Layer::Ip),
+                0 => walk.skip(4).map(|()| Layer::Ethernet),
+                _ => Err(Stop::NotIp),
+            }
+        }
+        // PPPoE, sessions (RFC 2516 §4).
+        0x8864 => {
+            let header: &[u8; 8] = walk.next()?;
+            if header[0] != 0x11 {
+                return Err(Stop::Malformed);
+            }
+            walk.enter(Around::Pppoe, u64::from(u16::from_be_bytes([header[2], header[3]])));
+            match u16::from_be_bytes([header[6], header[7]]) {
+                0x0021 | 0x0057 => Ok(Layer::Ip),
+                _ => Err(Stop::NotIp),
+            }
+        }
+        // A length: IEEE 802.3 with LLC, and behind it an EtherType if that is SNAP.
+        0..=0x05dc => match walk.next::<8>() {
+            Ok(&[0xaa, 0xaa, 3, 0, 0, 0, high, low]) => Ok(Layer::Type(u16::from_be_bytes([high, low]))),
+            _ => Err(Stop::NotIp),
+        },
+        _ => Err(Stop::NotIp),
+    }
+}

@@ -1,0 +1,32 @@
+//! Any bytes as a capture: no panic, bounded memory, and the same records however the file is cut into chunks.
+//!
+//! `cargo +nightly fuzz run pcap`, from the root of the repository; `tests/golden/read.pcap` has files to begin with.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wakepath_decode::readers::Counts;
+use wakepath_decode::readers::pcap::{PcapReader, Record};
+
+fn read(data: &[u8], chunk: usize) -> (Counts, Vec<u64>) {
+    let (mut reader, mut records) = (PcapReader::new(), Vec::new());
+    for chunk in data.chunks(chunk) {
+        reader.feed(chunk, &mut |record| match record {
+            Record::Packet(p) => {
+                assert!(p.bytes.len() as u64 <= u64::from(p.length), "captured more than there was");
+                let first = p.bytes.first().copied().unwrap_or_default();
+                records.push(p.at_ns ^ u64::from(p.length) << 32 ^ p.bytes.len() as u64 ^ u64::from(first) << 8);
+            }
+            Record::Lost { from_ns, at_ns, count, .. } => {
+                assert!(from_ns <= at_ns, "a loss ends before it begins");
+                records.push(from_ns ^ count);
+            }
+        });
+    }
+    reader.finish();
+    (reader.counts(), records)
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&chunk, data)) = data.split_first() else { return };
+    assert_eq!(read(data, data.len().max(1)), read(data, usize::from(chunk).max(1)));
+});
