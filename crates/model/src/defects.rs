@@ -187,6 +187,60 @@ defects! {
     PACKET_DROP = "loss.packet", Error, PATHS,
         "The capture dropped packets.",
         "Give the capture a larger buffer or a narrower filter.";
+    NET_MALFORMED = "net.malformed", Warning, PATHS,
+        "A packet's headers break their format's rules, so it was left out.",
+        "Look at the capture for damage; a mirror or a device that cuts packets wrongly does this too.";
+    NET_CUT = "net.headers_cut", Error, PATHS,
+        "A packet was cut inside the headers around what it carries, so it was left out.",
+        "Capture more bytes of each packet: tunnels need some 50 bytes each.";
+    NET_TOO_DEEP = "net.too_deep", Warning, PATHS,
+        "A packet has more tunnels and tags one inside the other than are looked at, and was left out.",
+        "Nothing to do, unless that nesting is meant: then report it with the capture.";
+    NET_FRAGMENT = "net.fragments_missing", Warning, PATHS,
+        "Fragments of a datagram are missing or contradict each other; of it only the first fragment is known, if that.",
+        "Capture where all fragments pass, or look for the loss on the way.";
+    NET_LINK = "net.link_unknown", Error, PATHS,
+        "Packets of a kind of link that is not known were left out.",
+        "Capture on an Ethernet or IP interface, or report the number that the file gives.";
+    NET_GAP = "net.bytes_missing", Warning, PATHS,
+        "Bytes of a stream passed and were never captured.",
+        "Give the capture a larger buffer or a narrower filter, or mirror all of the flow's packets.";
+    NET_PAYLOAD_CUT = "net.payload_cut", Info, PATHS,
+        "The packets of a flow were captured in part; messages that lie beyond are not seen.",
+        "Capture more bytes of each packet if messages are missing.";
+    NET_DUPLICATE = "net.duplicate", Info, &[],
+        "A packet was captured twice and counted once.",
+        "Nothing to do; mirroring only one of the two ports costs less.";
+    NET_OVERLAP = "net.overlap_differs", Warning, PATHS,
+        "A segment repeats bytes with other contents; those that came first were taken.",
+        "Look for a middlebox that rewrites segments, or for somebody who wants to mislead.";
+    NET_OUT_OF_WINDOW = "net.out_of_window", Info, &[],
+        "A segment's numbers fit nothing that its connection said before, so its bytes were left out.",
+        "Nothing to do, unless there are many: then look for damage or forged packets.";
+    NET_HELD_LIMIT = "net.held_limit", Warning, PATHS,
+        "Segments wait for so many missing bytes that these were given up.",
+        "Give the sniffer more memory for held segments, or look for the capture's losses.";
+    NET_FLOWS_LIMIT = "net.flows_limit", Warning, PATHS,
+        "More flows at once than are remembered: the one that was silent for long was forgotten.",
+        "Narrow the filter, or let the sniffer remember more flows.";
+    NET_OPEN_LIMIT = "net.open_limit", Warning, PATHS,
+        "More requests of one flow waited for replies than are remembered.",
+        "Nothing to do: replies to those beyond the limit are told alone.";
+    NET_UNPAIRED = "net.pairing_unsure", Warning, PATHS,
+        "A request or a reply was left alone, because bytes were missing and nothing says which belong together.",
+        "Look for the capture's losses, or begin it before the connections.";
+    NET_URGENT = "net.urgent", Info, &[Requests, Metrics],
+        "A stream has urgent data, which its reader may get apart from the rest.",
+        "Nothing to do, unless messages of the flow are malformed from there on.";
+    FORWARD_LOST = "forward.lost", Error, PATHS,
+        "Rows that a sniffer sent on did not come: datagrams were lost on the way, or their receiver was behind.",
+        "Send on by --forward-by tcp, or find out where datagrams get lost.";
+    FORWARD_ROOM = "forward.no_room", Error, PATHS,
+        "Rows found no room at the sniffer while its collector could not be reached or was behind.",
+        "Give the sniffer a larger --forward-buffer, or keep the collector reachable.";
+    FORWARD_BEFORE = "forward.before", Info, &[Requests, Metrics],
+        "A sniffer had sent rows before the first that came: perhaps nobody listened then.",
+        "Start the collector before its sniffers, or send on by --forward-by tcp.";
     TRACE_LOST = "loss.trace.events", Error, EVERYTHING,
         "The tracer of an imported trace dropped events because its buffers were full.",
         "Trace again with more or larger buffers, or with fewer kinds of events.";

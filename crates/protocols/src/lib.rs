@@ -42,7 +42,7 @@ pub mod redis;
 pub mod x11;
 
 pub use duplex::Duplex;
-pub use registry::{AnyProcessor, Protocol, Transport, Verdict, recognise};
+pub use registry::{AnyProcessor, Maker, Protocol, Transport, Verdict, recognise};
 pub use text::Text;
 
 /// One of the two directions of a flow.

@@ -16,6 +16,11 @@ use crate::{Attrs, Border, Dir, EndHow, Outcome, Role, Status, Text, Witness};
 /// Bytes kept of a line in each direction; keys are at most 250 bytes long.
 pub const HEAD: usize = 320;
 
+/// Commands of the text protocol.
+const COMMANDS: &[u8] =
+    b"get gets gat gats set add replace append prepend cas delete incr decr touch mg ms md ma me mn \
+stats flush_all version verbosity quit shutdown slabs lru lru_crawler watch cache_memlimit";
+
 /// The Memcached processor.
 pub type Memcached = Duplex<Framing, HEAD>;
 
@@ -37,7 +42,16 @@ impl Framer for Framing {
     fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit {
         match (dir, bytes[0]) {
             (Dir::ToServer, 0x80) | (Dir::ToClient, 0x81) => Fit::Yes,
-            (Dir::ToServer, first) => first.is_ascii_lowercase().into(),
+            // data may begin like a word too, so it has to be one that is a command
+            (Dir::ToServer, first) if first.is_ascii_lowercase() => {
+                match bytes.iter().position(|b| b" \r\n".contains(b)) {
+                    Some(end) => COMMANDS.split(|b| *b == b' ').any(|command| *command == bytes[..end]).into(),
+                    // longer than any
+                    None if bytes.len() > 16 => Fit::No,
+                    None => Fit::More,
+                }
+            }
+            (Dir::ToServer, _) => Fit::No,
             (Dir::ToClient, first) => (self.pending > 0 && first.is_ascii_alphanumeric()).into(),
         }
     }

@@ -37,6 +37,14 @@ pub enum Verdict {
     Unknown,
 }
 
+/// What is done with a new processor, whatever its type: boxed, as a rule, by a caller that may allocate.
+pub trait Maker {
+    /// What becomes of it.
+    type Made;
+    /// Takes it.
+    fn take<P: Processor + Send + 'static>(self, processor: P) -> Self::Made;
+}
+
 macro_rules! registry {
     ($($variant:ident($type:ty) = $id:literal, $transport:ident, $ports:expr, $fit:expr, $doc:literal;)+) => {
         /// A protocol on its transport.
@@ -61,6 +69,11 @@ macro_rules! registry {
             /// Ports on which it is usual: they decide only where the bytes alone do not.
             pub fn ports(self) -> &'static [u16] {
                 match self { $(Protocol::$variant => $ports),+ }
+            }
+
+            /// Hands a new processor of exactly this protocol to `maker`: with many flows [`AnyProcessor`] is too large.
+            pub fn make<M: Maker>(self, maker: M) -> M::Made {
+                match self { $(Protocol::$variant => maker.take(<$type>::new())),+ }
             }
 
             fn fit(self, dir: Dir, bytes: &[u8], usual: bool) -> Fit {

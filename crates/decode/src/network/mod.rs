@@ -4,7 +4,20 @@
 //! Packet ─► link, VLANs, tunnels ─► IP fragments ─► TCP in order, or datagrams ─► protocols ─► exchanges
 //! ```
 
+mod datagrams;
+mod exchanges;
+mod flows;
+mod fragments;
+mod link;
+mod row;
+mod talk;
+mod tcp;
+mod trail;
+mod unsure;
+
 use crate::RowSink;
+use flows::Flows;
+use link::{Counts, Link};
 use wakepath_model::ids::MonoNs;
 use wakepath_wire::packet::Packet;
 
@@ -39,6 +52,10 @@ pub struct Sniffed {
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
+    /// Of them those that carry no IP: ARP, LLDP, spanning tree…
+    pub not_ip: u64,
+    /// Of them IP fragments.
+    pub fragments: u64,
     /// Flows begun.
     pub flows: u64,
     /// Exchanges ended.
@@ -53,12 +70,21 @@ pub struct Sniffed {
 pub struct Sniffer<S> {
     out: S,
     done: Sniffed,
+    link: Link,
+    counts: Counts,
+    flows: Flows,
 }
 
 impl<S: RowSink> Sniffer<S> {
     /// A sniffer that pushes its rows into `out`.
-    pub fn new(out: S, _options: SnifferOptions) -> Sniffer<S> {
-        Sniffer { out, done: Sniffed::default() }
+    pub fn new(out: S, options: SnifferOptions) -> Sniffer<S> {
+        Sniffer {
+            out,
+            done: Sniffed::default(),
+            link: Link::new(options.held_bytes_max),
+            counts: Counts::default(),
+            flows: Flows::new(options),
+        }
     }
 
     /// Where the rows go.
@@ -73,16 +99,36 @@ impl<S: RowSink> Sniffer<S> {
 
     /// Takes the next packet. Times may go back a little, as between the queues of a device.
     pub fn packet(&mut self, packet: &Packet<'_>) {
-        self.done.packets += 1;
-        self.done.bytes += u64::from(packet.length);
+        let Sniffer { out, done, link, counts, flows } = self;
+        let at = MonoNs(packet.at_ns);
+        done.packets += 1;
+        done.bytes += u64::from(packet.length);
+        done.first = if done.packets == 1 { at } else { done.first.min(at) };
+        done.last = done.last.max(at);
+        link.take(packet, &mut |inner| flows.take(inner, out, done), counts);
+        (done.not_ip, done.fragments) = (counts.not_ip, counts.fragments);
+        counts.take().for_each(|(defect, at)| out.count(defect, at));
     }
 
-    /// The source lost `count` packets between `from` and `at`: what spans that time is no longer certain.
-    pub fn lost(&mut self, _from: MonoNs, _at: MonoNs, _count: u64) {}
+    /// The source lost `count` packets between `from` and `at`: what spans that time is no longer certain. The numbers of
+    /// TCP tell what is missing; of a datagram's question nobody knows any more that it had no answer.
+    pub fn lost(&mut self, _from: MonoNs, at: MonoNs, _count: u64) {
+        self.flows.lost(at);
+    }
 
     /// It is `now`, and no packet came: what has been silent for long is forgotten, what is open is told.
-    pub fn idle(&mut self, _now: MonoNs) {}
+    pub fn idle(&mut self, now: MonoNs) {
+        let Sniffer { out, done, link, counts, flows } = self;
+        link.idle(now, &mut |inner| flows.take(inner, out, done), counts);
+        counts.take().for_each(|(defect, at)| out.count(defect, at));
+        flows.idle(now, out, done);
+    }
 
     /// The capture ended: tells of all that is open.
-    pub fn finish(&mut self) {}
+    pub fn finish(&mut self) {
+        let Sniffer { out, done, link, counts, flows } = self;
+        link.finish(&mut |inner| flows.take(inner, out, done), counts);
+        counts.take().for_each(|(defect, at)| out.count(defect, at));
+        flows.finish(out, done);
+    }
 }

@@ -107,7 +107,7 @@ macro_rules! by_width {
             12 => $f::<12>($from, $to),
             13 => $f::<13>($from, $to),
             21 => $f::<21>($from, $to),
-            27 => $f::<27>($from, $to),
+            26 => $f::<26>($from, $to),
             _ => return false,
         }
         return true

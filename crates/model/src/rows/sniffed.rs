@@ -53,7 +53,7 @@ pub struct SniffedFlowRow {
     pub packets: [u64; 2],
     /// Bytes of these packets as on the wire, without the tunnels around them.
     pub wire_bytes: [u64; 2],
-    /// Bytes of the streams (datagrams: of payload), each counted once.
+    /// Bytes of the streams (datagrams: of payload), each counted once, those that were never captured included.
     pub stream_bytes: [u64; 2],
     /// Bytes of the streams that were never captured.
     pub missing_bytes: [u64; 2],
@@ -114,7 +114,7 @@ pub mod exchange_row {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 pub struct SniffedExchangeRow {
-    /// When its last packet passed.
+    /// When its last packet passed; of an open one, when this was written.
     pub at: MonoNs,
     /// The flow.
     pub flow: SniffedFlowId,
@@ -140,11 +140,11 @@ pub struct SniffedExchangeRow {
     pub reply_last: MonoNs,
     /// Identifier of the exchange in its flow.
     pub witness: u64,
-    /// Hash of the W3C trace id in the request, 0 = none.
+    /// FNV-1a (64 bit) of the 16 bytes of the W3C trace id in the request, 0 = none.
     pub trace: u64,
-    /// The W3C parent span id in the request, 0 = none.
+    /// The W3C parent span id in the request, its 8 bytes as a big-endian number, 0 = none.
     pub span: u64,
-    /// Hash of the request's `x-request-id`, 0 = none.
+    /// Hash of the request's `x-request-id`, or where it has none, of its reply's; 0 = none.
     pub request_id: u64,
     /// Packets with bytes of the request.
     pub request_packets: u32,

@@ -1,0 +1,688 @@
+//! Which reply answers which request: messages of one flow in, exchanges out.
+//!
+//! A reply with its protocol's own number answers the oldest request with that number. All others answer in order, and
+//! order holds only where nothing is hidden. So after bytes in which a message may have begun unseen, and where a
+//! connection is joined in mid-stream, nothing is paired by order until a request comes first after the server has
+//! spoken: a client that waits for its replies has nothing outstanding then. Whether it does wait is on *trial* first:
+//! pairs are held back until the flow went back and forth a number of times, was silent for long, or ended, without a
+//! reply too many or one that cannot be. Otherwise they are told as a request and a reply that cannot be told.
+
+use super::trail::Trail;
+use super::unsure::{Order, Trust};
+use crate::RowSink;
+use std::collections::VecDeque;
+use wakepath_model::defects::id as defect;
+use wakepath_model::ids::{MonoNs, SniffedFlowId, StrId};
+use wakepath_model::rows::{OPEN, SniffedExchangeRow, end_how, exchange_row, witness};
+use wakepath_protocols::{Dir, EndHow, Message, Outcome, Role, Sink, Status, Witness, mask};
+
+/// Messages of one flow that are not at their ends, or wait for replies.
+const OPEN_MAX: usize = 1024;
+
+/// Exchanges of one flow that are written again at once while they stay open.
+const TOLD_OPEN_MAX: usize = 64;
+
+/// What an open exchange is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A request, with its reply where that has begun.
+    Asked,
+    /// A request whose reply cannot be told.
+    Missed,
+    /// A reply whose request cannot be told.
+    Reply,
+    /// A request that gets no reply.
+    NoReply,
+    /// What the server says unasked.
+    Unsolicited,
+}
+
+/// One message of an open exchange.
+#[derive(Clone, Copy, Default)]
+struct Part {
+    begun: bool,
+    done: bool,
+    packets_before: u32,
+    missing_before: u64,
+}
+
+struct Open {
+    row: SniffedExchangeRow,
+    kind: Kind,
+    parts: [Part; 2],
+    /// Its reply comes in order; otherwise by its number.
+    ordered: bool,
+    /// The pair was made by order while that was on trial.
+    trial: bool,
+    /// Replies were hidden while it was open: perhaps its own.
+    doubtful: bool,
+}
+
+impl Open {
+    fn new(row: SniffedExchangeRow, kind: Kind, parts: [Part; 2]) -> Open {
+        Open { row, kind, parts, ordered: false, trial: false, doubtful: false }
+    }
+
+    fn waits(&self) -> bool {
+        self.kind == Kind::Asked && !self.parts[1].begun
+    }
+
+    /// What it is where nothing more will be seen of it.
+    fn cut_short(&self) -> u8 {
+        match self.kind {
+            Kind::Asked if self.waits() => exchange_row::REPLY_MISSED,
+            Kind::Asked => exchange_row::ANSWERED,
+            Kind::Missed => exchange_row::REPLY_MISSED,
+            Kind::Reply => exchange_row::REPLY_ONLY,
+            Kind::NoReply => exchange_row::NO_REPLY,
+            Kind::Unsolicited => exchange_row::UNSOLICITED,
+        }
+    }
+}
+
+/// How a flow, or the capture of it, ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It was closed or reset: what has no reply gets none.
+    Closed,
+    /// It is not followed any longer.
+    Forgotten,
+}
+
+/// The open exchanges of a flow.
+pub(super) struct Book {
+    flow: SniffedFlowId,
+    protocol: StrId,
+    pub trails: [Trail; 2],
+    opens: VecDeque<Open>,
+    /// Earliest ends of messages that are known and not reached.
+    due: [u64; 2],
+    trust: Trust,
+    /// Pairs on trial.
+    held: Vec<SniffedExchangeRow>,
+    /// The flow turned to the server, and no request has come since.
+    turned: bool,
+    /// Behind this the flow is another protocol, or encrypted.
+    pub opaque: bool,
+    /// Exchanges ended.
+    pub ended: u64,
+    latest: MonoNs,
+}
+
+impl Book {
+    /// Of a flow. `whole`: nothing that was said before is hidden.
+    pub fn new(flow: SniffedFlowId, protocol: StrId, whole: bool) -> Book {
+        Book {
+            flow,
+            protocol,
+            trails: [Trail::new(), Trail::new()],
+            opens: VecDeque::new(),
+            due: [OPEN; 2],
+            trust: Trust::new(whole),
+            held: Vec::new(),
+            turned: true,
+            opaque: false,
+            ended: 0,
+            latest: MonoNs(0),
+        }
+    }
+
+    /// The flow turned to `dir`.
+    pub fn turn(&mut self, dir: Dir) {
+        self.turned = dir == Dir::ToServer;
+    }
+
+    /// Bytes of `dir` have been dealt with. `ahead`: how many of the next ones need no look (`u64::MAX`: all).
+    pub fn moved<S: RowSink>(&mut self, dir: Dir, ahead: u64, at: MonoNs, out: &mut S) {
+        let d = dir.index();
+        self.latest = self.latest.max(at);
+        let end = self.trails[d].end();
+        if ahead > 0 {
+            self.trails[d].forget(end);
+        }
+        // Not only once: the order may have begun anew since, while nothing was looked at.
+        if ahead == u64::MAX {
+            self.hidden(dir, out);
+        }
+        if end >= self.due[d] {
+            self.settle(dir, out);
+        }
+    }
+
+    /// Messages of `dir` may begin unseen from here on.
+    pub fn hidden<S: RowSink>(&mut self, dir: Dir, out: &mut S) {
+        if dir == Dir::ToServer && !self.trust.trial_is_over() {
+            // Those that were asked before are answered first, in order.
+            return self.trust.requests_hidden(self.opens.iter().filter(|o| o.waits() && o.ordered).count());
+        }
+        if self.trust.on_trial() {
+            self.take_apart(out);
+        }
+        self.trust.replies_hidden();
+        self.opens.iter_mut().for_each(|open| open.doubtful = true);
+        self.give_up(out);
+    }
+
+    /// The order on trial does not hold: what was paired by it belonged to others.
+    fn take_apart<S: RowSink>(&mut self, out: &mut S) {
+        for row in std::mem::take(&mut self.held) {
+            let [asked, answered] = apart(&row);
+            self.write(asked, exchange_row::REPLY_MISSED, out);
+            self.write(answered, exchange_row::REPLY_ONLY, out);
+        }
+        for i in 0..self.opens.len() {
+            let open = &mut self.opens[i];
+            if std::mem::take(&mut open.trial) {
+                let [asked, answered] = apart(&open.row);
+                (open.row, open.kind, open.parts[0]) = (answered, Kind::Reply, Part::default());
+                open.ordered = false;
+                self.write(asked, exchange_row::REPLY_MISSED, out);
+            }
+        }
+        self.give_up(out);
+    }
+
+    /// The replies to what waits in order cannot be told.
+    fn give_up<S: RowSink>(&mut self, out: &mut S) {
+        for i in (0..self.opens.len()).rev() {
+            let open = &mut self.opens[i];
+            if open.waits() && open.ordered {
+                open.kind = Kind::Missed;
+                if open.parts[0].done {
+                    self.leave(i, exchange_row::REPLY_MISSED, out);
+                }
+            }
+        }
+    }
+
+    /// Nothing that is answered in order is outstanding, as far as known.
+    fn drained(&self) -> bool {
+        !self.opens.iter().any(|o| o.ordered && o.kind == Kind::Asked)
+    }
+
+    fn request<S: RowSink>(&mut self, number: Number, mut open: Open, out: &mut S) {
+        if let Number::Own(kind, value) = number {
+            if let Some(i) = self.opens.iter().position(|o| o.waits() && has(&o.row, kind, value)) {
+                let old = &mut self.opens[i];
+                if kind == witness::DNS && (old.row.verb, old.row.target) == (open.row.verb, open.row.target) {
+                    // The same question again: its answer answers both, and was waited for from the first on.
+                    old.row.request_packets = old.row.request_packets.saturating_add(1);
+                    return;
+                }
+                // A number is used again when its exchange is over.
+                let what = if old.doubtful { exchange_row::REPLY_MISSED } else { exchange_row::UNANSWERED };
+                self.leave(i, what, out);
+            }
+        } else {
+            if self.trust.trial_is_over() {
+                self.hidden(Dir::ToClient, out);
+            }
+            open.ordered = true;
+            let first = std::mem::take(&mut self.turned);
+            let outstanding = if self.drained() { 0 } else { self.opens.len() };
+            let silent = open.row.request_first.0.saturating_sub(self.latest.0);
+            match self.trust.request(first, outstanding, if self.latest.0 == 0 { 0 } else { silent }) {
+                Order::Holds | Order::Begins => {}
+                Order::Proven => self.release(out),
+                Order::Unknown => open.kind = Kind::Missed,
+            }
+        }
+        self.push(open, out);
+    }
+
+    fn reply<S: RowSink>(&mut self, m: &Message<'_>, number: Number, row: SniffedExchangeRow, out: &mut S) {
+        let part = self.begin(m);
+        let found = match number {
+            Number::Own(kind, value) => {
+                let found = self.opens.iter().position(|o| {
+                    o.waits() && has(&o.row, kind, value) && (kind != witness::DNS || same_question(&o.row, &row))
+                });
+                // Replies were hidden: if its own was among them, this one answers a later request of the same number.
+                let unsure = found.filter(|&i| self.opens[i].doubtful && reused(kind));
+                if let Some(i) = unsure {
+                    self.leave(i, exchange_row::REPLY_MISSED, out);
+                }
+                found.filter(|_| unsure.is_none())
+            }
+            number => self.in_order(m, number, out),
+        };
+        let Some(i) = found else {
+            return self.push(Open::new(row, Kind::Reply, [Part::default(), part]), out);
+        };
+        let on_trial = self.trust.on_trial();
+        let open = &mut self.opens[i];
+        let to = &mut open.row;
+        (to.reply_start, to.reply_first, to.reply_head) = (row.reply_start, row.reply_first, row.reply_head);
+        (to.status, to.failed, to.detail) = (row.status, row.failed, row.detail);
+        to.cut |= row.cut;
+        if to.request_id == 0 {
+            to.request_id = row.request_id;
+        }
+        open.parts[1] = part;
+        if open.ordered {
+            open.trial = on_trial;
+            self.trust.answered();
+        }
+    }
+
+    /// The request that a reply without a number of its own answers.
+    fn in_order<S: RowSink>(&mut self, m: &Message<'_>, number: Number, out: &mut S) -> Option<usize> {
+        if !self.trust.pairs() {
+            if self.trust.trial_is_over() {
+                self.hidden(Dir::ToClient, out);
+            }
+            return None;
+        }
+        let oldest = self.opens.iter().position(|o| o.waits() && o.ordered);
+        let fits = |open: &Open| {
+            // A server that has not got the request's first byte yet does not answer it; an echoed number is the same.
+            let ack = self.trails[1].ack(m.start);
+            let early = self.trust.on_trial() && ack != 0 && ack <= open.row.request_start;
+            let other = matches!(number, Number::Echo(value) if has_any(&open.row) && open.row.witness != value);
+            !early && !other
+        };
+        match oldest {
+            Some(i) if fits(&self.opens[i]) => Some(i),
+            None if !self.trust.on_trial() => None,
+            // One reply too many, or one that cannot be: somewhere a request is hidden.
+            _ => {
+                self.hidden(Dir::ToClient, out);
+                None
+            }
+        }
+    }
+
+    fn begin(&self, m: &Message<'_>) -> Part {
+        let trail = &self.trails[m.dir.index()];
+        Part {
+            begun: true,
+            done: false,
+            packets_before: trail.packets_before(m.start),
+            missing_before: trail.missing_before(m.start),
+        }
+    }
+
+    fn push<S: RowSink>(&mut self, open: Open, out: &mut S) {
+        if self.opens.len() >= OPEN_MAX {
+            out.count(defect::NET_OPEN_LIMIT, self.latest);
+            if self.opens[0].waits() && self.opens[0].ordered {
+                self.hidden(Dir::ToClient, out);
+            } else {
+                self.leave(0, self.opens[0].cut_short(), out);
+            }
+        }
+        self.opens.push_back(open);
+    }
+
+    /// Ends the parts whose ends have passed.
+    fn settle<S: RowSink>(&mut self, dir: Dir, out: &mut S) {
+        let (d, end) = (dir.index(), self.trails[dir.index()].end());
+        self.due[d] = OPEN;
+        let mut i = 0;
+        while i < self.opens.len() {
+            let open = &self.opens[i];
+            let until = if d == 0 { open.row.request_end } else { open.row.reply_end };
+            let part = open.parts[d];
+            if part.begun && !part.done && until != OPEN {
+                if until > end {
+                    self.due[d] = self.due[d].min(until);
+                } else if self.part_done(i, dir, until, out) {
+                    continue;
+                }
+            }
+            i += 1;
+        }
+    }
+
+    /// The message of `opens[i]` ends at `end`, which has passed. `true`: the exchange is over, and gone.
+    fn part_done<S: RowSink>(&mut self, i: usize, dir: Dir, end: u64, out: &mut S) -> bool {
+        let (d, trail) = (dir.index(), &self.trails[dir.index()]);
+        let open = &mut self.opens[i];
+        let (part, row) = (&mut open.parts[d], &mut open.row);
+        part.done = true;
+        let start = if d == 0 { row.request_start } else { row.reply_start };
+        let how = if d == 0 { row.request_how } else { row.reply_how };
+        let last = if how == end_how::LOST { MonoNs(0) } else { trail.last(start, end) };
+        let packets = trail.packets_until(end).wrapping_sub(part.packets_before).max(1);
+        let missing = trail.missing_before(end).saturating_sub(part.missing_before);
+        row.missing_bytes = row.missing_bytes.saturating_add(missing.try_into().unwrap_or(u32::MAX));
+        if d == 0 {
+            row.request_last = last;
+            row.request_packets = row.request_packets.saturating_add(packets);
+        } else {
+            (row.reply_last, row.reply_packets) = (last, packets);
+        }
+        let over = open.kind != Kind::Asked || (open.parts[0].done && open.parts[1].done);
+        if over {
+            let what = open.cut_short();
+            self.leave(i, what, out);
+        }
+        over
+    }
+
+    /// Takes `opens[i]` out and tells of it.
+    fn leave<S: RowSink>(&mut self, i: usize, what: u8, out: &mut S) {
+        let Some(open) = self.opens.remove(i) else { return };
+        if open.ordered && what == exchange_row::ANSWERED {
+            self.trust.took(open.row.reply_last.0.saturating_sub(open.row.request_first.0));
+        }
+        if open.trial && what == exchange_row::ANSWERED {
+            self.held.push(SniffedExchangeRow { what, ..open.row });
+        } else {
+            self.write(open.row, what, out);
+        }
+    }
+
+    /// The order on trial holds.
+    fn release<S: RowSink>(&mut self, out: &mut S) {
+        for row in std::mem::take(&mut self.held) {
+            self.write(row, exchange_row::ANSWERED, out);
+        }
+        self.opens.iter_mut().for_each(|open| open.trial = false);
+    }
+
+    fn write<S: RowSink>(&mut self, mut row: SniffedExchangeRow, what: u8, out: &mut S) {
+        row.what = what;
+        let times = [row.request_last, row.request_head, row.reply_first, row.reply_head, row.reply_last];
+        row.at = times.into_iter().fold(row.request_first, MonoNs::max);
+        match what {
+            exchange_row::OPEN => row.at = self.latest.max(row.at),
+            exchange_row::REPLY_ONLY | exchange_row::REPLY_MISSED => out.count(defect::NET_UNPAIRED, row.at),
+            _ => {}
+        }
+        self.ended += u64::from(what != exchange_row::OPEN);
+        out.push(&row);
+    }
+
+    /// It is `now`: what the flow's silence proves, and what stays open. `lost`: when the capture last lost packets;
+    /// `wait_ns`: after how long nothing is an answer any more, where a flow does not end or replies were hidden.
+    pub fn visit<S: RowSink>(&mut self, now: MonoNs, lost: MonoNs, update_ns: u64, wait_ns: u64, out: &mut S) {
+        if self.trust.silence_proves(now.0.saturating_sub(self.latest.0)) && self.drained() {
+            self.trust.proven();
+            self.release(out);
+        }
+        let (mut told, mut i) = (0, 0);
+        while i < self.opens.len() {
+            let open = &mut self.opens[i];
+            let waited = now.0.saturating_sub(open.row.request_first.0);
+            if open.waits() && !open.ordered && waited > wait_ns {
+                let what = unanswered(open, lost);
+                self.leave(i, what, out);
+                continue;
+            }
+            // Its time is that of the row before.
+            if open.kind == Kind::Asked && now.0 - now.0.min(open.row.at.max(open.row.request_first).0) >= update_ns {
+                open.row.at = now;
+                out.push(&SniffedExchangeRow { what: exchange_row::OPEN, ..open.row });
+                told += 1;
+            }
+            if told >= TOLD_OPEN_MAX {
+                break;
+            }
+            i += 1;
+        }
+    }
+
+    /// The flow's end, or the end of what is known of it. `datagrams`: there is no end in order.
+    pub fn finish<S: RowSink>(&mut self, ending: Ending, datagrams: bool, lost: MonoNs, out: &mut S) {
+        if self.trust.holds_at_end() {
+            self.release(out);
+        } else {
+            self.hidden(Dir::ToClient, out);
+        }
+        let over = ending == Ending::Closed || datagrams;
+        while let Some(mut open) = self.opens.pop_front() {
+            let what = match open.kind {
+                Kind::Asked if !over => exchange_row::OPEN,
+                Kind::Asked if open.waits() && (!open.ordered || self.trust.pairs()) => unanswered(&open, lost),
+                _ => open.cut_short(),
+            };
+            let [asked, answered] = open.parts;
+            let row = &mut open.row;
+            if asked.begun && !asked.done {
+                let trail = &self.trails[0];
+                row.request_packets = trail.packets_until(trail.end()).wrapping_sub(asked.packets_before);
+                row.request_last = trail.latest(row.request_start, trail.end());
+                (row.request_end, row.request_how) = (OPEN, 0);
+            }
+            if answered.begun && !answered.done {
+                let trail = &self.trails[1];
+                row.reply_packets = trail.packets_until(trail.end()).wrapping_sub(answered.packets_before);
+                row.reply_last = trail.latest(row.reply_start, trail.end());
+                // What was closed inside a message ends where the stream did.
+                let end = if over { (trail.end(), end_how::CLOSE) } else { (OPEN, 0) };
+                (row.reply_end, row.reply_how) = end;
+            }
+            self.write(open.row, what, out);
+        }
+    }
+}
+
+/// What became of a request that has no reply: the capture's losses may have hidden it.
+fn unanswered(open: &Open, lost: MonoNs) -> u8 {
+    if open.doubtful || lost > open.row.request_first { exchange_row::REPLY_MISSED } else { exchange_row::UNANSWERED }
+}
+
+/// A request and a reply that do not belong together after all.
+fn apart(row: &SniffedExchangeRow) -> [SniffedExchangeRow; 2] {
+    let asked = SniffedExchangeRow {
+        reply_start: OPEN,
+        reply_end: OPEN,
+        reply_first: MonoNs(0),
+        reply_head: MonoNs(0),
+        reply_last: MonoNs(0),
+        reply_packets: 0,
+        reply_how: 0,
+        status: 0,
+        failed: 0,
+        detail: StrId::EMPTY,
+        interim: 0,
+        ..*row
+    };
+    let answered = SniffedExchangeRow {
+        request_start: OPEN,
+        request_end: OPEN,
+        request_first: MonoNs(0),
+        request_head: MonoNs(0),
+        request_last: MonoNs(0),
+        request_packets: 0,
+        request_how: 0,
+        trace: 0,
+        span: 0,
+        request_id: 0,
+        verb: StrId::EMPTY,
+        target: StrId::EMPTY,
+        ..*row
+    };
+    [asked, answered]
+}
+
+fn has_any(row: &SniffedExchangeRow) -> bool {
+    row.witness_kind != witness::NONE
+}
+
+fn has(row: &SniffedExchangeRow, kind: u8, value: u64) -> bool {
+    (row.witness_kind, row.witness) == (kind, value)
+}
+
+/// The number is given again as soon as its exchange is over.
+fn reused(kind: u8) -> bool {
+    matches!(kind, witness::FASTCGI | witness::AMQP_CHANNEL)
+}
+
+/// A response repeats its question, unless it was cut.
+fn same_question(asked: &SniffedExchangeRow, answered: &SniffedExchangeRow) -> bool {
+    let cut = asked.cut | answered.cut != 0;
+    cut || answered.target == StrId::EMPTY || (asked.target, asked.verb) == (answered.target, answered.verb)
+}
+
+/// What a message's own number says of its exchange.
+#[derive(Clone, Copy)]
+enum Number {
+    /// Nothing.
+    None,
+    /// Unique among the open exchanges.
+    Own(u8, u64),
+    /// Given by the client and echoed, not unique: order counts, and the number must be the same.
+    Echo(u64),
+}
+
+/// What of a message's witnesses names the exchange.
+fn number(witnesses: &[Witness]) -> (Number, u8, u64) {
+    let Some(first) = witnesses.first() else { return (Number::None, witness::NONE, 0) };
+    let (kind, value) = match *first {
+        Witness::FastCgi(n) => (witness::FASTCGI, n.into()),
+        Witness::Dns(n) => (witness::DNS, n.into()),
+        Witness::Http2(n) => (witness::HTTP2, n.into()),
+        Witness::Kafka(n) => (witness::KAFKA, n.into()),
+        Witness::Mongo(n) => (witness::MONGO, n.into()),
+        Witness::Memcached(n) => (witness::MEMCACHED, n.into()),
+        Witness::AmqpChannel(n) => (witness::AMQP_CHANNEL, n.into()),
+        Witness::X11(n) => (witness::X11, n.into()),
+        // channels are few and tags count from 1: both fit
+        Witness::AmqpDelivery { channel, tag } => {
+            let value = u64::from(channel) << 48 | tag & !(0xffff << 48);
+            return (Number::None, witness::AMQP_DELIVERY, value);
+        }
+        // These name the request across hosts, not the exchange in its flow.
+        Witness::TraceParent { .. } | Witness::XRequestId(_) => return (Number::None, witness::NONE, 0),
+    };
+    let number = if kind == witness::MEMCACHED { Number::Echo(value) } else { Number::Own(kind, value) };
+    (number, kind, value)
+}
+
+/// The book, with where its rows go: what a processor is given.
+pub(super) struct Ear<'a, S> {
+    pub book: &'a mut Book,
+    pub at: MonoNs,
+    pub out: &'a mut S,
+}
+
+impl<S: RowSink> Ear<'_, S> {
+    fn row(&mut self, m: &Message<'_>) -> (SniffedExchangeRow, Number) {
+        let (number, witness_kind, value) = number(m.witnesses);
+        let trail = &self.book.trails[m.dir.index()];
+        let first = trail.first(m.start);
+        let head = trail.latest(m.start, m.head_end.max(m.start.saturating_add(1)));
+        let mut text = |t: &str| if t.is_empty() { StrId::EMPTY } else { self.out.intern(t.as_bytes()) };
+        let mut row: SniffedExchangeRow = bytemuck::Zeroable::zeroed();
+        row.flow = self.book.flow;
+        row.protocol = self.book.protocol;
+        (row.request_start, row.request_end, row.reply_start, row.reply_end) = (OPEN, OPEN, OPEN, OPEN);
+        (row.verb, row.target) = (text(m.attrs.verb), text(m.attrs.target));
+        row.detail = text(m.attrs.status.class);
+        (row.witness, row.witness_kind) = (value, witness_kind);
+        row.cut = u8::from(m.attrs.cut);
+        row.status = m.attrs.status.code.unwrap_or(0);
+        row.failed = u8::from(m.attrs.status.outcome == Outcome::Error);
+        if m.dir == Dir::ToServer {
+            (row.request_start, row.request_first, row.request_head) = (m.start, first, head);
+            for witness in m.witnesses {
+                match witness {
+                    Witness::TraceParent { trace, span } => {
+                        (row.trace, row.span) = (mask::fnv1a(trace), u64::from_be_bytes(*span));
+                    }
+                    Witness::XRequestId(hash) => row.request_id = *hash,
+                    _ => {}
+                }
+            }
+        } else {
+            (row.reply_start, row.reply_first, row.reply_head) = (m.start, first, head);
+            // a server that made the identifier tells it there
+            let told =
+                m.witnesses.iter().find_map(|w| if let Witness::XRequestId(hash) = w { Some(*hash) } else { None });
+            row.request_id = told.unwrap_or(0);
+        }
+        (row, number)
+    }
+}
+
+impl<S: RowSink> Sink for Ear<'_, S> {
+    fn message(&mut self, m: &Message<'_>) {
+        let (row, number) = self.row(m);
+        let book = &mut *self.book;
+        let kind = match (m.role, m.dir) {
+            (Role::Interim, Dir::ToServer) => return,
+            (Role::Interim, Dir::ToClient) => {
+                let of = |o: &&mut Open| {
+                    o.waits()
+                        && match number {
+                            Number::Own(kind, value) => has(&o.row, kind, value),
+                            _ => o.ordered,
+                        }
+                };
+                let paired = matches!(number, Number::Own(..)) || book.trust.pairs();
+                if let Some(open) = book.opens.iter_mut().find(of).filter(|_| paired) {
+                    open.row.interim = open.row.interim.saturating_add(1);
+                }
+                return;
+            }
+            (Role::Request, Dir::ToServer) => {
+                let open = Open::new(row, Kind::Asked, [book.begin(m), Part::default()]);
+                return book.request(number, open, self.out);
+            }
+            (Role::Reply, Dir::ToClient) => return book.reply(m, number, row, self.out),
+            (_, Dir::ToServer) => Kind::NoReply,
+            (_, Dir::ToClient) => Kind::Unsolicited,
+        };
+        if m.attrs.verb == "OPAQUE" {
+            book.opaque = true;
+            return;
+        }
+        let (part, none) = (book.begin(m), Part::default());
+        let parts = if m.dir == Dir::ToServer { [part, none] } else { [none, part] };
+        book.push(Open::new(row, kind, parts), self.out);
+    }
+
+    fn end(&mut self, dir: Dir, start: u64, end: u64, how: EndHow) {
+        let book = &mut *self.book;
+        let d = dir.index();
+        let is =
+            |o: &Open| o.parts[d].begun && !o.parts[d].done && start == [o.row.request_start, o.row.reply_start][d];
+        // Requests end behind all others, replies before them.
+        let found = if d == 0 { book.opens.iter().rposition(is) } else { book.opens.iter().position(is) };
+        let lost = how == EndHow::Lost;
+        let Some(i) = found else { return };
+        let how = match how {
+            EndHow::Framed => end_how::FRAMED,
+            EndHow::Close => end_how::CLOSE,
+            EndHow::Turn => end_how::TURN,
+            EndHow::Lost => end_how::LOST,
+        };
+        let row = &mut book.opens[i].row;
+        let known = if lost { OPEN } else { end };
+        if d == 0 {
+            (row.request_end, row.request_how) = (known, how);
+        } else {
+            (row.reply_end, row.reply_how) = (known, how);
+        }
+        if end <= book.trails[d].end() || lost {
+            book.part_done(i, dir, end, self.out);
+        } else {
+            book.due[d] = book.due[d].min(end);
+        }
+        if !lost {
+            book.trails[d].forget(end);
+        }
+    }
+
+    fn amend(&mut self, _: Dir, start: u64, status: Status<'_>) {
+        let detail = if status.class.is_empty() { StrId::EMPTY } else { self.out.intern(status.class.as_bytes()) };
+        let mut opens = self.book.opens.iter_mut();
+        let Some(open) = opens.find(|o| o.parts[1].begun && o.row.reply_start == start) else { return };
+        open.row.failed = u8::from(status.outcome == Outcome::Error);
+        open.row.detail = detail;
+        open.row.status = status.code.unwrap_or(open.row.status);
+    }
+
+    fn defect(&mut self, d: wakepath_protocols::Defect, _: Dir, _: u64) {
+        use wakepath_protocols::Defect as D;
+        let id = match d {
+            D::BorderLost | D::ClosedInside => defect::PROTOCOL_LOST,
+            D::BadHead => defect::PROTOCOL_MALFORMED,
+            D::QueueOverflow => defect::PROTOCOL_LIMIT,
+            D::Unsupported => defect::PROTOCOL_UNKNOWN,
+        };
+        self.out.count(id, self.at);
+    }
+}

@@ -1,0 +1,401 @@
+//! One flow, and its row.
+
+use super::datagrams::Datagrams;
+use super::exchanges::Ending;
+use super::flows::{Carrier, NONE, linger, opener};
+use super::link::Inner;
+use super::talk::{About, Piece, Side, Talk};
+use super::tcp::{self, Hearer, Segment, Taken, Tcp};
+use crate::RowSink;
+use wakepath_model::defects::id as defect;
+use wakepath_model::ids::{MonoNs, SniffedFlowId, StrId};
+use wakepath_model::rows::{SniffedFlowRow, flow_row, side_how};
+use wakepath_protocols::{Protocol, Transport};
+
+/// Tunnels in which one flow is seen.
+pub(super) const TUNNELS_MAX: u8 = 4;
+
+/// Two ends, in an order of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    ends: [([u64; 2], u16); 2],
+    family: u16,
+    ip_protocol: u8,
+}
+
+impl Key {
+    /// The key of a packet, and which of the two ends sent it.
+    pub fn of(inner: &Inner<'_>, ports: (u16, u16)) -> (Key, usize) {
+        let (src, dst) = ((words(&inner.src), ports.0), (words(&inner.dst), ports.1));
+        let lane = usize::from(src > dst);
+        let ends = if lane == 0 { [src, dst] } else { [dst, src] };
+        (Key { ends, family: inner.family, ip_protocol: inner.ip_protocol }, lane)
+    }
+
+    fn address(&self, lane: usize) -> [u8; 16] {
+        let [high, low] = self.ends[lane].0;
+        (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
+    }
+
+    fn port(&self, lane: usize) -> u16 {
+        self.ends[lane].1
+    }
+}
+
+fn words(address: &[u8; 16]) -> [u64; 2] {
+    let all = u128::from_be_bytes(*address);
+    [(all >> 64) as u64, all as u64]
+}
+
+/// A flow.
+pub(super) struct Flow {
+    pub key: Key,
+    pub id: SniffedFlowId,
+    pub live: bool,
+    pub generation: u32,
+    /// The next one of the same ends.
+    pub next_same: u32,
+    pub tunnels_count: u8,
+    tunnels: [u64; TUNNELS_MAX as usize],
+    pub last: MonoNs,
+    side: Side,
+    syn: MonoNs,
+    syn_ack: MonoNs,
+    ack: MonoNs,
+    /// 0, or how it ended.
+    pub ended: u8,
+    reset_by: Option<usize>,
+    /// Something of it was told of as cut, or urgent.
+    told_cut: bool,
+    told_urgent: bool,
+    /// Packets when its row was last written.
+    told_packets: u64,
+    /// The client's lane as it was told.
+    told_client: usize,
+    /// When it is looked at next for what it waits for, 0 = it does not wait.
+    pub wake: u64,
+    pub carrier: Carrier,
+    pub talk: Talk,
+}
+
+impl Flow {
+    /// One whose first packet is `inner`, sent by `lane`.
+    pub fn new(
+        key: Key,
+        inner: &Inner<'_>,
+        lane: usize,
+        segment: Option<&Segment<'_>>,
+        generation: u32,
+        next_same: u32,
+    ) -> Flow {
+        let stream = segment.is_some();
+        let talk = match inner.ip_protocol {
+            6 | 17 => Talk::new(),
+            _ => Talk::opaque("neither TCP nor UDP"),
+        };
+        let side = match segment.and_then(|segment| opener(lane, segment)) {
+            Some(client) => Side { client, how: side_how::HANDSHAKE },
+            None => by_port(&key, lane, stream),
+        };
+        // The client's first number where it is known: both the SYN and its answer say it.
+        let epoch = match segment {
+            Some(s) if s.has(tcp::SYN) && s.has(tcp::ACK) => u64::from(s.ack.wrapping_sub(1)) | 1 << 32,
+            Some(s) if s.has(tcp::SYN) => u64::from(s.seq) | 1 << 32,
+            Some(s) => u64::from(s.seq) | 2 << 32,
+            None => inner.at.0,
+        };
+        Flow {
+            key,
+            id: identity(&key, inner.tunnel, epoch),
+            live: true,
+            generation,
+            next_same,
+            tunnels_count: 1,
+            tunnels: [inner.tunnel; TUNNELS_MAX as usize],
+            last: inner.at,
+            side,
+            syn: MonoNs(0),
+            syn_ack: MonoNs(0),
+            ack: MonoNs(0),
+            ended: 0,
+            reset_by: None,
+            told_cut: false,
+            told_urgent: false,
+            told_packets: 0,
+            told_client: 0,
+            wake: 0,
+            carrier: if stream { Carrier::Tcp(Tcp::new()) } else { Carrier::Datagrams(Datagrams::new()) },
+            talk,
+        }
+    }
+
+    /// It was seen in this tunnel.
+    pub fn is_in(&self, tunnel: u64) -> bool {
+        self.tunnels[..usize::from(self.tunnels_count)].contains(&tunnel)
+    }
+
+    /// It is seen in this tunnel too.
+    pub fn add_tunnel(&mut self, tunnel: u64) {
+        if self.tunnels_count < TUNNELS_MAX {
+            self.tunnels[usize::from(self.tunnels_count)] = tunnel;
+            self.tunnels_count += 1;
+        }
+    }
+
+    /// What its held segments cost.
+    pub fn held_bytes(&self) -> usize {
+        if let Carrier::Tcp(tcp) = &self.carrier { tcp.held_bytes } else { 0 }
+    }
+
+    /// Takes a segment that `lane` sent. What became of it, and when the flow is to be looked at again (0: never).
+    pub fn segment<S: RowSink>(
+        &mut self,
+        lane: usize,
+        segment: &Segment<'_>,
+        now: MonoNs,
+        out: &mut S,
+    ) -> (Taken, MonoNs) {
+        let before = self.ended;
+        if let Some(client) = opener(lane, segment)
+            && self.side.how != side_how::HANDSHAKE
+            && self.talk.protocol().is_none()
+        {
+            self.side = Side { client, how: side_how::HANDSHAKE };
+        }
+        self.note(segment, out);
+        let (tcp, mut listener) = self.parts(out);
+        let Some(tcp) = tcp else { return (Taken::OutOfWindow, MonoNs(0)) };
+        let taken = tcp.take(lane, segment, now, &mut listener);
+        if taken == Taken::Reset {
+            tcp.flush(now, &mut listener);
+            for lane in 0..2 {
+                if !std::mem::replace(&mut tcp.lanes[lane].shut, true) {
+                    listener.shutdown(lane, tcp.lanes[lane].next, segment.at);
+                }
+            }
+        }
+        let deadline = tcp.deadline();
+        if taken == Taken::Duplicate {
+            return (taken, deadline);
+        }
+        self.last = self.last.max(segment.at);
+        match taken {
+            Taken::Reset if self.ended == 0 => {
+                (self.ended, self.reset_by) = (flow_row::RESET, Some(lane));
+            }
+            Taken::Yes => self.handshake(lane, segment),
+            _ => {}
+        }
+        self.close_if_done();
+        if self.ended != 0 {
+            return (taken, if before == 0 { linger(now) } else { MonoNs(0) });
+        }
+        (taken, deadline)
+    }
+
+    /// Counts once what is unusual about the flow's segments.
+    fn note<S: RowSink>(&mut self, segment: &Segment<'_>, out: &mut S) {
+        let cut = (segment.payload.len() as u64) < u64::from(segment.length);
+        if cut && !std::mem::replace(&mut self.told_cut, true) {
+            out.count(defect::NET_PAYLOAD_CUT, segment.at);
+        }
+        if segment.has(tcp::URG) && !std::mem::replace(&mut self.told_urgent, true) {
+            out.count(defect::NET_URGENT, segment.at);
+        }
+    }
+
+    fn handshake(&mut self, lane: usize, segment: &Segment<'_>) {
+        let (syn, ack) = (segment.has(tcp::SYN), segment.has(tcp::ACK));
+        let client = lane == self.side.client;
+        match (syn, ack) {
+            (true, false) => self.syn = segment.at,
+            (true, true) if self.ack == MonoNs(0) => self.syn_ack = segment.at,
+            (false, true) if client && self.syn_ack != MonoNs(0) && self.ack == MonoNs(0) => self.ack = segment.at,
+            _ => {}
+        }
+    }
+
+    /// Takes a datagram that `lane` sent: what was captured of it, and its length. `false`: it was captured before.
+    pub fn datagram<S: RowSink>(
+        &mut self,
+        lane: usize,
+        inner: &Inner<'_>,
+        (bytes, length): (&[u8], u64),
+        _now: MonoNs,
+        out: &mut S,
+    ) -> bool {
+        let Carrier::Datagrams(datagrams) = &mut self.carrier else { return false };
+        let Some(pos) = datagrams.take(lane, inner, length, bytes.len() as u64) else { return false };
+        self.last = self.last.max(inner.at);
+        if length == 0 || !self.talk.listens() {
+            return true;
+        }
+        if (bytes.len() as u64) < length && !std::mem::replace(&mut self.told_cut, true) {
+            out.count(defect::NET_PAYLOAD_CUT, inner.at);
+        }
+        let mut about = About {
+            flow: self.id,
+            transport: Transport::Datagram,
+            ports: (self.key.port(0), self.key.port(1)),
+            side: &mut self.side,
+            whole: true,
+        };
+        self.talk.take(Piece { lane, pos, bytes, length, at: inner.at, ack: 0 }, &mut about, out);
+        true
+    }
+
+    fn parts<'a, S: RowSink>(&'a mut self, out: &'a mut S) -> (Option<&'a mut Tcp>, Listener<'a, S>) {
+        let Flow { carrier, talk, side, id, key, .. } = self;
+        let tcp = if let Carrier::Tcp(tcp) = carrier { Some(tcp) } else { None };
+        let whole = tcp.as_ref().is_some_and(|tcp| tcp.lanes.iter().all(|lane| lane.exact));
+        let about = About { flow: *id, transport: Transport::Stream, ports: (key.port(0), key.port(1)), side, whole };
+        (tcp, Listener { talk, about, out })
+    }
+
+    /// Gives up what did not come in time. When it is to be looked at again.
+    pub fn overdue<S: RowSink>(&mut self, now: MonoNs, out: &mut S) -> MonoNs {
+        if let (Some(tcp), mut listener) = self.parts(out) {
+            tcp.overdue(now, &mut listener);
+            let deadline = tcp.deadline();
+            self.close_if_done();
+            return if self.ended == 0 { deadline } else { linger(now) };
+        }
+        MonoNs(0)
+    }
+
+    /// Gives up all that is waited for.
+    pub fn flush<S: RowSink>(&mut self, now: MonoNs, out: &mut S) {
+        if let (Some(tcp), mut listener) = self.parts(out) {
+            tcp.flush(now, &mut listener);
+        }
+    }
+
+    /// Notes that both ends are closed.
+    pub fn close_if_done(&mut self) {
+        if let Carrier::Tcp(tcp) = &self.carrier
+            && self.ended == 0
+            && tcp.closed()
+        {
+            self.ended = flow_row::FIN;
+        }
+    }
+
+    /// Tells of the exchanges that are open. How many ended.
+    pub fn finish<S: RowSink>(&mut self, ending: Ending, lost: MonoNs, out: &mut S) -> u64 {
+        let stream = matches!(self.carrier, Carrier::Tcp(_));
+        self.talk.finish(ending, if stream { Transport::Stream } else { Transport::Datagram }, lost, out)
+    }
+
+    fn packets(&self) -> u64 {
+        match &self.carrier {
+            Carrier::Tcp(tcp) => tcp.lanes.iter().map(|lane| lane.packets).sum(),
+            Carrier::Datagrams(flow) => flow.lanes.iter().map(|lane| lane.packets).sum(),
+        }
+    }
+
+    /// Packets came since its row was last written.
+    pub fn is_news(&self) -> bool {
+        self.packets() != self.told_packets
+    }
+
+    /// Writes its row where it turned out to go the other way round: its exchanges come after.
+    pub fn tell_turned<S: RowSink>(&mut self, at: MonoNs, out: &mut S) {
+        if self.told_client != self.side.client {
+            self.tell(flow_row::UPDATE, at, out);
+        }
+    }
+
+    /// Writes its row.
+    pub fn tell<S: RowSink>(&mut self, what: u8, at: MonoNs, out: &mut S) {
+        (self.told_packets, self.told_client) = (self.packets(), self.side.client);
+        let mut text = |text: &str| if text.is_empty() { StrId::EMPTY } else { out.intern(text.as_bytes()) };
+        let protocol = text(self.talk.protocol().map_or("", Protocol::id));
+        let reason = text(self.talk.reason());
+        let Side { client, how } = self.side;
+        let mut row: SniffedFlowRow = bytemuck::Zeroable::zeroed();
+        (row.at, row.flow, row.what) = (at, self.id, what);
+        (row.syn, row.syn_ack, row.ack) = (self.syn, self.syn_ack, self.ack);
+        for (dir, lane) in [client, 1 - client].into_iter().enumerate() {
+            match &self.carrier {
+                Carrier::Tcp(tcp) => {
+                    let lane = &tcp.lanes[lane];
+                    row.origin[dir] = if lane.started { lane.origin } else { 0 };
+                    (row.packets[dir], row.wire_bytes[dir]) = (lane.packets, lane.wire_bytes);
+                    (row.stream_bytes[dir], row.missing_bytes[dir]) = (lane.stream_bytes(), lane.missing);
+                    (row.retransmitted[dir], row.reordered[dir]) = (lane.retransmitted, lane.reordered);
+                    row.zero_windows[dir] = lane.zero_windows;
+                }
+                Carrier::Datagrams(flow) => {
+                    let lane = &flow.lanes[lane];
+                    row.origin[dir] = 1 << 32;
+                    (row.packets[dir], row.wire_bytes[dir]) = (lane.packets, lane.wire_bytes);
+                    (row.stream_bytes[dir], row.missing_bytes[dir]) = (lane.next - (1 << 32), lane.missing);
+                }
+            }
+        }
+        row.tunnel = self.tunnels[0];
+        (row.client, row.server) = (self.key.address(client), self.key.address(1 - client));
+        (row.client_port, row.server_port) = (self.key.port(client), self.key.port(1 - client));
+        (row.protocol, row.reason) = (protocol, reason);
+        (row.family, row.ip_protocol, row.side) = (self.key.family, self.key.ip_protocol, how);
+        row.reset_by = match self.reset_by {
+            None => 0,
+            Some(lane) if lane == client => 1,
+            Some(_) => 2,
+        };
+        out.push(&row);
+    }
+}
+
+/// What a connection's bytes and ends go to.
+struct Listener<'a, S> {
+    talk: &'a mut Talk,
+    about: About<'a>,
+    out: &'a mut S,
+}
+
+impl<S: RowSink> Hearer for Listener<'_, S> {
+    fn piece(&mut self, piece: Piece<'_>) {
+        self.talk.take(piece, &mut self.about, self.out);
+    }
+
+    fn shutdown(&mut self, lane: usize, pos: u64, at: MonoNs) {
+        self.talk.shutdown(lane, pos, at, *self.about.side, self.out);
+    }
+
+    fn differs(&mut self, at: MonoNs) {
+        self.out.count(defect::NET_OVERLAP, at);
+    }
+
+    fn gap(&mut self, at: MonoNs) {
+        self.out.count(defect::NET_GAP, at);
+    }
+
+    fn listens(&self) -> bool {
+        self.talk.listens()
+    }
+}
+
+/// Who is the server of a flow whose begin was not seen: the end with a port of a known protocol, or with the lower one.
+fn by_port(key: &Key, lane: usize, stream: bool) -> Side {
+    let transport = if stream { Transport::Stream } else { Transport::Datagram };
+    let usual = |port: u16| Protocol::ALL.iter().any(|p| p.transport() == transport && p.ports().contains(&port));
+    let ports = [key.port(0), key.port(1)];
+    let how = side_how::PORT;
+    match (usual(ports[0]), usual(ports[1])) {
+        (true, false) => Side { client: 1, how },
+        (false, true) => Side { client: 0, how },
+        _ if ports[0] == ports[1] => Side { client: lane, how: side_how::GUESSED },
+        _ => Side { client: usize::from(ports[0] < ports[1]), how },
+    }
+}
+
+/// The flow's number: the same in every run and version.
+fn identity(key: &Key, tunnel: u64, epoch: u64) -> SniffedFlowId {
+    let rest = u64::from(key.family) << 16 | u64::from(key.ip_protocol);
+    let ports = u64::from(key.port(0)) << 16 | u64::from(key.port(1));
+    let words = [key.ends[0].0[0], key.ends[0].0[1], key.ends[1].0[0], key.ends[1].0[1], ports, rest, tunnel, epoch];
+    SniffedFlowId(words.iter().fold(0, |h, &w| super::link::mixed(h ^ w)).max(1))
+}
+
+const _: () = assert!(NONE == u32::MAX);

@@ -1,0 +1,311 @@
+//! What a flow says: which protocol it is, and its bytes on to that.
+
+use super::exchanges::{Book, Ear, Ending};
+use crate::RowSink;
+use wakepath_model::ids::{MonoNs, SniffedFlowId};
+use wakepath_model::rows::side_how;
+use wakepath_protocols::{Dir, Maker, Processor, Protocol, Transport, Verdict, recognise};
+
+/// After how many turns without a recognised message a flow is called opaque.
+const TRIES: u8 = 6;
+
+/// Bytes of a flow's first message that are kept until its protocol is known.
+const FIRST_MAX: usize = 1024;
+
+/// The next bytes of one direction, in order.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<'a> {
+    /// Which end sent them: 0 or 1.
+    pub lane: usize,
+    /// Number of the first.
+    pub pos: u64,
+    /// Those captured.
+    pub bytes: &'a [u8],
+    /// How many they are; more than `bytes` where the rest was not captured.
+    pub length: u64,
+    /// When their packet passed, 0 = it was never captured.
+    pub at: MonoNs,
+    /// How far that packet acknowledged the other direction, 0 = not known.
+    pub ack: u64,
+}
+
+/// Who of a flow's two ends is the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Side {
+    /// The client's lane.
+    pub client: usize,
+    /// One of [`side_how`].
+    pub how: u8,
+}
+
+impl Side {
+    /// The direction of what `lane` sends.
+    pub fn dir(self, lane: usize) -> Dir {
+        if lane == self.client { Dir::ToServer } else { Dir::ToClient }
+    }
+}
+
+/// The flow of a [`Talk`], as far as that needs to know it.
+pub(super) struct About<'a> {
+    pub flow: SniffedFlowId,
+    pub transport: Transport,
+    pub ports: (u16, u16),
+    pub side: &'a mut Side,
+    /// The first byte of each lane is known to be that of its stream.
+    pub whole: bool,
+}
+
+/// The first bytes of a message that may be known when there are more of them.
+struct First {
+    lane: usize,
+    pos: u64,
+    bytes: Vec<u8>,
+    /// Length, time and acknowledgement of each piece.
+    pieces: Vec<(usize, MonoNs, u64)>,
+}
+
+struct Known {
+    protocol: Protocol,
+    processor: Box<dyn Processor + Send>,
+    book: Book,
+    /// Bytes of each direction were captured.
+    begun: [bool; 2],
+}
+
+enum State {
+    /// Not known yet.
+    Listening {
+        /// Turns that may still bring it.
+        tries: u8,
+        first: Option<Box<First>>,
+    },
+    Known(Box<Known>),
+    Opaque(&'static str),
+    /// All is told: what was known, and why no more was.
+    Over(Option<Protocol>, &'static str),
+}
+
+/// What a flow says.
+pub(super) struct Talk {
+    state: State,
+    /// Who spoke last.
+    last: Option<usize>,
+    /// Something was said that was not understood.
+    unheard: bool,
+}
+
+struct Boxed;
+
+impl Maker for Boxed {
+    type Made = Box<dyn Processor + Send>;
+    fn take<P: Processor + Send + 'static>(self, processor: P) -> Self::Made {
+        Box::new(processor)
+    }
+}
+
+impl Talk {
+    /// Of a flow that has said nothing yet.
+    pub fn new() -> Talk {
+        Talk { state: State::Listening { tries: TRIES, first: None }, last: None, unheard: false }
+    }
+
+    /// Of a flow that nobody here understands.
+    pub fn opaque(reason: &'static str) -> Talk {
+        Talk { state: State::Opaque(reason), last: None, unheard: true }
+    }
+
+    /// Its bytes are of use.
+    pub fn listens(&self) -> bool {
+        matches!(self.state, State::Listening { .. } | State::Known(_))
+    }
+
+    /// The protocol, where it is known.
+    pub fn protocol(&self) -> Option<Protocol> {
+        match &self.state {
+            State::Known(known) => Some(known.protocol),
+            State::Over(protocol, _) => *protocol,
+            _ => None,
+        }
+    }
+
+    /// Why it is not understood.
+    pub fn reason(&self) -> &'static str {
+        match &self.state {
+            State::Opaque(reason) | State::Over(_, reason) => reason,
+            State::Known(known) if known.book.opaque => "encrypted, or another protocol, after an upgrade",
+            _ => "",
+        }
+    }
+
+    /// All is told.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Over(..))
+    }
+
+    /// Exchanges that ended since the last call.
+    pub fn take_ended(&mut self) -> u64 {
+        if let State::Known(known) = &mut self.state { std::mem::take(&mut known.book.ended) } else { 0 }
+    }
+
+    /// Takes the next bytes.
+    pub fn take<S: RowSink>(&mut self, piece: Piece<'_>, about: &mut About<'_>, out: &mut S) {
+        if let State::Listening { .. } = self.state {
+            return self.listen(piece, about, out);
+        }
+        let turned = self.last.replace(piece.lane) != Some(piece.lane);
+        if let State::Known(known) = &mut self.state {
+            known.take(piece, about.side.dir(piece.lane), turned && about.transport == Transport::Stream, out);
+        }
+    }
+
+    fn listen<S: RowSink>(&mut self, piece: Piece<'_>, about: &mut About<'_>, out: &mut S) {
+        let State::Listening { tries, first } = &mut self.state else { return };
+        let turned = self.last.replace(piece.lane) != Some(piece.lane);
+        if turned && first.take().is_some() {
+            self.unheard = true;
+            *tries = tries.saturating_sub(1).max(1);
+        }
+        let begins = turned || about.transport == Transport::Datagram;
+        let mut whole = None;
+        if let Some(first) = first {
+            first.bytes.extend_from_slice(piece.bytes);
+            first.pieces.push((piece.bytes.len(), piece.at, piece.ack));
+            whole = Some(&first.bytes[..]);
+        } else if !begins || piece.bytes.is_empty() {
+            self.unheard |= piece.length > 0;
+            return;
+        }
+        let bytes = whole.unwrap_or(piece.bytes);
+        let side = (about.side.how == side_how::HANDSHAKE).then(|| about.side.dir(piece.lane));
+        let all = piece.bytes.len() as u64 == piece.length;
+        match recognise(about.transport, side, bytes, about.ports) {
+            Verdict::Protocol(protocol, dir) => {
+                if about.side.how != side_how::HANDSHAKE {
+                    let client = if dir == Dir::ToServer { piece.lane } else { 1 - piece.lane };
+                    *about.side = Side { client, how: side_how::PROTOCOL };
+                }
+                let first = first.take();
+                self.know(protocol, first, piece, about, out);
+            }
+            Verdict::NeedMore if looks_encrypted(bytes) => self.state = State::Opaque("encrypted (TLS)"),
+            Verdict::NeedMore if all && bytes.len() < FIRST_MAX && about.transport == Transport::Stream => {
+                if whole.is_none() {
+                    *first = Some(Box::new(First {
+                        lane: piece.lane,
+                        pos: piece.pos,
+                        bytes: piece.bytes.to_vec(),
+                        pieces: vec![(piece.bytes.len(), piece.at, piece.ack)],
+                    }));
+                }
+            }
+            _ => {
+                self.unheard = true;
+                let encrypted = looks_encrypted(bytes);
+                *first = None;
+                *tries -= 1;
+                if encrypted {
+                    self.state = State::Opaque("encrypted (TLS)");
+                } else if *tries == 0 {
+                    self.state = State::Opaque("no known protocol");
+                }
+            }
+        }
+    }
+
+    fn know<S: RowSink>(
+        &mut self,
+        protocol: Protocol,
+        first: Option<Box<First>>,
+        piece: Piece<'_>,
+        about: &mut About<'_>,
+        out: &mut S,
+    ) {
+        let name = out.intern(protocol.id().as_bytes());
+        let whole = about.whole && !self.unheard;
+        let mut known = Box::new(Known {
+            protocol,
+            processor: protocol.make(Boxed),
+            book: Book::new(about.flow, name, whole || about.transport == Transport::Datagram),
+            begun: [false; 2],
+        });
+        let (dir, stream) = (about.side.dir(piece.lane), about.transport == Transport::Stream);
+        let Some(first) = first else {
+            known.take(piece, dir, stream, out);
+            self.state = State::Known(known);
+            return;
+        };
+        let (mut pos, mut rest) = (first.pos, &first.bytes[..]);
+        for (i, &(length, at, ack)) in first.pieces.iter().enumerate() {
+            let (bytes, behind) = rest.split_at(length.min(rest.len()));
+            let last = i + 1 == first.pieces.len();
+            let length = if last { piece.length } else { length as u64 };
+            known.take(Piece { lane: first.lane, pos, bytes, length, at, ack }, dir, stream && i == 0, out);
+            (pos, rest) = (pos + length, behind);
+        }
+        self.state = State::Known(known);
+    }
+
+    /// `lane` ended at `pos`.
+    pub fn shutdown<S: RowSink>(&mut self, lane: usize, pos: u64, at: MonoNs, side: Side, out: &mut S) {
+        let State::Known(known) = &mut self.state else { return };
+        let dir = side.dir(lane);
+        known.processor.shutdown(dir, pos, &mut Ear { book: &mut known.book, at, out });
+    }
+
+    /// See [`Book::visit`].
+    pub fn visit<S: RowSink>(&mut self, now: MonoNs, lost: MonoNs, update_ns: u64, wait_ns: u64, out: &mut S) {
+        if let State::Known(known) = &mut self.state {
+            known.book.visit(now, lost, update_ns, wait_ns, out);
+        }
+    }
+
+    /// The flow ended, or is not followed any longer: tells all that is open, and forgets the rest. The number of
+    /// exchanges that ended since [`Talk::take_ended`].
+    pub fn finish<S: RowSink>(&mut self, ending: Ending, transport: Transport, lost: MonoNs, out: &mut S) -> u64 {
+        if let State::Known(known) = &mut self.state {
+            known.book.finish(ending, transport == Transport::Datagram, lost, out);
+        }
+        let ended = self.take_ended();
+        self.state = State::Over(self.protocol(), self.reason());
+        ended
+    }
+}
+
+impl Known {
+    fn take<S: RowSink>(&mut self, piece: Piece<'_>, dir: Dir, turned: bool, out: &mut S) {
+        let Known { processor, book, begun, .. } = self;
+        let captured = piece.bytes.len() as u64;
+        let rest = piece.length - captured;
+        let trail = &mut book.trails[dir.index()];
+        trail.goes_on(piece.pos);
+        if captured > 0 {
+            trail.brought(captured, piece.at, piece.ack);
+        }
+        if rest > 0 {
+            trail.missed(rest, piece.at);
+        }
+        if turned {
+            book.turn(dir);
+        }
+        if captured == 0 && !begun[dir.index()] {
+            // It will look for a message where its first bytes are, as in every stream that is joined in the middle.
+            return book.hidden(dir, out);
+        }
+        begun[dir.index()] = true;
+        if turned {
+            processor.turn(dir, piece.pos, &mut Ear { book, at: piece.at, out });
+        }
+        if captured > 0 {
+            processor.data(dir, piece.pos, piece.bytes, &mut Ear { book, at: piece.at, out });
+        }
+        if rest > 0 {
+            processor.gap(dir, piece.pos + captured, rest, &mut Ear { book, at: piece.at, out });
+        }
+        let ahead = processor.ahead(dir);
+        book.moved(dir, ahead, piece.at, out);
+    }
+}
+
+fn looks_encrypted(head: &[u8]) -> bool {
+    head.len() >= 3 && (20..=23).contains(&head[0]) && head[1] == 3 && head[2] <= 4
+}

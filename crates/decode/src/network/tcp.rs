@@ -1,0 +1,697 @@
+//! TCP as somebody between its ends sees it: both directions put in order, and told as one conversation.
+//!
+//! A segment is passed on when all bytes before it are, and all bytes of the other direction that it acknowledges: so a
+//! reply never comes before its request, in whatever order the capture has them. Bytes that were acknowledged and do not
+//! come within [`GRACE_NS`] were never captured: they are a gap. Bytes that were not acknowledged will be sent again, and
+//! are waited for. Selective acknowledgements say nothing more: what they name was passed on or will be acknowledged.
+
+use super::talk::Piece;
+use std::collections::VecDeque;
+use wakepath_model::ids::MonoNs;
+use wakepath_model::rows::OPEN;
+
+/// For how long after their acknowledgement bytes may still come: queues of a device are read one after another.
+pub(super) const GRACE_NS: u64 = 20_000_000;
+
+/// After how long bytes that nobody acknowledged are given up, where the other direction is not captured.
+const HOLE_NS: u64 = 1_000_000_000;
+
+/// Numbers so far from what was expected are of another connection, or of none; no window is larger.
+const FAR: u64 = 1 << 28;
+
+/// Segments of one direction held.
+const HELD_MAX: usize = 4096;
+
+/// What one held segment costs besides its bytes.
+const HELD_COST: usize = 96;
+
+/// Packets remembered of each direction, to know them again.
+const RECENT: usize = 8;
+
+/// For how long a packet may be captured again: less than the shortest time-out after which it is sent again.
+const AGAIN_NS: u64 = 150_000_000;
+
+pub(super) const FIN: u8 = 1;
+pub(super) const SYN: u8 = 2;
+pub(super) const RST: u8 = 4;
+pub(super) const ACK: u8 = 16;
+pub(super) const URG: u8 = 32;
+
+/// A segment's header and payload.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment<'a> {
+    pub at: MonoNs,
+    pub source: u16,
+    pub destination: u16,
+    pub seq: u32,
+    pub ack: u32,
+    pub flags: u8,
+    pub window: u16,
+    /// The timestamp option's two numbers, mixed; 0 where there is none.
+    pub stamp: u32,
+    pub ip_id: u32,
+    pub wire_bytes: u32,
+    /// Bytes of payload on the wire.
+    pub length: u32,
+    /// Those captured.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Segment<'a> {
+    /// Reads the header in `bytes`, of `wire` bytes on the wire. `None`: it is not whole, or none.
+    pub fn read(bytes: &'a [u8], wire: u32) -> Option<Segment<'a>> {
+        let head: &[u8; 20] = bytes.first_chunk()?;
+        let half = |i: usize| u16::from_be_bytes([head[i], head[i + 1]]);
+        let word = |i: usize| u32::from_be_bytes([head[i], head[i + 1], head[i + 2], head[i + 3]]);
+        let behind = usize::from(head[12] >> 4) * 4;
+        if behind < 20 || behind as u64 > u64::from(wire) {
+            return None;
+        }
+        // Of a packet that was cut in its options no payload was captured.
+        let options = bytes.get(20..behind.min(bytes.len())).unwrap_or(&[]);
+        Some(Segment {
+            at: MonoNs(0),
+            source: half(0),
+            destination: half(2),
+            seq: word(4),
+            ack: word(8),
+            flags: head[13],
+            window: half(14),
+            stamp: stamp(options),
+            ip_id: u32::MAX,
+            wire_bytes: 0,
+            length: wire - behind as u32,
+            payload: bytes.get(behind..).map_or(&[], |p| &p[..p.len().min((wire as usize) - behind)]),
+        })
+    }
+
+    pub fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// What a packet that is captured again has in common with itself.
+    fn mark(&self) -> u32 {
+        let words = [self.seq, self.ack, self.ip_id, self.stamp, self.length ^ u32::from(self.flags) << 16];
+        let mixed = words.iter().fold(u64::from(self.window), |h, &w| {
+            (h.rotate_left(5) ^ u64::from(w)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        });
+        (mixed >> 32) as u32
+    }
+
+    fn known_id(&self) -> bool {
+        self.ip_id != u32::MAX && self.ip_id != 0
+    }
+}
+
+/// The timestamp option, wherever it stands.
+fn stamp(mut options: &[u8]) -> u32 {
+    loop {
+        options = match options {
+            [1, rest @ ..] => rest,
+            [8, 10, a, b, c, d, e, f, g, h, ..] => {
+                return u32::from_be_bytes([*a, *b, *c, *d]) ^ u32::from_be_bytes([*e, *f, *g, *h]).rotate_left(16);
+            }
+            [kind, length, ..] if *kind > 1 && *length > 1 => options.get(usize::from(*length)..).unwrap_or(&[]),
+            _ => return 0,
+        };
+    }
+}
+
+/// A segment that waits for what lies before it.
+struct Held {
+    pos: u64,
+    length: u64,
+    at: MonoNs,
+    ack: u64,
+    /// It waits for bytes before it, and not for the other direction alone.
+    behind: bool,
+    bytes: Box<[u8]>,
+}
+
+impl Held {
+    fn end(&self) -> u64 {
+        self.pos + self.length
+    }
+}
+
+/// What one end sends.
+pub(super) struct Lane {
+    pub packets: u64,
+    pub wire_bytes: u64,
+    pub missing: u64,
+    pub retransmitted: u32,
+    pub reordered: u32,
+    pub zero_windows: u32,
+    /// Numbers are known.
+    pub started: bool,
+    /// The first byte is that behind the SYN.
+    pub exact: bool,
+    pub isn: u32,
+    /// Number of the first byte.
+    pub origin: u64,
+    /// Number of the next byte to be passed on.
+    pub next: u64,
+    /// The other end got all bytes before this one.
+    acked: u64,
+    /// One past the last byte that was seen on its way.
+    top: u64,
+    /// Where the stream ends, [`OPEN`] = not known.
+    pub fin: u64,
+    /// The end was passed on.
+    pub shut: bool,
+    /// The window that this end offers is closed.
+    closed_window: bool,
+    last_at: MonoNs,
+    /// Bytes before this were acknowledged and not passed on, since when; 0 = there are none.
+    owed: (u64, MonoNs),
+    /// Where segments that fit nothing would go on, and how many there were.
+    stray: (u64, u8),
+    /// When the first segment of those held came.
+    held_since: MonoNs,
+    held: VecDeque<Held>,
+    /// The latest IP identification, and when it came.
+    ip_id: (u32, MonoNs),
+    recent: [(u32, u32); RECENT],
+    recent_next: u8,
+}
+
+impl Lane {
+    fn new() -> Lane {
+        Lane {
+            packets: 0,
+            wire_bytes: 0,
+            missing: 0,
+            retransmitted: 0,
+            reordered: 0,
+            zero_windows: 0,
+            started: false,
+            exact: false,
+            isn: 0,
+            origin: 1 << 32,
+            next: 1 << 32,
+            acked: 0,
+            top: 0,
+            fin: OPEN,
+            shut: false,
+            closed_window: false,
+            last_at: MonoNs(0),
+            owed: (0, MonoNs(0)),
+            stray: (0, 0),
+            held_since: MonoNs(0),
+            held: VecDeque::new(),
+            ip_id: (u32::MAX, MonoNs(0)),
+            recent: [(0, 0); RECENT],
+            recent_next: 0,
+        }
+    }
+
+    fn start(&mut self, seq: u32) {
+        let first = (1 << 32) + u64::from(seq);
+        (self.started, self.origin, self.next, self.acked, self.top) = (true, first, first, first, first);
+    }
+
+    /// Joined in the middle a moment ago: the stream may begin earlier than was thought, if that is no keep-alive.
+    fn join(&mut self, seq: u32, data: bool) {
+        let pos = self.unwrap(seq);
+        if data && self.next == self.origin && pos < self.next && self.next - pos <= 1 << 20 && !self.exact {
+            (self.origin, self.next) = (pos, pos);
+        }
+    }
+
+    fn unwrap(&self, seq: u32) -> u64 {
+        self.next.wrapping_add_signed(i64::from(seq.wrapping_sub(self.next as u32) as i32))
+    }
+
+    /// One past what was passed on, the end included.
+    fn passed(&self) -> u64 {
+        self.next + u64::from(self.shut)
+    }
+
+    /// Bytes of the stream so far, those that were never captured included.
+    pub fn stream_bytes(&self) -> u64 {
+        self.next.saturating_sub(self.origin)
+    }
+
+    pub fn holds(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Bytes before this were acknowledged.
+    fn due(&self) -> u64 {
+        self.acked.min(self.fin)
+    }
+
+    /// Notes whether acknowledged bytes are missed. Those that were noted before are waited for no longer.
+    fn owe(&mut self, now: MonoNs) {
+        if self.due() <= self.next {
+            self.owed = (0, MonoNs(0));
+        } else if self.owed.0 <= self.next {
+            self.owed = (self.due(), now);
+        }
+    }
+
+    /// All bytes from `pos` to `end` were captured, or given up.
+    fn has(&self, pos: u64, end: u64) -> bool {
+        let from = pos.max(self.next);
+        let runs = self.held.iter().take_while(|h| h.pos < end);
+        end <= self.next || runs.fold(from, |at, h| if h.pos <= at { at.max(h.end()) } else { at }) >= end
+    }
+
+    /// Whether this packet was captured before.
+    fn again(&mut self, segment: &Segment<'_>, new: bool) -> bool {
+        let mark = segment.mark().max(1);
+        let time = (segment.at.0 >> 10) as u32;
+        let known = segment.known_id();
+        // Without an identification a segment that is sent again at once looks the same.
+        let limit = (if known { AGAIN_NS } else { 2_000_000 } >> 10) as u32;
+        let near = |then: u32| time.wrapping_sub(then).min(then.wrapping_sub(time)) <= limit;
+        if !new && self.recent.iter().any(|&(m, then)| m == mark && near(then)) {
+            return true;
+        }
+        // One that was cut into segments, or made of several: its numbers were seen, and its identification is no newer.
+        // Whoever sends bytes again gives the packet a new one.
+        let (id, at) = self.ip_id;
+        let behind = id.wrapping_sub(segment.ip_id) & 0xffff;
+        if !new && segment.length > 0 && known && id != u32::MAX && behind < 128 {
+            let age = segment.at.0.abs_diff(at.0);
+            let pos = self.unwrap(segment.seq);
+            if age <= AGAIN_NS && self.has(pos, pos + u64::from(segment.length)) {
+                return true;
+            }
+        }
+        self.recent[usize::from(self.recent_next) % RECENT] = (mark, time);
+        self.recent_next = self.recent_next.wrapping_add(1);
+        if known && (id == u32::MAX || segment.ip_id.wrapping_sub(id) & 0xffff < 0x8000) {
+            self.ip_id = (segment.ip_id, segment.at);
+        }
+        false
+    }
+}
+
+/// What became of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// Taken.
+    Yes,
+    /// It was captured before.
+    Duplicate,
+    /// Its numbers fit nothing; its bytes were left out.
+    OutOfWindow,
+    /// It resets the connection.
+    Reset,
+}
+
+/// What the conversation tells of.
+pub(super) trait Hearer {
+    /// The next bytes of a lane.
+    fn piece(&mut self, piece: Piece<'_>);
+    /// `lane` ended at `pos`.
+    fn shutdown(&mut self, lane: usize, pos: u64, at: MonoNs);
+    /// A segment repeats bytes with other contents.
+    fn differs(&mut self, at: MonoNs);
+    /// Bytes that were never captured are given up.
+    fn gap(&mut self, at: MonoNs);
+    /// The bytes are of use; otherwise they are only counted.
+    fn listens(&self) -> bool;
+}
+
+/// A connection.
+pub(super) struct Tcp {
+    pub lanes: [Lane; 2],
+    /// Bytes that its held segments cost.
+    pub held_bytes: usize,
+    /// It is not known where a direction begins: until then what came first may be behind what comes next. 0 = settled.
+    settles: MonoNs,
+}
+
+impl Tcp {
+    /// Of which nothing is known.
+    pub fn new() -> Tcp {
+        Tcp { lanes: [Lane::new(), Lane::new()], held_bytes: 0, settles: MonoNs(0) }
+    }
+
+    /// Whether `segment`, sent by `lane`, belongs to another connection of the same ends.
+    pub fn is_another(&self, lane: usize, segment: &Segment<'_>) -> bool {
+        let (own, other) = (&self.lanes[lane], &self.lanes[1 - lane]);
+        if segment.has(RST) {
+            return false;
+        }
+        if segment.has(SYN) {
+            let known = own.exact && own.isn != segment.seq;
+            // Joined in the middle: a new SYN is of a new connection, unless its answer fits.
+            let late = own.started && !own.exact && own.unwrap(segment.seq.wrapping_add(1)).abs_diff(own.origin) > FAR;
+            return known || late;
+        }
+        // Numbers of both directions that are far from all seen before.
+        segment.has(ACK)
+            && own.started
+            && other.started
+            && own.unwrap(segment.seq).abs_diff(own.top.max(own.next)) > FAR
+            && other.unwrap(segment.ack).abs_diff(other.top.max(other.next)) > FAR
+    }
+
+    /// How well the numbers of `segment` fit: both of them, as far as known. For telling whether a flow in a tunnel is
+    /// the one outside it.
+    pub fn fits(&self, lane: usize, segment: &Segment<'_>) -> bool {
+        const NEAR: u64 = 1 << 20;
+        let (own, other) = (&self.lanes[lane], &self.lanes[1 - lane]);
+        let seq = segment.seq.wrapping_add(u32::from(segment.has(SYN)));
+        let near = |lane: &Lane, number: u32| lane.unwrap(number).abs_diff(lane.next.max(lane.top)) <= NEAR;
+        if segment.has(SYN) && own.exact {
+            return own.isn == segment.seq;
+        }
+        match (own.started, other.started && segment.has(ACK)) {
+            (true, true) => near(own, seq) && near(other, segment.ack),
+            (true, false) => own.unwrap(seq).abs_diff(own.next) <= 1 << 16,
+            (false, true) => other.unwrap(segment.ack).abs_diff(other.next) <= 1 << 16,
+            (false, false) => false,
+        }
+    }
+
+    /// Takes a segment that `lane` sent.
+    pub fn take(&mut self, lane: usize, segment: &Segment<'_>, now: MonoNs, hearer: &mut impl Hearer) -> Taken {
+        let syn = segment.has(SYN);
+        let seq = segment.seq.wrapping_add(u32::from(syn));
+        self.begin(lane, segment, seq, now);
+        if self.settles != MonoNs(0) {
+            let least = if self.lanes[1 - lane].exact { 1 } else { 2 };
+            self.lanes[lane].join(seq, segment.length >= least);
+        }
+        let own = &mut self.lanes[lane];
+        let pos = own.unwrap(seq);
+        let end = pos + u64::from(segment.length);
+        let new = pos == own.next && segment.length > 0 && own.held.is_empty();
+        if own.again(segment, new) {
+            return Taken::Duplicate;
+        }
+        own.packets += 1;
+        own.wire_bytes += u64::from(segment.wire_bytes);
+        own.last_at = now;
+        if segment.has(RST) {
+            let fits = pos.abs_diff(own.next) <= FAR || !own.exact || segment.seq == 0;
+            return if fits { Taken::Reset } else { Taken::OutOfWindow };
+        }
+        // A window of 0 stops the other end.
+        let closes = segment.window == 0 && segment.has(ACK) && !syn;
+        let closed = std::mem::replace(&mut own.closed_window, closes);
+        self.lanes[1 - lane].zero_windows += u32::from(closes && !closed);
+        let ack = if segment.has(ACK) { self.acknowledge(1 - lane, segment.ack, now) } else { 0 };
+        let own = &mut self.lanes[lane];
+        if pos.abs_diff(own.top.max(own.next)) > FAR {
+            let strays = if pos.abs_diff(own.stray.0) <= 1 << 20 { own.stray.1 + 1 } else { 1 };
+            own.stray = (end, strays);
+            if strays < 3 || pos < own.next {
+                return Taken::OutOfWindow;
+            }
+            // Not a forgery: the capture lost more than any window.
+            own.acked = own.acked.max(pos);
+            own.top = own.top.max(pos);
+            self.skip(lane, pos, now, hearer);
+        }
+        let own = &mut self.lanes[lane];
+        own.stray.1 = 0;
+        if segment.has(FIN) && own.fin == OPEN && end >= own.next {
+            own.fin = end;
+        }
+        // Keep-alives and window probes repeat one byte, or none, before the next.
+        let probe = segment.length <= 1 && pos + 1 == own.next;
+        if segment.length > 0 && end <= own.fin && !probe {
+            own.top = own.top.max(end);
+            if end <= own.next {
+                own.retransmitted = own.retransmitted.saturating_add(1);
+            } else {
+                self.bytes(lane, pos, segment, ack, now, hearer);
+            }
+        }
+        self.pass_on(now, hearer);
+        Taken::Yes
+    }
+
+    /// Learns the numbers of both directions.
+    fn begin(&mut self, lane: usize, segment: &Segment<'_>, seq: u32, now: MonoNs) {
+        let syn = segment.has(SYN);
+        let known = self.lanes.iter().all(|lane| lane.started);
+        let own = &mut self.lanes[lane];
+        if !own.started {
+            own.start(seq);
+            (own.isn, own.exact) = (segment.seq, syn);
+        } else if syn && !own.exact && own.stream_bytes() == 0 {
+            // It comes late, but nothing was passed on.
+            let first = own.unwrap(seq);
+            (own.origin, own.next) = (first, first);
+            (own.isn, own.exact) = (segment.seq, true);
+        }
+        let other = &mut self.lanes[1 - lane];
+        if segment.has(ACK) && !segment.has(RST) && !other.started {
+            other.start(segment.ack);
+            // The answer to a SYN acknowledges that and nothing else, but for Fast Open.
+            (other.isn, other.exact) = (segment.ack.wrapping_sub(1), syn);
+        }
+        if self.lanes.iter().all(|lane| lane.exact) {
+            self.settles = MonoNs(0);
+        } else if !known && !syn && !segment.has(RST) {
+            self.settles = MonoNs(now.0.saturating_add(GRACE_NS));
+        }
+    }
+
+    /// `lane`'s other end got all before `ack`. That number, in `lane`'s numbering.
+    fn acknowledge(&mut self, lane: usize, ack: u32, now: MonoNs) -> u64 {
+        let lane = &mut self.lanes[lane];
+        let pos = lane.unwrap(ack);
+        if pos > lane.top.max(lane.next) + FAR {
+            return 0; // of nobody knows what
+        }
+        if pos == lane.next + 1 && lane.next == lane.origin && !lane.exact && !lane.holds() {
+            // Joined with a keep-alive, which has the number before the next byte's.
+            (lane.origin, lane.next) = (pos, pos);
+        }
+        lane.acked = lane.acked.max(pos);
+        lane.owe(now);
+        pos
+    }
+
+    /// Payload with bytes that were not passed on yet.
+    fn bytes(&mut self, lane: usize, pos: u64, segment: &Segment<'_>, ack: u64, now: MonoNs, hearer: &mut impl Hearer) {
+        let other = &self.lanes[1 - lane];
+        let ready = self.settles == MonoNs(0) && (ack <= other.passed() || other.shut);
+        let own = &mut self.lanes[lane];
+        let (end, seen) = (pos + u64::from(segment.length), own.next.saturating_sub(pos));
+        own.retransmitted = own.retransmitted.saturating_add(u32::from(seen > 0));
+        let (start, bytes) = (pos + seen, segment.payload.get(seen as usize..).unwrap_or(&[]));
+        if ready && pos <= own.next && own.held.is_empty() {
+            own.deliver(lane, (start, end), bytes, segment.at, ack, hearer);
+            return;
+        }
+        let keep = hearer.listens();
+        if own.held.is_empty() {
+            own.held_since = now;
+        }
+        let behind = pos > own.next;
+        // Into the holes between what is held: what came first stays.
+        let (mut at, mut repeats) = (start, false);
+        while at < end {
+            let i = own.held.partition_point(|h| h.end() <= at);
+            let until = match own.held.get(i) {
+                Some(h) if h.pos <= at => {
+                    let to = h.end().min(end);
+                    repeats = true;
+                    if keep && differs(h, at, to, start, bytes) {
+                        hearer.differs(segment.at);
+                    }
+                    at = to;
+                    continue;
+                }
+                Some(h) => h.pos.min(end),
+                None => end,
+            };
+            let (from, to) = ((at - start) as usize, (until - start) as usize);
+            let part = bytes.get(from.min(bytes.len())..to.min(bytes.len())).unwrap_or(&[]);
+            let bytes: Box<[u8]> = if keep { part.into() } else { Box::default() };
+            self.held_bytes += bytes.len() + HELD_COST;
+            own.held.insert(i, Held { pos: at, length: until - at, at: segment.at, ack, behind, bytes });
+            at = until;
+        }
+        own.retransmitted = own.retransmitted.saturating_add(u32::from(repeats && seen == 0));
+        if own.held.len() > HELD_MAX {
+            self.give_up(lane, now, hearer);
+        }
+    }
+
+    /// Passes on all that is complete now.
+    fn pass_on(&mut self, now: MonoNs, hearer: &mut impl Hearer) {
+        let mut moved = self.settles == MonoNs(0);
+        while std::mem::take(&mut moved) {
+            for lane in 0..2 {
+                let (passed, shut) = (self.lanes[1 - lane].passed(), self.lanes[1 - lane].shut);
+                let own = &mut self.lanes[lane];
+                while own.held.front().is_some_and(|h| h.pos <= own.next && (h.ack <= passed || shut)) {
+                    let Some(held) = own.held.pop_front() else { break };
+                    self.held_bytes -= held.bytes.len() + HELD_COST;
+                    own.reordered = own.reordered.saturating_add(u32::from(held.behind));
+                    own.held_since = now;
+                    let seen = own.next.saturating_sub(held.pos);
+                    if held.end() > own.next {
+                        let bytes = held.bytes.get(seen as usize..).unwrap_or(&[]);
+                        own.deliver(lane, (held.pos + seen, held.end()), bytes, held.at, held.ack, hearer);
+                    }
+                    moved = true;
+                }
+                if own.next == own.fin && !own.shut && own.held.is_empty() {
+                    own.shut = true;
+                    moved = true;
+                    hearer.shutdown(lane, own.next, now);
+                }
+                own.owe(now);
+            }
+        }
+    }
+
+    /// When this connection is to be looked at again though nothing comes; 0 = never.
+    pub fn deadline(&self) -> MonoNs {
+        MonoNs((0..2).filter_map(|lane| self.due(lane)).min().unwrap_or(0))
+    }
+
+    fn due(&self, lane: usize) -> Option<u64> {
+        if self.settles != MonoNs(0) {
+            return Some(self.settles.0);
+        }
+        let (own, other) = (&self.lanes[lane], &self.lanes[1 - lane]);
+        if own.owed.1 != MonoNs(0) {
+            return Some(own.owed.1.0.saturating_add(GRACE_NS));
+        }
+        // Who else would acknowledge it is not captured.
+        let deaf = own.holds() && other.last_at < own.held_since;
+        deaf.then_some(own.held_since.0.saturating_add(HOLE_NS))
+    }
+
+    /// It is `now`: gives up bytes that do not come any more.
+    pub fn overdue(&mut self, now: MonoNs, hearer: &mut impl Hearer) {
+        self.settle(now, hearer);
+        for lane in 0..2 {
+            if self.due(lane).is_some_and(|due| due <= now.0) {
+                match self.lanes[lane].owed {
+                    (_, MonoNs(0)) => self.give_up(lane, now, hearer),
+                    (until, _) => self.skip(lane, until, now, hearer),
+                }
+            }
+        }
+    }
+
+    /// Nothing earlier comes any more: the connection begins with what there is, if it is `now` late enough.
+    fn settle(&mut self, now: MonoNs, hearer: &mut impl Hearer) {
+        if self.settles != MonoNs(0) && self.settles <= now {
+            self.settles = MonoNs(0);
+            self.pass_on(now, hearer);
+        }
+    }
+
+    /// The bytes of `lane` before `until` will not come, but for those held.
+    fn skip(&mut self, lane: usize, until: u64, now: MonoNs, hearer: &mut impl Hearer) {
+        while self.lanes[lane].next < until {
+            self.step(lane, until, now, hearer);
+        }
+    }
+
+    /// Gives up what `lane` waits for first.
+    pub fn give_up(&mut self, lane: usize, now: MonoNs, hearer: &mut impl Hearer) {
+        if let Some(held) = self.lanes[lane].held.front() {
+            let until = held.pos;
+            self.step(lane, until, now, hearer);
+        }
+    }
+
+    /// What `lane` waits for, up to the next thing that is held or up to `until`.
+    fn step(&mut self, lane: usize, until: u64, now: MonoNs, hearer: &mut impl Hearer) {
+        let (own, other) = (&self.lanes[lane], &self.lanes[1 - lane]);
+        // What the other direction had got when it spoke was said before that, the rest after.
+        let (front, waiting) = (own.held.front(), other.held.front());
+        match (front.filter(|h| h.pos <= own.next), waiting) {
+            // It waits for the other direction, which goes first, if that waits for bytes.
+            (Some(held), waiting) if waiting.is_none_or(|w| w.pos > other.next) && other.next < held.ack => {
+                let to = waiting.map_or(held.ack, |w| w.pos.min(held.ack));
+                self.gap(1 - lane, to, now, hearer);
+            }
+            (Some(_), _) => self.gap(lane, own.next, now, hearer),
+            (None, waiting) => {
+                let to = front.map_or(until, |h| h.pos.min(until));
+                let to = waiting.map_or(to, |w| if w.ack > own.next { to.min(w.ack) } else { to });
+                self.gap(lane, to, now, hearer);
+            }
+        }
+    }
+
+    /// The bytes of `lane` up to `to`, if there are any, will not come; what is held behind them waits for nothing else.
+    fn gap(&mut self, lane: usize, to: u64, now: MonoNs, hearer: &mut impl Hearer) {
+        self.settles = MonoNs(0); // what was given up does not come either
+        let own = &mut self.lanes[lane];
+        if to > own.next {
+            hearer.gap(now);
+            own.held.iter_mut().for_each(|held| held.behind = false);
+            own.deliver(lane, (own.next, to), &[], MonoNs(0), 0, hearer);
+        } else if let Some(held) = own.held.front_mut() {
+            // It waits for the other direction, which waits for this one.
+            held.ack = 0;
+        }
+        self.pass_on(now, hearer);
+    }
+
+    /// Gives up all that is waited for: the connection is over.
+    pub fn flush(&mut self, now: MonoNs, hearer: &mut impl Hearer) {
+        self.settle(MonoNs(u64::MAX), hearer);
+        loop {
+            // The earliest goes first.
+            let waits = |lane: usize| {
+                let own = &self.lanes[lane];
+                let until = own.due().max(own.held.front().map_or(0, |h| h.pos));
+                (own.holds() || until > own.next)
+                    .then(|| (own.held.front().map_or(MonoNs(u64::MAX), |h| h.at), lane, until))
+            };
+            match (0..2).filter_map(waits).min() {
+                Some((_, lane, until)) => self.step(lane, until, now, hearer),
+                None => return,
+            }
+        }
+    }
+
+    /// Both directions are at their ends, and the ends were acknowledged.
+    pub fn closed(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.shut && lane.acked > lane.fin)
+    }
+}
+
+impl Lane {
+    /// Passes on the bytes of `range`, of which `bytes` were captured.
+    fn deliver(
+        &mut self,
+        lane: usize,
+        range: (u64, u64),
+        bytes: &[u8],
+        at: MonoNs,
+        ack: u64,
+        hearer: &mut impl Hearer,
+    ) {
+        let length = range.1 - range.0;
+        let bytes = &bytes[..bytes.len().min(length as usize)];
+        self.next = range.1;
+        self.top = self.top.max(range.1);
+        if hearer.listens() {
+            self.missing += length - bytes.len() as u64;
+            hearer.piece(Piece { lane, pos: range.0, bytes, length, at, ack });
+        } else if at == MonoNs(0) {
+            // Of what nobody reads only the packets are looked at.
+            self.missing += length;
+        }
+    }
+}
+
+/// Whether the bytes from `at` to `to` differ from those held; `bytes` begin at `start`.
+fn differs(held: &Held, at: u64, to: u64, start: u64, bytes: &[u8]) -> bool {
+    let of = |bytes: &[u8], start: u64| -> Option<(usize, usize)> {
+        let from = usize::try_from(at - start).ok()?;
+        let until = usize::try_from(to - start).ok()?.min(bytes.len());
+        (from <= until).then_some((from, until))
+    };
+    let (Some(ours), Some(theirs)) = (of(&held.bytes, held.pos), of(bytes, start)) else { return false };
+    let common = (ours.1 - ours.0).min(theirs.1 - theirs.0);
+    held.bytes[ours.0..ours.0 + common] != bytes[theirs.0..theirs.0 + common]
+}
