@@ -1,5 +1,6 @@
 //! The kernel vantage: loads and attaches the programs, maps their rings, drains them in time order.
 
+use crate::refusal;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, OpenObject};
 use std::io::Read;
@@ -84,6 +85,15 @@ pub enum CaptureError {
     /// A setting that cannot be.
     #[error("{0}")]
     Setting(String),
+    /// Packets cannot be captured, or no longer.
+    #[error("{0}")]
+    Packets(String),
+    /// A filter for packets that cannot be.
+    #[error("{0}")]
+    Filter(String),
+    /// A mirror cannot be made or undone.
+    #[error("{0}")]
+    Mirror(String),
 }
 
 impl From<libbpf_rs::Error> for CaptureError {
@@ -265,11 +275,7 @@ impl KernelSource {
             }
             chosen => chosen,
         };
-        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, |_, text| {
-            if std::env::var_os("WAKEPATH_LIBBPF_LOG").is_some() {
-                eprint!("{text}");
-            }
-        })));
+        refusal::listen();
 
         let object = Box::into_raw(Box::new(MaybeUninit::uninit()));
         let guard = ObjectBox(object);
@@ -326,7 +332,13 @@ impl KernelSource {
             let exists = section.starts_with("iter/") || section.starts_with("raw_tp") || support.has(point);
             program.set_autoload(wanted && exists);
         }
-        let mut skel = open.load()?;
+        let mut skel = open.load().map_err(|e| match refusal::take() {
+            Some(refused) if e.kind() != libbpf_rs::ErrorKind::PermissionDenied => CaptureError::Load(format!(
+                "{refused}. Please report this line and the kernel's version (`uname -r`); WAKEPATH_LIBBPF_LOG=1 prints \
+                 the whole log. `wakepath run` records without the kernel's help"
+            )),
+            _ => e.into(),
+        })?;
         if let Watch::Processes(list) = &options.watch {
             for tgid in list {
                 skel.maps.watch_tgids.update(&tgid.to_ne_bytes(), &[1], MapFlags::ANY)?;

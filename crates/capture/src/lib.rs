@@ -5,7 +5,10 @@
 mod elf;
 mod kernel;
 mod library;
+pub mod mirror;
+pub mod packets;
 pub mod procfs;
+mod refusal;
 mod syscalls;
 
 pub use kernel::{

@@ -39,7 +39,8 @@ mod tests {
         let log = "libbpf: prog 'open_waits': -- BEGIN PROG LOAD LOG --\n0: R1=ctx() R10=fp0\n27: (1f) r0 -= r8\n\
                    math between pointer and register is not allowed\nprocessed 27 insns (limit 1000000)\n\
                    -- END PROG LOAD LOG --\n";
-        let says = "the kernel's verifier refused the program open_waits: math between pointer and register is not allowed";
+        let says =
+            "the kernel's verifier refused the program open_waits: math between pointer and register is not allowed";
         assert_eq!(refusal(log).as_deref(), Some(says));
         assert_eq!(refusal("libbpf: prog 'x': BPF program load failed: -EINVAL"), None);
         assert_eq!(refusal("prog 'x': -- BEGIN PROG LOAD LOG --"), None);

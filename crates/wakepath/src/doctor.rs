@@ -3,6 +3,7 @@
 mod host;
 mod kernel;
 mod library;
+mod network;
 
 use crate::cli::DoctorArgs;
 use crate::output;
@@ -21,7 +22,7 @@ pub fn run(args: &DoctorArgs) -> Result<i32> {
     let works = vantage.works;
     let doctor = Doctor {
         host: HostFacts { hostname, kernel_release, arch: std::env::consts::ARCH.into(), cpus: host::possible_cpus() },
-        vantages: vec![vantage, library::vantage()],
+        vantages: vec![vantage, library::vantage(), network::vantage()],
     };
     let text = if args.json { json::document(SCHEMA, &[], &doctor)? } else { render(&doctor, Style::for_stdout()) };
     output::answer(text.as_bytes())?;
