@@ -5,6 +5,7 @@ pub mod clock;
 pub mod defects;
 pub mod fields;
 pub mod folder;
+pub mod forward;
 pub mod ids;
 pub mod intern;
 pub mod rows;

@@ -1,6 +1,7 @@
 //! `wakepath info`: what a folder holds, and what it lost. Counted in bounded memory, whatever the folder's size.
 
 mod collect;
+mod sniffed;
 mod view;
 
 pub use collect::collect;
@@ -85,6 +86,8 @@ pub struct HostFacts {
     pub tables: Vec<TableFacts>,
     /// Endpoints by protocol.
     pub protocols: Vec<ProtocolFacts>,
+    /// Flows that a sniffer saw, by protocol.
+    pub sniffed: Vec<SniffedFacts>,
     /// What listens.
     pub services: Vec<Service>,
 }
@@ -132,6 +135,31 @@ pub struct ProtocolFacts {
     pub requests: u64,
     /// Messages that say that a request failed.
     pub failed: u64,
+}
+
+/// Flows that a sniffer saw, of one transport, that speak one protocol, or are opaque for one reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SniffedFacts {
+    /// `tcp`, `udp`, `other`.
+    pub transport: &'static str,
+    /// Protocol id (`proto.http1`); none where opaque.
+    pub protocol: Option<String>,
+    /// Why it is opaque; none where the protocol is known.
+    pub reason: Option<String>,
+    /// Flows.
+    pub flows: u64,
+    /// Their packets.
+    pub packets: u64,
+    /// Bytes of these on the wire, without the tunnels around them.
+    pub wire_bytes: u64,
+    /// Bytes of the streams that were never captured.
+    pub missing_bytes: u64,
+    /// Requests and other exchanges that are over.
+    pub exchanges: u64,
+    /// Of them, those whose reply says that the request failed.
+    pub failed: u64,
+    /// Of them, those whose flow ended before a reply.
+    pub unanswered: u64,
 }
 
 /// A listening service: what serves, and where. Never a pid.

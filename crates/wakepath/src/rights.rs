@@ -11,6 +11,8 @@ pub const NEEDED: &[(&str, u32, &str)] = &[
 /// How to give the binary these rights.
 pub const SETCAP: &str = "sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep $(which wakepath)";
 
+/// The capability to pass and read others' folders.
+const CAP_DAC_READ_SEARCH: u32 = 2;
 /// The capability that includes the others of the kernel vantage.
 pub const CAP_SYS_ADMIN: u32 = 21;
 
@@ -52,10 +54,20 @@ pub fn missing_for_kernel_vantage() -> Option<String> {
 
 /// Gives up, for this process, every capability that recording does not need once it is attached.
 pub fn keep_only_needed() {
+    keep_only(NEEDED.iter().map(|n| n.1));
+}
+
+/// Gives up every capability but that of passing others' folders on the way to one's own: packets come out of sockets that
+/// are open. Before other threads are started, since rights are each thread's own.
+pub fn keep_only_paths() {
+    keep_only([CAP_DAC_READ_SEARCH]);
+}
+
+fn keep_only(numbers: impl IntoIterator<Item = u32>) {
     let mut d = get();
     let mut keep = [0u32; 2];
-    for (_, n, _) in NEEDED {
-        keep[(*n / 32) as usize] |= 1 << (*n % 32);
+    for n in numbers {
+        keep[(n / 32) as usize] |= 1 << (n % 32);
     }
     // a user who is root writes into folders of others: that is root's file right, and the folder is already open
     for i in 0..2 {

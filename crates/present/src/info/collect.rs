@@ -119,6 +119,8 @@ fn host_facts(host: &Host, name: String, incomplete: &mut Vec<String>) -> HostFa
     seen.notes(host);
     let protocols = seen.protocols(host);
     let services = seen.services(host);
+    let (sniffed, full) = super::sniffed::sniffed(host);
+    incomplete.extend(full.map(|text| format!("{name}: {text}")));
     for (is_full, what, max) in [
         (seen.is_full, "endpoints", ENDPOINTS_MAX),
         (seen.is_full_of_listeners, "listeners", LISTENERS_MAX),
@@ -144,6 +146,7 @@ fn host_facts(host: &Host, name: String, incomplete: &mut Vec<String>) -> HostFa
         bytes: host.bytes(),
         tables,
         protocols,
+        sniffed,
         services,
     }
 }

@@ -112,6 +112,7 @@ fn host(out: &mut String, h: &HostFacts, style: Style) {
     out.push('\n');
     out.push_str(&rows.render(style));
     protocols(out, h, style);
+    sniffed(out, h, style);
     services(out, &h.services, style);
 }
 
@@ -152,6 +153,49 @@ fn protocols(out: &mut String, h: &HostFacts, style: Style) {
     out.push('\n');
     out.push_str(&table.render(style));
     more(out, h.protocols.len());
+}
+
+fn sniffed(out: &mut String, h: &HostFacts, style: Style) {
+    if h.sniffed.is_empty() {
+        return;
+    }
+    let mut table = Table::new(&[
+        Column::text("sniffed"),
+        Column::text("protocol"),
+        Column::number("flows"),
+        Column::number("packets"),
+        Column::number("bytes"),
+        Column::number("missing"),
+        Column::number("exchanges"),
+        Column::number("failed"),
+        Column::number("unanswered"),
+    ])
+    .indented(2);
+    let number = |n: u64, tint: Option<Tint>| match (n, tint) {
+        (0, _) => Cell::from("-"),
+        (n, Some(tint)) => Cell::tinted(units::count(n), tint),
+        (n, None) => units::count(n).into(),
+    };
+    for f in h.sniffed.iter().take(SHOWN_MAX) {
+        let protocol = match (&f.protocol, &f.reason) {
+            (Some(id), _) => Cell::from(id.strip_prefix("proto.").unwrap_or(id)),
+            (None, reason) => Cell::tinted(format!("opaque: {}", reason.as_deref().unwrap_or_default()), Tint::Dim),
+        };
+        table.row([
+            f.transport.into(),
+            protocol,
+            number(f.flows, None),
+            number(f.packets, None),
+            units::bytes(f.wire_bytes).into(),
+            if f.missing_bytes == 0 { "-".into() } else { Cell::tinted(units::bytes(f.missing_bytes), Tint::Bad) },
+            number(f.exchanges, None),
+            number(f.failed, Some(Tint::Bad)),
+            number(f.unanswered, None),
+        ]);
+    }
+    out.push('\n');
+    out.push_str(&table.render(style));
+    more(out, h.sniffed.len());
 }
 
 fn services(out: &mut String, services: &[Service], style: Style) {
