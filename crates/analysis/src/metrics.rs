@@ -1,0 +1,710 @@
+//! Service metrics of the SDN paper, section 4: load, service times, success, requests by kind, and what the network did.
+//!
+//! Rows of `sniffed_flows` and `sniffed_exchanges` go in, of one capture or of several, as they are made or from folders;
+//! figures of windows and over all come out. Memory is bounded by [`MetricsOptions`]; what found no room is counted.
+
+mod endpoints;
+mod figures;
+mod flows;
+mod kinds;
+mod places;
+
+pub use endpoints::{Seen, of_endpoints};
+pub use figures::{Counts, Network, NetworkCounts, Spread, Tally, Times};
+pub use places::{Place, address};
+
+use flows::{Flow, Flows, NONE, Said};
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use wakepath_model::folder::Host;
+use wakepath_model::ids::{CommonNs, SniffedFlowId, StrId};
+use wakepath_model::intern::Interner;
+use wakepath_model::rows::{SniffedExchangeRow, SniffedFlowRow, exchange_row, flow_row, side_how};
+
+/// What a kind without room is called.
+pub const OTHER: &str = "(other)";
+/// Who cannot be told.
+const UNKNOWN: &str = "(unknown)";
+
+/// Bounds of the memory, and what is taken.
+#[derive(Clone, Copy, Debug)]
+pub struct MetricsOptions {
+    /// Length of a window, ns. Windows begin at multiples of it.
+    pub window_ns: u64,
+    /// Services told apart; later ones are one called [`OTHER`].
+    pub services_max: usize,
+    /// Kinds told apart of one service; later ones are one called [`OTHER`].
+    pub kinds_max: usize,
+    /// Kinds told apart of all services together.
+    pub kinds_all_max: usize,
+    /// Flows remembered.
+    pub flows_max: usize,
+    /// Open requests remembered.
+    pub open_max: usize,
+    /// Pairs of a client's address and a service told apart; later ones are one client called [`OTHER`].
+    pub callers_max: usize,
+    /// Rows of closed windows kept until they are taken; then the oldest windows go.
+    pub window_rows_max: usize,
+    /// An open request of which nothing was said for so long is no longer held for open, ns.
+    pub open_stale_ns: u64,
+    /// Nothing before is counted.
+    pub from: CommonNs,
+    /// Nothing from here on is counted.
+    pub to: CommonNs,
+}
+
+impl Default for MetricsOptions {
+    fn default() -> MetricsOptions {
+        MetricsOptions {
+            window_ns: 10_000_000_000,
+            services_max: 1000,
+            kinds_max: 100,
+            kinds_all_max: 5000,
+            flows_max: 1 << 17,
+            open_max: 1 << 16,
+            callers_max: 10_000,
+            window_rows_max: 100_000,
+            open_stale_ns: 60_000_000_000,
+            from: CommonNs(i64::MIN),
+            to: CommonNs(i64::MAX),
+        }
+    }
+}
+
+/// Texts of the ids in rows.
+pub trait Texts {
+    /// The text of an id.
+    fn text(&self, id: StrId) -> Cow<'_, str>;
+}
+
+impl Texts for Host {
+    fn text(&self, id: StrId) -> Cow<'_, str> {
+        Cow::Borrowed(Host::text(self, id))
+    }
+}
+
+impl Texts for Interner {
+    fn text(&self, id: StrId) -> Cow<'_, str> {
+        self.get(id).map_or(Cow::Borrowed(""), String::from_utf8_lossy)
+    }
+}
+
+/// A service.
+#[derive(Clone, Debug, Default)]
+pub struct Service {
+    /// Where it is reached.
+    pub place: Place,
+    /// The process that serves, where that is known.
+    pub name: String,
+    /// Its protocol's id, empty where it is not known.
+    pub protocol: String,
+    /// Why a flow of it is opaque, empty where none is.
+    pub opaque: String,
+    /// Its kinds: numbers for [`Metrics::kind`].
+    pub kinds: Vec<u32>,
+    /// Flows that are not over.
+    pub flows_open: u64,
+    other: Option<u32>,
+    /// Some of its kinds were put together.
+    has_wider: bool,
+    /// Of the window: what is of no kind; of windows before: everything.
+    counting: Tally,
+    closed: Tally,
+    network: Network,
+    network_closed: Network,
+    is_touched: bool,
+}
+
+/// What was asked of a service.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    /// Its service: a number for [`Metrics::service`].
+    pub service: u32,
+    /// Protocol id.
+    pub protocol: String,
+    /// Verb and target.
+    pub asked: String,
+    /// Requests in service now.
+    pub open: u64,
+    counting: Tally,
+    closed: Tally,
+    is_http: bool,
+    is_touched: bool,
+}
+
+/// One client's doings with one service.
+#[derive(Clone, Debug, Default)]
+pub struct Caller {
+    /// Address family, 0 for all that are not told apart.
+    pub family: u16,
+    /// The client's address.
+    pub address: [u8; 16],
+    /// The service: a number for [`Metrics::service`].
+    pub service: u32,
+    /// Flows.
+    pub flows: u64,
+    /// Requests that are over.
+    pub requests: u64,
+    /// Of them, failed or not answered.
+    pub failed: u64,
+    /// Of them, HTTP 4xx.
+    pub rejected: u64,
+    /// Bytes of the streams, to the server and to the client.
+    pub stream_bytes: [u64; 2],
+}
+
+/// What could not be counted as it should be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests counted under the kind [`OTHER`], since there were too many kinds.
+    pub requests_in_other_kinds: u64,
+    /// Flows counted under the service [`OTHER`], since there were too many services.
+    pub flows_in_other_services: u64,
+    /// Requests on flows of which nothing is known.
+    pub requests_without_flow: u64,
+    /// Flows forgotten to make room while they went on.
+    pub flows_forgotten: u64,
+    /// Flows met again after some had been forgotten: what came before is not counted.
+    pub flows_uncertain: u64,
+    /// Open requests that found no room.
+    pub open_untold: u64,
+    /// Exchanges that another capture told of already.
+    pub duplicates: u64,
+    /// Exchanges counted in a later window than the one in which they ended.
+    pub late: u64,
+    /// Windows that went before they were taken.
+    pub windows_dropped: u64,
+}
+
+/// One service or kind in one window.
+#[derive(Clone, Debug)]
+pub struct WindowRow {
+    /// The service: a number for [`Metrics::service`].
+    pub service: u32,
+    /// The kind: a number for [`Metrics::kind`]; none = the service as a whole.
+    pub kind: Option<u32>,
+    /// Counts.
+    pub counts: Counts,
+    /// Service time, time to the first byte, time to the last byte: see [`Times`].
+    pub times: [Spread; 3],
+    /// Times of all requests until their last byte, added, ns.
+    pub busy_ns: u64,
+    /// Requests in service when the window ended.
+    pub open: u64,
+    /// What the network did, with handshake times of the server's and of the client's side; only of a service.
+    pub network: Option<(NetworkCounts, [Spread; 2])>,
+}
+
+/// A window that is over.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// Its begin.
+    pub from: CommonNs,
+    /// Its end.
+    pub to: CommonNs,
+    /// How much of it lies in the time that was watched, ns.
+    pub covered_ns: u64,
+    /// Services in which something happened, and their kinds.
+    pub rows: Vec<WindowRow>,
+}
+
+type KindIds = (u32, u16, StrId, StrId, StrId);
+
+/// Aggregates rows as they come.
+pub struct Metrics {
+    options: MetricsOptions,
+    services: Vec<Service>,
+    by_place: FxHashMap<Place, u32>,
+    kinds: Vec<Kind>,
+    kinds_live: usize,
+    by_text: FxHashMap<(u32, String, String), u32>,
+    by_ids: FxHashMap<KindIds, u32>,
+    callers: Vec<Caller>,
+    by_caller: FxHashMap<(u16, [u8; 16], u32), u32>,
+    flows: Flows,
+    /// By flow and first byte: the kind, and when it was told of last.
+    open: FxHashMap<(SniffedFlowId, u64), (u32, CommonNs)>,
+    touched_services: Vec<u32>,
+    touched_kinds: Vec<u32>,
+    /// Number of the window that is counted.
+    window: Option<i64>,
+    windows: VecDeque<Window>,
+    window_rows: usize,
+    span: Option<(CommonNs, CommonNs)>,
+    lost_packets: u64,
+    limits: Limits,
+}
+
+impl Metrics {
+    /// Nothing counted yet.
+    pub fn new(options: MetricsOptions) -> Metrics {
+        Metrics {
+            flows: Flows::new(options.flows_max),
+            options: MetricsOptions { window_ns: options.window_ns.clamp(1, i64::MAX as u64), ..options },
+            services: Vec::new(),
+            by_place: FxHashMap::default(),
+            kinds: Vec::new(),
+            kinds_live: 0,
+            by_text: FxHashMap::default(),
+            by_ids: FxHashMap::default(),
+            callers: Vec::new(),
+            by_caller: FxHashMap::default(),
+            open: FxHashMap::default(),
+            touched_services: Vec::new(),
+            touched_kinds: Vec::new(),
+            window: None,
+            windows: VecDeque::new(),
+            window_rows: 0,
+            span: None,
+            lost_packets: 0,
+            limits: Limits::default(),
+        }
+    }
+
+    /// Takes a row of a flow. `source` tells captures apart, `at` is the row's time on the line that all have in common.
+    pub fn flow(&mut self, source: u16, at: CommonNs, row: &SniffedFlowRow, texts: &impl Texts) {
+        if at >= self.options.to {
+            return;
+        }
+        let is_known = self.flows.get(row.flow).is_some();
+        if !is_known {
+            let mut flow = Flow::new(source, row);
+            if row.what != flow_row::BEGIN && self.limits.flows_forgotten > 0 {
+                // what was counted of it before is not known any more
+                self.limits.flows_uncertain += 1;
+                flow.said = Said::of(row);
+                flow.rtt = [true; 2];
+            }
+            let gone = self.flows.add(row.flow, flow);
+            self.limits.flows_forgotten += gone.len() as u64;
+            for flow in gone.iter().filter(|f| f.service != NONE) {
+                let service = &mut self.services[flow.service as usize];
+                service.flows_open = service.flows_open.saturating_sub(1);
+            }
+        }
+        let Some(mut flow) = self.flows.get(row.flow).copied() else { return };
+        if flow.source != source {
+            return;
+        }
+        if is_known && row.what == flow_row::BEGIN {
+            // forgotten by its capture and met again: its counts begin anew
+            flow.said = Said::default();
+            if flow.ended && flow.service != NONE {
+                flow.ended = false;
+                self.services[flow.service as usize].flows_open += 1;
+            }
+        }
+        if at < self.options.from {
+            flow.said = Said::of(row);
+            flow.rtt = [row.syn_ack.0 != 0, row.ack.0 != 0];
+        }
+        // by its ports alone, the first row may be mistaken: a later one, or the first exchange, decides
+        let is_sure = matches!(row.side, side_how::HANDSHAKE | side_how::PROTOCOL) || row.what != flow_row::BEGIN;
+        let moved = (row.server, row.server_port) != (flow.server, flow.server_port);
+        if is_sure && (flow.service == NONE || moved) {
+            if moved && flow.server == row.client {
+                flow.said.turn();
+            }
+            (flow.client, flow.server, flow.server_port) = (row.client, row.server, row.server_port);
+            self.settle(&mut flow);
+        }
+        if flow.service != NONE && at >= self.options.from {
+            self.roll(at);
+            self.count_flow(&mut flow, row, texts);
+        }
+        if !matches!(row.what, flow_row::BEGIN | flow_row::UPDATE) && !flow.ended {
+            flow.ended = true;
+            if flow.service != NONE {
+                let service = &mut self.services[flow.service as usize];
+                service.flows_open = service.flows_open.saturating_sub(1);
+            }
+        }
+        if let Some(kept) = self.flows.get(row.flow) {
+            *kept = flow;
+        }
+    }
+
+    /// Gives a flow its service and its caller.
+    fn settle(&mut self, flow: &mut Flow) {
+        if flow.service != NONE {
+            // it turned out to go the other way round; what was counted stays, since counters never go back
+            let before = &mut self.services[flow.service as usize];
+            before.flows_open = before.flows_open.saturating_sub(u64::from(!flow.ended));
+        }
+        let place = Place {
+            family: flow.family,
+            address: flow.server,
+            port: flow.server_port,
+            ip_protocol: flow.ip_protocol,
+            path: String::new(),
+        };
+        flow.service = self.service_at(place);
+        flow.caller = self.caller_of(flow.family, flow.client, flow.service);
+        self.touch_service(flow.service);
+        let service = &mut self.services[flow.service as usize];
+        service.flows_open += u64::from(!flow.ended);
+        service.network.counts.flows += 1;
+        self.callers[flow.caller as usize].flows += 1;
+    }
+
+    fn count_flow(&mut self, flow: &mut Flow, row: &SniffedFlowRow, texts: &impl Texts) {
+        let now = Said::of(row);
+        let more = now.since(&flow.said);
+        flow.said = now;
+        self.touch_service(flow.service);
+        let service = &mut self.services[flow.service as usize];
+        if service.protocol.is_empty() && row.protocol != StrId::EMPTY {
+            service.protocol = texts.text(row.protocol).into_owned();
+        }
+        if row.protocol == StrId::EMPTY && row.reason != StrId::EMPTY && service.opaque.is_empty() {
+            service.opaque = texts.text(row.reason).into_owned();
+        }
+        let net = &mut service.network;
+        let pairs = [
+            (&mut net.counts.packets, more.packets),
+            (&mut net.counts.wire_bytes, more.wire_bytes),
+            (&mut net.counts.stream_bytes, more.stream_bytes),
+            (&mut net.counts.missing_bytes, more.missing_bytes),
+            (&mut net.counts.retransmitted, more.retransmitted),
+            (&mut net.counts.reordered, more.reordered),
+            (&mut net.counts.zero_windows, more.zero_windows),
+            (&mut self.callers[flow.caller as usize].stream_bytes, more.stream_bytes),
+        ];
+        for (sum, more) in pairs {
+            sum[0] += more[0];
+            sum[1] += more[1];
+        }
+        let handshake = [(row.syn, row.syn_ack, &mut net.rtt_server), (row.syn_ack, row.ack, &mut net.rtt_client)];
+        for (told, (from, to, rtt)) in flow.rtt.iter_mut().zip(handshake) {
+            if !*told && from.0 != 0 && to.0 != 0 {
+                *told = true;
+                rtt.add(to.0.saturating_sub(from.0));
+            }
+        }
+        if row.what == flow_row::RESET && !flow.ended {
+            let is_refused = row.reset_by == 2 && row.syn.0 != 0 && row.syn_ack.0 == 0;
+            match row.reset_by {
+                _ if is_refused => net.counts.refused += 1,
+                1 => net.counts.resets[0] += 1,
+                2 => net.counts.resets[1] += 1,
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes a row of an exchange; its flow's rows come before it. `at` is when it ended, on the common line.
+    pub fn exchange(&mut self, source: u16, at: CommonNs, row: &SniffedExchangeRow, texts: &impl Texts) {
+        if at < self.options.from || at >= self.options.to {
+            return;
+        }
+        let (service, caller) = match self.flows.get(row.flow) {
+            Some(flow) if flow.source != source => {
+                self.limits.duplicates += 1;
+                return;
+            }
+            Some(flow) if flow.service != NONE => (flow.service, flow.caller),
+            Some(flow) => {
+                let mut flow = *flow;
+                self.settle(&mut flow);
+                if let Some(kept) = self.flows.get(row.flow) {
+                    *kept = flow;
+                }
+                (flow.service, flow.caller)
+            }
+            None => {
+                self.limits.requests_without_flow += 1;
+                let service = self.service_at(Place::named(UNKNOWN));
+                (service, self.caller_of(0, [0; 16], service))
+            }
+        };
+        self.count(source, at, row, service, caller, texts);
+    }
+
+    fn count(
+        &mut self,
+        source: u16,
+        at: CommonNs,
+        row: &SniffedExchangeRow,
+        service: u32,
+        caller: u32,
+        texts: &impl Texts,
+    ) {
+        let is_late = self.roll(at);
+        if matches!(row.what, exchange_row::UNSOLICITED | exchange_row::REPLY_ONLY) {
+            self.touch_service(service);
+            self.services[service as usize].counting.add(row, false);
+            return;
+        }
+        let k = self.kind_of(service, source, row, texts);
+        if row.what == exchange_row::OPEN {
+            return self.still_open(row, k);
+        }
+        if !self.open.is_empty()
+            && let Some((kind, _)) = self.open.remove(&(row.flow, row.request_start))
+        {
+            let kind = &mut self.kinds[kind as usize];
+            kind.open = kind.open.saturating_sub(1);
+        }
+        self.touch_service(service);
+        let kind = &mut self.kinds[k as usize];
+        kind.counting.add(row, kind.is_http);
+        if !std::mem::replace(&mut kind.is_touched, true) {
+            self.touched_kinds.push(k);
+        }
+        self.limits.late += u64::from(is_late);
+        self.limits.requests_in_other_kinds += u64::from(kind.asked == OTHER);
+        let is_rejected = kind.is_http && row.failed == 1 && (400..500).contains(&row.status);
+        let caller = &mut self.callers[caller as usize];
+        caller.requests += 1;
+        caller.rejected += u64::from(is_rejected);
+        caller.failed += u64::from(row.what == exchange_row::UNANSWERED || (row.failed == 1 && !is_rejected));
+    }
+
+    fn still_open(&mut self, row: &SniffedExchangeRow, kind: u32) {
+        let now = self.span.map_or(CommonNs(0), |s| s.1);
+        let key = (row.flow, row.request_start);
+        if let Some(known) = self.open.get_mut(&key) {
+            known.1 = now;
+        } else if self.open.len() < self.options.open_max {
+            self.open.insert(key, (kind, now));
+            self.kinds[kind as usize].open += 1;
+        } else {
+            self.limits.open_untold += 1;
+        }
+    }
+
+    /// Packets that the capture lost.
+    pub fn lost(&mut self, packets: u64) {
+        self.lost_packets += packets;
+    }
+
+    /// It is `now`: windows that are over are closed, though nothing came.
+    pub fn tick(&mut self, now: CommonNs) {
+        if now >= self.options.from && now < self.options.to {
+            self.roll(now);
+        }
+    }
+
+    /// Counts only what ends between these times; to be said before the first row.
+    pub fn only(&mut self, from: CommonNs, to: CommonNs) {
+        (self.options.from, self.options.to) = (from, to);
+    }
+
+    /// All rows came: the window that is counted is closed as it is.
+    pub fn finish(&mut self) {
+        self.close();
+        self.window = None;
+    }
+
+    /// It was watched from `from` to `to`, whether or not something happened.
+    pub fn watched(&mut self, from: CommonNs, to: CommonNs) {
+        let (from, to) = (from.max(self.options.from), to.min(self.options.to));
+        if from <= to {
+            self.span = Some(self.span.map_or((from, to), |(a, b)| (a.min(from), b.max(to))));
+        }
+    }
+
+    /// The time that was watched.
+    pub fn span(&self) -> Option<(CommonNs, CommonNs)> {
+        self.span
+    }
+
+    /// Its length, ns.
+    pub fn span_ns(&self) -> u64 {
+        self.span.map_or(0, |(a, b)| b.0.abs_diff(a.0))
+    }
+
+    /// Goes on to the window of a time; whether that one is over already.
+    fn roll(&mut self, at: CommonNs) -> bool {
+        self.watched(at, at);
+        let index = at.0.div_euclid(self.options.window_ns as i64);
+        match self.window {
+            Some(now) if index > now => {
+                self.close();
+                self.window = Some(index);
+            }
+            Some(now) => return index < now,
+            None => self.window = Some(index),
+        }
+        false
+    }
+
+    fn close(&mut self) {
+        let Some(index) = self.window else { return };
+        if !self.open.is_empty() {
+            self.forget_stale();
+        }
+        let length = self.options.window_ns as i64;
+        let from = CommonNs(index.saturating_mul(length));
+        let to = CommonNs(from.0.saturating_add(length));
+        let (first, last) = self.span.unwrap_or((from, to));
+        let covered_ns = (to.min(last).0.saturating_sub(from.max(first).0)).max(0) as u64;
+        let keeps = self.options.window_rows_max > 0;
+        let mut rows = Vec::new();
+        for k in std::mem::take(&mut self.touched_kinds) {
+            let kind = &mut self.kinds[k as usize];
+            kind.is_touched = false;
+            self.services[kind.service as usize].counting.merge(&kind.counting);
+            if keeps {
+                rows.push(window_row(kind.service, Some(k), &kind.counting, kind.open, None));
+            }
+            kind.closed.merge(&kind.counting);
+            kind.counting.clear();
+        }
+        for s in std::mem::take(&mut self.touched_services) {
+            let open = self.open_of(s);
+            let service = &mut self.services[s as usize];
+            service.is_touched = false;
+            if keeps {
+                rows.push(window_row(s, None, &service.counting, open, Some(&service.network)));
+            }
+            service.closed.merge(&service.counting);
+            service.counting.clear();
+            service.network_closed.merge(&service.network);
+            service.network.clear();
+        }
+        if rows.is_empty() {
+            return;
+        }
+        rows.sort_by_key(|r| (r.service, r.kind.map_or(0, |k| k + 1)));
+        self.window_rows += rows.len();
+        self.windows.push_back(Window { from, to, covered_ns, rows });
+        while self.window_rows > self.options.window_rows_max && self.windows.len() > 1 {
+            self.window_rows -= self.windows.pop_front().map_or(0, |w| w.rows.len());
+            self.limits.windows_dropped += 1;
+        }
+    }
+
+    fn forget_stale(&mut self) {
+        let now = self.span.map_or(0, |s| s.1.0);
+        let (kinds, stale) = (&mut self.kinds, self.options.open_stale_ns as i64);
+        self.open.retain(|_, (kind, told)| {
+            let keep = now.saturating_sub(told.0) < stale;
+            let open = &mut kinds[*kind as usize].open;
+            *open = open.saturating_sub(u64::from(!keep));
+            keep
+        });
+    }
+
+    fn touch_service(&mut self, s: u32) {
+        if !std::mem::replace(&mut self.services[s as usize].is_touched, true) {
+            self.touched_services.push(s);
+        }
+    }
+
+    fn service_at(&mut self, place: Place) -> u32 {
+        if let Some(&s) = self.by_place.get(&place) {
+            return s;
+        }
+        let (place, is_other) = if self.services.len() >= self.options.services_max && place.path != UNKNOWN {
+            self.limits.flows_in_other_services += 1;
+            (Place::named(OTHER), true)
+        } else {
+            (place, false)
+        };
+        if is_other && let Some(&s) = self.by_place.get(&place) {
+            return s;
+        }
+        let s = self.services.len() as u32;
+        self.services.push(Service { place: place.clone(), ..Service::default() });
+        self.by_place.insert(place, s);
+        s
+    }
+
+    fn caller_of(&mut self, family: u16, address: [u8; 16], service: u32) -> u32 {
+        let mut key = (family, address, service);
+        if let Some(&c) = self.by_caller.get(&key) {
+            return c;
+        }
+        if self.callers.len() >= self.options.callers_max {
+            // one more for each service, of which there are few
+            key = (0, [0; 16], service);
+            if let Some(&c) = self.by_caller.get(&key) {
+                return c;
+            }
+        }
+        let c = self.callers.len() as u32;
+        self.callers.push(Caller { family: key.0, address: key.1, service, ..Caller::default() });
+        self.by_caller.insert(key, c);
+        c
+    }
+
+    /// All services, in the order in which they were met.
+    pub fn services(&self) -> &[Service] {
+        &self.services
+    }
+
+    /// A service of the number that rows of windows and callers have.
+    pub fn service(&self, number: u32) -> &Service {
+        &self.services[number as usize]
+    }
+
+    /// A kind of the number that services and rows of windows have.
+    pub fn kind(&self, number: u32) -> &Kind {
+        &self.kinds[number as usize]
+    }
+
+    /// A kind's counts over all.
+    pub fn kind_tally(&self, number: u32) -> Cow<'_, Tally> {
+        let kind = self.kind(number);
+        figures::both(&kind.closed, &kind.counting)
+    }
+
+    /// A service's counts over all.
+    pub fn service_tally(&self, number: u32) -> Cow<'_, Tally> {
+        let service = self.service(number);
+        let mut sum = figures::both(&service.closed, &service.counting);
+        for &k in service.kinds.iter().filter(|&&k| self.kind(k).is_touched) {
+            sum.to_mut().merge(&self.kind(k).counting);
+        }
+        sum
+    }
+
+    /// What the network did to a service's flows.
+    pub fn network(&self, number: u32) -> Network {
+        let service = self.service(number);
+        let mut sum = service.network_closed.clone();
+        sum.merge(&service.network);
+        sum
+    }
+
+    /// Requests of a service that are open now.
+    pub fn open_of(&self, service: u32) -> u64 {
+        self.service(service).kinds.iter().map(|&k| self.kind(k).open).sum()
+    }
+
+    /// Who called which service.
+    pub fn callers(&self) -> &[Caller] {
+        &self.callers
+    }
+
+    /// Windows that were closed since they were taken last, oldest first.
+    pub fn take_windows(&mut self) -> Vec<Window> {
+        self.window_rows = 0;
+        self.windows.drain(..).collect()
+    }
+
+    /// Packets that the capture lost.
+    pub fn lost_packets(&self) -> u64 {
+        self.lost_packets
+    }
+
+    /// What could not be counted as it should be.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+}
+
+fn window_row(service: u32, kind: Option<u32>, tally: &Tally, open: u64, network: Option<&Network>) -> WindowRow {
+    let Times { head, first, last } = &tally.times;
+    WindowRow {
+        service,
+        kind,
+        counts: tally.counts.clone(),
+        times: [head.into(), first.into(), last.into()],
+        busy_ns: u64::try_from(last.sum()).unwrap_or(u64::MAX),
+        open,
+        network: network.map(|n| (n.counts, [(&n.rtt_server).into(), (&n.rtt_client).into()])),
+    }
+}

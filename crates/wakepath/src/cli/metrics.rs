@@ -1,0 +1,53 @@
+//! The command `metrics`.
+
+use super::{Answering, Time};
+use crate::moment::Moment;
+use clap::Args;
+use std::path::PathBuf;
+
+/// How each service does: load, service times, success, requests by kind; and what the network did to it
+///
+/// Reads trace folders of any vantage, or capture files as they are (pcap and pcapng, also compressed; `-` is standard
+/// input; several must follow each other in time). The service time is that of packets: from the last one of a request's
+/// header to the last one of its reply's header. Folders without packets are answered from what the endpoints did.
+/// docs/network.md defines every figure.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath metrics web.pcapng.gz                    services of a capture, and their kinds of request
+  wakepath metrics shop --service :8080 --kinds 0   one service, all its kinds
+  wakepath metrics web.pcap --window 10s            load, success and service times every ten seconds
+  wakepath metrics shop --from +30s --to +60s --map half a minute, and who calls whom
+  wakepath metrics shop --prometheus                in the text format of Prometheus
+  wakepath metrics web.pcap --json | jq '.services[] | {service, success_rate, p99: .service_time.p99_ns}'")]
+pub struct MetricsArgs {
+    /// Trace folders, or capture files
+    #[arg(required = true, value_name = "DIR|FILE")]
+    pub sources: Vec<PathBuf>,
+    /// Also tell each window of this length (10s, 1m)
+    #[arg(long, value_name = "TIME")]
+    pub window: Option<Time>,
+    /// Only this service: ADDRESS:PORT, address, :PORT, or the process that serves
+    #[arg(long, value_name = "SERVICE")]
+    pub service: Option<String>,
+    /// Most kinds told of each service; 0 tells all
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub kinds: usize,
+    /// Most services, windows and clients shown as text, about; 0 shows all
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub limit: usize,
+    /// Count from here on; RFC 3339, +12.5s from the start, or nanoseconds
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<Moment>,
+    /// Count until here
+    #[arg(long, value_name = "TIME")]
+    pub to: Option<Moment>,
+    /// Also show who calls whom
+    #[arg(long)]
+    pub map: bool,
+    /// Print the text format of Prometheus instead
+    #[arg(long, conflicts_with_all = ["json", "window", "map"])]
+    pub prometheus: bool,
+    #[command(flatten)]
+    pub answering: Answering,
+}

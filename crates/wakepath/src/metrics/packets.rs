@@ -1,0 +1,183 @@
+//! Capture files, read straight through the sniffer: no folder, nothing written.
+
+use super::{Counted, options};
+use crate::captures::Capture;
+use crate::cli::MetricsArgs;
+use anyhow::{Context as _, Result, bail};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal as _;
+use std::ops::ControlFlow;
+use wakepath_analysis::metrics::Metrics;
+use wakepath_decode::network::{Sniffer, SnifferOptions};
+use wakepath_decode::readers::pcap::Record;
+use wakepath_decode::{RowSink, TaskFacts};
+use wakepath_model::defects::id as defect;
+use wakepath_model::ids::{CommonNs, EndpointId, MonoNs, StrId};
+use wakepath_model::intern::Interner;
+use wakepath_model::rows::{Row, SniffedExchangeRow, SniffedFlowRow};
+use wakepath_present::losses::{Loss, loss};
+use wakepath_present::metrics::{CaptureView, Seen};
+
+/// Rows that are counted and forgotten. A capture's times are wall-clock times.
+struct Sink {
+    metrics: Metrics,
+    texts: Interner,
+    counts: Vec<(&'static str, u64)>,
+}
+
+impl RowSink for Sink {
+    fn push<R: Row>(&mut self, row: &R) {
+        let at = CommonNs(row.at().0 as i64);
+        let bytes = bytemuck::bytes_of(row);
+        if let (true, Ok(row)) = (R::TABLE == SniffedExchangeRow::TABLE, bytemuck::try_from_bytes(bytes)) {
+            self.metrics.exchange(0, at, row, &self.texts);
+        } else if let (true, Ok(row)) = (R::TABLE == SniffedFlowRow::TABLE, bytemuck::try_from_bytes(bytes)) {
+            self.metrics.flow(0, at, row, &self.texts);
+        }
+    }
+    fn push_head(&mut self, _: MonoNs, _: EndpointId, _: u64, _: bool, _: &[u8]) {}
+    fn count(&mut self, defect: &'static str, _: MonoNs) {
+        add(&mut self.counts, defect, 1);
+    }
+    fn intern(&mut self, text: &[u8]) -> StrId {
+        self.texts.intern(text)
+    }
+    fn describe(&mut self, _: u32, _: u32) -> TaskFacts {
+        TaskFacts::default()
+    }
+}
+
+fn add(counts: &mut Vec<(&'static str, u64)>, defect: &'static str, count: u64) {
+    match counts.iter_mut().find(|(d, _)| *d == defect) {
+        Some((_, n)) => *n += count,
+        None => counts.push((defect, count)),
+    }
+}
+
+/// The sniffer, and what concerns all files.
+struct Reading<'a> {
+    args: &'a MetricsArgs,
+    sniffer: Sniffer<Sink>,
+    /// Times are counted from here; known with the first packet.
+    start: Option<u64>,
+    /// Nothing from here on is asked for.
+    to: u64,
+    lost: u64,
+}
+
+impl Reading<'_> {
+    /// Takes a record; breaks where no later one is asked for.
+    fn record(&mut self, record: Record<'_>) -> ControlFlow<()> {
+        match record {
+            Record::Packet(packet) => {
+                if self.start.is_none() {
+                    self.begin(packet.at_ns);
+                }
+                if packet.at_ns >= self.to {
+                    return ControlFlow::Break(());
+                }
+                self.sniffer.packet(&packet);
+            }
+            Record::Lost { from_ns, at_ns, count, .. } => {
+                self.lost += count;
+                self.sniffer.lost(MonoNs(from_ns), MonoNs(at_ns), count);
+                self.sniffer.out().metrics.lost(count);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn begin(&mut self, first: u64) {
+        self.start = Some(first);
+        let at = |m: Option<crate::moment::Moment>| m.map(|m| m.common_ns(first as i64));
+        let (from, to) = (at(self.args.from).unwrap_or(i64::MIN), at(self.args.to).unwrap_or(i64::MAX));
+        self.sniffer.out().metrics.only(CommonNs(from), CommonNs(to));
+        self.to = u64::try_from(to).unwrap_or(0);
+    }
+}
+
+/// Reads the files one after the other.
+pub fn read(args: &MetricsArgs) -> Result<Counted> {
+    let sink = Sink { metrics: Metrics::new(options(args)?), texts: Interner::new(), counts: Vec::new() };
+    let sniffer = Sniffer::new(sink, SnifferOptions::default());
+    let mut reading = Reading { args, sniffer, start: None, to: u64::MAX, lost: 0 };
+    let mut losses: Vec<Loss> = Vec::new();
+    let mut captures = args.sources.iter().map(|s| Capture::open(s)).collect::<Result<Vec<_>>>()?;
+    let all = captures.iter().map(|c| c.bytes).sum::<Option<u64>>();
+    let bar = progress_bar(all)?;
+    let mut before = 0;
+    for capture in &mut captures {
+        let last = reading.sniffer.so_far().last;
+        let (mut first, mut is_over) = (None, false);
+        loop {
+            let goes_on = capture.next(&mut |record| {
+                if let (None, Record::Packet(p)) = (first, record) {
+                    first = Some(p.at_ns);
+                }
+                is_over = is_over || reading.record(record).is_break();
+            })?;
+            if let Some(first) = first.filter(|&f| f < last.0) {
+                bail!(
+                    "{}: begins {} before the file named before it ends; give captures in order of time, and those of one \
+                     time one by one",
+                    capture.name,
+                    wakepath_present::units::duration(last.0 - first)
+                );
+            }
+            bar.set_position(before + capture.done());
+            if !goes_on || is_over {
+                break;
+            }
+        }
+        before += capture.done();
+        faults(capture, &mut losses);
+    }
+    bar.finish_and_clear();
+    Ok(finish(reading, losses))
+}
+
+/// What could not be read of a file.
+fn faults(capture: &Capture, losses: &mut Vec<Loss>) {
+    for fault in capture.counts().faults {
+        match losses.iter_mut().find(|l| l.id == fault.defect) {
+            Some(known) => known.count += 1,
+            None => {
+                let place = format!("{} at byte {}: {}", capture.name, fault.offset, fault.what);
+                losses.push(Loss { place: Some(place), ..loss(fault.defect, 1) });
+            }
+        }
+    }
+}
+
+fn finish(mut reading: Reading<'_>, mut losses: Vec<Loss>) -> Counted {
+    reading.sniffer.finish();
+    let seen = reading.sniffer.so_far();
+    let sink = reading.sniffer.out();
+    if seen.packets > 0 {
+        sink.metrics.watched(CommonNs(seen.first.0 as i64), CommonNs(seen.last.0 as i64));
+    }
+    sink.metrics.finish();
+    if sink.texts.overflow_count() > 0 {
+        add(&mut sink.counts, defect::INTERNER, sink.texts.overflow_count());
+    }
+    if reading.lost > 0 {
+        // the sniffer may have counted how often, which is not how many
+        sink.counts.retain(|(d, _)| *d != defect::PACKET_DROP);
+        sink.counts.push((defect::PACKET_DROP, reading.lost));
+    }
+    losses.extend(sink.counts.iter().map(|&(id, n)| loss(id, n)));
+    let metrics = std::mem::replace(&mut sink.metrics, Metrics::new(Default::default()));
+    let capture = CaptureView { packets: seen.packets, bytes: seen.bytes, lost: reading.lost };
+    Counted { parts: vec![(Seen::Packets, metrics)], capture: Some(capture), losses }
+}
+
+/// A bar on standard error; hidden where that is not a terminal, or nobody knows how much there is.
+fn progress_bar(all: Option<u64>) -> Result<ProgressBar> {
+    let target = match all {
+        Some(_) if std::io::stderr().is_terminal() => ProgressDrawTarget::stderr_with_hz(8),
+        _ => ProgressDrawTarget::hidden(),
+    };
+    let style = ProgressStyle::with_template("reading {bar:40} {percent:>3} %  {bytes} of {total_bytes}, {eta} left")
+        .context("the progress bar's template")?;
+    Ok(ProgressBar::with_draw_target(all, target).with_style(style))
+}
