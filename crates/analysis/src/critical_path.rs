@@ -13,7 +13,7 @@ use crate::reasons;
 use crate::slices::{Slice, State};
 use wakepath_causality::evidence::Class;
 use wakepath_causality::graph::Index;
-use wakepath_causality::path::{Half, Request};
+use wakepath_causality::path::{Half, Request, Span, Wire};
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, HostId, MonoNs, TaskId};
 use wakepath_model::rows::cause;
@@ -27,6 +27,8 @@ struct Frame {
     /// First byte's arrival.
     start: CommonNs,
     taker: (HostId, TaskId),
+    /// Nobody watches it: what is known of it passed a sniffer.
+    is_on_wire: bool,
     /// Who did what happened at the cursor.
     task: (HostId, TaskId),
     /// Its calls in `Critical::calls` that are not passed yet.
@@ -61,6 +63,13 @@ pub fn critical_path(folder: &Folder, index: &Index, request: &Request) -> Criti
             let start = c.start(callee);
             c.walk.start_at(index.common(callee.host, callee.exchange.ended));
             c.enter(0, 0, callee, start);
+            c.run();
+        }
+        (None, Some(_)) if sniffed(root).is_some() => {
+            let wire = sniffed(root).expect("just seen");
+            let (began, ended) = c.sides(root);
+            c.walk.start_at(ended);
+            c.enter_wire(0, 0, wire, began, ended);
             c.run();
         }
         (None, Some(caller)) => {
@@ -126,10 +135,49 @@ impl Critical<'_> {
             taken,
             start,
             taker: (host, e.task),
+            is_on_wire: false,
             task: (host, last),
             calls: from..to,
             outstanding: None,
         });
+    }
+
+    /// When a call was sent and answered, at its caller.
+    fn sides(&self, span: &Span) -> (CommonNs, CommonNs) {
+        let caller = span.caller.as_ref().or(span.callee.as_ref()).expect("a span has a side");
+        let began = self.common(caller.host, caller.exchange.began);
+        (began, self.common(caller.host, caller.exchange.ended).max(began))
+    }
+
+    /// Goes down into a span that a sniffer alone saw, from the cursor back: the reply's way, the server's time.
+    fn enter_wire(&mut self, span: u32, depth: u16, wire: &Wire, floor: CommonNs, ended: CommonNs) {
+        let nobody = (wire.host, TaskId::UNKNOWN);
+        let within = |at: CommonNs| at.clamp(floor, ended.max(floor));
+        let answered = within(self.common(wire.host, wire.reply_first));
+        let taken = within(self.common(wire.host, wire.request_last)).min(answered);
+        self.walk.put(nobody, answered, State::Network, NOTHING, None);
+        let from = self.calls.partition_point(|c| c.0 < span);
+        let to = self.calls.partition_point(|c| c.0 <= span);
+        self.stack.push(Frame {
+            span,
+            depth,
+            taken,
+            start: floor,
+            taker: nobody,
+            is_on_wire: true,
+            task: nobody,
+            calls: from..to,
+            outstanding: None,
+        });
+    }
+
+    /// What a span did itself, from the cursor back.
+    fn own(&mut self, f: &Frame, from: CommonNs) {
+        if f.is_on_wire {
+            self.walk.put(f.taker, from, State::Unknown, unwatched(), None);
+        } else {
+            self.walk.back(f.task.0, f.task.1, from, self.walk.at());
+        }
     }
 
     fn run(&mut self) {
@@ -140,8 +188,12 @@ impl Critical<'_> {
             }
             match self.last_call(&mut f) {
                 Some(call) => self.call(f, call),
+                None if f.is_on_wire => {
+                    self.own(&f, f.taken);
+                    self.walk.put(f.taker, f.start, State::Network, NOTHING, None);
+                }
                 None => {
-                    self.walk.back(f.task.0, f.task.1, f.taken, self.walk.at());
+                    self.own(&f, f.taken);
                     self.queued(&f);
                 }
             }
@@ -174,12 +226,14 @@ impl Critical<'_> {
         };
         let ended = self.common(caller.host, caller.exchange.ended).max(f.taken);
         let began = self.common(caller.host, caller.exchange.began).max(f.taken);
-        self.walk.back(f.task.0, f.task.1, ended, self.walk.at());
+        self.own(&f, ended);
         let depth = f.depth.saturating_add(1);
         self.walk.place(depth, Some(call), self.evidence(call));
-        f.task = (caller.host, caller.exchange.task);
-        match &span.callee {
-            Some(callee) => {
+        if !f.is_on_wire {
+            f.task = (caller.host, caller.exchange.task);
+        }
+        match (&span.callee, sniffed(span)) {
+            (Some(callee), _) => {
                 let answered = self.common(callee.host, callee.exchange.ended).clamp(began, ended.max(began));
                 let by = Some((callee.host, callee.exchange.reply_task));
                 let message = Message { by, evidence: None, reason: None };
@@ -188,7 +242,11 @@ impl Critical<'_> {
                 self.stack.push(f);
                 self.enter(call, depth, callee, began);
             }
-            None => {
+            (None, Some(wire)) => {
+                self.stack.push(f);
+                self.enter_wire(call, depth, wire, began, ended);
+            }
+            (None, None) => {
                 self.walk.back_until(answerer(caller), began, unwatched());
                 self.stack.push(f);
             }
@@ -212,7 +270,7 @@ impl Critical<'_> {
     fn queued(&mut self, f: &Frame) {
         let index = self.index;
         let (host, task) = f.taker;
-        let nothing = Message { by: None, evidence: None, reason: None };
+        let nothing = NOTHING;
         while self.walk.at() > f.start {
             let place = index.waits_from(host, task, index.timeline().local(host, self.walk.at()));
             let wait = place.checked_sub(1).and_then(|p| index.wait(host, task, p)).filter(|w| w.cause != cause::OPEN);
@@ -247,6 +305,13 @@ impl Critical<'_> {
 fn answerer(caller: &Half) -> (HostId, TaskId) {
     let e = &caller.exchange;
     (caller.host, if e.reply_task == TaskId::UNKNOWN { e.task } else { e.reply_task })
+}
+
+const NOTHING: Message = Message { by: None, evidence: None, reason: None };
+
+/// What a sniffer saw of a span whose server nobody watches, where that can be laid into its caller's time.
+fn sniffed(span: &Span) -> Option<&Wire> {
+    span.wire.as_ref().filter(|w| span.callee.is_none() && w.offset_ns.is_some() && w.reply_first.0 != 0)
 }
 
 fn unwatched() -> Message {

@@ -5,6 +5,7 @@ pub mod active_path;
 mod backwards;
 pub mod critical_path;
 pub mod histogram;
+pub mod metrics;
 pub mod names;
 pub mod open;
 pub mod reasons;

@@ -114,15 +114,19 @@ impl<'f> Names<'f> {
     /// What a span asked for: verb and target, or the protocol, or that it is opaque.
     pub fn asked(&self, h: &Half) -> String {
         let e = &h.exchange;
-        let (verb, target) = (self.text(h.host, e.verb), self.text(h.host, e.target));
-        match (verb, target) {
-            ("", "") if e.protocol == StrId::EMPTY => "(opaque)".into(),
-            ("", "") => self.text(h.host, e.protocol).trim_start_matches("proto.").to_owned(),
-            // a statement's shape begins with its verb
-            (v, t) if t.len() >= v.len() && t.as_bytes()[..v.len()].eq_ignore_ascii_case(v.as_bytes()) => t.to_owned(),
-            (v, "") => v.to_owned(),
-            (v, t) => format!("{v} {t}"),
-        }
+        asked(self.text(h.host, e.protocol), self.text(h.host, e.verb), self.text(h.host, e.target))
+    }
+}
+
+/// What was asked for: verb and target, or the protocol, or that it is opaque.
+pub fn asked(protocol: &str, verb: &str, target: &str) -> String {
+    match (verb, target) {
+        ("", "") if protocol.is_empty() => "(opaque)".into(),
+        ("", "") => protocol.trim_start_matches("proto.").to_owned(),
+        // a statement's shape begins with its verb
+        (v, t) if t.len() >= v.len() && t.as_bytes()[..v.len()].eq_ignore_ascii_case(v.as_bytes()) => t.to_owned(),
+        (v, "") => v.to_owned(),
+        (v, t) => format!("{v} {t}"),
     }
 }
 

@@ -28,7 +28,7 @@ pub struct Tier {
     pub between_ns: u64,
     /// Least depth at which it was met.
     pub depth: u32,
-    /// Nobody watches there: its time is as its callers saw it.
+    /// Nobody watches there, nor on the way: its time is as its callers saw it.
     pub unwatched: bool,
 }
 
@@ -99,7 +99,8 @@ impl Kinds {
         let Some(root) = timed.first() else { return };
         let duration = root.duration_ns();
         kind.durations.add(duration);
-        if let Some(e) = r.spans[0].callee.as_ref().map(|h| &h.exchange) {
+        let root = &r.spans[0];
+        if let Some(e) = root.callee.as_ref().or(root.caller.as_ref()).map(|h| &h.exchange) {
             kind.failed += u64::from(has_failed(e));
             kind.reset += u64::from(e.reset);
             kind.cut += u64::from(e.cut);
@@ -128,7 +129,7 @@ impl Kinds {
             tier.queued_ns += t.queued_ns;
             tier.between_ns += t.between_ns.unwrap_or(0);
             tier.depth = if fresh { t.depth } else { tier.depth.min(t.depth) };
-            tier.unwatched = span.callee.is_none();
+            tier.unwatched = span.callee.is_none() && t.wire.is_none();
         }
     }
 }

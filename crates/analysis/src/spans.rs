@@ -22,8 +22,42 @@ pub struct Timed {
     /// Time inside the span that none of its calls covers, without the queueing (ns).
     pub self_ns: u64,
     /// Time that the caller saw and the server did not: network, and what it waited to be read (ns); `None` where
-    /// one side was not watched.
+    /// nothing tells the two apart. Where the wire alone tells, what is not its server's time.
     pub between_ns: Option<u64>,
+    /// What the wire tells of the time, where a sniffer saw the reply.
+    pub wire: Option<Legs>,
+}
+
+/// A span's time as a sniffer divides it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Legs {
+    /// From the caller's sending to the request's last packet; `None` where the caller or the clocks are not known.
+    pub out_ns: Option<u64>,
+    /// From there to the reply's first packet: the server's, and the way between it and the sniffer.
+    pub server_ns: u64,
+    /// From there until the caller had the whole reply.
+    pub back_ns: Option<u64>,
+}
+
+/// What the wire tells of a span.
+fn legs(s: &Span) -> Option<Legs> {
+    let w = s.wire.as_ref().filter(|w| w.reply_first.0 != 0)?;
+    // a reply that begins before its request is over: what was asked for is worked on from the first packet
+    let from = if w.reply_first < w.request_last { w.request_first } else { w.request_last };
+    let caller = s.caller.as_ref().filter(|_| !w.is_caller);
+    let own = s.callee.as_ref().or(s.caller.as_ref()).map(|h| h.host);
+    let caller = caller.filter(|c| Some(c.host) == own).map(|c| &c.exchange);
+    let at = |t: MonoNs| Some(t.0.saturating_add_signed(w.offset_ns?));
+    Some(Legs {
+        out_ns: caller.and_then(|c| Some(at(from)?.saturating_sub(c.began.0))),
+        server_ns: w.reply_first.0.saturating_sub(from.0),
+        back_ns: caller.and_then(|c| Some(c.ended.0.saturating_sub(at(w.reply_first)?))),
+    })
+}
+
+/// Whose clock the calls of a span are in: the server's, or of one that nobody watches, the sniffer's.
+fn inner_host(s: &Span) -> Option<HostId> {
+    s.callee.as_ref().map(|h| h.host).or(s.wire.as_ref().map(|w| w.host)).or(s.caller.as_ref().map(|h| h.host))
 }
 
 impl Timed {
@@ -38,7 +72,9 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
     let mut out: Vec<Timed> = Vec::with_capacity(r.spans.len());
     let mut calls: Vec<Vec<(u64, u64)>> = vec![Vec::new(); r.spans.len()];
     for s in &r.spans {
-        if let (Some(p), Some(c)) = (s.parent, &s.caller) {
+        if let (Some(p), Some(c)) = (s.parent, &s.caller)
+            && inner_host(&r.spans[p as usize]) == Some(c.host)
+        {
             calls[p as usize].push((c.exchange.began.0, c.exchange.ended.0));
         }
     }
@@ -51,16 +87,27 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
         let start = if served && e.arrived.0 != 0 { e.arrived.min(e.began) } else { e.began };
         let end = e.ended.max(e.began);
         let queued_ns = if served { e.taken.0.saturating_sub(start.0) } else { 0 };
-        let covered = union(&mut calls[i], e.taken.0, end.0);
-        let self_ns = if served { (end.0 - start.0).saturating_sub(covered + queued_ns) } else { end.0 - start.0 };
+        let wire = legs(s);
+        let self_ns = match (&s.wire, wire) {
+            _ if served => (end.0 - start.0).saturating_sub(union(&mut calls[i], e.taken.0, end.0) + queued_ns),
+            (Some(w), Some(legs)) => {
+                let to = w.reply_first.0;
+                legs.server_ns - union(&mut calls[i], to - legs.server_ns, to)
+            }
+            // without a reply all that is known is who else it waited for
+            (Some(w), None) => (end.0 - start.0).saturating_sub(union(&mut calls[i], w.request_first.0, u64::MAX)),
+            _ => end.0 - start.0,
+        };
         let between_ns = match (&s.caller, &s.callee) {
+            _ if !served => wire.map(|w| (end.0 - start.0).saturating_sub(w.server_ns)),
             (Some(c), Some(_)) => {
                 let seen = c.exchange.ended.0.saturating_sub(c.exchange.began.0);
                 Some(seen.saturating_sub(end.0 - start.0))
             }
             _ => None,
         };
-        out.push(Timed { index: i as u32, depth, host: half.host, start, end, queued_ns, self_ns, between_ns });
+        let index = i as u32;
+        out.push(Timed { index, depth, host: half.host, start, end, queued_ns, self_ns, between_ns, wire });
     }
     out
 }

@@ -12,6 +12,7 @@ use wakepath_model::folder::Folder;
 use wakepath_testkit::recording::{Cuts, Recording};
 use wakepath_testkit::script::play;
 use wakepath_testkit::shapes::{Plan, Shape, simulate};
+use wakepath_testkit::wired;
 
 fn each(recording: &Recording, mut then: impl FnMut(&Folder, &Index, &Request)) -> usize {
     let dir = tempfile::tempdir().expect("a folder");
@@ -81,6 +82,59 @@ flow e A E
         times.sort_unstable();
         assert!(times[0] == 0 && (200_000..202_000).contains(&times[1]), "{times:?}");
         assert!(slices.iter().any(|s| s.state == State::Network && s.span.is_some_and(|s| s > 0)));
+    });
+    assert_eq!(seen, 1);
+}
+
+/// Requests that sniffers saw, alone or beside the kernel: covered exactly too, with clocks that disagree.
+#[test]
+fn sniffed_requests_are_covered_exactly() {
+    let mut count = 0;
+    for seed in 0..6 {
+        let watched = if seed % 2 == 0 { Vec::new() } else { vec![0, 2] };
+        let (is_parallel, wall_error_ns) = (seed % 3 == 0, seed as i64 * 3_000_000 - 9_000_000);
+        let plan = wired::Plan { watched, is_parallel, wall_error_ns, ..wired::Plan::new(seed) };
+        count += each(&wired::simulate(&plan), |folder, index, r| {
+            let slices = slices_of(folder, index, r);
+            let root = &lay_out(r)[0];
+            check(&slices, index.common(root.host, root.start), index.common(root.host, root.end));
+        });
+    }
+    assert!(count >= 360, "{count} requests");
+}
+
+/// A caller that is watched and a wire: network there, server, network back; a server on the wire without its calls.
+#[test]
+fn the_wire_splits_network_from_server() {
+    let script = "
+host web
+task A nginx
+sniffer tap
+flow c - A
+flow d A - seen as 10.0.0.3 8080
+100 A takes r1 c
+120 A asks q1 d for r1
+180 A hears q1
+190 A answers r1
+seen q1 by web 130 170 id X
+seen s1 by web 140 160 from 10.0.0.3 to 10.0.0.4 9000 for q1 id X
+";
+    let mut seen = 0;
+    each(&play(script).expect("a script"), |folder, index, r| {
+        let timed = lay_out(r);
+        let [_, q1, s1] = &timed[..] else { panic!("{} spans", timed.len()) };
+        // sent on entry, half a microsecond before; first and last packet are a microsecond apart
+        let legs = q1.wire.expect("it passed");
+        assert_eq!((legs.out_ns, legs.server_ns, legs.back_ns), (Some(11_500), 38_000, Some(11_000)));
+        assert_eq!((q1.duration_ns(), q1.self_ns, q1.between_ns), (60_500, 18_000, Some(22_500)));
+        assert_eq!((s1.duration_ns(), s1.self_ns, s1.between_ns), (20_000, 18_000, Some(2_000)));
+        let slices = slices_of(folder, index, r);
+        let time = |span: u32, state: State| -> u64 {
+            slices.iter().filter(|s| s.span == Some(span) && s.state == state).map(Slice::duration_ns).sum()
+        };
+        assert_eq!((time(1, State::Unknown), time(1, State::Network)), (18_000, 22_500));
+        assert_eq!((time(2, State::Unknown), time(2, State::Network)), (18_000, 2_000));
+        seen += 1;
     });
     assert_eq!(seen, 1);
 }

@@ -20,7 +20,7 @@ fn main() {
                     r.spans[0].callee.as_ref().unwrap().place
                 );
             }
-            let h = r.spans[0].callee.as_ref().unwrap();
+            let h = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref()).unwrap();
             let host = f.host(h.host).unwrap();
             let k = format!(
                 ":{} {} {} spans {} complete {} orphan {:?}",

@@ -11,6 +11,8 @@ pub enum Rule {
     BytesTranslated,
     /// The same identifier in both messages.
     Witness,
+    /// The same identifier in both messages, where the address of the one who asked was translated: seen before and behind.
+    WitnessTranslated,
     /// The n-th with the n-th.
     Order,
     /// A flow opened in a fragment of the request belongs to it until its first exchange is over.
@@ -48,6 +50,7 @@ impl Rule {
             Rule::Bytes => "bytes",
             Rule::BytesTranslated => "bytes (translated address)",
             Rule::Witness => "witness",
+            Rule::WitnessTranslated => "witness (translated address)",
             Rule::Order => "order",
             Rule::Owner => "owner",
             Rule::Reply => "reply",
@@ -63,7 +66,7 @@ impl Rule {
     /// Its class.
     pub const fn class(self) -> Class {
         match self {
-            Rule::Bytes | Rule::BytesTranslated | Rule::Witness => Class::Observed,
+            Rule::Bytes | Rule::BytesTranslated | Rule::Witness | Rule::WitnessTranslated => Class::Observed,
             _ => Class::ByRule,
         }
     }
@@ -90,6 +93,8 @@ impl fmt::Display for Rule {
 pub enum Hole {
     /// Several requests could have made the call.
     Ambiguous,
+    /// Seen on the wire only: whoever sent it was at work on requests, and no identifier in it is one of theirs.
+    Unwitnessed,
     /// Events were lost between the request and the call.
     Losses,
     /// The request was under way before the recording began.
@@ -105,6 +110,7 @@ impl Hole {
     pub const fn name(self) -> &'static str {
         match self {
             Hole::Ambiguous => "a call that several requests could have made",
+            Hole::Unwitnessed => "its caller may be another request: nothing on the wire says which",
             Hole::Losses => "events were lost meanwhile",
             Hole::BeforeRecording => "it began before the recording",
             Hole::Borders => "a message's borders are not known",

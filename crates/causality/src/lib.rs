@@ -14,6 +14,7 @@ pub mod pairs;
 pub mod path;
 pub mod roles;
 mod slab;
+pub mod sniffed;
 pub mod sync;
 mod worker;
 
@@ -22,6 +23,7 @@ use exchange::Engine;
 use path::{Assembler, HostOut, Linked, Request};
 use roles::Roles;
 use rustc_hash::FxHashMap;
+use sniffed::{OnWire, Seen, Wires};
 use std::cell::RefCell;
 use std::iter::Peekable;
 use std::rc::Rc;
@@ -43,6 +45,8 @@ pub struct Report {
     pub operations: u64,
     /// Most exchanges held at once.
     pub held_max: usize,
+    /// What sniffers saw.
+    pub on_wire: OnWire,
 }
 
 /// Finds the paths of all requests of a folder; `out` gets each as soon as it is whole, `refused` each connection that
@@ -54,12 +58,28 @@ pub fn reconstruct(
 ) -> Report {
     let hosts = folder.hosts();
     let roles: Vec<Roles> = hosts.iter().map(learn).collect();
-    let assembler = Rc::new(RefCell::new(Assembler::new(out, refused)));
+    let line = Rc::new(folder.timeline());
+    let sniffers = hosts.iter().filter(|h| h.row_count(Table::SniffedExchange) > 0);
+    let seen: FxHashMap<HostId, Seen> = sniffers.map(|h| (h.id(), Seen::read(h))).collect();
+    let out = Rc::new(RefCell::new(out));
+    let given = Rc::clone(&out);
+    let wires = (!seen.is_empty()).then(|| {
+        let wires = Wires::new(Rc::clone(&line), seen, move |r| (given.borrow_mut())(r));
+        Rc::new(RefCell::new(wires))
+    });
+    let through = wires.clone();
+    let given = move |r| match &through {
+        Some(wires) => wires.borrow_mut().request(r),
+        None => (out.borrow_mut())(r),
+    };
+    let assembler = Rc::new(RefCell::new(Assembler::new(given, refused)));
     for (host, roles) in hosts.iter().zip(&roles) {
         assembler.borrow_mut().lost_on(host.id(), roles.losses());
+        if let Some(wires) = wires.as_ref().filter(|_| !roles.losses().is_empty()) {
+            wires.borrow_mut().lost_on(host.id());
+        }
     }
     let mut report = Report::default();
-    let line = Rc::new(folder.timeline());
     let mut streams: Vec<Stream<'_, '_>> = hosts
         .iter()
         .zip(&roles)
@@ -70,11 +90,16 @@ pub fn reconstruct(
             if roles.needs_wakes() {
                 tables.push(Table::Wait);
             }
-            let out = HostOut { host: host.id(), shared: Rc::clone(&assembler) };
+            if wires.is_some() {
+                tables.push(Table::SniffedFlow);
+                tables.push(Table::SniffedExchange);
+            }
+            let out = HostOut { host: host.id(), shared: Rc::clone(&assembler), wires: wires.clone() };
             Stream {
                 host: host.id(),
                 line: (hosts.len() > 1).then(|| Rc::clone(&line)),
                 events: host.events(TableSet::of(&tables), ..).peekable(),
+                wires: wires.clone(),
                 engine: Engine::new(Component::new(roles, out)),
                 last: MonoNs(0),
                 checked: MonoNs(0),
@@ -107,7 +132,27 @@ pub fn reconstruct(
     let mut assembler = assembler.borrow_mut();
     assembler.finish();
     report.linked = assembler.linked.clone();
+    if let Some(wires) = wires {
+        let mut wires = wires.borrow_mut();
+        wires.finish();
+        report.add(&wires.counts);
+    }
     report
+}
+
+impl Report {
+    /// Requests were given by way of what sniffers saw.
+    fn add(&mut self, on_wire: &OnWire) {
+        (self.linked.requests, self.linked.complete, self.linked.orphans) = on_wire.given;
+        for (made, of) in [(&on_wire.made, &mut self.made), (&on_wire.joined, &mut self.linked.joined)] {
+            for (rule, n) in made {
+                *of.entry(*rule).or_default() += n;
+            }
+        }
+        self.disagreements += on_wire.disagreements;
+        self.held_max = self.held_max.max(on_wire.held_max);
+        self.on_wire = on_wire.clone();
+    }
 }
 
 const BASE: [Table; 7] =
@@ -126,7 +171,7 @@ fn learn(host: &Host) -> Roles {
     tables.push(Table::Loss);
     let mut checked = MonoNs(0);
     for event in host.events(TableSet::of(&tables), ..) {
-        if event.at().0 > checked.0 + CHECK_NS {
+        if event.at().0 > checked.0.saturating_add(CHECK_NS) {
             checked = event.at();
             engine.forget(checked);
         }
@@ -175,6 +220,7 @@ struct Stream<'f, 'o> {
     /// The common line, where there are several hosts.
     line: Option<Rc<Timeline>>,
     events: Peekable<Events<'f>>,
+    wires: Option<Rc<RefCell<Wires<'o>>>>,
     engine: Engine<Component<'f, HostOut<'o>>>,
     last: MonoNs,
     checked: MonoNs,
@@ -185,6 +231,12 @@ struct Stream<'f, 'o> {
 impl<'o> Stream<'_, 'o> {
     fn common(&self, at: MonoNs) -> i64 {
         self.line.as_ref().map_or(at.0 as i64, |l| l.common(self.host, at).0)
+    }
+
+    fn with_wires(&self, give: impl FnOnce(&mut Wires<'o>, HostId)) {
+        if let Some(wires) = &self.wires {
+            give(&mut wires.borrow_mut(), self.host);
+        }
     }
 
     /// When its next row is.
@@ -207,6 +259,8 @@ impl<'o> Stream<'_, 'o> {
                 self.engine.task(r);
             }
             Event::Op(_) => self.operations += 1,
+            Event::SniffedFlow(r) => self.with_wires(|w, host| w.flow(host, r)),
+            Event::SniffedExchange(r) => self.with_wires(|w, host| w.exchange(host, r)),
             _ => {}
         }
         feed(&mut self.engine, &event);
@@ -218,8 +272,9 @@ impl<'o> Stream<'_, 'o> {
             let common = MonoNs(self.common(at) as u64);
             assembler.borrow_mut().flow_gone(self.host, r.flow, common);
         }
-        if at.0 > self.checked.0 + CHECK_NS {
+        if at.0 > self.checked.0.saturating_add(CHECK_NS) {
             self.checked = at;
+            self.with_wires(|w, host| w.tick(host, at));
             let gone = self.engine.forget(at);
             if !gone.is_empty() {
                 let common = MonoNs(self.common(at) as u64);

@@ -28,7 +28,8 @@ pub struct Place {
 }
 
 impl Place {
-    pub(crate) fn of(r: &EndpointRow) -> Place {
+    /// Of an announcement; IPv4 addresses mapped into IPv6 are IPv4.
+    pub fn of(r: &EndpointRow) -> Place {
         Place {
             laddr: plain(r.family, r.laddr),
             raddr: plain(r.family, r.raddr),

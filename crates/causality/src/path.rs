@@ -4,6 +4,7 @@ use crate::evidence::{Hole, Rule};
 use crate::exchange::{Exchange, Side};
 use crate::finished::{Done, Finished};
 use crate::pairs::{End, How, Pairs, Place, is_loopback};
+use crate::sniffed::{ByteKey, Wires};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -40,6 +41,28 @@ pub struct Span {
     pub doubts: u32,
     /// What is missing, besides.
     pub hole: Option<Hole>,
+    /// What a sniffer saw of it between the two sides.
+    pub wire: Option<Wire>,
+}
+
+/// A request and its reply as they passed a sniffer, in its clock.
+#[derive(Clone, Debug)]
+pub struct Wire {
+    /// The sniffer's host.
+    pub host: HostId,
+    /// What leads from its clock to that of the span's own side (the server where watched, else the caller); `None` where
+    /// nothing relates the two closely.
+    pub offset_ns: Option<i64>,
+    /// The span's caller is what passed here: nobody watches who asked.
+    pub is_caller: bool,
+    /// First packet of the request.
+    pub request_first: MonoNs,
+    /// Last packet of the request.
+    pub request_last: MonoNs,
+    /// First packet of the reply, 0 = not seen.
+    pub reply_first: MonoNs,
+    /// Last packet of the reply, 0 = not seen.
+    pub reply_last: MonoNs,
 }
 
 /// Everything done on behalf of one root message.
@@ -146,9 +169,13 @@ const ON_ITS_WAY_NS: u64 = 1_000_000_000;
 const FORGET_NS: u64 = 20_000_000_000;
 
 fn key(host: HostId, e: &Exchange) -> Key {
+    (host, e.flow, number(e))
+}
+
+/// Where an exchange stands in its flow: the same at both ends and between them.
+pub(crate) fn number(e: &Exchange) -> u64 {
     // datagrams may be lost: their ids say more than their place
-    let at = if e.witness.0 == witness::DNS { e.witness.1 | 1 << 40 } else { e.request_start & 0xffff_ffff };
-    (host, e.flow, at)
+    if e.witness.0 == witness::DNS { e.witness.1 | 1 << 40 } else { e.request_start & 0xffff_ffff }
 }
 
 impl<'a> Assembler<'a> {
@@ -416,7 +443,7 @@ impl<'a> Assembler<'a> {
 
     fn emit(&mut self, id: u64, orphan: Option<Hole>) {
         let Some(root) = self.nodes.remove(&id) else { return };
-        let request_id = self.request_id(&root.half);
+        let request_id = request_id(&root.half.place, &root.half.exchange);
         let mut spans = Vec::new();
         self.collect(root, None, None, None, &mut spans);
         let request = Request { id: request_id, spans, orphan };
@@ -445,6 +472,7 @@ impl<'a> Assembler<'a> {
             callee: Some(node.half),
             doubts: node.doubts,
             hole: node.hole,
+            wire: None,
         });
         let mut calls = node.calls;
         calls.sort_by_key(|c| (c.half.exchange.began, c.half.exchange.number));
@@ -459,20 +487,10 @@ impl<'a> Assembler<'a> {
                     callee: None,
                     doubts: 0,
                     hole: None,
+                    wire: None,
                 }),
             }
         }
-    }
-
-    fn request_id(&self, h: &Half) -> u64 {
-        let mut f = Fnv(0xcbf2_9ce4_8422_2325);
-        let p = &h.place;
-        (p.laddr, p.lport, p.raddr, p.rport, p.protocol).hash(&mut f);
-        if p.lport == 0 {
-            h.exchange.flow.0.hash(&mut f);
-        }
-        key(h.host, &h.exchange).2.hash(&mut f);
-        f.finish()
     }
 
     /// The recording is over: what still waits is given as it is.
@@ -512,6 +530,17 @@ fn misaligned(caller: &Half, callee: &Half) -> bool {
     caller.host == callee.host && callee.exchange.taken.0 + SLACK_NS < caller.exchange.began.0
 }
 
+/// The id of the request that an exchange is the root of, from its server's place.
+pub(crate) fn request_id(p: &Place, e: &Exchange) -> u64 {
+    let mut f = Fnv(0xcbf2_9ce4_8422_2325);
+    (p.laddr, p.lport, p.raddr, p.rport, p.protocol).hash(&mut f);
+    if p.lport == 0 {
+        e.flow.0.hash(&mut f);
+    }
+    number(e).hash(&mut f);
+    f.finish()
+}
+
 /// FNV-1a: stable over versions and machines, unlike the library's hashers.
 struct Fnv(u64);
 
@@ -532,14 +561,28 @@ pub struct HostOut<'a> {
     pub host: HostId,
     /// The assembler.
     pub shared: Rc<RefCell<Assembler<'a>>>,
+    /// What sniffers saw, where there is any.
+    pub(crate) wires: Option<Rc<RefCell<Wires<'a>>>>,
 }
 
 impl Finished for HostOut<'_> {
     fn began(&mut self, e: &Exchange, asks_only: bool) {
-        self.shared.borrow_mut().began(self.host, e, asks_only);
+        let mut shared = self.shared.borrow_mut();
+        shared.began(self.host, e, asks_only);
+        if let Some(wires) = &self.wires {
+            wires.borrow_mut().began(self.host, &shared.pairs.place((self.host, e.flow)), e);
+        }
     }
     fn done(&mut self, d: Done) {
-        self.shared.borrow_mut().done(self.host, d);
+        let mut shared = self.shared.borrow_mut();
+        if let Some(wires) = self.wires.as_ref().filter(|_| d.exchange.side == Side::Client) {
+            let place = shared.pairs.place((self.host, d.exchange.flow));
+            let hole = d.parent.filter(|_| !d.is_root_call);
+            if let Some(key) = ByteKey::of(&place, &d.exchange) {
+                wires.borrow_mut().client_done(key, hole);
+            }
+        }
+        shared.done(self.host, d);
     }
     fn refused(&mut self, flow: EndpointId, task: TaskId, at: MonoNs) {
         let mut a = self.shared.borrow_mut();

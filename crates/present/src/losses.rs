@@ -68,7 +68,8 @@ pub fn collect(folder: &Folder) -> Vec<Loss> {
     out
 }
 
-fn loss(id: &str, count: u64) -> Loss {
+/// A loss of which no more is known than how often.
+pub fn loss(id: &str, count: u64) -> Loss {
     let known = defects::find(id);
     Loss {
         id: id.to_owned(),

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::spans::{evidence, lay_out};
 use wakepath_causality::path::Request;
+use wakepath_model::ids::{CommonNs, HostId, MonoNs};
 
 /// A span.
 #[derive(Serialize)]
@@ -56,6 +57,21 @@ pub struct SpanView {
     pub hole: String,
     /// Both sides watched.
     pub watched: bool,
+    /// What a sniffer tells of its time, where one saw its reply.
+    pub wire: Option<WireView>,
+}
+
+/// A span's time as a sniffer divides it.
+#[derive(Serialize)]
+pub struct WireView {
+    /// The sniffer's host.
+    pub host: String,
+    /// From the caller's sending to the request's last packet, ns; null where the caller or the clocks are not known.
+    pub out_ns: Option<u64>,
+    /// From there to the reply's first packet, ns.
+    pub server_ns: u64,
+    /// From there until the caller had the whole reply, ns.
+    pub back_ns: Option<u64>,
 }
 
 /// A request.
@@ -78,22 +94,25 @@ pub struct ShowView {
 }
 
 impl ShowView {
-    /// From a request.
+    /// From a request; `wall` and `common` put a host's time on the wall clock and on the line that all hosts share.
     pub fn new(
         r: &Request,
         names: &Names<'_>,
-        wall: impl Fn(wakepath_model::ids::HostId, u64) -> Option<i64>,
+        wall: impl Fn(HostId, u64) -> Option<i64>,
+        common: impl Fn(HostId, MonoNs) -> CommonNs,
     ) -> ShowView {
         let timed = lay_out(r);
         let holes = r.holes();
         let root = timed.first().map(|t| (t.start.0, t.end.0, t.host));
         let (start, end, host) = root.unwrap_or_default();
+        let begin = common(host, MonoNs(start)).0;
         let spans = timed
             .iter()
             .map(|t| {
                 let s = &r.spans[t.index as usize];
                 let half = s.callee.as_ref().or(s.caller.as_ref()).expect("a span has a side");
                 let e = &half.exchange;
+                let is_unseen = s.callee.is_none() && s.wire.as_ref().is_some_and(|w| w.is_caller);
                 let detail = names.text(half.host, e.detail);
                 SpanView {
                     span: t.index,
@@ -101,7 +120,7 @@ impl ShowView {
                     depth: t.depth,
                     host: names.host(t.host).to_owned(),
                     service: names.service(s),
-                    task: names.task(half.host, e.task),
+                    task: if is_unseen { String::new() } else { names.task(half.host, e.task) },
                     flow: flow(s),
                     asked: names.asked(half),
                     status: e.status,
@@ -110,7 +129,7 @@ impl ShowView {
                     reset: e.reset,
                     start_ns: t.start.0,
                     end_ns: t.end.0,
-                    offset_ns: t.start.0 as i64 - start as i64,
+                    offset_ns: common(t.host, t.start).0.saturating_sub(begin),
                     duration_ns: t.duration_ns(),
                     self_ns: t.self_ns,
                     queued_ns: t.queued_ns,
@@ -118,6 +137,12 @@ impl ShowView {
                     evidence: evidence(s),
                     hole: holes.iter().find(|h| h.0 == t.index).map_or(String::new(), |h| h.1.name().to_owned()),
                     watched: s.callee.is_some(),
+                    wire: t.wire.zip(s.wire.as_ref()).map(|(legs, w)| WireView {
+                        host: names.host(w.host).to_owned(),
+                        out_ns: legs.out_ns,
+                        server_ns: legs.server_ns,
+                        back_ns: legs.back_ns,
+                    }),
                 }
             })
             .collect();
@@ -182,6 +207,20 @@ impl ShowView {
             for s in long {
                 let _ = writeln!(out, "  {:>3}  {}", s.span, sanitise(&s.asked));
             }
+        }
+        let divided = self.spans.iter().filter_map(|s| Some((s, s.wire.as_ref().filter(|w| w.out_ns.is_some())?)));
+        for (i, (s, w)) in divided.enumerate() {
+            let length = |ns: Option<u64>| ns.map_or_else(|| "?".to_owned(), units::duration);
+            let _ = writeln!(
+                out,
+                "{}  {:>3}  {} to the request's last packet, {} to the reply's first, {} back: {}",
+                if i == 0 { "\nOn the wire:\n" } else { "" },
+                s.span,
+                length(w.out_ns),
+                units::duration(w.server_ns),
+                length(w.back_ns),
+                sanitise(&s.service),
+            );
         }
         for s in self.spans.iter().filter(|s| !s.hole.is_empty()) {
             let line = format!("incomplete at span {} ({}): {}", s.span, s.service, s.hole);

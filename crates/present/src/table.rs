@@ -53,17 +53,24 @@ pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
     indent: usize,
+    width: usize,
 }
 
 impl Table {
     /// An empty table.
     pub fn new(columns: &[Column]) -> Table {
-        Table { columns: columns.to_vec(), rows: Vec::new(), indent: 0 }
+        Table { columns: columns.to_vec(), rows: Vec::new(), indent: 0, width: WIDTH_MAX }
     }
 
     /// Every line begins with so many spaces.
     pub fn indented(mut self, indent: usize) -> Table {
         self.indent = indent;
+        self
+    }
+
+    /// At most so many columns; never more than 100.
+    pub fn within(mut self, width: usize) -> Table {
+        self.width = width.clamp(1, WIDTH_MAX);
         self
     }
 
@@ -74,12 +81,17 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// How many rows it has.
+    pub fn row_count(&self) -> usize {
+        self.rows.len()
+    }
+
     /// Whether it has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The table as lines of at most 100 columns.
+    /// The table as lines of at most 100 columns, or those of [`Table::within`].
     pub fn render(&self, style: Style) -> String {
         let widths = self.widths();
         let mut out = String::new();
@@ -103,7 +115,7 @@ impl Table {
                 cells.chain([columns(c.title)]).max().unwrap_or(0)
             })
             .collect();
-        let room = WIDTH_MAX - self.indent.min(WIDTH_MAX / 2) + GAP - (GAP * widths.len()).min(WIDTH_MAX / 2);
+        let room = self.width - self.indent.min(self.width / 2) + GAP - (GAP * widths.len()).min(self.width / 2);
         // The widest text gives way first, down to a floor; then whatever is widest.
         for (texts_only, floor) in [(true, NARROW), (true, 1), (false, 1)] {
             while widths.iter().sum::<usize>() > room {

@@ -10,5 +10,8 @@ pub mod random;
 pub mod recording;
 pub mod script;
 pub mod shapes;
+pub mod sniffed;
+pub mod tap;
 pub mod truth;
+pub mod wired;
 pub mod world;

@@ -452,6 +452,16 @@ impl HostRows {
                     id(&mut r.protocol);
                     id(&mut r.reason);
                 }
+                Event::SniffedFlow(r) => {
+                    id(&mut r.protocol);
+                    id(&mut r.reason);
+                }
+                Event::SniffedExchange(r) => {
+                    id(&mut r.protocol);
+                    id(&mut r.verb);
+                    id(&mut r.target);
+                    id(&mut r.detail);
+                }
                 _ => {}
             }
             w.push_event(&row);

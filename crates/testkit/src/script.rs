@@ -23,12 +23,20 @@
 //! 180 B woken by A since 170     B was blocked since 170; `by timer`, `by c` (a flow)
 //! 190 A forks B app              B begins
 //! 200 A closes d                 also `A resets d`
+//! sniffer tap                    somebody who sees packets; clock +3s
+//! seen q1 by tap 112 138         an exchange passes it between two times; behind it: from 10.0.0.9, to 10.0.0.2 80 and
+//!                                for r1 (where no task of the script has it: else as that one's), id X (x-request-id),
+//!                                trace T S (trace and span), again 10.0.0.9 10.1.1.1 80 (passes translated as well),
+//!                                old (the flow is), unanswered, open, reply only
+//! packets lost 100 200           by every sniffer
 //! lost 100 200                   operations were lost between two times
 //! recorded 100 900               nothing before or after was recorded
 //! ```
 //!
 //! Before a step, `~` says that it happened and was not recorded; `?` that the operation was recorded, but no message
 //! known from it.
+
+mod wire;
 
 use crate::recording::{Announced, HEAD_BYTES, HostRows, Recording};
 use crate::truth::Call;
@@ -55,6 +63,8 @@ struct Flow {
     leaders: [u32; 2],
     opaque: bool,
     noted: [bool; 2],
+    /// Client and server, as the client has them.
+    addresses: [([u8; 4], u16); 2],
     /// Next byte to be sent and to be read: of requests, of replies.
     sent: [u64; 2],
     read: [u64; 2],
@@ -79,6 +89,7 @@ struct Player {
     flows: BTreeMap<String, Flow>,
     asked: BTreeMap<String, Asked>,
     endpoints: u64,
+    passings: u64,
     window: Option<(u64, u64)>,
 }
 
@@ -100,6 +111,11 @@ pub fn play(text: &str) -> Result<Recording, String> {
     Ok(p.out)
 }
 
+/// A clock's setting, as `+90s`.
+fn seconds(word: &str) -> Played<i64> {
+    word.trim_start_matches('+').trim_end_matches('s').parse().map_err(|_| format!("{word} is no clock"))
+}
+
 fn number(word: &str) -> Played<u64> {
     word.parse().map_err(|_| format!("{word} is no number"))
 }
@@ -110,14 +126,26 @@ impl Player {
         match words[..] {
             ["host", name, ref rest @ ..] => {
                 let clock = match rest {
-                    ["clock", c] => {
-                        c.trim_start_matches('+').trim_end_matches('s').parse::<i64>().map_err(|e| e.to_string())?
-                    }
+                    ["clock", c] => seconds(c)?,
                     _ => 0,
                 };
                 self.out.hosts.push(HostRows::new(name, clock * 1_000_000_000));
                 Ok(())
             }
+            ["packets", "lost", from, to] => {
+                let (from, to) = (number(from)? * US, number(to)? * US);
+                self.out.hosts.iter_mut().for_each(|h| h.lost(from, to, 1, "loss.packet"));
+                Ok(())
+            }
+            ["sniffer", name] => {
+                self.sniffer(name, 0);
+                Ok(())
+            }
+            ["sniffer", name, "clock", c] => {
+                self.sniffer(name, seconds(c)?);
+                Ok(())
+            }
+            ["seen", name, "by", tap, from, to, ref rest @ ..] => self.seen(name, tap, from, to, rest),
             ["task", name, comm, ref rest @ ..] => self.task(name, comm, rest),
             ["flow", name, client, server, ref rest @ ..] => self.flow(name, client, server, rest),
             ["lost", from, to] => {
@@ -243,9 +271,11 @@ impl Player {
         };
         let (client, server) = (side(client, false)?, side(server, true)?);
         let numbers = [seq, reply_seq];
+        let address = |s: Side| s.map_or([10, 0, 0, 99], |(h, _)| [10, 0, 0, 1 + h as u8]);
+        let addresses = [(address(client), ports.0), dialled.unwrap_or((address(server), ports.1))];
         self.flows.insert(
             name.to_owned(),
-            Flow { client, server, leaders, opaque, noted: [false; 2], sent: numbers, read: numbers },
+            Flow { client, server, leaders, opaque, noted: [false; 2], addresses, sent: numbers, read: numbers },
         );
         Ok(())
     }
@@ -269,6 +299,7 @@ impl Player {
             cause,
             client: end(client),
             server: end(server),
+            wire: Vec::new(),
             start,
             began_ns: at,
             ended_ns: u64::MAX,

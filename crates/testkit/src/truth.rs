@@ -16,6 +16,8 @@ pub struct Call {
     pub client: Option<End>,
     /// The server's end, where it is watched.
     pub server: Option<End>,
+    /// Where it passed sniffers: the sniffer's host, its number of the flow, and the message's first byte there.
+    pub wire: Vec<(End, u64)>,
     /// First byte of the message, as numbered at both ends.
     pub start: u64,
     /// True time at which the first row tells of it; `u64::MAX` where none does.
@@ -97,6 +99,9 @@ impl Truth {
             if let Some(e) = &c.server {
                 servers.insert((e.clone(), start), i);
             }
+            for (e, start) in &c.wire {
+                clients.insert((e.clone(), start & 0xffff_ffff), i);
+            }
             if let Some(p) = c.cause {
                 children.entry(p).or_default().push(i);
             }
@@ -107,7 +112,8 @@ impl Truth {
         let name = |i: Option<usize>| i.map_or("nothing that was sent", |i| self.calls[i].name.as_str());
         let mut v = Verdict::default();
         let (from, to) = self.window_ns;
-        let is_whole = |c: &&Call| c.cause.is_none() && c.server.is_some() && from <= c.began_ns && c.ended_ns <= to;
+        let is_seen = |c: &Call| c.server.is_some() || !c.wire.is_empty();
+        let is_whole = |c: &&Call| c.cause.is_none() && is_seen(c) && from <= c.began_ns && c.ended_ns <= to;
         v.existing_paths = self.calls.iter().filter(is_whole).count() as u64;
         for p in paths {
             let mut as_found: Vec<Option<usize>> = Vec::new();
@@ -152,14 +158,14 @@ impl Truth {
             let mut todo = vec![root];
             while let Some(i) = todo.pop() {
                 let c = &self.calls[i];
-                if c.client.is_some() || c.server.is_some() {
+                if c.client.is_some() || is_seen(c) {
                     really.insert(i);
                 }
-                todo.extend(
-                    children.get(&i).into_iter().flatten().copied().filter(|&c| self.calls[c].client.is_some()),
-                );
+                let is_sent = |c: &usize| self.calls[*c].client.is_some() || !self.calls[*c].wire.is_empty();
+                todo.extend(children.get(&i).into_iter().flatten().copied().filter(is_sent));
             }
-            let is_root = self.calls[root].cause.is_none() || self.calls[root].client.is_none();
+            let is_sent_unseen = self.calls[root].client.is_none() && self.calls[root].wire.is_empty();
+            let is_root = self.calls[root].cause.is_none() || is_sent_unseen;
             if said == really && is_root && v.wrong.len() == before && unserved.is_empty() {
                 v.right_paths += u64::from(self.calls[root].cause.is_none());
             } else {

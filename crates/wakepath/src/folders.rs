@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use wakepath_causality::graph::Index;
 use wakepath_model::folder::Folder;
+use wakepath_model::rows::Table;
 
 /// Opens them. Folders are their owner's only: a user who may not enter one is told so, and not that it is none.
 pub fn open(dirs: &[PathBuf]) -> Result<Folder> {
@@ -31,7 +32,8 @@ pub fn check(dirs: &[PathBuf]) -> Result<()> {
 /// The index of a folder's waits; made where it is not there.
 pub fn index(folder: &Folder, dirs: &[PathBuf]) -> Result<Index> {
     let index = Index::open(folder, dirs)?;
-    if index.wait_count() == 0 {
+    // what sniffers alone saw has no waits, and requests all the same
+    if index.wait_count() == 0 && folder.hosts().iter().all(|h| h.row_count(Table::SniffedExchange) == 0) {
         bail!(
             "{}: no waits were recorded; record again without --no-waits, or import a trace that has sched_switch",
             dirs[0].display()

@@ -59,9 +59,9 @@ pub fn run(args: &ShowArgs) -> Result<i32> {
         bail!("{others} more requests begin with {:?}: give more digits", args.request);
     }
     let losses = losses::collect(&folder);
-    let view = ShowView::new(&request, &names, |host, at| {
-        folder.host(host)?.wall_clock().wall_ns(wakepath_model::ids::MonoNs(at))
-    });
+    let line = folder.timeline();
+    let wall = |host, at| folder.host(host)?.wall_clock().wall_ns(wakepath_model::ids::MonoNs(at));
+    let view = ShowView::new(&request, &names, wall, |host, at| line.common(host, at));
     let text = if args.answering.json {
         json::document(SCHEMA, &losses, &view)?
     } else {

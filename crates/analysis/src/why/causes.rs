@@ -202,7 +202,11 @@ impl<'a> Reader<'a> {
         for s in &r.spans {
             let half = s.callee.as_ref().or(s.caller.as_ref());
             let parent = s.parent.and_then(|p| places.get(p as usize));
-            let caller = s.caller.as_ref().map(|c| self.names.process(c.host, c.exchange.task).to_owned());
+            let caller = s.caller.as_ref().map(|c| match (&s.wire, parent) {
+                (Some(w), Some(p)) if w.is_caller => p.service.clone(),
+                (Some(w), None) if w.is_caller => "its client".to_owned(),
+                _ => self.names.process(c.host, c.exchange.task).to_owned(),
+            });
             let asked = match (self.asks_for_a_name(s), parent, &s.caller) {
                 (true, Some(p), _) => Some((self.names.service(s), p.service.clone(), p.host)),
                 (true, None, Some(c)) => Some((self.names.service(s), caller.clone().unwrap_or_default(), c.host)),

@@ -90,13 +90,19 @@ impl Found {
             for end in [&c.client, &c.server].into_iter().flatten() {
                 names.insert((end.clone(), c.start & 0xffff_ffff), &c.name);
             }
+            for (end, start) in &c.wire {
+                names.insert((end.clone(), start & 0xffff_ffff), &c.name);
+            }
         }
         let name = |h: &Half| {
             let (end, start) = self.end(h);
             names.get(&(end, start & 0xffff_ffff)).copied().unwrap_or("(not sent)")
         };
         let mut all: Vec<&Request> = self.requests.iter().collect();
-        all.sort_by_key(|r| r.spans[0].callee.as_ref().map(|h| (h.host, h.exchange.began, h.exchange.request_start)));
+        all.sort_by_key(|r| {
+            let half = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref());
+            half.map(|h| (h.host, h.exchange.began, h.exchange.request_start))
+        });
         let mut out = String::new();
         for r in all {
             let state = match r.orphan {
@@ -115,7 +121,9 @@ impl Found {
                 notes.extend(s.made_by.map(|r| r.name().to_owned()));
                 notes.extend(s.joined_by.map(|r| r.name().to_owned()));
                 if s.callee.is_none() {
-                    notes.push("not watched there".into());
+                    notes.push(if s.wire.is_some() { "on the wire" } else { "not watched there" }.into());
+                } else if s.wire.is_some() {
+                    notes.push("also on the wire".into());
                 }
                 if s.doubts > 0 {
                     notes.push(format!("{} in doubt", s.doubts));

@@ -236,6 +236,7 @@ impl Thread {
                 cause,
                 client: w.end(c.0),
                 server: w.end(peer),
+                wire: Vec::new(),
                 start: w.socks[c.0].snd,
                 began_ns: w.now,
                 ended_ns: u64::MAX,

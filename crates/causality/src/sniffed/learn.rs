@@ -1,0 +1,138 @@
+//! What has to be known of a capture before its exchanges are joined: who serves, when packets were lost, and when a server
+//! was at work on requests that the capture does not have.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use wakepath_model::folder::{Host, TableSet};
+use wakepath_model::ids::{MonoNs, SniffedFlowId};
+use wakepath_model::rows::{Event, LossRow, SniffedExchangeRow, Table, exchange_row, flow_row};
+
+/// An address, IPv4 in the first four bytes.
+pub(crate) type Address = [u8; 16];
+
+/// Intervals in a host's clock, in order and without overlap.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Intervals(Vec<(u64, u64)>);
+
+impl Intervals {
+    fn push(&mut self, from: u64, to: u64) {
+        self.0.push((from, to.max(from)));
+    }
+
+    fn settle(&mut self) {
+        self.0.sort_unstable();
+        let mut merged: Vec<(u64, u64)> = Vec::new();
+        for &(a, b) in &self.0 {
+            match merged.last_mut() {
+                Some(l) if a <= l.1 => l.1 = l.1.max(b),
+                _ => merged.push((a, b)),
+            }
+        }
+        merged.shrink_to_fit();
+        self.0 = merged;
+    }
+
+    /// Whether any of them has a moment of `from..=to`.
+    pub(crate) fn touch(&self, from: MonoNs, to: MonoNs) -> bool {
+        let i = self.0.partition_point(|&(_, b)| b < from.0);
+        self.0.get(i).is_some_and(|&(a, _)| a <= to.0)
+    }
+
+    /// Whether the first of them has reached `at` and began with the capture.
+    fn begins_before(&self, at: MonoNs) -> bool {
+        self.0.first().is_some_and(|&(a, b)| a == 0 && at.0 <= b)
+    }
+}
+
+/// Of one sniffer.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// When packets or rows were lost.
+    pub(crate) losses: Intervals,
+    /// When a server was at work on a request that was not captured.
+    unseen: FxHashMap<Address, Intervals>,
+    /// Everybody who serves.
+    serves: FxHashSet<Address>,
+}
+
+/// A flow as this pass needs it: its server, and since when a request on it may be under way that was not captured.
+struct Flow {
+    server: Address,
+    since: u64,
+}
+
+impl Seen {
+    /// Reads a sniffer's flows, losses and the replies without requests. Memory: flows open at once, addresses of servers.
+    pub(crate) fn read(host: &Host) -> Seen {
+        let mut seen = Seen::default();
+        let mut flows: FxHashMap<SniffedFlowId, Flow> = FxHashMap::default();
+        let tables = TableSet::of(&[Table::SniffedFlow, Table::SniffedExchange, Table::Loss]);
+        let mut over: Vec<SniffedFlowId> = Vec::new();
+        for event in host.events(tables, ..) {
+            match event {
+                Event::SniffedFlow(r) => {
+                    seen.serves.insert(r.server);
+                    // one that was not seen to begin may owe a reply from before
+                    let since = if r.syn.0 != 0 { r.at.0 } else { 0 };
+                    flows.entry(r.flow).or_insert(Flow { server: r.server, since }).server = r.server;
+                    if matches!(r.what, flow_row::FIN | flow_row::RESET | flow_row::FORGOTTEN | flow_row::CAPTURE_END) {
+                        over.push(r.flow);
+                    }
+                    // the last exchange of a flow stands behind its end
+                    if over.len() > OVER_MAX {
+                        over.drain(..OVER_MAX / 2).for_each(|f| _ = flows.remove(&f));
+                    }
+                }
+                Event::SniffedExchange(r) => {
+                    if let Some(flow) = flows.get_mut(&r.flow) {
+                        seen.exchange(flow, &r);
+                    }
+                }
+                Event::Loss(r) => seen.loss(&r, host.text(r.what)),
+                _ => {}
+            }
+        }
+        seen.losses.settle();
+        seen.unseen.values_mut().for_each(Intervals::settle);
+        seen
+    }
+
+    fn exchange(&mut self, flow: &mut Flow, r: &SniffedExchangeRow) {
+        if r.what == exchange_row::REPLY_ONLY {
+            self.unseen.entry(flow.server).or_default().push(flow.since, r.reply_last.0.max(r.at.0));
+        }
+        flow.since = flow.since.max(r.at.0);
+    }
+
+    fn loss(&mut self, r: &LossRow, what: &str) {
+        const HIDING: [&str; 7] = [
+            "loss.packet",
+            "loss.forward",
+            "loss.disk",
+            "net.bytes_missing",
+            "net.held_limit",
+            "net.flows_limit",
+            "net.open_limit",
+        ];
+        if HIDING.iter().any(|h| what.starts_with(h)) {
+            self.losses.push(r.from.0, r.at.0);
+        }
+    }
+
+    /// Whether an address was ever that of a server.
+    pub(crate) fn serves(&self, address: &Address) -> bool {
+        self.serves.contains(address)
+    }
+
+    /// Whether a server was at work on a request then that was not captured.
+    pub(crate) fn was_unseen(&self, server: &Address, at: MonoNs) -> bool {
+        self.unseen.get(server).is_some_and(|i| i.touch(at, at))
+    }
+
+    /// Whether that request came before the capture began.
+    pub(crate) fn is_older(&self, server: &Address, at: MonoNs) -> bool {
+        self.unseen.get(server).is_some_and(|i| i.begins_before(at))
+    }
+}
+
+/// Flows that are over and still kept.
+const OVER_MAX: usize = 4096;

@@ -1,0 +1,164 @@
+//! Lines about sniffers.
+
+use super::{Played, Player, REPLY_BYTES, REQUEST_BYTES, US, number};
+use crate::recording::HostRows;
+use crate::tap::Passing;
+use crate::truth::Call;
+use wakepath_model::rows::exchange_row;
+
+fn address(word: &str) -> Played<[u8; 4]> {
+    let octets: Vec<u8> = word.split('.').filter_map(|o| o.parse().ok()).collect();
+    octets.try_into().map_err(|_| format!("{word} is no address"))
+}
+
+/// A number for a word, never 0.
+fn hash(word: &str) -> u64 {
+    word.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)) | 1
+}
+
+impl Player {
+    pub(super) fn sniffer(&mut self, name: &str, clock: i64) {
+        self.out.hosts.push(HostRows::new(name, clock * 1_000_000_000));
+    }
+
+    /// `seen NAME by TAP FROM TO …`.
+    pub(super) fn seen(&mut self, name: &str, tap: &str, from: &str, to: &str, rest: &[&str]) -> Played<()> {
+        let host = self.out.hosts.iter().position(|h| h.name == tap).ok_or_else(|| format!("no sniffer {tap}"))?;
+        let (from, to) = (number(from)? * US, number(to)? * US);
+        let mut p = match self.asked.contains_key(name) {
+            true => self.passing_of(name)?,
+            false => {
+                let start = 1_000_000 * (self.out.truth.calls.len() as u64 + 1);
+                let flow = self.passings + 1;
+                Passing {
+                    flow: 0,
+                    client: ([10, 0, 0, 99], 50_000 + flow as u16),
+                    server: ([10, 0, 0, 98], 80),
+                    request_at: (0, 0),
+                    reply_at: (0, 0),
+                    ended_at: 0,
+                    request: start..start + REQUEST_BYTES,
+                    reply: start + 500_000..start + 500_000 + REPLY_BYTES,
+                    request_id: 0,
+                    trace: (0, 0),
+                    what: exchange_row::ANSWERED,
+                    target: format!("/{name}"),
+                }
+            }
+        };
+        self.passings += 1;
+        p.flow = self.passings;
+        (p.request_at, p.reply_at) = ((from, from + US), (to.saturating_sub(US), to));
+        let (mut cause, mut again, mut is_new) = (None, None, true);
+        let mut rest = rest;
+        while let Some((word, more)) = rest.split_first() {
+            rest = match (*word, more) {
+                ("from", [a, more @ ..]) => {
+                    p.client.0 = address(a)?;
+                    more
+                }
+                ("to", [a, port, more @ ..]) => {
+                    p.server = (address(a)?, number(port)? as u16);
+                    more
+                }
+                ("for", [other, more @ ..]) => {
+                    let known = self.out.truth.calls.iter().position(|c| c.name == *other);
+                    cause = Some(known.ok_or_else(|| format!("{other} was not asked"))?);
+                    more
+                }
+                ("id", [id, more @ ..]) => {
+                    p.request_id = hash(id);
+                    more
+                }
+                ("trace", [trace, span, more @ ..]) => {
+                    p.trace = (hash(trace), hash(span));
+                    more
+                }
+                ("again", [client, server, port, more @ ..]) => {
+                    again = Some((address(client)?, (address(server)?, number(port)? as u16)));
+                    more
+                }
+                ("old", _) => {
+                    is_new = false;
+                    more
+                }
+                ("unanswered", _) => {
+                    (p.what, p.reply_at, p.ended_at) = (exchange_row::UNANSWERED, (0, 0), to);
+                    more
+                }
+                ("open", _) => {
+                    (p.what, p.reply_at, p.ended_at) = (exchange_row::OPEN, (0, 0), to);
+                    more
+                }
+                ("reply", ["only", more @ ..]) => {
+                    p.what = exchange_row::REPLY_ONLY;
+                    more
+                }
+                _ => return Err(format!("{word} is not understood")),
+            };
+        }
+        let end = (self.out.hosts[host].name.clone(), p.flow);
+        if p.what != exchange_row::REPLY_ONLY {
+            match self.out.truth.calls.iter_mut().find(|c| c.name == name) {
+                Some(c) => {
+                    c.wire.push((end, p.request.start));
+                    c.cause = c.cause.or(cause);
+                }
+                None => self.out.truth.calls.push(Call {
+                    name: name.to_owned(),
+                    cause,
+                    client: None,
+                    server: None,
+                    wire: vec![(end, p.request.start)],
+                    start: p.request.start,
+                    began_ns: from,
+                    ended_ns: if p.reply_at.1 == 0 { u64::MAX } else { to },
+                }),
+            }
+        }
+        self.pass(host, &p, is_new);
+        if let Some((client, server)) = again {
+            self.passings += 1;
+            let end = (self.out.hosts[host].name.clone(), self.passings);
+            let call = self.out.truth.calls.iter_mut().find(|c| c.name == name);
+            call.into_iter().for_each(|c| c.wire.push((end.clone(), p.request.start)));
+            let again = Passing {
+                flow: self.passings,
+                client: (client, p.client.1),
+                server,
+                request_at: (from + 2 * US, from + 3 * US),
+                reply_at: (to.saturating_sub(3 * US), to.saturating_sub(2 * US)),
+                ..p
+            };
+            self.pass(host, &again, is_new);
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, host: usize, p: &Passing, is_new: bool) {
+        let h = &mut self.out.hosts[host];
+        h.sniffed_flow(p.request_at.0 - 1, p, wakepath_model::rows::flow_row::BEGIN, is_new);
+        h.sniffed(p);
+    }
+
+    /// An exchange that tasks of the script have: its addresses and bytes.
+    fn passing_of(&self, name: &str) -> Played<Passing> {
+        let a = &self.asked[name];
+        let f = self.flows.get(&a.flow).ok_or("no flow")?;
+        let (start, end) = a.reply.unwrap_or((f.sent[1], f.sent[1] + REPLY_BYTES));
+        Ok(Passing {
+            flow: 0,
+            client: f.addresses[0],
+            server: f.addresses[1],
+            request_at: (0, 0),
+            reply_at: (0, 0),
+            ended_at: 0,
+            request: a.start..a.start + REQUEST_BYTES,
+            reply: start..end,
+            request_id: 0,
+            trace: (0, 0),
+            what: exchange_row::ANSWERED,
+            target: format!("/{name}"),
+        })
+    }
+}
