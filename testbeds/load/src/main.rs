@@ -40,7 +40,8 @@ struct Args {
     #[arg(long, value_parser = parse_rate)]
     rate: Option<f64>,
     /// Routes and their weights: vote, results, item, health, error, slow, login, static, or a path
-    /// such as `/x=1` or `/x?y=z=1`, where the last `=` gives the weight.
+    /// such as `/x=1` or `/x?y=z=1`, where the last `=` gives the weight. `{key}` in a path becomes a number from 1
+    /// to 999, by Zipf's law.
     #[arg(long, default_value = "vote=5,results=3,item=1,health=1,error=0.01,slow=0.001")]
     mix: Mix,
     /// Keep connections (the default).
@@ -49,6 +50,9 @@ struct Args {
     /// A new connection for each request.
     #[arg(long)]
     close: bool,
+    /// Sends each request's id as `x-request-id` too.
+    #[arg(long)]
+    id_header: bool,
     /// Where to write one JSON line per request.
     #[arg(long)]
     truth: Option<PathBuf>,
@@ -112,6 +116,7 @@ fn main() -> ExitCode {
         rate: args.rate,
         mix: args.mix,
         keep_alive: !args.close,
+        id_header: args.id_header,
         seed: args.seed.unwrap_or_else(any_seed),
         timeout: args.timeout,
     };

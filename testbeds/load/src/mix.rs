@@ -5,6 +5,9 @@ use std::str::FromStr;
 
 const ROUTES: [&str; 8] = ["vote", "results", "item", "health", "error", "slow", "login", "static"];
 
+/// `{key}` in a literal path becomes a number below this.
+const KEYS: f64 = 1000.0;
+
 /// Routes and the share of each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mix {
@@ -52,7 +55,7 @@ impl Mix {
                 form = Some(format!("user=user-{parameter}&password=secret-{parameter}-phrase"));
                 "/login".into()
             }
-            literal if literal.starts_with('/') => literal.into(),
+            literal if literal.starts_with('/') => literal.replace("{key}", &key(random).to_string()),
             name => format!("/{name}"),
         };
         Shot { route_index, rid: format!("{seed:x}-{number}"), path, form }
@@ -87,6 +90,12 @@ impl fmt::Display for Mix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
+}
+
+/// A number from 1 to below [`KEYS`], each about as often as one over it (Zipf's law): a few are asked for all the time.
+fn key(random: u64) -> u64 {
+    let share = (scramble(random) >> 11) as f64 / (1u64 << 53) as f64;
+    KEYS.powf(share) as u64
 }
 
 /// SplitMix64's output function: spreads neighbouring numbers over all 64 bits.
@@ -129,6 +138,20 @@ mod tests {
         let mix: Mix = "/a?b=c=2,/a=0".parse().unwrap();
         assert_eq!(mix.route(0), "/a?b=c");
         assert_eq!(mix.shot(1, 0).path, "/a?b=c");
+    }
+
+    #[test]
+    fn keys_follow_zipf() {
+        let mix: Mix = "/scan/{key}".parse().unwrap();
+        let mut counts = [0; KEYS as usize];
+        for number in 0..10_000 {
+            let shot = mix.shot(7, number);
+            counts[shot.path.strip_prefix("/scan/").unwrap().parse::<usize>().unwrap()] += 1;
+        }
+        assert_eq!(counts[0], 0);
+        assert!((900..1110).contains(&counts[1]), "{}", counts[1]);
+        let tens: u32 = counts[10..20].iter().sum();
+        assert!((900..1110).contains(&tens), "{tens}");
     }
 
     #[test]

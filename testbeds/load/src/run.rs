@@ -28,6 +28,7 @@ pub struct Plan {
     pub rate: Option<f64>,
     pub mix: Mix,
     pub keep_alive: bool,
+    pub id_header: bool,
     pub seed: u32,
     pub timeout: Duration,
 }
@@ -185,7 +186,7 @@ impl Worker<'_> {
     }
 
     fn text(&self, shot: &Shot) -> String {
-        let Plan { target, keep_alive, .. } = self.plan;
+        let Plan { target, keep_alive, id_header, .. } = self.plan;
         let connection = if *keep_alive { "keep-alive" } else { "close" };
         let (method, body) = match &shot.form {
             Some(form) => ("POST", form.as_str()),
@@ -196,9 +197,10 @@ impl Worker<'_> {
         } else {
             String::new()
         };
+        let id = if *id_header { format!("x-request-id: {}\r\n", shot.rid) } else { String::new() };
         format!(
             "{method} {}{}rid={} HTTP/1.1\r\nHost: {}\r\nUser-Agent: vload\r\nAccept: */*\r\n\
-             Connection: {connection}\r\n{about_body}\r\n{body}",
+             Connection: {connection}\r\n{id}{about_body}\r\n{body}",
             shot.path,
             if shot.path.contains('?') { '&' } else { '?' },
             shot.rid,
@@ -314,6 +316,7 @@ mod tests {
             rate: None,
             mix: "health,login".parse().unwrap(),
             keep_alive: true,
+            id_header: false,
             seed: 1,
             timeout: Duration::from_secs(20),
         }
