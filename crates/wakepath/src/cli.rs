@@ -1,8 +1,14 @@
 //! The command line.
 
 mod library;
+mod metrics;
+mod mirror;
+mod network;
 
 pub use library::{AttachEnvArgs, Isolation, LibraryArgs, OffArgs, OnArgs, RecorderArgs, RunArgs, Whom};
+pub use metrics::MetricsArgs;
+pub use mirror::{CleanArgs, MirrorArgs, MirrorCommand, Place, Ports, SelectionArgs, ShowMirrorsArgs, SwitchArgs};
+pub use network::{CollectArgs, ForwardBy, IntoFolder, Listen, SniffArgs};
 
 use crate::moment::Moment;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -42,6 +48,9 @@ pub enum Command {
     Off(OffArgs),
     #[command(hide = true)]
     Recorder(RecorderArgs),
+    Sniff(SniffArgs),
+    Collect(CollectArgs),
+    Mirror(MirrorArgs),
     Import(ImportArgs),
     Info(InfoArgs),
     Requests(RequestsArgs),
@@ -49,6 +58,7 @@ pub enum Command {
     Waits(WaitsArgs),
     Why(WhyArgs),
     Open(OpenArgs),
+    Metrics(MetricsArgs),
     // further questions of a folder stand here: their arguments flatten `Folders` and `Answering`
     Merge(MergeArgs),
     Sync(SyncArgs),

@@ -1,22 +1,31 @@
 //! The wakepath command: flags, wiring, exit codes.
 
+mod captures;
 mod cli;
+mod collect;
 mod doctor;
 mod ending;
 mod folders;
+mod forward;
 mod import;
 mod info;
 mod library;
+mod live;
 mod man;
 mod merge;
+mod metrics;
+mod mirror;
 mod moment;
 mod open;
+mod outlets;
 mod output;
 mod record;
 mod requests;
 mod rights;
+mod scrape;
 mod show;
 mod sink;
+mod sniff;
 mod sync;
 mod tables;
 mod waits;
@@ -24,6 +33,7 @@ mod why;
 
 use clap::Parser as _;
 use cli::{Cli, Command};
+use wakepath_capture::CaptureError;
 
 fn main() {
     let cli = Cli::parse();
@@ -35,6 +45,9 @@ fn main() {
         Command::On(args) => library::switch::on(args),
         Command::Off(args) => library::switch::off(args),
         Command::Recorder(args) => library::recorder(args),
+        Command::Sniff(args) => sniff::run(args),
+        Command::Collect(args) => collect::run(args),
+        Command::Mirror(args) => mirror::run(args),
         Command::Import(args) => import::run(args),
         Command::Info(args) => info::run(args),
         Command::Requests(args) => requests::run(args),
@@ -42,6 +55,7 @@ fn main() {
         Command::Waits(args) => waits::run(args),
         Command::Why(args) => why::run(args),
         Command::Open(args) => open::run(args),
+        Command::Metrics(args) => metrics::run(args),
         Command::Merge(args) => merge::run(args),
         Command::Sync(args) => sync::run(args),
         Command::Tables(args) => tables::run(args),
@@ -53,7 +67,8 @@ fn main() {
         Err(e) if e.is::<output::Closed>() => 0,
         Err(e) => {
             output::say(&format!("wakepath: {e:#}"));
-            1
+            // an expression of tcpdump's language is as much a part of the command line as a flag
+            if matches!(e.downcast_ref(), Some(CaptureError::Filter(_))) { 2 } else { 1 }
         }
     });
 }

@@ -7,7 +7,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 use support::{Tested, check, run, segment, stderr, stdout, wakepath, widest, write_small};
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 14] = [
+    "sniff",
+    "collect",
     "doctor",
     "record",
     "import",
