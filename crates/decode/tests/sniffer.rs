@@ -94,6 +94,43 @@ fn segments_in_any_order_are_one_stream_with_the_times_of_their_packets() {
     assert!(rows.defects.is_empty(), "{:?}", rows.defects);
 }
 
+/// The receiver has the last piece and says so (SACK); only what it acknowledges in a row has passed.
+fn selectively_acknowledged(is_captured_again: bool) -> Rows {
+    let mut tcp = Tcp::new(40000, 80);
+    let mut frames = tcp.open(MS);
+    let request = get("/a/path/in/three/pieces");
+    let begin = tcp.seq[0];
+    let piece = |from: usize, to: usize| (begin + from as u32, &request[from..to]);
+    let (seq, bytes) = piece(0, 10);
+    frames.push(tcp.raw(2 * MS, true, ACK, seq, tcp.seq[1], bytes));
+    // the second piece was lost before it was captured
+    let (seq, bytes) = piece(20, request.len());
+    frames.push(tcp.raw(3 * MS, true, ACK, seq, tcp.seq[1], bytes));
+    tcp.options = [1, 1, 5, 10].into_iter().chain(seq.to_be_bytes()).collect();
+    tcp.options.extend((begin + request.len() as u32).to_be_bytes());
+    frames.push(tcp.raw(4 * MS, false, ACK, tcp.seq[1], begin + 10, &[]));
+    tcp.options.clear();
+    let (seq, bytes) = piece(10, 20);
+    let again = tcp.raw(210 * MS, true, ACK, seq, tcp.seq[1], bytes);
+    frames.extend(is_captured_again.then_some(again));
+    tcp.seq[0] = begin + request.len() as u32;
+    frames.push(tcp.data(220 * MS, false, &ok(3)));
+    sniff(&frames)
+}
+
+#[test]
+fn a_hole_below_a_selective_acknowledgement_is_waited_for() {
+    let rows = selectively_acknowledged(true);
+    assert_eq!(rows.lines(), ["answered GET /a/path/in/three/pieces 200"]);
+    assert_eq!(rows.exchanges[0].request_head, MonoNs(210 * MS), "the packet that completed it");
+    assert_eq!(rows.flow().missing_bytes, [0, 0]);
+    assert!(rows.defects.is_empty(), "{:?}", rows.defects);
+    // passed, since the reply acknowledges it, and never captured
+    let rows = selectively_acknowledged(false);
+    assert_eq!(rows.flow().missing_bytes, [10, 0]);
+    assert_eq!(rows.count_of("net.bytes_missing"), 1);
+}
+
 #[test]
 fn bytes_that_are_sent_again_count_once() {
     let mut tcp = Tcp::new(40000, 80);
