@@ -1,12 +1,12 @@
 //! One endpoint as the decoder follows it: byte numbers unwrapped and chained, messages found.
 
 use crate::RowSink;
-use wakepath_model::defects::id as defect;
+use crate::words::{self, text};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
-use wakepath_model::rows::{FlowNoteRow, MessageEndRow, MessageRow, OPEN, end_how, range, role, witness};
+use wakepath_model::rows::{FlowNoteRow, MessageEndRow, MessageRow, OPEN, range, role, witness};
 use wakepath_protocols::{
     AnyProcessor, Border, Dir, EndHow, Message, Outcome, Processor, Protocol, Role, Sink, Status, Transport, Verdict,
-    Witness, recognise,
+    recognise,
 };
 
 /// Numbers of one direction, from 32 wrapping bits to 64.
@@ -249,22 +249,7 @@ impl<'s, S: RowSink> Out<'s, S> {
 
 impl<S: RowSink> Sink for Out<'_, S> {
     fn message(&mut self, m: &Message<'_>) {
-        let (witness_kind, witness) = m.witnesses.first().map_or((witness::NONE, 0), |w| match *w {
-            Witness::FastCgi(n) => (witness::FASTCGI, n.into()),
-            Witness::Dns(n) => (witness::DNS, n.into()),
-            Witness::Http2(n) => (witness::HTTP2, n.into()),
-            Witness::Kafka(n) => (witness::KAFKA, n.into()),
-            Witness::Mongo(n) => (witness::MONGO, n.into()),
-            Witness::Memcached(n) => (witness::MEMCACHED, n.into()),
-            Witness::AmqpChannel(n) => (witness::AMQP_CHANNEL, n.into()),
-            // channels are few and tags count from 1: both fit
-            Witness::AmqpDelivery { channel, tag } => {
-                (witness::AMQP_DELIVERY, u64::from(channel) << 48 | tag & !(0xffff << 48))
-            }
-            Witness::X11(n) => (witness::X11, n.into()),
-            Witness::TraceParent { span, .. } => (witness::TRACEPARENT, u64::from_be_bytes(span)),
-            Witness::XRequestId(hash) => (witness::X_REQUEST_ID, hash),
-        });
+        let (witness_kind, witness) = m.witnesses.first().map_or((witness::NONE, 0), |w| words::witness(*w));
         let s = &mut *self.sink;
         let row = MessageRow {
             at: self.at,
@@ -296,12 +281,7 @@ impl<S: RowSink> Sink for Out<'_, S> {
     }
 
     fn end(&mut self, dir: Dir, start: u64, end: u64, how: EndHow) {
-        let how = match how {
-            EndHow::Framed => end_how::FRAMED,
-            EndHow::Close => end_how::CLOSE,
-            EndHow::Turn => end_how::TURN,
-            EndHow::Lost => end_how::LOST,
-        };
+        let how = words::end(how);
         self.sink.push(&MessageEndRow {
             at: self.at,
             flow: self.id,
@@ -331,19 +311,8 @@ impl<S: RowSink> Sink for Out<'_, S> {
     }
 
     fn defect(&mut self, d: wakepath_protocols::Defect, _: Dir, _: u64) {
-        use wakepath_protocols::Defect as D;
-        let id = match d {
-            D::BorderLost | D::ClosedInside => defect::PROTOCOL_LOST,
-            D::BadHead => defect::PROTOCOL_MALFORMED,
-            D::QueueOverflow => defect::PROTOCOL_LIMIT,
-            D::Unsupported => defect::PROTOCOL_UNKNOWN,
-        };
-        self.sink.count(id, self.at);
+        self.sink.count(words::defect(d), self.at);
     }
-}
-
-fn text<S: RowSink>(sink: &mut S, t: &str) -> StrId {
-    if t.is_empty() { StrId::EMPTY } else { sink.intern(t.as_bytes()) }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ pub mod network;
 pub mod raw;
 pub mod readers;
 mod tasks;
+mod words;
 
 pub use kernel::{KernelDecoder, Payload};
 pub use tasks::TaskFacts;

@@ -10,6 +10,7 @@
 use super::trail::Trail;
 use super::unsure::{Order, Trust};
 use crate::RowSink;
+use crate::words;
 use std::collections::VecDeque;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{MonoNs, SniffedFlowId, StrId};
@@ -530,24 +531,14 @@ enum Number {
 /// What of a message's witnesses names the exchange.
 fn number(witnesses: &[Witness]) -> (Number, u8, u64) {
     let Some(first) = witnesses.first() else { return (Number::None, witness::NONE, 0) };
-    let (kind, value) = match *first {
-        Witness::FastCgi(n) => (witness::FASTCGI, n.into()),
-        Witness::Dns(n) => (witness::DNS, n.into()),
-        Witness::Http2(n) => (witness::HTTP2, n.into()),
-        Witness::Kafka(n) => (witness::KAFKA, n.into()),
-        Witness::Mongo(n) => (witness::MONGO, n.into()),
-        Witness::Memcached(n) => (witness::MEMCACHED, n.into()),
-        Witness::AmqpChannel(n) => (witness::AMQP_CHANNEL, n.into()),
-        Witness::X11(n) => (witness::X11, n.into()),
-        // channels are few and tags count from 1: both fit
-        Witness::AmqpDelivery { channel, tag } => {
-            let value = u64::from(channel) << 48 | tag & !(0xffff << 48);
-            return (Number::None, witness::AMQP_DELIVERY, value);
-        }
-        // These name the request across hosts, not the exchange in its flow.
-        Witness::TraceParent { .. } | Witness::XRequestId(_) => return (Number::None, witness::NONE, 0),
+    let (kind, value) = words::witness(*first);
+    let number = match kind {
+        // names the request across hosts, not the exchange in its flow
+        witness::TRACEPARENT | witness::X_REQUEST_ID => return (Number::None, witness::NONE, 0),
+        witness::AMQP_DELIVERY => Number::None,
+        witness::MEMCACHED => Number::Echo(value),
+        _ => Number::Own(kind, value),
     };
-    let number = if kind == witness::MEMCACHED { Number::Echo(value) } else { Number::Own(kind, value) };
     (number, kind, value)
 }
 
@@ -564,7 +555,7 @@ impl<S: RowSink> Ear<'_, S> {
         let trail = &self.book.trails[m.dir.index()];
         let first = trail.first(m.start);
         let head = trail.latest(m.start, m.head_end.max(m.start.saturating_add(1)));
-        let mut text = |t: &str| if t.is_empty() { StrId::EMPTY } else { self.out.intern(t.as_bytes()) };
+        let mut text = |t: &str| words::text(self.out, t);
         let mut row: SniffedExchangeRow = bytemuck::Zeroable::zeroed();
         row.flow = self.book.flow;
         row.protocol = self.book.protocol;
@@ -643,12 +634,7 @@ impl<S: RowSink> Sink for Ear<'_, S> {
         let found = if d == 0 { book.opens.iter().rposition(is) } else { book.opens.iter().position(is) };
         let lost = how == EndHow::Lost;
         let Some(i) = found else { return };
-        let how = match how {
-            EndHow::Framed => end_how::FRAMED,
-            EndHow::Close => end_how::CLOSE,
-            EndHow::Turn => end_how::TURN,
-            EndHow::Lost => end_how::LOST,
-        };
+        let how = words::end(how);
         let row = &mut book.opens[i].row;
         let known = if lost { OPEN } else { end };
         if d == 0 {
@@ -667,7 +653,7 @@ impl<S: RowSink> Sink for Ear<'_, S> {
     }
 
     fn amend(&mut self, _: Dir, start: u64, status: Status<'_>) {
-        let detail = if status.class.is_empty() { StrId::EMPTY } else { self.out.intern(status.class.as_bytes()) };
+        let detail = words::text(self.out, status.class);
         let mut opens = self.book.opens.iter_mut();
         let Some(open) = opens.find(|o| o.parts[1].begun && o.row.reply_start == start) else { return };
         open.row.failed = u8::from(status.outcome == Outcome::Error);
@@ -676,13 +662,6 @@ impl<S: RowSink> Sink for Ear<'_, S> {
     }
 
     fn defect(&mut self, d: wakepath_protocols::Defect, _: Dir, _: u64) {
-        use wakepath_protocols::Defect as D;
-        let id = match d {
-            D::BorderLost | D::ClosedInside => defect::PROTOCOL_LOST,
-            D::BadHead => defect::PROTOCOL_MALFORMED,
-            D::QueueOverflow => defect::PROTOCOL_LIMIT,
-            D::Unsupported => defect::PROTOCOL_UNKNOWN,
-        };
-        self.out.count(id, self.at);
+        self.out.count(words::defect(d), self.at);
     }
 }

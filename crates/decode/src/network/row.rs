@@ -8,7 +8,7 @@ use super::talk::{About, Piece, Side, Talk};
 use super::tcp::{self, Hearer, Segment, Taken, Tcp};
 use crate::RowSink;
 use wakepath_model::defects::id as defect;
-use wakepath_model::ids::{MonoNs, SniffedFlowId, StrId};
+use wakepath_model::ids::{MonoNs, SniffedFlowId};
 use wakepath_model::rows::{SniffedFlowRow, flow_row, side_how};
 use wakepath_protocols::{Protocol, Transport};
 
@@ -308,7 +308,7 @@ impl Flow {
     /// Writes its row.
     pub fn tell<S: RowSink>(&mut self, what: u8, at: MonoNs, out: &mut S) {
         (self.told_packets, self.told_client) = (self.packets(), self.side.client);
-        let mut text = |text: &str| if text.is_empty() { StrId::EMPTY } else { out.intern(text.as_bytes()) };
+        let mut text = |text: &str| crate::words::text(out, text);
         let protocol = text(self.talk.protocol().map_or("", Protocol::id));
         let reason = text(self.talk.reason());
         let Side { client, how } = self.side;
