@@ -173,6 +173,32 @@ static __always_inline void fill_flow(struct wp_flow *r, struct sock *sk, const 
 	}
 }
 
+/* What a socket has room for. Of others than TCP listeners and streams nothing is asked. */
+static __always_inline void fill_sizes(struct wp_sizes *r, struct sock *sk, u64 flow, u64 now)
+{
+	r->ts_ns = now;
+	r->flow = flow;
+	r->state = field(sk, __sk_common.skc_state);
+	r->lport = field(sk, __sk_common.skc_family) == AF_UNIX ? 0 : field(sk, __sk_common.skc_num);
+	r->backlog = field(sk, sk_max_ack_backlog);
+	r->waiting = field(sk, sk_ack_backlog);
+	r->sndbuf = field(sk, sk_sndbuf);
+	r->rcvbuf = field(sk, sk_rcvbuf);
+	r->pad = 0;
+	r->pad2 = 0;
+}
+
+static __always_inline void tell_sizes(struct cpu_state *c, struct sock *sk, u64 flow, u64 now)
+{
+	u64 position;
+	struct wp_sizes *r = reserve(c, sizeof(*r), DROP_FLOW, &position);
+
+	if (!r)
+		return;
+	fill_sizes(r, sk, flow, now);
+	commit(r, position, sizeof(*r), KIND_SIZES, 0);
+}
+
 /* Writes an endpoint down. `sent` and `received` are what an operation that is about to be written moved: the record
  * says where the flow stood before it. */
 static __always_inline void announce(struct sock *sk, struct flow_state *f, u8 how, u32 tgid, u64 now, u64 peer,
@@ -248,6 +274,8 @@ int BPF_PROG(on_state, const struct sock *csk, const int old, const int new)
 	if (!f->announced && (new == TCP_ESTABLISHED || new == TCP_LISTEN || old == TCP_SYN_SENT))
 		announce(sk, f, new == TCP_LISTEN ? FLOW_MET : old == TCP_SYN_SENT ? FLOW_CONNECTED : FLOW_ACCEPTED, 0, now, 0,
 			 0, 0);
+	if (new == TCP_LISTEN)
+		tell_sizes(c, sk, f->id, now);
 	if (new == TCP_ESTABLISHED || new == TCP_LISTEN) {
 		/* the wake-up that follows is this socket's: connect done */
 		c->sk_cookie = f->id;
@@ -255,6 +283,8 @@ int BPF_PROG(on_state, const struct sock *csk, const int old, const int new)
 		c->sk_ns = now;
 		return 0;
 	}
+	if (new == TCP_CLOSE && field(tp, bytes_acked) + field(tp, bytes_received) > SIZES_BYTES_MIN)
+		tell_sizes(c, sk, f->id, now);
 	r = reserve(c, sizeof(*r), DROP_FLOW, &position);
 	if (r) {
 		r->ts_ns = now;

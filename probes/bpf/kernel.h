@@ -102,6 +102,10 @@ struct sock {
 	u8 sk_shutdown;
 	u16 sk_type;
 	u16 sk_protocol;
+	u32 sk_ack_backlog;
+	u32 sk_max_ack_backlog;
+	int sk_rcvbuf;
+	int sk_sndbuf;
 	struct socket *sk_socket;
 };
 struct sk_buff { unsigned int len; unsigned char *data; };
@@ -112,6 +116,8 @@ struct tcp_sock {
 	u32 write_seq;
 	u32 rcv_nxt;
 	u64 tcp_clock_cache;
+	u64 bytes_received;
+	u64 bytes_acked;
 };
 struct list_head { struct list_head *next; };
 struct sockaddr_un { u16 sun_family; char sun_path[108]; };

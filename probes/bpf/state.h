@@ -264,15 +264,21 @@ static __always_inline struct task_state *state_of(struct task_struct *task)
 	return bpf_task_storage_get(&tasks, task, 0, 0);
 }
 
-/* Makes a task's state; 0 where memory is short. */
-static __always_inline struct task_state *make_state(struct task_struct *task)
+/* The slot of a task's tid as its state, 0 where another task has it. Allocates nothing. */
+static __always_inline struct task_state *claim_slot(struct task_struct *task)
 {
 	struct task_state *t = slot_of(task->pid);
 	u64 owner = t ? __sync_val_compare_and_swap(&t->owner, 0, (u64)task) : 1;
 
-	if (!owner || owner == (u64)task)
-		return t;
-	return bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return !owner || owner == (u64)task ? t : 0;
+}
+
+/* Makes a task's state; 0 where memory is short. */
+static __always_inline struct task_state *make_state(struct task_struct *task)
+{
+	struct task_state *t = claim_slot(task);
+
+	return t ? t : bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
 /* Leaves the task's slot, if this state is one, to the next task that needs it. */

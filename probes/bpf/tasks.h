@@ -149,6 +149,7 @@ int snapshot_files(struct bpf_iter__task_file *ctx)
 		struct wp_flow flow;
 		u8 name[UNIX_NAME_BYTES];
 	} r = {};
+	struct wp_sizes sizes = {};
 	struct wp_fd d = {};
 	struct flow_state at = {}, *f;
 	struct socket *s;
@@ -199,6 +200,12 @@ int snapshot_files(struct bpf_iter__task_file *ctx)
 		bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
 	} else {
 		bpf_seq_write(ctx->meta->seq, &r.flow, sizeof(r.flow));
+	}
+	if (r.flow.state == TCP_LISTEN || (r.flow.state == TCP_ESTABLISHED && r.flow.protocol == IPPROTO_TCP)) {
+		sizes.head.bytes = sizeof(sizes);
+		sizes.head.kind = KIND_SIZES;
+		fill_sizes(&sizes, sk, at.id, r.flow.ts_ns);
+		bpf_seq_write(ctx->meta->seq, &sizes, sizeof(sizes));
 	}
 	d.head.sub = FD_SOCKET;
 	d.flow = at.id;

@@ -200,9 +200,15 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	if (amid)
 		c->softirq = c->timer = 0;
 	if (prev->pid && prev->tgid != cfg_agent_tgid) {
-		/* never made here: the run queue's lock is held, and an allocation may wake a task that needs it. The fork
-		 * makes it, and the iterator for whoever was there before. */
+		/* never allocated here: the run queue's lock is held, and an allocation may wake a task that needs it. The fork
+		 * makes it, and the iterator for whoever was there before; where the kernel left the fork's program out
+		 * (it was preempted in another's), a free slot will do. */
 		t = state_of(prev);
+		if (!t && !(prev_state & TASK_DEAD)) {
+			t = claim_slot(prev);
+			if (!t)
+				lost(c, DROP_WAIT);
+		}
 		if (t) {
 			/* a task on its way to sleep that is preempted is still to run */
 			state = preempt ? 0 : prev_state;

@@ -11,6 +11,7 @@
 #define KIND_FD 0x7ULL
 #define KIND_STACK 0x8ULL
 #define KIND_INPUT 0x9ULL
+#define KIND_SIZES 0xaULL
 #define OP_SEND 0x1ULL
 #define OP_RECV 0x2ULL
 #define OP_ACCEPT 0x3ULL
@@ -98,6 +99,7 @@
 #define FLOW_ULP 0x1ULL
 #define FLOW_NAMED 0x2ULL
 #define FLOW_PEER_NAMED 0x4ULL
+#define SIZES_BYTES_MIN 0x10000ULL
 #define MMSG_MAX 0x10ULL
 #define FD_PIPE 0x2ULL
 #define FD_SOCKET 0x1ULL
@@ -236,6 +238,21 @@ struct wp_task {
 	__u32 flags;
 };
 _Static_assert(sizeof(struct wp_task) == 72, "wp_task");
+
+struct wp_sizes {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u64 flow;
+	__u32 backlog;
+	__u32 waiting;
+	__u32 sndbuf;
+	__u32 rcvbuf;
+	__u16 lport;
+	__u8 state;
+	__u8 pad;
+	__u32 pad2;
+};
+_Static_assert(sizeof(struct wp_sizes) == 48, "wp_sizes");
 
 struct wp_fd {
 	struct wp_head head;

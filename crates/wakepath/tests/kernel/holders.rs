@@ -262,7 +262,9 @@ fn a_connection_that_nobody_takes_waits_for_who_accepts() {
         let (share, all) = (common(&told, &slept), common(&[blocked], &slept));
         assert!(
             all > 300 * MS && share >= all - all / 10,
-            "{backend}: {share} of {all} ns are the acceptor's:\n{}",
+            "{backend}: {share} of {all} ns are the acceptor's; lost {:?}, waits {:?}:\n{}",
+            rec.read().losses,
+            rec.read().waits_of(client),
             shown(&path)
         );
         assert!(path.iter().any(|s| s.1["evidence"] == "accept (by-rule)"), "{backend}:\n{}", shown(&path));
