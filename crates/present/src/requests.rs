@@ -100,6 +100,23 @@ pub struct RuleView {
     pub links: u64,
 }
 
+/// What became of the exchanges that sniffers saw.
+#[derive(Serialize)]
+pub struct OnWireView {
+    /// Each counted once, however often it was captured.
+    pub exchanges: u64,
+    /// Several requests of the same identifier could have made them.
+    pub ambiguous: u64,
+    /// They bore no identifier, and came from where requests were being worked on.
+    pub unwitnessed: u64,
+    /// Told of after the request that they belong to was given.
+    pub late: u64,
+    /// Decided before their time, for want of memory.
+    pub given_up: u64,
+    /// Without a row that tells of their flow.
+    pub without_flow: u64,
+}
+
 /// The whole answer.
 #[derive(Serialize)]
 pub struct RequestsView {
@@ -117,6 +134,8 @@ pub struct RequestsView {
     pub rules: Vec<RuleView>,
     /// Where a stronger rule overruled a weaker one.
     pub disagreements: u64,
+    /// What sniffers saw; `None` where there was none.
+    pub on_wire: Option<OnWireView>,
 }
 
 impl RequestsView {
@@ -151,6 +170,14 @@ impl RequestsView {
                 .collect(),
             rules,
             disagreements: report.disagreements,
+            on_wire: Some(&report.on_wire).filter(|w| w.exchanges > 0).map(|w| OnWireView {
+                exchanges: w.exchanges,
+                ambiguous: w.ambiguous,
+                unwitnessed: w.unwitnessed,
+                late: w.late,
+                given_up: w.given_up,
+                without_flow: w.without_flow,
+            }),
         }
     }
 
@@ -269,6 +296,21 @@ impl RequestsView {
                 why.join("; ")
             );
             let _ = writeln!(out, "{}", style.paint(&crate::text::sanitise(&line), Tint::Warn));
+        }
+        if let Some(w) = &self.on_wire {
+            let all = [
+                (w.ambiguous, "could be several requests'"),
+                (w.unwitnessed, "bear no identifier"),
+                (w.late, "came after their request was given"),
+                (w.given_up, "were decided early for want of memory"),
+                (w.without_flow, "have no flow"),
+            ];
+            let some: Vec<String> =
+                all.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", units::count(*n))).collect();
+            if !some.is_empty() {
+                let line = format!("  Of {} sniffed exchanges {}", units::count(w.exchanges), some.join(", "));
+                let _ = writeln!(out, "{}", style.paint(&line, Tint::Warn));
+            }
         }
     }
 }
