@@ -59,6 +59,7 @@ typedef _Bool bool;
 #define PF_KTHREAD 0x00200000
 #define PF_IO_WORKER 0x00000010
 #define TASK_DEAD 0x80
+#define PROT_EXEC 4
 #define MSG_OOB 1
 #define MSG_PEEK 2
 #define MSG_ERRQUEUE 0x2000
@@ -154,7 +155,7 @@ struct linux_binprm { int argc; };
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-	unsigned long r10, r9, r8, ax, dx, si, di, orig_ax, ip, sp;
+	unsigned long r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, sp;
 };
 #endif
 

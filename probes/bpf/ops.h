@@ -563,6 +563,7 @@ static __always_inline bool needs_entry(u8 class)
 	case SC_NONE:
 	case SC_IO_URING:
 	case SC_SHUTDOWN:
+	case SC_MMAP:
 		return false;
 	case SC_READ:
 	case SC_READV:
@@ -690,6 +691,12 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
 			t->later_flow = 0;
 			return 0;
 		}
+	}
+	/* what it returns is an address, no count */
+	if (class == SC_MMAP) {
+		if (cfg_marks && ret > 0 && regs->dx & PROT_EXEC && (s32)regs->r8 >= 0 && watched(task))
+			on_mapped(task);
+		return 0;
 	}
 	if (is_again(ret)) {
 		/* but who polls in vain took nothing, and that is a fact */

@@ -12,6 +12,8 @@ const volatile u8 cfg_watch_all = 1;
 const volatile u8 cfg_watch_comms = 0;
 const volatile u8 cfg_waits = 1;
 const volatile u8 cfg_stacks = 0;
+/* Annotations are listened to: tell where code is mapped. */
+const volatile u8 cfg_marks = 1;
 /* 1: operations come from sock_send_length/sock_recv_length; 0: from system call exits (kernels before 6.3). */
 const volatile u8 cfg_sock_hooks = 1;
 const volatile u8 syscall_class[SYSCALLS] = {};
@@ -32,8 +34,9 @@ struct cpu_state {
 	u64 reported;
 	/* when the packet behind sk_cookie came */
 	u64 sk_ns;
-	u64 pad[8];
+	u64 pad[7];
 };
+_Static_assert(sizeof(struct cpu_state) % 64 == 0, "whole cache lines");
 
 struct cpu_state cpus[MAX_CPUS] __attribute__((aligned(64)));
 /* Bumped by the agent when it changed watch_tgids: tasks look again. */
@@ -219,7 +222,7 @@ static __always_inline void *reserve(struct cpu_state *c, u32 bytes, u32 drop, u
 	*position = head;
 	return ring + (head & (cfg_ring_bytes - 1));
 full:
-	__sync_fetch_and_add(&c->drops[drop & 7], 1);
+	__sync_fetch_and_add(&c->drops[drop], 1);
 	return 0;
 }
 
@@ -237,7 +240,7 @@ static __always_inline void commit(void *slot, u64 position, u16 bytes, u8 kind,
 
 static __always_inline void lost(struct cpu_state *c, u32 drop)
 {
-	__sync_fetch_and_add(&c->drops[drop & 7], 1);
+	__sync_fetch_and_add(&c->drops[drop], 1);
 }
 
 /* Leaves the marks of one interrupt or call behind. */

@@ -93,6 +93,8 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 	}
 	if (cfg_watch_comms)
 		watch_by_name(task);
+	if (cfg_marks && watched(task))
+		on_mapped(task);
 	r = reserve(c, sizeof(*r) + CMDLINE_MAX, DROP_TASK, &position);
 	if (!r)
 		return 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause OR GPL-2.0-only
-/* Wakepath's kernel vantage: tracepoints alone, no kprobe, no fentry (hardened kernels refuse them).
+/* Wakepath's kernel vantage: tracepoints alone, no kprobe, no fentry (hardened kernels refuse them); and annotated
+ * programs' own probes.
  *
  * Rules of this folder: the programs note what happened and nothing more. They never wait, never wake, never filter
  * by anything but the watched flag, and count every record that found no room. */
@@ -13,6 +14,7 @@ struct bpf_raw_tracepoint_args { u64 args[0]; };
 
 #include "state.h"
 #include "flows.h"
+#include "marks.h"
 #include "ops.h"
 #include "waits.h"
 #include "tasks.h"

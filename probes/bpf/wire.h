@@ -12,6 +12,18 @@
 #define KIND_STACK 0x8ULL
 #define KIND_INPUT 0x9ULL
 #define KIND_SIZES 0xaULL
+#define KIND_MARK 0xbULL
+#define KIND_MAPPED 0xcULL
+#define MARK_STATE 0x1ULL
+#define MARK_ENQUEUE 0x2ULL
+#define MARK_DEQUEUE 0x3ULL
+#define MARK_WAIT_EMPTY 0x4ULL
+#define MARK_WAIT_FULL 0x5ULL
+#define MARK_BEGIN 0x6ULL
+#define MARK_END 0x7ULL
+#define MARK_NAME_BYTES 0x40ULL
+#define MARKF_CUT 0x1ULL
+#define MARKF_UNREAD 0x2ULL
 #define OP_SEND 0x1ULL
 #define OP_RECV 0x2ULL
 #define OP_ACCEPT 0x3ULL
@@ -78,6 +90,7 @@
 #define SC_PSELECT 0x15ULL
 #define SC_PPOLL 0x16ULL
 #define SC_EPOLL2 0x17ULL
+#define SC_MMAP 0x18ULL
 #define DROP_OP 0x0ULL
 #define DROP_FLOW 0x1ULL
 #define DROP_WAIT 0x2ULL
@@ -86,7 +99,8 @@
 #define DROP_TASK_STORAGE 0x5ULL
 #define DROP_SOCK_STORAGE 0x6ULL
 #define DROP_HEAD_FAULT 0x7ULL
-#define DROP_KINDS 0x8ULL
+#define DROP_MARK 0x8ULL
+#define DROP_KINDS 0x9ULL
 #define MAX_CPUS 0x200ULL
 #define HEAD_MAX 0x1000ULL
 #define RING_SLACK 0x4000ULL
@@ -253,6 +267,29 @@ struct wp_sizes {
 	__u32 pad2;
 };
 _Static_assert(sizeof(struct wp_sizes) == 48, "wp_sizes");
+
+struct wp_mark {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u64 key;
+	__u64 name_key;
+	__u64 count;
+	__u32 tgid;
+	__u32 tid;
+	__u8 machine_bytes;
+	__u8 name_bytes;
+	__u16 flags;
+	__u32 pad;
+};
+_Static_assert(sizeof(struct wp_mark) == 56, "wp_mark");
+
+struct wp_mapped {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u32 tgid;
+	__u32 tid;
+};
+_Static_assert(sizeof(struct wp_mapped) == 24, "wp_mapped");
 
 struct wp_fd {
 	struct wp_head head;

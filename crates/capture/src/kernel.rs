@@ -1,6 +1,7 @@
 //! The kernel vantage: loads and attaches the programs, maps their rings, drains them in time order.
 
 use crate::refusal;
+use crate::usdt::{self, Attached};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, OpenObject};
 use std::io::Read;
@@ -47,6 +48,8 @@ pub struct KernelOptions {
     pub waits: bool,
     /// With each wait of a watched task, where in its program it blocked.
     pub stacks: bool,
+    /// Listen to the annotations of watched programs; see [`KernelSource::listen_to`].
+    pub marks: bool,
     /// Whose operations.
     pub watch: Watch,
     /// Whose besides: who executes a program of one of these names (at most 64) while the recording goes on.
@@ -61,6 +64,7 @@ impl Default for KernelOptions {
             head_bytes: 2048,
             waits: true,
             stacks: false,
+            marks: false,
             watch: Watch::All,
             comms: Vec::new(),
         }
@@ -112,6 +116,8 @@ pub struct Support {
     pub btf: bool,
     /// Names of tracepoints that the programs use and whether this kernel has each.
     pub tracepoints: Vec<(&'static str, bool)>,
+    /// One link may hold many user-space probes (Linux 6.6).
+    pub has_multi: bool,
 }
 
 const TRACEPOINTS: &[&str] = &[
@@ -146,7 +152,10 @@ pub fn support() -> Support {
             b.type_by_name::<libbpf_rs::btf::types::Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
         })
     };
-    Support { btf: btf.is_some(), tracepoints: TRACEPOINTS.iter().map(|&n| (n, has(n))).collect() }
+    let has_multi = btf
+        .as_ref()
+        .is_some_and(|b| b.type_by_name::<libbpf_rs::btf::types::Struct<'_>>("bpf_uprobe_multi_link").is_some());
+    Support { btf: btf.is_some(), tracepoints: TRACEPOINTS.iter().map(|&n| (n, has(n))).collect(), has_multi }
 }
 
 impl Support {
@@ -175,6 +184,7 @@ pub struct KernelSource {
     skel: skel::WakepathSkel<'static>,
     links: Vec<Link>,
     open_waits: Option<Link>,
+    annotated: Attached,
     backend: Backend,
     stacks: bool,
     rings: Rings,
@@ -275,6 +285,7 @@ impl KernelSource {
             }
             chosen => chosen,
         };
+        let marks = options.marks && has_uprobes();
         refusal::listen();
 
         let object = Box::into_raw(Box::new(MaybeUninit::uninit()));
@@ -295,6 +306,7 @@ impl KernelSource {
             r.cfg_watch_comms = u8::from(!options.comms.is_empty());
             r.cfg_waits = u8::from(options.waits);
             r.cfg_stacks = u8::from(options.stacks);
+            r.cfg_marks = u8::from(marks);
             r.cfg_sock_hooks = u8::from(backend == Backend::SocketHooks);
             for (nr, class) in crate::syscalls::classes() {
                 r.syscall_class[nr as usize] = class;
@@ -325,11 +337,14 @@ impl KernelSource {
                 // stands in for the other
                 "tcp_probe" => options.waits && !support.has("sk_data_ready"),
                 "task_file" => true,
+                usdt::SINGLE => marks && !support.has_multi,
+                usdt::MULTI => marks && support.has_multi,
                 "task" => options.waits,
                 _ if waits_only => options.waits,
                 _ => true,
             };
-            let exists = section.starts_with("iter/") || section.starts_with("raw_tp") || support.has(point);
+            let is_tracepoint = section.starts_with("tp_btf/");
+            let exists = !is_tracepoint || support.has(point);
             program.set_autoload(wanted && exists);
         }
         let mut skel = open.load().map_err(|e| match refusal::take() {
@@ -374,8 +389,10 @@ impl KernelSource {
 
         let mut links = Vec::new();
         for program in skel.object_mut().progs_mut() {
-            // iterators are attached to be read; what was not loaded has no descriptor
-            if program.section().to_string_lossy().starts_with("iter/") || program.as_fd().as_raw_fd() < 0 {
+            // iterators are attached to be read, and one program where watched programs have annotations; what was not loaded
+            // has no descriptor
+            let section = program.section().to_string_lossy();
+            if section.starts_with("iter/") || section.starts_with("uprobe") || program.as_fd().as_raw_fd() < 0 {
                 continue;
             }
             links.push(program.attach()?);
@@ -383,7 +400,17 @@ impl KernelSource {
         // now, while the rights for it are there
         let open_waits = if options.waits { Some(skel.progs.open_waits.attach()?) } else { None };
         let stacks = options.stacks;
-        let mut source = KernelSource { skel, links, open_waits, backend, stacks, rings, key, _object: guard };
+        let mut source = KernelSource {
+            skel,
+            links,
+            open_waits,
+            annotated: Attached::default(),
+            backend,
+            stacks,
+            rings,
+            key,
+            _object: guard,
+        };
         // every task that is there gets its state
         source.open_waits(|_| {})?;
         Ok(source)
@@ -398,6 +425,15 @@ impl KernelSource {
     pub fn snapshot(&mut self, mut sink: impl FnMut(Frame<'_>)) -> Result<(), CaptureError> {
         let link = self.skel.progs.snapshot_files.attach()?;
         iterate(&link, &mut sink).map_err(|e| CaptureError::Load(format!("reading the snapshot of open files: {e}")))
+    }
+
+    /// What sockets have room for now, as [`w::Sizes`]; of a socket that several processes hold, several times.
+    pub fn sizes(&mut self, mut sink: impl FnMut(Frame<'_>)) -> Result<(), CaptureError> {
+        self.snapshot(|f| {
+            if f.head().is_some_and(|h| h.kind == w::KIND_SIZES) {
+                sink(f);
+            }
+        })
     }
 
     /// The waits that go on now, as records with the cause `CAUSE_OPEN`. Each comes again when it ends.
@@ -482,6 +518,22 @@ impl KernelSource {
         Ok(())
     }
 
+    /// Attaches to the annotations in the code that a process has mapped now; how many probes came new. They tell of every
+    /// process that maps the same file and is watched.
+    pub fn listen_to(&mut self, tgid: u32) -> Result<usize, CaptureError> {
+        let KernelSource { skel, annotated, .. } = self;
+        match listener(skel) {
+            Some(program) if tgid != std::process::id() => annotated.process(program, tgid),
+            _ => Ok(0),
+        }
+    }
+
+    /// The same for a file that will be executed.
+    pub fn listen_to_file(&mut self, file: &std::path::Path) -> Result<usize, CaptureError> {
+        let KernelSource { skel, annotated, .. } = self;
+        listener(skel).map_or(Ok(0), |program| annotated.file(program, file, None))
+    }
+
     /// Asks for no more heads of a flow. It may take it some turns to notice; where the map is full the oldest is
     /// forgotten, which costs heads that nobody reads and nothing else.
     pub fn quiet(&mut self, flow: u64) -> Result<(), CaptureError> {
@@ -517,6 +569,7 @@ impl KernelSource {
     /// Stops recording: no record is written after this returns. What is in the rings can still be drained.
     pub fn detach(&mut self) {
         self.links.clear();
+        self.annotated.clear();
     }
 
     /// Cost and skipped runs of each program so far.
@@ -571,6 +624,16 @@ fn iterate(link: &Link, sink: &mut impl FnMut(Frame<'_>)) -> std::io::Result<()>
         rest = &rest[n..];
     }
     Ok(())
+}
+
+/// The program for annotations that was loaded.
+fn listener<'a>(skel: &'a skel::WakepathSkel<'static>) -> Option<&'a libbpf_rs::ProgramMut<'static>> {
+    [&skel.progs.on_mark_multi, &skel.progs.on_mark].into_iter().find(|p| p.as_fd().as_raw_fd() >= 0)
+}
+
+/// Whether this kernel has user-space probes.
+fn has_uprobes() -> bool {
+    std::path::Path::new("/sys/bus/event_source/devices/uprobe/type").exists()
 }
 
 fn page_up(n: usize) -> usize {

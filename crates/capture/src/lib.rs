@@ -5,11 +5,13 @@
 mod elf;
 mod kernel;
 mod library;
+pub mod limits;
 pub mod mirror;
 pub mod packets;
 pub mod procfs;
 mod refusal;
 mod syscalls;
+pub mod usdt;
 
 pub use kernel::{
     Backend, CaptureError, KernelOptions, KernelSource, ProgramCost, StackTable, Support, Watch, support,

@@ -22,6 +22,9 @@ pub struct ProcTask {
     pub kernel: bool,
 }
 
+/// The flag of kernel threads.
+const PF_KTHREAD: u64 = 0x0020_0000;
+
 /// Every task there is now. Tasks that end meanwhile are left out.
 pub fn tasks() -> Vec<ProcTask> {
     let mut out = Vec::new();
@@ -46,7 +49,6 @@ pub fn task(tgid: u32, tid: u32) -> Option<ProcTask> {
     let (comm, start_ns, flags) = stat(tgid, tid)?;
     let cmdline = fs::read(format!("/proc/{tgid}/cmdline")).unwrap_or_default();
     let cgroups = fs::read_to_string(format!("/proc/{tgid}/cgroup")).unwrap_or_default();
-    const PF_KTHREAD: u64 = 0x0020_0000;
     Some(ProcTask {
         tgid,
         tid,
@@ -56,6 +58,17 @@ pub fn task(tgid: u32, tid: u32) -> Option<ProcTask> {
         cgroup: cgroup_path(&cgroups).into(),
         kernel: flags & PF_KTHREAD != 0,
     })
+}
+
+/// Every process there is now.
+pub fn processes() -> Vec<u32> {
+    numbers("/proc".into())
+}
+
+/// In which cgroup of each hierarchy a process is, as `/proc` says it; `None` for a kernel thread and where it is gone.
+pub fn cgroups(tgid: u32) -> Option<Vec<u8>> {
+    let (_, _, flags) = stat(tgid, tgid)?;
+    (flags & PF_KTHREAD == 0).then(|| fs::read(format!("/proc/{tgid}/cgroup")).ok())?
 }
 
 fn cgroup_path(text: &str) -> &str {
@@ -125,6 +138,12 @@ pub fn mappings(tgid: u32, image: u64) -> Option<Vec<Mapping>> {
     // it may have begun another program while its memory was read
     same()?;
     Some(String::from_utf8_lossy(&text).lines().filter_map(mapping).collect())
+}
+
+/// The code in a process's memory; nothing where it is gone.
+pub fn code(tgid: u32) -> Vec<Mapping> {
+    let text = fs::read(format!("/proc/{tgid}/maps")).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().filter_map(mapping).collect()
 }
 
 fn start_stack(stat: &[u8]) -> Option<u64> {

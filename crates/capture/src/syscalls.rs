@@ -33,5 +33,6 @@ pub fn classes() -> Vec<(libc::c_long, u8)> {
         (libc::SYS_select, w::SC_SELECT),
         (libc::SYS_pselect6, w::SC_PSELECT),
         (libc::SYS_io_uring_enter, w::SC_IO_URING),
+        (libc::SYS_mmap, w::SC_MMAP),
     ]
 }

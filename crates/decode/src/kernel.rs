@@ -8,7 +8,9 @@ use rustc_hash::FxHashMap;
 use std::hash::{Hash, Hasher};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{EndpointRow, FlowStateRow, InputRow, OpRow, PollRow, StackRow, WaitRow, op, range, seen};
+use wakepath_model::rows::{
+    EndpointRow, FlowStateRow, InputRow, LimitRow, MarkRow, OpRow, PollRow, StackRow, WaitRow, limit, op, range, seen,
+};
 use wakepath_wire::{self as w, Frame};
 
 /// How much of what was said may be kept.
@@ -88,6 +90,11 @@ impl KernelDecoder {
         self.tasks.add(tgid, tid, facts, at, sink);
     }
 
+    /// What a tid means now; [`TaskId::UNKNOWN`] where it was not met.
+    pub fn task_of(&self, tid: u32) -> TaskId {
+        self.tasks.known(tid)
+    }
+
     /// Everything alive again, for a segment that must stand alone.
     pub fn restate<S: RowSink>(&self, at: MonoNs, sink: &mut S) {
         self.tasks.restate(at, sink);
@@ -142,6 +149,16 @@ impl KernelDecoder {
             w::KIND_STATE => {
                 if let Some(r) = f.read::<w::FlowState>() {
                     self.state(&r, sink);
+                }
+            }
+            w::KIND_MARK => {
+                if let Some(r) = f.read::<w::Mark>() {
+                    self.mark(&r, &f, sink);
+                }
+            }
+            w::KIND_SIZES => {
+                if let Some(r) = f.read::<w::Sizes>() {
+                    sink.push(&sizes(&r));
                 }
             }
             w::KIND_TASK => {
@@ -534,6 +551,35 @@ impl KernelDecoder {
         });
     }
 
+    fn mark<S: RowSink>(&mut self, r: &w::Mark, f: &Frame<'_>, sink: &mut S) {
+        const ROOM: usize = w::MARK_NAME_BYTES as usize;
+        let at = MonoNs(r.ts_ns);
+        let tail = f.tail::<w::Mark>(2 * ROOM);
+        if r.flags & w::MARKF_UNREAD != 0 || tail.len() < 2 * ROOM {
+            sink.count(defect::MARKS_UNREAD, at);
+            return;
+        }
+        if r.flags & w::MARKF_CUT != 0 {
+            sink.count(defect::MARKS_CUT, at);
+        }
+        let (machine, name) = tail.split_at(ROOM);
+        let task = self.tasks.id(r.tgid, r.tid, at, sink);
+        let machine = sink.intern(&machine[..ROOM.min(r.machine_bytes.into())]);
+        let name = sink.intern(&name[..ROOM.min(r.name_bytes.into())]);
+        sink.push(&MarkRow {
+            at,
+            seq: 0,
+            key: r.key,
+            name_key: r.name_key,
+            count: r.count,
+            task,
+            machine,
+            name,
+            kind: r.head.sub,
+            pad: [0; 3],
+        });
+    }
+
     fn poll<S: RowSink>(&mut self, r: &w::Poll, sink: &mut S) {
         let at = MonoNs(r.ts_ns);
         let task = self.tasks.id(r.tgid, r.tid, at, sink);
@@ -546,6 +592,25 @@ impl KernelDecoder {
             fd: r.fd,
             pad: 0,
         });
+    }
+}
+
+/// What a socket has room for.
+fn sizes(r: &w::Sizes) -> LimitRow {
+    let (kind, value, beside) = match r.state {
+        TCP_LISTEN => (limit::BACKLOG, r.backlog, r.waiting),
+        _ => (limit::BUFFERS, r.sndbuf, r.rcvbuf),
+    };
+    LimitRow {
+        at: MonoNs(r.ts_ns),
+        flow: EndpointId(r.flow),
+        value: value.into(),
+        beside: beside.into(),
+        task: TaskId::UNKNOWN,
+        cgroup: StrId::EMPTY,
+        port: if kind == limit::BACKLOG { r.lport } else { 0 },
+        kind,
+        pad: [0; 5],
     }
 }
 

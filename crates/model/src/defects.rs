@@ -100,6 +100,7 @@ use Answer::{CriticalPath, Forecast, Metrics, Names, Requests, Waits};
 
 const EVERYTHING: &[Answer] = &[Requests, Waits, CriticalPath, Forecast, Metrics, Names];
 const PATHS: &[Answer] = &[Requests, CriticalPath, Forecast, Metrics];
+const MODELS: &[Answer] = &[CriticalPath, Forecast];
 const WAITING: &[Answer] = &[Waits, CriticalPath, Forecast];
 
 defects! {
@@ -118,6 +119,9 @@ defects! {
     RING_TASK = "loss.ring.task", Error, EVERYTHING,
         "Steps in tasks' lives were dropped because a ring was full.",
         "Give the recording larger rings or a narrower selection.";
+    RING_MARK = "loss.ring.mark", Error, MODELS,
+        "Marks of annotated programs were dropped because a ring was full.",
+        "Give the recording larger rings, or annotate less often.";
     RING_OTHER = "loss.ring.other", Warning, EVERYTHING,
         "Records of another kind were dropped because a ring or channel was full.",
         "Give the recording larger rings or a narrower selection.";
@@ -280,6 +284,54 @@ defects! {
     IMPORT_NO_TIME = "import.clock_unknown", Error, EVERYTHING,
         "The trace's clock does not count nanoseconds, and the file does not say how to convert it.",
         "Trace again with another clock, such as mono.";
+    MARKS_HEADER = "marks.header", Error, MODELS,
+        "The first line of a file of marks could not be understood, so nothing of it was read.",
+        "Begin it with `wakepath-marks 1 unit=1ns`, as docs/formats/marks.md says.";
+    MARKS_LINE = "marks.line", Error, MODELS,
+        "A line of a file of marks breaks the format and was left out.",
+        "Mend what prints it, as docs/formats/marks.md says.";
+    MARKS_DEQUEUE_EMPTY = "marks.dequeue_empty", Warning, MODELS,
+        "A machine took items out of a queue that had fewer; those that were not there were taken for granted.",
+        "Annotate the place where such items are put in (enqueue), with the same name, key and counts.";
+    MARKS_WAIT_NOT_EMPTY = "marks.wait_not_empty", Warning, MODELS,
+        "A machine waited for items of a queue that had them; the time counts as its own work.",
+        "Annotate the place where others take those items, or let it wait for what it really waits for.";
+    MARKS_WAIT_NOT_FULL = "marks.wait_not_full", Warning, MODELS,
+        "A machine waited for room in a queue that later held more; the queue was not full.",
+        "Annotate all places that put items in, or let it wait for what it really waits for.";
+    MARKS_WAIT_UNEXPLAINED = "marks.wait_unexplained", Warning, MODELS,
+        "A machine waited for a queue and then did nothing with it; the time counts as its own work.",
+        "Annotate the dequeue or enqueue that ends the wait.";
+    MARKS_NEVER_WAITS = "marks.never_waits", Warning, MODELS,
+        "A machine takes from a queue that was empty between, and never waits: idle time counts as its work.",
+        "Annotate the place where it finds nothing to do (wait_empty); a run at low rate shows which state that is.";
+    MARKS_NEVER_FILLED = "marks.never_filled", Warning, MODELS,
+        "Items are taken out of a queue into which nobody puts any.",
+        "Annotate the place where they are put in (enqueue), with the same name and key.";
+    MARKS_NEVER_TAKEN = "marks.never_taken", Info, MODELS,
+        "Items are put into a queue from which nobody takes any.",
+        "Annotate the place where they are taken (dequeue), with the same name and key.";
+    MARKS_STATE_OPEN = "marks.state_open", Info, MODELS,
+        "A machine's last mark was followed by nothing for longer than it had lived; its last state was left out.",
+        "Annotate what follows: another state, or the wait (wait_empty, wait_full) in which it rests.";
+    MARKS_TRANSACTION = "marks.transaction", Warning, MODELS,
+        "A transaction ended that had not begun, or began while another of the same machine was open; it was left out.",
+        "Annotate begin and end in pairs, on the same machine and key.";
+    MARKS_IDENTITIES = "marks.identities_limit", Info, MODELS,
+        "More different paths of items through machines than are told apart; later ones are told as the machine's own.",
+        "Narrow the question (--from, --to); forecasts are not touched.";
+    MARKS_LATE = "loss.marks.late", Error, MODELS,
+        "A program mapped annotated code, and what it said before the recorder had attached to it was not seen.",
+        "Start the program under `wakepath record -- CMD` or `wakepath run`, or record once it runs.";
+    MARKS_REFUSED = "loss.marks.refused", Error, MODELS,
+        "The kernel refused to attach to a program's annotations, so none of its marks were seen.",
+        "Use `wakepath run -- CMD`, or report the kernel's version (`uname -r`).";
+    MARKS_CUT = "marks.name_cut", Warning, MODELS,
+        "A name in an annotation was longer than 62 bytes and was cut; what differs only behind that is taken for one.",
+        "Shorten the names.";
+    MARKS_UNREAD = "marks.name_unread", Error, MODELS,
+        "A mark was left out because its names could not be read from the program's memory.",
+        "Give the annotation string literals, or strings that were just written.";
     DISK = "loss.disk", Error, EVERYTHING,
         "Rows could not be written because the disk was full or failed.",
         "Free space, use --max-bytes, or write to another disk.";

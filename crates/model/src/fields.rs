@@ -2,8 +2,8 @@
 //! that a segment needs, and to translate ids where recordings are joined.
 
 use crate::rows::{
-    EndpointRow, FlowNoteRow, FlowStateRow, InputRow, LossRow, MessageEndRow, MessageRow, OpRow, PacketRow, PollRow,
-    SniffedExchangeRow, SniffedFlowRow, StackRow, Table, TaskRow, WaitRow,
+    EndpointRow, FlowNoteRow, FlowStateRow, InputRow, LimitRow, LossRow, MarkRow, MessageEndRow, MessageRow, OpRow,
+    PacketRow, PollRow, SniffedExchangeRow, SniffedFlowRow, StackRow, Table, TaskRow, WaitRow,
 };
 use std::mem::offset_of;
 
@@ -39,6 +39,8 @@ pub const fn str_fields(table: Table) -> &'static [usize] {
                 ]
             }
         }
+        Table::Mark => const { &[offset_of!(MarkRow, machine), offset_of!(MarkRow, name)] },
+        Table::Limit => const { &[offset_of!(LimitRow, cgroup)] },
         Table::Op | Table::FlowState | Table::Wait | Table::Poll | Table::Anchor | Table::Packet | Table::Input => &[],
     }
 }
@@ -54,6 +56,8 @@ pub const fn task_fields(table: Table) -> &'static [usize] {
         Table::Packet => const { &[offset_of!(PacketRow, task)] },
         Table::Stack => const { &[offset_of!(StackRow, task)] },
         Table::Input => const { &[offset_of!(InputRow, task)] },
+        Table::Mark => const { &[offset_of!(MarkRow, task)] },
+        Table::Limit => const { &[offset_of!(LimitRow, task)] },
         Table::Task => const { &[offset_of!(TaskRow, task), offset_of!(TaskRow, parent)] },
         Table::Message
         | Table::MessageEnd
@@ -97,5 +101,7 @@ mod tests {
         holds::<InputRow>();
         holds::<SniffedFlowRow>();
         holds::<SniffedExchangeRow>();
+        holds::<MarkRow>();
+        holds::<LimitRow>();
     }
 }

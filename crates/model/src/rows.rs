@@ -6,8 +6,12 @@
 use crate::ids::{EndpointId, MonoNs, StrId, TaskId};
 use bytemuck::{Pod, Zeroable};
 
+mod limits;
+mod marks;
 mod sniffed;
 
+pub use limits::{LimitRow, limit};
+pub use marks::{MarkRow, mark};
 pub use sniffed::{SniffedExchangeRow, SniffedFlowRow, exchange_row, flow_row, side_how};
 
 /// End offset of a message whose end is not known yet.
@@ -97,6 +101,10 @@ tables! {
     SniffedFlow = 15 => SniffedFlowRow, "sniffed_flows";
     /// Requests and their replies that a sniffer saw.
     SniffedExchange = 16 => SniffedExchangeRow, "sniffed_exchanges";
+    /// Annotations of state machines.
+    Mark = 17 => MarkRow, "marks";
+    /// What bounds the host, its processes and its flows.
+    Limit = 18 => LimitRow, "limits";
 }
 
 /// Operation kinds.

@@ -452,6 +452,10 @@ impl HostRows {
                     id(&mut r.protocol);
                     id(&mut r.reason);
                 }
+                Event::Mark(r) => {
+                    id(&mut r.machine);
+                    id(&mut r.name);
+                }
                 Event::SniffedFlow(r) => {
                     id(&mut r.protocol);
                     id(&mut r.reason);

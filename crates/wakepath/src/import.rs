@@ -1,6 +1,7 @@
 //! `wakepath import`: traces of other tracers into a folder.
 
 mod folder;
+mod marks;
 mod reading;
 mod sources;
 
@@ -10,9 +11,10 @@ use anyhow::{Context as _, Result, bail};
 use folder::FolderSink;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reading::Trace;
+use sources::{Format, Found};
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -24,6 +26,8 @@ use wakepath_model::folder::{Folder, FolderWriter, HostInfo, Options, Overwrite}
 use wakepath_present::import::{HostView, ImportView, NameView, SCHEMA, SourceView};
 use wakepath_present::{json, losses, parquet, units};
 
+/// A batch of this many bytes is written.
+const BATCH_BYTES: usize = 2 << 20;
 /// Problems of one host that are told one by one, with their place.
 const PLACES_MAX: usize = 5;
 
@@ -61,7 +65,11 @@ struct Outcome {
 
 /// Reads the sources and writes the folder.
 pub fn run(args: &ImportArgs) -> Result<i32> {
-    let (hosts, user_space) = hosts(args)?;
+    let (marks, found) = sources(args)?;
+    if !marks.is_empty() {
+        return marks::run(args, &marks);
+    }
+    let (hosts, user_space) = hosts(args, &found)?;
     let writers = writers(args, &hosts)?;
     let all: u64 = hosts.iter().map(|h| h.bytes).sum();
     let done: Vec<AtomicU64> = hosts.iter().map(|_| AtomicU64::new(0)).collect();
@@ -145,8 +153,8 @@ fn answer(args: &ImportArgs, hosts: &[Host], outcomes: &[Outcome], user_space: u
     Ok(output::exit_code(&args.answering, losses::touch_any(&losses)))
 }
 
-/// Finds all traces and puts those of one host together; with them, how many traces of programs were left out.
-fn hosts(args: &ImportArgs) -> Result<(Vec<Host>, u64)> {
+/// Finds all files of marks, or all traces: their clocks have nothing in common.
+fn sources(args: &ImportArgs) -> Result<(Vec<PathBuf>, Vec<Found>)> {
     let mut found = Vec::new();
     for source in &args.sources {
         found.extend(sources::find(source, None)?);
@@ -154,9 +162,25 @@ fn hosts(args: &ImportArgs) -> Result<(Vec<Host>, u64)> {
     for named in &args.host {
         found.extend(sources::find(&named.source, Some(&named.name))?);
     }
+    let (marks, traces): (Vec<Found>, Vec<Found>) = found.into_iter().partition(|f| f.format == Format::Marks);
+    match (marks.first(), traces.first()) {
+        (Some(m), Some(t)) => bail!(
+            "{} and {}: marks and traces of a kernel are imported apart; the second time with --append",
+            m.path.display(),
+            t.path.display()
+        ),
+        (Some(m), None) if m.host.is_some() => {
+            bail!("{}: each line of marks names its host; give the file without --host", m.path.display())
+        }
+        _ => Ok((marks.into_iter().map(|f| f.path).collect(), traces)),
+    }
+}
+
+/// Puts traces of one host together; with them, how many traces of programs were left out.
+fn hosts(args: &ImportArgs, found: &[Found]) -> Result<(Vec<Host>, u64)> {
     let mut hosts: Vec<Host> = Vec::new();
     let mut user_space = 0u64;
-    for f in &found {
+    for f in found {
         let Some(trace) = reading::look(f)? else {
             user_space += 1;
             continue;

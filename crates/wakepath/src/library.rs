@@ -5,6 +5,7 @@ pub mod switch;
 
 use crate::cli::{LibraryArgs, RecorderArgs, RunArgs};
 use crate::ending::{self, Ending};
+use crate::limits::Limits;
 use crate::output::tell;
 use crate::rights;
 use crate::sink::{Drops, Sink, anchor, facts, host_info, options};
@@ -142,6 +143,7 @@ struct Recording {
     decoder: KernelDecoder,
     sink: Sink,
     drops: Drops,
+    limits: Limits,
     /// Library records of this round, where both vantages record.
     round: Round,
 }
@@ -168,8 +170,10 @@ impl Recording {
             }
             kernel.snapshot(|f| decoder.frame(f, &mut sink))?;
         }
+        let limits = Limits::find();
+        limits.all(&decoder, &mut sink);
         sink.folder.flush(Durability::Write)?;
-        Ok(Recording { source, kernel, decoder, sink, drops: Drops::new(started), round: Round::default() })
+        Ok(Recording { source, kernel, decoder, sink, drops: Drops::new(started), limits, round: Round::default() })
     }
 
     fn start(&self, command: &[String], library: &Path) -> Result<Child> {
@@ -205,12 +209,14 @@ impl Recording {
         let written = result.and_then(|status| {
             self.drain(u64::MAX)?;
             self.decoder.finish(&mut self.sink);
+            self.limits.all(&self.decoder, &mut self.sink);
             self.report();
             self.sink.push(&anchor());
             self.sink.folder.flush(Durability::Write)?;
             Ok(status)
         });
-        let lost: u64 = self.drops.reported[..5].iter().sum();
+        let lost: u64 =
+            self.drops.reported[..5].iter().sum::<u64>() + self.drops.reported[wakepath_wire::DROP_MARK as usize];
         let status = written.with_context(|| {
             let rows = self.sink.folder.counts().rows;
             format!("recording stopped; {rows} rows written before are kept in {}", output.display())
@@ -245,10 +251,12 @@ impl Recording {
             }
             if now - flushed > FLUSH_NS {
                 self.report();
+                self.limits.new_ones(&self.decoder, &mut self.sink);
                 self.sink.folder.flush(Durability::Write)?;
                 if self.sink.folder.needs_state() {
                     self.sink.push(&anchor());
                     self.decoder.restate(MonoNs(now), &mut self.sink);
+                    self.limits.all(&self.decoder, &mut self.sink);
                 }
                 flushed = now;
             }

@@ -4,6 +4,8 @@ pub mod stacks;
 
 use crate::cli::{BackendFlag, RecordArgs};
 use crate::ending::{self, Ending};
+use crate::limits::Limits;
+use crate::marks::Marks;
 use crate::output::tell;
 use crate::rights;
 use crate::sink::{Drops, Sink, anchor, facts, host_info, options};
@@ -46,6 +48,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         (false, false) => Watch::Processes(Vec::new()),
         (false, true) => Watch::All,
     };
+    let is_all = watch == Watch::All;
     let watch_command = !selected && !args.all;
     let payload = args.payload.into();
 
@@ -62,6 +65,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         head_bytes: if payload == Payload::None { 0 } else { args.head_bytes },
         waits: !args.no_waits,
         stacks: args.stacks,
+        marks: true,
         watch,
         comms: args.comm.clone(),
     })?;
@@ -82,12 +86,14 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     }
     let mut snapshot: Vec<Vec<u8>> = Vec::new();
     source.snapshot(|f| snapshot.push(f.bytes.to_vec()))?;
+    let mut watched = if is_all { procfs::processes() } else { Vec::new() };
     if selected && !args.all {
         // again, now that forks are followed: a child made while we attached is nobody's descendant yet
         let mut chosen = selected_now(args);
         chosen.extend(args.port.iter().flat_map(|p| holders_of(&snapshot, *p)));
-        for tgid in with_descendants(chosen) {
-            source.watch(tgid)?;
+        watched = with_descendants(chosen);
+        for tgid in &watched {
+            source.watch(*tgid)?;
         }
     }
     // listeners first: they tell which end of the others serves
@@ -102,10 +108,16 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         }
     }
     drop(snapshot);
+    Marks::begin(&mut source, &watched, &mut sink);
+    let limits = Limits::find();
+    limits.all(&decoder, &mut sink);
     sink.folder.flush(Durability::Write)?;
 
     let child = match args.command.split_first() {
-        Some((program, rest)) => Some(start(program, rest, watch_command, &source)?),
+        Some((program, rest)) => {
+            Marks::program(&mut source, program, &mut sink);
+            Some(start(program, rest, watch_command, &source)?)
+        }
         None => None,
     };
     rights::go_first();
@@ -117,15 +129,18 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
 
     let mut drops = Drops::new(started);
     let mut ending = Ending::new(child, stop, args.duration.map(|d| d.0));
-    let result = pump(&mut source, &mut decoder, &mut sink, &mut ending, &mut drops);
+    let result = pump(&mut source, &mut decoder, &mut sink, &limits, &mut ending, &mut drops);
     let open = open_waits(&mut source);
+    let sizes = sizes(&mut source);
     // detach first: whatever happens to the disk, the programs go
     source.detach();
     let written = result.and_then(|status| {
         let now = monotonic_ns();
         source.drain(now, |f| decoder.frame(f, &mut sink));
         feed(&open?, &mut decoder, &mut sink);
+        feed(&sizes?, &mut decoder, &mut sink);
         source.drain(u64::MAX, |f| decoder.frame(f, &mut sink));
+        limits.all(&decoder, &mut sink);
         drops.report(source.drops(), &[], &mut sink);
         for cost in source.costs() {
             if cost.skipped > 0 {
@@ -156,14 +171,20 @@ fn pump(
     source: &mut KernelSource,
     decoder: &mut KernelDecoder,
     sink: &mut Sink,
+    limits: &Limits,
     ending: &mut Ending,
     drops: &mut Drops,
 ) -> Result<i32> {
     let begin = monotonic_ns();
     let (mut flushed, mut anchored, mut looked) = (begin, begin, begin);
+    let mut marks = Marks::default();
     loop {
         let now = monotonic_ns();
-        source.drain(now.saturating_sub(SETTLE_NS), |f| decoder.frame(f, sink));
+        source.drain(now.saturating_sub(SETTLE_NS), |f| {
+            marks.note(&f, sink);
+            decoder.frame(f, sink);
+        });
+        marks.listen(source, sink);
         for flow in sink.quiet.drain(..) {
             source.quiet(flow.0)?;
         }
@@ -177,10 +198,13 @@ fn pump(
         }
         if now - flushed > FLUSH_NS {
             drops.report(source.drops(), &[], sink);
+            limits.new_ones(decoder, sink);
             sink.folder.flush(Durability::Write)?;
             if sink.folder.needs_state() {
                 sink.push(&anchor());
                 decoder.restate(MonoNs(now), sink);
+                limits.all(decoder, sink);
+                feed(&sizes(source)?, decoder, sink);
             }
             flushed = now;
         }
@@ -201,6 +225,13 @@ fn open_waits(source: &mut KernelSource) -> Result<Vec<Vec<u8>>> {
     Ok(out)
 }
 
+/// What sockets have room for, as records.
+fn sizes(source: &mut KernelSource) -> Result<Vec<Vec<u8>>> {
+    let mut out = Vec::new();
+    source.sizes(|f| out.push(f.bytes.to_vec()))?;
+    Ok(out)
+}
+
 fn feed(records: &[Vec<u8>], decoder: &mut KernelDecoder, sink: &mut Sink) {
     for bytes in records {
         decoder.frame(w::Frame { origin: u32::MAX, bytes }, sink);
@@ -208,7 +239,7 @@ fn feed(records: &[Vec<u8>], decoder: &mut KernelDecoder, sink: &mut Sink) {
 }
 
 fn summary(args: &RecordArgs, counts: &wakepath_model::folder::WriteCounts, drops: &Drops) {
-    let lost: u64 = drops.reported[..5].iter().sum();
+    let lost: u64 = drops.reported[..5].iter().sum::<u64>() + drops.reported[w::DROP_MARK as usize];
     tell!(
         "recorded {} rows, {:.1} MB, into {}{}",
         counts.rows,

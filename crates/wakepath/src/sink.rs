@@ -6,14 +6,19 @@ use wakepath_decode::{RowSink, TaskFacts};
 use wakepath_model::defects::id as defect;
 use wakepath_model::folder::{FolderWriter, HostInfo, MONOTONIC, Options, Overwrite};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
-use wakepath_model::rows::{AnchorRow, Row};
+use wakepath_model::rows::{AnchorRow, Row, Table, TaskRow, life};
 use wakepath_wire as w;
+
+/// Most processes that wait to be looked at; of more, those that are still there at the end are looked at then.
+const NEW_PROCESSES_MAX: usize = 4096;
 
 /// The folder as the decoder sees it, with the defects of the current batch.
 pub struct Sink {
     /// Where rows go.
     pub folder: FolderWriter,
     counts: Vec<(&'static str, u64)>,
+    /// Processes that were made, or began another program, since somebody looked; at most [`NEW_PROCESSES_MAX`].
+    pub new_processes: Vec<u32>,
     /// Flows whose heads nobody will read; the kernel side is told after each round.
     pub quiet: Vec<EndpointId>,
     /// Heads are wanted as they are.
@@ -25,12 +30,25 @@ pub struct Sink {
 impl Sink {
     /// A sink into a folder.
     pub fn new(folder: FolderWriter, keep_heads: bool, stacks: Option<Stacks>) -> Sink {
-        Sink { folder, counts: Vec::new(), quiet: Vec::new(), keep_heads, stacks }
+        Sink { folder, counts: Vec::new(), new_processes: Vec::new(), quiet: Vec::new(), keep_heads, stacks }
+    }
+}
+
+impl Sink {
+    /// Keeps who is new.
+    fn meet(&mut self, t: &TaskRow) {
+        let is_new = t.what == life::EXEC || t.what != life::EXIT && t.what != life::NAME && t.tid == t.tgid;
+        if is_new && self.new_processes.len() < NEW_PROCESSES_MAX {
+            self.new_processes.push(t.tgid);
+        }
     }
 }
 
 impl RowSink for Sink {
     fn push<R: Row>(&mut self, row: &R) {
+        if R::TABLE == Table::Task {
+            self.meet(bytemuck::cast_ref(row));
+        }
         self.folder.push(row);
     }
     fn push_head(&mut self, at: MonoNs, flow: EndpointId, pos: u64, sent: bool, bytes: &[u8]) {
@@ -98,6 +116,7 @@ impl Drops {
             defect::STORAGE_TASK,
             defect::STORAGE_SOCK,
             defect::HEAD_FAULT,
+            defect::RING_MARK,
         ];
         let from = self.until;
         self.until = MonoNs(monotonic_ns());

@@ -1,6 +1,8 @@
 //! The kernel vantage on the running kernel: the real binary records small real programs, and the folder must say what
 //! they did. Where root or BPF is missing, each test prints `skipped:` and why.
 
+#[path = "support/annotated.rs"]
+mod annotated;
 #[path = "kernel/bytes.rs"]
 mod bytes;
 #[path = "kernel/flows.rs"]
@@ -9,6 +11,10 @@ mod flows;
 mod harness;
 #[path = "kernel/holders.rs"]
 mod holders;
+#[path = "kernel/limits.rs"]
+mod limits;
+#[path = "kernel/marks.rs"]
+mod marks;
 #[path = "kernel/net.rs"]
 mod net;
 #[path = "kernel/open.rs"]

@@ -1,5 +1,7 @@
 //! `wakepath run`, `attach-env`, `on`, `off` with the real library, as any user.
 
+#[path = "support/annotated.rs"]
+mod annotated;
 mod support;
 
 use std::fs;
@@ -196,5 +198,47 @@ fn both_vantages_at_once_make_one_row_an_operation() -> Tested {
     let received = rows.messages.iter().filter(|m| m.role == 1 && m.sent == 0).count();
     assert_eq!(received, 40, "also of reads whose bytes the kernel could not see");
     assert!(rows.inputs.iter().all(|i| i.isolated == 1) && rows.inputs.len() >= 44);
+    Ok(())
+}
+
+/// Plays the Rust program of the test below.
+#[test]
+fn says() {
+    if std::env::var("WAKEPATH_PART").as_deref() == Ok("marks") {
+        annotated::say();
+    }
+}
+
+#[test]
+fn annotations_are_heard_in_every_language() -> Tested {
+    if !has_library() {
+        return Ok(());
+    }
+    let dir = tempfile::tempdir()?;
+    for p in annotated::programs(dir.path(), "says") {
+        // the library is told directly, where there are probes and where there are none
+        let name = format!("{} {}", p.language, p.has_probes);
+        let folder = dir.path().join(name);
+        let args = [&["run", "-o", path(&folder), "--"][..], &p.command.iter().map(String::as_str).collect::<Vec<_>>()];
+        let o = support::wakepath(&args.concat()).envs(p.variables).output()?;
+        assert!(o.status.success(), "{}: {}", p.language, stderr(&o));
+        let read = Folder::open(&[&folder])?;
+        let (told, expected) = (annotated::said(&read.hosts()[0]), annotated::expected());
+        let wrong = expected.iter().zip(&told).position(|(e, t)| e != t);
+        assert_eq!((told.len(), wrong), (expected.len(), None), "{}: {:?}", p.language, rows(&folder).losses);
+        assert!(rows(&folder).losses.contains(&("marks.name_cut".into(), 50)), "{}", p.language);
+    }
+    Ok(())
+}
+
+/// What says nothing makes no system call: the kernel kills the program at its first one.
+#[test]
+fn annotations_that_nobody_hears_cost_no_call() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let Some(program) = annotated::compiled(dir.path()) else {
+        println!("skipped: no C compiler");
+        return Ok(());
+    };
+    assert!(Command::new(program).arg("silent").status()?.success());
     Ok(())
 }

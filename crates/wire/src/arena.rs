@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// What [`ArenaHeader::magic`] holds: "WAKEPATH" as little-endian bytes.
 pub const ARENA_MAGIC: u64 = u64::from_le_bytes(*b"WAKEPATH");
 /// Version of this layout. A library that finds another one stays silent.
-pub const ARENA_VERSION: u32 = 1;
+pub const ARENA_VERSION: u32 = 2;
 /// Bytes of [`ArenaHeader`] and of [`SlotHeader`], with their padding.
 pub const ARENA_PAGE: usize = 4096;
 /// Environment variable that names the arena's file.

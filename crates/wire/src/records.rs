@@ -19,6 +19,33 @@ constants! {
     KIND_STACK: u8 = 8;
     /// Record kind: [`Input`] (library vantage only).
     KIND_INPUT: u8 = 9;
+    /// Record kind: [`Sizes`].
+    KIND_SIZES: u8 = 10;
+    /// Record kind: [`Mark`], followed by the machine's name and the mark's, each in `MARK_NAME_BYTES`.
+    KIND_MARK: u8 = 11;
+    /// Record kind: [`Mapped`].
+    KIND_MAPPED: u8 = 12;
+
+    /// Mark: the machine is in a state from now on.
+    MARK_STATE: u8 = 1;
+    /// Mark: it put items into a queue.
+    MARK_ENQUEUE: u8 = 2;
+    /// Mark: it took items out of a queue.
+    MARK_DEQUEUE: u8 = 3;
+    /// Mark: it waits from now on, since a queue has too few items.
+    MARK_WAIT_EMPTY: u8 = 4;
+    /// Mark: it waits from now on, since a queue has no room.
+    MARK_WAIT_FULL: u8 = 5;
+    /// Mark: it begins a transaction.
+    MARK_BEGIN: u8 = 6;
+    /// Mark: its transaction is over.
+    MARK_END: u8 = 7;
+    /// Room for a mark's name, with a zero byte; a name that fills it was perhaps longer.
+    MARK_NAME_BYTES: u32 = 64;
+    /// `Mark.flags`: a name was longer than its room, or just filled it.
+    MARKF_CUT: u16 = 1;
+    /// `Mark.flags`: a name could not be read from the program's memory.
+    MARKF_UNREAD: u16 = 2;
 
     /// Operation: bytes sent or written.
     OP_SEND: u8 = 1;
@@ -158,6 +185,8 @@ constants! {
     SC_PPOLL: u8 = 22;
     /// System call class: epoll_pwait2 (timespec behind argument 4).
     SC_EPOLL2: u8 = 23;
+    /// System call class: mmap.
+    SC_MMAP: u8 = 24;
 
     /// Drop counter: operation records.
     DROP_OP: u32 = 0;
@@ -175,8 +204,10 @@ constants! {
     DROP_SOCK_STORAGE: u32 = 6;
     /// Drop counter: a message head could not be read from the program's memory.
     DROP_HEAD_FAULT: u32 = 7;
+    /// Drop counter: marks.
+    DROP_MARK: u32 = 8;
     /// How many drop counters there are.
-    DROP_KINDS: u32 = 8;
+    DROP_KINDS: u32 = 9;
 
     /// Most processors that the kernel programs have room for.
     MAX_CPUS: u32 = 512;
@@ -202,6 +233,8 @@ constants! {
     FLOW_NAMED: u8 = 2;
     /// `FlowSeen.marks`: the UNIX socket's peer has a name.
     FLOW_PEER_NAMED: u8 = 4;
+    /// A connection's end tells its buffers ([`Sizes`]) where it moved more bytes than this: short ones never fill them.
+    SIZES_BYTES_MIN: u32 = 65536;
     /// Most messages of one recvmmsg or sendmmsg that are told apart where the kernel does not do it for us.
     MMSG_MAX: u32 = 16;
     /// `how` in `Descriptor`: a pipe.
@@ -444,6 +477,71 @@ layouts! {
         cmdline_bytes: u32,
         /// Task flags (`PF_…`): kernel thread, io worker.
         flags: u32,
+    }
+
+    /// How much a socket has room for: of those of the snapshot, of a TCP socket that begins to listen, and of a TCP connection
+    /// that ends after it moved more than `SIZES_BYTES_MIN`.
+    struct Sizes as "wp_sizes" {
+        /// Head; `sub` is 0.
+        head: Head,
+        /// When.
+        ts_ns: u64,
+        /// Socket cookie.
+        flow: u64,
+        /// A listener: connections beyond which one more is refused.
+        backlog: u32,
+        /// A listener: connections that wait to be accepted.
+        waiting: u32,
+        /// Bytes of the send buffer.
+        sndbuf: u32,
+        /// Bytes of the receive buffer.
+        rcvbuf: u32,
+        /// Local port, 0 = none.
+        lport: u16,
+        /// Socket state as TCP numbers it.
+        state: u8,
+        /// Zero.
+        pad: u8,
+        /// Zero.
+        pad2: u32,
+    }
+
+    /// What an annotated program says of itself.
+    struct Mark as "wp_mark" {
+        /// Head; `sub` is `MARK_…`.
+        head: Head,
+        /// When.
+        ts_ns: u64,
+        /// Which of the machines of this name.
+        key: u64,
+        /// Which of the queues of this name.
+        name_key: u64,
+        /// Items or bytes.
+        count: u64,
+        /// Thread group.
+        tgid: u32,
+        /// Thread.
+        tid: u32,
+        /// Bytes of the machine's name.
+        machine_bytes: u8,
+        /// Bytes of the mark's name.
+        name_bytes: u8,
+        /// `MARKF_…`.
+        flags: u16,
+        /// Zero.
+        pad: u32,
+    }
+
+    /// A watched process mapped a file as code.
+    struct Mapped as "wp_mapped" {
+        /// Head; `sub` is 0.
+        head: Head,
+        /// When.
+        ts_ns: u64,
+        /// Thread group.
+        tgid: u32,
+        /// Thread.
+        tid: u32,
     }
 
     /// A descriptor of a process (snapshot).

@@ -22,6 +22,7 @@ mod fds;
 mod flow;
 mod hooks;
 mod isolate;
+mod marks;
 mod process;
 mod real;
 mod receive;

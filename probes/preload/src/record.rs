@@ -31,6 +31,12 @@ impl Call {
     }
 }
 
+/// What the program says of itself, with both names: the machine's, then the mark's.
+pub fn mark(me: &Me, r: &w::Mark, names: &[u8]) {
+    let r = w::Mark { ts_ns: sys::now(), tgid: me.tgid, tid: me.tid, ..*r };
+    me.slot.put(&r, w::DROP_MARK, &Tail { prefix: names, ..Tail::EMPTY });
+}
+
 fn cpu() -> u16 {
     // SAFETY: it reads the thread's own restartable-sequence area, or asks the kernel
     unsafe { libc::sched_getcpu().max(0) as u16 }

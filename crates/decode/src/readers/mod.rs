@@ -5,6 +5,7 @@ pub mod ctf;
 mod facts;
 pub mod ftrace;
 mod lttng;
+pub mod marks;
 pub mod pcap;
 pub mod perf;
 pub mod registry;

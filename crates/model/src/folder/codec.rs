@@ -103,6 +103,7 @@ macro_rules! by_width {
             4 => $f::<4>($from, $to),
             5 => $f::<5>($from, $to),
             6 => $f::<6>($from, $to),
+            7 => $f::<7>($from, $to),
             8 => $f::<8>($from, $to),
             12 => $f::<12>($from, $to),
             13 => $f::<13>($from, $to),

@@ -63,6 +63,8 @@ const fn rank(table: Table) -> u8 {
         Table::Packet => 4,
         Table::SniffedFlow => 2,
         Table::SniffedExchange => 9,
+        Table::Limit => 3,
+        Table::Mark => 9,
     }
 }
 

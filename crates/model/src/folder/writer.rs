@@ -124,6 +124,8 @@ impl FolderWriter {
             Event::Input(r) => self.push(r),
             Event::SniffedFlow(r) => self.push(r),
             Event::SniffedExchange(r) => self.push(r),
+            Event::Mark(r) => self.push(r),
+            Event::Limit(r) => self.push(r),
         }
     }
 

@@ -163,6 +163,25 @@ pub(super) fn columns(table: Table) -> Vec<Column> {
             must("cause", Text),
             may("frames", Text),
         ],
+        Table::Mark => vec![
+            must("kind", Text),
+            must("machine", Text),
+            must("key", U64),
+            must("name", Text),
+            must("name_key", U64),
+            must("count", U64),
+            may("task", U32),
+            must("seq", U64),
+        ],
+        Table::Limit => vec![
+            must("kind", Text),
+            must("value", U64),
+            must("beside", U64),
+            may("task", U32),
+            may("cgroup", Text),
+            may("flow", U64),
+            may("port", U16),
+        ],
         Table::SniffedFlow => vec![
             must("flow", U64),
             must("what", Text),
@@ -231,6 +250,14 @@ pub(super) fn columns(table: Table) -> Vec<Column> {
         ],
     };
     common().into_iter().chain(own).collect()
+}
+
+fn u32_or_none(row: &mut RowWriter<'_>, value: u32, none: u32) {
+    if value == none {
+        row.none()
+    } else {
+        row.u32(value)
+    };
 }
 
 fn u64_or_none(row: &mut RowWriter<'_>, value: u64, none: u64) {
@@ -353,6 +380,19 @@ pub(super) fn put(table: &mut TableWriter, context: &Context<'_>, event: &Event)
         Event::Input(r) => {
             u64_or_none(w, r.flow.0, 0);
             w.u32(r.task.0).i32(r.fd).u32(r.ready).text(names::input_kind(r.kind)).bool(r.isolated != 0);
+        }
+        Event::Mark(r) => {
+            w.text(names::mark_kind(r.kind)).text(text(r.machine)).u64(r.key).text(text(r.name));
+            w.u64(r.name_key).u64(r.count);
+            u32_or_none(w, r.task.0, 0);
+            w.u64(r.seq);
+        }
+        Event::Limit(r) => {
+            w.text(names::limit_kind(r.kind)).u64(r.value).u64(r.beside);
+            u32_or_none(w, r.task.0, 0);
+            w.text_or_none(text(r.cgroup));
+            u64_or_none(w, r.flow.0, 0);
+            u32_or_none(w, r.port.into(), 0);
         }
         Event::SniffedFlow(r) => {
             w.u64(r.flow.0).text(names::flow_row(r.what)).text_or_none(names::ip_protocol(r.ip_protocol.into()));

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wakepath_model::rows::{
-    cause, context, end_how, exchange_row, flow_row, input, life, op, range, role, seen, side_how, witness,
+    cause, context, end_how, exchange_row, flow_row, input, life, limit, mark, op, range, role, seen, side_how, witness,
 };
 
 type Word = Cow<'static, str>;
@@ -71,6 +71,16 @@ words! {
     }
     /// Inputs of the library vantage.
     input_kind(u8) { input::READ => "read", input::WRITE => "write", input::OTHER => "other" }
+    /// What an annotation says.
+    mark_kind(u8) {
+        mark::STATE => "state", mark::ENQUEUE => "enqueue", mark::DEQUEUE => "dequeue",
+        mark::WAIT_EMPTY => "wait_empty", mark::WAIT_FULL => "wait_full", mark::BEGIN => "begin", mark::END => "end",
+    }
+    /// What bounds a host, a process or a flow.
+    limit_kind(u8) {
+        limit::PROCESSORS => "processors", limit::QUOTA => "quota", limit::AFFINITY => "affinity",
+        limit::BACKLOG => "backlog", limit::BUFFERS => "buffers",
+    }
     /// Why a row of a sniffed flow was written.
     flow_row(u8) {
         flow_row::BEGIN => "begin", flow_row::UPDATE => "update", flow_row::FIN => "fin", flow_row::RESET => "reset",

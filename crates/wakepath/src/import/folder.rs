@@ -1,6 +1,6 @@
 //! From raw events into the folder: what a reader feeds, and what keeps the disk's pace.
 
-use super::Problem;
+use super::{BATCH_BYTES, Problem};
 use wakepath_decode::imported::{Imported, Importer};
 use wakepath_decode::raw::{Raw, RawSink};
 use wakepath_decode::{RowSink, TaskFacts};
@@ -11,8 +11,6 @@ use wakepath_model::rows::{AnchorRow, Row};
 
 /// Events between two looks at the batch.
 const LOOK_EVENTS: u32 = 1 << 15;
-/// A batch of this many bytes is written.
-const BATCH_BYTES: usize = 2 << 20;
 /// How well a tracer knows the wall clock: none says, all take it once, when they begin.
 const ANCHOR_ERROR_NS: u64 = 1_000_000;
 

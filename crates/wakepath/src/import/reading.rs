@@ -55,6 +55,8 @@ pub fn look(found: &Found) -> Result<Option<Trace>> {
             let reader = FtraceReader::open(Opened::new(path)?);
             (reader.facts().clone(), reader.progress().total)
         }
+        // of a program's own, and read elsewhere
+        Format::Marks => return Ok(None),
     };
     Ok(Some(Trace { format: *format, path: path.clone(), facts, mark, bytes }))
 }
@@ -90,6 +92,7 @@ pub fn read<S: RawSink>(parts: &[Trace], sink: &mut S, done: &AtomicU64, stop: i
             tell(reader.progress());
             reader.counts()
         }
+        Format::Marks => Counts::default(),
     })
 }
 

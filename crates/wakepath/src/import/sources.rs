@@ -7,6 +7,7 @@ use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use wakepath_decode::readers::ReadAt;
+use wakepath_decode::readers::marks::MarksReader;
 use wakepath_decode::readers::pcap::PcapReader;
 
 /// Folders are looked into this deep.
@@ -23,6 +24,8 @@ pub enum Format {
     Perf,
     /// trace-cmd's trace.dat.
     TraceCmd,
+    /// Annotations as text.
+    Marks,
 }
 
 impl Format {
@@ -32,6 +35,7 @@ impl Format {
             Format::Ctf => "CTF",
             Format::Perf => "perf.data",
             Format::TraceCmd => "trace.dat",
+            Format::Marks => "marks",
         }
     }
 }
@@ -53,6 +57,7 @@ fn format_of(head: &[u8]) -> Option<Format> {
     match head {
         h if PERF.iter().any(|m| h.starts_with(m)) => Some(Format::Perf),
         h if h.starts_with(TRACE_CMD) => Some(Format::TraceCmd),
+        h if MarksReader::fits(h) => Some(Format::Marks),
         h if is_metadata(h) => Some(Format::Ctf),
         _ => None,
     }
@@ -81,8 +86,8 @@ fn not_a_trace(head: &[u8]) -> &'static str {
         h if PcapReader::fits(h) => "it is a packet capture: wakepath sniff --pcap reads it",
         h if h.starts_with(b"WAKESEG1") => "it is a segment of a trace folder: ask the folder itself (wakepath info)",
         _ => {
-            "import reads CTF traces (the folder of an LTTng session), perf.data (perf record) and trace.dat \
-             (trace-cmd record), not their printed text"
+            "import reads CTF traces (the folder of an LTTng session), perf.data (perf record), trace.dat \
+             (trace-cmd record) and marks (docs/formats/marks.md), not printed text of tracers"
         }
     }
 }
@@ -215,6 +220,7 @@ mod tests {
             (b"\x75\xd1\x1d\x57", Some(Format::Ctf)),
             (b"/* CTF 1.8 */\n", Some(Format::Ctf)),
             (b"\x1e{\"type\"", Some(Format::Ctf)),
+            (b"wakepath-marks 1 unit=us\n", Some(Format::Marks)),
             (b"PERFFILE", None),
             (b"", None),
             (b"perf script's text", None),

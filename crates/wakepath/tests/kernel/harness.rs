@@ -53,6 +53,22 @@ pub fn record_as(backend: &str, args: &[&str]) -> Option<Recording> {
     record_in(backend, args, folder, dir, one)
 }
 
+/// Records a command to its end, with these variables besides; the folder is `trace` in the one that is returned.
+pub fn recorded(backend: &str, args: &[&str], variables: &[(String, String)]) -> Option<tempfile::TempDir> {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut command = Command::new(binary());
+    command.args(["record", "--backend", backend, "-o"]).arg(dir.path().join("trace")).args(args);
+    let o = command.envs(variables.iter().cloned()).stdin(Stdio::null()).output().expect("the binary starts");
+    let text = String::from_utf8_lossy(&o.stderr);
+    if !o.status.success() && ["needs CAP", "lacks", "refused"].iter().any(|t| text.contains(t)) {
+        skip(&format!("{backend}: {}", text.trim()));
+        return None;
+    }
+    assert!(o.status.success(), "{text}");
+    Some(dir)
+}
+
 /// Starts a recording into a folder of the caller's.
 pub fn record_to(backend: &str, args: &[&str], folder: PathBuf) -> Option<Recording> {
     let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,6 +163,8 @@ pub struct Trace {
     pub tasks: Vec<TaskRow>,
     pub losses: Vec<(String, u64)>,
     pub messages: Vec<MessageRow>,
+    pub limits: Vec<LimitRow>,
+    pub marks: Vec<MarkRow>,
     pub heads: Vec<Head>,
     texts: std::collections::HashMap<u32, String>,
     pub defects: Vec<String>,
@@ -168,6 +186,8 @@ impl Trace {
                 Event::Task(r) => t.tasks.push(r),
                 Event::Loss(r) => t.losses.push((host.text(r.what).to_owned(), r.count)),
                 Event::Message(r) => t.messages.push(r),
+                Event::Limit(r) => t.limits.push(r),
+                Event::Mark(r) => t.marks.push(r),
                 _ => {}
             }
         }
@@ -175,6 +195,8 @@ impl Trace {
         let mut ids: Vec<u32> = t.tasks.iter().flat_map(|r| [r.comm.0, r.cmdline.0]).collect();
         ids.extend(t.endpoints.iter().map(|r| r.path.0));
         ids.extend(t.stacks.iter().map(|r| r.frames.0));
+        ids.extend(t.limits.iter().map(|r| r.cgroup.0));
+        ids.extend(t.marks.iter().flat_map(|r| [r.machine.0, r.name.0]));
         ids.extend(t.messages.iter().flat_map(|r| [r.protocol.0, r.verb.0, r.target.0]));
         t.texts = ids.into_iter().map(|i| (i, host.text(wakepath_model::ids::StrId(i)).to_owned())).collect();
         t.defects = folder.defects().iter().map(|d| d.defect.id.to_owned()).collect();

@@ -120,6 +120,15 @@ fn shifted(event: &Event, s: Shift, text: impl Fn(StrId) -> StrId) -> Option<Eve
             s.times([&mut r.at, &mut r.syn, &mut r.syn_ack, &mut r.ack]);
             r.flow.0 = r.flow.0.wrapping_add(s.flow);
         }
+        Event::Limit(r) => {
+            s.time(&mut r.at);
+            s.flow(&mut r.flow);
+        }
+        // of one import: repetitions would need numbers of their own
+        Event::Mark(r) => {
+            s.time(&mut r.at);
+            r.seq = 0;
+        }
         Event::SniffedExchange(r) => {
             s.times([&mut r.at, &mut r.request_first, &mut r.request_head, &mut r.request_last]);
             s.times([&mut r.reply_first, &mut r.reply_head, &mut r.reply_last]);

@@ -139,6 +139,8 @@ fn skew(event: &mut Event, clock: Clock, wall_ns: i64) {
         Event::Packet(r) => [Some(&mut r.at), None, None],
         Event::Stack(r) => [Some(&mut r.at), Some(&mut r.blocked), None],
         Event::Input(r) => [Some(&mut r.at), None, None],
+        Event::Limit(r) => [Some(&mut r.at), None, None],
+        Event::Mark(r) => [Some(&mut r.at), None, None],
         Event::SniffedFlow(r) => {
             clock.time(&mut r.at);
             seen([&mut r.syn, &mut r.syn_ack, &mut r.ack])

@@ -1,0 +1,78 @@
+//! Listens to the annotations of programs as they map annotated code.
+
+use crate::sink::Sink;
+use std::path::{Path, PathBuf};
+use wakepath_capture::{CaptureError, KernelSource, monotonic_ns};
+use wakepath_decode::RowSink as _;
+use wakepath_model::defects::id as defect;
+use wakepath_model::ids::MonoNs;
+use wakepath_wire::{self as w, Frame};
+
+/// Most processes looked at in one round, so that the rings are not left alone for long.
+const ROUND_MAX: usize = 16;
+/// Most processes that wait to be looked at.
+const WAITING_MAX: usize = 4096;
+
+/// Processes that mapped code, and since when.
+#[derive(Default)]
+pub struct Marks {
+    waiting: Vec<(u32, u64)>,
+}
+
+impl Marks {
+    /// Takes note where a record says that a process mapped code.
+    pub fn note(&mut self, f: &Frame<'_>, sink: &mut Sink) {
+        let Some(r) = f.head().filter(|h| h.kind == w::KIND_MAPPED).and_then(|_| f.read::<w::Mapped>()) else {
+            return;
+        };
+        if self.waiting.iter().any(|(tgid, _)| *tgid == r.tgid) {
+            return;
+        }
+        if self.waiting.len() < WAITING_MAX {
+            self.waiting.push((r.tgid, r.ts_ns));
+        } else {
+            sink.count(defect::MARKS_LATE, MonoNs(r.ts_ns));
+        }
+    }
+
+    /// Attaches to what they brought. What a program said before is lost, and counted.
+    pub fn listen(&mut self, source: &mut KernelSource, sink: &mut Sink) {
+        let some = self.waiting.len().min(ROUND_MAX);
+        for (tgid, since_ns) in self.waiting.drain(..some) {
+            let found = source.listen_to(tgid);
+            let now = MonoNs(monotonic_ns());
+            match found {
+                Ok(0) => {}
+                Ok(_) => sink.folder.push_loss(defect::MARKS_LATE, 1, MonoNs(since_ns), now),
+                Err(e) => refused(&e, sink),
+            }
+        }
+    }
+
+    /// Attaches to what processes have that were there before the recording.
+    pub fn begin(source: &mut KernelSource, processes: &[u32], sink: &mut Sink) {
+        for tgid in processes {
+            if let Err(e) = source.listen_to(*tgid) {
+                refused(&e, sink);
+            }
+        }
+    }
+
+    /// Attaches to a program that is about to be started, so that nothing of it is missed.
+    pub fn program(source: &mut KernelSource, program: &str, sink: &mut Sink) {
+        let file = if program.contains('/') { Some(PathBuf::from(program)) } else { in_path(program) };
+        if let Some(Err(e)) = file.map(|f| source.listen_to_file(&f)) {
+            refused(&e, sink);
+        }
+    }
+}
+
+fn refused(e: &CaptureError, sink: &mut Sink) {
+    crate::output::tell!("wakepath: not listening to a program's annotations: {e}");
+    sink.count(defect::MARKS_REFUSED, MonoNs(monotonic_ns()));
+}
+
+/// Where a program is that is given by its name alone.
+fn in_path(program: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?).map(|d| d.join(program)).find(|f| Path::is_file(f))
+}
