@@ -1,7 +1,9 @@
 //! The `present` room: the only one that serialises our types outward. Tables for the terminal, JSON for scripts,
 //! Parquet for queries; see ARCHITECTURE.md.
 
+pub mod bottleneck;
 pub mod doctor;
+pub mod forecast;
 pub mod import;
 pub mod info;
 pub mod json;

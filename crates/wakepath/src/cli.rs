@@ -1,10 +1,12 @@
 //! The command line.
 
+mod forecast;
 mod library;
 mod metrics;
 mod mirror;
 mod network;
 
+pub use forecast::{BottleneckArgs, Edge, ForecastArgs, PartArgs};
 pub use library::{AttachEnvArgs, Isolation, LibraryArgs, OffArgs, OnArgs, RecorderArgs, RunArgs, Whom};
 pub use metrics::MetricsArgs;
 pub use mirror::{CleanArgs, MirrorArgs, MirrorCommand, Place, Ports, SelectionArgs, ShowMirrorsArgs, SwitchArgs};
@@ -29,6 +31,7 @@ Examples:
   wakepath run -o shop -- ./server          a command and its children, without any rights
   wakepath import lttng-traces/web -o web   a trace that LTTng, perf or trace-cmd made
   wakepath merge web db -o both             folders of two hosts into one
+  wakepath forecast shop --next 3           what limits, what comes after it, and what each would gain
   wakepath tables shop                      Parquet tables for DuckDB, Polars, pandas
 
 Exit codes: 0 answered; 1 failed; 2 wrong usage; 3 answered, but losses touch the answer (--strict).
@@ -58,6 +61,8 @@ pub enum Command {
     Waits(WaitsArgs),
     Why(WhyArgs),
     Open(OpenArgs),
+    Bottleneck(BottleneckArgs),
+    Forecast(ForecastArgs),
     Metrics(MetricsArgs),
     // further questions of a folder stand here: their arguments flatten `Folders` and `Answering`
     Merge(MergeArgs),
@@ -480,10 +485,11 @@ impl RecordArgs {
     }
 }
 
-/// Turn traces of LTTng, perf or trace-cmd into a trace folder.
+/// Turn traces of LTTng, perf or trace-cmd, or annotations of a simulator, into a trace folder.
 ///
 /// Reads CTF 1.8 and CTF 2 traces of the kernel (a folder with their metadata in it or anywhere below), perf.data and
-/// trace.dat; which it is, it sees by itself. Each host becomes a host of the folder; hosts with the same boot id are one.
+/// trace.dat, or marks, a text form for annotations of state machines (docs/formats/marks.md); which it is, it sees by
+/// itself. Each host becomes a host of the folder; hosts with the same boot id are one.
 /// docs/formats/import.md says which events are used, and for what.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -491,6 +497,7 @@ Examples:
   wakepath import ~/lttng-traces/auto-20260101 -o shop     an LTTng session, with all its hosts
   wakepath import --host web=w/trace.dat --host db=d/trace.dat -o shop
   wakepath import perf.data -o shop --force                in place of what was there
+  wakepath import simulated.marks -o sim                   what a simulator printed, one event a line
   wakepath import traces -o shop --json | jq '.hosts[] | {host, events, events_lost}'
 
 How such traces are made:
@@ -499,7 +506,7 @@ How such traces are made:
   perf record -a -e 'sched:*,irq:*,timer:hrtimer_expire_*,net:*,block:block_rq_*,raw_syscalls:*' sleep 10
   trace-cmd record -e sched -e irq -e timer -e net -e block -e raw_syscalls sleep 10")]
 pub struct ImportArgs {
-    /// A folder with CTF traces, a perf.data, or a trace.dat
+    /// A folder with CTF traces, a perf.data, a trace.dat, or a file of marks
     #[arg(required_unless_present = "host", value_name = "SOURCE")]
     pub sources: Vec<PathBuf>,
     /// The folder to make

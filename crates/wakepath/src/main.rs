@@ -1,17 +1,21 @@
 //! The wakepath command: flags, wiring, exit codes.
 
+mod bottleneck;
 mod captures;
 mod cli;
 mod collect;
 mod doctor;
 mod ending;
 mod folders;
+mod forecast;
 mod forward;
 mod import;
 mod info;
 mod library;
+mod limits;
 mod live;
 mod man;
+mod marks;
 mod merge;
 mod metrics;
 mod mirror;
@@ -55,6 +59,8 @@ fn main() {
         Command::Waits(args) => waits::run(args),
         Command::Why(args) => why::run(args),
         Command::Open(args) => open::run(args),
+        Command::Bottleneck(args) => bottleneck::run(args),
+        Command::Forecast(args) => forecast::run(args),
         Command::Metrics(args) => metrics::run(args),
         Command::Merge(args) => merge::run(args),
         Command::Sync(args) => sync::run(args),

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 use support::{Tested, check, run, segment, stderr, stdout, wakepath, widest, write_small};
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 16] = [
     "sniff",
     "collect",
     "doctor",
@@ -22,6 +22,8 @@ const COMMANDS: [&str; 14] = [
     "completions",
     "man",
     "waits",
+    "bottleneck",
+    "forecast",
 ];
 
 fn path(p: &std::path::Path) -> &str {

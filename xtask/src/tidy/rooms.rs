@@ -11,10 +11,11 @@ struct Room {
     knows: &'static [&'static str],
 }
 
-const ALL: &[&str] = &["wire", "capture", "protocols", "decode", "model", "causality", "analysis", "present"];
+const ALL: &[&str] =
+    &["wire", "capture", "protocols", "decode", "model", "causality", "analysis", "forecast", "present"];
 
 /// The table. What is not in it is not part of the house; tests may also use `testkit`, and those of
-/// `wakepath` have the preload library built.
+/// `wakepath` have the preload library built and annotate themselves.
 const ROOMS: &[Room] = &[
     Room { name: "wire", knows: &[] },
     Room { name: "protocols", knows: &[] },
@@ -24,9 +25,11 @@ const ROOMS: &[Room] = &[
     Room { name: "decode", knows: &["wire", "model", "protocols"] },
     Room { name: "causality", knows: &["model"] },
     Room { name: "analysis", knows: &["model", "causality"] },
-    Room { name: "present", knows: &["model", "causality", "analysis"] },
+    Room { name: "forecast", knows: &["model", "causality", "analysis"] },
+    Room { name: "present", knows: &["model", "causality", "analysis", "forecast"] },
     Room { name: "wakepath", knows: ALL },
     // outbuildings: nobody in the house knows them
+    Room { name: "annotate", knows: &[] },
     Room { name: "testkit", knows: &["wire", "model", "decode", "causality"] },
     Room { name: "testbed-vapp", knows: &[] },
     Room { name: "testbed-load", knows: &[] },
@@ -74,7 +77,7 @@ fn check_package(package: &Value, out: &mut Vec<String>) {
         }
         let on = short(d["name"].as_str().unwrap_or_default());
         let in_tests = d["kind"] == "dev";
-        let for_tests = on == "testkit" || on == "preload" && name == "wakepath";
+        let for_tests = on == "testkit" || matches!(on, "preload" | "annotate") && name == "wakepath";
         if !(room.knows.contains(&on) || in_tests && for_tests) {
             let what = if in_tests { "tests of " } else { "" };
             out.push(format!("{what}{name} must not depend on {on} (xtask/src/tidy/rooms.rs)"));

@@ -12,7 +12,8 @@ const LARGER: [(&str, usize); 3] = [("http2", 396), ("mysql", 371), ("postgres",
 const SHARED: [&str; 9] = ["bytes", "duplex", "hpack", "http", "lib", "mask", "registry", "shapes", "text"];
 
 /// Unsafe code has reasons in these folders alone: it talks to the kernel there.
-const UNSAFE_IN: [&str; 5] = ["crates/capture/", "crates/wire/", "crates/wakepath/", "probes/preload/", "testbeds/"];
+const UNSAFE_IN: [&str; 6] =
+    ["crates/capture/", "crates/wire/", "crates/wakepath/", "probes/preload/", "annotations/rust/", "testbeds/"];
 /// How far above `unsafe` its `SAFETY` comment may begin.
 const SAFETY_LINES: usize = 8;
 

@@ -243,7 +243,7 @@ mod tests {
 
     fn support(btf: bool, missing: &[&str]) -> Support {
         let names = ["sys_enter", "sys_exit", "sock_send_length", "sock_recv_length", "sk_data_ready"];
-        Support { btf, tracepoints: names.iter().map(|n| (*n, btf && !missing.contains(n))).collect() }
+        Support { btf, tracepoints: names.iter().map(|n| (*n, btf && !missing.contains(n))).collect(), has_multi: btf }
     }
 
     #[test]

@@ -1,0 +1,198 @@
+//! How requests come: from clients that wait for an answer before they ask again, or whatever becomes of those before.
+
+use super::ArrivalModel;
+use super::requests::services::most_at_once;
+use crate::jobs::Arrivals;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+use wakepath_model::ids::{CommonNs, EndpointId, HostId};
+
+/// A request from outside.
+#[derive(Clone, Copy, Debug)]
+pub struct Coming {
+    /// Over which connection.
+    pub flow: (HostId, EndpointId),
+    /// When it came.
+    pub came: CommonNs,
+    /// When it was answered.
+    pub left: CommonNs,
+}
+
+/// What was inferred.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inferred {
+    /// How they come.
+    pub arrivals: Arrivals,
+    /// Of each request, its client's pause before it (ns).
+    pub thinks: Vec<u64>,
+    /// Why, a sentence.
+    pub why: String,
+}
+
+/// Of connections that carry so many requests on average, each is a client.
+const KEPT: usize = 2;
+/// Part of the time in which nearly the same number must be under way, for clients with a connection a request to count
+/// as closed.
+const STEADY: f64 = 0.8;
+
+/// Infers how requests come; `coming` is in order of time. `wanted`: the caller knows.
+///
+/// Where connections are kept, each is a client. Clients that pause take a pause that has nothing to do with how long
+/// the answer took; who sends at given times pauses the shorter the longer that was. So the pause's slope over the
+/// answer's time tells: 0 is closed, -1 is open. Where connections are not kept, closed is a number under way that hardly changes.
+pub fn infer(coming: &[Coming], wanted: Option<ArrivalModel>) -> Inferred {
+    let mut flows: FxHashMap<(HostId, EndpointId), (CommonNs, CommonNs)> = FxHashMap::default();
+    for c in coming {
+        let f = flows.entry(c.flow).or_insert((c.came, c.left));
+        f.1 = f.1.max(c.left);
+    }
+    let is_kept = flows.len() * KEPT <= coming.len();
+    let (model, why, clients) = if is_kept {
+        let lives: Vec<(CommonNs, CommonNs)> = flows.values().copied().collect();
+        let slope = slope(coming);
+        let of = format!("{} connections are kept", flows.len());
+        let clients = most_at_once(&lives).max(1);
+        match slope {
+            Some(s) if s < -0.5 => {
+                (ArrivalModel::Open, format!("{of}, and who asks pauses the less the longer an answer took"), clients)
+            }
+            _ => (ArrivalModel::Closed, format!("{of}, and each asks again only when it was answered"), clients),
+        }
+    } else {
+        let (steady, most) = steady(coming);
+        let of = "each request has a connection of its own";
+        if steady >= STEADY {
+            (ArrivalModel::Closed, format!("{of}, and nearly always about {most} are under way"), most)
+        } else {
+            (ArrivalModel::Open, format!("{of}, and the number under way changes freely"), most)
+        }
+    };
+    let why = match wanted {
+        Some(w) if w != model => "as told".into(),
+        _ => why,
+    };
+    match wanted.unwrap_or(model) {
+        ArrivalModel::Open => Inferred { arrivals: Arrivals::Open, thinks: vec![0; coming.len()], why },
+        ArrivalModel::Closed => {
+            let thinks = if is_kept { by_flow(coming) } else { by_turn(coming) };
+            Inferred { arrivals: Arrivals::Closed { clients }, thinks, why }
+        }
+    }
+}
+
+fn between(a: CommonNs, b: CommonNs) -> u64 {
+    u64::try_from(b.0.saturating_sub(a.0)).unwrap_or(0)
+}
+
+/// The pauses on each connection.
+fn by_flow(coming: &[Coming]) -> Vec<u64> {
+    let mut last: FxHashMap<(HostId, EndpointId), CommonNs> = FxHashMap::default();
+    coming.iter().map(|c| last.insert(c.flow, c.left).map_or(0, |l| between(l, c.came))).collect()
+}
+
+/// The pauses of clients of whom the one that was answered last asks next: who waits for an answer asks again soon after
+/// it.
+fn by_turn(coming: &[Coming]) -> Vec<u64> {
+    let mut idle: BTreeSet<(CommonNs, usize)> = BTreeSet::new();
+    let pause = |(i, c): (usize, &Coming)| {
+        let free = idle.range(..(c.came, usize::MAX)).next_back().copied();
+        idle.insert((c.left, i));
+        free.map_or(0, |f| {
+            idle.remove(&f);
+            between(f.0, c.came)
+        })
+    };
+    coming.iter().enumerate().map(pause).collect()
+}
+
+/// The slope of the pause after an answer over the time that the answer took, over all connections; `None` where
+/// answers hardly differ.
+fn slope(coming: &[Coming]) -> Option<f64> {
+    let mut last: FxHashMap<(HostId, EndpointId), Coming> = FxHashMap::default();
+    let mut pairs = Vec::new();
+    for c in coming {
+        if let Some(l) = last.insert(c.flow, *c) {
+            pairs.push((between(l.came, l.left) as f64, between(l.left, c.came) as f64));
+        }
+    }
+    let n = pairs.len() as f64;
+    let (mx, my) = (pairs.iter().map(|p| p.0).sum::<f64>() / n, pairs.iter().map(|p| p.1).sum::<f64>() / n);
+    let xx: f64 = pairs.iter().map(|p| (p.0 - mx).powi(2)).sum();
+    let xy: f64 = pairs.iter().map(|p| (p.0 - mx) * (p.1 - my)).sum();
+    (pairs.len() >= 16 && xx > 0.0).then(|| xy / xx)
+}
+
+/// The part of the time in which the number under way is within a fifth of the usual (at least one), and the most that
+/// is still near it.
+fn steady(coming: &[Coming]) -> (f64, u32) {
+    let mut steps: Vec<(CommonNs, i32)> = coming.iter().flat_map(|c| [(c.came, 1), (c.left, -1)]).collect();
+    steps.sort_unstable_by_key(|&(at, n)| (at, -n));
+    let mut at: FxHashMap<i32, u64> = FxHashMap::default();
+    let (mut now, mut most) = (0i32, 0i32);
+    for pair in steps.windows(2) {
+        now += pair[0].1;
+        most = most.max(now);
+        *at.entry(now).or_default() += between(pair[0].0, pair[1].0);
+    }
+    let all: u64 = at.values().sum();
+    let usual = at.iter().max_by_key(|(n, ns)| (**ns, **n)).map_or(0, |(n, _)| *n);
+    let room = (usual / 5).max(1);
+    // nobody under way is no client's waiting
+    let near: u64 = at.iter().filter(|(n, _)| **n > 0 && (**n - usual).abs() <= room).map(|(_, ns)| *ns).sum();
+    (if all == 0 { 0.0 } else { near as f64 / all as f64 }, (usual + room).min(most).max(1).unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(flow: u64, came: i64, left: i64) -> Coming {
+        Coming { flow: (HostId(0), EndpointId(flow)), came: CommonNs(came), left: CommonNs(left) }
+    }
+
+    /// Answers that take now longer, now shorter.
+    fn length(n: i64) -> i64 {
+        100 + (n * 37) % 90
+    }
+
+    #[test]
+    fn who_pauses_whatever_the_answer_took_is_a_client() {
+        let mut at = 0;
+        let mut coming = Vec::new();
+        for n in 0..40 {
+            coming.push(one(1, at, at + length(n)));
+            at += length(n) + 50;
+        }
+        let found = infer(&coming, None);
+        assert_eq!(found.arrivals, Arrivals::Closed { clients: 1 });
+        assert!(found.thinks[1..].iter().all(|t| *t == 50) && found.thinks[0] == 0);
+        assert_eq!(infer(&coming, Some(ArrivalModel::Open)).arrivals, Arrivals::Open);
+    }
+
+    #[test]
+    fn who_sends_at_given_times_is_none() {
+        let coming: Vec<Coming> = (0..40).map(|n| one(1, n * 300, n * 300 + length(n))).collect();
+        let found = infer(&coming, None);
+        assert_eq!(found.arrivals, Arrivals::Open);
+        assert_eq!(infer(&coming, Some(ArrivalModel::Closed)).arrivals, Arrivals::Closed { clients: 1 });
+    }
+
+    #[test]
+    fn without_kept_connections_a_steady_number_under_way_tells() {
+        // three clients, each with a new connection a request and hardly a pause
+        let (mut coming, mut at) = (Vec::new(), [0i64, 33, 66]);
+        for n in 0..90 {
+            let who = (n % 3) as usize;
+            coming.push(one(n as u64, at[who], at[who] + 100));
+            at[who] += 102;
+        }
+        coming.sort_by_key(|c| c.came);
+        let found = infer(&coming, None);
+        assert_eq!(found.arrivals, Arrivals::Closed { clients: 3 });
+        assert!(found.thinks[3..].iter().all(|t| *t == 2), "{:?}", found.thinks);
+        // many at once and then nobody for long
+        let bursts: Vec<Coming> =
+            (0..90).map(|n| one(n as u64, n / 30 * 10_000 + n, n / 30 * 10_000 + n + 900)).collect();
+        assert_eq!(infer(&bursts, None).arrivals, Arrivals::Open);
+    }
+}

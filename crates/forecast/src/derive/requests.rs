@@ -1,0 +1,283 @@
+//! Live recordings: requests at services become jobs.
+
+pub mod assemble;
+pub mod collect;
+pub mod services;
+pub mod stations;
+
+use super::arrivals::{self, Coming, Inferred};
+use super::demand::{self, Demand};
+use super::links::{Connect, Links};
+use super::visits::is_futex;
+use super::{Selection, Unsupported};
+use crate::derived::{Block, Derived, Measured, Model, Unit};
+use crate::jobs::{Arrivals, Job, Jobs, Service};
+use collect::{Collected, collect, interval, is_of_kind};
+use services::Services;
+use wakepath_analysis::histogram::Histogram;
+use wakepath_analysis::names::Names;
+use wakepath_causality::graph::Index;
+use wakepath_causality::path::Request;
+use wakepath_model::folder::Folder;
+use wakepath_model::ids::{CommonNs, HostId, TaskId};
+use wakepath_model::rows::cause;
+
+/// Equal parts of the recording, for how much it varies.
+const BLOCKS: usize = 8;
+/// Least requests of which a model is made.
+const REQUESTS_MIN: usize = 16;
+/// Part of the times from being woken to running that is taken for those with a processor at hand.
+const BARE_WAKE: f64 = 0.1;
+/// Part of a service's processor time or waiting that is worth a sentence.
+const WORTH_SAYING: f64 = 0.02;
+
+/// Makes jobs of a recording's requests.
+pub fn derive(
+    folder: &Folder,
+    index: &Index,
+    names: &Names<'_>,
+    selection: &Selection,
+) -> Result<Derived, Unsupported> {
+    let collected = collect(folder, index, selection);
+    if collected.requests.len() < REQUESTS_MIN {
+        return Err(too_few(&collected));
+    }
+    let mut services = services::find(&collected, names);
+    let requests = &collected.requests;
+    let super::holds::Found { tokens, interpreters, disks } = super::holds::find(index, names, requests);
+    let classify = |host: HostId, w: &wakepath_model::rows::WaitRow| {
+        // an interpreter's lock is asked for again and again until its holder lets go
+        let asks_again =
+            || is_futex(w) && w.cause == cause::TIMER && is_interpreter(&interpreters, names, host, w.task);
+        if tokens.is_turn(host, w.task, w.blocked) || asks_again() {
+            return None;
+        }
+        match disks.served_ns(host, w) {
+            Some(ns) => Some((crate::jobs::WorkState::Disk, ns)),
+            None => Some(demand::classify(w)),
+        }
+    };
+    let demand = demand::measure(folder, index, names, &collected, &services, &classify);
+    services.settle(&demand.awaited);
+    let turns = turns(&services, names, &interpreters);
+    let elapsed_ns = between(collected.span.0, collected.span.1);
+    let (stations, rooms) = stations::find(folder, names, &services, &demand, &turns, elapsed_ns);
+    let links = Links::read(folder, index);
+    let opened = links.opened(index, requests);
+    let coming = coming(index, requests, &opened);
+    // who had to ask for a connection more than once came before others whose request is older
+    let mut order: Vec<usize> = (0..coming.len()).collect();
+    order.sort_by_key(|&i| coming[i].came);
+    let sorted: Vec<Coming> = order.iter().map(|&i| coming[i]).collect();
+    let inferred = arrivals::infer(&sorted, selection.arrivals);
+    let (asked, roots) = assemble::visits(index, names, &collected, &services, &demand, &tokens, &links);
+    let t0 = collected.span.0;
+    let mut jobs = Jobs {
+        stations: stations.all,
+        pools: tokens.pools.clone(),
+        asked,
+        arrivals: Some(inferred.arrivals.clone()),
+        left_out: collected.holes + collected.too_many,
+        elapsed_ns,
+        unseen: tokens.unseen.clone(),
+        ..Jobs::default()
+    };
+    // without them, who found no room and asked again seems to have come later
+    let (again, connects) = links.retried();
+    if connects == 0 && rooms.iter().any(Option::is_some) {
+        jobs.unseen.push(
+            "how long clients waited for a connection; record the clients too, with `wakepath record --all` or --comm"
+                .into(),
+        );
+    }
+    jobs.stations.extend(disks.stations.iter().map(|(_, s)| s.clone()));
+    for (id, s) in services.all.iter().enumerate() {
+        jobs.services.push(Service {
+            name: s.name.clone(),
+            host: names.host(s.host).to_owned(),
+            process: s.process.clone(),
+            station: stations.of[id],
+            workers: s.workers,
+            holds: s.holds,
+            backlog: rooms[id].filter(|_| connects > 0),
+            wake_ns: demand.wakes[id].quantile(BARE_WAKE),
+        });
+    }
+    let at_once = (0..coming.len()).filter(|&i| opened[i].is_some_and(|c| c.retries == 0));
+    let mut at_once: Vec<u64> = at_once.map(|i| connecting(index, &requests[i], &coming[i])).collect();
+    let usual_ns = super::visits::median(&mut at_once);
+    let mut roots: Vec<_> = roots.into_iter().map(Some).collect();
+    for (&i, think_ns) in order.iter().zip(&inferred.thinks) {
+        let (c, Some(mut root)) = (&coming[i], roots.get_mut(i).and_then(Option::take)) else { continue };
+        if let Some(connect) = opened[i] {
+            // what passes until a SYN is sent again is the replay's to make
+            root.there_ns = if connect.retries == 0 { connecting(index, &requests[i], c) } else { usual_ns };
+        }
+        let (at_ns, took_ns) = (between(t0, c.came), between(c.came, c.left));
+        jobs.jobs.push(Job { at_ns, think_ns: *think_ns, took_ns, root });
+    }
+    let mut assumptions = assumptions(&collected, &services, &demand, &inferred, &jobs);
+    assumptions.extend(stations.assumptions);
+    if again > 0 {
+        assumptions.push(format!(
+            "{again} of {connects} connections found no room and were asked for again; who finds none asks 1 s later, then after \
+             twice as long each time."
+        ));
+    }
+    if links.more() > 0 {
+        assumptions
+            .push(format!("{} connections are like those before: there were too many to look at.", links.more()));
+    }
+    assumptions.extend(tokens.assumptions.iter().chain(&disks.assumptions).cloned());
+    let measured = measure(requests, &coming, names, selection, &collected);
+    if measured.count == 0 {
+        let kind = selection.kind.as_deref().unwrap_or_default();
+        return Err(Unsupported::new(
+            format!("no whole request of kind {kind:?} was seen"),
+            "`wakepath requests` lists the kinds that there are",
+        ));
+    }
+    let all = collected.requests.len() as u64 + collected.holes;
+    let lossy = demand.lossy.max(collected.holes as f64 / all as f64);
+    Ok(Derived { model: Model::Jobs(jobs), measured, assumptions, lossy })
+}
+
+fn too_few(c: &Collected) -> Unsupported {
+    let whole = c.requests.len();
+    if c.holes + c.orphans > whole as u64 {
+        return Unsupported::new(
+            format!("only {whole} requests are whole, {} have holes and {} are of nobody known", c.holes, c.orphans),
+            "`wakepath requests` says why; record all services on the way, with `wakepath record --all` or more `--port`",
+        );
+    }
+    Unsupported::new(
+        format!("{whole} requests were seen, and a model needs {REQUESTS_MIN}"),
+        "record for longer, under load, and select the services with `wakepath record --port PORT`",
+    )
+}
+
+/// From one moment to a later one (ns), 0 where it is earlier.
+fn between(a: CommonNs, b: CommonNs) -> u64 {
+    u64::try_from(b.0.saturating_sub(a.0)).unwrap_or(0)
+}
+
+/// From calling for a connection until the request was there (ns).
+fn connecting(index: &Index, r: &Request, c: &Coming) -> u64 {
+    interval(index, r).map_or(0, |(asked, _)| between(c.came, asked))
+}
+
+/// When each came: where its connection was made for it and the call was seen, it came with that.
+fn coming(index: &Index, requests: &[Request], opened: &[Option<Connect>]) -> Vec<Coming> {
+    let one = |(r, connect): (&Request, &Option<Connect>)| {
+        let (asked, left) = interval(index, r)?;
+        let came = connect.map_or(asked, |c| c.at.min(asked));
+        let half = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref())?;
+        Some(Coming { flow: (half.host, half.exchange.flow), came, left })
+    };
+    // all that were kept have an interval
+    requests.iter().zip(opened).filter_map(one).collect()
+}
+
+/// Of each service, how many processors its processes can use at the same time where they run one thread at a time; 0
+/// where none does.
+fn turns(services: &Services, names: &Names<'_>, interpreters: &[super::locks::Interpreter]) -> Vec<f64> {
+    let of = |s: &services::Found| {
+        let mut processes: Vec<u32> = s.tasks.iter().map(|&t| names.tgid(s.host, t)).collect();
+        processes.sort_unstable();
+        processes.dedup();
+        let known = interpreters.iter().filter(|i| i.host == s.host && processes.contains(&i.tgid));
+        // of the others of the same program too little was seen to tell
+        let (sum, count) = known.fold((0.0, 0u32), |(sum, count), i| (sum + i.at_a_time, count + 1));
+        if count == 0 { 0.0 } else { sum / f64::from(count) * processes.len() as f64 }
+    };
+    services.all.iter().map(of).collect()
+}
+
+/// Whether a task's process lets one of its threads run at a time.
+fn is_interpreter(all: &[super::locks::Interpreter], names: &Names<'_>, host: HostId, task: TaskId) -> bool {
+    !all.is_empty() && all.iter().any(|i| (i.host, i.tgid) == (host, names.tgid(host, task)))
+}
+
+fn measure(
+    requests: &[Request],
+    coming: &[Coming],
+    names: &Names<'_>,
+    selection: &Selection,
+    collected: &Collected,
+) -> Measured {
+    let (t0, elapsed_ns) = (collected.span.0, between(collected.span.0, collected.span.1));
+    let mut latency = Histogram::default();
+    let step = (elapsed_ns / BLOCKS as u64).max(1);
+    let mut sums = [(0u64, 0u128); BLOCKS];
+    for (r, c) in requests.iter().zip(coming) {
+        if selection.kind.as_deref().is_some_and(|k| !is_of_kind(r, names, k)) {
+            continue;
+        }
+        let ns = between(c.came, c.left);
+        latency.add(ns);
+        let at = (between(t0, c.left) / step).min(BLOCKS as u64 - 1) as usize;
+        sums[at] = (sums[at].0 + 1, sums[at].1 + u128::from(ns));
+    }
+    let block = |&(count, sum): &(u64, u128)| {
+        let mean_ns = if count == 0 { 0.0 } else { sum as f64 / count as f64 };
+        Block { count, elapsed_ns: step, mean_ns }
+    };
+    let blocks = sums.iter().map(block).collect();
+    Measured { unit: Unit::Requests, count: latency.count(), elapsed_ns, latency, blocks }
+}
+
+fn assumptions(
+    collected: &Collected,
+    services: &Services,
+    demand: &Demand,
+    inferred: &Inferred,
+    jobs: &Jobs,
+) -> Vec<String> {
+    let mut out = Vec::new();
+    let how = match inferred.arrivals {
+        Arrivals::Closed { clients } => format!("closed, {clients} clients"),
+        Arrivals::Open => "open".to_owned(),
+    };
+    out.push(format!("Arrivals are {how}: {}.", inferred.why));
+    out.push("What is computed costs what it cost while it was recorded; recording itself took its part.".to_owned());
+    for (s, used) in services.all.iter().zip(&demand.used) {
+        let part = 1.0 - 1.0 / used.factor();
+        if part >= WORTH_SAYING {
+            let percent = part * 100.0;
+            out.push(format!(
+                "{percent:.0} % of the processor time of {} belongs to no request and is spread over all.",
+                s.name
+            ));
+        }
+    }
+    let all: u64 = demand.used.iter().map(|u| u.all_ns).sum();
+    let strangers: u64 = demand.strangers.values().sum();
+    if strangers as f64 > WORTH_SAYING * all as f64 {
+        let mut most: Vec<(&String, u64)> = demand.strangers.iter().map(|((_, name), ns)| (name, *ns)).collect();
+        most.sort_unstable_by_key(|&(name, ns)| (std::cmp::Reverse(ns), name));
+        let names: Vec<&str> = most.iter().take(3).map(|m| m.0.as_str()).collect();
+        let percent = 100.0 * strangers as f64 / (all + strangers) as f64;
+        out.push(format!(
+            "{percent:.0} % of the processor time seen is of tasks that serve no request ({}), and stays taken.",
+            names.join(", ")
+        ));
+    }
+    let took: u64 = jobs.jobs.iter().map(|j| j.took_ns).sum();
+    if demand.unknown_ns as f64 > WORTH_SAYING * took as f64 {
+        let percent = 100.0 * demand.unknown_ns as f64 / took as f64;
+        out.push(format!(
+            "{percent:.0} % of the requests' time passes waiting for what was not seen, and stays as it is."
+        ));
+    }
+    if collected.holes > 0 {
+        out.push(format!("{} requests whose path has holes are like the others.", collected.holes));
+    }
+    if collected.too_many > 0 {
+        let seconds = jobs.elapsed_ns as f64 / 1e9;
+        out.push(format!(
+            "The first {seconds:.1} s, {} requests, stand for all; --from and --to choose others.",
+            jobs.jobs.len()
+        ));
+    }
+    out
+}

@@ -1,0 +1,297 @@
+//! Puts the pieces of each request together: visits, with their parts in order of time.
+
+use super::collect::Collected;
+use super::services::Services;
+use crate::derive::demand::{Demand, Piece};
+use crate::derive::holds::{Hold, Tokens};
+use crate::derive::links::Links;
+use crate::jobs::{Part, Visit, WorkState};
+use rustc_hash::FxHashMap;
+use wakepath_analysis::names::Names;
+use wakepath_analysis::spans::{Timed, lay_out};
+use wakepath_causality::graph::Index;
+use wakepath_causality::path::{Half, Request, Span};
+use wakepath_model::ids::{CommonNs, HostId, MonoNs, StrId};
+
+/// Between whom a way is: the asking and the serving service, by number; `None` = not watched.
+type Ends = (Option<usize>, Option<usize>);
+
+/// What is asked for: host, service, protocol, verb, target.
+type Asked = (HostId, Option<usize>, StrId, StrId, StrId);
+
+/// Makes the visits of all requests; gives what was asked for, and the roots.
+pub fn visits(
+    index: &Index,
+    names: &Names<'_>,
+    collected: &Collected,
+    services: &Services,
+    demand: &Demand,
+    tokens: &Tokens,
+    links: &Links,
+) -> (Vec<String>, Vec<Visit>) {
+    let backs = backs(index, collected, services, demand);
+    let mut a = Assembly {
+        index,
+        names,
+        services,
+        demand,
+        tokens,
+        links,
+        backs,
+        asked: Vec::new(),
+        by_text: FxHashMap::default(),
+        by_ids: FxHashMap::default(),
+    };
+    let each = collected.requests.iter().zip(&collected.first);
+    let roots = each.filter_map(|(r, first)| a.request(r, *first)).collect();
+    (a.asked, roots)
+}
+
+/// How long a reply was on its way: from its sending until its reader, asleep, was woken. `None` where the reader was
+/// not asleep for it.
+fn back(index: &Index, s: &Span, slept: Option<(MonoNs, MonoNs)>) -> Option<u64> {
+    let (caller, callee) = (s.caller.as_ref()?, s.callee.as_ref()?);
+    let (blocked, woken) = slept?;
+    let sent = index.common(callee.host, callee.exchange.ended);
+    let (blocked, woken) = (index.common(caller.host, blocked), index.common(caller.host, woken));
+    (blocked <= sent && sent <= woken).then(|| super::between(sent, woken))
+}
+
+/// The usual way back between two services, for replies whose arrival nobody slept for: the median.
+fn backs(index: &Index, collected: &Collected, services: &Services, demand: &Demand) -> FxHashMap<Ends, u64> {
+    let mut seen: FxHashMap<Ends, Vec<u64>> = FxHashMap::default();
+    for (r, first) in collected.requests.iter().zip(&collected.first) {
+        for (i, s) in r.spans.iter().enumerate() {
+            let at = *first as usize + i;
+            if let Some(ns) = back(index, s, demand.slept[at]) {
+                let asker = s.parent.and_then(|p| services.of_span[(*first + p) as usize]);
+                seen.entry((asker, services.of_span[at])).or_default().push(ns);
+            }
+        }
+    }
+    let median = |mut all: Vec<u64>| {
+        let middle = all.len() / 2;
+        *all.select_nth_unstable(middle).1
+    };
+    seen.into_iter().map(|(ends, all)| (ends, median(all))).collect()
+}
+
+struct Assembly<'a> {
+    index: &'a Index,
+    names: &'a Names<'a>,
+    services: &'a Services,
+    demand: &'a Demand,
+    tokens: &'a Tokens,
+    links: &'a Links,
+    backs: FxHashMap<Ends, u64>,
+    asked: Vec<String>,
+    by_text: FxHashMap<String, usize>,
+    by_ids: FxHashMap<Asked, usize>,
+}
+
+/// Something that a span did, at its moment.
+enum Item {
+    Work(WorkState, u64),
+    Calls(Vec<Visit>),
+    Take(usize),
+    Give(usize),
+    Reply,
+}
+
+/// A call of a span.
+struct Call {
+    from: MonoNs,
+    to: MonoNs,
+    visit: Visit,
+    /// It is only a connection being made: what was waited for meanwhile was that.
+    is_handshake: bool,
+}
+
+impl Assembly<'_> {
+    fn request(&mut self, r: &Request, first: u32) -> Option<Visit> {
+        let timed = lay_out(r);
+        let mut calls: Vec<Vec<Call>> = (0..r.spans.len()).map(|_| Vec::new()).collect();
+        // children come after their parents
+        for (i, s) in r.spans.iter().enumerate().rev() {
+            let Some(t) = timed.iter().find(|t| t.index as usize == i) else { continue };
+            let mine = std::mem::take(&mut calls[i]);
+            let visit = self.visit(s, t, first, first + i as u32, mine);
+            let (Some(parent), Some(h)) = (s.parent, &s.caller) else { return Some(visit).filter(|_| i == 0) };
+            calls[parent as usize].extend(self.handshake(s, h, first + parent));
+            calls[parent as usize].push(Call {
+                from: h.exchange.began,
+                to: h.exchange.ended,
+                visit,
+                is_handshake: false,
+            });
+        }
+        None
+    }
+
+    /// The connecting that a span waited for, to make a call: a way there and back on which nobody works.
+    fn handshake(&mut self, s: &Span, caller: &Half, asker: u32) -> Option<Call> {
+        let connect = self.links.connect((caller.host, caller.exchange.flow)).filter(|c| c.retries == 0)?;
+        let line = self.index.timeline();
+        let from = line.local(caller.host, connect.at);
+        let to = line.local(caller.host, CommonNs(connect.at.0.saturating_add_unsigned(connect.took_ns)));
+        // a later call on the same connection, or one that was made ready before, finds no such wait
+        let pieces = &self.demand.pieces;
+        let mine = &pieces[pieces.partition_point(|p| p.span < asker)..pieces.partition_point(|p| p.span <= asker)];
+        let is_next = caller.exchange.began >= to;
+        mine.iter().find(|p| is_next && p.state == WorkState::Outside && p.from >= from && p.from <= to)?;
+        let text = format!("{} connect", self.names.service(s));
+        let next = self.asked.len();
+        let asked = *self.by_text.entry(text.clone()).or_insert(next);
+        if asked == next {
+            self.asked.push(text);
+        }
+        let (there_ns, parts) = (connect.took_ns / 2, Vec::new());
+        let visit = Visit { service: None, asked, there_ns, back_ns: connect.took_ns - there_ns, parts };
+        Some(Call { from, to, visit, is_handshake: true })
+    }
+
+    fn asked(&mut self, s: &Span, h: &Half, service: Option<usize>) -> usize {
+        let e = &h.exchange;
+        let key = (h.host, service, e.protocol, e.verb, e.target);
+        if let Some(&id) = self.by_ids.get(&key).filter(|_| service.is_some()) {
+            return id;
+        }
+        let text = format!("{} {}", self.names.service(s), self.names.asked(h));
+        let next = self.asked.len();
+        let id = *self.by_text.entry(text.clone()).or_insert(next);
+        if id == next {
+            self.asked.push(text);
+        }
+        self.by_ids.insert(key, id);
+        id
+    }
+
+    fn visit(&mut self, s: &Span, t: &Timed, first: u32, number: u32, calls: Vec<Call>) -> Visit {
+        let service = self.services.of_span[number as usize];
+        let half = s.callee.as_ref().or(s.caller.as_ref());
+        let asked = half.map_or(0, |h| self.asked(s, h, service));
+        let slept = self.demand.slept[number as usize];
+        let Some(callee) = &s.callee else {
+            // until the answer was there, and not until its reader had a processor
+            let end = slept.map_or(t.end, |(_, woken)| woken.clamp(t.start, t.end));
+            let ns = end.0.saturating_sub(t.start.0);
+            let parts = vec![Part::Work { state: WorkState::Outside, ns }];
+            return Visit { service: None, asked, there_ns: 0, back_ns: 0, parts };
+        };
+        let (mut there_ns, mut back_ns) = (0, 0);
+        if let Some(caller) = s.caller.as_ref().filter(|_| s.parent.is_some()) {
+            let came = self.index.common(callee.host, t.start);
+            let is_known = callee.exchange.arrived.0 != 0;
+            there_ns = if is_known { self.there(caller, came) } else { 0 };
+            let asker = s.parent.and_then(|p| self.services.of_span[(first + p) as usize]);
+            let usual = self.backs.get(&(asker, service)).copied().unwrap_or(there_ns);
+            back_ns = back(self.index, s, slept).unwrap_or(usual);
+        }
+        let factor = service.map_or(1.0, |id| self.demand.used[id].factor());
+        let from = self.demand.pieces.partition_point(|p| p.span < number);
+        let to = self.demand.pieces.partition_point(|p| p.span <= number);
+        let (e, host) = (&callee.exchange, callee.host);
+        let holds = self.tokens.held(host, e.task, e.began, e.ended);
+        let parts = parts(&self.demand.pieces[from..to], holds, calls, e.ended, factor);
+        Visit { service, asked, there_ns, back_ns, parts }
+    }
+
+    /// From the sending of a request until its first byte was there.
+    fn there(&self, caller: &Half, came: CommonNs) -> u64 {
+        super::between(self.index.common(caller.host, caller.exchange.began), came)
+    }
+}
+
+/// Holds of the same pool that overlap or touch as one: who has it does not take it again.
+fn apart(holds: &[Hold]) -> Vec<Hold> {
+    let mut out: Vec<Hold> = Vec::with_capacity(holds.len());
+    for h in holds {
+        match out.iter_mut().rev().find(|o| o.pool == h.pool) {
+            Some(o) if h.taken <= o.given => o.given = o.given.max(h.given),
+            _ => out.push(*h),
+        }
+    }
+    out
+}
+
+/// The parts of a visit, in order. Calls that overlap are made at once.
+fn parts(pieces: &[Piece], holds: &[Hold], mut calls: Vec<Call>, ended: MonoNs, factor: f64) -> Vec<Part> {
+    let mut items: Vec<(MonoNs, u8, Item)> = Vec::with_capacity(pieces.len() + calls.len() + 2 * holds.len() + 1);
+    items.push((ended, 1, Item::Reply));
+    let holds = &apart(holds);
+    for h in holds {
+        items.push((h.taken, 0, Item::Take(h.pool)));
+        items.push((h.given, 2, Item::Give(h.pool)));
+    }
+    calls.sort_by_key(|c| (c.from, c.to));
+    // of several calls on one connection, the first waited for it
+    calls.dedup_by(|b, a| b.is_handshake && a.is_handshake && b.from == a.from);
+    let shaking: Vec<(MonoNs, MonoNs)> = calls.iter().filter(|c| c.is_handshake).map(|c| (c.from, c.to)).collect();
+    // of each group of calls at once: the first begin, the last
+    let mut groups: Vec<(MonoNs, MonoNs)> = Vec::new();
+    let mut until = MonoNs(0);
+    for c in calls {
+        match items.last_mut() {
+            Some((_, _, Item::Calls(group))) if c.from < until => {
+                group.push(c.visit);
+                if let Some(g) = groups.last_mut() {
+                    g.1 = c.from;
+                }
+            }
+            _ => {
+                items.push((c.from, 3, Item::Calls(vec![c.visit])));
+                groups.push((c.from, c.from));
+            }
+        }
+        until = until.max(c.to);
+    }
+    for p in pieces {
+        if p.state == WorkState::Outside && shaking.iter().any(|s| p.from >= s.0 && p.from <= s.1) {
+            continue;
+        }
+        if p.state != WorkState::Cpu {
+            items.push((p.from, 4, Item::Work(p.state, p.ns)));
+            continue;
+        }
+        // cut where something is taken or given back
+        let mut from = p.from;
+        let mut cuts: Vec<MonoNs> =
+            holds.iter().flat_map(|h| [h.taken, h.given]).filter(|t| *t > p.from && *t < p.to).collect();
+        cuts.sort_unstable();
+        let length = p.to.0.saturating_sub(p.from.0).max(1);
+        for to in cuts.into_iter().chain([p.to]) {
+            let ns = (u128::from(p.ns) * u128::from(to.0 - from.0) / u128::from(length)) as u64;
+            // what is computed while the first of several calls is under way prepares the others
+            let at = groups.iter().find(|g| g.0 <= from && from < g.1).map_or(from, |g| g.0);
+            items.push((at, if at < from { 2 } else { 4 }, Item::Work(WorkState::Cpu, ns)));
+            from = to;
+        }
+    }
+    items.sort_by_key(|(at, rank, _)| (*at, *rank));
+    let mut out: Vec<Part> = Vec::with_capacity(items.len() + 1);
+    for (_, _, item) in items {
+        match item {
+            Item::Work(state, ns) => match out.last_mut() {
+                Some(Part::Work { state: last, ns: sum }) if *last == state => *sum += ns,
+                _ if ns == 0 => {}
+                _ => out.push(Part::Work { state, ns }),
+            },
+            Item::Calls(visits) => out.push(Part::Calls(visits)),
+            Item::Take(pool) => out.push(Part::Take(pool)),
+            Item::Give(pool) => out.push(Part::Give(pool)),
+            Item::Reply => out.push(Part::Reply),
+        }
+    }
+    // what its service computed for nobody takes its part of the processors, and of no answer
+    let own: u64 = out.iter().map(|p| if let Part::Work { state: WorkState::Cpu, ns } = p { *ns } else { 0 }).sum();
+    let more = (own as f64 * (factor - 1.0)).round() as u64;
+    match out.last_mut() {
+        Some(Part::Work { state: WorkState::Cpu, ns }) => *ns += more,
+        _ if more == 0 => {}
+        _ => out.push(Part::Work { state: WorkState::Cpu, ns: more }),
+    }
+    if out.last() == Some(&Part::Reply) {
+        out.pop();
+    }
+    out
+}

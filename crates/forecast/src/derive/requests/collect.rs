@@ -1,0 +1,164 @@
+//! The requests that become jobs, and the moments at which tasks took up and put away their work.
+
+use crate::derive::Selection;
+use wakepath_analysis::names::Names;
+use wakepath_analysis::requests::kind_of;
+use wakepath_analysis::spans::lay_out;
+use wakepath_causality::graph::Index;
+use wakepath_causality::path::Request;
+use wakepath_model::folder::Folder;
+use wakepath_model::ids::{CommonNs, HostId, MonoNs, TaskId};
+
+/// Most requests that become jobs.
+const REQUESTS_MAX: usize = 100_000;
+/// Most spans of them: what bounds memory (some 700 bytes a span).
+const SPANS_MAX: usize = 600_000;
+/// The span of a point whose request becomes no job.
+pub const NOBODYS: u32 = u32::MAX;
+
+/// What a task did for a span at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Did {
+    /// It had read the request.
+    Took,
+    /// It had read the answer to a call.
+    Answered,
+    /// It began to send a call.
+    Called,
+    /// It sent the last of the reply.
+    Replied,
+}
+
+/// A moment at which a task turned to a span, or did something for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Point {
+    /// Whose clock it is.
+    pub host: HostId,
+    /// Who.
+    pub task: TaskId,
+    /// When.
+    pub at: MonoNs,
+    /// What.
+    pub did: Did,
+    /// For which span, counted over all kept requests.
+    pub span: u32,
+    /// Of a call and its answer, the span of the call.
+    pub call: u32,
+}
+
+/// Requests of a contiguous part of the recording.
+#[derive(Default)]
+pub struct Collected {
+    /// Whole ones, by the time at which they came.
+    pub requests: Vec<Request>,
+    /// The number of the first span of each request.
+    pub first: Vec<u32>,
+    /// All points, by host, task and time.
+    pub points: Vec<Point>,
+    /// Requests that are not kept, since something of their path is missing.
+    pub holes: u64,
+    /// Requests that are not kept, since there are too many.
+    pub too_many: u64,
+    /// Messages of which it is not known whose request they belong to.
+    pub orphans: u64,
+    /// From the first request to the last reply.
+    pub span: (CommonNs, CommonNs),
+}
+
+impl Collected {
+    /// How many spans the kept requests have.
+    pub fn span_count(&self) -> usize {
+        match (self.first.last(), self.requests.last()) {
+            (Some(first), Some(last)) => *first as usize + last.spans.len(),
+            _ => 0,
+        }
+    }
+}
+
+/// When a request came and when it was answered; `None` for one that was not.
+pub fn interval(index: &Index, r: &Request) -> Option<(CommonNs, CommonNs)> {
+    let timed = lay_out(r);
+    let root = timed.first().filter(|t| t.index == 0 && t.end > t.start)?;
+    let half = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref())?;
+    (half.exchange.replied && !half.exchange.cut)
+        .then(|| (index.common(root.host, root.start), index.common(root.host, root.end)))
+}
+
+/// Whether a request is of a kind, as `requests` names it.
+pub fn is_of_kind(r: &Request, names: &Names<'_>, kind: &str) -> bool {
+    let (service, asked) = kind_of(r, names);
+    asked == kind || format!("{service} {asked}") == kind
+}
+
+/// Reads the requests of a folder.
+pub fn collect(folder: &Folder, index: &Index, selection: &Selection) -> Collected {
+    let mut out = Collected::default();
+    let mut kept: Vec<(CommonNs, Request)> = Vec::new();
+    let (mut spans, mut is_full) = (0, false);
+    let from = selection.from.unwrap_or(CommonNs(i64::MIN));
+    let to = selection.to.unwrap_or(CommonNs(i64::MAX));
+    wakepath_causality::reconstruct(
+        folder,
+        |r| {
+            let when = interval(index, &r);
+            let is_wanted = when.is_none_or(|(a, b)| a >= from && b <= to);
+            if !is_wanted {
+                return;
+            }
+            if r.orphan.is_some() {
+                out.orphans += 1;
+            }
+            let Some((came, left)) = when.filter(|_| r.is_complete()) else {
+                out.holes += u64::from(r.orphan.is_none());
+                if !is_full {
+                    points(&r, NOBODYS, &mut out.points);
+                }
+                return;
+            };
+            if is_full || kept.len() >= REQUESTS_MAX || spans + r.spans.len() > SPANS_MAX {
+                is_full = true;
+                out.too_many += 1;
+                return;
+            }
+            spans += r.spans.len();
+            let span = if kept.is_empty() { (came, left) } else { out.span };
+            out.span = (span.0.min(came), span.1.max(left));
+            kept.push((came, r));
+        },
+        |_, _, _, _| {},
+    );
+    kept.sort_by_key(|(came, r)| (*came, r.id));
+    let mut next = 0u32;
+    for (_, r) in kept {
+        out.first.push(next);
+        points(&r, next, &mut out.points);
+        next += r.spans.len() as u32;
+        out.requests.push(r);
+    }
+    out.points.sort_unstable();
+    out
+}
+
+/// The points of a request whose first span has this number.
+fn points(r: &Request, first: u32, out: &mut Vec<Point>) {
+    let number = |i: u32| if first == NOBODYS { NOBODYS } else { first + i };
+    for (i, s) in r.spans.iter().enumerate() {
+        let own = number(i as u32);
+        if let Some(h) = &s.callee {
+            let e = &h.exchange;
+            let mut add = |task, at, did| out.push(Point { host: h.host, task, at, did, span: own, call: NOBODYS });
+            add(e.task, e.taken, Did::Took);
+            let last = if e.reply_task == TaskId::UNKNOWN { e.task } else { e.reply_task };
+            add(last, e.ended.max(e.taken), Did::Replied);
+        }
+        // a root's watched caller does nothing of it: what it computes belongs to no service
+        let asker = s.parent.map_or(NOBODYS, number);
+        if let Some(h) = &s.caller {
+            let e = &h.exchange;
+            let mut add = |task, at, did| out.push(Point { host: h.host, task, at, did, span: asker, call: own });
+            add(e.task, e.began, Did::Called);
+            let last = if e.reply_task == TaskId::UNKNOWN { e.task } else { e.reply_task };
+            add(last, e.ended.max(e.began), Did::Answered);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Who computes for whom: the processors of a host, of a quota, of an affinity.
+
+use super::services::Services;
+use crate::derive::demand::Demand;
+use crate::system::{Discipline, Station, StationId};
+use rustc_hash::FxHashMap;
+use wakepath_analysis::names::Names;
+use wakepath_model::folder::{Folder, TableSet};
+use wakepath_model::ids::{HostId, TaskId};
+use wakepath_model::rows::{Event, LimitRow, Table, limit};
+
+/// What bounds the processors of a service.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Bound {
+    Host(HostId),
+    Quota(HostId, String),
+    /// One by one, the processors on which it may run.
+    Affinity(HostId, u64, u64),
+    /// Threads of so many processes of this service take turns.
+    Turns(usize),
+}
+
+/// Stations of services.
+pub struct Stations {
+    /// All of them.
+    pub all: Vec<Station>,
+    /// Of each service.
+    pub of: Vec<StationId>,
+    /// Of hosts of which nothing tells the number of processors.
+    pub assumptions: Vec<String>,
+}
+
+/// The bounds that were written down, the last that holds of each.
+#[derive(Default)]
+struct Limits {
+    processors: Option<u64>,
+    /// By process: cgroup, quota and period.
+    quotas: FxHashMap<u32, (String, u64, u64)>,
+    /// By process: how many, which.
+    affinities: FxHashMap<u32, (u64, u64)>,
+    /// Room of accept queues, by port.
+    backlogs: FxHashMap<u16, u64>,
+}
+
+fn read(folder: &Folder, names: &Names<'_>, host: HostId) -> Limits {
+    let mut out = Limits::default();
+    let Some(of) = folder.host(host) else { return out };
+    for event in of.events(TableSet::of(&[Table::Limit]), ..) {
+        let Event::Limit(LimitRow { kind, value, beside, task, cgroup, port, .. }) = event else { continue };
+        let process = names.tgid(host, task);
+        match kind {
+            limit::PROCESSORS => out.processors = Some(value),
+            limit::QUOTA => {
+                out.quotas.insert(process, (of.text(cgroup).to_owned(), value, beside));
+            }
+            limit::AFFINITY => {
+                out.affinities.insert(process, (value, beside));
+            }
+            limit::BACKLOG => {
+                out.backlogs.insert(port, value.saturating_add(1));
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+/// What is left of a host's processors at least, whatever others took: what they take when nobody else wants to compute,
+/// they would give.
+const LEFT_MIN: f64 = 0.25;
+
+/// Room of the accept queues of services that wait there, and their stations. `turns`: of each service, how many
+/// processors it can use where its processes let one of their threads run at a time, 0 = none does.
+pub fn find(
+    folder: &Folder,
+    names: &Names<'_>,
+    services: &Services,
+    demand: &Demand,
+    turns: &[f64],
+    elapsed_ns: u64,
+) -> (Stations, Vec<Option<u64>>) {
+    let mut limits: FxHashMap<HostId, Limits> = FxHashMap::default();
+    let mut ids: FxHashMap<Bound, StationId> = FxHashMap::default();
+    let mut out = Stations { all: Vec::new(), of: Vec::new(), assumptions: Vec::new() };
+    let mut rooms = Vec::new();
+    for (id, s) in services.all.iter().enumerate() {
+        let known = limits.entry(s.host).or_insert_with(|| read(folder, names, s.host));
+        let seen = u64::from(demand.processors.get(&s.host).copied().unwrap_or(0)) + 1;
+        let host_servers = known.processors.unwrap_or(seen).min(u64::from(u16::MAX));
+        if known.processors.is_none() && !ids.contains_key(&Bound::Host(s.host)) {
+            out.assumptions.push(format!(
+                "{} has {host_servers} processors, the highest that was seen, and no quota: the recording does not say.",
+                names.host(s.host)
+            ));
+        }
+        // who serves none of the requests computed all the same
+        let others = demand.strangers.iter().filter(|((h, _), _)| *h == s.host).map(|(_, ns)| *ns).sum::<u64>();
+        let taken = others as f64 / elapsed_ns.max(1) as f64;
+        let mut servers = (host_servers as f64 - taken).max(LEFT_MIN * host_servers as f64);
+        let mut bound = Bound::Host(s.host);
+        let mut discipline = Discipline::Shared;
+        let mut name = names.host(s.host).to_owned();
+        if let Some((count, which)) = of(names, s.host, &s.tasks, &known.affinities)
+            && count < host_servers
+        {
+            servers = servers.min(count as f64);
+            bound = Bound::Affinity(s.host, count, which);
+            name = s.name.clone();
+        }
+        if let Some((cgroup, quota, period)) = of(names, s.host, &s.tasks, &known.quotas)
+            && period > 0
+            && quota as f64 / (period as f64) < servers
+        {
+            // a little more than the quota can be had: what was used was there
+            let used = demand.used[id].all_ns as f64 / elapsed_ns.max(1) as f64;
+            servers = (quota as f64 / period as f64).max(used);
+            bound = Bound::Quota(s.host, cgroup);
+            let at_once = match turns.get(id) {
+                Some(&n) if n > 0.0 => (n.ceil() as u32).min(host_servers as u32),
+                _ => host_servers as u32,
+            };
+            discipline = Discipline::Quota { period_ns: period, at_once };
+            name = s.name.clone();
+        }
+        let at_a_time = turns.get(id).copied().unwrap_or(0.0);
+        if at_a_time > 0.0 && at_a_time < servers {
+            servers = at_a_time;
+            discipline = Discipline::Shared;
+            bound = Bound::Turns(id);
+            name = s.name.clone();
+        }
+        let station = *ids.entry(bound.clone()).or_insert_with(|| {
+            out.all.push(Station { name, what: "processors", servers, speed: 1.0, discipline });
+            StationId((out.all.len() - 1) as u32)
+        });
+        if let Bound::Quota(_, cgroup) = &bound
+            && out.of.contains(&station)
+        {
+            // several services under one quota go by its name
+            out.all[station.index()].name = cgroup.clone();
+        }
+        out.of.push(station);
+        rooms.push(known.backlogs.get(&s.port).copied().filter(|_| s.is_per_connection && s.workers.is_some()));
+    }
+    (out, rooms)
+}
+
+/// The bound of the processes of these tasks, where one has one.
+fn of<T: Clone>(names: &Names<'_>, host: HostId, tasks: &[TaskId], by_process: &FxHashMap<u32, T>) -> Option<T> {
+    tasks.iter().find_map(|&t| by_process.get(&names.tgid(host, t))).cloned()
+}

@@ -1,0 +1,64 @@
+//! What a derivation gives: a model to replay, what was measured of the real thing, and what is not known.
+
+use crate::jobs::Jobs;
+use crate::system::System;
+use wakepath_analysis::histogram::Histogram;
+
+/// The two kinds of model.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Model {
+    /// Requests at services: live recordings with requests.
+    Jobs(Jobs),
+    /// State machines as recorded: streams, annotated programs, simulators' marks.
+    Machines(System),
+}
+
+/// What throughput counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Requests, or an annotated program's transactions.
+    Requests,
+    /// Bytes of a stream.
+    Bytes,
+    /// Items of an annotated queue.
+    Items,
+}
+
+/// One part of the recording, for how much it varies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Block {
+    /// Of [`Measured::unit`].
+    pub count: u64,
+    /// Its length (ns).
+    pub elapsed_ns: u64,
+    /// Mean latency of what ended in it (ns), 0 where there is none.
+    pub mean_ns: f64,
+}
+
+/// What was measured, of the same requests, bytes or items that the model replays.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// What is counted.
+    pub unit: Unit,
+    /// How many.
+    pub count: u64,
+    /// In what time (ns).
+    pub elapsed_ns: u64,
+    /// Their latencies (ns); empty where there are none.
+    pub latency: Histogram,
+    /// The recording in equal parts, at least four where it is long enough: what the error bar is made of.
+    pub blocks: Vec<Block>,
+}
+
+/// What [`crate`]'s derivations give.
+#[derive(Clone, Debug)]
+pub struct Derived {
+    /// To be replayed.
+    pub model: Model,
+    /// To be held against the replay of the model as it is.
+    pub measured: Measured,
+    /// What the forecast takes for granted, a sentence each; the arrival model is not among them, it comes first.
+    pub assumptions: Vec<String>,
+    /// Share of what was measured that losses may have touched, 0 to 1: widens the error bar.
+    pub lossy: f64,
+}

@@ -1,0 +1,52 @@
+//! `wakepath bottleneck`.
+
+use crate::cli::BottleneckArgs;
+use crate::forecast::{Modelled, typed};
+use crate::output;
+use anyhow::{Result, bail};
+use wakepath_forecast::bottleneck::find;
+use wakepath_forecast::forecast::{coming, kind_of, lay_out, no_kind, score};
+use wakepath_forecast::replay::{Options, replay};
+use wakepath_forecast::slack::slack;
+use wakepath_present::bottleneck::{ArrivalsView, BottleneckView, BottlenecksView, PathView, Scope, SlackView};
+use wakepath_present::json;
+use wakepath_present::requests::losses_or_none;
+use wakepath_present::text::Style;
+
+/// Schema of the JSON answer.
+pub const SCHEMA: &str = "wakepath.bottleneck/1";
+
+/// Prints the critical path and what limits.
+pub fn run(args: &BottleneckArgs) -> Result<i32> {
+    let modelled = Modelled::read(&args.folders.folders, &args.part)?;
+    let derived = &modelled.derived;
+    let system = lay_out(&derived.model);
+    let kind = match &args.part.request {
+        Some(name) => Some(kind_of(&system, name).ok_or_else(|| no_kind(&system, name))?),
+        None => None,
+    };
+    let outcome = replay(&system, &Options::default());
+    if outcome.steps == 0 {
+        bail!("the recording has nothing that could be replayed; `wakepath info` shows what it holds");
+    }
+    let found = find(&system, &outcome, score(&derived.model, kind));
+    let coming = coming(&derived.model);
+    let mut assumptions = derived.assumptions.clone();
+    let view = BottlenecksView {
+        arrivals: ArrivalsView::new(&coming, args.part.arrivals.is_none(), &mut assumptions),
+        path: PathView::new(&system, &outcome, Scope::of(&coming, kind)),
+        bottleneck: BottleneckView::new(&system, &found),
+        slack: slack(&system).iter().map(|s| SlackView::new(&system, s)).collect(),
+        assumptions,
+        stuck: outcome.stuck.clone(),
+        lossy: derived.lossy,
+    };
+    let text = if args.answering.json {
+        json::document(SCHEMA, &modelled.losses, &view)?
+    } else {
+        let style = Style::for_stdout();
+        format!("{}\n{}", view.render(&typed(&args.folders.folders), style), losses_or_none(&modelled.losses, style))
+    };
+    output::answer(text.as_bytes())?;
+    Ok(output::exit_code(&args.answering, modelled.is_touched() || !view.stuck.is_empty()))
+}

@@ -1,0 +1,135 @@
+//! Flags of `wakepath bottleneck` and `wakepath forecast`.
+
+use super::{Answering, Folders};
+use crate::moment::Moment;
+use clap::{Args, ValueEnum};
+use std::str::FromStr;
+use wakepath_forecast::change::Change;
+use wakepath_forecast::derive::ArrivalModel;
+
+/// How requests come in the replay.
+#[derive(Clone, Copy, Debug, ValueEnum, PartialEq, Eq)]
+pub enum ArrivalsFlag {
+    /// So many clients, each of which asks again when it was answered
+    Closed,
+    /// At the recorded times, whatever becomes of those before
+    Open,
+}
+
+impl From<ArrivalsFlag> for ArrivalModel {
+    fn from(flag: ArrivalsFlag) -> Self {
+        match flag {
+            ArrivalsFlag::Closed => Self::Closed,
+            ArrivalsFlag::Open => Self::Open,
+        }
+    }
+}
+
+/// Where a part begins or ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Edge {
+    /// At a moment.
+    Moment(Moment),
+    /// At an annotated machine.
+    Machine(String),
+}
+
+impl FromStr for Edge {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Edge, String> {
+        match s.parse() {
+            Ok(moment) => Ok(Edge::Moment(moment)),
+            // what begins like a moment is meant to be one
+            Err(e) if s.is_empty() || s.starts_with(|c: char| c == '+' || c.is_ascii_digit()) => Err(e),
+            Err(_) => Ok(Edge::Machine(s.to_owned())),
+        }
+    }
+}
+
+/// The part of a recording that is replayed.
+#[derive(Args, Debug)]
+pub struct PartArgs {
+    /// Requests of this kind, as `wakepath requests` prints it; the others still take their part of processors and workers
+    #[arg(long, value_name = "KIND")]
+    pub request: Option<String>,
+    /// From here on: RFC 3339, +12.5s from the recording's start, nanoseconds; or of annotations, from a machine
+    ///
+    /// With two annotated machines (`MACHINE`, `HOST/MACHINE`, either with `[KEY]`) only items are followed that one of the two
+    /// had a part in: the path of one connection through machines that serve many.
+    #[arg(long, value_name = "TIME|MACHINE")]
+    pub from: Option<Edge>,
+    /// Until here, or to this machine
+    #[arg(long, value_name = "TIME|MACHINE")]
+    pub to: Option<Edge>,
+    /// How requests come; without this it is inferred, and said
+    ///
+    /// With closed arrivals, clients that are answered sooner ask sooner: throughput rises as latency falls. With open
+    /// arrivals throughput is what comes, and only latency changes.
+    #[arg(long, value_enum, value_name = "MODEL")]
+    pub arrivals: Option<ArrivalsFlag>,
+}
+
+/// What holds the system up: the critical path, its loops, and the limit whose removal gains most
+///
+/// The recording is replayed as a network of queues: processors, disks, workers, pools, locks, links, buffers. The critical
+/// path says where the time of the run, or of a kind of request, went. What would be gained by changing it only a replay
+/// says: everything that was waited for is taken away in turn, and what gains most is the bottleneck. Told are also the loops that limit throughput, with the
+/// queue that closes each, and how much more of the bottleneck no longer matters.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath bottleneck shop                              of the whole run
+  wakepath bottleneck shop --request 'GET /vote/{n}'    of a kind of request, as `wakepath requests` prints it
+  wakepath bottleneck shop --from +10s --to +20s        of a part
+  wakepath bottleneck shop --json | jq '.bottleneck | {limits, gain, enough, changes}'")]
+pub struct BottleneckArgs {
+    #[command(flatten)]
+    pub folders: Folders,
+    #[command(flatten)]
+    pub part: PartArgs,
+    #[command(flatten)]
+    pub answering: Answering,
+}
+
+/// What would happen if: latency and throughput under changes, with an error bar and the next bottleneck
+///
+/// The recording is replayed as it is and under the changes; the ratio of the two is applied to what was measured. How far the
+/// unchanged replay is from what was measured is told too, and widens the bar. Changes name things as `bottleneck` and
+/// `requests` print them; * stands for anything. docs/changes.md has the whole grammar.
+///
+/// A change that the recording cannot support is refused, with the reason and what could be named instead.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Changes:
+  scale HOST/PROCESS/STATE=0.5    work takes half the time; states: cpu, disk, timer, lock, outside, annotated ones
+  cpu HOST=+1                     one more processor (also 4, 2x, unbounded), of a host or of a service
+  speed HOST=2x                   processors or a disk twice as fast; of a service: it computes twice as fast
+  link A-B bandwidth=10x delay=-50%   a link between hosts or services, both ways
+  queue Q=+64K                    room of a buffer or an accept queue (also unbounded)
+  workers SERVICE=+2              worker processes or threads
+  pool P=+6                       connections of a pool
+  drop CALL [keep=1|share=90%]    a call is left out; keep=1 leaves the first of each request
+  parallel CALL,CALL              calls of one request at once; of one name: its repeats
+  cache CALL hit=90%              nine of ten calls are answered at once
+
+Examples:
+  wakepath forecast shop --change 'workers gunicorn:8000=+2'
+  wakepath forecast shop --change 'cpu web=+1' --change 'workers nginx:80=+1'     both together
+  wakepath forecast shop --change 'drop postgres:5432 SELECT*' --request 'GET /'  one kind of request
+  wakepath forecast shop --next 3                                                 three bottlenecks, one after the other
+  wakepath forecast shop --change 'speed db=2x' --json | jq '.forecast.mean_ns | {value, low, high}'")]
+pub struct ForecastArgs {
+    #[command(flatten)]
+    pub folders: Folders,
+    /// What is changed; may be repeated, then all are made together
+    #[arg(long, value_name = "CHANGE")]
+    pub change: Vec<Change>,
+    /// Remove so many bottlenecks, one after the other, and tell what each gains
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=20))]
+    pub next: u8,
+    #[command(flatten)]
+    pub part: PartArgs,
+    #[command(flatten)]
+    pub answering: Answering,
+}

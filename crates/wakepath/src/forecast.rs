@@ -1,0 +1,104 @@
+//! `wakepath forecast`.
+
+use crate::cli::{Edge, ForecastArgs, PartArgs};
+use crate::{folders, output};
+use anyhow::{Result, anyhow, bail};
+use std::path::PathBuf;
+use wakepath_analysis::names::Names;
+use wakepath_causality::graph::Index;
+use wakepath_forecast::derive::{Selection, derive};
+use wakepath_forecast::derived::Derived;
+use wakepath_forecast::forecast::{Question, forecast};
+use wakepath_model::defects::Answer;
+use wakepath_model::folder::Folder;
+use wakepath_model::ids::CommonNs;
+use wakepath_present::forecast::ForecastView;
+use wakepath_present::losses::{self, Loss};
+use wakepath_present::requests::losses_or_none;
+use wakepath_present::text::Style;
+use wakepath_present::{bottleneck, json};
+
+/// Schema of the JSON answer.
+pub const SCHEMA: &str = "wakepath.forecast/1";
+
+/// A recording made into a model.
+pub struct Modelled {
+    /// The model and what was measured.
+    pub derived: Derived,
+    /// What was lost.
+    pub losses: Vec<Loss>,
+}
+
+impl Modelled {
+    /// Reads the folders.
+    pub fn read(dirs: &[PathBuf], part: &PartArgs) -> Result<Modelled> {
+        let folder = folders::open(dirs)?;
+        let names = Names::read(&folder);
+        // marks alone have no waits, and are replayed all the same
+        let index = Index::open(&folder, dirs)?;
+        let start = start(&folder, &index);
+        let mut selection =
+            Selection { kind: part.request.clone(), arrivals: part.arrivals.map(Into::into), ..Selection::default() };
+        match (&part.from, &part.to) {
+            (Some(Edge::Machine(a)), Some(Edge::Machine(b))) => selection.between = Some((a.clone(), b.clone())),
+            (Some(Edge::Machine(m)), _) | (_, Some(Edge::Machine(m))) => {
+                bail!(
+                    "{m:?} is no moment (give 2026-11-21T04:55:12.5Z, +12.5s or nanoseconds), and machines take both --from and --to"
+                )
+            }
+            (from, to) => {
+                let moment = |edge: &Option<Edge>| match edge {
+                    Some(Edge::Moment(m)) => Some(CommonNs(m.common_ns(start))),
+                    _ => None,
+                };
+                (selection.from, selection.to) = (moment(from), moment(to));
+            }
+        }
+        if let (Some(from), Some(to)) = (selection.from, selection.to)
+            && from >= to
+        {
+            bail!("--from is not before --to: nothing is between them");
+        }
+        let derived = derive(&folder, &index, &names, &selection).map_err(|e| anyhow!("{}: {e}", dirs[0].display()))?;
+        folders::whole(&index, dirs)?;
+        Ok(Modelled { derived, losses: losses::collect(&folder) })
+    }
+
+    /// Whether losses or holes touch the answer.
+    pub fn is_touched(&self) -> bool {
+        losses::touch(&self.losses, &[Answer::Forecast, Answer::Requests]) || self.derived.lossy > 0.0
+    }
+}
+
+/// When the recording began.
+fn start(folder: &Folder, index: &Index) -> i64 {
+    let begins = folder.hosts().iter().filter_map(|h| h.span().map(|(a, _)| index.common(h.id(), a).0));
+    begins.min().unwrap_or(0)
+}
+
+/// The folders as they would be typed.
+pub fn typed(dirs: &[PathBuf]) -> String {
+    let is_plain = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-+:@".contains(&b));
+    let word = |d: &PathBuf| {
+        let text = d.display().to_string();
+        if is_plain(&text) { text } else { bottleneck::shell(&text) }
+    };
+    dirs.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// Prints a forecast.
+pub fn run(args: &ForecastArgs) -> Result<i32> {
+    let modelled = Modelled::read(&args.folders.folders, &args.part)?;
+    let question = Question { changes: args.change.clone(), next: args.next.into(), kind: args.part.request.clone() };
+    let answer = forecast(&modelled.derived, &question)?;
+    let request = args.part.request.as_deref();
+    let view = ForecastView::new(&answer, args.part.arrivals.is_none(), request, modelled.derived.lossy);
+    let text = if args.answering.json {
+        json::document(SCHEMA, &modelled.losses, &view)?
+    } else {
+        let style = Style::for_stdout();
+        format!("{}\n{}", view.render(&typed(&args.folders.folders), style), losses_or_none(&modelled.losses, style))
+    };
+    output::answer(text.as_bytes())?;
+    Ok(output::exit_code(&args.answering, modelled.is_touched() || !view.is_complete()))
+}

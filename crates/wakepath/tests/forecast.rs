@@ -1,0 +1,198 @@
+//! `wakepath bottleneck` and `wakepath forecast` as scripts and people meet them.
+
+mod support;
+
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::path::Path;
+use support::{Tested, check, run, segment, stderr, stdout, widest, write_small};
+use wakepath_model::rows::Event;
+use wakepath_testkit::recording::Cuts;
+use wakepath_testkit::script::play;
+
+const REQUESTS: usize = 200;
+
+/// A gateway with one worker that computes 300 µs, asks a service that computes 200 µs, and is asked again 500 µs after.
+fn folder(dir: &Path) -> String {
+    let mut text = String::from("task A front\ntask D store\nflow c - A\nflow d A D\n");
+    for n in 1..=REQUESTS {
+        let t = n as u64 * 1_100;
+        let _ = writeln!(text, "{t} A woken by c since {}\n{} A takes r{n} c", t - 480, t + 5);
+        let _ = writeln!(text, "{} A asks q{n} d for r{n}", t + 305);
+        let _ = writeln!(text, "{} D woken by d since {}\n{} D takes q{n}", t + 315, t - 560, t + 320);
+        let _ = writeln!(text, "{} D answers q{n}\n{} A woken by d since {}", t + 520, t + 530, t + 310);
+        let _ = writeln!(text, "{} A hears q{n}\n{} A answers r{n}", t + 535, t + 600);
+    }
+    let mut recording = play(&text).expect("the script");
+    for host in &mut recording.hosts {
+        let target = host.text("/vote");
+        for row in &mut host.rows {
+            if let Event::Message(m) = row {
+                m.target = target;
+            }
+        }
+    }
+    let dirs = recording.write(&dir.join("t"), Cuts::default()).expect("written");
+    dirs[0].to_str().expect("temporary paths are UTF-8").to_owned()
+}
+
+fn number(v: &Value) -> f64 {
+    v.as_f64().unwrap_or_else(|| panic!("{v} is no number"))
+}
+
+/// Each figure is within its bar, and the bar is the sum of its parts.
+fn holds_together(figure: &Value) {
+    let (value, low, high) = (number(&figure["value"]), number(&figure["low"]), number(&figure["high"]));
+    assert!(low <= value && value <= high, "{figure:#}");
+    let bar = &figure["bar"];
+    let parts = ["calibration", "change", "losses"].map(|p| number(&bar[p]));
+    let whole = parts.iter().sum::<f64>() + bar["variation"].as_f64().unwrap_or(0.0);
+    assert!((high / value - 1.0 - whole).abs() < 1e-9, "{figure:#}");
+}
+
+#[test]
+fn a_forecast_says_how_requests_come_first_and_what_comes_of_the_change() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path());
+    let output = run(&["forecast", &folder, "--change", "scale */front/cpu=0.5"]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(widest(&text) <= 100 && !text.contains('\x1b'), "{text}");
+    assert!(text.starts_with("Arrivals are "), "{text}");
+    for part in ["With that changed: throughput goes from", "measured", "off by", "Taken for granted:"] {
+        assert!(text.contains(part), "{part} is missing:\n{text}");
+    }
+    let document =
+        check("forecast", &stdout(&run(&["forecast", "--json", &folder, "--change", "scale */front/cpu=0.5"])));
+    assert_eq!(document["schema"], "wakepath.forecast/1");
+    assert_eq!(document["unit"], "requests");
+    for figure in ["throughput_per_s", "mean_ns", "p50_ns", "p95_ns", "p99_ns"] {
+        holds_together(&document["forecast"][figure]);
+    }
+    // about 350 of 600 µs are the gateway's
+    let mean = &document["forecast"]["mean_ns"];
+    let gained = number(&mean["measured"]) - number(&mean["value"]);
+    assert!((100e3..250e3).contains(&gained), "{mean:#}");
+    // what is said to be next can be asked
+    let next = document["bottlenecks"][0]["bottleneck"]["changes"][0].as_str().map(str::to_owned);
+    if let Some(change) = next {
+        let output = run(&["forecast", &folder, "--change", &change]);
+        assert_eq!(output.status.code(), Some(0), "{change}: {}", stderr(&output));
+    }
+    Ok(())
+}
+
+#[test]
+fn nothing_changed_is_what_was_measured() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path());
+    let document = check("forecast", &stdout(&run(&["forecast", "--json", &folder])));
+    for figure in ["throughput_per_s", "mean_ns", "p99_ns"] {
+        let figure = &document["forecast"][figure];
+        assert_eq!(figure["value"], figure["measured"], "{figure:#}");
+        holds_together(figure);
+    }
+    let removed = check("forecast", &stdout(&run(&["forecast", "--json", &folder, "--next", "2"])));
+    let steps = removed["bottlenecks"].as_array().expect("a list");
+    assert!((1..=3).contains(&steps.len()), "{removed:#}");
+    let text = stdout(&run(&["forecast", &folder, "--next", "2"]));
+    assert!(widest(&text) <= 100, "{text}");
+    Ok(())
+}
+
+#[test]
+fn a_bottleneck_is_named_with_the_path_it_is_on() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path());
+    for part in [&[][..], &["--request", "GET /vote"], &["--from", "+50ms", "--to", "+150ms"], &["--arrivals", "open"]]
+    {
+        let output = run(&[&["bottleneck", &folder], part].concat());
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(0), "{part:?}: {}", stderr(&output));
+        assert!(widest(&text) <= 100, "{text}");
+        assert!(text.starts_with("Arrivals are ") && text.contains("The bottleneck: "), "{text}");
+        assert!(text.contains("front computing on"), "{text}");
+    }
+    let document = check("bottleneck", &stdout(&run(&["bottleneck", "--json", &folder])));
+    let shares = document["path"]["shares"].as_array().expect("a list");
+    let sum: f64 = shares.iter().map(|s| number(&s["share"])).sum();
+    assert!((sum - 1.0).abs() < 1e-6, "{document:#}");
+    let open = check("bottleneck", &stdout(&run(&["bottleneck", "--json", &folder, "--arrivals", "open"])));
+    assert_eq!((&open["arrivals"]["model"], &open["arrivals"]["inferred"]), (&"open".into(), &false.into()));
+    Ok(())
+}
+
+#[test]
+fn what_the_recording_cannot_support_is_refused_with_what_there_is() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path());
+    for (change, parts) in [
+        (
+            "workers frond=+1",
+            &["is refused: no service is called \"frond\"", "What can be named here:", "front:80"][..],
+        ),
+        ("pool front->store=+1", &["no pool is called"]),
+        ("drop SELECT 1", &["no call is named", "store:81"]),
+        ("drop GET /vote", &["is refused"]),
+        ("scale */front/disk=0.5", &["no work is called", "/front:80/cpu"]),
+    ] {
+        let output = run(&["forecast", &folder, "--change", change]);
+        // both are asked for the same here
+        if change == "drop GET /vote" && output.status.code() == Some(0) {
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(1), "{change}");
+        assert!(output.stdout.is_empty(), "{change}");
+        for part in parts {
+            assert!(stderr(&output).contains(part), "{change}: {}", stderr(&output));
+        }
+    }
+    let output = run(&["forecast", &folder, "--request", "GET /nowhere"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("GET /nowhere"), "{}", stderr(&output));
+    Ok(())
+}
+
+#[test]
+fn a_wrong_change_says_where_and_shows_a_right_one() {
+    for (change, parts) in [
+        ("cpus web=+1", &["did you mean cpu?", "for example: --change 'cpu web1=+1'"][..]),
+        ("cpu web=more", &["^ here", "+1 (more)"]),
+        ("", &["one of scale, cpu"]),
+    ] {
+        let output = run(&["forecast", "x", "--change", change]);
+        assert_eq!(output.status.code(), Some(2), "{change}");
+        for part in parts {
+            assert!(stderr(&output).contains(part), "{change}: {}", stderr(&output));
+        }
+    }
+    for args in [
+        &["forecast"][..],
+        &["bottleneck"],
+        &["forecast", "x", "--next", "many"],
+        &["forecast", "x", "--arrivals", "poisson"],
+        &["bottleneck", "x", "--from", "+soon"],
+        &["bottleneck", "x", "--change", "cpu a=+1"],
+    ] {
+        assert_eq!(run(args).status.code(), Some(2), "{args:?}");
+    }
+}
+
+#[test]
+fn a_folder_with_nothing_to_replay_says_what_to_do() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let (small, empty, missing) = (dir.path().join("small"), dir.path().join("empty"), dir.path().join("missing"));
+    // a server that nobody asked anything
+    write_small(&small, "web", "aaaaaaaa-1", false);
+    write_small(&empty, "web", "aaaaaaaa-1", false);
+    let kept = std::fs::read(segment(&empty))?;
+    std::fs::write(segment(&empty), &kept[..64])?;
+    for command in ["bottleneck", "forecast"] {
+        for (folder, part) in [(&small, "record"), (&empty, "record"), (&missing, "is not a trace folder")] {
+            let output = run(&[command, folder.to_str().expect("UTF-8")]);
+            assert_eq!(output.status.code(), Some(1), "{command} {}", folder.display());
+            assert!(output.stdout.is_empty() && stderr(&output).contains(part), "{}", stderr(&output));
+        }
+    }
+    Ok(())
+}
