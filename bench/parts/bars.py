@@ -6,11 +6,17 @@ import statistics
 import sys
 
 
-def median_interval(values, rounds=4000):
-    """The median and its bootstrap 95 % interval. The seed is fixed: the same figures give the same interval."""
+def interval_of(figure, values, rounds=4000):
+    """A figure of these values and its bootstrap 95 % interval. The seed is fixed: the same values give the same
+    interval."""
     dice = random.Random(1)
-    medians = sorted(statistics.median(dice.choices(values, k=len(values))) for _ in range(rounds))
-    return statistics.median(values), [medians[int(rounds * 0.025)], medians[int(rounds * 0.975)]]
+    again = sorted(figure(dice.choices(values, k=len(values))) for _ in range(rounds))
+    return figure(values), [again[int(rounds * 0.025)], again[int(rounds * 0.975)]]
+
+
+def median_interval(values, rounds=4000):
+    """The median and its bootstrap 95 % interval."""
+    return interval_of(statistics.median, values, rounds)
 
 
 class Bars:
@@ -60,6 +66,10 @@ class Bars:
     def reported(self, bar, value, unit="", interval=None):
         """A figure without a limit."""
         self._add(bar, value, unit, None, True, interval)
+
+    def given(self, row):
+        """A bar that was judged elsewhere, as `finish` prints it."""
+        self._add(row["bar"], row["value"], row["unit"], row["limit"], row["ok"], row["interval"], row.get("reason"))
 
     def undecided(self, bar, unit, limit, reason):
         """It could not be measured here."""

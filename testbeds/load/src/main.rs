@@ -53,6 +53,9 @@ struct Args {
     /// Sends each request's id as `x-request-id` too.
     #[arg(long)]
     id_header: bool,
+    /// A header line of every request, e.g. `Accept-Encoding: gzip`.
+    #[arg(long, value_name = "LINE", value_parser = parse_header)]
+    header: Vec<String>,
     /// Where to write one JSON line per request.
     #[arg(long)]
     truth: Option<PathBuf>,
@@ -93,6 +96,14 @@ fn parse_rate(text: &str) -> Result<f64, String> {
     }
 }
 
+/// One line with a name before its colon.
+fn parse_header(text: &str) -> Result<String, String> {
+    match text.split_once(':') {
+        Some((name, _)) if !name.is_empty() && !text.contains(['\r', '\n']) => Ok(text.to_owned()),
+        _ => Err(format!("`{text}` is no header line such as `Accept-Encoding: gzip`")),
+    }
+}
+
 /// A seed for those who do not care, different from run to run, so that ids are too.
 fn any_seed() -> u32 {
     let mixed = mix::scramble(run::now_ns() ^ (u64::from(std::process::id()) << 32));
@@ -117,6 +128,7 @@ fn main() -> ExitCode {
         mix: args.mix,
         keep_alive: !args.close,
         id_header: args.id_header,
+        headers: args.header.iter().flat_map(|line| [line.as_str(), "\r\n"]).collect(),
         seed: args.seed.unwrap_or_else(any_seed),
         timeout: args.timeout,
     };
@@ -144,6 +156,14 @@ mod tests {
     fn the_arguments_are_consistent() {
         use clap::CommandFactory;
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn headers_are_one_line_with_a_name() {
+        assert_eq!(parse_header("Accept-Encoding: gzip").as_deref(), Ok("Accept-Encoding: gzip"));
+        for wrong in ["", "gzip", ": gzip", "a: b\r\nc: d"] {
+            assert!(parse_header(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

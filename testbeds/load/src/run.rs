@@ -29,6 +29,8 @@ pub struct Plan {
     pub mix: Mix,
     pub keep_alive: bool,
     pub id_header: bool,
+    /// Header lines of every request, each with its end of line.
+    pub headers: String,
     pub seed: u32,
     pub timeout: Duration,
 }
@@ -186,7 +188,7 @@ impl Worker<'_> {
     }
 
     fn text(&self, shot: &Shot) -> String {
-        let Plan { target, keep_alive, id_header, .. } = self.plan;
+        let Plan { target, keep_alive, id_header, headers, .. } = self.plan;
         let connection = if *keep_alive { "keep-alive" } else { "close" };
         let (method, body) = match &shot.form {
             Some(form) => ("POST", form.as_str()),
@@ -200,7 +202,7 @@ impl Worker<'_> {
         let id = if *id_header { format!("x-request-id: {}\r\n", shot.rid) } else { String::new() };
         format!(
             "{method} {}{}rid={} HTTP/1.1\r\nHost: {}\r\nUser-Agent: vload\r\nAccept: */*\r\n\
-             Connection: {connection}\r\n{id}{about_body}\r\n{body}",
+             Connection: {connection}\r\n{id}{headers}{about_body}\r\n{body}",
             shot.path,
             if shot.path.contains('?') { '&' } else { '?' },
             shot.rid,
@@ -317,6 +319,7 @@ mod tests {
             mix: "health,login".parse().unwrap(),
             keep_alive: true,
             id_header: false,
+            headers: String::new(),
             seed: 1,
             timeout: Duration::from_secs(20),
         }
