@@ -3,7 +3,7 @@
 //! A visit is a script of its own, forked by who asks and joined where the answer is needed. Workers, pools and locks
 //! are queues of tokens. A client of a closed arrival model takes the next job when it was answered and has paused.
 
-use super::{Arrivals, Holds, Job, Jobs, Part, ServiceId, Visit, WorkState};
+use super::{Arrivals, Holds, Job, Jobs, Part, Service, ServiceId, Visit, WorkState};
 use crate::system::{Actor, KindId, Queue, QueueId, QueueKind, Runs, ScriptId, State, StateId, Step, System, WhenFull};
 use rustc_hash::FxHashMap;
 
@@ -112,7 +112,14 @@ impl Layout<'_> {
         }
         let service = v.service.and_then(|id| self.jobs.services.get(id));
         let host = service.map_or(UNWATCHED, |s| &s.host).to_owned();
-        let process = service.map_or_else(|| self.name(None, v.asked), |s| s.process.clone());
+        // where several services of a host are the same program, which of them
+        let is_alone = |s: &Service| {
+            !self.jobs.services.iter().any(|o| (&o.host, &o.process) == (&s.host, &s.process) && o.name != s.name)
+        };
+        let process = match service {
+            Some(s) if is_alone(s) => s.process.clone(),
+            _ => self.name(v.service, v.asked),
+        };
         let disk = || {
             let name = format!("{host}/disk");
             let at = self.jobs.stations.iter().position(|s| s.name == name)?;
