@@ -8,15 +8,13 @@
 use crate::change::{Amount, Bandwidth, Change, Delay};
 use crate::outcome::{Outcome, Place};
 use crate::replay::{Options, replay};
-use crate::system::{KindId, Queue, QueueId, QueueKind, StateId, StationId, System};
+use crate::system::{KindId, Queue, QueueId, QueueKind, StateId, StationId, System, WITHOUT_BOUND};
 
 /// The state of being on the way between two services, whose process is the two ends' names.
 pub const LINK: &str = "link";
 /// The state of being woken.
 pub const WAKE_UP: &str = "wake-up";
 
-/// More tokens or items than anything counts, and far below what the counts' type holds.
-const WITHOUT_BOUND: u64 = 1 << 50;
 /// Gains below this are none: a replay of a random process differs from another by that much.
 const LEAST_GAIN: f64 = 0.01;
 /// A limit whose removal gains less than this does not hold the system up; then the work itself is looked at.
@@ -115,7 +113,7 @@ impl Limit {
             }
             Limit::Room(q) => {
                 if let Some(q) = system.queues.get_mut(q.index()) {
-                    if is_tokens(q.kind, q.initial) {
+                    if q.is_tokens() {
                         q.initial = whole(q.initial);
                         q.capacity = q.capacity.map(|c| c.max(q.initial));
                     } else {
@@ -138,7 +136,7 @@ impl Limit {
         match self {
             Limit::Servers(s) => system.stations.get(s.index()).map_or(1.0, |s| s.servers),
             Limit::Room(q) => system.queues.get(q.index()).map_or(1.0, |q| {
-                if is_tokens(q.kind, q.initial) { q.initial as f64 } else { q.capacity.unwrap_or(WITHOUT_BOUND) as f64 }
+                if q.is_tokens() { q.initial as f64 } else { q.capacity.unwrap_or(WITHOUT_BOUND) as f64 }
             }),
             _ => 1.0,
         }
@@ -210,15 +208,6 @@ fn both_ways(system: &mut System, link: QueueId) -> impl Iterator<Item = &mut Qu
     system.queues.iter_mut().filter(move |q| q.kind == QueueKind::Link && Some(&q.name) == name.as_ref())
 }
 
-/// Whether what limits a queue is what lies in it from the begin: tokens, or the credits of a buffer.
-fn is_tokens(kind: QueueKind, initial: u64) -> bool {
-    match kind {
-        QueueKind::Workers | QueueKind::Pool | QueueKind::Lock => true,
-        QueueKind::Buffer | QueueKind::Annotated => initial > 0,
-        QueueKind::AcceptQueue | QueueKind::Link => false,
-    }
-}
-
 /// Every limit that was waited for, the longest waited for first; and every delay, the longest on the path first.
 fn waited_for(system: &System, outcome: &Outcome) -> (Vec<Limit>, Vec<Limit>) {
     let mut found: Vec<(u64, Limit)> = Vec::new();
@@ -233,7 +222,7 @@ fn waited_for(system: &System, outcome: &Outcome) -> (Vec<Limit>, Vec<Limit>) {
     }
     for (i, (q, used)) in system.queues.iter().zip(&outcome.queues).enumerate() {
         let id = QueueId(i as u32);
-        if is_tokens(q.kind, q.initial) && q.initial < WITHOUT_BOUND {
+        if q.is_tokens() && q.initial < WITHOUT_BOUND {
             found.push((used.waited_items_ns, Limit::Room(id)));
         } else if q.capacity.is_some() {
             found.push((used.waited_room_ns, Limit::Room(id)));

@@ -72,6 +72,9 @@ pub struct Station {
     pub discipline: Discipline,
 }
 
+/// Room or tokens of a queue that never run out.
+pub const WITHOUT_BOUND: u64 = 1 << 50;
+
 /// What becomes of who finds a queue full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
@@ -127,10 +130,10 @@ impl Queue {
         matches!(self.kind, QueueKind::Workers | QueueKind::Pool | QueueKind::Lock)
     }
 
-    /// Its items stand for room or for a right: who waits for them waits for what others give back. Of annotated queues,
-    /// those with items at the begin: somebody has to begin with them.
+    /// Its items stand for room or for a right: who waits for them waits for what others give back. Of buffers and annotated
+    /// queues, those with items at the begin: somebody has to begin with them.
     pub fn is_tokens(&self) -> bool {
-        self.is_held() || self.kind == QueueKind::Buffer || self.kind == QueueKind::Annotated && self.initial > 0
+        self.is_held() || matches!(self.kind, QueueKind::Buffer | QueueKind::Annotated) && self.initial > 0
     }
 }
 
@@ -258,25 +261,6 @@ impl System {
             }
         }
         sum
-    }
-
-    /// What was seen to pass at a queue until who waited for items, or for room, went on takes `items` and `room` times as
-    /// long.
-    pub fn scale_latency(&mut self, of: QueueId, items: f64, room: f64) {
-        for step in &mut self.steps {
-            match step {
-                Step::Dequeue { queue, latency_ns, .. } if *queue == of => {
-                    *latency_ns = (*latency_ns as f64 * items).round() as u64;
-                }
-                Step::Enqueue { queue, latency_ns, .. } if *queue == of => {
-                    *latency_ns = (*latency_ns as f64 * room).round() as u64;
-                }
-                _ => {}
-            }
-        }
-        if let Some(spooled) = &mut self.spooled {
-            spooled.scale_latency(of, items, room);
-        }
     }
 
     /// How often certain states work, and for how long altogether (ns).

@@ -3,10 +3,7 @@
 use super::jobs::{Meant, delayed, is_processors, parts, set_servers, stations, whole_or_unbounded};
 use super::names::{find, is_meant, nearest};
 use super::{Amount, Bandwidth, Change, Delay, Effect, No, number};
-use crate::system::{Queue, QueueKind, Step, System};
-
-/// More than anything that is counted, and far below what the counts' type holds.
-const WITHOUT_BOUND: u64 = 1 << 50;
+use crate::system::{Queue, QueueKind, Step, System, WITHOUT_BOUND};
 
 /// Makes a change, or refuses it before anything is changed.
 pub(super) fn apply(change: &Change, system: &mut System) -> Result<Effect, No> {

@@ -9,31 +9,30 @@ use std::sync::Arc;
 pub struct Spooled {
     spool: Arc<Spool>,
     work: Vec<f64>,
-    items: Vec<f64>,
-    room: Vec<f64>,
 }
 
 impl Spooled {
     /// Unaltered.
     pub fn new(spool: Spool) -> Spooled {
-        Spooled { spool: Arc::new(spool), work: Vec::new(), items: Vec::new(), room: Vec::new() }
+        Spooled { spool: Arc::new(spool), work: Vec::new() }
     }
 
     /// How often work is done as a state, and for how long altogether (ns).
     pub fn work(&self, state: StateId) -> (u64, u64) {
         let (count, ns) = self.spool.work(state);
-        (count, (ns as f64 * factor(&self.work, state.index())).round() as u64)
+        (count, times(ns, self.factor(state)))
     }
 
     /// Work as a state takes `times` as long.
     pub(crate) fn scale_work(&mut self, state: StateId, times: f64) {
-        scale(&mut self.work, state.index(), times);
+        if self.work.len() <= state.index() {
+            self.work.resize(state.index() + 1, 1.0);
+        }
+        self.work[state.index()] *= times;
     }
 
-    /// What passes at a queue for who waited for items takes `items` as long, for room `room`.
-    pub(crate) fn scale_latency(&mut self, queue: QueueId, items: f64, room: f64) {
-        scale(&mut self.items, queue.index(), items);
-        scale(&mut self.room, queue.index(), room);
+    fn factor(&self, state: StateId) -> f64 {
+        self.work.get(state.index()).copied().unwrap_or(1.0)
     }
 
     /// To be read from the begin.
@@ -42,31 +41,15 @@ impl Spooled {
     }
 }
 
-fn factor(factors: &[f64], at: usize) -> f64 {
-    factors.get(at).copied().unwrap_or(1.0)
-}
-
-fn scale(factors: &mut Vec<f64>, at: usize, times: f64) {
-    if factors.len() <= at {
-        factors.resize(at + 1, 1.0);
-    }
-    factors[at] *= times;
-}
-
 impl PartialEq for Spooled {
     fn eq(&self, other: &Spooled) -> bool {
-        Arc::ptr_eq(&self.spool, &other.spool)
-            && (&self.work, &self.items, &self.room) == (&other.work, &other.items, &other.room)
+        Arc::ptr_eq(&self.spool, &other.spool) && self.work == other.work
     }
 }
 
 impl std::fmt::Debug for Spooled {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Spooled")
-            .field("work", &self.work)
-            .field("items", &self.items)
-            .field("room", &self.room)
-            .finish()
+        f.debug_struct("Spooled").field("work", &self.work).finish_non_exhaustive()
     }
 }
 
@@ -82,24 +65,13 @@ fn times(ns: u64, factor: f64) -> u64 {
 
 impl Source for Altered<'_> {
     fn step(&mut self, script: ScriptId, position: u64) -> Option<Step> {
-        let by = self.by;
         Some(match self.spool.step(script, position)? {
-            Step::Work { state, ns } => Step::Work { state, ns: times(ns, factor(&by.work, state.index())) },
-            Step::Dequeue { queue, count, latency_ns } => {
-                Step::Dequeue { queue, count, latency_ns: times(latency_ns, factor(&by.items, queue.index())) }
-            }
-            Step::Enqueue { queue, count, latency_ns } => {
-                Step::Enqueue { queue, count, latency_ns: times(latency_ns, factor(&by.room, queue.index())) }
-            }
+            Step::Work { state, ns } => Step::Work { state, ns: times(ns, self.by.factor(state)) },
             other => other,
         })
     }
 
     fn usual(&self, queue: QueueId) -> Usual {
-        let usual = self.spool.usual(queue);
-        Usual {
-            items_ns: times(usual.items_ns, factor(&self.by.items, queue.index())),
-            room_ns: times(usual.room_ns, factor(&self.by.room, queue.index())),
-        }
+        self.spool.usual(queue)
     }
 }

@@ -1,5 +1,6 @@
 //! Systems made by hand.
 
+use wakepath_forecast::bottleneck::Limit;
 use wakepath_forecast::outcome::{Outcome, Place, Share};
 use wakepath_forecast::system::*;
 
@@ -182,4 +183,11 @@ impl Busy {
             ],
         )
     }
+}
+
+/// The system with so many times as much of something.
+pub fn widened(system: &System, limit: Limit, times: f64) -> System {
+    let mut changed = system.clone();
+    limit.widen(&mut changed, times);
+    changed
 }

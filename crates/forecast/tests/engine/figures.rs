@@ -1,9 +1,10 @@
 //! Figures 2 to 4 of the paper.
 
 use crate::build::*;
+use wakepath_forecast::bottleneck::{Limit, Score, find};
 use wakepath_forecast::outcome::Place;
 use wakepath_forecast::replay::{Options, replay};
-use wakepath_forecast::slack::{matters_until, scaled, slack, without};
+use wakepath_forecast::slack::slack;
 use wakepath_forecast::system::*;
 
 /// Figures 2 and 3: a stack and a driver with a queue between them. The driver waits from 5 on, the stack puts its packet
@@ -41,10 +42,8 @@ fn the_driver_may_be_eleven_later() {
     assert_eq!((of(Place::State(setup)).least_ns, of(Place::State(setup)).count), (11, 1));
     assert_eq!(of(Place::State(enqueue)).median_ns, 0);
     // the stack's 16 come to 5 only if both its states do: seven of them may go
-    assert_eq!(replay(&without(&system, Place::State(enqueue)), &Options::default()).elapsed_ns, 11);
-    assert_eq!(matters_until(&system, Place::State(setup)), 1.0);
-    // as long as it takes a unit: half a unit is rounded away
-    assert!(matters_until(&system, Place::State(enqueue)) < 0.5 / 7.0);
+    let without = |state| replay(&widened(&system, Limit::Work(state), f64::INFINITY), &Options::default()).elapsed_ns;
+    assert_eq!((without(enqueue), without(setup)), (11, 18));
 }
 
 /// Figure 4: A gives to B, B to C, and C gives A credit. The data's way from A through B and C and back takes 5, A's own
@@ -107,10 +106,12 @@ fn a_second_buffer_makes_it_seven_inside_a_and_five_through_c() {
     assert_eq!(edges, [(0, 1), (3, 1)]);
     // the loop's break says the same, from the recording with one buffer
     let (one, _) = credits(1);
-    let broken = replay(&without(&one, Place::Full(credit)), &Options::default());
+    let broken = replay(&widened(&one, Limit::Room(credit), f64::INFINITY), &Options::default());
     assert_eq!(broken.kinds[0].latency.max(), 7);
-    let doubled = replay(&scaled(&one, Place::Full(credit), 0.5), &Options::default());
+    let doubled = replay(&widened(&one, Limit::Room(credit), 2.0), &Options::default());
     assert_eq!(doubled.kinds[0].latency.max(), 7);
-    let until = matters_until(&one, Place::Full(credit));
-    assert!((0.499..0.502).contains(&until), "{until}");
+    // and so does the search, with how much of it is enough
+    let found = find(&one, &replay(&one, &Options::default()), Score::Run);
+    assert_eq!(found.limits, [Limit::Room(credit)]);
+    assert_eq!(found.enough.map(|e| (e.now, e.then)), Some((1.0, 2.0)));
 }

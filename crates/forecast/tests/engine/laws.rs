@@ -2,9 +2,10 @@
 
 use crate::build::*;
 use proptest::prelude::*;
-use wakepath_forecast::outcome::{Outcome, Place};
+use wakepath_forecast::bottleneck::Limit;
+use wakepath_forecast::outcome::Outcome;
 use wakepath_forecast::replay::{Options, replay};
-use wakepath_forecast::slack::{scaled, slack, without};
+use wakepath_forecast::slack::slack;
 use wakepath_forecast::system::*;
 
 /// A pipeline of machines, each of which takes from the one before and gives to the one after, as it was recorded.
@@ -234,9 +235,10 @@ proptest! {
         let p = Pipeline { latency: vec![0; p.latency.len()], ..p };
         let system = p.system();
         let before = run(&system).elapsed_ns;
-        for place in [Place::Full(QueueId(which)), Place::Queue(QueueId(which)), Place::State(StateId(which))] {
-            let half = run(&scaled(&system, place, 0.5));
-            let none = run(&without(&system, place));
+        let queue = QueueId(which);
+        for limit in [Limit::Room(queue), Limit::Delay(queue), Limit::Bandwidth(queue), Limit::Work(StateId(which))] {
+            let half = run(&widened(&system, limit, 2.0));
+            let none = run(&widened(&system, limit, f64::INFINITY));
             prop_assert!(half.stuck.is_empty() && none.stuck.is_empty());
             prop_assert!(half.elapsed_ns <= before + p.work[0].len() as u64);
             prop_assert!(none.elapsed_ns <= half.elapsed_ns + p.work[0].len() as u64);
@@ -297,8 +299,8 @@ proptest! {
         prop_assert!(outcome.steps <= 20_000);
         slack(&System { rounds: 1, ..system.clone() });
         for i in 0..4 {
-            run(&without(&system, Place::Full(QueueId(i))));
-            run(&scaled(&system, Place::Station(StationId(i)), 0.3));
+            run(&widened(&system, Limit::Room(QueueId(i)), f64::INFINITY));
+            run(&widened(&system, Limit::Servers(StationId(i)), 3.3));
         }
     }
 }

@@ -9,7 +9,7 @@ use wakepath_forecast::derive::marks::{self, Error, Marks};
 use wakepath_forecast::derived::Model;
 use wakepath_forecast::outcome::{Outcome, Place};
 use wakepath_forecast::replay::{Options, replay};
-use wakepath_forecast::system::{QueueId, Runs, StateId, Step, System};
+use wakepath_forecast::system::{Runs, StateId, Step, System};
 use wakepath_model::folder::{Folder, FolderWriter, HostInfo};
 use wakepath_testkit::marks::write;
 
@@ -213,12 +213,11 @@ fn steps_on_disk_are_the_same_steps() {
         let on_disk = replay(system(&one), &Options::default());
         assert_eq!(format!("{in_memory:?}"), format!("{on_disk:?}"), "{}", case.display());
         // and so do changes
-        for (state, queue) in (0..system(&all).states.len() as u32).map(|i| (StateId(i), QueueId(i))) {
+        for state in (0..system(&all).states.len() as u32).map(StateId) {
             let changed = |made: &Marks| {
                 let mut changed = system(made).clone();
                 let (before, of) = (changed.work(|s| s == state), |s| s == state);
                 assert_eq!(changed.scale_work(of, 3.0), before);
-                changed.scale_latency(queue, 2.0, 5.0);
                 assert_eq!(changed.work(of), (before.0, before.1 * 3));
                 format!("{:?}", replay(&changed, &Options::default()))
             };
