@@ -4,7 +4,17 @@ use crate::RowSink;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::StrId;
 use wakepath_model::rows::{end_how, witness};
-use wakepath_protocols::{Defect, EndHow, Witness};
+use wakepath_protocols::{Defect, EndHow, Maker, Processor, Witness};
+
+/// Makes processors as large as their protocol needs, and no larger.
+pub(crate) struct Boxed;
+
+impl Maker for Boxed {
+    type Made = Box<dyn Processor + Send>;
+    fn take<P: Processor + Send + 'static>(self, processor: P) -> Self::Made {
+        Box::new(processor)
+    }
+}
 
 /// Kind and value of an identifier.
 pub(crate) fn witness(of: Witness) -> (u8, u64) {

@@ -12,7 +12,7 @@
 //!   Good ──────────────────────────┘          Opaque: upgraded or encrypted, never left
 //! ```
 
-use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Processor, Role, Sink, Status, Witness};
+use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Outcome, Processor, Role, Sink, Status, Witness};
 
 /// An offset that no stream reaches.
 pub(crate) const NONE: u64 = u64::MAX;
@@ -49,6 +49,16 @@ impl From<bool> for Fit {
     }
 }
 
+/// Whether bytes begin like a message of which this is known.
+impl<T> From<Result<T, Stop>> for Fit {
+    fn from(begun: Result<T, Stop>) -> Fit {
+        match begun {
+            Err(Stop::Need) => Fit::More,
+            begun => begun.is_ok().into(),
+        }
+    }
+}
+
 /// The protocol's part.
 pub(crate) trait Framer {
     /// For a flow at its start or joined in mid-stream.
@@ -68,8 +78,15 @@ pub(crate) trait Framer {
     fn found(&mut self, _wire: &mut Wire<'_>) {}
     /// The flow turned to `wire.dir`. `lost`: the other direction is lost, so what was open in it is over.
     fn turned(&mut self, _wire: &mut Wire<'_>, _lost: bool) {}
-    /// `wire.dir` was closed at `wire.at`.
-    fn closed(&mut self, _wire: &mut Wire<'_>) {}
+    /// `wire.dir` was closed at `wire.at`. As a rule, what was not told by then is told as lost.
+    fn closed(&mut self, wire: &mut Wire<'_>) {
+        self.lost(wire);
+    }
+    /// Whether the open message of `wire.dir` is sure to be the last before the next turn, since nothing else was asked.
+    /// Then the turn ends it, and nothing is unknown where its framing was not captured: that is no defect.
+    fn alone(&self, _wire: &Wire<'_>) -> bool {
+        false
+    }
 }
 
 /// What a `Framer` may do to the outside.
@@ -106,6 +123,24 @@ impl Wire<'_> {
     /// Emits a message of this direction that begins with this unit, and remembers it as open.
     pub fn begin(&mut self, role: Role, head: usize, attrs: Attrs<'_>, witnesses: &[Witness]) {
         self.message(role, (self.at, Border::Open), self.behind(head), attrs, witnesses);
+    }
+
+    /// Emits a message of `dir` that began at `start`, and remembers it as open.
+    pub fn begun(&mut self, dir: Dir, role: Role, start: u64, head_end: u64, attrs: Attrs<'_>) {
+        let here = core::mem::replace(&mut self.dir, dir);
+        self.message(role, (start, Border::Open), head_end, attrs, &[]);
+        self.dir = here;
+    }
+
+    /// Emits the server's reply that began at `start` (`NONE`: there is none), and remembers it as open; where it is open,
+    /// an error amends it.
+    pub fn answer(&mut self, start: u64, status: Status<'_>) {
+        let open = self.open[Dir::ToClient.index()];
+        if open == NONE && start != NONE {
+            self.begun(Dir::ToClient, Role::Reply, start, self.behind(5u64), Attrs::status("", status));
+        } else if open != NONE && status.outcome == Outcome::Error {
+            self.sink.amend(Dir::ToClient, open, status);
+        }
     }
 
     /// The offset `length` bytes behind the start of the unit.
@@ -330,12 +365,16 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
 
     fn lose(&mut self, dir: Dir, defect: Option<Defect>, sink: &mut dyn Sink) {
         let lane = &mut self.lanes[dir.index()];
-        let at = lane.at;
+        let (at, framed) = (lane.at, lane.sync == Sync::Good);
+        let alone = framed && self.framer.alone(&wire!(self, dir, at, sink));
+        let defect = defect.filter(|defect| *defect != Defect::BorderLost || !alone);
+        let lane = &mut self.lanes[dir.index()];
         lane.sync = Sync::Lost;
         lane.skip = 0;
         lane.advance(u64::from(lane.len));
         lane.len = 0;
-        let told = core::mem::replace(&mut lane.told, true);
+        let told = lane.told;
+        lane.told |= defect.is_some();
         self.framer.lost(&mut wire!(self, dir, at, sink));
         if let (Some(defect), false) = (defect, told) {
             sink.defect(defect, dir, at);

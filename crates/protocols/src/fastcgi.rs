@@ -142,15 +142,10 @@ impl Framer for Framing {
     }
 
     fn lost(&mut self, wire: &mut Wire<'_>) {
+        self.params = self.params.filter(|_| wire.dir == Dir::ToClient);
         for slot in &mut self.slots {
             slot.heading.cut |= wire.dir == Dir::ToServer;
             slot.tell(wire, wire.dir, wire.at, Status::default());
-        }
-    }
-
-    fn found(&mut self, wire: &mut Wire<'_>) {
-        if wire.dir == Dir::ToServer {
-            self.params = None;
         }
     }
 
@@ -163,6 +158,11 @@ impl Framer for Framing {
 
     fn closed(&mut self, wire: &mut Wire<'_>) {
         self.end_all(wire, wire.dir, wire.at, EndHow::Close);
+    }
+
+    fn alone(&self, wire: &Wire<'_>) -> bool {
+        let mut open = self.slots.iter().filter(|slot| slot.id != 0);
+        wire.dir == Dir::ToClient && open.next().is_some_and(|slot| slot.told[1]) && open.next().is_none()
     }
 }
 
@@ -237,14 +237,13 @@ impl Slot {
             self.tell(wire, Dir::ToClient, head_end, cgi_status(content));
         }
         if kind == END {
-            let failed = content.get(..5).is_some_and(|status| status != [0; 5].as_slice());
-            let outcome = match (content.len(), failed) {
-                (_, true) => Outcome::Error,
-                (5.., false) => Outcome::Ok,
-                _ => Outcome::Unknown,
+            let outcome = match content.first_chunk() {
+                Some([0, 0, 0, 0, 0]) => Outcome::Ok,
+                Some(_) => Outcome::Error,
+                None => Outcome::Unknown,
             };
             let status = Status { outcome, ..Status::default() };
-            if self.told[1] && failed {
+            if self.told[1] && outcome == Outcome::Error {
                 wire.sink.amend(Dir::ToClient, self.start[1], status);
             }
             self.tell(wire, Dir::ToClient, head_end, status);

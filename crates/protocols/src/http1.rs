@@ -11,6 +11,7 @@
 //! reply to a request that was not seen may be the reply to a HEAD, so its end is found at the next turn. Not handled:
 //! HTTP/0.9, several witnesses of one kind (the first counts), trailers' fields, an upgrade to HTTP/2.
 
+use crate::asked::Asked;
 use crate::bytes::line;
 use crate::duplex::{BAD, Duplex, Fit, Framer, NONE, Stop, Unit, Wire};
 use crate::http::{self, Heading};
@@ -25,7 +26,8 @@ pub type Http1 = Duplex<Framing, LINE>;
 /// What of HTTP/1 is remembered between units.
 pub struct Framing {
     sides: [Side; 2],
-    methods: Methods,
+    /// Methods of the requests that wait for their replies.
+    asked: Asked<32>,
 }
 
 /// One direction.
@@ -65,7 +67,7 @@ impl Side {
 }
 
 impl Framer for Framing {
-    const NEW: Framing = Framing { sides: [Side::NEW, Side::NEW], methods: Methods { ring: 0, len: 0, unsure: 0 } };
+    const NEW: Framing = Framing { sides: [Side::NEW, Side::NEW], asked: Asked::NEW };
 
     fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit {
         if dir == Dir::ToServer { fit_request(bytes) } else { fit_reply(bytes) }
@@ -91,7 +93,7 @@ impl Framer for Framing {
                     return Err(BAD);
                 }
             }
-            Part::Fields if line.is_empty() => return self.head(wire, length as u64, true),
+            Part::Fields if line.is_empty() && !cut => return self.head(wire, length as u64, true),
             Part::Fields => side.field(line, cut).then_some(()).ok_or(BAD)?,
             Part::Chunk if cut => return Err(Stop::Need),
             Part::Chunk => {
@@ -101,7 +103,7 @@ impl Framer for Framing {
                 }
                 side.part = Part::Trailer;
             }
-            Part::Trailer if line.is_empty() => {
+            Part::Trailer if line.is_empty() && !cut => {
                 side.part = Part::Start;
                 wire.end_open(wire.dir, wire.behind(length), EndHow::Framed);
             }
@@ -111,9 +113,10 @@ impl Framer for Framing {
     }
 
     fn lost(&mut self, wire: &mut Wire<'_>) {
+        let alone = self.alone(wire);
         let _ = self.head(wire, 0, false);
-        if wire.dir == Dir::ToServer {
-            self.methods.unsure = self.methods.unsure.saturating_add(1);
+        if wire.dir == Dir::ToServer && !alone {
+            self.asked.missed();
         }
     }
 
@@ -122,13 +125,13 @@ impl Framer for Framing {
     }
 
     fn turned(&mut self, wire: &mut Wire<'_>, lost: bool) {
-        if wire.dir == Dir::ToServer && (lost || self.methods.len == 0) {
-            self.methods = Methods::default(); // every earlier request has had its reply
+        if wire.dir == Dir::ToServer && (lost || self.asked.first().is_none()) {
+            self.asked = Asked::NEW; // every earlier request has had its reply
         }
     }
 
-    fn closed(&mut self, wire: &mut Wire<'_>) {
-        let _ = self.head(wire, 0, false);
+    fn alone(&self, wire: &Wire<'_>) -> bool {
+        wire.is_open(wire.dir) && self.asked.len() <= u32::from(wire.dir == Dir::ToServer)
     }
 }
 
@@ -182,7 +185,7 @@ impl Framing {
             return Ok(length);
         }
         let interim = reply && matches!(code, Some(100 | 102..=199));
-        let method = if reply && !interim { self.methods.pop() } else { None };
+        let method = if reply && !interim { self.asked.pop() } else { None };
         let connected = method == Some(CONNECT) && matches!(code, Some(200..=299));
         let upgraded = connected || (reply && code == Some(101));
         let body = match (wire.dir, method) {
@@ -218,7 +221,7 @@ impl Framing {
         let role = if reply { role } else { Role::Request };
         if reply {
             attrs.status = http::status(code);
-        } else if !self.methods.push(attrs.verb) {
+        } else if !self.asked.push(kind(attrs.verb)) {
             wire.sink.defect(Defect::QueueOverflow, Dir::ToServer, start);
         }
         wire.message(role, (start, end), wire.behind(length), attrs, &witnesses[..count]);
@@ -253,42 +256,17 @@ pub(crate) fn fit_reply(bytes: &[u8]) -> Fit {
     }
 }
 
-/// What a request's method means for the framing of its reply; of any other: nothing.
-const HEAD: u64 = 1;
-const CONNECT: u64 = 2;
-
-/// The requests that wait for replies: 32 with their methods, 2 bits each, behind them some of which no more is
-/// known than that they are there.
-#[derive(Default)]
-struct Methods {
-    ring: u64,
-    len: u8,
-    unsure: u32,
-}
-
-impl Methods {
-    /// `false`: no room; the method will be unknown.
-    fn push(&mut self, method: &str) -> bool {
-        if self.unsure > 0 || self.len == 32 {
-            self.unsure = self.unsure.saturating_add(1);
-            return self.unsure > 1;
-        }
-        let method = u64::from(method == "HEAD") * HEAD + u64::from(method == "CONNECT") * CONNECT;
-        self.ring |= method << (2 * self.len);
-        self.len += 1;
-        true
-    }
-
-    fn pop(&mut self) -> Option<u64> {
-        let Some(len) = self.len.checked_sub(1) else {
-            self.unsure = self.unsure.saturating_sub(1);
-            return None;
-        };
-        let method = self.ring & 3;
-        (self.ring, self.len) = (self.ring >> 2, len);
-        Some(method)
+/// What a request's method means for the framing of its reply.
+fn kind(method: &str) -> u8 {
+    match method {
+        "HEAD" => HEAD,
+        "CONNECT" => CONNECT,
+        _ => 0,
     }
 }
+
+const HEAD: u8 = 1;
+const CONNECT: u8 = 2;
 
 /// Whether a flow of which these are the first bytes is HTTP/1: by a reply's version, or a request whose target is a
 /// path, or has another form that its method allows.

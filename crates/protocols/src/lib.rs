@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod asked;
 mod bytes;
 mod duplex;
 mod hpack;

@@ -9,9 +9,9 @@
 //! A `noreply` command and a quiet one are unsolicited. So are all replies behind quiet meta commands up to that of the
 //! `mn` behind them, as nothing says whose they are. The replies to STAT, and to a `get` of several keys, are one.
 
-use crate::bytes::{be16, be32};
+use crate::bytes::{be16, be32, decimal};
 use crate::duplex::{BAD, Duplex, Fit, Framer, Stop, Unit, Wire};
-use crate::{Attrs, Border, Dir, EndHow, Outcome, Role, Status, Text, Witness};
+use crate::{Attrs, Border, Defect, Dir, EndHow, Outcome, Role, Status, Text, Witness};
 
 /// Bytes kept of a line in each direction; keys are at most 250 bytes long.
 pub const HEAD: usize = 320;
@@ -91,6 +91,10 @@ impl Framer for Framing {
             _ => {}
         }
     }
+
+    fn alone(&self, wire: &Wire<'_>) -> bool {
+        wire.dir == Dir::ToClient && wire.is_open(wire.dir) && self.pending == 0 && !self.quiet
+    }
 }
 
 impl Framing {
@@ -105,13 +109,13 @@ impl Framing {
         let count = words.clone().count();
         let meta = matches!(name, b"mg" | b"ms" | b"md" | b"ma" | b"me");
         // Where the length of the data stands, if data follow.
-        let data = match name {
-            b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" => words.clone().nth(3),
-            b"ms" => words.clone().nth(1),
+        let place = match name {
+            b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" => Some(3),
+            b"ms" => Some(1),
             _ => None,
         };
         // Where it is no number, the server takes no data.
-        let data = data.and_then(number).map_or(0, |size| size + 2);
+        let data = place.and_then(|nth| words.clone().nth(nth)).and_then(decimal).map_or(0, |size| size + 2);
         let quiet = meta && words.clone().skip(1).any(|flag| flag == b"q");
         let silent = quiet || words.next_back() == Some(b"noreply") || matches!(name, b"quit" | b"shutdown");
         self.quiet |= quiet;
@@ -124,15 +128,17 @@ impl Framing {
         let role = if silent { Role::Unsolicited } else { Role::Request };
         let border = if cut { Border::Open } else { Border::Known(wire.behind(length + data)) };
         wire.message(role, (wire.at, border), wire.behind(length), attrs, &[]);
-        Ok(length + data)
+        // Of the number a part may be missing.
+        if cut && place.is_some() { Err(Stop::Lost(Some(Defect::BorderLost))) } else { Ok(length + data) }
     }
 
     fn answer(&mut self, wire: &mut Wire<'_>, line: &[u8], length: u64, cut: bool) -> Unit {
         let mut words = line.split(|&b| b == b' ');
         let name = words.next().unwrap_or(&[]);
         let (data, goes_on) = match name {
-            b"VALUE" => (words.nth(2).and_then(number).ok_or(BAD)? + 2, true),
-            b"VA" => (words.next().and_then(number).ok_or(BAD)? + 2, false),
+            b"VALUE" | b"VA" if cut => return Err(Stop::Need), // a part of a number may be missing
+            b"VALUE" => (words.nth(2).and_then(decimal).ok_or(BAD)? + 2, true),
+            b"VA" => (words.next().and_then(decimal).ok_or(BAD)? + 2, false),
             b"STAT" | b"ITEM" | b"CONFIG" => (0, true),
             _ => (0, !name.is_empty() && name.contains(&b'=')), // lines of lru_crawler metadump
         };
@@ -214,13 +220,6 @@ const BINARY: [&str; 0x25] = [
     "SASL STEP", "GATK", "GATKQ",
 ];
 
-fn number(word: &[u8]) -> Option<u64> {
-    if word.is_empty() || word.len() > 10 || !word.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    Some(word.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0')))
-}
-
 /// Whether a flow of which these are the first bytes is Memcached: by a binary request or a storage command; on its
 /// usual port also by any command.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
@@ -238,7 +237,7 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
             let stores = [&b"set"[..], b"add", b"replace", b"append", b"prepend", b"cas"].contains(&name);
             let begins = name.iter().all(u8::is_ascii_lowercase) && name.len() <= 8;
             match begins {
-                true if stores && whole => (words.skip(1).take(3).filter(|w| number(w).is_some()).count() == 3).into(),
+                true if stores && whole => (words.skip(1).take(3).filter(|w| decimal(w).is_some()).count() == 3).into(),
                 true if usual => Fit::Yes,
                 true if stores => Fit::More,
                 _ => Fit::No,

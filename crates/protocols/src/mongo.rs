@@ -161,10 +161,6 @@ impl Framer for Framing {
     fn found(&mut self, wire: &mut Wire<'_>) {
         self.sides[wire.dir.index()] = Walk::NONE;
     }
-
-    fn closed(&mut self, wire: &mut Wire<'_>) {
-        self.lost(wire);
-    }
 }
 
 impl Framing {

@@ -98,6 +98,11 @@ impl Framer for Framing {
             (self.pending, self.confirms, self.unsure) = (0, 0, false);
         }
     }
+
+    fn alone(&self, wire: &Wire<'_>) -> bool {
+        let pushed = self.listens || self.monitor || self.unsure;
+        wire.dir == Dir::ToClient && wire.is_open(wire.dir) && self.pending == 0 && !pushed
+    }
 }
 
 impl Framing {
@@ -245,10 +250,7 @@ fn number(bytes: &[u8], line: usize) -> Result<i64, Stop> {
     if digits == b"?" {
         return Err(Stop::Lost(Some(Defect::Unsupported)));
     }
-    if digits.is_empty() || digits.len() > 12 || !digits.iter().all(u8::is_ascii_digit) {
-        return Err(BAD);
-    }
-    let value = digits.iter().fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
+    let value = bytes::decimal(digits).ok_or(BAD)? as i64;
     Ok(if negative { -value } else { value })
 }
 

@@ -1,4 +1,4 @@
-//! The shapes of a flow's prepared statements.
+//! What SQL servers have in common: shapes of statements, those that are prepared, SQLSTATE.
 
 use crate::{Attrs, Text, mask};
 
@@ -25,15 +25,6 @@ impl Shape {
         Attrs { verb: self.verb.as_str(), target: self.text.as_str(), cut: self.text.is_cut(), ..Attrs::default() }
     }
 
-    /// As much of it as is remembered.
-    pub fn kept(&self) -> Text<128> {
-        let mut kept = Text::of(self.text.bytes());
-        if self.text.is_cut() {
-            kept.mark_cut();
-        }
-        kept
-    }
-
     /// Whether it reads from the client: `COPY … FROM STDIN`, as far as it is to be seen.
     pub fn copies(&self) -> bool {
         let from = self.text.as_str().split(' ').any(|word| word.eq_ignore_ascii_case("stdin"));
@@ -41,17 +32,18 @@ impl Shape {
     }
 }
 
-/// Shapes of 8 prepared statements, cut at 128 bytes, by a key; the oldest goes first.
+/// Shapes of 8 prepared statements, cut at 128 bytes, by a name or an id; the oldest goes first.
 pub(crate) struct Cache {
-    slots: [(u64, Text<128>); 8],
+    slots: [Option<(u64, Text<128>)>; 8],
     next: u8,
 }
 
 impl Cache {
-    pub const NEW: Cache = Cache { slots: [const { (0, Text::new()) }; 8], next: 0 };
+    pub const NEW: Cache = Cache { slots: [None; 8], next: 0 };
 
-    pub fn get(&self, key: u64) -> Shape {
-        let Some((_, kept)) = self.slots.iter().find(|(k, _)| *k == key && key != 0) else {
+    pub fn get(&self, name: &[u8]) -> Shape {
+        let key = mask::fnv1a(name);
+        let Some((_, kept)) = self.slots.iter().flatten().find(|slot| slot.0 == key) else {
             return Shape::unknown();
         };
         let mut text = Text::of(kept.bytes());
@@ -61,17 +53,34 @@ impl Cache {
         Shape { verb: mask::verb(kept.as_str()), text }
     }
 
-    pub fn put(&mut self, key: u64, kept: Text<128>) {
-        self.forget(key);
-        self.slots[usize::from(self.next)] = (key, kept);
+    pub fn put(&mut self, name: &[u8], shape: &Shape) {
+        let mut kept = Text::of(shape.text.bytes());
+        if shape.text.is_cut() {
+            kept.mark_cut();
+        }
+        self.forget(name);
+        self.slots[usize::from(self.next)] = Some((mask::fnv1a(name), kept));
         self.next = (self.next + 1) % 8;
     }
 
-    pub fn forget(&mut self, key: u64) {
-        for slot in &mut self.slots {
-            if slot.0 == key {
-                slot.0 = 0;
-            }
+    /// What was put as `old` is called `new` from now on.
+    pub fn rename(&mut self, old: &[u8], new: &[u8]) {
+        self.forget(new);
+        if let Some(slot) = self.slots.iter_mut().flatten().find(|slot| slot.0 == mask::fnv1a(old)) {
+            slot.0 = mask::fnv1a(new);
         }
     }
+
+    pub fn forget(&mut self, name: &[u8]) {
+        let key = mask::fnv1a(name);
+        for slot in self.slots.iter_mut().filter(|slot| slot.is_some_and(|slot| slot.0 == key)) {
+            *slot = None;
+        }
+    }
+}
+
+/// A SQLSTATE: five capitals and digits; nothing where it is none.
+pub(crate) fn sqlstate(state: &[u8]) -> Text<5> {
+    let plain = state.len() == 5 && state.iter().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
+    if plain { Text::of(state) } else { Text::new() }
 }

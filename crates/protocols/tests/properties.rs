@@ -92,7 +92,7 @@ fn processors_are_small_enough_for_one_a_flow() {
     use std::mem::size_of;
     use wakepath_protocols::{AnyProcessor, *};
     let sizes = [
-        ("http1", size_of::<http1::Http1>(), 1024),
+        ("http1", size_of::<http1::Http1>(), 1040),
         ("http2", size_of::<http2::Http2>(), 4096),
         ("postgres", size_of::<postgres::Postgres>(), 2560),
         ("mysql", size_of::<mysql::MySql>(), 2560),

@@ -2,9 +2,10 @@
 
 use super::exchanges::{Book, Ear, Ending};
 use crate::RowSink;
+use crate::words::Boxed;
 use wakepath_model::ids::{MonoNs, SniffedFlowId};
 use wakepath_model::rows::side_how;
-use wakepath_protocols::{Dir, Maker, Processor, Protocol, Transport, Verdict, recognise};
+use wakepath_protocols::{Dir, Processor, Protocol, Transport, Verdict, recognise};
 
 /// After how many turns without a recognised message a flow is called opaque.
 const TRIES: u8 = 6;
@@ -92,15 +93,6 @@ pub(super) struct Talk {
     last: Option<usize>,
     /// Something was said that was not understood.
     unheard: bool,
-}
-
-struct Boxed;
-
-impl Maker for Boxed {
-    type Made = Box<dyn Processor + Send>;
-    fn take<P: Processor + Send + 'static>(self, processor: P) -> Self::Made {
-        Box::new(processor)
-    }
 }
 
 impl Talk {
