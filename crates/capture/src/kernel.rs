@@ -212,7 +212,14 @@ struct Rings {
     cpus: usize,
     control: *const skel::types::cpu_state,
     cursor: Vec<u64>,
+    /// How far each ring was written when it was looked at last.
+    written: Vec<u64>,
+    /// Time of each ring's next record; [`NOTHING`] where none is complete.
+    next_ns: Vec<u64>,
 }
+
+/// Later than all records.
+const NOTHING: u64 = u64::MAX;
 
 // SAFETY: the pointers are to memory shared with the kernel for the life of the source; one thread uses it at a time.
 unsafe impl Send for Rings {}
@@ -240,10 +247,37 @@ impl Rings {
         unsafe { std::ptr::read_volatile(&raw const (*self.control.add(cpu)).drops) }
     }
 
-    /// The next committed record of a processor, if there is one.
+    /// Looks how far the rings are written. Their processors write to the same cache line with each record, so this is done
+    /// once for many records.
+    fn look(&mut self, key: u32) {
+        for cpu in 0..self.cpus {
+            self.written[cpu] = self.head(cpu).load(Ordering::Acquire);
+            self.next_ns[cpu] = self.peek(cpu, key).map_or(NOTHING, |(_, ts)| ts);
+        }
+    }
+
+    /// The processor with the oldest record, its time, and the time of the oldest record of the others.
+    fn oldest(&self) -> (usize, u64, u64) {
+        let (mut first, mut first_ns, mut second_ns) = (0, NOTHING, NOTHING);
+        for (cpu, &ns) in self.next_ns.iter().enumerate() {
+            if ns < first_ns {
+                (first, second_ns, first_ns) = (cpu, first_ns, ns);
+            } else if ns < second_ns {
+                second_ns = ns;
+            }
+        }
+        (first, first_ns, second_ns)
+    }
+
+    /// Gives the room of what was handed over back to a ring's processor.
+    fn give_back(&self, cpu: usize) {
+        self.tail(cpu).store(self.cursor[cpu], Ordering::Release);
+    }
+
+    /// The next committed record of a processor, if there was one when the rings were looked at.
     fn peek(&self, cpu: usize, key: u32) -> Option<(&[u8], u64)> {
         let at = self.cursor[cpu];
-        if at >= self.head(cpu).load(Ordering::Acquire) {
+        if at >= self.written[cpu] {
             return None;
         }
         let offset = cpu * self.stride + (at & (self.ring_bytes - 1)) as usize;
@@ -268,7 +302,7 @@ impl KernelSource {
     pub fn attach(options: &KernelOptions) -> Result<KernelSource, CaptureError> {
         if !options.ring_bytes.is_power_of_two() || options.ring_bytes < 1 << 16 {
             return Err(CaptureError::Setting(format!(
-                "a ring of {} bytes: give a power of two of at least 64 KiB",
+                "a ring of {} bytes: give a power of two from 64 KiB to 2 GiB",
                 options.ring_bytes
             )));
         }
@@ -385,6 +419,8 @@ impl KernelSource {
             cpus,
             control,
             cursor: vec![0; cpus],
+            written: vec![0; cpus],
+            next_ns: vec![NOTHING; cpus],
         };
 
         let mut links = Vec::new();
@@ -449,40 +485,38 @@ impl KernelSource {
     /// A program that was interrupted between taking its time and writing its record may deliver late: give an `until_ns`
     /// a few milliseconds before now, and bear small inversions.
     pub fn drain(&mut self, until_ns: u64, mut sink: impl FnMut(Frame<'_>)) -> u64 {
-        const PUBLISH: u64 = 64 << 10;
+        const GIVE_BACK: u64 = 64 << 10;
         let mut count = 0;
         let key = self.key;
+        let rings = &mut self.rings;
+        rings.look(key);
         loop {
-            // the processor with the oldest record, and the next oldest's time: run on with it up to there
-            let (mut first, mut first_ts, mut second_ts) = (usize::MAX, u64::MAX, u64::MAX);
-            for cpu in 0..self.rings.cpus {
-                if let Some((_, ts)) = self.rings.peek(cpu, key) {
-                    if ts < first_ts {
-                        (first, second_ts, first_ts) = (cpu, first_ts, ts);
-                    } else if ts < second_ts {
-                        second_ts = ts;
-                    }
-                }
+            // run on with the oldest record's ring up to the next oldest's time
+            let (cpu, first_ns, second_ns) = rings.oldest();
+            if first_ns == NOTHING || first_ns > until_ns {
+                break;
             }
-            if first == usize::MAX || first_ts > until_ns {
-                return count;
-            }
-            let limit = second_ts.min(until_ns);
-            let begin = self.rings.cursor[first];
-            while let Some((bytes, ts)) = self.rings.peek(first, key) {
+            let limit = second_ns.min(until_ns);
+            rings.next_ns[cpu] = NOTHING;
+            while let Some((bytes, ts)) = rings.peek(cpu, key) {
                 if ts > limit {
+                    rings.next_ns[cpu] = ts;
                     break;
                 }
                 let n = bytes.len() as u64;
-                sink(Frame { origin: first as u32, bytes });
-                self.rings.cursor[first] += n;
+                sink(Frame { origin: cpu as u32, bytes });
+                let before = rings.cursor[cpu];
+                rings.cursor[cpu] += n;
                 count += 1;
-                if self.rings.cursor[first] - begin >= PUBLISH {
-                    break;
+                if before / GIVE_BACK != rings.cursor[cpu] / GIVE_BACK {
+                    rings.give_back(cpu);
                 }
             }
-            self.rings.tail(first).store(self.rings.cursor[first], Ordering::Release);
         }
+        if count > 0 {
+            (0..rings.cpus).for_each(|cpu| rings.give_back(cpu));
+        }
+        count
     }
 
     /// Bytes waiting in the fullest ring, and a ring's size.
@@ -570,6 +604,11 @@ impl KernelSource {
     pub fn detach(&mut self) {
         self.links.clear();
         self.annotated.clear();
+    }
+
+    /// Runs of all programs so far that the kernel skipped, each because its program was already running there.
+    pub fn skipped(&self) -> u64 {
+        self.costs().iter().map(|c| c.skipped).sum()
     }
 
     /// Cost and skipped runs of each program so far.

@@ -1,12 +1,11 @@
 //! One endpoint as the decoder follows it: byte numbers unwrapped and chained, messages found.
 
 use crate::RowSink;
-use crate::words::{self, text};
+use crate::words::{self, Boxed, text};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
 use wakepath_model::rows::{FlowNoteRow, MessageEndRow, MessageRow, OPEN, range, role, witness};
 use wakepath_protocols::{
-    AnyProcessor, Border, Dir, EndHow, Message, Outcome, Processor, Protocol, Role, Sink, Status, Transport, Verdict,
-    recognise,
+    Border, Dir, EndHow, Message, Outcome, Processor, Protocol, Role, Sink, Status, Transport, Verdict, recognise,
 };
 
 /// Numbers of one direction, from 32 wrapping bits to 64.
@@ -78,7 +77,7 @@ fn unwrap_near(near: u64, seq: u32) -> u64 {
 enum Talk {
     /// Not yet: tries left.
     Listening(u8),
-    Known(Box<AnyProcessor>),
+    Known(Box<dyn Processor + Send>),
     Opaque,
 }
 
@@ -200,7 +199,7 @@ impl Flow {
         if self.side == 0 {
             self.side = if (dir == Dir::ToServer) == sent { 2 } else { 1 };
         }
-        self.talk = Talk::Known(Box::new(AnyProcessor::new(protocol)));
+        self.talk = Talk::Known(protocol.make(Boxed));
         let name = sink.intern(protocol.id().as_bytes());
         self.names = Some(name);
         sink.push(&FlowNoteRow { at, flow: id, protocol: name, reason: StrId::EMPTY });
@@ -237,13 +236,15 @@ struct Out<'a, S: RowSink> {
     at: MonoNs,
     sent_dir: Dir,
     protocol: StrId,
+    /// Start and end of the last message whose row told both.
+    told: (u64, u64),
     sink: &'a mut S,
 }
 
 impl<'s, S: RowSink> Out<'s, S> {
     fn new(id: EndpointId, at: MonoNs, side: u8, names: Option<StrId>, sink: &'s mut S) -> Self {
         let sent_dir = if side == 1 { Dir::ToClient } else { Dir::ToServer };
-        Out { id, at, sent_dir, protocol: names.unwrap_or_default(), sink }
+        Out { id, at, sent_dir, protocol: names.unwrap_or_default(), told: (OPEN, OPEN), sink }
     }
 }
 
@@ -278,9 +279,13 @@ impl<S: RowSink> Sink for Out<'_, S> {
             no_reply: 0,
         };
         s.push(&row);
+        self.told = (row.start, row.end);
     }
 
     fn end(&mut self, dir: Dir, start: u64, end: u64, how: EndHow) {
+        if how == EndHow::Framed && (start, end) == self.told {
+            return;
+        }
         let how = words::end(how);
         self.sink.push(&MessageEndRow {
             at: self.at,
@@ -318,6 +323,43 @@ impl<S: RowSink> Sink for Out<'_, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TaskFacts;
+    use wakepath_model::rows::{Row, Table};
+
+    /// The tables of the rows that were pushed.
+    #[derive(Default)]
+    struct Pushed(Vec<Table>);
+
+    impl RowSink for Pushed {
+        fn push<R: Row>(&mut self, _: &R) {
+            self.0.push(R::TABLE);
+        }
+        fn push_head(&mut self, _: MonoNs, _: EndpointId, _: u64, _: bool, _: &[u8]) {}
+        fn count(&mut self, _: &'static str, _: MonoNs) {}
+        fn intern(&mut self, _: &[u8]) -> StrId {
+            StrId(2)
+        }
+        fn describe(&mut self, _: u32, _: u32) -> TaskFacts {
+            TaskFacts::default()
+        }
+    }
+
+    #[test]
+    fn only_an_end_that_the_message_did_not_tell_has_a_row() {
+        let rows_of = |requests: &[&[u8]]| {
+            let (mut flow, mut rows, mut at) = (Flow::new(1, (8080, 40_000), false), Pushed::default(), 0);
+            for head in requests {
+                let end = at + head.len() as u64;
+                flow.bytes(EndpointId(1), MonoNs(end), false, at..end, head, &mut rows);
+                at = end;
+            }
+            rows.0
+        };
+        let known = rows_of(&[b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n", b"ab"]);
+        assert_eq!(known, [Table::FlowNote, Table::Message]);
+        let open = rows_of(&[b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"2\r\nab\r\n0\r\n\r\n"]);
+        assert_eq!(open, [Table::FlowNote, Table::Message, Table::MessageEnd]);
+    }
 
     #[test]
     fn numbers_chain_over_the_wrap() {

@@ -197,6 +197,7 @@ impl KernelDecoder {
             // a datagram socket that was connected, or bound, since
             if r.rport != 0 || m.row.lport == 0 {
                 (m.row.lport, m.row.rport, m.row.laddr, m.row.raddr) = (r.lport, r.rport, r.laddr, r.raddr);
+                m.row.family = r.family;
                 plain_v4(&mut m.row);
                 m.flow.ports = (r.lport, r.rport);
             }
@@ -238,7 +239,7 @@ impl KernelDecoder {
         plain_v4(&mut row);
         sink.push(&row);
         if row.ulp != 0 {
-            flow.opaque(id, at, "kernel TLS: its bytes are not those of the wire", sink);
+            flow.opaque(id, at, "kernel TLS or MPTCP: its bytes are not those of the wire", sink);
         }
         let used = self.events;
         self.flows.insert(r.flow, Met { row, flow, used });
@@ -397,11 +398,12 @@ impl KernelDecoder {
         let has_peer = o.flags & w::OPF_PEER != 0 && tail.len() >= PEER_BYTES;
         let (address, tail) = tail.split_at(if has_peer { PEER_BYTES } else { 0 });
         let head = &tail[..(o.head_bytes as usize).min(tail.len())];
-        let is_connected = self.flows.get(&o.flow).is_some_and(|m| m.row.rport != 0);
         let is_pipe = o.flow & w::FLOW_PIPE_BIT != 0;
         let mut id = o.flow;
-        let by_peer =
-            has_peer && !is_connected && !is_pipe && matches!(u16::from_ne_bytes([address[0], address[1]]), 2 | 10);
+        let by_peer = has_peer
+            && !is_pipe
+            && matches!(u16::from_ne_bytes([address[0], address[1]]), AF_INET | AF_INET6)
+            && self.flows.get(&o.flow).is_none_or(|m| m.row.rport == 0);
         if by_peer {
             id = self.peer(o.flow, address, at, sink);
             row.flow = EndpointId(id);
@@ -546,7 +548,7 @@ impl KernelDecoder {
             fd: r.fd,
             ready: r.ready,
             kind: r.head.sub,
-            isolated: u8::from(r.flags & w::INPUTF_ISOLATED != 0),
+            isolated: (r.flags & (w::INPUTF_ISOLATED | w::INPUTF_REST)).count_ones() as u8,
             pad: [0; 2],
         });
     }

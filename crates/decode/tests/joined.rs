@@ -2,7 +2,7 @@
 
 use wakepath_decode::{KernelDecoder, Payload, RowSink, TaskFacts};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
-use wakepath_model::rows::{Event, InputRow, MessageRow, OpRow, PollRow, Row};
+use wakepath_model::rows::{EndpointRow, Event, InputRow, MessageRow, OpRow, PollRow, Row};
 use wakepath_wire::{self as w, Frame};
 
 #[derive(Default)]
@@ -11,6 +11,7 @@ struct Sink {
     polls: Vec<PollRow>,
     inputs: Vec<InputRow>,
     messages: Vec<MessageRow>,
+    endpoints: Vec<EndpointRow>,
     texts: Vec<Vec<u8>>,
 }
 
@@ -21,6 +22,7 @@ impl RowSink for Sink {
             Some(Event::Poll(r)) => self.polls.push(r),
             Some(Event::Input(r)) => self.inputs.push(r),
             Some(Event::Message(r)) => self.messages.push(r),
+            Some(Event::Endpoint(r)) => self.endpoints.push(r),
             _ => {}
         }
     }
@@ -49,25 +51,30 @@ fn record(kind: u8, sub: u8, fields: &[&[u8]]) -> Vec<u8> {
 }
 
 fn flow_seen(ts: u64) -> Vec<u8> {
+    announced(ts, w::FLOW_ACCEPTED, 0, 2, [127; 16])
+}
+
+/// A flow whose ends have one address.
+fn announced(ts: u64, how: u8, peer: u64, family: u16, address: [u8; 16]) -> Vec<u8> {
     let seen = record(
         w::KIND_FLOW,
-        w::FLOW_ACCEPTED,
+        how,
         &[
             &ts.to_ne_bytes(),
             &FLOW.to_ne_bytes(),
-            &0u64.to_ne_bytes(),
+            &peer.to_ne_bytes(),
             &1u32.to_ne_bytes(),
             &5u32.to_ne_bytes(),
             &900u32.to_ne_bytes(),
             &500u32.to_ne_bytes(),
-            &2u16.to_ne_bytes(),
+            &family.to_ne_bytes(),
             &6u16.to_ne_bytes(),
             &80u16.to_ne_bytes(),
             &4000u16.to_ne_bytes(),
             &[1, 1, 0, 0],
             &0u32.to_ne_bytes(),
-            &[127; 16],
-            &[127; 16],
+            &address,
+            &address,
         ],
     );
     assert_eq!(seen.len(), size_of::<w::FlowSeen>());
@@ -167,4 +174,16 @@ fn library_records_alone_are_decoded_as_they_are() {
     for whole in [flow_seen(10), poll(20, 1), input(21), op(31, 5, 500, n, w::OPF_HEAD, REQUEST)] {
         (0..whole.len()).for_each(|cut| d.library_frame(frame(&whole[..cut]), &mut s));
     }
+}
+
+#[test]
+fn a_socket_of_both_families_keeps_its_plain_address_when_it_is_told_again() {
+    let (mut d, mut s) = (KernelDecoder::new(Payload::Attributes), Sink::default());
+    let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1];
+    d.frame(frame(&announced(10, w::FLOW_SNAPSHOT, 0, 10, mapped)), &mut s);
+    // with news, so that a row is written
+    d.frame(frame(&announced(11, w::FLOW_SNAPSHOT, 78, 10, mapped)), &mut s);
+    let addresses: Vec<_> = s.endpoints.iter().map(|e| (e.family, &e.laddr[..4], &e.raddr[..4], e.peer.0)).collect();
+    let plain: &[u8] = &[127, 0, 0, 1];
+    assert_eq!(addresses, [(2, plain, plain, 0), (2, plain, plain, 78)]);
 }

@@ -8,7 +8,7 @@ use wakepath_model::rows::{OpRow, Table, WaitRow, cause, op, range};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let rows: u64 = std::env::args().nth(1).map_or(Ok(10_000_000), |n| n.parse())?;
     for (name, compress, waits) in
-        [("ops, plain", false, false), ("ops, lz4", true, false), ("ops and waits, lz4", true, true)]
+        [("ops, plain", false, false), ("ops, packed", true, false), ("ops and waits, packed", true, true)]
     {
         measure(name, rows, compress, waits)?;
     }

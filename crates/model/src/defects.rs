@@ -113,6 +113,12 @@ defects! {
     RING_WAIT = "loss.ring.wait", Warning, WAITING,
         "Waits were dropped because a ring was full, or a new task's state found no room.",
         "Give the recording larger rings or a narrower selection.";
+    SWITCH = "loss.switch", Info, WAITING,
+        "A task came onto a processor that nobody had seen go: the kernel did not tell, so that wait has no record.",
+        "Nothing to do: some kernels tell nothing of some tasks of their own machine; the count bounds what is missing.";
+    WAIT_END = "wait.end_computed", Info, WAITING,
+        "The kernel did not tell when a task came back: its wait ends where the processor time it used since begins.",
+        "Nothing to do: such an end is late by what interrupts and the hypervisor took of the processor.";
     RING_POLL = "loss.ring.poll", Warning, &[Requests, Waits, CriticalPath],
         "Returns from poll were dropped because a ring was full.",
         "Give the recording larger rings or a narrower selection.";
@@ -377,9 +383,9 @@ defects! {
     FOLDER_UNKNOWN_FRAME = "folder.unknown_frame", Warning, EVERYTHING,
         "A frame of a kind that this version does not know was left out.",
         "Read the folder with the version that wrote it, or a later one.";
-    FOLDER_VERSION = "folder.newer_version", Error, EVERYTHING,
-        "A segment of a later format version was left out.",
-        "Read the folder with the version that wrote it, or a later one.";
+    FOLDER_VERSION = "folder.other_version", Error, EVERYTHING,
+        "A segment of another format version was left out.",
+        "Read the folder with the version that wrote it.";
     FOLDER_GAP = "folder.missing_frames", Error, EVERYTHING,
         "Frame numbers of a segment are not consecutive: frames between are gone.",
         "Check the disk and copy the folder again from where it was recorded.";

@@ -333,7 +333,7 @@ pub struct EndpointRow {
     pub state: u8,
     /// 1 = it listens' side: server; 2 = client; 0 = not known.
     pub side: u8,
-    /// 1 = an upper-layer protocol (kernel TLS) is on it.
+    /// 1 = an upper-layer protocol (kernel TLS, MPTCP) is on it.
     pub ulp: u8,
 }
 
@@ -620,6 +620,8 @@ pub mod input {
     pub const WRITE: u8 = 2;
     /// No flow: a timer, an eventfd, a signal, a file.
     pub const OTHER: u8 = 3;
+    /// No input: the process goes on with something else than what it was given last.
+    pub const ELSE: u8 = 4;
 }
 
 /// One input that poll, select or epoll handed to a task under the library vantage. Until the task's next row of this
@@ -639,7 +641,8 @@ pub struct InputRow {
     pub ready: u32,
     /// One of [`input`].
     pub kind: u8,
-    /// 1: the only input that the task was given.
+    /// 1: the only input that the task was given. 2: and the whole process had come to rest before, so that what any of
+    /// its tasks does is for this input, until the next such row or one of [`input::ELSE`].
     pub isolated: u8,
     /// Zero.
     pub pad: [u8; 2],

@@ -1,5 +1,6 @@
 //! `wakepath record`: wires the kernel vantage to the decoder to the folder.
 
+mod pace;
 pub mod stacks;
 
 use crate::cli::{BackendFlag, RecordArgs};
@@ -10,9 +11,9 @@ use crate::output::tell;
 use crate::rights;
 use crate::sink::{Drops, Sink, anchor, facts, host_info, options};
 use anyhow::{Context as _, Result, bail};
+use pace::Pace;
 use stacks::Stacks;
 use std::process::{Child, Command};
-use std::time::Duration;
 use wakepath_capture::{Backend, KernelOptions, KernelSource, Watch, monotonic_ns, procfs};
 use wakepath_decode::{KernelDecoder, Payload, RowSink as _};
 use wakepath_model::defects::id as defect;
@@ -22,8 +23,6 @@ use wakepath_wire as w;
 
 /// How long the newest records are left in the rings, so that those of other processors can come in between.
 const SETTLE_NS: u64 = 2_000_000;
-/// How often the rings are looked at.
-const TICK: Duration = Duration::from_millis(4);
 /// How often a batch is written.
 const FLUSH_NS: u64 = 100_000_000;
 /// How often the two clocks are compared.
@@ -61,7 +60,8 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
             BackendFlag::SocketHooks => Backend::SocketHooks,
             BackendFlag::Syscalls => Backend::Syscalls,
         },
-        ring_bytes: args.ring_bytes.0 as u32,
+        // what is too large is refused there
+        ring_bytes: u32::try_from(args.ring_bytes.0).unwrap_or(u32::MAX),
         head_bytes: if payload == Payload::None { 0 } else { args.head_bytes },
         waits: !args.no_waits,
         stacks: args.stacks,
@@ -94,6 +94,11 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         watched = with_descendants(chosen);
         for tgid in &watched {
             source.watch(*tgid)?;
+        }
+        let there = procfs::processes();
+        if !watched.iter().any(|tgid| there.contains(tgid)) {
+            let until = if args.comm.is_empty() { "" } else { " until one of that name begins" };
+            tell!("no process matches {}: nothing is watched{until}", args.selection());
         }
     }
     // listeners first: they tell which end of the others serves
@@ -141,12 +146,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         feed(&sizes?, &mut decoder, &mut sink);
         source.drain(u64::MAX, |f| decoder.frame(f, &mut sink));
         limits.all(&decoder, &mut sink);
-        drops.report(source.drops(), &[], &mut sink);
-        for cost in source.costs() {
-            if cost.skipped > 0 {
-                sink.folder.push_loss(defect::BPF_RECURSION, cost.skipped, started, MonoNs(now));
-            }
-        }
+        drops.report(source.drops(), &[(defect::BPF_RECURSION, source.skipped())], &mut sink);
         sink.push(&anchor());
         sink.folder.flush(Durability::Write)?;
         Ok(status)
@@ -178,8 +178,10 @@ fn pump(
     let begin = monotonic_ns();
     let (mut flushed, mut anchored, mut looked) = (begin, begin, begin);
     let mut marks = Marks::default();
+    let mut pace = Pace::new(source.backlog().1);
     loop {
         let now = monotonic_ns();
+        let (found, size) = source.backlog();
         source.drain(now.saturating_sub(SETTLE_NS), |f| {
             marks.note(&f, sink);
             decoder.frame(f, sink);
@@ -197,7 +199,7 @@ fn pump(
             looked = now;
         }
         if now - flushed > FLUSH_NS {
-            drops.report(source.drops(), &[], sink);
+            drops.report(source.drops(), &[(defect::BPF_RECURSION, source.skipped())], sink);
             limits.new_ones(decoder, sink);
             sink.folder.flush(Durability::Write)?;
             if sink.folder.needs_state() {
@@ -211,9 +213,9 @@ fn pump(
         if let Some(status) = ending.status(now)? {
             return Ok(status);
         }
-        let (backlog, size) = source.backlog();
-        if backlog < size / 8 {
-            std::thread::sleep(TICK);
+        let sleep = pace.after(found, size);
+        if source.backlog().0 < size / 8 {
+            std::thread::sleep(sleep);
         }
     }
 }
@@ -263,11 +265,16 @@ fn selected_now(args: &RecordArgs) -> Vec<u32> {
     for t in all.iter().filter(|t| t.tgid == t.tid) {
         let comm = String::from_utf8_lossy(&t.comm);
         let cgroup = String::from_utf8_lossy(&t.cgroup);
-        if args.comm.iter().any(|c| *c == comm) || args.cgroup.iter().any(|c| cgroup.starts_with(c.as_str())) {
+        if args.comm.iter().any(|c| *c == comm) || args.cgroup.iter().any(|c| is_below(&cgroup, c)) {
             chosen.push(t.tgid);
         }
     }
     with_descendants(chosen)
+}
+
+/// Whether a cgroup is this one or below it: `/shop` is not above `/shop2`.
+fn is_below(cgroup: &str, top: &str) -> bool {
+    cgroup.strip_prefix(top.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn with_descendants(mut chosen: Vec<u32>) -> Vec<u32> {
@@ -304,4 +311,19 @@ fn start(program: &str, rest: &[String], watch: bool, source: &KernelSource) -> 
         unsafe { command.pre_exec(source.watch_on_exec()) };
     }
     command.spawn().with_context(|| format!("cannot start {program}; is it in PATH?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_below;
+
+    #[test]
+    fn a_cgroup_is_above_what_is_in_it_and_not_above_its_namesakes() {
+        for inside in ["/shop", "/shop/web", "/shop/web/1"] {
+            assert!(is_below(inside, "/shop") && is_below(inside, "/shop/") && is_below(inside, "/"), "{inside}");
+        }
+        for outside in ["/shop2", "/shop2/web", "/", ""] {
+            assert!(!is_below(outside, "/shop"), "{outside}");
+        }
+    }
 }

@@ -27,9 +27,9 @@ pub enum FolderError {
     /// The input is not a trace folder.
     #[error("{} is not a trace folder (no {}); give the folder that `wakepath record -o` made", .0.display(), super::info::FOLDER_FILE)]
     NotAFolder(PathBuf),
-    /// The folder is of a later format.
-    #[error("{} has format version {version}; this version reads up to {}; use the wakepath that wrote it", path.display(), super::layout::FORMAT_VERSION)]
-    NewerFormat {
+    /// The folder is of another format version.
+    #[error("{} has format version {version}; this wakepath reads {}; use the wakepath that wrote it", path.display(), super::layout::FORMAT_VERSION)]
+    OtherFormat {
         /// The folder.
         path: PathBuf,
         /// Its version.

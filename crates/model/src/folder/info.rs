@@ -145,8 +145,8 @@ pub(super) fn read_folder(dir: &Path) -> Result<FolderInfo, FolderError> {
     if info.format != FORMAT {
         return Err(FolderError::NotAFolder(dir.to_owned()));
     }
-    if info.version > FORMAT_VERSION {
-        return Err(FolderError::NewerFormat { path: dir.to_owned(), version: info.version });
+    if info.version != FORMAT_VERSION {
+        return Err(FolderError::OtherFormat { path: dir.to_owned(), version: info.version });
     }
     Ok(info)
 }

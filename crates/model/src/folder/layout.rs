@@ -3,7 +3,7 @@
 use crate::rows::Table;
 
 /// Version of the folder's format.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// First bytes of a segment.
 pub(super) const SEGMENT_MAGIC: [u8; 8] = *b"WAKESEG1";
@@ -21,10 +21,8 @@ pub(super) const KIND_HEADS: u8 = 129;
 
 /// The body is compressed as one LZ4 block.
 pub(super) const FLAG_LZ4: u8 = 1;
-/// The rows were regrouped before compression (see `codec`).
-pub(super) const FLAG_PLANES: u8 = 2;
-/// Every flag of this version.
-pub(super) const FLAGS: u8 = FLAG_LZ4 | FLAG_PLANES;
+/// The rows are packed (see `packed`).
+pub(super) const FLAG_PACKED: u8 = 2;
 
 fn u32_at(bytes: &[u8; HEADER_BYTES], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
@@ -140,8 +138,12 @@ impl FrameHeader {
     pub fn is_consistent(&self) -> bool {
         self.body_bytes <= BODY_BYTES_MAX
             && self.raw_bytes <= BODY_BYTES_MAX
-            && self.flags & !FLAGS == 0
-            && (self.flags & FLAG_LZ4 != 0 || self.body_bytes == self.raw_bytes)
+            && match self.flags {
+                0 => self.body_bytes == self.raw_bytes,
+                FLAG_LZ4 => self.table().is_none(),
+                FLAG_PACKED => self.table().is_some(),
+                _ => false,
+            }
             && self.first <= self.last
             && self.table().is_none_or(|t| u64::from(self.raw_bytes) == u64::from(self.rows) * t.row_bytes() as u64)
     }
@@ -155,7 +157,7 @@ mod tests {
     fn headers_read_back_and_every_flipped_bit_shows() {
         let frame = FrameHeader {
             kind: 1,
-            flags: FLAG_LZ4,
+            flags: FLAG_PACKED,
             body_bytes: 10,
             raw_bytes: 64,
             rows: 1,
@@ -168,7 +170,7 @@ mod tests {
             body_crc: 0xdead_beef,
         };
         assert!(frame.is_consistent());
-        let segment = SegmentHeader { version: 1, number: 3, recording: 4, host: 5, created_real_ns: 6 };
+        let segment = SegmentHeader { version: FORMAT_VERSION, number: 3, recording: 4, host: 5, created_real_ns: 6 };
         assert_eq!(FrameHeader::read(&frame.write()), Some(frame));
         assert_eq!(SegmentHeader::read(&segment.write()), Some(segment));
         for bit in 0..HEADER_BYTES * 8 {

@@ -16,6 +16,7 @@ mod layout;
 mod merge;
 mod options;
 mod output;
+mod packed;
 mod pending;
 mod reader;
 mod scan;

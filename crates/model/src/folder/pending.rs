@@ -1,6 +1,6 @@
 //! What is pushed and not yet written: rows by table, strings to define, raw heads; and the frames made of it.
 
-use super::codec::Encoder;
+use super::codec::{encode_bytes, encode_rows};
 use super::layout::{FrameHeader, HEADER_BYTES, KIND_HEADS, KIND_STRINGS};
 use crate::fields::task_fields;
 use crate::rows::{Row, Table};
@@ -31,7 +31,6 @@ pub(super) struct Pending {
     pub bytes: usize,
     /// The latest time ever pushed.
     pub newest: u64,
-    encoder: Encoder,
     sorting: Vec<(u64, u32)>,
     sorted: Vec<u64>,
 }
@@ -89,11 +88,10 @@ impl Pending {
     /// Turns the batch into frames in `out`; `frame` says which segment and frame number they begin with.
     pub fn encode(&mut self, mut frame: FrameHeader, compress: bool, out: &mut Vec<u8>) -> Encoded {
         let (mut rows, mut first, mut last) = (0u64, u64::MAX, 0u64);
-        let encoder = &mut self.encoder;
         if self.string_count > 0 {
             frame.kind = KIND_STRINGS;
             (frame.rows, frame.first, frame.last) = (self.string_count, self.newest, self.newest);
-            put_frame(out, &mut frame, self.strings.len(), |out| encoder.bytes(&self.strings, compress, out));
+            put_frame(out, &mut frame, self.strings.len(), |out| encode_bytes(&self.strings, compress, out));
         }
         for table in Table::ALL {
             let pending = &mut self.tables[*table as usize % TABLES];
@@ -112,7 +110,7 @@ impl Pending {
             frame.task_max = pending.task_max;
             rows += u64::from(frame.rows);
             (first, last) = (first.min(frame.first), last.max(frame.last));
-            put_frame(out, &mut frame, words.len() * 8, |out| encoder.rows(width, words, compress, out));
+            put_frame(out, &mut frame, words.len() * 8, |out| encode_rows(*table, words, compress, out));
         }
         if self.head_count > 0 {
             frame.kind = KIND_HEADS;
@@ -120,7 +118,7 @@ impl Pending {
             frame.task_max = 0;
             (frame.first, frame.last) = self.head_times;
             (first, last) = (first.min(frame.first), last.max(frame.last));
-            put_frame(out, &mut frame, self.heads.len(), |out| encoder.bytes(&self.heads, compress, out));
+            put_frame(out, &mut frame, self.heads.len(), |out| encode_bytes(&self.heads, compress, out));
         }
         Encoded { rows, first, last, sequence: frame.sequence }
     }

@@ -1,6 +1,6 @@
 //! Opening folders: which hosts there are, where their frames are, and what their strings mean.
 
-use super::codec::Decoder;
+use super::codec::{decode_bytes, decode_rows};
 use super::error::FolderError;
 use super::events::{Batches, Events};
 use super::heads::Heads;
@@ -324,7 +324,6 @@ pub(super) struct FrameReader {
     open: Vec<(u32, File)>,
     body: Vec<u8>,
     plain: Vec<u8>,
-    decoder: Decoder,
 }
 
 impl FrameReader {
@@ -363,7 +362,7 @@ impl FrameReader {
     pub fn bytes(&mut self, host: &Host, frame: &FrameRef) -> Option<&[u8]> {
         self.body(host, frame)?;
         let header = &frame.header;
-        if !self.decoder.bytes(header.flags, header.raw_bytes as usize, &self.body, &mut self.plain) {
+        if !decode_bytes(header.flags, header.raw_bytes as usize, &self.body, &mut self.plain) {
             host.defect(id::FOLDER_FRAME, 1, frame);
             return None;
         }
@@ -375,7 +374,7 @@ impl FrameReader {
         let table = frame.header.table()?;
         self.body(host, frame)?;
         let width = table.row_bytes() / 8;
-        if !self.decoder.rows(frame.header.flags, width, frame.header.rows as usize, &self.body, words) {
+        if !decode_rows(frame.header.flags, width, frame.header.rows as usize, &self.body, words) {
             host.defect(id::FOLDER_FRAME, 1, frame);
             return None;
         }

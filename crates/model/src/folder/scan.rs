@@ -31,7 +31,7 @@ pub(super) fn scan(file: &File, path: &Path, number: u32, ledger: &Ledger) -> io
             return Ok(None);
         }
     };
-    if header.is_some_and(|h| h.version > FORMAT_VERSION) {
+    if header.is_some_and(|h| h.version != FORMAT_VERSION) {
         defect(id::FOLDER_VERSION, 0);
         return Ok(None);
     }

@@ -18,6 +18,9 @@ pub mod limit {
     /// The connection `flow` has a send buffer of `value` bytes and a receive buffer of `beside` bytes at that moment, as the
     /// kernel counts them: with the room that its own bookkeeping takes.
     pub const BUFFERS: u8 = 5;
+    /// Who connects from this host (the recorder's network namespace) and is not answered sends its SYN `value` times more
+    /// after the same time before the kernel doubles it (`net.ipv4.tcp_syn_linear_timeouts`, since Linux 6.5).
+    pub const SYN_LINEAR: u8 = 6;
 }
 
 /// A bound, as it stood at `at`. The last row of the same kind and of the same task or flow is the one that holds.
