@@ -136,8 +136,11 @@ struct mm_struct { unsigned long arg_start, arg_end, start_stack; };
 struct kernfs_node { u64 id; };
 struct cgroup { struct kernfs_node *kn; };
 struct css_set { struct cgroup *dfl_cgrp; };
+struct sched_entity { u64 sum_exec_runtime, prev_sum_exec_runtime; };
 struct task_struct {
 	unsigned int flags;
+	int on_cpu;
+	struct sched_entity se;
 	int pid;
 	int tgid;
 	struct task_struct *real_parent;

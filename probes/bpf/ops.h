@@ -22,19 +22,21 @@ static __always_inline u32 take(void *dst, u32 done, u32 room, u64 src, u64 len)
 	return done + len;
 }
 
+/* A read of user memory costs some 100 ns however short it is, so the array is read at once. */
 static __always_inline u32 take_iov(void *dst, u32 room, u64 iov, u64 count)
 {
-	struct user_iovec v;
-	u32 done = 0;
+	struct user_iovec v[MAX_IOV] = {};
+	u32 done = 0, bytes = (count < MAX_IOV ? count : MAX_IOV) * sizeof(v[0]);
 	int i;
 
+	asm volatile("" : "+r"(bytes));
+	if (bytes > sizeof(v) || bpf_probe_read_user(v, bytes, (void *)iov))
+		return 0;
 #pragma unroll
 	for (i = 0; i < MAX_IOV; i++) {
 		if (i >= count || done >= room)
 			break;
-		if (bpf_probe_read_user(&v, sizeof(v), (void *)(iov + i * sizeof(v))))
-			break;
-		done = take(dst, done, room, v.base, v.len);
+		done = take(dst, done, room, v[i].base, v[i].len);
 		if (done & 0x80000000)
 			break;
 	}
@@ -144,7 +146,6 @@ static __always_inline void turn(struct flow_state *f, u8 op)
 {
 	f->direction = op;
 	f->captured = 0;
-	f->http = 0;
 	if (cfg_head_bytes && !(++f->turns & (TURNS_A_LOOK - 1)) && !f->quiet)
 		f->quiet = bpf_map_lookup_elem(&quiet_flows, &f->id) != 0;
 }
@@ -158,7 +159,7 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 	u32 head = 0, peer = 0, size, done;
 	u64 position;
 	struct wp_op *r;
-	struct place p;
+	struct place p = {};
 	u32 word = 0;
 
 	if (f && m->bytes > 0 && f->direction != m->op) {
@@ -171,8 +172,8 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 		} else {
 			u32 cap = cfg_head_bytes;
 
-			/* only a long first operation must be looked at before its slot is sized */
-			if (f && !f->captured && m->bytes > PLAIN_HEAD) {
+			/* only a long first operation must be looked at before its slot is sized; who spoke HTTP speaks it again */
+			if (f && !f->http && !f->captured && m->bytes > PLAIN_HEAD) {
 				u64 first = p.buffer;
 
 				if (p.count)
@@ -220,7 +221,7 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 		}
 		head = done;
 		if (f) {
-			if (!f->captured && done >= 4)
+			if (!f->http && !f->captured && done >= 4)
 				f->http = looks_like_http(*(u32 *)dst);
 			f->captured += head;
 		}

@@ -34,7 +34,7 @@ struct cpu_state {
 	u64 reported;
 	/* when the packet behind sk_cookie came */
 	u64 sk_ns;
-	u64 pad[7];
+	u64 pad[5];
 };
 _Static_assert(sizeof(struct cpu_state) % 64 == 0, "whole cache lines");
 
@@ -46,7 +46,7 @@ struct task_state {
 	/* what every switch and most calls need: one cache line */
 	u64 owner; /* the task whose state this slot holds; 0 = free, or not a slot */
 	u64 entered_ns;
-	u64 blocked_ns;
+	u64 blocked_ns; /* since when it does not run; RUNS while it does, 0 = not known yet */
 	u64 woken_ns;
 	u64 object;
 	u64 arg0;
@@ -70,6 +70,8 @@ struct task_state {
 	u8 pad[26];
 };
 _Static_assert(sizeof(struct task_state) == 128, "two cache lines");
+
+#define RUNS 1
 
 /* States of tasks, by tid: found with no call and one cache miss, where task storage takes 20 ns and three. A task
  * whose slot another one holds has its state in task storage. Mapped by nobody: the flag aligns it to a page. */

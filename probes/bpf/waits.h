@@ -73,7 +73,7 @@ int BPF_PROG(on_waking, struct task_struct *p)
 		return 0;
 	c = this_cpu();
 	/* switched out while it was still to run: it needs no waking, and its preempter stays its cause */
-	if (t->blocked_ns && !t->state)
+	if (t->blocked_ns > RUNS && !t->state)
 		return 0;
 	/* the last waking before the switch-in counts, so overwrite */
 	/* a packet wakes in the same breath in which it was taken up: no need to look at the clock again */
@@ -112,7 +112,7 @@ int BPF_PROG(on_waking, struct task_struct *p)
 	return 0;
 }
 
-/* Its cause. */
+/* Writes the wait that ended at `now`; its cause. */
 static __always_inline u8 emit_wait(struct task_struct *task, struct task_state *t, u64 now)
 {
 	struct cpu_state *c = this_cpu();
@@ -131,6 +131,8 @@ static __always_inline u8 emit_wait(struct task_struct *task, struct task_state 
 		cause = CAUSE_UNKNOWN;
 	} else if (woken < t->blocked_ns) {
 		woken = t->blocked_ns;
+	} else if (woken > now) {
+		woken = now;
 	}
 	r->ts_ns = now;
 	r->blocked_ns = t->blocked_ns;
@@ -182,6 +184,33 @@ static __always_inline void emit_stack(struct task_struct *task, struct task_sta
 	commit(r, position, sizeof(*r), KIND_STACK, cause);
 }
 
+/* The task came onto this processor at `now`. */
+static __always_inline void came(struct task_struct *task, struct task_state *t, u64 now)
+{
+	u8 cause = emit_wait(task, t, now);
+
+	if (cfg_stacks && t->stack != NO_STACK)
+		emit_stack(task, t, now, cause);
+	t->blocked_ns = RUNS;
+	t->woken_ns = 0;
+}
+
+/* Some kernels tell nothing of the switches of some tasks, and so not of who comes after them. Such a one goes now: it
+ * came where the processor time that it used since begins. Only the fair class keeps that: others came when they were
+ * woken. */
+static __noinline int came_unseen(struct cpu_state *c, struct task_struct *task, struct task_state *t, u64 now)
+{
+	u64 ran = ~0ULL, since = t->blocked_ns;
+
+	if (t->state && t->woken_ns > since)
+		since = t->woken_ns;
+	if (bpf_core_field_exists(task->se.prev_sum_exec_runtime))
+		ran = task->se.sum_exec_runtime - task->se.prev_sum_exec_runtime;
+	came(task, t, ran < now - since ? now - ran : since);
+	lost(c, DROP_WAIT_END);
+	return 0;
+}
+
 #define AMID_TIMER 0x80
 
 SEC("tp_btf/sched_switch")
@@ -192,7 +221,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	struct task_state *t;
 	struct pt_regs *regs;
 	u32 state;
-	u8 cause, amid = c->softirq | (c->timer ? AMID_TIMER : 0);
+	u8 amid = c->softirq | (c->timer ? AMID_TIMER : 0);
 
 	clear_marks(c);
 	c->reported = 0;
@@ -210,10 +239,14 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 				lost(c, DROP_WAIT);
 		}
 		if (t) {
+			if (t->blocked_ns > RUNS)
+				came_unseen(c, prev, t, now);
 			/* a task on its way to sleep that is preempted is still to run */
 			state = preempt ? 0 : prev_state;
-			t->blocked_ns = now;
 			t->state = state & 0xffff;
+			/* behind the state: a waking on another processor looks at both */
+			barrier();
+			t->blocked_ns = now;
 			t->syscall = NO_SYSCALL;
 			t->amid = amid;
 			if (cfg_stacks)
@@ -235,17 +268,17 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	}
 	if (next->pid && next->tgid != cfg_agent_tgid) {
 		t = state_of(next);
-		if (t && t->blocked_ns) {
-			cause = emit_wait(next, t, now);
-			if (cfg_stacks && t->stack != NO_STACK)
-				emit_stack(next, t, now, cause);
-			t->blocked_ns = 0;
-			t->woken_ns = 0;
+		if (t && t->blocked_ns > RUNS) {
+			came(next, t, now);
 			if (t->amid) {
 				c->softirq = t->amid & ~AMID_TIMER;
 				c->timer = t->amid >> 7;
 				t->amid = 0;
 			}
+		} else if (t) {
+			if (t->blocked_ns == RUNS)
+				lost(c, DROP_SWITCH);
+			t->blocked_ns = RUNS;
 		}
 	}
 	return 0;
@@ -275,8 +308,8 @@ int open_waits(struct bpf_iter__task *ctx)
 		return 0;
 	r.blocked_ns = *(volatile u64 *)&t->blocked_ns;
 	r.state = t->state;
-	/* who is dead waits for nothing */
-	if (!r.blocked_ns || (r.state & TASK_DEAD))
+	/* who is dead waits for nothing, nor does who runs without our having seen it come */
+	if (r.blocked_ns <= RUNS || (r.state & TASK_DEAD) || task->on_cpu)
 		return 0;
 	r.head.bytes = sizeof(r);
 	r.head.kind = KIND_WAIT;

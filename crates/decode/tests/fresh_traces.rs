@@ -110,9 +110,9 @@ fn as_many_events_as_trace_cmd_report_says() {
         exec trace-cmd \"$@\"";
     std::fs::write(dir.path().join("trace-cmd"), trace_cmd).unwrap();
     for (name, options) in [
-        ("v6", "--file-version 6"),
+        ("v6", "--file-version 6 -C local"),
         ("zstd", "--file-version 7 --compression zstd -C mono --date"),
-        ("none", "--file-version 7 --compression none"),
+        ("none", "--file-version 7 --compression none -C local"),
     ] {
         let record = format!(
             "unshare -m sh trace-cmd record -q -b 16384 -o {name} {options} -e sched -e irq -e timer -e net -e block sh -c '{LOAD}'"

@@ -5,6 +5,7 @@ use crate::text::{Style, Tint, WIDTH_MAX, wrap};
 use crate::units;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use wakepath_forecast::derived::Warning;
 use wakepath_model::defects::{self, Answer, Severity};
 use wakepath_model::folder::Folder;
 use wakepath_model::rows::{LossRow, Table};
@@ -85,6 +86,12 @@ pub fn loss(id: &str, count: u64) -> Loss {
             .map_or("Read the folder with the version that wrote it, or a later one.", |d| d.remedy)
             .to_owned(),
     }
+}
+
+/// What contradicts itself in annotations: of each kind how often, and where first.
+pub fn contradictions(warnings: &[Warning]) -> Vec<Loss> {
+    let of = |w: &Warning| Loss { place: Some(w.place()).filter(|p| !p.is_empty()), ..loss(w.defect, w.count) };
+    warnings.iter().map(of).collect()
 }
 
 const ANSWERS: &[Answer] =

@@ -104,6 +104,12 @@ pub fn run(args: &ImportArgs) -> Result<i32> {
     if outcomes.iter().all(|o| o.imported.events == 0) {
         discard(args);
         let events: u64 = outcomes.iter().map(|o| o.events).sum();
+        for (host, outcome) in hosts.iter().zip(&outcomes).filter(|(_, o)| !o.problems.is_empty()) {
+            tell_outcome(&host.info.hostname, outcome);
+        }
+        if events == 0 {
+            bail!("nothing to import: no event could be read");
+        }
         bail!(
             "nothing to import: none of the {} events read is of the kernel's scheduler, interrupts, system calls or \
              network; trace with the events that `wakepath import --help` names",

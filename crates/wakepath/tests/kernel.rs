@@ -19,6 +19,8 @@ mod marks;
 mod net;
 #[path = "kernel/open.rs"]
 mod open;
+#[path = "kernel/past.rs"]
+mod past;
 #[path = "kernel/paths.rs"]
 mod paths;
 #[path = "kernel/recorder.rs"]

@@ -27,6 +27,8 @@ pub const ARENA_ENV: &str = "WAKEPATH_ARENA";
 pub const ON: u32 = 1;
 /// `ArenaHeader.switches`: isolate events; else observe only.
 pub const ISOLATE: u32 = 2;
+/// `ArenaHeader.switches`, with [`ISOLATE`]: an input is handed over when the whole process has come to rest.
+pub const REST: u32 = 4;
 
 /// `SlotHeader.state`: nobody's.
 pub const SLOT_FREE: u32 = 0;
@@ -73,7 +75,7 @@ pub struct ArenaHeader {
     pub ring_bytes: u32,
     /// Most bytes of a message head in one record, at most [`crate::HEAD_MAX`]; 0 = none.
     pub head_bytes: u32,
-    /// [`ON`], [`ISOLATE`].
+    /// [`ON`], [`ISOLATE`], [`REST`].
     pub switches: AtomicU32,
     /// Mixed into commit marks.
     pub key: u32,

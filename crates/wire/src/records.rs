@@ -136,6 +136,12 @@ constants! {
     INPUT_OTHER: u8 = 3;
     /// `Input.flags`: it is the only input that the task was given; the next comes with the next record.
     INPUTF_ISOLATED: u16 = 1;
+    /// `Input.sub`: no input. The process goes on with something else than what it was given last: a time-out, or what a
+    /// call took that nobody had handed over.
+    INPUT_ELSE: u8 = 4;
+    /// `Input.flags`: the whole process had come to rest before: what any of its tasks does is for this input, until the
+    /// next record of this flag or of `INPUT_ELSE`.
+    INPUTF_REST: u16 = 2;
 
     /// System call class: none of ours.
     SC_NONE: u8 = 0;
@@ -206,8 +212,12 @@ constants! {
     DROP_HEAD_FAULT: u32 = 7;
     /// Drop counter: marks.
     DROP_MARK: u32 = 8;
+    /// Drop counter: a task came onto a processor that nobody had seen go: its wait has no record.
+    DROP_SWITCH: u32 = 9;
+    /// Not a loss: waits whose end was not seen and is computed from the processor time since.
+    DROP_WAIT_END: u32 = 10;
     /// How many drop counters there are.
-    DROP_KINDS: u32 = 9;
+    DROP_KINDS: u32 = 11;
 
     /// Most processors that the kernel programs have room for.
     MAX_CPUS: u32 = 512;

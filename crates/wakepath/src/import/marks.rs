@@ -11,12 +11,12 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use wakepath_decode::readers::marks::{Mark, MarksReader};
 use wakepath_forecast::derive::marks;
+use wakepath_forecast::derived::Warning;
 use wakepath_model::defects;
 use wakepath_model::folder::{Durability, Folder, FolderError, FolderWriter, HostInfo, Options, Overwrite};
 use wakepath_model::ids::MonoNs;
 use wakepath_model::rows::{AnchorRow, mark};
 use wakepath_present::import::{HostView, ImportView, NameView, SCHEMA, SourceView};
-use wakepath_present::losses::Loss;
 use wakepath_present::{json, losses, parquet, text, units};
 
 /// Bytes read at once.
@@ -170,8 +170,7 @@ impl Import<'_> {
         for loss in &mut losses {
             loss.place = self.problems.iter().find(|p| p.id == loss.id).and_then(|p| p.first.clone());
         }
-        losses
-            .extend(contradictions.iter().map(|w| Loss { place: Some(w.place()), ..losses::loss(w.defect, w.count) }));
+        losses.extend(losses::contradictions(&contradictions));
         if self.args.answering.json {
             let names = parquet::host_names(&folder);
             let name = |h: &Host| {
@@ -190,7 +189,7 @@ impl Import<'_> {
         Ok(output::exit_code(&self.args.answering, losses::touch_any(&losses)))
     }
 
-    fn tell(&self, contradictions: &[marks::Warning]) {
+    fn tell(&self, contradictions: &[Warning]) {
         for host in &self.hosts {
             let marks: u64 = host.names.values().sum();
             let of = |kind: &str| units::count(host.names.get(kind).copied().unwrap_or(0));

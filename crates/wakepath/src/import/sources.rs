@@ -120,6 +120,12 @@ pub fn find(source: &Path, host: Option<&str>) -> Result<Vec<Found>> {
             source.display()
         );
     }
+    if head_of(&source.join("data")).is_ok_and(|head| format_of(&head) == Some(Format::Perf)) {
+        bail!(
+            "{}: is a folder of perf record --threads, which is not read; record again without --threads",
+            source.display()
+        );
+    }
     let mut folders = Vec::new();
     walk(source, 0, &mut folders)?;
     if folders.is_empty() {

@@ -69,6 +69,12 @@ fn quotas_and_affinity_of_processes_are_told() {
     let online: u64 = String::from_utf8_lossy(&online).trim().parse().expect("a number");
     let host = rows(&trace, limit::PROCESSORS, |_| true);
     assert!(!host.is_empty() && host.iter().all(|r| r.value == online), "{host:?}");
+    let said = fs::read_to_string("/proc/sys/net/ipv4/tcp_syn_linear_timeouts").ok();
+    let linear = rows(&trace, limit::SYN_LINEAR, |_| true);
+    match said.and_then(|text| text.trim().parse::<u64>().ok()) {
+        Some(times) => assert!(!linear.is_empty() && linear.iter().all(|r| r.value == times), "{linear:?}"),
+        None => assert!(linear.is_empty(), "{linear:?}"),
+    }
     for child in [&before, &after] {
         let task = trace.task(child.0.id() as i32);
         let quota = rows(&trace, limit::QUOTA, |r| r.task == task);

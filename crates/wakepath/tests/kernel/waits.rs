@@ -5,6 +5,7 @@ use crate::net::*;
 use std::io::Write as _;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::mpsc;
+use std::time::Duration;
 use wakepath_model::rows::{WaitRow, cause};
 
 fn sound(w: &WaitRow) {
@@ -129,6 +130,16 @@ fn thread_cpu_ms() -> i64 {
     t.tv_sec * 1000 + t.tv_nsec / 1_000_000
 }
 
+/// Moves this thread there; nothing where there is no such processor.
+fn on_processor(cpu: usize) {
+    // SAFETY: a zeroed set is a valid value.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set);
+    }
+}
+
 #[test]
 fn preemption_names_the_other() {
     let Some(rec) = record("auto", &[]) else {
@@ -136,12 +147,7 @@ fn preemption_names_the_other() {
     };
     let busy = || {
         std::thread::spawn(|| {
-            // SAFETY: a zeroed set is a valid value.
-            unsafe {
-                let mut set: libc::cpu_set_t = std::mem::zeroed();
-                libc::CPU_SET(0, &mut set);
-                libc::sched_setaffinity(0, size_of_val(&set), &set);
-            }
+            on_processor(0);
             // of processor time, not of the clock's: others may want the processor too
             while thread_cpu_ms() < 300 {
                 std::hint::spin_loop();
@@ -254,4 +260,60 @@ fn polls_tell_how_many_and_how_long() {
         assert!(polls.iter().all(|p| p.entry < p.at));
         assert!(polls[0].at.0 - polls[0].entry.0 >= 9_000_000, "it took the time that it waited");
     }
+}
+
+/// How often the kernel switched this thread out so far, and a moment between two switches.
+fn switches() -> (i64, u64) {
+    let count = || {
+        // SAFETY: writes one rusage, for which zeroes are valid.
+        let r = unsafe {
+            let mut r: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_THREAD, &mut r);
+            r
+        };
+        r.ru_nvcsw + r.ru_nivcsw
+    };
+    loop {
+        let before = count();
+        let now = wakepath_capture::monotonic_ns();
+        if count() == before {
+            return (before, now);
+        }
+    }
+}
+
+#[test]
+fn every_switch_has_its_record_or_is_counted() {
+    let Some(rec) = record("auto", &[]) else {
+        return;
+    };
+    // naps of all lengths down to none, yields, moves between processors, and threads that live for one nap
+    let work = |n: u64| {
+        let begin = switches();
+        for i in 0..300 {
+            match (n + i) % 4 {
+                0 => std::thread::sleep(Duration::from_nanos(1 << (i % 20))),
+                1 => std::thread::yield_now(),
+                2 => on_processor((i % 2) as usize),
+                _ => {
+                    std::thread::spawn(|| std::thread::sleep(Duration::from_micros(50))).join().expect("it ends");
+                }
+            }
+        }
+        (gettid(), begin, switches())
+    };
+    let threads: Vec<_> = (0..12).map(|n| std::thread::spawn(move || work(n))).collect();
+    let threads: Vec<_> = threads.into_iter().map(|t| t.join().expect("it ends")).collect();
+    let trace = rec.stop();
+    let mut missing = 0;
+    for (tid, (n0, from), (n1, to)) in threads {
+        let waits = trace.waits_of(tid);
+        waits.iter().for_each(sound);
+        let told = waits.iter().filter(|w| w.cause != cause::OPEN && (from..=to).contains(&w.blocked.0)).count() as i64;
+        assert!(told <= n1 - n0, "{told} waits of a thread that was switched out {} times", n1 - n0);
+        missing += n1 - n0 - told;
+    }
+    let counted: u64 = ["loss.ring.wait", "loss.bpf.recursion"].iter().map(|l| trace.lost(l)).sum();
+    println!("{missing} missing, {counted} counted, {} ends computed", trace.lost("wait.end_computed"));
+    assert!(missing as u64 <= counted, "{missing} waits are missing and {counted} were counted");
 }

@@ -108,7 +108,13 @@ impl Meta {
         }
         meta.facts.wall_offset_ns = meta.date.and_then(|d| d.checked_add(meta.shift));
         meta.points.numbers = matches!(meta.facts.arch.as_str(), "x86_64" | "");
-        if meta.facts.clock == "counter" || (meta.facts.clock == "x86-tsc" && meta.cycles.is_none()) {
+        let counts_ns = match meta.facts.clock.as_str() {
+            // of no time at all, and of hundredths of a second
+            "counter" | "uptime" => false,
+            "x86-tsc" => meta.cycles.is_some(),
+            _ => true,
+        };
+        if !counts_ns {
             let what = format!("times are of the clock {}", meta.facts.clock);
             meta.counts.fault(defect::IMPORT_NO_TIME, "", 0, what);
         }
