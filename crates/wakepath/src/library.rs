@@ -78,7 +78,7 @@ pub fn run(args: &RunArgs) -> Result<i32> {
         source,
         kernel,
     )?;
-    recording.source.arena().switch_on(!args.isolation.observe);
+    args.isolation.switch_on(recording.source.arena());
     let child = recording.start(&args.command, &library)?;
     match &args.ready_file {
         Some(f) => std::fs::write(f, format!("{}\n", child.id())).with_context(|| format!("writing {f:?}"))?,
@@ -103,7 +103,7 @@ pub fn recorder(args: &RecorderArgs) -> Result<i32> {
         source,
         None,
     )?;
-    recording.source.arena().switch_on(!args.isolation.observe);
+    args.isolation.switch_on(recording.source.arena());
     crate::output::answer(b"ready\n")?;
     recording.until(Ending::new(None, stop, None), &args.output)
 }
@@ -306,6 +306,7 @@ impl Recording {
         }
         let asides = self.source.asides();
         let mut others: Vec<(&'static str, u64)> = ASIDE.into_iter().zip(asides).collect();
+        others.push((defect::BPF_RECURSION, self.kernel.as_ref().map_or(0, |kernel| kernel.skipped())));
         others.push((defect::LIBRARY_NO_SLOT, self.source.without_slot()));
         self.drops.report(drops, &others, &mut self.sink);
     }

@@ -209,14 +209,22 @@ pub fn rearm(fd: i32) {
     if !lock(r, 1) {
         return;
     }
+    let events = r.events.load(Relaxed);
+    if events & EPOLLET != 0 && events & (EPOLLONESHOT | EPOLLEXCLUSIVE) == 0 {
+        arm(r, fd);
+    }
+    r.lock.store(0, Release);
+}
+
+/// Registers `fd` as it is registered. Under the lock.
+fn arm(r: &Registration, fd: i32) {
     let (ep, events) = (r.ep.load(Acquire), r.events.load(Relaxed));
-    if ep != 0 && events & EPOLLET != 0 && events & (EPOLLONESHOT | EPOLLEXCLUSIVE) == 0 {
+    if ep != 0 {
         let mut e = epoll_event { events, u64: r.data.load(Relaxed) };
         let a = [ep as usize - 1, EPOLL_CTL_MOD as usize, fd as usize, &raw mut e as usize, 0, 0];
         // SAFETY: the kernel reads one event
         unsafe { sys::call(libc::SYS_epoll_ctl, a) };
     }
-    r.lock.store(0, Release);
 }
 
 /// Whether what comes in through the instance may have come from another process. Once so, it stays so.
@@ -242,15 +250,41 @@ pub fn is_foreign(ep: i32) -> bool {
     foreign
 }
 
+/// Whether something in the instance can only come from this process.
+pub fn has_inner(me: &process::Me, ep: i32) -> bool {
+    let ep = instance(ep);
+    (0..HIGH.load(Relaxed))
+        .any(|fd| entry(fd).is_some_and(|r| r.ep.load(Relaxed) == ep.wrapping_add(1)) && crate::rest::is_inner(me, fd))
+}
+
+/// Makes an event of `fd` that was taken come again: one that stays ready does anyway.
+pub fn put_back(fd: i32) {
+    let Some(r) = entry(fd) else { return };
+    let events = r.events.load(Relaxed);
+    if events & (EPOLLET | EPOLLONESHOT) != 0 && events & EPOLLEXCLUSIVE == 0 && lock(r, 1) {
+        arm(r, fd);
+        r.lock.store(0, Release);
+    }
+}
+
 /// Whether the descriptor is an epoll instance.
 pub fn is_epoll(fd: i32) -> bool {
+    is_anonymous(fd, b"anon_inode:[eventpoll]")
+}
+
+/// Whether the descriptor is an eventfd.
+pub fn is_eventfd(fd: i32) -> bool {
+    is_anonymous(fd, b"anon_inode:[eventfd]")
+}
+
+fn is_anonymous(fd: i32, of: &[u8]) -> bool {
     let mut path = [0u8; 32];
     let n = path_of(b"/proc/self/fd/", fd, &mut path);
     let mut target = [0u8; 32];
     let a = [libc::AT_FDCWD as usize, path.as_ptr() as usize, target.as_mut_ptr() as usize, target.len(), 0, 0];
     // SAFETY: the path ends in a zero byte, and the kernel writes at most as much as there is room
     let r = unsafe { sys::call(libc::SYS_readlinkat, a) };
-    n > 0 && r > 0 && target.starts_with(b"anon_inode:[eventpoll]")
+    n > 0 && r > 0 && target.starts_with(of)
 }
 
 /// Remembers what is registered in an instance whose making was not seen.

@@ -18,7 +18,9 @@ pub enum Fd {
     Flow(&'static Flow),
     /// An epoll instance.
     Epoll,
-    /// Anything else: a file, a terminal, an eventfd, a timer.
+    /// An eventfd.
+    Event,
+    /// Anything else: a file, a terminal, a timer.
     Other,
 }
 
@@ -26,6 +28,7 @@ const UNKNOWN: u64 = 0;
 const FLOW: u64 = 1;
 const EPOLL: u64 = 2;
 const OTHER: u64 = 3;
+const EVENT: u64 = 4;
 
 /// Index of the flow | kind << 32 | epoch << 40, in one word so that it is read and changed whole.
 static TABLE: [AtomicU64; FDS] = [const { AtomicU64::new(0) }; FDS];
@@ -66,6 +69,7 @@ pub fn get(me: &Me, fd: i32) -> Option<Fd> {
     match (word >> 32) & 0xff {
         FLOW => flow::get(word as u32).map(Fd::Flow),
         EPOLL => Some(Fd::Epoll),
+        EVENT => Some(Fd::Event),
         OTHER => Some(Fd::Other),
         _ => meet(me, fd),
     }
@@ -99,6 +103,10 @@ fn meet(me: &Me, fd: i32) -> Option<Fd> {
     let (id, kind) = match mode & libc::S_IFMT {
         libc::S_IFIFO => (w::FLOW_PIPE_BIT | inode, Kind::Pipe),
         libc::S_IFSOCK => (cookie(fd)?, socket_kind(fd)),
+        0 if epolls::is_eventfd(fd) => {
+            set(fd, pack(EVENT, 0, me.epoch));
+            return Some(Fd::Event);
+        }
         0 if epolls::is_epoll(fd) => {
             set(fd, pack(EPOLL, 0, me.epoch));
             epolls::snapshot(fd);
@@ -187,6 +195,11 @@ pub fn also(me: &Me, fd: i32, index: u32) {
 /// An epoll instance that was just made: all its registrations will be seen.
 pub fn made_epoll(me: &Me, fd: i32) {
     set(fd, pack(EPOLL, 0, me.epoch));
+}
+
+/// An eventfd was just made.
+pub fn made_event(me: &Me, fd: i32) {
+    set(fd, pack(EVENT, 0, me.epoch));
 }
 
 /// Something that is no flow was just made on `fd`.

@@ -40,7 +40,7 @@ fn is_foreign(me: &Me, fd: c_int) -> bool {
 }
 
 /// The one whose turn it is among the descriptors of `ready`: the next behind the one given last, in a circle.
-fn turn(ready: impl Iterator<Item = c_int>) -> Option<c_int> {
+pub fn turn(ready: impl Iterator<Item = c_int>) -> Option<c_int> {
     let last = LAST.get();
     let (mut first, mut behind) = (None::<c_int>, None::<c_int>);
     for fd in ready {
@@ -78,6 +78,8 @@ pub struct Return {
     pub timeout_ns: u64,
     /// The epoll instance.
     pub fd: c_int,
+    /// The whole process was at rest.
+    pub rest: bool,
 }
 
 impl Return {
@@ -130,7 +132,12 @@ fn tell_inputs(me: &Me, r: &Return, inputs: impl Iterator<Item = (c_int, bool)> 
     }
     for (fd, readable) in inputs.take(if alone { 1 } else { TOLD }) {
         let (sub, flow) = what(me, fd, readable);
-        record::input(me, r.call.ret, sub, flow, fd, ready.max(1) as u32, alone);
+        let flags = match alone {
+            true if r.rest => w::INPUTF_ISOLATED | w::INPUTF_REST,
+            true => w::INPUTF_ISOLATED,
+            false => 0,
+        };
+        record::input(me, r.call.ret, sub, flow, fd, ready.max(1) as u32, flags);
     }
 }
 
@@ -231,7 +238,7 @@ pub fn put_off(me: &Me, r: &Return) {
 
 /// How many events epoll is asked for.
 pub fn events_wanted(me: &Me, ep: c_int, asked: c_int) -> c_int {
-    if me.isolate && asked > 1 && epolls::is_foreign(ep) { 1 } else { asked }
+    if me.isolate && asked > 1 && (me.rest || epolls::is_foreign(ep)) { 1 } else { asked }
 }
 
 const EPOLL_READ: u32 = (libc::EPOLLIN | libc::EPOLLPRI | libc::EPOLLHUP | libc::EPOLLERR | libc::EPOLLRDHUP) as u32;

@@ -10,7 +10,7 @@
 //! - In doubt the program's own call is made as it is, and the doubt counted (`wakepath_wire::arena::aside`).
 //!
 //! `arena` and `record` write; `process`, `fds`, `flow`, `epolls` know who calls and what its descriptors mean; `receive`
-//! and `transmit` are the two ways of bytes, `border` where messages end, `isolate` which input is handed over;
+//! and `transmit` are the two ways of bytes, `border` where messages end, `isolate` which input is handed over, and `rest` when;
 //! `hooks` has the functions themselves, `real` those behind them.
 
 mod address;
@@ -27,6 +27,7 @@ mod process;
 mod real;
 mod receive;
 mod record;
+mod rest;
 mod sys;
 mod transmit;
 mod unix;

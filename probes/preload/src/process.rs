@@ -5,7 +5,7 @@ use crate::sys;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use wakepath_wire as w;
-use wakepath_wire::arena::{ISOLATE, ON};
+use wakepath_wire::arena::{ISOLATE, ON, REST};
 
 /// What a child of a fork, by whatever call, must find to be zero.
 #[repr(C)]
@@ -55,6 +55,8 @@ pub struct Me {
     pub slot: Slot,
     /// Whether inputs are to be isolated.
     pub isolate: bool,
+    /// Whether they are to be handed over when the process is at rest.
+    pub rest: bool,
     /// See [`arena::epoch`].
     pub epoch: u32,
 }
@@ -123,7 +125,14 @@ fn enter(switches: u32) -> Option<Me> {
         }
         // SAFETY: it was stored by `adopt`
         let slot = unsafe { Slot::from_raw(p.slot.load(Relaxed)) }?;
-        Some(Me { tid: t.tid.get(), tgid, slot, isolate: switches & ISOLATE != 0, epoch: arena::epoch() })
+        Some(Me {
+            tid: t.tid.get(),
+            tgid,
+            slot,
+            isolate: switches & ISOLATE != 0,
+            rest: switches & REST != 0,
+            epoch: arena::epoch(),
+        })
     })
 }
 
@@ -169,6 +178,7 @@ fn adopt(p: &Wiped, t: &Task) -> Option<()> {
     let what = if before == 0 || before == tgid { w::TASK_EXEC } else { w::TASK_FORK };
     if what == w::TASK_FORK {
         // the thread-local copy is that of the thread which forked
+        crate::rest::forked();
         let parent = if t.tid.get() != 0 { t.tid.get() } else { before };
         task_event(slot, w::TASK_FORK, (tgid, tid), (before, parent), start_ns);
     } else {

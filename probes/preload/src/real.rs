@@ -174,6 +174,20 @@ functions! {
     prctl(op: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int = kernel!(SYS_prctl, op, a, b, c, d);
     syscall(nr: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long =
         crate::sys::ret(crate::sys::call(nr, [a, b, c, d, e, f])) as c_long;
+    nanosleep(t: *const timespec, left: *mut timespec) -> c_int = kernel!(SYS_nanosleep, t, left);
+    clock_nanosleep(clock: clockid_t, flags: c_int, t: *const timespec, left: *mut timespec) -> c_int =
+        -crate::sys::call(SYS_clock_nanosleep, [clock as usize, flags as usize, t as usize, left as usize, 0, 0])
+            as c_int;
+    usleep(us: c_uint) -> c_int = { let _ = us; missing() as c_int };
+    sleep(s: c_uint) -> c_uint = { missing(); s };
+    pthread_cond_timedwait(c: *mut pthread_cond_t, m: *mut pthread_mutex_t, t: *const timespec) -> c_int =
+        { let _ = (c, m, t); ENOSYS };
+    pthread_cond_clockwait(c: *mut pthread_cond_t, m: *mut pthread_mutex_t, clock: clockid_t,
+        t: *const timespec) -> c_int =
+        { let _ = (c, m, clock, t); ENOSYS };
+    sem_timedwait(s: *mut sem_t, t: *const timespec) -> c_int = { let _ = (s, t); missing() as c_int };
+    sem_clockwait(s: *mut sem_t, clock: clockid_t, t: *const timespec) -> c_int =
+        { let _ = (s, clock, t); missing() as c_int };
     _exit(code: c_int) -> () = { let _ = crate::sys::call(SYS_exit_group, [code as usize, 0, 0, 0, 0, 0]); };
     getaddrinfo(node: *const c_char, service: *const c_char, hints: *const addrinfo, res: *mut *mut addrinfo) -> c_int =
         { let _ = (node, service, hints, res); EAI_SYSTEM };

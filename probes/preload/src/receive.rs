@@ -7,7 +7,7 @@
 use crate::flow::{self, Flow};
 use crate::process::{Me, is_on, watch};
 use crate::record::{self, Call, Cause, Moved};
-use crate::{border, epolls, fds, isolate, real, sys};
+use crate::{border, epolls, fds, isolate, real, rest, sys};
 use core::sync::atomic::Ordering::*;
 use libc::{c_int, c_long, iovec, msghdr};
 use wakepath_wire as w;
@@ -51,6 +51,10 @@ pub unsafe fn receive(c: Receive<'_>, plain: impl FnOnce() -> isize) -> isize {
     sys::set_errno(before);
     let id = f.id();
     let entry = sys::now();
+    if rest::is_put_off(&me, f, c.fd, c.flags) {
+        sys::set_errno(libc::EAGAIN);
+        return -1;
+    }
     let mut cut = false;
     let r = if me.isolate && f.is_stream() && f.is_foreign() {
         // SAFETY: the caller's promise
@@ -91,6 +95,7 @@ fn tell(me: &Me, f: &Flow, id: u64, c: &Receive<'_>, r: isize, call: Call, cut: 
         return record::wait(me, call, c.fd, &Cause::Unknown);
     }
     if r > 0 && f.is_plain() {
+        rest::moved(me, f, call.entry, true);
         // a TLS library's own bytes: what they mean was told, or will be
         return record::wait(me, call, c.fd, &Cause::Flow(f));
     }
@@ -104,6 +109,7 @@ fn tell(me: &Me, f: &Flow, id: u64, c: &Receive<'_>, r: isize, call: Call, cut: 
         flags |= w::OPF_BORDER | w::OPF_MORE;
     }
     let seq_end = f.moved(id, false, r.max(0) as u64);
+    rest::moved(me, f, call.entry, r >= 0);
     record::wait(me, call, c.fd, &if r >= 0 { Cause::Flow(f) } else { Cause::Unknown });
     let peer = c.msg.filter(|_| r > 0).and_then(|m| peer_address(m));
     // discarded bytes are in no buffer

@@ -164,8 +164,26 @@ pub fn poll(me: &Me, call: Call, class: u8, timeout_ns: u64, ready: i32, fd: i32
     me.slot.put(&r, w::DROP_POLL, &Tail::EMPTY);
 }
 
-/// One input that was handed over. `ready`: how many there were.
-pub fn input(me: &Me, at: u64, sub: u8, flow: u64, fd: i32, ready: u32, alone: bool) {
+/// The process goes on with something else than its last input. Where this is lost, so are operations: what follows
+/// would be taken for that input's.
+pub fn went_on(me: &Me) {
+    let r = w::Input {
+        head: head(w::KIND_INPUT, w::INPUT_ELSE),
+        ts_ns: sys::now(),
+        flow: 0,
+        tgid: me.tgid,
+        tid: me.tid,
+        fd: -1,
+        ready: 0,
+        flags: 0,
+        pad: 0,
+        pad2: 0,
+    };
+    me.slot.put(&r, w::DROP_OP, &Tail::EMPTY);
+}
+
+/// One input that was handed over. `ready`: how many there were; `flags`: `INPUTF_…`.
+pub fn input(me: &Me, at: u64, sub: u8, flow: u64, fd: i32, ready: u32, flags: u16) {
     let r = w::Input {
         head: head(w::KIND_INPUT, sub),
         ts_ns: at,
@@ -174,9 +192,10 @@ pub fn input(me: &Me, at: u64, sub: u8, flow: u64, fd: i32, ready: u32, alone: b
         tid: me.tid,
         fd,
         ready,
-        flags: if alone { w::INPUTF_ISOLATED } else { 0 },
+        flags,
         pad: 0,
         pad2: 0,
     };
-    me.slot.put(&r, w::DROP_POLL, &Tail::EMPTY);
+    let drop = if flags & w::INPUTF_REST != 0 { w::DROP_OP } else { w::DROP_POLL };
+    me.slot.put(&r, drop, &Tail::EMPTY);
 }

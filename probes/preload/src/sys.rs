@@ -156,6 +156,85 @@ fn fill(fd: usize, into: &mut [u8]) -> usize {
     done
 }
 
+/// Writes `prefix`, the number and `suffix` with a zero byte behind them; empty where there is no room.
+pub fn numbered<'a>(prefix: &[u8], number: u32, suffix: &[u8], into: &'a mut [u8; 64]) -> &'a [u8] {
+    let mut digits = [0u8; 10];
+    let (mut n, mut at) = (number, digits.len());
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (n % 10) as u8;
+        n /= 10;
+        if n == 0 {
+            break;
+        }
+    }
+    let mut len = 0;
+    for part in [prefix, &digits[at..], suffix, b"\0"] {
+        let Some(room) = into.get_mut(len..len + part.len()) else { return &[] };
+        room.copy_from_slice(part);
+        len += part.len();
+    }
+    &into[..len]
+}
+
+/// Gives each thread of this process until `give` says no, which is the answer then; also `false` where they cannot be
+/// listed.
+pub fn threads(mut give: impl FnMut(u32) -> bool) -> bool {
+    let Some(fd) = open(b"/proc/self/task\0") else { return false };
+    #[repr(align(8))]
+    struct Entries([u8; 1024]);
+    let mut entries = Entries([0; 1024]);
+    let listed = loop {
+        let a = [fd, entries.0.as_mut_ptr() as usize, entries.0.len(), 0, 0, 0];
+        // SAFETY: the kernel writes at most as much as there is room
+        let n = unsafe { call(libc::SYS_getdents64, a) };
+        if n <= 0 {
+            break n == 0;
+        }
+        let mut rest = entries.0.get(..n as usize).unwrap_or(&[]);
+        let mut goes_on = true;
+        // inode (8), offset (8), length (2), type (1), name
+        while let Some(length) = rest.get(16..18).map(|b| usize::from(u16::from_ne_bytes([b[0], b[1]]))) {
+            let name = rest.get(19..length).unwrap_or(&[]).split(|&b| b == 0).next().unwrap_or(&[]);
+            let tid = name.iter().try_fold(0u64, |n, &b| crate::process::digit(n, b)).filter(|_| !name.is_empty());
+            goes_on = goes_on && tid.is_none_or(|tid| give(tid as u32));
+            rest = rest.get(length.max(19)..).unwrap_or(&[]);
+        }
+        if !goes_on {
+            break false;
+        }
+    };
+    close(fd);
+    listed
+}
+
+/// How long a thread of this process has run, in ns; `None` where it is gone.
+pub fn ran_ns(tid: u32) -> Option<u64> {
+    // the kernel's number of the clock that counts one thread's time on processors
+    const PER_THREAD: c_int = 4;
+    const SCHEDULED: c_int = 2;
+    let clock = (!(tid as c_int) << 3) | PER_THREAD | SCHEDULED;
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec
+    let r = unsafe { call(libc::SYS_clock_gettime, [clock as usize, &raw mut t as usize, 0, 0, 0, 0]) };
+    (r == 0).then(|| (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64))
+}
+
+/// Whether a thread of this process sleeps until something wakes it, or has ended.
+pub fn sleeps(tid: u32) -> bool {
+    let (mut path, mut text) = ([0u8; 64], [0u8; 96]);
+    let path = numbered(b"/proc/self/task/", tid, b"/stat", &mut path);
+    let Some(fd) = open(path) else { return false };
+    let a = [fd, text.as_mut_ptr() as usize, text.len(), 0, 0, 0];
+    // SAFETY: the kernel writes at most as much as there is room
+    let n = unsafe { call(libc::SYS_read, a) };
+    close(fd);
+    let text = text.get(..n.max(0) as usize).unwrap_or(&[]);
+    // behind the name, which may hold spaces and parentheses
+    let state = text.iter().rposition(|&b| b == b')').and_then(|at| text.get(at + 2));
+    matches!(state, Some(b'S' | b'Z'))
+}
+
 /// Reads the beginning of a file whose path ends in a zero byte; how many bytes there were.
 pub fn slurp(path: &[u8], into: &mut [u8]) -> usize {
     let Some(fd) = open(path) else { return 0 };
@@ -164,8 +243,8 @@ pub fn slurp(path: &[u8], into: &mut [u8]) -> usize {
     done
 }
 
-/// Gives each line of a file whose path ends in a zero byte, lines longer than 1 KiB in pieces. The buffer is small, since
-/// so may be the stack of the thread at hand.
+/// Gives each line of a file whose path ends in a zero byte, lines longer than 1 KiB in pieces. The buffer is small,
+/// since so may be the stack of the thread at hand.
 pub fn lines(path: &[u8], mut give: impl FnMut(&[u8])) {
     let Some(fd) = open(path) else { return };
     let (mut text, mut have) = ([0u8; 1024], 0);

@@ -3,7 +3,7 @@
 use crate::flow::Flow;
 use crate::process::{Me, watch};
 use crate::record::{self, Call, Cause, Moved};
-use crate::{border, fds, sys};
+use crate::{border, fds, rest, sys};
 use core::sync::atomic::Ordering::*;
 use libc::{c_int, c_long, iovec};
 use wakepath_wire as w;
@@ -42,6 +42,7 @@ pub unsafe fn send(c: Send<'_>, plain: impl FnOnce() -> isize) -> isize {
 
 /// The other half of [`send`], for calls that sent several messages.
 pub fn tell(me: &Me, f: &Flow, id: u64, c: &Send<'_>, r: isize, call: Call, error: c_int) {
+    rest::moved(me, f, call.entry, false);
     record::wait(me, call, c.fd, &Cause::Unknown);
     // a TLS library's own bytes: what they mean was told, or will be
     if r < 0 && error == libc::EAGAIN || r > 0 && f.is_plain() {

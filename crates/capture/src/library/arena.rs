@@ -191,9 +191,18 @@ impl Arena {
 
     /// Switches recording on; processes announce their flows again.
     pub fn switch_on(&self, isolate: bool) {
+        self.switch(if isolate { a::ISOLATE } else { 0 });
+    }
+
+    /// Switches recording on; inputs are handed over when the whole process has come to rest.
+    pub fn switch_on_at_rest(&self) {
+        self.switch(a::ISOLATE | a::REST);
+    }
+
+    fn switch(&self, how: u32) {
         let header = self.header();
         header.epoch.fetch_add(1, Ordering::AcqRel);
-        header.switches.store(a::ON | if isolate { a::ISOLATE } else { 0 }, Ordering::Release);
+        header.switches.store(a::ON | how, Ordering::Release);
     }
 
     /// Switches recording off.

@@ -48,12 +48,51 @@ pub struct RunArgs {
 /// How events are handed to the programs.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Isolation {
-    /// One ready input at a time, reads up to a message's end (the default)
-    #[arg(long, conflicts_with = "observe")]
-    pub isolate: bool,
+    /// One ready input at a time, reads up to a message's end (the default); =process: and only when the whole process
+    /// has come to rest, for programs whose threads hand requests to each other. What they could do at once they then
+    /// do one after the other
+    #[arg(
+        long,
+        conflicts_with = "observe",
+        value_enum,
+        value_name = "WHOSE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "thread"
+    )]
+    pub isolate: Option<Whose>,
     /// Alter no event; say what could not be told apart
     #[arg(long)]
     pub observe: bool,
+}
+
+/// Who is given one input at a time.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Each thread
+    Thread,
+    /// Each process: none of its threads has anything left to do then
+    Process,
+}
+
+impl Isolation {
+    /// As it is written on a command line.
+    pub fn flag(self) -> &'static str {
+        match self.isolate {
+            _ if self.observe => "--observe",
+            Some(Whose::Process) => "--isolate=process",
+            _ => "--isolate",
+        }
+    }
+
+    /// Switches recording on in this way.
+    pub fn switch_on(self, arena: &wakepath_capture::Arena) {
+        if self.isolate == Some(Whose::Process) {
+            arena.switch_on_at_rest();
+        } else {
+            arena.switch_on(!self.observe);
+        }
+    }
 }
 
 /// How the library vantage records.
@@ -165,7 +204,7 @@ impl LibraryArgs {
     /// Settings that matter to a reader.
     pub fn flags(&self, isolation: Isolation, kernel: bool) -> Vec<String> {
         let mut f = vec![
-            if isolation.observe { "--observe" } else { "--isolate" }.to_owned(),
+            isolation.flag().to_owned(),
             format!("--payload {}", self.payload.to_possible_value().map_or(String::new(), |v| v.get_name().into())),
             format!("--ring-bytes {}", self.ring_bytes.0),
         ];

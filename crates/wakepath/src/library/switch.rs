@@ -50,7 +50,7 @@ pub fn on(args: &OnArgs) -> Result<i32> {
     let arena = Arena::of_folder(&args.folder, &arena_options(&args.library))?;
     match arena.recorder() {
         Some(pid) => {
-            arena.switch_on(!args.isolation.observe);
+            args.isolation.switch_on(&arena);
             tell!("recording into {} (process {pid})", args.folder.display());
         }
         None => {
@@ -69,7 +69,7 @@ pub fn on(args: &OnArgs) -> Result<i32> {
 
 fn start_recorder(folder: &Path, isolation: Isolation, library: &LibraryArgs) -> Result<u32> {
     let mut command = Command::new(std::env::current_exe().context("finding this program's own file")?);
-    command.arg("recorder").arg("-o").arg(folder).arg(if isolation.observe { "--observe" } else { "--isolate" });
+    command.arg("recorder").arg("-o").arg(folder).arg(isolation.flag());
     let payload = library.payload.to_possible_value().map_or(String::new(), |v| v.get_name().into());
     command.args(["--payload", &payload]).args(["--head-bytes", &library.head_bytes.to_string()]);
     command.args(["--ring-bytes", &library.ring_bytes.0.to_string()]).args(["--slots", &library.slots.to_string()]);

@@ -250,7 +250,11 @@ hooks! {
 
     /// `eventfd`.
     fn eventfd(n: c_uint, flags: c_int) -> c_int {
-        made_other(real::eventfd(n, flags))
+        let fd = made_other(real::eventfd(n, flags));
+        if let Some(me) = watch().filter(|_| fd >= 0) {
+            fds::made_event(&me, fd);
+        }
+        fd
     }
 
     /// `signalfd`.

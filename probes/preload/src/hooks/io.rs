@@ -188,6 +188,9 @@ unsafe fn from_whom(
     unsafe {
         let before = watch();
         let entry = before.as_ref().map(|me| met(me, fd));
+        if before.is_some_and(|me| put_off(&me, fd, flags)) {
+            return sys::ret(-(EAGAIN as isize));
+        }
         let r = plain();
         let Some(me) = before.or_else(|| if r > 0 { watch() } else { None }) else { return r };
         let error = sys::errno();
@@ -213,6 +216,17 @@ fn met(me: &Me, fd: c_int) -> u64 {
     sys::now()
 }
 
+/// See [`crate::rest::is_put_off`].
+fn put_off(me: &Me, fd: c_int, flags: c_int) -> bool {
+    if !me.rest {
+        return false;
+    }
+    let error = sys::errno();
+    let off = fds::flow(me, fd).is_some_and(|f| crate::rest::is_put_off(me, f, fd, flags));
+    sys::set_errno(error);
+    off
+}
+
 /// A `recvmmsg` of the program. Where inputs are isolated and the call may give fewer datagrams than were asked for, it
 /// gives one.
 ///
@@ -231,6 +245,9 @@ pub unsafe fn receive_many(
     let alone = me.isolate && n > 1 && epolls::has(fd) && epolls::can_rearm(fd) && !may_wait();
     sys::set_errno(error);
     let entry = met(&me, fd);
+    if put_off(&me, fd, flags) {
+        return sys::ret(-(EAGAIN as isize)) as c_int;
+    }
     let r = plain(if alone { 1 } else { n });
     let error = sys::errno();
     for i in 0..r.max(0) as usize {

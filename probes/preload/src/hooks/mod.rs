@@ -25,5 +25,6 @@ pub mod environment;
 pub mod io;
 pub mod sockets;
 pub mod tasks;
+pub mod timers;
 pub mod tls;
 pub mod waits;

@@ -3,7 +3,7 @@
 use crate::flow::{self, CLIENT, Kind, SERVER};
 use crate::process::{Me, lent, watch};
 use crate::record::{self, Call, Cause, Moved};
-use crate::{epolls, fds, real, sys, unix};
+use crate::{epolls, fds, real, rest, sys, unix};
 use core::sync::atomic::Ordering::*;
 use libc::*;
 use wakepath_wire as w;
@@ -120,6 +120,7 @@ fn take_up(me: &Me, listener: c_int, new: c_int, call: Call) {
     let parent = fds::flow(me, listener);
     let cause = parent.map_or(Cause::Unknown, Cause::Flow);
     record::wait(me, call, listener, &cause);
+    rest::accepted(me, parent, call.entry, fds::cookie(new).unwrap_or(0));
     let kind = fds::socket_kind(new);
     let Some(id) = fds::cookie(new) else { return };
     let Some((_, f)) = fds::made(me, new, id, kind) else { return };
@@ -163,6 +164,7 @@ fn connected(me: &Me, fd: c_int, result: i32, call: Call) {
         None => fds::cookie(fd).and_then(|id| fds::made(me, fd, id, kind)),
     };
     let Some((index, f)) = flow else { return };
+    rest::moved(me, f, call.entry, false);
     if begun {
         let mut how = w::FLOW_MET;
         if kind != Kind::Datagram {

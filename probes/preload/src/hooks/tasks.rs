@@ -257,6 +257,12 @@ unsafe extern "C-unwind" fn watched(nr: c_long, a: usize, b: usize, c: usize, d:
         SYS_sendmmsg => unsafe { io::send_many(a as c_int, b as *mut mmsghdr, || plain(c) as c_int) }.into(),
         _ => plain(c),
     };
+    if nr == SYS_futex && r == -1 && sys::errno() == ETIMEDOUT {
+        if let Some(me) = watch() {
+            crate::rest::else_now(&me);
+        }
+        sys::set_errno(ETIMEDOUT);
+    }
     if arena::header().is_some() && r >= 0 {
         noticed(nr, a, b, c, r);
     }

@@ -3,7 +3,7 @@
 use crate::isolate::{self, Return, Sets};
 use crate::process::{Me, lent, watch};
 use crate::record::Call;
-use crate::{arena, epolls, real, sys};
+use crate::{arena, epolls, real, rest, sys};
 use libc::*;
 use wakepath_wire as w;
 
@@ -33,14 +33,19 @@ unsafe fn polling(
     let Some(me) = watch() else { return plain() };
     let entry = sys::now();
     let r = plain();
-    let (error, call) = (sys::errno(), Call::done(entry, class.1));
+    let (error, mut call) = (sys::errno(), Call::done(entry, class.1));
     let set: &mut [pollfd] = if fds.is_null() || r < 0 {
         &mut []
     } else {
         // SAFETY: the kernel has just read and written these
         unsafe { core::slice::from_raw_parts_mut(fds, n as usize) }
     };
-    let r = isolate::polled(&me, &Return { call, class: class.0, timeout_ns, fd: -1 }, set, r);
+    let (r, at_rest) = if me.rest { rest::polled(&me, set, r, timeout_ns) } else { (r, 0) };
+    if at_rest != 0 {
+        call.ret = at_rest;
+    }
+    let of = Return { call, class: class.0, timeout_ns, fd: -1, rest: at_rest != 0 };
+    let r = isolate::polled(&me, &of, set, r);
     sys::set_errno(error);
     r
 }
@@ -64,7 +69,9 @@ unsafe fn selecting(
     let (error, call) = (sys::errno(), Call::done(entry, class.1));
     // SAFETY: the caller's promise
     let mut sets = unsafe { Sets::new(if r < 0 { 0 } else { n }, sets) };
-    let r = isolate::selected(&me, &Return { call, class: class.0, timeout_ns, fd: -1 }, &mut sets, foreign, r);
+    rest::selected(&me, r, timeout_ns);
+    let of = Return { call, class: class.0, timeout_ns, fd: -1, rest: false };
+    let r = isolate::selected(&me, &of, &mut sets, foreign, r);
     sys::set_errno(error);
     r
 }
@@ -83,7 +90,7 @@ unsafe fn waiting(
     let error = sys::errno();
     if n > 0 && isolate::is_put_off(&me, ep, timeout_ns) {
         let call = Call::done(sys::now(), class.1);
-        isolate::put_off(&me, &Return { call, class: class.0, timeout_ns, fd: ep });
+        isolate::put_off(&me, &Return { call, class: class.0, timeout_ns, fd: ep, rest: false });
         sys::set_errno(error);
         return 0;
     }
@@ -91,10 +98,16 @@ unsafe fn waiting(
     sys::set_errno(error);
     let entry = sys::now();
     let r = plain(wanted);
-    let (error, call) = (sys::errno(), Call::done(entry, class.1));
+    let error = sys::errno();
     // SAFETY: the kernel has just written `r` of them
-    let told = if r > 0 { unsafe { core::slice::from_raw_parts(events, r as usize) } } else { &[] };
-    isolate::epolled(&me, &Return { call, class: class.0, timeout_ns, fd: ep }, told, r, wanted < n);
+    let told = if r > 0 { unsafe { core::slice::from_raw_parts_mut(events, r as usize) } } else { &mut [] };
+    let at_rest = if me.rest { rest::epolled(&me, ep, told, r, timeout_ns) } else { 0 };
+    let mut call = Call::done(entry, class.1);
+    if at_rest != 0 {
+        call.ret = at_rest;
+    }
+    let of = Return { call, class: class.0, timeout_ns, fd: ep, rest: at_rest != 0 };
+    isolate::epolled(&me, &of, told, r, wanted < n);
     sys::set_errno(error);
     r
 }

@@ -23,6 +23,8 @@ pub enum Mode {
     Observe,
     /// Recording, one input at a time.
     Isolate,
+    /// Recording, one input at a time for the whole process.
+    Rest,
 }
 
 /// The library, which cargo builds beside the tests.
@@ -103,6 +105,7 @@ impl Arena {
             Mode::Bare | Mode::Off => 0,
             Mode::Observe => a::ON,
             Mode::Isolate => a::ON | a::ISOLATE,
+            Mode::Rest => a::ON | a::ISOLATE | a::REST,
         };
         h.switches.store(switches, Release);
     }
@@ -252,7 +255,7 @@ pub fn run(mode: Mode, program: &Path, arguments: &[&str]) -> Run {
 pub fn same_in_all_modes(program: &Path, arguments: &[&str]) -> Run {
     let bare = run(Mode::Bare, program, arguments);
     assert!(bare.output.status.success(), "without the library {arguments:?}: {}", bare.text());
-    for mode in [Mode::Off, Mode::Observe] {
+    for mode in [Mode::Off, Mode::Observe, Mode::Rest] {
         let other = run(mode, program, arguments);
         assert_eq!(other.text(), bare.text(), "{arguments:?} {mode:?}");
         assert_eq!(other.output.status, bare.output.status, "{arguments:?} {mode:?}");
