@@ -1,6 +1,7 @@
 //! Inside a component: which request made which call. One rule a case, each only under its condition; where none
 //! holds the call stays without a parent and every request that could have made it is in doubt.
 
+mod rest;
 mod steps;
 
 use crate::evidence::{Hole, Rule};
@@ -43,6 +44,10 @@ pub struct Component<'a, F: Finished> {
     waiting: VecDeque<(MonoNs, ExId)>,
     idle: VecDeque<(MonoNs, ExId)>,
     to_release: Vec<ExId>,
+    /// Processes that had come to rest when they were given their last input, and have done nothing else since.
+    rests: FxHashMap<u32, rest::Rest>,
+    /// The poll whose inputs come next: its task, and until when it was told to wait (ns).
+    last_poll: (TaskId, u64),
     /// Where finished exchanges go.
     pub out: F,
     /// Links by rule.
@@ -65,6 +70,8 @@ impl<'a, F: Finished> Component<'a, F> {
             waiting: VecDeque::new(),
             idle: VecDeque::new(),
             to_release: Vec::new(),
+            rests: FxHashMap::default(),
+            last_poll: (TaskId::UNKNOWN, 0),
             out,
             links: FxHashMap::default(),
             disagreements: 0,
@@ -91,6 +98,7 @@ impl<'a, F: Finished> Component<'a, F> {
 
     /// A poll returned.
     pub fn poll(&mut self, r: &PollRow) {
+        self.last_poll = (r.task, r.entry.0.saturating_add(r.timeout_ns));
         let is_over = |w: &&Worker| w.isolated_until.is_some() && (r.ready != 0 || r.timeout_ns != 0);
         let left = self.tasks.get(&r.task).filter(is_over).and_then(|w| w.current);
         if let Some(x) = left {
@@ -111,10 +119,11 @@ impl<'a, F: Finished> Component<'a, F> {
 
     /// The library vantage handed an input to a task, behind the row of the poll that returned it.
     pub fn input(&mut self, xs: &Slab, r: &InputRow) {
-        if !self.knows(r.task) {
+        self.given_at_rest(xs, r);
+        if !self.knows(r.task) || r.kind == input::ELSE {
             return;
         }
-        let of = if r.isolated == 1 && r.kind == input::WRITE { self.writes_for(xs, r.flow, r.task) } else { None };
+        let of = if r.isolated != 0 && r.kind == input::WRITE { self.writes_for(xs, r.flow, r.task) } else { None };
         let w = self.tasks.entry(r.task).or_default();
         w.given(r);
         if let Some(x) = of.filter(|_| w.isolated_until.is_some()) {
@@ -140,9 +149,8 @@ impl<'a, F: Finished> Component<'a, F> {
         let x = w.current.filter(|&x| w.is_isolated(at) && self.is_open(xs, x))?;
         let process = self.roles.process_of(task);
         if !self.roles.is_migrating(process) {
-            // what a reply sets free (a connection of a pool) another request may have waited for
             let waits = |y: &ExId| *y != x && !Self::is_over_softly(xs, *y);
-            let is_free = w.is_answered && self.in_court(xs, &w.held).iter().any(waits);
+            let is_free = w.is_answered && self.may_go_on(xs, process, w).iter().any(waits);
             return Some(x).filter(|_| !is_free);
         }
         let is_other = |t: &TaskId| *t != task && self.roles.process_of(*t) == process;
@@ -276,6 +284,16 @@ impl<'a, F: Finished> Component<'a, F> {
         list.iter().copied().filter(open).filter(ready).collect()
     }
 
+    /// Requests of an event loop that may have reason to go on: those in court. Where requests make several calls at
+    /// once also those that have calls outstanding, behind a reply or what may have been the end of a connection: one
+    /// more call of theirs may have waited for what that set free (a place in a pool).
+    fn may_go_on(&self, xs: &Slab, process: u32, w: &Worker) -> Vec<ExId> {
+        if (w.is_answered || w.has_unseen_input()) && self.roles.is_parallel(process) {
+            return w.held.iter().copied().filter(|&x| self.is_open(xs, x)).collect();
+        }
+        self.in_court(xs, &w.held)
+    }
+
     /// Whether a pipelined request waits for the one before it on its flow: it was an input of its own, and nothing was
     /// done for it then. Not where messages bear an identifier, since those are served in any order.
     fn is_behind(&self, xs: &Slab, x: ExId, list: &[ExId]) -> bool {
@@ -311,7 +329,7 @@ impl<'a, F: Finished> Component<'a, F> {
         }
         let role = self.roles.role(task);
         let current = worker.and_then(|w| w.current).filter(|&x| self.is_open(xs, x));
-        let found = if let Some(x) = self.isolated(xs, task, at) {
+        let found = if let Some(x) = self.at_rest(xs, process, at).or_else(|| self.isolated(xs, task, at)) {
             Ok((x, Rule::Isolation))
         } else if self.roles.is_migrating(process) {
             // any task may go on with any request: only the last one that could want something is certain
@@ -397,7 +415,7 @@ impl<'a, F: Finished> Component<'a, F> {
         let Some(w) = worker else { return Err(Vec::new()) };
         // the kernel receives ahead of the program: there is no order of inputs and calls
         let current = current.filter(|_| !is_ring);
-        let mut set = self.in_court(xs, &w.held);
+        let mut set = self.may_go_on(xs, process, w);
         if let Some(c) = current
             && !set.contains(&c)
         {
@@ -406,14 +424,15 @@ impl<'a, F: Finished> Component<'a, F> {
         let all = set.clone();
         // a call or connection that nobody could be told to have made may be what one of them waits for
         let none_unknown = self.unknown.get(&process).is_none_or(|&n| n == 0) && !w.unknown_input;
-        let is_set_free = w.isolated_until.is_some() && w.is_answered;
         if set.len() > 1
             && none_unknown
-            && !is_set_free
+            && !w.is_answered
+            && !w.has_unseen_input()
             && w.no_timer_due(at)
             && let Some((returned, _, _)) = w.polled
         {
-            // no timer was due, so what was left lying before this poll had no reason to move
+            // no timer was due, nothing was set free, and all that the poll gave is known: what was left lying before it
+            // had no reason to move
             set.retain(|&x| Some(x) == current || self.states[x.place as usize].last_input >= returned);
         }
         // a request from before the recording may be in hand too, unless the poll that gave this input was recorded: then it

@@ -5,9 +5,11 @@
 //! step to a [`Steps`] in the order in which it happened on the host.
 
 mod ends;
+mod refusals;
 
 pub use crate::slab::{ExId, Slab};
 use ends::{Ends, NO_SOCKET, SPANS, Span};
+use refusals::Refusals;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
     EndpointRow, FlowNoteRow, FlowStateRow, MessageEndRow, MessageRow, OPEN, OpRow, TaskRow, end_how, life, op, range,
@@ -100,6 +102,8 @@ pub trait Steps {
     fn accepted(&mut self, _: EndpointId, _: TaskId) {}
     /// A task connects a flow.
     fn connecting(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs, failed: bool);
+    /// The other end refused a connection that this task had begun to make.
+    fn refused(&mut self, _: EndpointId, _: TaskId, _: MonoNs) {}
     /// A reply left whose request was not seen.
     fn unseen_reply(&mut self, task: TaskId, at: MonoNs);
     /// A task replied to a request that was not seen.
@@ -117,6 +121,7 @@ pub trait Steps {
 /// Makes exchanges of one host's rows.
 pub struct Engine<S: Steps> {
     eps: Ends,
+    refusals: Refusals,
     /// The exchanges.
     pub xs: Slab,
     /// Where steps go.
@@ -130,7 +135,7 @@ const TURN: u16 = 8;
 impl<S: Steps> Engine<S> {
     /// An engine that has seen nothing.
     pub fn new(steps: S) -> Engine<S> {
-        Engine { eps: Ends::default(), xs: Slab::default(), steps }
+        Engine { eps: Ends::default(), refusals: Refusals::default(), xs: Slab::default(), steps }
     }
 
     /// An endpoint was announced.
@@ -205,8 +210,7 @@ impl<S: Steps> Engine<S> {
             op::RECV if r.result <= 0 => self.ended(r.flow, r.at, r.result < 0),
             op::SEND if r.result < 0 => self.ended(r.flow, r.at, true),
             op::CONNECT => {
-                const IN_PROGRESS: i32 = -115;
-                let failed = r.result < 0 && r.result != IN_PROGRESS;
+                let failed = self.refusals.connect(r);
                 self.eps.at(r.flow, r.at).side.get_or_insert(Side::Client);
                 self.steps.connecting(&self.xs, r.flow, r.task, r.at, failed);
             }
@@ -712,6 +716,9 @@ impl<S: Steps> Engine<S> {
     pub fn state(&mut self, r: &FlowStateRow) {
         if r.by_task == 1 {
             self.left(r.flow, r.task, r.at);
+        }
+        if let Some(task) = self.refusals.state(r) {
+            self.steps.refused(r.flow, task, r.at);
         }
         if r.reset != 0 {
             self.ended(r.flow, r.at, true);

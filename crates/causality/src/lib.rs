@@ -168,7 +168,7 @@ const CHECK_NS: u64 = 20_000_000;
 fn learn(host: &Host) -> Roles {
     let mut engine = Engine::new(Roles::default());
     let mut tables = BASE.to_vec();
-    tables.push(Table::Loss);
+    tables.extend([Table::Loss, Table::Poll]);
     let mut checked = MonoNs(0);
     for event in host.events(TableSet::of(&tables), ..) {
         if event.at().0 > checked.0.saturating_add(CHECK_NS) {
@@ -181,6 +181,7 @@ fn learn(host: &Host) -> Roles {
                 engine.task(&r);
             }
             Event::Loss(r) => engine.steps.loss(&r, host.text(r.what)),
+            Event::Poll(r) => engine.steps.poll(&r),
             Event::Op(r) if r.flags & IO_URING != 0 => {
                 engine.steps.ring(r.task);
                 engine.operation(&r);

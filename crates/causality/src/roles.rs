@@ -3,9 +3,10 @@
 
 use crate::dense::PerTask;
 use crate::exchange::{ExId, Side, Slab, Steps};
+use crate::worker::TIMER_GRAIN_NS;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{LossRow, OPEN, TaskRow, WaitRow, life};
+use wakepath_model::rows::{LossRow, OPEN, PollRow, TaskRow, WaitRow, life};
 
 /// System call number of futex on x86-64.
 pub const FUTEX: u16 = 202;
@@ -25,6 +26,19 @@ pub struct Role {
     pub replies_own: bool,
     /// Sends requests.
     pub calls: bool,
+}
+
+/// What an event loop did since it last waited for something to do.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    /// How many things its polls found ready.
+    ready: u32,
+    /// How many flows it sent requests on, or connected for one.
+    calls: u32,
+    /// The last of them.
+    flow: EndpointId,
+    /// When a timer of its own may be due, in ns; 0 before its first poll.
+    due: u64,
 }
 
 /// The task by whose number a thread group goes.
@@ -58,6 +72,11 @@ pub struct Roles {
     /// When a task of a process that had no request open, and takes none, last made a call.
     unasked: FxHashMap<u32, MonoNs>,
     rings: FxHashSet<TaskId>,
+    rounds: PerTask<Round>,
+    /// Connections for which nothing was sent yet, with who made them.
+    connecting: FxHashMap<EndpointId, TaskId>,
+    /// Processes in which one input made several calls at once.
+    parallel: FxHashSet<u32>,
     /// Who waited at each futex of a process; `UNKNOWN` where several tasks did.
     futexes: FxHashMap<(u32, u64), TaskId>,
 }
@@ -113,6 +132,31 @@ impl Roles {
         }
         self.held = FxHashMap::default();
         self.open = FxHashMap::default();
+        self.rounds = PerTask::default();
+        self.connecting = FxHashMap::default();
+    }
+
+    /// A poll returned.
+    pub fn poll(&mut self, r: &PollRow) {
+        let round = self.rounds.entry(r.task);
+        if r.timeout_ns != 0 {
+            *round = Round { due: r.entry.0.saturating_add(r.timeout_ns), ..Round::default() };
+        }
+        round.ready = round.ready.saturating_add(u32::try_from(r.ready).unwrap_or(0));
+    }
+
+    /// A task made a call on a flow. More of them than there were things to go on with, and no timer due: a request makes
+    /// several at once.
+    fn called(&mut self, task: TaskId, flow: EndpointId, at: MonoNs) {
+        let round = self.rounds.entry(task);
+        if round.flow == flow {
+            return;
+        }
+        round.flow = flow;
+        round.calls += 1;
+        if round.ready > 0 && round.calls > round.ready && at.0.saturating_add(TIMER_GRAIN_NS) < round.due {
+            self.parallel.insert(self.process_of(task));
+        }
     }
 
     /// The process of a task: the number of its leading task.
@@ -136,6 +180,11 @@ impl Roles {
     /// Whether the process ever had several requests at once.
     pub fn is_concurrent(&self, process: u32) -> bool {
         self.concurrent.contains(&process)
+    }
+
+    /// Whether requests of an event loop's process ever made several calls at once.
+    pub fn is_parallel(&self, process: u32) -> bool {
+        self.parallel.contains(&process)
     }
 
     /// Whether tasks of the process that take no requests were seen to make calls when it had none open: what they do may
@@ -207,9 +256,12 @@ impl Roles {
 impl Steps for Roles {
     const KEEPS: bool = false;
 
-    fn begun(&mut self, xs: &Slab, x: ExId, _: MonoNs) {
+    fn begun(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         let e = xs.get(x);
         let process = self.process_of(e.task);
+        if e.side == Side::Client && self.connecting.remove(&e.flow).is_none() {
+            self.called(e.task, e.flow, at);
+        }
         let role = self.roles.entry(e.task);
         match e.side {
             Side::Client => {
@@ -269,7 +321,17 @@ impl Steps for Roles {
         }
     }
 
-    fn connecting(&mut self, _: &Slab, _: EndpointId, _: TaskId, _: MonoNs, _: bool) {}
+    fn accepted(&mut self, _: EndpointId, task: TaskId) {
+        // what is read of it at once is more to go on with than the poll found
+        let round = self.rounds.entry(task);
+        round.ready = round.ready.saturating_add(1);
+    }
+
+    fn connecting(&mut self, _: &Slab, flow: EndpointId, task: TaskId, at: MonoNs, failed: bool) {
+        if !failed && self.connecting.insert(flow, task).is_none() {
+            self.called(task, flow, at);
+        }
+    }
 
     fn unseen_reply(&mut self, task: TaskId, at: MonoNs) {
         let process = self.process_of(task);
@@ -293,7 +355,13 @@ impl Steps for Roles {
 
     fn left(&mut self, _: ExId, _: TaskId, _: MonoNs) {}
 
-    fn flow_gone(&mut self, _: &Slab, _: EndpointId) {}
+    fn flow_gone(&mut self, _: &Slab, flow: EndpointId) {
+        if let Some(task) = self.connecting.remove(&flow) {
+            // refused: somebody tries again elsewhere
+            let round = self.rounds.entry(task);
+            round.ready = round.ready.saturating_add(1);
+        }
+    }
 
     fn process_of(&self, task: TaskId) -> u32 {
         Roles::process_of(self, task)

@@ -8,7 +8,7 @@ use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{InputRow, PollRow};
 
 /// Time-outs are given in rounded milliseconds: timers may be due that much earlier.
-const TIMER_GRAIN_NS: u64 = 2_000_000;
+pub(crate) const TIMER_GRAIN_NS: u64 = 2_000_000;
 
 /// What the linker keeps of an exchange.
 #[derive(Default)]
@@ -84,10 +84,13 @@ pub(crate) struct Worker {
     pub(crate) isolated_until: Option<u64>,
     /// The flow of that input, and what was accepted since.
     pub(crate) inputs: [EndpointId; 2],
-    /// That input was a reply.
+    /// It took a reply since its last poll that waited, or saw a call end without one: what that set free (a connection
+    /// of a pool), another request may have waited for.
     pub(crate) is_answered: bool,
     /// How many descriptors that poll found ready.
     pub(crate) ready: i32,
+    /// From how many flows it took something since then, and the last of them.
+    pub(crate) taken_from: (i32, EndpointId),
     /// Why it woke last, while it was idle.
     pub(crate) woken: Woken,
     /// The request that it was made in.
@@ -120,6 +123,9 @@ impl Worker {
         self.isolated_until = None;
         self.polled = Some((r.at, r.entry, r.timeout_ns));
         self.ready = r.ready;
+        self.taken_from = (0, EndpointId(0));
+        // what a reply left for later is done behind a poll that does not wait
+        self.is_answered &= r.timeout_ns == 0;
         self.leave_fragment();
         self.unknown_input = false;
     }
@@ -128,18 +134,31 @@ impl Worker {
     pub(crate) fn given(&mut self, r: &InputRow) {
         self.leave_fragment();
         self.unknown_input = false;
-        self.is_answered = false;
         self.inputs = [r.flow, EndpointId(0)];
         let (entry, timeout_ns) = self.polled.map_or((r.at, 0), |(_, entry, timeout)| (entry, timeout));
         // who asks not to wait has something else to do, and does it before or after this input
-        self.isolated_until = (r.isolated == 1 && timeout_ns != 0).then(|| entry.0.saturating_add(timeout_ns));
+        self.isolated_until = (r.isolated != 0 && timeout_ns != 0).then(|| entry.0.saturating_add(timeout_ns));
     }
 
     /// It took something from a flow. Where that is not its input, it has something else to go on with.
     pub(crate) fn took(&mut self, flow: EndpointId) {
+        self.saw(flow);
         if !self.inputs.contains(&flow) {
             self.isolated_until = None;
         }
+    }
+
+    /// One of what its poll found ready was this flow.
+    pub(crate) fn saw(&mut self, flow: EndpointId) {
+        if self.taken_from.1 != flow {
+            self.taken_from = (self.taken_from.0.saturating_add(1), flow);
+        }
+    }
+
+    /// Whether its poll found something ready that it was not seen to take up, and may have without a sign: a pipe or
+    /// an eventfd by which another thread says that it is done.
+    pub(crate) fn has_unseen_input(&self) -> bool {
+        self.ready > self.taken_from.0
     }
 
     /// Whether all that it does now is for the input that it was given last.

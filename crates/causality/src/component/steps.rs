@@ -23,6 +23,7 @@ impl<F: Finished> Steps for Component<'_, F> {
             w.took(e.flow);
             // a task that takes a request in the flow's order is done with what it had of others
             w.enter(x, at);
+            self.took_at_rest(e.task, e.flow, Some(x));
             return;
         }
         let task = e.task;
@@ -83,6 +84,8 @@ impl<F: Finished> Steps for Component<'_, F> {
     fn request_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         if self.is_open(xs, x) {
             self.take_input(x, task, at);
+            self.tasks.entry(task).or_default().saw(xs.get(x).flow);
+            self.took_at_rest(task, xs.get(x).flow, Some(x));
         }
     }
 
@@ -123,9 +126,15 @@ impl<F: Finished> Steps for Component<'_, F> {
         s.replied = true;
         s.reply_task = task;
         let parent = s.parent;
+        let of = match parent {
+            Some(Parent::Of(x, _)) => Some(x).filter(|&x| self.is_open(xs, x)),
+            _ => None,
+        };
+        self.took_at_rest(task, xs.get(y).flow, of);
         match parent {
             Some(Parent::Of(x, _)) if self.is_open(xs, x) => {
                 let w = self.tasks.entry(task).or_default();
+                w.saw(xs.get(y).flow);
                 if w.current != Some(x) {
                     w.took(xs.get(y).flow);
                 }
@@ -134,6 +143,8 @@ impl<F: Finished> Steps for Component<'_, F> {
             }
             _ => {
                 let w = self.tasks.entry(task).or_default();
+                w.saw(xs.get(y).flow);
+                w.is_answered = true;
                 w.leave_fragment();
                 w.unknown_input = true;
                 w.unknown_call = Some(y);
@@ -146,6 +157,11 @@ impl<F: Finished> Steps for Component<'_, F> {
         self.state(x).closed = true;
         self.waiting.push_back((at, x));
         if e.side == Side::Client {
+            if !self.state(x).replied
+                && let Some(w) = self.tasks.get_mut(&e.task)
+            {
+                w.is_answered = true;
+            }
             match self.state(x).parent {
                 Some(Parent::Of(p, _)) if xs.is_live(p) => {
                     let s = self.state(p);
@@ -178,7 +194,10 @@ impl<F: Finished> Steps for Component<'_, F> {
     fn accepted(&mut self, flow: EndpointId, task: TaskId) {
         if let Some(w) = self.tasks.get_mut(&task) {
             w.inputs[1] = flow;
+            // one listener may give several, and what is read of them at once was not among what the poll found ready
+            w.ready = i32::MAX;
         }
+        self.accepted_at_rest(task, flow);
     }
 
     fn connecting(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs, failed: bool) {
@@ -203,6 +222,10 @@ impl<F: Finished> Steps for Component<'_, F> {
             }
             Parent::Root | Parent::Pending => {}
         }
+    }
+
+    fn refused(&mut self, flow: EndpointId, task: TaskId, at: MonoNs) {
+        self.out.refused(flow, task, at);
     }
 
     fn unseen_reply(&mut self, task: TaskId, _: MonoNs) {
