@@ -1,12 +1,14 @@
 """What every case of `bench/forecast` is: a real system that runs as it is and with changes really made, under a load.
 
-A case starts what it needs in `__enter__` and ends it in `__exit__`. `measure` runs the load once and gives what came
+A case starts what all need in `__enter__` and ends it in `__exit__`; `system` starts what is as it is or changed, and
+both are there at the same time. A `Load` loads one of them once and gives what came
 of it by the load's own clock; with a folder, it records meanwhile. The bench records the system as it is, asks for
 forecasts from that recording alone, and then measures each of the case's steps.
 """
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -16,9 +18,10 @@ import time
 
 from .programs import Failed, Recording, free_port, program, run, vload
 
-# Length of a measurement (s); what is started anew is warmed up before.
-SECONDS = 6.0
-WARM_S = 1.0
+# Length of a recording, and of each turn in which a system is measured (s).
+SECONDS, TURN_S = 6.0, 2.0
+# What is started anew is warmed up, and what was idle a little (s).
+WARM_S, AGAIN_S = 1.0, 0.2
 # Of the cgroups' CPU quotas (us): short, so that who has used up its share waits milliseconds, not a tenth of a second.
 PERIOD_US = 10_000
 
@@ -50,6 +53,14 @@ class Truth:
         """Per second."""
         return self.count / self.elapsed_s
 
+    def __add__(self, other):
+        """Both, one after the other."""
+        count = self.count + other.count
+        mean_ns = None
+        if self.mean_ns is not None and other.mean_ns is not None:
+            mean_ns = (self.count * self.mean_ns + other.count * other.mean_ns) / count
+        return Truth(count, self.elapsed_s + other.elapsed_s, mean_ns)
+
     def shown(self):
         """For people and for truth.json."""
         mean_ms = None if self.mean_ns is None else round(self.mean_ns / 1e6, 4)
@@ -57,7 +68,7 @@ class Truth:
 
 
 class Case:
-    """A system, its load and its changes. One is made for a whole bench; `measure` starts anew what a change needs."""
+    """A system, its load and its changes. One is made for a whole bench."""
 
     # what `bench/forecast NAME` runs; the number is only for the table's order
     name = None
@@ -70,6 +81,10 @@ class Case:
     flags = ()
     # what must be named as limiting the system as it is, as `Step.next_bottleneck`
     bottleneck = None
+    # what must be named by `--next`, one after the other from the system as it is
+    following = ()
+    # length of a turn (s), where other than the bench's
+    turn_s = None
 
     def __init__(self, place):
         # a folder of its own
@@ -86,11 +101,16 @@ class Case:
         """The changes, in order; known once the case is entered (ports are in names)."""
         raise NotImplementedError
 
-    def measure(self, step, seconds, trace=None):
-        """Runs the load for so long on the system as it is (`step` None) or with the step's changes really made;
-        records into the folder `trace`, where given. Gives a `Truth`. Raises `Failed` where something did not do what
-        it should."""
+    def system(self, step):
+        """A context: the system as it is (`step` None) or with the step's changes really made, ready to be loaded.
+        Gives a function of seconds and, to record meanwhile, a folder, that loads it and gives a `Truth`. It raises
+        `Failed` where something did not do what it should."""
         raise NotImplementedError
+
+    def measure(self, step, seconds, trace=None):
+        """Loads the system once."""
+        with self.system(step) as load:
+            return load(seconds, trace)
 
 
 class Quota:
@@ -100,10 +120,11 @@ class Quota:
 
     V1 = pathlib.Path("/sys/fs/cgroup/cpu")
     V2 = pathlib.Path("/sys/fs/cgroup")
+    numbers = itertools.count()
 
     def __init__(self, name, share):
         self.is_v1 = (self.V1 / "cpu.cfs_quota_us").exists() or (self.V1 / "cgroup.procs").exists()
-        self.folder = (self.V1 if self.is_v1 else self.V2) / f"wakepath-{name}-{os.getpid()}"
+        self.folder = (self.V1 if self.is_v1 else self.V2) / f"wakepath-{name}-{os.getpid()}-{next(self.numbers)}"
         self.share = share
 
     def __enter__(self):
@@ -181,24 +202,35 @@ def wait_for_port(port, process, seconds=20):
         time.sleep(0.02)
 
 
-def loaded(url, seconds, place, *load, trace=None, watch=(), prefix=()):
-    """Warms up, then runs `vload` with these flags for so long, and records what `watch` (flags of `wakepath record`)
-    selects, where a folder is given. Gives the `Truth`."""
-    truth = place / "truth.jsonl"
-    vload(url, *load, "--duration", f"{WARM_S}s", prefix=prefix)
-    with Recording(trace, *watch) if trace else contextlib.nullcontext():
-        said = vload(url, *load, "--duration", f"{seconds}s", truth=truth, prefix=prefix)
-        # what is written after the last reply
-        time.sleep(0.2)
-    spans = []
-    with open(truth, encoding="ascii") as lines:
-        for line in lines:
-            told = json.loads(line)
-            spans.append((told["start_ns"], told["end_ns"]))
-    if said["unexpected"] or len(spans) != said["answered"]:
-        raise Failed(f"the load was not answered as it should: {said['errors'] or said['statuses']}")
-    elapsed_ns = max(end for _, end in spans) - min(start for start, _ in spans)
-    return Truth(len(spans), elapsed_ns / 1e9, sum(end - start for start, end in spans) / len(spans))
+class Load:
+    """`vload` at an address with these flags; what `watch` (flags of `wakepath record`) selects is recorded. Warms up
+    the system at once."""
+
+    def __init__(self, url, place, *flags, watch=(), prefix=()):
+        self.url, self.place, self.flags, self.watch, self.prefix = url, place, flags, watch, prefix
+        self.go(WARM_S)
+
+    def go(self, seconds, **more):
+        """The load alone, for so long."""
+        return vload(self.url, *self.flags, "--duration", f"{seconds}s", prefix=self.prefix, **more)
+
+    def __call__(self, seconds, trace=None):
+        """Loads it for so long, and records into a folder where one is given."""
+        truth = self.place / "truth.jsonl"
+        self.go(AGAIN_S)
+        with Recording(trace, *self.watch) if trace else contextlib.nullcontext():
+            said = self.go(seconds, truth=truth)
+            # what is written after the last reply
+            time.sleep(0.2)
+        spans = []
+        with open(truth, encoding="ascii") as lines:
+            for line in lines:
+                told_of = json.loads(line)
+                spans.append((told_of["start_ns"], told_of["end_ns"]))
+        if said["unexpected"] or len(spans) != said["answered"]:
+            raise Failed(f"the load was not answered as it should: {said['errors'] or said['statuses']}")
+        elapsed_ns = max(end for _, end in spans) - min(start for start, _ in spans)
+        return Truth(len(spans), elapsed_ns / 1e9, sum(end - start for start, end in spans) / len(spans))
 
 
 def free_ports(count):

@@ -2,12 +2,13 @@
 delay between two tiers. Hosts are network namespaces; between two of them a relay of the testbed passes packets on late."""
 
 import contextlib
+import itertools
 import json
 import pathlib
 import subprocess
 import time
 
-from .forecast import WARM_S, Case, Step, Truth, loaded
+from .forecast import SECONDS, WARM_S, Case, Load, Step, Truth, free_ports
 from .programs import ROOT, Failed, Namespace, Recording, run
 from .tiers import find
 
@@ -42,14 +43,22 @@ class Wire:
     """Two hosts, `a` (10.97.0.1) and `b` (10.97.0.2), and between them a link of a rate (what leaves `a`) and a delay
     each way, as a context."""
 
+    numbers = itertools.count()
+
     def __init__(self, place, delay_us, rate=None):
-        self.relay = compiled(place, "relay.c", "relay")
+        self.number = next(self.numbers)
+        self.relay = compiled(place, "relay.c", f"relay{self.number}")
         self.delay_us, self.rate = delay_us, rate
         self.stack = contextlib.ExitStack()
 
+    @property
+    def names(self):
+        """Of its hosts and what is between them."""
+        return [f"wire{self.number}-{host}" for host in ("a", "b", "r")]
+
     def __enter__(self):
         with contextlib.ExitStack() as stack:
-            self.a, self.b, middle = (stack.enter_context(Namespace(f"wire-{name}")) for name in ("a", "b", "r"))
+            self.a, self.b, middle = (stack.enter_context(Namespace(name)) for name in self.names)
             for host, address in ((self.a, SENDER), (self.b, READER), (middle, None)):
                 # nobody else speaks
                 run([*host.prefix, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1"], 10)
@@ -112,6 +121,8 @@ class Stream(Case):
 
     name, number, unit, is_quick = "stream", 1, "bytes", True
     bottleneck = r"link|bulksend-bulkread"
+    # `--next` makes each without bound, so there is no link left after the reader
+    following = (bottleneck, r"send buffer", r"bulkread comput")
     port = 7000
     delay_us = 20_000
     # of the send buffer; the receive buffer is wide from the begin
@@ -132,31 +143,38 @@ class Stream(Case):
             Step("and a faster reader", (wider, roomy, faster), r"link|bulksend-bulkread"),
         ]
 
-    def measure(self, step, seconds, trace=None):
+    @contextlib.contextmanager
+    def system(self, step):
         done = len(step.changes) if step else 0
         rate = f"{self.mbit * (10 if done >= 1 else 1)}mbit"
         buffer = self.unbounded if done >= 2 else self.buffer
         rounds = self.rounds // (4 if done >= 3 else 1)
         with Wire(self.place, self.delay_us, rate) as wire:
-            reader = [*wire.b.prefix, self.place / "bulkread", self.port, rounds, WARM_S,
-                  self.receive_buffer]
-            with started(reader, "the reader") as process:
-                watch = ("--comm", "bulksend", "--comm", "bulkread")
-                with Recording(trace, *watch) if trace else contextlib.nullcontext():
-                    run([*wire.a.prefix, self.place / "bulksend", READER, str(self.port), str(seconds + WARM_S),
-                         str(buffer)], seconds + 60)
-                    said = json.loads(process.communicate(timeout=60)[0])
-                    time.sleep(0.2)
-        return Truth(said["bytes"], said["seconds"], None)
+            reader = [self.place / "bulkread", self.port, rounds, WARM_S, self.receive_buffer]
+
+            def load(seconds, trace=None):
+                sender = [self.place / "bulksend", READER, str(self.port), str(seconds + WARM_S), str(buffer)]
+                with started([*wire.b.prefix, *reader], "the reader") as process:
+                    watch = ("--comm", "bulksend", "--comm", "bulkread")
+                    with Recording(trace, *watch) if trace else contextlib.nullcontext():
+                        run([*wire.a.prefix, *sender], seconds + 60)
+                        said = json.loads(process.communicate(timeout=60)[0])
+                        time.sleep(0.2)
+                return Truth(said["bytes"], said["seconds"], None)
+
+            yield load
 
 
 class Backlog(Case):
     """Clients that come all at once to a service whose accept queue has no room for them: they ask again a second later."""
 
     name, number = "backlog", 10
-    bottleneck = r"accept|queue"
-    port = 7010
+    # a second worker would keep the accept queue from filling as well as room in it does
+    bottleneck = r"accept|queue|workers"
+    port, changed = 7010, 7011
     clients, period_ms, room, more = 16, 1500, 8, 16
+    # from the first burst's begin to the last one's end: other numbers of bursts would be other throughputs
+    turn_s = SECONDS
 
     def __enter__(self):
         self.burst = compiled(self.place, "burst.c", "burst")
@@ -165,17 +183,22 @@ class Backlog(Case):
     def steps(self):
         return [Step("room for all", (f"queue gunicorn:{self.port}=+{self.more}",))]
 
-    def measure(self, step, seconds, trace=None):
-        room = self.room + (self.more if step else 0)
-        with gunicorn(self.place, None, self.port, "--workers", "1", "--backlog", room, WORK_US=4000):
-            watch = ("--port", self.port, "--comm", "burst")
-            with Recording(trace, *watch) if trace else contextlib.nullcontext():
-                line = [self.burst, "127.0.0.1", self.port, self.clients, self.period_ms, seconds]
-                said = json.loads(run([str(x) for x in line], seconds + 60))
-                time.sleep(0.2)
-        if said["failed"]:
-            raise Failed(f"{said['failed']} clients were not answered")
-        return Truth(said["answered"], said["seconds"], said["mean_ns"])
+    @contextlib.contextmanager
+    def system(self, step):
+        room, port = (self.room + self.more, self.changed) if step else (self.room, self.port)
+        with gunicorn(self.place, None, port, "--workers", "1", "--backlog", room, WORK_US=4000):
+
+            def load(seconds, trace=None):
+                watch = ("--port", port, "--comm", "burst")
+                with Recording(trace, *watch) if trace else contextlib.nullcontext():
+                    line = [self.burst, "127.0.0.1", port, self.clients, self.period_ms, seconds]
+                    said = json.loads(run([str(x) for x in line], seconds + 60))
+                    time.sleep(0.2)
+                if said["failed"]:
+                    raise Failed(f"{said['failed']} clients were not answered")
+                return Truth(said["answered"], said["seconds"], said["mean_ns"])
+
+            yield load
 
 
 class Delay(Case):
@@ -189,16 +212,17 @@ class Delay(Case):
     def steps(self):
         return [Step("half the delay", (f"link gunicorn:{self.front}-gunicorn:{self.back} delay=-50%",))]
 
-    def measure(self, step, seconds, trace=None):
+    @contextlib.contextmanager
+    def system(self, step):
         threads = ("--workers", "1", "--worker-class", "gthread", "--threads", 16, "--keep-alive", 75)
+        front, back = free_ports(2) if step else (self.front, self.back)
         with Wire(self.place, self.delay_us // 2 if step else self.delay_us) as wire, contextlib.ExitStack() as stack:
-            stack.enter_context(gunicorn(self.place, wire.b, self.back, *threads))
-            calls = {"CALLS": "kept new", "NEXT": f"{READER}:{self.back}"}
-            stack.enter_context(gunicorn(self.place, wire.a, self.front, *threads, **calls))
-            load = ("--connections", str(self.clients), "--mix", "/x=1")
-            watch = ("--port", self.front, "--port", self.back)
-            url = f"http://127.0.0.1:{self.front}"
-            return loaded(url, seconds, self.place, *load, trace=trace, watch=watch, prefix=wire.a.prefix)
+            stack.enter_context(gunicorn(self.place, wire.b, back, *threads))
+            calls = {"CALLS": "kept new", "NEXT": f"{READER}:{back}"}
+            stack.enter_context(gunicorn(self.place, wire.a, front, *threads, **calls))
+            flags = ("--connections", str(self.clients), "--mix", "/x=1")
+            watch = ("--port", front, "--port", back)
+            yield Load(f"http://127.0.0.1:{front}", self.place, *flags, watch=watch, prefix=wire.a.prefix)
 
 
 CASES = [Stream, Backlog, Delay]

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-from .forecast import Case, Step, free_ports, loaded, served
+from .forecast import Case, Load, Step, free_ports, served
 from .programs import ROOT, Failed, run
 from .tiers import find
 
@@ -74,13 +74,15 @@ class Pool(Case):
             Step("pool of 32", (f"{pool}=+30",), r"workers|threads"),
         ]
 
-    def measure(self, step, seconds, trace=None):
+    @contextlib.contextmanager
+    def system(self, step):
+        (port,) = free_ports(1) if step else (self.port,)
         size = {None: 2, "pool of 8": 8, "pool of 32": 32}[step and step.label]
         env = {**os.environ, "PG": self.dsn, "POOL": str(size)}
-        with served(gunicorn("pool", self.port, self.threads), self.port, self.place, env=env):
+        with served(gunicorn("pool", port, self.threads), port, self.place, env=env):
             load = ("--connections", str(self.clients), "--mix", "/list=1")
-            watch = ("--port", self.port, "--port", self.database)
-            return loaded(f"http://127.0.0.1:{self.port}", seconds, self.place, *load, trace=trace, watch=watch)
+            watch = ("--port", port, "--port", self.database)
+            yield Load(f"http://127.0.0.1:{port}", self.place, *load, watch=watch)
 
 
 class Lock(Case):
@@ -92,7 +94,6 @@ class Lock(Case):
     clients = 6
 
     def __enter__(self):
-        (self.port,) = free_ports(1)
         self.server = self.place / "lockserver"
         run(["cc", "-O2", "-pthread", "-o", self.server, TESTBED / "lock.c"], 60)
         return self
@@ -100,13 +101,14 @@ class Lock(Case):
     def steps(self):
         return [Step("held half as long", ("scale */lockserver/lock=0.5",))]
 
-    def measure(self, step, seconds, trace=None):
+    @contextlib.contextmanager
+    def system(self, step):
+        (port,) = free_ports(1)
         hold_us = self.hold_us if step is None else self.hold_us // 2
-        line = [self.server, str(self.port), str(hold_us), str(self.outside_us)]
-        with served(line, self.port, self.place):
+        line = [self.server, str(port), str(hold_us), str(self.outside_us)]
+        with served(line, port, self.place):
             load = ("--connections", str(self.clients), "--mix", "/x=1")
-            url = f"http://127.0.0.1:{self.port}"
-            return loaded(url, seconds, self.place, *load, trace=trace, watch=("--port", self.port))
+            yield Load(f"http://127.0.0.1:{port}", self.place, *load, watch=("--port", port))
 
 
 @contextlib.contextmanager
@@ -142,7 +144,7 @@ class Commit(Case):
     clients = 4
 
     def __enter__(self):
-        self.port, self.database = free_ports(2)
+        (self.database,) = free_ports(1)
         self.stack = contextlib.ExitStack()
         try:
             disk = self.stack.enter_context(slow_disk(self.place, self.flush_us))
@@ -160,13 +162,15 @@ class Commit(Case):
     def steps(self):
         return [Step("synchronous_commit off", ("scale */postgres/disk=0",))]
 
-    def measure(self, step, seconds, trace=None):
+    @contextlib.contextmanager
+    def system(self, step):
+        (port,) = free_ports(1)
         dsn = self.dsn if step is None else f"{self.dsn} options='-c synchronous_commit=off'"
         env = {**os.environ, "PG": dsn}
-        with served(gunicorn("commit", self.port, 8), self.port, self.place, env=env):
+        with served(gunicorn("commit", port, 8), port, self.place, env=env):
             load = ("--connections", str(self.clients), "--mix", "/vote=1")
-            watch = ("--port", self.port, "--port", self.database)
-            return loaded(f"http://127.0.0.1:{self.port}", seconds, self.place, *load, trace=trace, watch=watch)
+            watch = ("--port", port, "--port", self.database)
+            yield Load(f"http://127.0.0.1:{port}", self.place, *load, watch=watch)
 
 
 CASES = (Pool, Lock, Commit)

@@ -4,7 +4,7 @@ import contextlib
 import os
 import random
 
-from .forecast import Case, Quota, Step, free_ports, loaded, served
+from .forecast import Case, Load, Quota, Step, free_ports, served
 from .programs import ROOT, Stack
 from .tiers import find, put
 
@@ -21,7 +21,7 @@ NGINX = """
         access_log off; client_body_temp_path "@at@/body"; proxy_temp_path "@at@/proxy"; uwsgi_temp_path "@at@/uwsgi";
         fastcgi_temp_path "@at@/fastcgi"; scgi_temp_path "@at@/scgi"; keepalive_requests 1000000;
         gzip on; gzip_types text/plain; gzip_comp_level 6;
-        server { listen 127.0.0.1:@port@; root "@at@/files"; default_type text/plain; }
+        server { listen 127.0.0.1:@port@; root "@files@"; default_type text/plain; }
     }
     """
 # The page that nginx compresses for each request: about a millisecond's work.
@@ -39,33 +39,31 @@ class WebServer(Case):
 
     def __init__(self, place):
         super().__init__(place)
-        (self.port,) = free_ports(1)
-        self.at = self.place / "nginx"
-        (self.at / "files").mkdir(parents=True)
+        self.port, self.changed = free_ports(2)
+        self.files = self.place / "files"
+        self.files.mkdir()
         # words, so that it compresses as text does; the same in every run
         dice = random.Random(1)
         words = ["".join(dice.choices("etaoinshrdlu", k=dice.randint(2, 9))) for _ in range(2000)]
         text = " ".join(dice.choices(words, k=PAGE_BYTES // 5))[:PAGE_BYTES]
-        (self.at / "files" / "page").write_text(text, encoding="ascii")
+        (self.files / "page").write_text(text, encoding="ascii")
 
     def steps(self):
         changes = (f"cpu nginx:{self.port}=+{TWO - ONE}", f"workers nginx:{self.port}=+1")
         return [Step("a core and a worker more", changes, "processor|cpu")]
 
-    def measure(self, step, seconds, trace=None):
+    @contextlib.contextmanager
+    def system(self, step):
         user = "user root root;" if os.geteuid() == 0 else ""
-        workers, share = (2, TWO) if step else (1, ONE)
-        conf = put(self.at, "nginx.conf", NGINX, port=self.port, workers=workers, user=user)
+        workers, share, port = (2, TWO, self.changed) if step else (1, ONE, self.port)
+        at = self.place / f"nginx-{port}"
+        at.mkdir(exist_ok=True)
+        conf = put(at, "nginx.conf", NGINX, port=port, workers=workers, user=user, files=self.files)
         load = ["--connections", self.connections, "--mix", "/page=1", "--header", "Accept-Encoding: gzip"]
         with Quota("nginx", share) as quota:
-            line = [*quota.prefix, find("nginx"), "-p", self.at, "-e", self.at / "log", "-c", conf]
-            with served(line, self.port, self.place) as pid:
-                return loaded(self.url, seconds, self.place, *load, trace=trace, watch=("--pid", pid))
-
-    @property
-    def url(self):
-        """Where it answers."""
-        return f"http://127.0.0.1:{self.port}"
+            line = [*quota.prefix, find("nginx"), "-p", at, "-e", at / "log", "-c", conf]
+            with served(line, port, self.place) as pid:
+                yield Load(f"http://127.0.0.1:{port}", self.place, *load, watch=("--pid", pid))
 
 
 class WebServer4(WebServer):
@@ -105,7 +103,8 @@ class Application(Case):
     def __init__(self, place):
         super().__init__(place)
         (self.port,) = free_ports(1)
-        self.stack = Stack(self.place / "stack", "--workers", 1)
+        # so many that its database has connections for what is started here: as it is and changed, side by side
+        self.stack = Stack(self.place / "stack", "--workers", 4)
         self.ends = contextlib.ExitStack()
 
     def __enter__(self):
@@ -115,13 +114,15 @@ class Application(Case):
     def __exit__(self, *problem):
         self.ends.close()
 
-    def run(self, seconds, trace, workers, quota=None, **settings):
-        """Starts the application, loads it, and ends it."""
+    @contextlib.contextmanager
+    def run(self, step, workers, quota=None, **settings):
+        """The application under its load."""
+        (port,) = free_ports(1) if step else (self.port,)
         pg = {"PG_PORT": self.stack.env["PG_PORT"], **settings}
         load = ["--connections", self.connections, "--mix", f"{self.route}=1"]
-        with tier(self.place / "app", self.port, workers, quota, **pg) as pid:
+        with tier(self.place / f"app-{port}", port, workers, quota, **pg) as pid:
             watch = ("--pid", pid, "--pid", self.stack.env["PG_PID"])
-            return loaded(f"http://127.0.0.1:{self.port}", seconds, self.place, *load, trace=trace, watch=watch)
+            yield Load(f"http://127.0.0.1:{port}", self.place, *load, watch=watch)
 
 
 class Workers(Application):
@@ -134,9 +135,8 @@ class Workers(Application):
     def steps(self):
         return [Step(f"{count} workers", (f"workers gunicorn:{self.port}=+{count - 1}",), "worker") for count in (2, 4)]
 
-    def measure(self, step, seconds, trace=None):
-        workers = int(step.label.split()[0]) if step else 1
-        return self.run(seconds, trace, workers)
+    def system(self, step):
+        return self.run(step, int(step.label.split()[0]) if step else 1)
 
 
 class NPlusOne(Application):
@@ -150,9 +150,10 @@ class NPlusOne(Application):
         dropped = f"postgres:{self.stack.env['PG_PORT']} SELECT title, price FROM items WHERE id = ?"
         return [Step("joined", (f"drop {dropped}",), "processor|cpu")]
 
-    def measure(self, step, seconds, trace=None):
-        with Quota("app", 0.5) as quota:
-            return self.run(seconds, trace, 4, quota, JOINED=1 if step else 0)
+    @contextlib.contextmanager
+    def system(self, step):
+        with Quota("app", 0.5) as quota, self.run(step, 4, quota, JOINED=1 if step else 0) as load:
+            yield load
 
 
 class Parallel(Case):
@@ -162,22 +163,29 @@ class Parallel(Case):
 
     def __init__(self, place):
         super().__init__(place)
-        self.front, self.a, self.b = free_ports(3)
+        self.a, self.b = free_ports(2)
+        self.ends, self.pids = contextlib.ExitStack(), []
+
+    def __enter__(self):
+        for name, port, ms in (("a", self.a, 20), ("b", self.b, 12)):
+            behind = tier(self.place / name, port, 4, SLEEP_MS=ms, LOOPS=10000)
+            self.pids.append(self.ends.enter_context(behind))
+        return self
+
+    def __exit__(self, *problem):
+        self.ends.close()
 
     def steps(self):
         return [Step("both at once", (f"parallel gunicorn:{self.a} GET /part,gunicorn:{self.b} GET /part",))]
 
-    def measure(self, step, seconds, trace=None):
-        with contextlib.ExitStack() as ends:
-            started = [
-                tier(self.place / "a", self.a, 4, SLEEP_MS=20, LOOPS=10000),
-                tier(self.place / "b", self.b, 4, SLEEP_MS=12, LOOPS=10000),
-                tier(self.place / "front", self.front, 4, PORT_A=self.a, PORT_B=self.b, PARALLEL=1 if step else 0),
-            ]
-            pids = [ends.enter_context(server) for server in started]
-            watch = [flag for pid in pids for flag in ("--pid", pid)]
+    @contextlib.contextmanager
+    def system(self, step):
+        (port,) = free_ports(1)
+        at, parallel = self.place / f"front-{port}", 1 if step else 0
+        with tier(at, port, 4, PORT_A=self.a, PORT_B=self.b, PARALLEL=parallel) as pid:
+            watch = [flag for each in (*self.pids, pid) for flag in ("--pid", each)]
             load = ["--connections", 2, "--mix", "/both=1"]
-            return loaded(f"http://127.0.0.1:{self.front}", seconds, self.place, *load, trace=trace, watch=watch)
+            yield Load(f"http://127.0.0.1:{port}", self.place, *load, watch=watch)
 
 
 class Downstream(Case):
@@ -189,22 +197,25 @@ class Downstream(Case):
 
     def __init__(self, place):
         super().__init__(place)
-        self.front, self.behind = free_ports(2)
+        (self.behind,) = free_ports(1)
 
     def steps(self):
         return [Step("twice as fast", (f"speed gunicorn:{self.behind}=2x",), "processor|cpu")]
 
-    def measure(self, step, seconds, trace=None):
+    @contextlib.contextmanager
+    def system(self, step):
+        front, behind = free_ports(2)
+        behind = behind if step else self.behind
         with contextlib.ExitStack() as ends:
-            behind = ends.enter_context(Quota("behind", 2 * self.SHARE if step else self.SHARE))
-            front = ends.enter_context(Quota("front", 0.4))
+            slow = ends.enter_context(Quota("behind", 2 * self.SHARE if step else self.SHARE))
+            fast = ends.enter_context(Quota("front", 0.4))
             pids = [
-                ends.enter_context(tier(self.place / "behind", self.behind, 4, behind, LOOPS=80000)),
-                ends.enter_context(tier(self.place / "front", self.front, 8, front, PORT_A=self.behind)),
+                ends.enter_context(tier(self.place / f"behind-{behind}", behind, 4, slow, LOOPS=80000)),
+                ends.enter_context(tier(self.place / f"front-{front}", front, 8, fast, PORT_A=behind)),
             ]
             watch = [flag for pid in pids for flag in ("--pid", pid)]
             load = ["--connections", 8, "--mix", "/order=1"]
-            return loaded(f"http://127.0.0.1:{self.front}", seconds, self.place, *load, trace=trace, watch=watch)
+            yield Load(f"http://127.0.0.1:{front}", self.place, *load, watch=watch)
 
 
 CASES = [WebServer4, WebServer64, Workers, NPlusOne, Parallel, Downstream]

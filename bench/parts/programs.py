@@ -317,6 +317,18 @@ def server(line, first_line=False, **more):
             process.wait()
 
 
+def until_answered(port, process):
+    """Waits until somebody listens there."""
+    limit = time.monotonic() + 20
+    while True:
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        if process.poll() is not None or time.monotonic() > limit:
+            raise Failed("a middle tier did not start")
+        time.sleep(0.05)
+
+
 def free_port():
     """A port of loopback that nobody has now."""
     with socket.socket() as s:

@@ -11,7 +11,7 @@ use crate::jobs::Arrivals;
 use crate::outcome::Outcome;
 use crate::replay::{Options, replay};
 use crate::system::{KindId, System};
-use crate::uncertainty::{Bar, of_mean, of_throughput};
+use crate::uncertainty::{Bar, PACE, of_mean, of_throughput};
 use wakepath_analysis::histogram::Histogram;
 
 /// The quantiles that are told.
@@ -178,14 +178,18 @@ pub fn forecast(derived: &Derived, question: &Question) -> Result<Forecast, NoFo
         reordered = (outcome.reordered, outcome.queues.iter().map(|q| q.count).sum());
         stuck = outcome.stuck.iter().filter(|s| !base.stuck.contains(s)).cloned().collect();
     }
-    let fares = of.fares(&outcome);
+    let fares = of.fares(&outcome, &slower(&changed, &outcome));
     let mut assumptions = derived.assumptions.clone();
     assumptions.extend(effects.iter().flat_map(|(_, e)| e.assumptions.iter().cloned()));
     let mut steps = Vec::new();
     for n in 0..=question.next {
         let found = find(&changed, &outcome, score(&model, kind));
-        let without = found.outcome.as_ref().map(|o| of.fares(o));
         let limits: Vec<Limit> = found.limits.clone();
+        let without = found.outcome.as_ref().map(|o| {
+            let mut wide = changed.clone();
+            limits.iter().for_each(|l| l.widen(&mut wide, f64::INFINITY));
+            of.fares(o, &slower(&wide, o))
+        });
         let is_last = limits.is_empty();
         steps.push(Step { found, system: changed.clone(), outcome: outcome.clone(), without });
         if is_last || n == question.next {
@@ -223,6 +227,17 @@ pub fn no_kind(system: &System, name: &str) -> NoForecast {
     NoForecast::Empty(text)
 }
 
+/// A system's replay with processors slower by [`PACE`]; as it is, where it has none.
+fn slower(system: &System, outcome: &Outcome) -> Outcome {
+    let mut slow = system.clone();
+    let mut processors = slow.stations.iter_mut().filter(|s| s.discipline.is_shared()).peekable();
+    if processors.peek().is_none() {
+        return outcome.clone();
+    }
+    processors.for_each(|s| s.speed /= 1.0 + PACE);
+    replay(&slow, &Options { path: false, ..Options::default() })
+}
+
 /// What figures are of.
 struct Of<'a> {
     measured: &'a Measured,
@@ -232,8 +247,8 @@ struct Of<'a> {
 }
 
 impl Of<'_> {
-    /// What was measured, times what became of the replay.
-    fn fares(&self, after: &Outcome) -> Fares {
+    /// What was measured, times what became of the replay. `slower`: with processors slower by [`PACE`].
+    fn fares(&self, after: &Outcome, slower: &Outcome) -> Fares {
         let m = self.measured;
         let per_second = m.count as f64 * 1e9 / m.elapsed_ns.max(1) as f64;
         // where no transactions are told apart, all that there is to do was done in the length of the run
@@ -243,19 +258,19 @@ impl Of<'_> {
             _ => run(o),
         };
         let varied = of_throughput(&m.blocks);
-        let throughput = self.figure(per_second, pace(self.base), pace(after), varied);
+        let throughput = self.figure(per_second, pace(self.base), pace(after), pace(slower), varied);
         if m.latency.count() == 0 {
             return Fares { throughput, mean_ns: None, quantiles_ns: None };
         }
-        let (before, then) = (self.latency(self.base), self.latency(after));
+        let (before, then, late) = (self.latency(self.base), self.latency(after), self.latency(slower));
         if before.count() == 0 || then.count() == 0 {
             return Fares { throughput, mean_ns: None, quantiles_ns: None };
         }
         let varied = of_mean(&m.blocks);
-        let mean = self.figure(mean(&m.latency), mean(&before), mean(&then), varied);
+        let mean = self.figure(mean(&m.latency), mean(&before), mean(&then), mean(&late), varied);
         let mut quantiles = QUANTILES.map(|q| {
             let of = |h: &Histogram| h.quantile(q) as f64;
-            self.figure(of(&m.latency), of(&before), of(&then), varied)
+            self.figure(of(&m.latency), of(&before), of(&then), of(&late), varied)
         });
         // a larger share is not below a smaller one
         for i in 1..quantiles.len() {
@@ -264,9 +279,10 @@ impl Of<'_> {
         Fares { throughput, mean_ns: Some(mean), quantiles_ns: Some(quantiles) }
     }
 
-    fn figure(&self, measured: f64, before: f64, after: f64, variation: Option<f64>) -> Figure {
-        let ratio = if before > 0.0 && after > 0.0 { after / before } else { 1.0 };
-        let bar = Bar::new(variation, before, measured, ratio, self.lossy);
+    fn figure(&self, measured: f64, before: f64, after: f64, slower: f64, variation: Option<f64>) -> Figure {
+        let of = |then: f64| if before > 0.0 && then > 0.0 { then / before } else { 1.0 };
+        let ratio = of(after);
+        let bar = Bar::new(variation, before, measured, ratio, of(slower), self.lossy);
         Figure { measured, replayed: before, value: measured * ratio, bar }
     }
 

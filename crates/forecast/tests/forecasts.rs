@@ -56,7 +56,7 @@ fn recorded(model: Model, lossy: f64) -> Derived {
     let count = outcome.transactions.max(1);
     let block = Block { count: count / 4, elapsed_ns: elapsed_ns / 4, mean_ns: latency.mean() as f64 };
     let measured = Measured { unit: Unit::Requests, count, elapsed_ns, latency, blocks: vec![block; 4] };
-    Derived { model, measured, assumptions: Vec::new(), lossy }
+    Derived { model, measured, assumptions: Vec::new(), lossy, flows: Vec::new(), warnings: Vec::new() }
 }
 
 fn ask(derived: &Derived, changes: &[&str], next: usize) -> Forecast {
@@ -157,6 +157,11 @@ fn closed_arrivals_keep_to_the_asymptotic_bounds() {
     near(throughput(&many, &["cpu web=+1"]), 200.0, 0.01);
     near(throughput(&many, &["cpu web=unbounded"]), 20e3 / 60.0, 0.02);
     near(throughput(&many, &["speed web=2x"]), 200.0, 0.01);
+    // the pace of processors is all where they limit, and a sixth of it where computing takes a sixth of a round
+    let pace = |derived: &Derived, changes: &[&str]| ask(derived, changes, 0).fares.throughput.bar.pace;
+    near(pace(&many, &[]), 0.1, 0.02);
+    near(pace(&many, &["cpu web=unbounded"]), 0.1 / 6.0, 0.1);
+    near(pace(&one, &["speed web=2x"]), 0.1 / 11.0, 0.1);
 }
 
 /// Three services in a line, each with a processor of its own, that compute for 10, 6 and 3 ms on average; 32 clients.

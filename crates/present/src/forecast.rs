@@ -31,11 +31,13 @@ pub struct FigureView {
     pub bar: BarView,
 }
 
-/// What a bar is made of: parts of the value, added up.
+/// What a bar is made of, as parts of the value: the root of the squares' sum of the first two, and the others, added up.
 #[derive(Clone, Debug, Serialize)]
 pub struct BarView {
     /// How much such recordings differ; null where this one is too short to tell.
     pub variation: Option<f64>,
+    /// What a tenth in the pace of processors makes, between the recording and another time.
+    pub pace: f64,
     /// By how much the replay of the unchanged model misses what was measured.
     pub calibration: f64,
     /// What is not known of the change.
@@ -111,6 +113,7 @@ impl FigureView {
         let (low, high) = f.range();
         let bar = BarView {
             variation: f.bar.variation,
+            pace: f.bar.pace,
             calibration: f.bar.calibration,
             change: f.bar.change,
             losses: f.bar.losses,
@@ -272,9 +275,13 @@ impl ForecastView {
         let rows = self.forecast.rows();
         let worst = rows.iter().take(2).map(|(_, _, f)| f.bar.calibration).fold(0.0, f64::max);
         if worst > POOR {
+            let why = match self.unit {
+                "bytes" => " What limits may be the congestion or the receive window, which are not recorded.",
+                _ => "",
+            };
             out.push(format!(
                 "The model without any change misses what was measured by {:.0} %: take this forecast for a direction, not for \
-                 a figure.",
+                 a figure.{why}",
                 100.0 * worst
             ));
         }
