@@ -42,13 +42,18 @@ impl Cgroups {
         Cgroups::parse(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
     }
 
+    /// Those that there are, with their versions and where they are mounted.
+    pub fn hierarchies(&self) -> impl Iterator<Item = (u8, &Path)> {
+        [(1, &self.v1), (2, &self.v2)].into_iter().filter_map(|(n, m)| Some((n, m.as_ref()?.point.as_path())))
+    }
+
     fn parse(mountinfo: &str) -> Cgroups {
         let mut found = Cgroups::default();
         for line in mountinfo.lines() {
             let Some((own, file_system)) = line.split_once(" - ") else { continue };
             let mut own = own.split(' ').skip(3);
             let (Some(root), Some(point)) = (own.next(), own.next()) else { continue };
-            let mount = || Some(Mount { point: point.into(), root: root.to_owned() });
+            let mount = || Some(Mount { point: unescaped(point).into(), root: unescaped(root) });
             let mut about = file_system.split(' ');
             match about.next() {
                 Some("cgroup") if about.nth(1).is_some_and(|o| o.split(',').any(|o| o == "cpu")) => found.v1 = mount(),
@@ -82,6 +87,25 @@ impl Cgroups {
             (None, None) => None,
         }
     }
+}
+
+/// A path as `/proc/*/mountinfo` writes it: blanks, tabs, line feeds and backslashes are `\NNN`, in octal (proc(5)).
+fn unescaped(path: &str) -> String {
+    let mut parts = path.split('\\');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                out.push(byte.into());
+                out.push_str(&part[3..]);
+            }
+            None => {
+                out.push('\\');
+                out.push_str(part);
+            }
+        }
+    }
+    out
 }
 
 /// The least on the way from a cgroup up to what is mounted.
@@ -221,6 +245,57 @@ mod tests {
         assert_eq!(found.quota(b"nonsense"), None);
     }
 
+    /// What systemd makes: slices and scopes, most of them unlimited, several of them with quotas of other periods.
+    #[test]
+    fn of_nested_cgroups_the_tightest_share_counts_whatever_its_period() {
+        let (point, _gone) = tree(&[
+            ("system.slice/cpu.max", "max 100000\n"),
+            ("system.slice/web.slice/cpu.max", "150000 100000\n"),
+            ("system.slice/web.slice/a b.service/cpu.max", "max 50000\n"),
+            ("system.slice/web.slice/c.service/cpu.max", "20000 10000\n"),
+            ("system.slice/web.slice/c.service/inner/cpu.max", "1000 1000\n"),
+            ("system.slice/tight.service/cpu.max", "1000 1000000\n"),
+            ("user.slice/empty/cgroup.procs", ""),
+            ("torn/cpu.max", "100\n"),
+            ("negative/cpu.max", "-1 100000\n"),
+        ]);
+        let found = Cgroups { v1: None, v2: Some(Mount { point: point.clone(), root: "/".into() }) };
+        let of = |path: &str| found.quota(format!("0::{path}\n").as_bytes());
+        let web = quota("/system.slice/web.slice", 150_000_000, 100_000_000);
+        assert_eq!(of("/system.slice/web.slice/a b.service"), web);
+        // two processors for it alone, one and a half with its siblings
+        assert_eq!(of("/system.slice/web.slice/c.service"), web);
+        assert_eq!(of("/system.slice/web.slice/c.service/inner").map(|q| q.quota_ns), Some(1_000_000));
+        assert_eq!(
+            of("/system.slice/tight.service").map(|q| (q.quota_ns, q.period_ns)),
+            Some((1_000_000, 1_000_000_000))
+        );
+        for none in ["/system.slice", "/user.slice/empty", "/torn", "/negative", "/gone", "/", ""] {
+            assert_eq!(of(none), None, "{none}");
+        }
+        // a container whose namespace begins at its own cgroup, and one that is given the host's name of it
+        let own =
+            Cgroups { v1: None, v2: Some(Mount { point: point.join("system.slice/tight.service"), root: "/".into() }) };
+        assert_eq!(own.quota(b"0::/\n"), quota("/", 1_000_000, 1_000_000_000));
+        // both versions: the controller is where version 1 names it, and version 2 then bounds no processor time
+        let both = Cgroups { v1: Some(Mount { point: point.join("none"), root: "/".into() }), ..found.clone() };
+        assert_eq!(both.quota(b"3:cpu,cpuacct:/x\n0::/system.slice/tight.service\n"), None);
+        assert_eq!(both.quota(b"3:memory:/x\n0::/system.slice/tight.service\n").map(|q| q.quota_ns), Some(1_000_000));
+    }
+
+    #[test]
+    fn only_a_process_bound_to_fewer_processors_has_its_own_mask() {
+        let before = affinity(0).expect("this thread's own");
+        // SAFETY: a set of this function's own, for the calling thread alone.
+        let bound = unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(before.1.trailing_zeros() as usize, &mut set);
+            libc::sched_setaffinity(0, size_of_val(&set), &raw const set)
+        };
+        assert_eq!(bound, 0);
+        assert_eq!(affinity(0), Some((1, 1 << before.1.trailing_zeros())));
+    }
+
     #[test]
     fn hierarchies_are_found_among_mounts() {
         let text = "25 1 0:22 / /proc rw - proc proc rw\n\
@@ -232,6 +307,9 @@ mod tests {
         let mount = |point: &str, root: &str| Some(Mount { point: point.into(), root: root.into() });
         assert_eq!(found.v1, mount("/sys/fs/cgroup/cpu,cpuacct", "/docker/1"));
         assert_eq!(found.v2, mount("/sys/fs/cgroup/unified", "/"));
+        assert_eq!(found.hierarchies().map(|(n, _)| n).collect::<Vec<_>>(), [1, 2]);
+        let odd = Cgroups::parse("9 1 0:9 /a\\040b /mnt/c\\134d\\x rw - cgroup2 none rw\n");
+        assert_eq!((odd.v1.as_ref(), odd.v2.clone()), (None, mount("/mnt/c\\d\\x", "/a b")));
     }
 
     #[test]

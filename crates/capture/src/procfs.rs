@@ -65,6 +65,12 @@ pub fn processes() -> Vec<u32> {
     numbers("/proc".into())
 }
 
+/// How often a SYN is sent again after the same time before that is doubled, in this network namespace; `None` where the kernel
+/// has no such setting (before Linux 6.5).
+pub fn syn_linear_timeouts() -> Option<u64> {
+    fs::read_to_string("/proc/sys/net/ipv4/tcp_syn_linear_timeouts").ok()?.trim().parse().ok()
+}
+
 /// In which cgroup of each hierarchy a process is, as `/proc` says it; `None` for a kernel thread and where it is gone.
 pub fn cgroups(tgid: u32) -> Option<Vec<u8>> {
     let (_, _, flags) = stat(tgid, tgid)?;

@@ -66,6 +66,17 @@ pub struct Found {
     pub enough: Option<Enough>,
 }
 
+/// How far something can be improved, alone, until that no longer matters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Margin {
+    /// What.
+    pub limit: Limit,
+    /// How many times better all is without it.
+    pub gain: f64,
+    /// How much of it is enough for nearly all of the gain; `None` where there is no gain, or it was too much to search for.
+    pub enough: Option<Enough>,
+}
+
 /// From where on more of a limit changes little.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Enough {
@@ -377,4 +388,29 @@ pub fn find(system: &System, base: &Outcome, score: Score) -> Found {
         _ => None,
     };
     Found { limits, gain, outcome, tried: gains, enough }
+}
+
+/// Of everything that was taken away in a search, and of the work and the delays that the paths spend most on, how far it can
+/// be improved alone until that no longer matters; what gains most first. Costs some dozen replays.
+pub fn margins(system: &System, base: &Outcome, found: &Found, score: Score) -> Vec<Margin> {
+    let mut search = Search { system, base, score, left: STEPS_MAX };
+    let kind = if let Score::Latency(kind) = score { kind } else { None };
+    let mut all: Vec<(Limit, f64)> = found.tried.clone();
+    let (_, delays) = waited_for(system, base);
+    let others = worked(base, kind).into_iter().map(Limit::Work).take(SINGLES_MAX).chain(delays);
+    for limit in others {
+        if search.left > 0 && !all.iter().any(|(l, _)| *l == limit) {
+            all.push((limit, search.without(&[limit], f64::INFINITY).0));
+        }
+    }
+    all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    let margin = |(limit, gain): (Limit, f64)| {
+        let enough = match found.limits[..] {
+            [one] if one == limit => found.enough,
+            _ if gain >= 1.0 + LEAST_GAIN => search.enough(limit, gain),
+            _ => None,
+        };
+        Margin { limit, gain, enough }
+    };
+    all.into_iter().map(margin).collect()
 }

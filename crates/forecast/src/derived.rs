@@ -50,6 +50,39 @@ pub struct Measured {
     pub blocks: Vec<Block>,
 }
 
+/// Machines that had a part in the same items: a connection, seen through all machines that serve it (section 3.3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// The machines, as `HOST/MACHINE[KEY]`.
+    pub machines: Vec<String>,
+    /// Items that came to the last of them.
+    pub items: u64,
+}
+
+/// A contradiction in annotations (section 3.2); meaning and remedy are in the central list of defects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// Id in the central list.
+    pub defect: &'static str,
+    /// How often.
+    pub count: u64,
+    /// The machine that was met first, where it is one's.
+    pub machine: Option<String>,
+    /// The queue.
+    pub queue: Option<String>,
+    /// When, since the first mark (ns).
+    pub at_ns: Option<u64>,
+}
+
+impl Warning {
+    /// Where it was met first: `web/driver[7], queue txq, at +1.5 s`; empty where that says nothing.
+    pub fn place(&self) -> String {
+        let queue = self.queue.as_ref().map(|q| format!("queue {q}"));
+        let at = self.at_ns.map(|ns| format!("at +{} s", ns as f64 / 1e9));
+        self.machine.clone().into_iter().chain(queue).chain(at).collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// What [`crate`]'s derivations give.
 #[derive(Clone, Debug)]
 pub struct Derived {
@@ -61,4 +94,8 @@ pub struct Derived {
     pub assumptions: Vec<String>,
     /// Share of what was measured that losses may have touched, 0 to 1: widens the error bar.
     pub lossy: f64,
+    /// Of annotations, who belongs together, the largest first; the first thousand.
+    pub flows: Vec<Flow>,
+    /// Of annotations, what contradicts itself, one of each kind.
+    pub warnings: Vec<Warning>,
 }

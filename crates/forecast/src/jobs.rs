@@ -147,6 +147,8 @@ pub struct Jobs {
     pub arrivals: Option<Arrivals>,
     /// Requests that took part in the measurement but are no jobs here, since their path has holes or there were too many.
     pub left_out: u64,
+    /// Times that clients whose SYN is not answered send it again after the same time before they double it.
+    pub syn_linear: u8,
     /// Length of the recording from the first request to the last reply (ns).
     pub elapsed_ns: u64,
     /// What the derivation could not see, in words, with what would show it: refusals quote these.

@@ -25,7 +25,7 @@ pub use spool::{Spool, SpoolWriter};
 pub use spooled::Spooled;
 
 use crate::outcome::Outcome;
-use crate::system::{QueueId, ScriptId, Step, System};
+use crate::system::{NOT_SEEN, QueueId, ScriptId, Step, System};
 use wakepath_analysis::histogram::Histogram;
 
 /// How to replay.
@@ -81,8 +81,7 @@ impl Latencies {
             Step::Dequeue { queue, latency_ns, .. } => (queue, latency_ns, false),
             _ => return,
         };
-        // no latency: it did not wait
-        if latency == 0 {
+        if latency == NOT_SEEN {
             return;
         }
         if self.of.len() <= queue.index() {

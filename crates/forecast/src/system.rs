@@ -80,8 +80,19 @@ pub const WITHOUT_BOUND: u64 = 1 << 50;
 pub enum WhenFull {
     /// It waits for room.
     Wait,
-    /// It tries again after so long (ns), doubled each time: a SYN to a full accept queue.
-    Retry(u64),
+    /// It tries again: a SYN to a full accept queue.
+    Retry {
+        /// After so long (ns) at first.
+        first_ns: u64,
+        /// So many times more after the same time, 255 at most; from then on the time is doubled each time.
+        linear: u8,
+    },
+}
+
+/// How long who was refused so many times waits before it tries again (ns).
+pub(crate) fn retry_ns(first_ns: u64, linear: u8, refused: u32) -> f64 {
+    let doubled = refused.saturating_sub(1).saturating_sub(linear.into());
+    first_ns.max(1) as f64 * f64::from(doubled).exp2()
 }
 
 /// What a queue is of: decides words and which changes apply to it.
@@ -150,6 +161,10 @@ pub struct State {
     pub station: Option<StationId>,
 }
 
+/// The latency of an operation that was not seen to wait ([`Step::Enqueue`], [`Step::Dequeue`]). Where it has to wait in
+/// a replay, what passes is what passed usually at that queue. Other latencies are what was seen, 0 too.
+pub const NOT_SEEN: u64 = u64::MAX;
+
 /// A step of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -166,7 +181,8 @@ pub enum Step {
         queue: QueueId,
         /// How many items or bytes.
         count: u64,
-        /// What was seen to pass between room and going on, where it waited for room (ns): the weight of that edge.
+        /// What was seen to pass between room and going on, where it waited for room (ns): the weight of that edge; or
+        /// [`NOT_SEEN`].
         latency_ns: u64,
     },
     /// Takes items out of a queue; where there are fewer, waits.
@@ -175,7 +191,8 @@ pub enum Step {
         queue: QueueId,
         /// How many items or bytes.
         count: u64,
-        /// What was seen to pass between the items' being there and going on, where it waited for them (ns; section 3.1).
+        /// What was seen to pass between the items' being there and going on, where it waited for them (ns; section 3.1); or
+        /// [`NOT_SEEN`].
         latency_ns: u64,
     },
     /// Starts another script beside this one.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use wakepath_causality::graph::Index;
 use wakepath_forecast::derive::links::{Connect, Links, SYN_RETRY_NS, Way};
 use wakepath_model::folder::Folder;
-use wakepath_model::ids::{EndpointId, HostId};
-use wakepath_model::rows::{op, seen};
+use wakepath_model::ids::{EndpointId, HostId, MonoNs, StrId, TaskId};
+use wakepath_model::rows::{Event, LimitRow, limit, op, seen};
 use wakepath_testkit::recording::{Announced, Cuts, HostRows};
 
 const HOST: HostId = HostId(0);
@@ -52,9 +52,18 @@ fn connect(h: &mut HostRows, made: &Made) {
 }
 
 fn read<T>(all: &[Made], ask: impl Fn(&Links, &Index) -> T) -> Result<T, Box<dyn std::error::Error>> {
+    read_with(all, &[], ask)
+}
+
+fn read_with<T>(
+    all: &[Made],
+    said: &[LimitRow],
+    ask: impl Fn(&Links, &Index) -> T,
+) -> Result<T, Box<dyn std::error::Error>> {
     let mut h = HostRows::new("one", 77);
     h.task(1, 1, 1, 0, "client");
     all.iter().for_each(|m| connect(&mut h, m));
+    h.rows.extend(said.iter().map(|row| Event::Limit(*row)));
     let dir = tempfile::tempdir()?;
     let path: PathBuf = dir.path().join("trace");
     h.write(&path, Cuts::default())?;
@@ -99,12 +108,35 @@ fn one_handshake_alone_is_not_believed_beyond_twice_one_way() -> Result<(), Box<
 fn who_found_no_room_asked_again() -> Result<(), Box<dyn std::error::Error>> {
     let all = [made(0), Made { before_ns: SYN_RETRY_NS, ..made(1) }, Made { before_ns: 3 * SYN_RETRY_NS, ..made(2) }];
     let ask = |l: &Links, _: &Index| [0, 1, 2, 3].map(|n| l.connect((HOST, client(n))));
-    let [at_once, once, thrice, unknown] = read(&all, ask)?;
+    let [at_once, once, later, unknown] = read(&all, ask)?;
     let took = |c: Option<Connect>| c.map(|c| (c.took_ns, c.retries));
     assert_eq!(took(at_once), Some((THERE_NS + BACK_NS, 0)));
     assert_eq!(took(once), Some((SYN_RETRY_NS + THERE_NS + BACK_NS, 1)));
-    assert_eq!(thrice.map(|c| c.retries), Some(3));
+    // after 1 s, and after twice as long
+    assert_eq!(later.map(|c| c.retries), Some(2));
     assert_eq!(unknown, None);
-    assert_eq!(read(&all, |l, _| l.retried())?, (2, 3));
+    assert_eq!(read(&all, |l, _| (l.retried(), l.syn_linear()))?, ((2, 3), 0));
+    Ok(())
+}
+
+#[test]
+fn what_the_host_says_of_its_retries_holds() -> Result<(), Box<dyn std::error::Error>> {
+    let three = [Made { before_ns: 3 * SYN_RETRY_NS, ..made(0) }];
+    let row = |kind, value| LimitRow {
+        at: MonoNs(5),
+        flow: EndpointId(0),
+        value,
+        beside: 0,
+        task: TaskId::UNKNOWN,
+        cgroup: StrId::EMPTY,
+        port: 0,
+        kind,
+        pad: [0; 5],
+    };
+    for (value, retries) in [(0, 2), (1, 2), (2, 3), (4, 3)] {
+        let said = [row(limit::PROCESSORS, 9), row(limit::SYN_LINEAR, value)];
+        let ask = |l: &Links, _: &Index| (l.connect((HOST, client(0))).map(|c| c.retries), l.syn_linear());
+        assert_eq!(read_with(&three, &said, ask)?, (Some(retries), value as u8));
+    }
     Ok(())
 }

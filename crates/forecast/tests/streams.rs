@@ -202,6 +202,31 @@ fn what_comes_after_each_bottleneck_is_foreseen() -> Result<(), Box<dyn std::err
     Ok(())
 }
 
+/// Windows are not recorded: a change of one says so, and changes nothing.
+#[test]
+fn a_window_is_refused_with_what_is_missing() -> Result<(), Box<dyn std::error::Error>> {
+    let mut model = derived(&run(&NARROW).0)?.ok_or("no stream")?.model;
+    let before = model.clone();
+    for (change, says) in [
+        ("queue reads receive window=2x", "Not seen: how large the congestion window and the receive window were"),
+        ("queue sends congestion window=unbounded", "tcp_probe"),
+        ("queue sends send buffer=unbounded", ""),
+        ("queue sends buffer=2x", "What can be named here:\n    sends send buffer"),
+    ] {
+        match apply(&change.parse()?, &mut model) {
+            Err(no) => {
+                let text = no.to_string();
+                assert!(!says.is_empty() && text.contains(says) && model == before, "{text}");
+            }
+            Ok(_) => {
+                assert!(says.is_empty() && model != before, "{change}");
+                model = before.clone();
+            }
+        }
+    }
+    Ok(())
+}
+
 /// What answers requests is no stream, and neither is what goes both ways.
 #[test]
 fn not_everything_is_a_stream() -> Result<(), Box<dyn std::error::Error>> {

@@ -354,3 +354,30 @@ fn a_service_that_waits_for_nothing_shared_has_nothing() {
     let found = bed.find();
     assert!(found.tokens.pools.is_empty() && found.interpreters.is_empty() && found.disks.stations.is_empty());
 }
+
+/// Backends of a database that wait for each other's rows: what they waited for is not known, and that is said.
+#[test]
+fn waits_for_rows_stay_and_are_told() {
+    let backends = |is_other_program: bool, is_in_a_call: bool| {
+        let mut bed = Bed::new(1);
+        for t in 10..12 {
+            bed.host.task(1, t, t, 0, if is_other_program && t == 10 { "other" } else { "postgres" });
+        }
+        for n in 0..20 {
+            let t = MS * (1 + 10 * n);
+            let calls = [(77, t + MS, t + 4 * MS)];
+            bed.request(10, t, t + 5 * MS, &[]);
+            bed.request(11, t + MS, t + 7 * MS, if is_in_a_call { &calls } else { &[] });
+            bed.wait(waited(11, t + 2 * MS, t + 4 * MS, cause::TASK, 10, POLL, 0));
+        }
+        bed.find().tokens
+    };
+    let told = backends(false, false);
+    assert!(told.pools.is_empty(), "{:?}", told.pools);
+    let [said] = &told.assumptions[..] else { panic!("{:?}", told.assumptions) };
+    assert!(
+        said.starts_with("20 waits of postgres for locks that another request held") && said.contains("2.000 ms"),
+        "{said}"
+    );
+    assert!(backends(true, false).assumptions.is_empty() && backends(false, true).assumptions.is_empty());
+}

@@ -5,7 +5,8 @@ use crate::text::{Style, Tint, WIDTH_MAX, columns, sanitise, wrap};
 use crate::units;
 use serde::Serialize;
 use std::fmt::Write as _;
-use wakepath_forecast::bottleneck::{Found, LINK, Limit, WAKE_UP};
+use wakepath_forecast::bottleneck::{Found, LINK, Limit, Margin, WAKE_UP};
+use wakepath_forecast::derived::Flow;
 use wakepath_forecast::forecast::Coming;
 use wakepath_forecast::jobs::Arrivals;
 use wakepath_forecast::outcome::{Loop, Outcome, Place, Share};
@@ -18,6 +19,10 @@ const SHARE_SHOWN: f64 = 0.005;
 const ROWS_MAX: usize = 12;
 /// Most rows of slack in text.
 const SLACK_MAX: usize = 5;
+/// Most flows of annotations told of in text.
+const FLOWS_MAX: usize = 5;
+/// Gains below this are none.
+const HARDLY: f64 = 1.01;
 /// Most loops told of in text.
 const LOOPS_MAX: usize = 3;
 
@@ -128,6 +133,33 @@ pub struct SlackView {
     pub median_ns: u64,
 }
 
+/// How far something can be improved, alone, until that no longer matters.
+#[derive(Clone, Debug, Serialize)]
+pub struct MarginView {
+    /// What, in words.
+    pub what: String,
+    /// It is work or a delay, of which `enough` is a part.
+    pub is_work: bool,
+    /// How many times better it is without.
+    pub gain: f64,
+    /// What there is of it, where that is a number.
+    pub now: Option<f64>,
+    /// That number is of bytes.
+    pub is_bytes: bool,
+    /// How much of it gives nine tenths of the gain: a number where `now` is one, else a factor; null where nothing is gained, or
+    /// finding out would take too long.
+    pub enough: Option<f64>,
+}
+
+/// Machines of annotations that had a part in the same items.
+#[derive(Clone, Debug, Serialize)]
+pub struct FlowView {
+    /// Their names with their keys, in order of their first marks.
+    pub machines: Vec<String>,
+    /// Items that came to the last of them.
+    pub items: u64,
+}
+
 /// The answer to `wakepath bottleneck`.
 #[derive(Clone, Debug, Serialize)]
 pub struct BottlenecksView {
@@ -137,8 +169,12 @@ pub struct BottlenecksView {
     pub path: PathView,
     /// What limits.
     pub bottleneck: BottleneckView,
+    /// How much faster everything could be until it no longer matters, what gains most first.
+    pub margins: Vec<MarginView>,
     /// Slack by pair of places, the least first.
     pub slack: Vec<SlackView>,
+    /// Of annotations, machines that had a part in the same items: what `--from` and `--to` tell apart.
+    pub flows: Vec<FlowView>,
     /// What is taken for granted.
     pub assumptions: Vec<String>,
     /// Actors that wait for ever in the replay.
@@ -437,7 +473,7 @@ impl BottleneckView {
             is_work: matches!(found.limits[..], [Limit::Work(_) | Limit::Delay(_)]),
             gain: found.gain,
             now: one.filter(is_number).map(|l| l.now(system)),
-            is_bytes: matches!(one, Some(Limit::Room(q)) if system.queues.get(q.index()).is_some_and(|q| q.is_bytes)),
+            is_bytes: one.is_some_and(|l| is_bytes(system, l)),
             enough: found.enough.map(|e| e.then),
             changes: found.limits.iter().filter_map(|&l| l.change(system, amount(l))).map(|c| c.to_string()).collect(),
             tried: found.tried.iter().map(|&(l, gain)| TriedView { what: limit(system, l), gain }).collect(),
@@ -564,6 +600,58 @@ impl SlackView {
     }
 }
 
+impl MarginView {
+    /// Of what a search told.
+    pub fn new(system: &System, m: &Margin) -> MarginView {
+        let is_number = matches!(m.limit, Limit::Servers(_) | Limit::Room(_));
+        MarginView {
+            what: limit(system, m.limit),
+            is_work: matches!(m.limit, Limit::Work(_) | Limit::Delay(_)),
+            gain: m.gain,
+            now: is_number.then(|| m.limit.now(system)),
+            is_bytes: is_bytes(system, m.limit),
+            enough: m.enough.map(|e| e.then),
+        }
+    }
+
+    /// From where on more no longer matters.
+    fn until(&self) -> String {
+        match self.enough {
+            None if self.gain < HARDLY => "it does not".into(),
+            None => "-".into(),
+            Some(enough) if self.is_bytes => units::bytes(enough as u64),
+            Some(enough) if self.now.is_some() => number(enough),
+            Some(enough) if self.is_work => format!("{} as long", percent(enough)),
+            Some(enough) => format!("{} times as much", number(enough)),
+        }
+    }
+}
+
+impl FlowView {
+    /// Of a derivation's.
+    pub fn new(f: &Flow) -> FlowView {
+        FlowView { machines: f.machines.clone(), items: f.items }
+    }
+
+    /// What to type to see it alone: machines that have no part in any of the others.
+    fn ends(&self, others: &[FlowView]) -> Option<String> {
+        let is_own = |m: &&String| !others.iter().any(|o| o.machines.contains(m));
+        let mut own = self.machines.iter().filter(is_own);
+        let first = own.next()?;
+        Some(format!("--from {} --to {}", word(first), word(own.next_back().unwrap_or(first))))
+    }
+}
+
+/// A text as a shell reads it, in quotes where it needs them.
+fn word(text: &str) -> String {
+    let is_plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-+:@".contains(&b));
+    if is_plain { text.to_owned() } else { shell(text) }
+}
+
+fn is_bytes(system: &System, l: Limit) -> bool {
+    matches!(l, Limit::Room(q) if system.queues.get(q.index()).is_some_and(|q| q.is_bytes))
+}
+
 impl BottlenecksView {
     /// As text for a terminal. `folders` as they were given.
     pub fn render(&self, folders: &str, style: Style) -> String {
@@ -577,11 +665,12 @@ impl BottlenecksView {
         }
         out.push('\n');
         self.path.render(&mut out, style);
-        self.tried(&mut out, style);
+        self.margins(&mut out, style);
         // of requests that any worker may take, that says little
         if self.arrivals.model == "recorded" {
             self.slack(&mut out, style);
         }
+        self.flows(&mut out, folders);
         let mut notes = self.assumptions.clone();
         notes.extend(lossy_sentence(self.lossy));
         listed(&mut out, "Taken for granted:", &notes);
@@ -618,15 +707,37 @@ impl BottlenecksView {
         out.push_str(&t.render(style));
     }
 
-    fn tried(&self, out: &mut String, style: Style) {
-        if self.bottleneck.tried.len() < 2 {
+    fn margins(&self, out: &mut String, style: Style) {
+        if self.margins.is_empty() {
             return;
         }
-        let mut t = Table::new(&[Column::text("replayed without"), Column::number("times better")]).indented(2);
-        for tried in self.bottleneck.tried.iter().take(ROWS_MAX) {
-            t.row([Cell::from(&tried.what), Cell::from(format!("{:.2}", tried.gain))]);
+        let mut t = Table::new(&[
+            Column::text("improved alone"),
+            Column::number("gone: times better"),
+            Column::text("matters until"),
+        ])
+        .indented(2);
+        for m in self.margins.iter().take(ROWS_MAX) {
+            t.row([Cell::from(&m.what), Cell::from(format!("{:.2}", m.gain)), Cell::from(m.until())]);
         }
         out.push('\n');
         out.push_str(&t.render(style));
+    }
+
+    /// Who belongs together, where machines tell more than one flow.
+    fn flows(&self, out: &mut String, folders: &str) {
+        let Some((first, others)) = self.flows.split_first().filter(|(_, others)| !others.is_empty()) else { return };
+        let _ = writeln!(out, "\nWho had a part in the same items:");
+        for f in self.flows.iter().take(FLOWS_MAX) {
+            let line = format!("{} ({} items)", f.machines.join(", "), units::count(f.items));
+            let lines = wrap(&sanitise(&line), "    ", WIDTH_MAX);
+            let _ = write!(out, "  - {}", lines.trim_start());
+        }
+        if self.flows.len() > FLOWS_MAX {
+            let _ = writeln!(out, "  {} more; --json has them.", self.flows.len() - FLOWS_MAX);
+        }
+        if let Some(ends) = first.ends(others) {
+            let _ = writeln!(out, "{}", sanitise(&format!("The first alone: wakepath bottleneck {folders} {ends}")));
+        }
     }
 }

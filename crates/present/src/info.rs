@@ -1,9 +1,11 @@
 //! `wakepath info`: what a folder holds, and what it lost. Counted in bounded memory, whatever the folder's size.
 
+mod bounds;
 mod collect;
 mod sniffed;
 mod view;
 
+pub use bounds::{AnnotationFacts, LimitFacts};
 pub use collect::collect;
 pub use view::render;
 
@@ -84,6 +86,10 @@ pub struct HostFacts {
     pub bytes: u64,
     /// Rows by table.
     pub tables: Vec<TableFacts>,
+    /// What bounds it, as far as it was written down; none where nothing was.
+    pub limits: Option<LimitFacts>,
+    /// Who annotated what; none where nobody did.
+    pub annotations: Option<AnnotationFacts>,
     /// Endpoints by protocol.
     pub protocols: Vec<ProtocolFacts>,
     /// Flows that a sniffer saw, by protocol.

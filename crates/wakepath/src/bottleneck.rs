@@ -4,13 +4,14 @@ use crate::cli::BottleneckArgs;
 use crate::forecast::{Modelled, typed};
 use crate::output;
 use anyhow::{Result, bail};
-use wakepath_forecast::bottleneck::find;
+use wakepath_forecast::bottleneck::{find, margins};
 use wakepath_forecast::forecast::{coming, kind_of, lay_out, no_kind, score};
 use wakepath_forecast::replay::{Options, replay};
 use wakepath_forecast::slack::slack;
-use wakepath_present::bottleneck::{ArrivalsView, BottleneckView, BottlenecksView, PathView, Scope, SlackView};
+use wakepath_present::bottleneck::{
+    ArrivalsView, BottleneckView, BottlenecksView, FlowView, MarginView, PathView, Scope, SlackView,
+};
 use wakepath_present::json;
-use wakepath_present::requests::losses_or_none;
 use wakepath_present::text::Style;
 
 /// Schema of the JSON answer.
@@ -29,23 +30,27 @@ pub fn run(args: &BottleneckArgs) -> Result<i32> {
     if outcome.steps == 0 {
         bail!("the recording has nothing that could be replayed; `wakepath info` shows what it holds");
     }
-    let found = find(&system, &outcome, score(&derived.model, kind));
+    let score = score(&derived.model, kind);
+    let found = find(&system, &outcome, score);
+    let margins = margins(&system, &outcome, &found, score);
     let coming = coming(&derived.model);
     let mut assumptions = derived.assumptions.clone();
     let view = BottlenecksView {
         arrivals: ArrivalsView::new(&coming, args.part.arrivals.is_none(), &mut assumptions),
         path: PathView::new(&system, &outcome, Scope::of(&coming, kind)),
         bottleneck: BottleneckView::new(&system, &found),
+        margins: margins.iter().map(|m| MarginView::new(&system, m)).collect(),
         slack: slack(&system).iter().map(|s| SlackView::new(&system, s)).collect(),
+        flows: derived.flows.iter().map(FlowView::new).collect(),
         assumptions,
         stuck: outcome.stuck.clone(),
         lossy: derived.lossy,
     };
     let text = if args.answering.json {
-        json::document(SCHEMA, &modelled.losses, &view)?
+        json::document(SCHEMA, &modelled.all_losses(), &view)?
     } else {
         let style = Style::for_stdout();
-        format!("{}\n{}", view.render(&typed(&args.folders.folders), style), losses_or_none(&modelled.losses, style))
+        format!("{}\n{}", view.render(&typed(&args.folders.folders), style), modelled.told(style))
     };
     output::answer(text.as_bytes())?;
     Ok(output::exit_code(&args.answering, modelled.is_touched() || !view.stuck.is_empty()))

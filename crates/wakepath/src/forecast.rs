@@ -26,7 +26,9 @@ pub struct Modelled {
     /// The model and what was measured.
     pub derived: Derived,
     /// What was lost.
-    pub losses: Vec<Loss>,
+    losses: Vec<Loss>,
+    /// Where annotations contradict themselves.
+    contradictions: Vec<Loss>,
 }
 
 impl Modelled {
@@ -59,14 +61,38 @@ impl Modelled {
         {
             bail!("--from is not before --to: nothing is between them");
         }
-        let derived = derive(&folder, &index, &names, &selection).map_err(|e| anyhow!("{}: {e}", dirs[0].display()))?;
+        let derived = derive(&folder, &index, &names, &selection).map_err(|e| {
+            // who sees little since much was lost must not be sent to record for longer
+            let is_lost = losses::touch(&losses::collect(&folder), &[Answer::Forecast, Answer::Requests]);
+            let why =
+                if is_lost { format!(". Losses may be why: wakepath info {}", typed(dirs)) } else { String::new() };
+            anyhow!("{}: {e}{why}", dirs[0].display())
+        })?;
         folders::whole(&index, dirs)?;
-        Ok(Modelled { derived, losses: losses::collect(&folder) })
+        let contradictions = losses::contradictions(&derived.warnings);
+        Ok(Modelled { derived, losses: losses::collect(&folder), contradictions })
     }
 
     /// Whether losses or holes touch the answer.
     pub fn is_touched(&self) -> bool {
-        losses::touch(&self.losses, &[Answer::Forecast, Answer::Requests]) || self.derived.lossy > 0.0
+        losses::touch(&self.all_losses(), &[Answer::Forecast, Answer::Requests]) || self.derived.lossy > 0.0
+    }
+
+    /// What was lost, and what contradicts itself.
+    pub fn all_losses(&self) -> Vec<Loss> {
+        [&self.contradictions[..], &self.losses].concat()
+    }
+
+    /// The same in words.
+    pub fn told(&self, style: Style) -> String {
+        let mut out = String::new();
+        if !self.contradictions.is_empty() {
+            out.push_str("The annotations contradict themselves:\n");
+            out.push_str(&losses::render(&self.contradictions, style));
+            out.push('\n');
+        }
+        out.push_str(&losses_or_none(&self.losses, style));
+        out
     }
 }
 
@@ -94,10 +120,10 @@ pub fn run(args: &ForecastArgs) -> Result<i32> {
     let request = args.part.request.as_deref();
     let view = ForecastView::new(&answer, args.part.arrivals.is_none(), request, modelled.derived.lossy);
     let text = if args.answering.json {
-        json::document(SCHEMA, &modelled.losses, &view)?
+        json::document(SCHEMA, &modelled.all_losses(), &view)?
     } else {
         let style = Style::for_stdout();
-        format!("{}\n{}", view.render(&typed(&args.folders.folders), style), losses_or_none(&modelled.losses, style))
+        format!("{}\n{}", view.render(&typed(&args.folders.folders), style), modelled.told(style))
     };
     output::answer(text.as_bytes())?;
     Ok(output::exit_code(&args.answering, modelled.is_touched() || !view.is_complete()))

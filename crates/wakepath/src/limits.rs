@@ -28,6 +28,9 @@ impl Limits {
         sink.new_processes.clear();
         let at = MonoNs(monotonic_ns());
         sink.push(&row(at, limit::PROCESSORS, TaskId::UNKNOWN, self.processors, 0));
+        if let Some(times) = procfs::syn_linear_timeouts() {
+            sink.push(&row(at, limit::SYN_LINEAR, TaskId::UNKNOWN, times, 0));
+        }
         self.tell(procfs::processes(), decoder, sink);
     }
 

@@ -40,13 +40,14 @@ fn number(v: &Value) -> f64 {
     v.as_f64().unwrap_or_else(|| panic!("{v} is no number"))
 }
 
-/// Each figure is within its bar, and the bar is the sum of its parts.
+/// Each figure is within its bar, and the bar is made of its parts.
 fn holds_together(figure: &Value) {
     let (value, low, high) = (number(&figure["value"]), number(&figure["low"]), number(&figure["high"]));
     assert!(low <= value && value <= high, "{figure:#}");
     let bar = &figure["bar"];
     let parts = ["calibration", "change", "losses"].map(|p| number(&bar[p]));
-    let whole = parts.iter().sum::<f64>() + bar["variation"].as_f64().unwrap_or(0.0);
+    let chance = bar["variation"].as_f64().unwrap_or(0.0).hypot(number(&bar["pace"]));
+    let whole = parts.iter().sum::<f64>() + chance;
     assert!((high / value - 1.0 - whole).abs() < 1e-9, "{figure:#}");
 }
 
@@ -117,6 +118,13 @@ fn a_bottleneck_is_named_with_the_path_it_is_on() -> Tested {
     let shares = document["path"]["shares"].as_array().expect("a list");
     let sum: f64 = shares.iter().map(|s| number(&s["share"])).sum();
     assert!((sum - 1.0).abs() < 1e-6, "{document:#}");
+    // what gains most comes first, and less than all of it is enough
+    let margins = document["margins"].as_array().expect("a list");
+    assert!(margins.is_sorted_by(|a, b| number(&a["gain"]) >= number(&b["gain"])), "{document:#}");
+    assert!(margins.iter().any(|m| m["what"].as_str().is_some_and(|w| w.starts_with("front computing on"))));
+    for m in margins.iter().filter(|m| m["is_work"] == true && !m["enough"].is_null()) {
+        assert!((0.0..1.0).contains(&number(&m["enough"])) && number(&m["gain"]) > 1.0, "{m:#}");
+    }
     let open = check("bottleneck", &stdout(&run(&["bottleneck", "--json", &folder, "--arrivals", "open"])));
     assert_eq!((&open["arrivals"]["model"], &open["arrivals"]["inferred"]), (&"open".into(), &false.into()));
     Ok(())
@@ -187,8 +195,17 @@ fn a_folder_with_nothing_to_replay_says_what_to_do() -> Tested {
     write_small(&empty, "web", "aaaaaaaa-1", false);
     let kept = std::fs::read(segment(&empty))?;
     std::fs::write(segment(&empty), &kept[..64])?;
+    let (packets, sniffed) = (Path::new(env!("CARGO_MANIFEST_DIR")), dir.path().join("sniffed"));
+    let packets = packets.join("../../tests/golden/net.link/kernel/capture.pcap");
+    let output = run(&["sniff", "--pcap", packets.to_str().expect("UTF-8"), "-o", sniffed.to_str().expect("UTF-8")]);
+    assert!(output.status.success(), "{}", stderr(&output));
     for command in ["bottleneck", "forecast"] {
-        for (folder, part) in [(&small, "record"), (&empty, "record"), (&missing, "is not a trace folder")] {
+        for (folder, part) in [
+            (&small, "too few requests are whole (0 of 1; of 1 the path has holes"),
+            (&empty, "no message of a request was recorded"),
+            (&missing, "is not a trace folder"),
+            (&sniffed, "packets do not tell what the hosts computed"),
+        ] {
             let output = run(&[command, folder.to_str().expect("UTF-8")]);
             assert_eq!(output.status.code(), Some(1), "{command} {}", folder.display());
             assert!(output.stdout.is_empty() && stderr(&output).contains(part), "{}", stderr(&output));

@@ -49,6 +49,19 @@ fn contradictions_and_bad_lines_are_told_with_their_place() {
     let loss = answer["losses"].as_array().unwrap().iter().find(|l| l["id"] == "marks.dequeue_empty").unwrap();
     assert_eq!((&loss["count"], &loss["place"]), (&Value::from(1), &Value::from("h/b, queue q, at +0.000007 s")));
     assert_eq!(answer["hosts"][0]["sources"][0]["format"], "marks");
+    // and whoever asks of them is told again
+    for command in ["bottleneck", "forecast"] {
+        let output = run(&[command, text(&out), "--strict"]);
+        let said = stdout(&output);
+        assert_eq!(output.status.code(), Some(3), "{said}{}", stderr(&output));
+        for part in
+            ["annotations contradict themselves", "marks.dequeue_empty × 1", "First at h/b, queue q", "(enqueue)"]
+        {
+            assert!(said.contains(part), "{part} is missing:\n{said}");
+        }
+        let answer = check(command, &stdout(&run(&[command, text(&out), "--json"])));
+        assert_eq!(&answer["losses"][0], loss, "{answer:#}");
+    }
 }
 
 #[test]
@@ -107,6 +120,16 @@ fn a_path_between_two_machines_is_of_one_connection() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("t");
     assert!(run(&["import", text(&golden("forecast.marks/shared_driver")), "-o", text(&out)]).status.success());
+    // who belongs together is told, and what tells one flow from the others
+    let output = run(&["bottleneck", text(&out)]);
+    let said = stdout(&output);
+    assert!(said.contains("Who had a part in the same items:") && said.contains("client[2], "), "{said}");
+    let (_, ends) = said.split_once(" --from ").expect("how to ask for one");
+    let ends: Vec<&str> = ends.split_whitespace().take(3).map(|w| w.trim_matches('\'')).collect();
+    let words = ["--from", ends[0], "--to", ends[2]];
+    let output = run(&[&["bottleneck", text(&out), "--json"][..], &words].concat());
+    assert_eq!(output.status.code(), Some(0), "{words:?}: {}", stderr(&output));
+    assert!(check("bottleneck", &stdout(&output))["flows"].as_array().is_some_and(|f| f.len() > 1));
     let output = run(&["bottleneck", text(&out), "--from", "client[2]", "--to", "server[8]"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     for (args, says) in [

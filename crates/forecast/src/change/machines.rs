@@ -196,7 +196,8 @@ fn room(system: &mut System, name: &str, to: Amount) -> Result<Effect, No> {
         QueueKind::Buffer | QueueKind::Annotated => q.capacity.is_some() || q.initial > 0,
         QueueKind::Workers | QueueKind::Pool | QueueKind::Lock => false,
     };
-    let found = queues(system, name, "queue with a bound", has_room)?;
+    let found =
+        queues(system, name, "queue with a bound", has_room).map_err(|no| no.missing(&windows(system, name)))?;
     let mut effect = Effect::default();
     for i in found {
         let q = &mut system.queues[i];
@@ -213,6 +214,19 @@ fn room(system: &mut System, name: &str, to: Amount) -> Result<Effect, No> {
         }
     }
     Ok(effect)
+}
+
+/// What is missing where a window of a stream is meant.
+fn windows(system: &System, name: &str) -> Vec<String> {
+    let has_stream = system.queues.iter().any(|q| q.kind == QueueKind::Link && q.is_bytes);
+    if !has_stream || !name.contains("window") {
+        return Vec::new();
+    }
+    vec![
+        "how large the congestion window and the receive window were while the stream went on (the kernel's tcp_probe events \
+         tell both, and are not recorded); of the ends' buffers the sender's is known where it was full"
+            .into(),
+    ]
 }
 
 /// A number of workers, or of a pool.

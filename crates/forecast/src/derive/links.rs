@@ -5,6 +5,7 @@
 //! and was sent again. The least that was seen between two addresses counts, since everything else only adds.
 
 use super::streams::Bulk;
+use crate::system::retry_ns;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_analysis::spans::lay_out;
 use wakepath_causality::graph::Index;
@@ -12,7 +13,7 @@ use wakepath_causality::pairs::Place;
 use wakepath_causality::path::Request;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId};
-use wakepath_model::rows::{EndpointRow, Event, Table, op, seen};
+use wakepath_model::rows::{EndpointRow, Event, Table, limit, op, seen};
 
 /// An endpoint of a host.
 pub type At = (HostId, EndpointId);
@@ -62,6 +63,8 @@ struct Least {
 pub struct Links {
     connects: FxHashMap<At, Connect>,
     least: FxHashMap<Addresses, Least>,
+    /// Of hosts that say, or whose kernel is known: see [`Links::syn_linear`].
+    linear: FxHashMap<HostId, u8>,
     /// Connections whose handshake is not kept.
     more: u64,
 }
@@ -82,8 +85,12 @@ impl Links {
         let mut accepted: FxHashMap<At, CommonNs> = FxHashMap::default();
         for host in folder.hosts() {
             let id = host.id();
-            for event in host.events(TableSet::of(&[Table::Endpoint, Table::Op]), ..) {
+            links.linear.insert(id, usual_linear(&host.info().kernel_release));
+            for event in host.events(TableSet::of(&[Table::Endpoint, Table::Op, Table::Limit]), ..) {
                 match event {
+                    Event::Limit(l) if l.kind == limit::SYN_LINEAR => {
+                        links.linear.insert(id, u8::try_from(l.value).unwrap_or(u8::MAX));
+                    }
                     Event::Endpoint(r) => match r.how {
                         seen::CONNECTED if shakes.len() < KEPT_MAX || shakes.contains_key(&(id, r.flow)) => {
                             let shake = shakes.entry((id, r.flow)).or_default();
@@ -120,7 +127,8 @@ impl Links {
         let arrived = peer.filter(|p| is_comparable(p.0)).and_then(|p| accepted.get(&p));
         let there_ns = arrived.and_then(|&arrived| between(connected, arrived));
         if let (Some(called), Some(took_ns)) = (shake.called, both_ns) {
-            self.connects.insert(at, Connect { at: called, took_ns, retries: retries(took_ns) });
+            let linear = self.linear.get(&at.0).copied().unwrap_or(0);
+            self.connects.insert(at, Connect { at: called, took_ns, retries: retries(took_ns, linear) });
         }
         if shake.addresses == Addresses::default()
             || (self.least.len() >= WAYS_MAX && !self.least.contains_key(&shake.addresses))
@@ -167,6 +175,13 @@ impl Links {
     pub fn retried(&self) -> (u64, u64) {
         let retried = self.connects.values().filter(|c| c.retries > 0).count();
         (retried as u64, self.connects.len() as u64)
+    }
+
+    /// Times that the recorded clients send a SYN again after the same time before they double it: of those hosts that
+    /// connected, the least.
+    pub fn syn_linear(&self) -> u8 {
+        let of = |at: &At| self.linear.get(&at.0).copied().unwrap_or(0);
+        self.connects.keys().map(of).min().unwrap_or(0)
     }
 
     /// Connections whose handshake was not kept, since there were too many.
@@ -219,7 +234,40 @@ fn between(from: CommonNs, to: CommonNs) -> Option<u64> {
     u64::try_from(to.0.checked_sub(from.0)?).ok()
 }
 
-/// How often a SYN was sent again, if connecting took so long: once a second at first.
-fn retries(took_ns: u64) -> u32 {
-    u32::try_from(took_ns / SYN_RETRY_NS).unwrap_or(u32::MAX)
+/// How often a SYN was sent again, if connecting took so long.
+fn retries(took_ns: u64, linear: u8) -> u32 {
+    const MOST: u32 = 255;
+    let mut at = 0.0;
+    let is_sent = |n: &u32| {
+        at += retry_ns(SYN_RETRY_NS, linear, *n);
+        at <= took_ns as f64
+    };
+    (1..=MOST).take_while(is_sent).count() as u32
+}
+
+/// How often a kernel sends a SYN again before it doubles the time, where nobody has set it: `tcp_syn_linear_timeouts`, which
+/// came with Linux 6.5 (Documentation/networking/ip-sysctl.rst). Kernels before it, and unknown ones, double at once.
+fn usual_linear(release: &str) -> u8 {
+    const SINCE: (u32, u32) = (6, 5);
+    const USUAL: u8 = 4;
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if version >= SINCE { USUAL } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_since_6_5_asks_five_times_a_second_apart() {
+        for (release, linear) in
+            [("6.5.0-rc1", 4), ("6.18.44", 4), ("7.0", 4), ("6.4.12", 0), ("5.12", 0), ("", 0), ("x", 0)]
+        {
+            assert_eq!(usual_linear(release), linear, "{release:?}");
+        }
+        let seconds = |s: u64, linear| retries(s * SYN_RETRY_NS + 7, linear);
+        assert_eq!([0, 1, 2, 3, 6, 7, 14, 15].map(|s| seconds(s, 0)), [0, 1, 1, 2, 2, 3, 3, 4]);
+        assert_eq!([0, 1, 2, 5, 6, 7, 10, 11].map(|s| seconds(s, 4)), [0, 1, 2, 5, 5, 6, 6, 7]);
+    }
 }

@@ -6,6 +6,7 @@
 //! put where the seen ones are, and the assumptions say so.
 
 mod interpreter;
+mod latches;
 mod place;
 
 use super::holds::{Hold, Tokens};
@@ -89,6 +90,8 @@ pub fn find(
         group.0.retain(|w| !pools.is_turn(w.host, w.task, w.asked));
         found.lock(group);
     }
+    let kept = latches::kept(index, names, visits, WAITS_MIN, |visit| found.calls(visit));
+    found.out.assumptions.extend(kept);
     let mut out = Tokens::new(found.out.pools, found.holds, found.turns);
     (out.assumptions, out.unseen) = (found.out.assumptions, found.out.unseen);
     out

@@ -16,9 +16,9 @@ mod names;
 mod scripts;
 mod steps;
 
-use crate::derived::{Derived, Model};
+use crate::derived::{Derived, Flow, Model, Warning};
 use crate::replay::Spooled;
-use crate::system::{Actor, Queue, QueueId, QueueKind, Runs, ScriptId, State, Step, System, WhenFull};
+use crate::system::{Actor, NOT_SEEN, Queue, QueueId, QueueKind, Runs, ScriptId, State, Step, System, WhenFull};
 use check::{Life, Warnings};
 use elsewhere::Elsewhere;
 use journeys::{Context, Journeys};
@@ -32,8 +32,6 @@ use wakepath_model::defects::{self, Answer, Severity, id as defect};
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::CommonNs;
 use wakepath_model::rows::{LossRow, Table};
-
-pub use check::Warning;
 
 /// Flows that are told.
 const FLOWS_MAX: usize = 1000;
@@ -55,25 +53,6 @@ pub struct Options<'a> {
     pub steps_max: usize,
     /// Where that file without a name is made.
     pub directory: &'a Path,
-}
-
-/// Machines that had a part in the same items: a connection, seen through all machines that serve it (section 3.3).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flow {
-    /// The machines, as `HOST/MACHINE[KEY]`.
-    pub machines: Vec<String>,
-    /// Items that came to the last of them.
-    pub items: u64,
-}
-
-/// What marks tell.
-pub struct Marks {
-    /// The system and what was measured.
-    pub derived: Derived,
-    /// Who belongs together, the largest first; the first thousand.
-    pub flows: Vec<Flow>,
-    /// What contradicts itself in the marks, by defect.
-    pub warnings: Vec<Warning>,
 }
 
 /// Why nothing can be derived.
@@ -99,7 +78,7 @@ pub fn has_marks(folder: &Folder) -> bool {
 ///
 /// # Errors
 /// Where there are no marks, a machine of `between` is not known, or the disk fails.
-pub fn derive(folder: &Folder, options: &Options<'_>) -> Result<Marks, Error> {
+pub fn derive(folder: &Folder, options: &Options<'_>) -> Result<Derived, Error> {
     let mut names = Names::new(folder);
     let first = First::learn(folder, &mut names, options.times);
     let Some(span) = first.span else { return Err(Error::NoMarks) };
@@ -335,7 +314,7 @@ impl Second {
         first: &First,
         span: (i64, i64),
         warnings: Warnings,
-    ) -> std::io::Result<Marks> {
+    ) -> std::io::Result<Derived> {
         for (i, script) in (0u32..).zip(&mut self.scripts) {
             script.finish(&mut |step| self.steps.push(ScriptId(i), step));
         }
@@ -381,8 +360,9 @@ impl Second {
             ..System::default()
         };
         let (measured, assumptions) = (self.tally.measured(), assumptions(&self.warnings));
-        let derived = Derived { model: Model::Machines(system), measured, assumptions, lossy: lossy(folder) };
-        Ok(Marks { derived, flows: flows.collect(), warnings: self.warnings.list(names, span.0) })
+        let (flows, warnings) = (flows.collect(), self.warnings.list(names, span.0));
+        let model = Model::Machines(system);
+        Ok(Derived { model, measured, assumptions, lossy: lossy(folder), flows, warnings })
     }
 }
 
@@ -396,7 +376,7 @@ impl Second {
             let count = learned.initial() as u64;
             let is_right = back * 2 > known;
             if count > 0 && !is_right && self.selected.is_none() {
-                earlier.push(Step::Enqueue { queue: QueueId(q), count, latency_ns: 0 });
+                earlier.push(Step::Enqueue { queue: QueueId(q), count, latency_ns: NOT_SEEN });
             }
             queues.push(Queue {
                 name: name.clone(),
@@ -428,13 +408,12 @@ fn is_followed(selected: Option<&[u32]>, journeys: &Journeys, set: u32) -> bool 
 
 fn assumptions(warnings: &Warnings) -> Vec<String> {
     let mut all = vec![
-        "machines do what they did, in the same order, and take no processor from each other".to_owned(),
-        "a queue has room for the most items that were seen in it where somebody waited for room, else for any number"
+        "Machines do what they did, in the same order, and take no processor from each other.".to_owned(),
+        "A queue has room for the most items that were seen in it where somebody waited for room, else for any number."
             .to_owned(),
     ];
-    match warnings.total() {
-        0 => {}
-        n => all.push(format!("annotations contradict themselves {n} times; what they say there counts as work")),
+    if warnings.total() > 0 {
+        all.push("Where annotations contradict themselves, what they say counts as work.".to_owned());
     }
     all
 }

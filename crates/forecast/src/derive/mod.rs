@@ -87,7 +87,7 @@ pub fn derive(
     match requests::derive(folder, index, names, selection) {
         Ok(mut derived) => {
             if marks::has_marks(folder) {
-                derived.assumptions.push("annotations are left aside, since there are requests".to_owned());
+                derived.assumptions.push("Annotations are left aside, since there are requests.".to_owned());
             }
             Ok(derived)
         }
@@ -103,7 +103,7 @@ fn annotated(folder: &Folder, selection: &Selection) -> Result<Derived, Unsuppor
     let between = selection.between.as_ref().map(|(a, b)| (a.as_str(), b.as_str()));
     let times = (selection.from, selection.to);
     let options = marks::Options { between, times, steps_max: STEPS_MAX, directory: &std::env::temp_dir() };
-    marks::derive(folder, &options).map(|made| made.derived).map_err(|e| {
+    marks::derive(folder, &options).map_err(|e| {
         let text = e.to_string();
         let (reason, remedy) = text.split_once("; ").unwrap_or((&text, "give others"));
         Unsupported::new(reason, remedy)

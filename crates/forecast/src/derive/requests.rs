@@ -20,7 +20,7 @@ use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, HostId, TaskId};
-use wakepath_model::rows::cause;
+use wakepath_model::rows::{Table, cause};
 
 /// Equal parts of the recording, for how much it varies.
 const BLOCKS: usize = 8;
@@ -40,7 +40,7 @@ pub fn derive(
 ) -> Result<Derived, Unsupported> {
     let collected = collect(folder, index, selection);
     if collected.requests.len() < REQUESTS_MIN {
-        return Err(too_few(&collected));
+        return Err(too_few(folder, &collected));
     }
     let mut services = services::find(&collected, names);
     let requests = &collected.requests;
@@ -80,6 +80,7 @@ pub fn derive(
         left_out: collected.holes + collected.too_many,
         elapsed_ns,
         unseen: tokens.unseen.clone(),
+        syn_linear: links.syn_linear(),
         ..Jobs::default()
     };
     // without them, who found no room and asked again seems to have come later
@@ -119,9 +120,13 @@ pub fn derive(
     let mut assumptions = assumptions(&collected, &services, &demand, &inferred, &jobs);
     assumptions.extend(stations.assumptions);
     if again > 0 {
+        let then = match jobs.syn_linear {
+            0 => String::new(),
+            n => format!("{n} times more after 1 s each, "),
+        };
         assumptions.push(format!(
-            "{again} of {connects} connections found no room and were asked for again; who finds none asks 1 s later, then after \
-             twice as long each time."
+            "{again} of {connects} connections found no room and were asked for again; who finds none asks 1 s later, \
+             {then}then after twice as long each time."
         ));
     }
     if links.more() > 0 {
@@ -139,14 +144,34 @@ pub fn derive(
     }
     let all = collected.requests.len() as u64 + collected.holes;
     let lossy = demand.lossy.max(collected.holes as f64 / all as f64);
-    Ok(Derived { model: Model::Jobs(jobs), measured, assumptions, lossy })
+    let model = Model::Jobs(jobs);
+    Ok(Derived { model, measured, assumptions, lossy, flows: Vec::new(), warnings: Vec::new() })
 }
 
-fn too_few(c: &Collected) -> Unsupported {
+fn too_few(folder: &Folder, c: &Collected) -> Unsupported {
     let whole = c.requests.len();
+    let has = |table| folder.hosts().iter().any(|h| h.row_count(table) > 0);
+    if whole == 0 && !has(Table::Op) && has(Table::SniffedFlow) {
+        return Unsupported::new(
+            "packets do not tell what the hosts computed and waited for",
+            "record on the hosts, with `wakepath record --port PORT`",
+        );
+    }
+    if whole == 0 && !has(Table::Message) {
+        return Unsupported::new(
+            "no message of a request was recorded",
+            "record the services under load, with `wakepath record --port PORT`; `wakepath info` tells what is there, \
+             `wakepath waits` what its tasks waited for",
+        );
+    }
     if c.holes + c.orphans > whole as u64 {
         return Unsupported::new(
-            format!("only {whole} requests are whole, {} have holes and {} are of nobody known", c.holes, c.orphans),
+            format!(
+                "too few requests are whole ({whole} of {}; of {} the path has holes, {} are of nobody known)",
+                whole as u64 + c.holes + c.orphans,
+                c.holes,
+                c.orphans
+            ),
             "`wakepath requests` says why; record all services on the way, with `wakepath record --all` or more `--port`",
         );
     }

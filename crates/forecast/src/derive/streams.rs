@@ -52,7 +52,8 @@ pub fn derive(
     }
     let lossy = lossy(index, &flows);
     let (system, assumptions) = layout::system(folder, index, names, &flows);
-    Ok(Some(Derived { model: Model::Machines(system), measured: measured(&flows), assumptions, lossy }))
+    let (model, measured) = (Model::Machines(system), measured(&flows));
+    Ok(Some(Derived { model, measured, assumptions, lossy, flows: Vec::new(), warnings: Vec::new() }))
 }
 
 /// All streams together, over the time in which all were measured on average.

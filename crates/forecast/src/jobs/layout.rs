@@ -4,11 +4,12 @@
 //! are queues of tokens. A client of a closed arrival model takes the next job when it was answered and has paused.
 
 use super::{Arrivals, Holds, Job, Jobs, Part, Service, ServiceId, Visit, WorkState};
-use crate::system::{Actor, KindId, Queue, QueueId, QueueKind, Runs, ScriptId, State, StateId, Step, System, WhenFull};
+use crate::derive::links::SYN_RETRY_NS;
+use crate::system::{
+    Actor, KindId, NOT_SEEN, Queue, QueueId, QueueKind, Runs, ScriptId, State, StateId, Step, System, WhenFull,
+};
 use rustc_hash::FxHashMap;
 
-/// First time-out after which a SYN is sent again (RFC 6298, section 2.1).
-const SYN_RETRY_NS: u64 = 1_000_000_000;
 /// What clients are called, in names of links.
 pub const CLIENT: &str = "client";
 /// Host and process of what nobody watches.
@@ -72,7 +73,10 @@ enum Kind {
 impl Layout<'_> {
     fn queue(&mut self, name: String, kind: QueueKind, capacity: Option<u64>, initial: u64) -> QueueId {
         let id = QueueId(self.system.queues.len() as u32);
-        let when_full = if kind == QueueKind::AcceptQueue { WhenFull::Retry(SYN_RETRY_NS) } else { WhenFull::Wait };
+        let when_full = match kind {
+            QueueKind::AcceptQueue => WhenFull::Retry { first_ns: SYN_RETRY_NS, linear: self.jobs.syn_linear },
+            _ => WhenFull::Wait,
+        };
         let queue = Queue { name, kind, capacity, initial, delay_ns: 0, ns_per_item: 0.0, when_full, is_bytes: false };
         self.system.queues.push(queue);
         id
@@ -176,8 +180,8 @@ impl Layout<'_> {
         let (workers, accepts) = (place(&self.workers), place(&self.accepts));
         let holds = service.map_or(Holds::Visit, |s| s.holds);
         let wake_ns = service.map_or(0, |s| s.wake_ns);
-        let one = |queue| Step::Dequeue { queue, count: 1, latency_ns: 0 };
-        let back = |queue| Step::Enqueue { queue, count: 1, latency_ns: 0 };
+        let one = |queue| Step::Dequeue { queue, count: 1, latency_ns: NOT_SEEN };
+        let back = |queue| Step::Enqueue { queue, count: 1, latency_ns: NOT_SEEN };
         let mut steps = Vec::with_capacity(v.parts.len() + 8);
         self.work(&mut steps, v, Kind::Way(from), v.there_ns);
         // connections wait in the accept queue until a worker comes

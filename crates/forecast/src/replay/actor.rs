@@ -24,8 +24,8 @@ pub(super) enum Does {
     Gives { queue: QueueId, count: u64, latency: u64 },
     /// It has been called and puts them in in a moment.
     Gave { queue: QueueId, count: u64 },
-    /// It found no room and tries again.
-    Retries { queue: QueueId, count: u64, next: f64 },
+    /// It found no room so many times and tries again.
+    Retries { queue: QueueId, count: u64, refused: u32 },
     /// It waits for all that it forked.
     Joins,
     /// It has ended, and what it forked has not.

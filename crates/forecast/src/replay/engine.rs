@@ -289,7 +289,7 @@ impl<'a, S: Source, O: Observe> Engine<'a, S, O> {
                 self.resume(slot);
                 self.settle(queue);
             }
-            Does::Retries { queue, count, next } => self.retry(slot, queue, count, next),
+            Does::Retries { queue, count, refused } => self.retry(slot, queue, count, refused),
             _ => {}
         }
     }

@@ -7,7 +7,7 @@ use super::order::mix;
 use super::queue::{Lot, NONE};
 use crate::critical::ROOT;
 use crate::outcome::Place;
-use crate::system::{KindId, QueueId, WhenFull};
+use crate::system::{KindId, NOT_SEEN, QueueId, WhenFull, retry_ns};
 
 impl<S: Source, O: Observe> Engine<'_, S, O> {
     /// A step that takes items; whether it got them at once.
@@ -68,27 +68,29 @@ impl<S: Source, O: Observe> Engine<'_, S, O> {
                 line.givers.push_back((slot, count));
                 self.settle(queue);
             }
-            WhenFull::Retry(ns) => {
-                let first = ns.max(1) as f64;
-                actor.does = Does::Retries { queue, count, next: 2.0 * first };
+            WhenFull::Retry { first_ns, linear } => {
+                actor.does = Does::Retries { queue, count, refused: 1 };
                 self.retrying += 1;
-                self.wake_at(slot, self.now + first);
+                self.wake_at(slot, self.now + retry_ns(first_ns, linear, 1));
             }
         }
         false
     }
 
     /// Who found no room tries again.
-    pub(super) fn retry(&mut self, slot: u32, queue: QueueId, count: u64, next: f64) {
+    pub(super) fn retry(&mut self, slot: u32, queue: QueueId, count: u64, refused: u32) {
         let line = &mut self.queues[queue.index()];
         let actor = &mut self.actors[slot as usize];
         if !line.fits(count) {
+            let WhenFull::Retry { first_ns, linear } = line.when_full else { return };
+            let refused = refused.saturating_add(1);
             self.in_vain += 1;
-            actor.does = Does::Retries { queue, count, next: 2.0 * next };
-            if !(self.now + next).is_finite() {
+            actor.does = Does::Retries { queue, count, refused };
+            let next = self.now + retry_ns(first_ns, linear, refused);
+            if !next.is_finite() {
                 self.retrying -= 1;
             }
-            return self.wake_at(slot, self.now + next);
+            return self.wake_at(slot, next);
         }
         self.in_vain = 0;
         self.retrying -= 1;
@@ -158,7 +160,7 @@ impl<S: Source, O: Observe> Engine<'_, S, O> {
         let line = &mut self.queues[queue.index()];
         let actor = &mut self.actors[slot as usize];
         let Does::Takes { latency, .. } = actor.does else { return };
-        let latency = if latency == 0 { line.usual.items_ns } else { latency } as f64;
+        let latency = if latency == NOT_SEEN { line.usual.items_ns } else { latency } as f64;
         line.waited_items += self.now + latency - actor.since;
         if self.options.path {
             let (way, queue) = (self.now - lot.at, queue);
@@ -187,7 +189,7 @@ impl<S: Source, O: Observe> Engine<'_, S, O> {
         let line = &mut self.queues[queue.index()];
         let actor = &mut self.actors[slot as usize];
         let Does::Gives { latency, .. } = actor.does else { return };
-        let latency = if latency == 0 { line.usual.room_ns } else { latency } as f64;
+        let latency = if latency == NOT_SEEN { line.usual.room_ns } else { latency } as f64;
         line.reserve(count);
         let waited = self.now + latency - actor.since;
         line.waited_room += waited;

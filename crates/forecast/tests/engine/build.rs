@@ -74,11 +74,11 @@ pub fn work(state: StateId, ns: u64) -> Step {
 }
 
 pub fn put(queue: QueueId, count: u64) -> Step {
-    Step::Enqueue { queue, count, latency_ns: 0 }
+    Step::Enqueue { queue, count, latency_ns: NOT_SEEN }
 }
 
 pub fn get(queue: QueueId, count: u64) -> Step {
-    Step::Dequeue { queue, count, latency_ns: 0 }
+    Step::Dequeue { queue, count, latency_ns: NOT_SEEN }
 }
 
 /// A dequeue that was seen to go on so long after its items were there.

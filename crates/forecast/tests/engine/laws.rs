@@ -116,7 +116,8 @@ fn anything() -> impl Strategy<Value = System> {
         discipline: if shared { Discipline::Shared } else { Discipline::Fifo },
     });
     let kind = prop_oneof![Just(QueueKind::Pool), Just(QueueKind::Buffer), Just(QueueKind::Annotated)];
-    let full = prop_oneof![Just(WhenFull::Wait), number().prop_map(WhenFull::Retry)];
+    let retry = |(first_ns, linear)| WhenFull::Retry { first_ns, linear };
+    let full = prop_oneof![Just(WhenFull::Wait), (number(), any::<u8>()).prop_map(retry)];
     let queue = (kind, prop::option::of(number()), number(), number(), float(), full).prop_map(
         |(kind, capacity, initial, delay_ns, ns_per_item, when_full)| Queue {
             name: "queue".into(),
@@ -204,7 +205,9 @@ fn doubled(system: &System) -> System {
     for step in &mut s.steps {
         match step {
             Step::Work { ns, .. } => *ns *= 2,
-            Step::Enqueue { latency_ns, .. } | Step::Dequeue { latency_ns, .. } => *latency_ns *= 2,
+            Step::Enqueue { latency_ns, .. } | Step::Dequeue { latency_ns, .. } if *latency_ns != NOT_SEEN => {
+                *latency_ns *= 2;
+            }
             _ => {}
         }
     }

@@ -29,7 +29,7 @@ fn a_way_takes_its_delay_and_is_taken_by_one_after_the_other() {
 
 #[test]
 fn latency_is_spent_only_by_who_waits_and_is_the_usual_one_where_none_was_seen() {
-    for (wait, latency, expected) in [(true, 30, 130), (true, 0, 150), (false, 30, 200)] {
+    for (wait, latency, expected) in [(true, 30, 130), (true, NOT_SEEN, 150), (true, 0, 100), (false, 30, 200)] {
         let mut b = Build::new();
         let cpu = b.state("p", "cpu", None);
         let queue = b.queue("queue", None, 0);
@@ -41,7 +41,7 @@ fn latency_is_spent_only_by_who_waits_and_is_the_usual_one_where_none_was_seen()
             b.machine("stuck", [get(other, 1), get_late(queue, late)]);
         }
         let outcome = run(&b);
-        assert_eq!(outcome.elapsed_ns, expected.max(if latency == 0 { 150 } else { 0 }), "{wait} {latency}");
+        assert_eq!(outcome.elapsed_ns, expected, "{wait} {latency}");
         assert_eq!(outcome.stuck.len(), 3);
     }
 }
@@ -77,7 +77,7 @@ fn a_full_accept_queue_is_tried_again_after_twice_the_time() {
     let mut b = Build::new();
     let cpu = b.state("p", "cpu", None);
     let queue = b.queue("accept", Some(1), 0);
-    b.0.queues[0].when_full = WhenFull::Retry(100);
+    b.0.queues[0].when_full = WhenFull::Retry { first_ns: 100, linear: 0 };
     let kind = b.kind("connect");
     b.machine("client 0", [put(queue, 1)]);
     b.machine("client 1", [Step::Begin { kind }, put(queue, 1), Step::End]);
@@ -87,6 +87,13 @@ fn a_full_accept_queue_is_tried_again_after_twice_the_time() {
     assert_eq!(outcome.kinds[0].latency.max(), 300);
     assert_eq!(at(&outcome.kinds[0].shares, Place::Full(queue)), 300);
     assert_eq!(outcome.elapsed_ns, 300);
+    // tried at 0, 100, 200, 300, 500 and 900: what is tried in equal steps first is doubled from there
+    b.0.queues[0].when_full = WhenFull::Retry { first_ns: 100, linear: 2 };
+    for (free_at, got_at) in [(150, 200), (250, 300), (350, 500), (550, 900)] {
+        let server = b.0.scripts[2].start;
+        b.0.steps[server] = work(cpu, free_at);
+        assert_eq!(run(&b).kinds[0].latency.max(), got_at);
+    }
     // and where room never comes, nobody tries for ever
     b.0.steps.pop();
     b.0.scripts[2] = 3 + 1..3 + 2;

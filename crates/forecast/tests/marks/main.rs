@@ -5,11 +5,11 @@ mod laws;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use wakepath_forecast::derive::marks::{self, Error, Marks};
-use wakepath_forecast::derived::Model;
+use wakepath_forecast::derive::marks::{self, Error};
+use wakepath_forecast::derived::{Derived, Model};
 use wakepath_forecast::outcome::{Outcome, Place};
 use wakepath_forecast::replay::{Options, replay};
-use wakepath_forecast::system::{Runs, StateId, Step, System};
+use wakepath_forecast::system::{NOT_SEEN, Runs, StateId, Step, System};
 use wakepath_model::folder::{Folder, FolderWriter, HostInfo};
 use wakepath_testkit::marks::write;
 
@@ -21,7 +21,7 @@ fn folder(text: &str) -> (tempfile::TempDir, Folder) {
     (dir, folder)
 }
 
-fn derived(text: &str, between: Option<(&str, &str)>) -> Result<Marks, Error> {
+fn derived(text: &str, between: Option<(&str, &str)>) -> Result<Derived, Error> {
     let (dir, folder) = folder(text);
     let made = marks::derive(
         &folder,
@@ -33,21 +33,25 @@ fn derived(text: &str, between: Option<(&str, &str)>) -> Result<Marks, Error> {
     Ok(made)
 }
 
-fn system(made: &Marks) -> &System {
-    match &made.derived.model {
+fn system(made: &Derived) -> &System {
+    match &made.model {
         Model::Machines(system) => system,
         Model::Jobs(_) => panic!("marks are machines"),
     }
+}
+
+fn after(latency_ns: u64) -> String {
+    if latency_ns == NOT_SEEN { String::new() } else { format!(" after {latency_ns}") }
 }
 
 fn step(system: &System, step: Step) -> String {
     match step {
         Step::Work { state, ns } => format!("{ns} {:?}", system.states[state.index()].state),
         Step::Enqueue { queue, count, latency_ns } => {
-            format!("+{count} {:?} after {latency_ns}", system.queues[queue.index()].name)
+            format!("+{count} {:?}{}", system.queues[queue.index()].name, after(latency_ns))
         }
         Step::Dequeue { queue, count, latency_ns } => {
-            format!("-{count} {:?} after {latency_ns}", system.queues[queue.index()].name)
+            format!("-{count} {:?}{}", system.queues[queue.index()].name, after(latency_ns))
         }
         Step::Begin { kind } => format!("begin {:?}", system.kinds[kind.index()]),
         other => format!("{other:?}"),
@@ -65,10 +69,10 @@ fn place(system: &System, place: Place) -> String {
 }
 
 /// A system and its replay for people.
-fn shown(made: &Marks) -> String {
+fn shown(made: &Derived) -> String {
     let system = system(made);
     let mut out = String::new();
-    let m = &made.derived.measured;
+    let m = &made.measured;
     writeln!(out, "measured {} {:?} in {}, mean {}", m.count, m.unit, m.elapsed_ns, m.latency.mean()).unwrap();
     for q in &system.queues {
         writeln!(out, "queue {:?} initial {} room {:?}", q.name, q.initial, q.capacity).unwrap();
@@ -175,7 +179,7 @@ fn a_path_between_two_machines_takes_as_long_as_it_took() {
     for (from, to, ns) in [("client[1]", "server[9]", 56), ("client[2]", "server[8]", 32)] {
         let made = derived(&text, Some((from, to))).unwrap();
         let outcome = replay(system(&made), &Options::default());
-        assert_eq!((outcome.elapsed_ns, made.derived.measured.elapsed_ns), (ns, ns));
+        assert_eq!((outcome.elapsed_ns, made.measured.elapsed_ns), (ns, ns));
         let foreign = if from == "client[1]" { "[2]" } else { "[1]" };
         assert!(system(&made).actors.iter().all(|a| !a.name.ends_with(foreign)), "{:?}", system(&made).actors);
         assert!(outcome.stuck.is_empty(), "{:?}", outcome.stuck);
@@ -214,7 +218,7 @@ fn steps_on_disk_are_the_same_steps() {
         assert_eq!(format!("{in_memory:?}"), format!("{on_disk:?}"), "{}", case.display());
         // and so do changes
         for state in (0..system(&all).states.len() as u32).map(StateId) {
-            let changed = |made: &Marks| {
+            let changed = |made: &Derived| {
                 let mut changed = system(made).clone();
                 let (before, of) = (changed.work(|s| s == state), |s| s == state);
                 assert_eq!(changed.scale_work(of, 3.0), before);

@@ -145,6 +145,8 @@ fn host_facts(host: &Host, name: String, incomplete: &mut Vec<String>) -> HostFa
         span,
         bytes: host.bytes(),
         tables,
+        limits: super::bounds::limits(host),
+        annotations: super::bounds::annotations(host),
         protocols,
         sniffed,
         services,

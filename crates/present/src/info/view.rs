@@ -93,6 +93,8 @@ fn host(out: &mut String, h: &HostFacts, style: Style) {
         ("settings", h.flags.join(" ")),
         ("before", h.earlier_selections.join("; ")),
         ("agent", format!("wakepath {}, clock {}", h.agent_version, h.clock)),
+        ("limits", h.limits.map(|l| l.line()).unwrap_or_default()),
+        ("annotations", h.annotations.map(|a| a.line()).unwrap_or_default()),
     ] {
         if !value.is_empty() {
             facts.row([name.into(), value.into()]);

@@ -70,7 +70,7 @@ words! {
         life::SNAPSHOT => "snapshot",
     }
     /// Inputs of the library vantage.
-    input_kind(u8) { input::READ => "read", input::WRITE => "write", input::OTHER => "other" }
+    input_kind(u8) { input::READ => "read", input::WRITE => "write", input::OTHER => "other", input::ELSE => "else" }
     /// What an annotation says.
     mark_kind(u8) {
         mark::STATE => "state", mark::ENQUEUE => "enqueue", mark::DEQUEUE => "dequeue",
@@ -79,7 +79,7 @@ words! {
     /// What bounds a host, a process or a flow.
     limit_kind(u8) {
         limit::PROCESSORS => "processors", limit::QUOTA => "quota", limit::AFFINITY => "affinity",
-        limit::BACKLOG => "backlog", limit::BUFFERS => "buffers",
+        limit::BACKLOG => "backlog", limit::BUFFERS => "buffers", limit::SYN_LINEAR => "syn_linear",
     }
     /// Why a row of a sniffed flow was written.
     flow_row(u8) {

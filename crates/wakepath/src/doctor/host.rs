@@ -3,6 +3,7 @@
 use super::{check, check_to_do};
 use std::ffi::CString;
 use std::fs;
+use wakepath_capture::limits::Cgroups;
 use wakepath_present::doctor::{Check, Verdict};
 use wakepath_present::units;
 
@@ -49,7 +50,30 @@ pub fn checks() -> Vec<Check> {
         rings_check(possible_cpus(), memory_available(&fs::read_to_string("/proc/meminfo").unwrap_or_default())),
         memlock_check(),
         disk_check(),
+        limits_check(&Cgroups::find()),
     ]
+}
+
+/// Where quotas are read that forecasts need.
+fn limits_check(cgroups: &Cgroups) -> Check {
+    let (id, title) = ("host.limits", "limits");
+    let found: Vec<String> =
+        cgroups.hierarchies().map(|(version, at)| format!("cgroup v{version} at {}", at.display())).collect();
+    if found.is_empty() {
+        return check_to_do(
+            id,
+            title,
+            Verdict::Limit,
+            "no cgroup hierarchy is mounted here: forecasts take every process for one without a quota",
+            "Run it where /sys/fs/cgroup is mounted.",
+        );
+    }
+    check(
+        id,
+        title,
+        Verdict::Yes,
+        format!("quotas of processor time, for forecasts, are read from {}", found.join(" and ")),
+    )
 }
 
 fn pid_namespace_check(namespace: Option<&str>, status: &str) -> Check {

@@ -1,6 +1,7 @@
 //! What the running kernel offers.
 
 use super::{check, check_to_do};
+use crate::rights;
 use std::fs;
 use wakepath_capture::Support;
 use wakepath_present::doctor::{Check, Tracepoint, Verdict};
@@ -96,7 +97,31 @@ pub fn checks(release: &str, support: &Support, works: bool) -> Vec<Check> {
     });
     checks.push(lockdown_check(fs::read_to_string("/sys/kernel/security/lockdown").ok().as_deref(), works));
     checks.push(unprivileged_check(fs::read_to_string("/proc/sys/kernel/unprivileged_bpf_disabled").ok().as_deref()));
+    let has_uprobes = fs::metadata("/sys/bus/event_source/devices/uprobe").is_ok();
+    checks.push(annotations_check(has_uprobes, support.has_multi && rights::has(rights::CAP_SYS_ADMIN)));
     checks
+}
+
+/// Whether annotated programs are heard; `is_late`: also those that are mapped once rights were given up.
+fn annotations_check(has_uprobes: bool, is_late: bool) -> Check {
+    let (id, title) = ("kernel.annotations", "annotations");
+    match (has_uprobes, is_late) {
+        (false, _) => check_to_do(
+            id,
+            title,
+            Verdict::Limit,
+            "not heard by `record`: the kernel has no uprobes (CONFIG_UPROBE_EVENTS)",
+            "Start annotated programs with `wakepath run -- CMD`, which needs none.",
+        ),
+        (true, true) => check(id, title, Verdict::Yes, "heard by uprobes, also of programs that begin later"),
+        (true, false) => check_to_do(
+            id,
+            title,
+            Verdict::Limit,
+            "heard of programs that are there when `record` begins and of the command that it starts, not of later ones",
+            "Linux 6.6 or later with CAP_SYS_ADMIN hears these too; `wakepath run -- CMD` needs neither.",
+        ),
+    }
 }
 
 fn release_check(release: &str, btf: bool, works: bool) -> Check {
@@ -286,6 +311,13 @@ mod tests {
         assert_eq!(lockdown_check(Some("none [integrity] confidentiality\n"), false).verdict, Verdict::Yes);
         assert_eq!(lockdown_check(Some("none integrity [confidentiality]\n"), false).verdict, Verdict::No);
         assert_eq!(lockdown_check(None, false).verdict, Verdict::Note);
+    }
+
+    #[test]
+    fn annotations_need_uprobes_and_later_ones_more() {
+        let all = [(false, true), (true, false), (true, true)].map(|(has, late)| annotations_check(has, late));
+        assert_eq!(all.each_ref().map(|c| c.verdict), [Verdict::Limit, Verdict::Limit, Verdict::Yes]);
+        assert!(all.iter().all(|c| c.remedy.is_some() == (c.verdict == Verdict::Limit)));
     }
 
     #[test]

@@ -2,35 +2,12 @@
 
 use super::First;
 use super::names::{Names, What};
+use crate::derived::Warning;
 use std::collections::BTreeMap;
 use wakepath_model::defects::id as defect;
 
 /// Fewer dequeues say nothing of how a machine behaves.
 const DEQUEUES_MIN: u64 = 4;
-
-/// A contradiction in the marks; meaning and remedy are in the central list of defects.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
-    /// Id in the central list.
-    pub defect: &'static str,
-    /// How often.
-    pub count: u64,
-    /// The machine that was met first, where it is one's.
-    pub machine: Option<String>,
-    /// The queue.
-    pub queue: Option<String>,
-    /// When, since the first mark (ns).
-    pub at_ns: Option<u64>,
-}
-
-impl Warning {
-    /// Where it was met first: `web/driver[7], queue txq, at 1.5 s`; empty where that says nothing.
-    pub fn place(&self) -> String {
-        let queue = self.queue.as_ref().map(|q| format!("queue {q}"));
-        let at = self.at_ns.map(|ns| format!("at +{} s", ns as f64 / 1e9));
-        self.machine.clone().into_iter().chain(queue).chain(at).collect::<Vec<_>>().join(", ")
-    }
-}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Met {

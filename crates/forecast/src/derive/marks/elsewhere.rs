@@ -1,6 +1,6 @@
 //! Items that are not followed: they come to a machine when they came, whatever happens to those that are.
 
-use crate::system::{Actor, Queue, QueueId, QueueKind, Runs, ScriptId, StateId, Step, WhenFull};
+use crate::system::{Actor, NOT_SEEN, Queue, QueueId, QueueKind, Runs, ScriptId, StateId, Step, WhenFull};
 use rustc_hash::FxHashMap;
 
 /// What stands for all who give other items to a machine.
@@ -40,7 +40,7 @@ impl Elsewhere {
         source.last = source.last.max(at);
         let (script, queue) = (ScriptId(self.first_script + id), self.first_queue + id);
         self.steps.push((script, Step::Work { state: StateId(state), ns }));
-        self.steps.push((script, Step::Enqueue { queue: QueueId(queue), count: 1, latency_ns: 0 }));
+        self.steps.push((script, Step::Enqueue { queue: QueueId(queue), count: 1, latency_ns: NOT_SEEN }));
         queue
     }
 

@@ -1,6 +1,6 @@
 //! Marks of one machine into steps: work between marks, and queue operations that wait where the machine waited.
 
-use crate::system::{KindId, QueueId, StateId, Step};
+use crate::system::{KindId, NOT_SEEN, QueueId, StateId, Step};
 use wakepath_model::defects::id as defect;
 
 /// Steps that are held back between the end of a wait and the operation that it was for.
@@ -173,7 +173,7 @@ impl Script {
         let awaited = |e: &Ended| e.queues.iter().find(|q| (q.queue, q.is_full) == (op.queue, op.is_enqueue)).copied();
         let Some(found) = self.ended.as_deref().and_then(awaited) else {
             if op.count > 0 {
-                self.put(Held::Other(op.step(0)), out);
+                self.put(Held::Other(op.step(NOT_SEEN)), out);
             }
             return self.overflow(out);
         };
@@ -184,7 +184,7 @@ impl Script {
             let told = found.is_true && op.count > 0;
             ended.into_work(out);
             if op.count > 0 {
-                out(op.step(0));
+                out(op.step(NOT_SEEN));
             }
             return told.then_some(defect::MARKS_WAIT_UNEXPLAINED);
         };
@@ -316,7 +316,7 @@ mod tests {
             s.wait(1, Awaited { is_true, ..EMPTY }, &mut out);
             let found = s.operate(5, taken(possible), &mut out);
             assert_eq!(found.is_some(), told);
-            assert_eq!(steps, [work(0, 1), work(0, 4), took(0)]);
+            assert_eq!(steps, [work(0, 1), work(0, 4), took(NOT_SEEN)]);
         }
         let (mut s, mut steps) = (Script::new(0, 0, -1), Vec::new());
         let mut out = |step| steps.push(step);

@@ -168,8 +168,10 @@ fn granted(index: &Index, names: &Names<'_>, bulk: &Bulk, facts: &Facts) -> Vec<
     let [sends, reads] = [&bulk.sender, &bulk.reader].map(|s| names.process(s.host, s.task));
     let (a, b) = ends(index, names, &bulk.sender, &bulk.reader);
     let mut out = vec![
-        format!("The stream from {sends} to {reads} goes on as it did after its begin; a byte costs each of them as much as before."),
-        "Neither the congestion window nor the receive window limits: the first is not recorded, the second was not seen to.".into(),
+        format!(
+            "The stream from {sends} to {reads} goes on as it did after its begin; a byte costs each of them as much as before."
+        ),
+        "Neither the congestion window nor the receive window limits: their sizes are not recorded.".into(),
     ];
     match facts.way {
         Some(w) => out.push(format!(
