@@ -2,7 +2,7 @@
 
 use crate::losses::Loss;
 use crate::table::{Cell, Column, Table};
-use crate::text::{Style, Tint};
+use crate::text::{Style, Tint, WIDTH_MAX, sanitise, wrap};
 use crate::units;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -262,12 +262,12 @@ impl RequestsView {
                 parts.push(format!("{} without a complete reply", units::count(k.cut)));
             }
             let line = format!("  {} at {}: {}", k.asked, k.service, parts.join(", "));
-            let _ = writeln!(out, "{}", style.paint(&crate::text::cut(&crate::text::sanitise(&line), 100), Tint::Bad));
+            let _ = writeln!(out, "{}", style.paint(&crate::text::cut(&sanitise(&line), 100), Tint::Bad));
         }
         for r in &self.refused {
             let line =
                 format!("  {} was refused a connection to {}: {} times", r.process, r.remote, units::count(r.count));
-            let _ = writeln!(out, "{}", style.paint(&crate::text::sanitise(&line), Tint::Bad));
+            let _ = writeln!(out, "{}", style.paint(&sanitise(&line), Tint::Bad));
         }
     }
 
@@ -284,18 +284,18 @@ impl RequestsView {
         for k in self.kinds.iter().filter(|k| k.incomplete > 0) {
             let why: Vec<String> =
                 k.why_incomplete.iter().map(|(w, n)| format!("{} × {w}", units::count(*n))).collect();
-            let line = format!("  {} of {} are incomplete: {}", units::count(k.incomplete), k.asked, why.join("; "));
-            let _ = writeln!(out, "{}", style.paint(&crate::text::sanitise(&line), Tint::Warn));
+            let line = format!("{} of {} are incomplete: {}", units::count(k.incomplete), k.asked, why.join("; "));
+            warn(out, &line, style);
         }
         for o in &self.orphans {
             let why: Vec<String> = o.why.iter().map(|(w, n)| format!("{} × {w}", units::count(*n))).collect();
             let line = format!(
-                "  {} messages at {} belong to requests that could not be told: {}",
+                "{} messages at {} belong to requests that could not be told: {}",
                 units::count(o.count),
                 o.service,
                 why.join("; ")
             );
-            let _ = writeln!(out, "{}", style.paint(&crate::text::sanitise(&line), Tint::Warn));
+            warn(out, &line, style);
         }
         if let Some(w) = &self.on_wire {
             let all = [
@@ -365,9 +365,18 @@ fn kind_view(service: &str, asked: &str, k: &Kind, span_ns: u64) -> KindView {
     }
 }
 
+/// A line of prose below a heading, broken where it is longer than a table may be wide.
+fn warn(out: &mut String, line: &str, style: Style) {
+    let mut indent = "  ";
+    for line in wrap(&sanitise(line), "", WIDTH_MAX - 4).lines() {
+        let _ = writeln!(out, "{indent}{}", style.paint(line, Tint::Warn));
+        indent = "    ";
+    }
+}
+
 fn render_tiers(k: &KindView, out: &mut String, style: Style) {
     let title = format!("{}  (mean {})", k.asked, units::duration(k.mean_ns));
-    let _ = writeln!(out, "\n{}", crate::text::cut(&crate::text::sanitise(&title), 100));
+    let _ = writeln!(out, "\n{}", crate::text::cut(&sanitise(&title), 100));
     let mut t = Table::new(&[
         Column::text("tier"),
         Column::number("spans"),

@@ -1,7 +1,7 @@
 //! `wakepath waits`: a path of slices as a timeline and a table, with sums that add up to the elapsed time.
 
 use crate::table::{Cell, Column, Table};
-use crate::text::{Style, Tint, cut, sanitise};
+use crate::text::{Style, Tint, WIDTH_MAX, cut, sanitise, wrap};
 use crate::units;
 use serde::Serialize;
 use serde::ser::{SerializeSeq as _, Serializer};
@@ -401,10 +401,10 @@ impl WaitsView {
     /// As text for a terminal.
     pub fn render(&self, style: Style) -> String {
         let mut out = String::new();
+        out.push_str(&wrap(&format!("{}:", sanitise(&self.title)), "", WIDTH_MAX));
         let _ = writeln!(
             out,
-            "{}:\n{} from {}, in {} slices",
-            sanitise(&self.title),
+            "{} from {}, in {} slices",
             units::duration(self.elapsed_ns),
             units::wall(self.from_ns),
             units::count(self.slice_count),

@@ -297,7 +297,8 @@ impl WhyView {
         for line in sentence.lines() {
             let _ = writeln!(out, "{}", style.paint(line, Tint::Strong));
         }
-        if !k.differences.is_empty() {
+        let is_compared = k.slow.count > 0 && k.typical.count > 0;
+        if is_compared && !k.differences.is_empty() {
             out.push('\n');
             out.push_str(&self.table(k, limit).render(style));
         }
@@ -624,12 +625,13 @@ fn sentence(k: &KindView, words: &Words<'_>) -> String {
     let found = format!("{} of {}", units::count(k.slow.count), units::count(k.requests));
     let (slow, typical) = (units::duration(k.slow.mean_ns), units::duration(k.typical.mean_ns));
     if k.slow.count == 0 || k.typical.count == 0 {
-        let who = if k.slow.count == 0 { &k.slow.label } else { &k.typical.label };
+        let who = if k.slow.count == 0 { &k.slow } else { &k.typical };
         return format!(
-            "{kind}: nothing can be said, since of {who} none could be looked at ({} with an incomplete path, {} without \
+            "{kind}: nothing can be said, since of {} none could be looked at ({} with an incomplete path, {} without \
              a whole reply).",
-            units::count(k.slow.incomplete + k.typical.incomplete),
-            units::count(k.slow.unanswered + k.typical.unanswered),
+            who.label,
+            units::count(who.incomplete),
+            units::count(who.unanswered),
         );
     }
     let head = match words.mode {

@@ -117,6 +117,8 @@ impl Drops {
             defect::STORAGE_SOCK,
             defect::HEAD_FAULT,
             defect::RING_MARK,
+            defect::SWITCH,
+            defect::WAIT_END,
         ];
         let from = self.until;
         self.until = MonoNs(monotonic_ns());

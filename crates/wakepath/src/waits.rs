@@ -174,7 +174,8 @@ fn of_request(folder: &Folder, index: &Index, names: &Names<'_>, request: &Reque
     let mut collector = Collector::new(names, from.unwrap_or(to), to, shown);
     path.each(&mut |s| collector.add(s));
     let (service, asked) = kind_of(request, names);
-    let title = format!("Critical path of request {:016x}, {asked} at {service}", request.id);
+    let incomplete = if request.is_complete() { "" } else { ", whose path is incomplete (`wakepath show`)" };
+    let title = format!("Critical path of request {:016x}, {asked} at {service}{incomplete}", request.id);
     (collector.finish(None, Some(format!("{:016x}", request.id)), title), Path::Request(path))
 }
 
