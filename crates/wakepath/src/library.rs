@@ -7,6 +7,7 @@ use crate::cli::{LibraryArgs, RecorderArgs, RunArgs};
 use crate::ending::{self, Ending};
 use crate::limits::Limits;
 use crate::output::tell;
+use crate::program;
 use crate::rights;
 use crate::sink::{Drops, Sink, anchor, facts, host_info, options};
 use anyhow::{Context as _, Result, bail};
@@ -53,6 +54,9 @@ const ASIDE: [&str; aside::KINDS] = [
 /// Records a command until it ends, the time is over, or a signal comes. Returns its exit code.
 pub fn run(args: &RunArgs) -> Result<i32> {
     let library = find_library()?;
+    if let Some(program) = args.command.first() {
+        program::require(program)?;
+    }
     if args.kernel
         && let Some(missing) = rights::missing_for_kernel_vantage()
     {

@@ -23,6 +23,7 @@ mod moment;
 mod open;
 mod outlets;
 mod output;
+mod program;
 mod record;
 mod requests;
 mod rights;

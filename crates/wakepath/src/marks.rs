@@ -1,7 +1,7 @@
 //! Listens to the annotations of programs as they map annotated code.
 
+use crate::program::file_of;
 use crate::sink::Sink;
-use std::path::{Path, PathBuf};
 use wakepath_capture::{CaptureError, KernelSource, monotonic_ns};
 use wakepath_decode::RowSink as _;
 use wakepath_model::defects::id as defect;
@@ -60,8 +60,7 @@ impl Marks {
 
     /// Attaches to a program that is about to be started, so that nothing of it is missed.
     pub fn program(source: &mut KernelSource, program: &str, sink: &mut Sink) {
-        let file = if program.contains('/') { Some(PathBuf::from(program)) } else { in_path(program) };
-        if let Some(Err(e)) = file.map(|f| source.listen_to_file(&f)) {
+        if let Some(Err(e)) = file_of(program).map(|f| source.listen_to_file(&f)) {
             refused(&e, sink);
         }
     }
@@ -70,9 +69,4 @@ impl Marks {
 fn refused(e: &CaptureError, sink: &mut Sink) {
     crate::output::tell!("wakepath: not listening to a program's annotations: {e}");
     sink.count(defect::MARKS_REFUSED, MonoNs(monotonic_ns()));
-}
-
-/// Where a program is that is given by its name alone.
-fn in_path(program: &str) -> Option<PathBuf> {
-    std::env::split_paths(&std::env::var_os("PATH")?).map(|d| d.join(program)).find(|f| Path::is_file(f))
 }

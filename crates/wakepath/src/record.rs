@@ -8,6 +8,7 @@ use crate::ending::{self, Ending};
 use crate::limits::Limits;
 use crate::marks::Marks;
 use crate::output::tell;
+use crate::program;
 use crate::rights;
 use crate::sink::{Drops, Sink, anchor, facts, host_info, options};
 use anyhow::{Context as _, Result, bail};
@@ -38,6 +39,9 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
              (setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep). Without them, `wakepath run -- CMD` \
              records a command that it starts; and reading folders (requests, show, info, merge) needs no rights"
         );
+    }
+    if let Some(program) = args.command.first() {
+        program::require(program)?;
     }
     let selected = !(args.pid.is_empty() && args.comm.is_empty() && args.cgroup.is_empty() && args.port.is_empty());
     let watch = match (selected, args.command.is_empty()) {

@@ -242,3 +242,15 @@ fn annotations_that_nobody_hears_cost_no_call() -> Tested {
     assert!(Command::new(program).arg("silent").status()?.success());
     Ok(())
 }
+
+#[test]
+fn a_program_that_is_not_there_leaves_no_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    for program in ["/none/such", "none-such"] {
+        let out = dir.path().join("trace");
+        let output = run(&["run", "-o", out.to_str().unwrap(), "--", program]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains(&format!("cannot start {program}")), "{}", stderr(&output));
+        assert!(!out.exists());
+    }
+}
