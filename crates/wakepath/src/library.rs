@@ -53,10 +53,10 @@ const ASIDE: [&str; aside::KINDS] = [
 
 /// Records a command until it ends, the time is over, or a signal comes. Returns its exit code.
 pub fn run(args: &RunArgs) -> Result<i32> {
-    let library = find_library()?;
     if let Some(program) = args.command.first() {
         program::require(program)?;
     }
+    let library = find_library()?;
     if args.kernel
         && let Some(missing) = rights::missing_for_kernel_vantage()
     {
