@@ -48,12 +48,7 @@ fn golden_captures() {
         let (lines, counts) = read(&[&file]);
         let mut text = format!("{counts:#?}\n");
         lines.iter().for_each(|l| writeln!(text, "{l}").unwrap());
-        let path = case.join("expected.txt");
-        if std::env::var_os("WAKEPATH_BLESS").is_some() {
-            std::fs::write(&path, &text).unwrap();
-        }
-        let expected = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(text == expected, "{}: read was\n{text}", case.display());
+        wakepath_testkit::golden::holds(&case, &text);
     }
 }
 

@@ -71,13 +71,7 @@ fn compare_golden(kind: &str) {
         let read = read(&file);
         let mut text = format!("{:#?}\n{:#?}\n", read.facts, read.counts);
         read.lines.iter().for_each(|l| writeln!(text, "{l}").unwrap());
-        let path = case.join("expected.txt");
-        if std::env::var_os("WAKEPATH_BLESS").is_some() {
-            std::fs::write(&path, &text).unwrap();
-        }
-        let expected = std::fs::read_to_string(&path).unwrap_or_default();
-        let first = text.lines().zip(expected.lines()).enumerate().find(|(_, (a, b))| a != b);
-        assert!(text == expected, "{}: the first difference: {first:?}", case.display());
+        wakepath_testkit::golden::holds(&case, &text);
     }
 }
 

@@ -124,12 +124,7 @@ fn golden_marks() {
             let (a, b) = asked.trim().split_once(' ').unwrap();
             writeln!(got, "\nbetween {a} and {b}: {}", shown(&derived(&text, Some((a, b))).unwrap())).unwrap();
         }
-        let path = case.join("expected.txt");
-        if std::env::var_os("WAKEPATH_BLESS").is_some() {
-            std::fs::write(&path, &got).unwrap();
-        }
-        let expected = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(got == expected, "{}: derived was\n{got}", case.display());
+        wakepath_testkit::golden::holds(&case, &got);
     }
 }
 

@@ -61,12 +61,7 @@ fn golden_captures() {
         }
         let defects: Vec<_> = counts.take().map(|(id, _)| id).collect();
         writeln!(text, "no IP {}, fragments {}, {defects:?}", counts.not_ip, counts.fragments).unwrap();
-        let path = case.join("expected.txt");
-        if std::env::var_os("WAKEPATH_BLESS").is_some() {
-            std::fs::write(&path, &text).unwrap();
-        }
-        let expected = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(text == expected, "{}: read was\n{text}", case.display());
+        wakepath_testkit::golden::holds(&case, &text);
     }
 }
 
