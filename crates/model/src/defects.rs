@@ -113,7 +113,7 @@ defects! {
     RING_WAIT = "loss.ring.wait", Warning, WAITING,
         "Waits were dropped because a ring was full, or a new task's state found no room.",
         "Give the recording larger rings or a narrower selection.";
-    SWITCH = "loss.switch", Info, WAITING,
+    SWITCH = "loss.switch", Warning, WAITING,
         "A task came onto a processor that nobody had seen go: the kernel did not tell, so that wait has no record.",
         "Nothing to do: some kernels tell nothing of some tasks of their own machine; the count bounds what is missing.";
     WAIT_END = "wait.end_computed", Info, WAITING,

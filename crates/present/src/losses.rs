@@ -107,6 +107,15 @@ pub fn touch_any(losses: &[Loss]) -> bool {
     touch(losses, ANSWERS)
 }
 
+/// Losses in words, or that there were none. A note that touches none of these answers, and no name in them, is for
+/// `wakepath info` to tell.
+pub fn losses_or_none(losses: &[Loss], answers: &[Answer], style: Style) -> String {
+    let concerns = |l: &Loss| answers.iter().chain(&[Answer::Names]).any(|a| l.touches.contains(&a.name()));
+    let told: Vec<Loss> =
+        losses.iter().filter(|l| l.severity != Severity::Info.name() || concerns(l)).cloned().collect();
+    if told.is_empty() { "Lost: nothing.\n".into() } else { format!("Lost:\n{}", render(&told, style)) }
+}
+
 /// The losses in words, the worst first: what, how many, what they touch, what to do.
 pub fn render(losses: &[Loss], style: Style) -> String {
     let rank = |l: &Loss| match l.severity {
@@ -162,6 +171,14 @@ mod tests {
         assert!(!touch_any(&[info]));
         assert!(touch(std::slice::from_ref(&waits), &[Answer::Waits]));
         assert!(!touch(&[waits], &[Answer::Metrics]));
+    }
+
+    #[test]
+    fn only_notes_are_left_to_info_and_only_where_they_touch_nothing_that_was_asked() {
+        let told = |id, answers| losses_or_none(&[loss(id, 1)], answers, Style::default()) != "Lost: nothing.\n";
+        assert!(!told(id::WAIT_END, &[Answer::Requests]) && told(id::WAIT_END, &[Answer::Waits]));
+        assert!(told(id::STRING_OVERFLOW, &[Answer::Requests]), "requests have names");
+        assert!(told(id::RING_WAIT, &[Answer::Metrics]), "no loss is hidden");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `wakepath requests`: the kinds of request, where each spends its time, and what went wrong.
 
-use crate::losses::Loss;
+use crate::losses::{Loss, losses_or_none};
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, WIDTH_MAX, sanitise, wrap};
 use crate::units;
@@ -8,6 +8,7 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use wakepath_analysis::requests::{Kind, Kinds};
 use wakepath_causality::Report;
+use wakepath_model::defects::Answer;
 
 /// A tier of a kind.
 #[derive(Serialize)]
@@ -233,7 +234,7 @@ impl RequestsView {
         }
         self.render_errors(&mut out, style);
         self.render_evidence(&mut out, style);
-        out.push_str(&losses_or_none(losses, style));
+        out.push_str(&losses_or_none(losses, &[Answer::Requests], style));
         out
     }
 
@@ -312,15 +313,6 @@ impl RequestsView {
                 let _ = writeln!(out, "{}", style.paint(&line, Tint::Warn));
             }
         }
-    }
-}
-
-/// Losses, or that there were none.
-pub fn losses_or_none(losses: &[Loss], style: Style) -> String {
-    if losses.is_empty() {
-        "Lost: nothing.\n".into()
-    } else {
-        format!("Lost:\n{}", crate::losses::render(losses, style))
     }
 }
 

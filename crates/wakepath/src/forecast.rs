@@ -13,10 +13,12 @@ use wakepath_model::defects::Answer;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::CommonNs;
 use wakepath_present::forecast::ForecastView;
-use wakepath_present::losses::{self, Loss};
-use wakepath_present::requests::losses_or_none;
+use wakepath_present::losses::{self, Loss, losses_or_none};
 use wakepath_present::text::Style;
 use wakepath_present::{bottleneck, json};
+
+/// What its answer is made of: losses that touch it are told.
+const ANSWERS: &[Answer] = &[Answer::Forecast, Answer::Requests];
 
 /// Schema of the JSON answer.
 pub const SCHEMA: &str = "wakepath.forecast/1";
@@ -63,7 +65,7 @@ impl Modelled {
         }
         let derived = derive(&folder, &index, &names, &selection).map_err(|e| {
             // who sees little since much was lost must not be sent to record for longer
-            let is_lost = losses::touch(&losses::collect(&folder), &[Answer::Forecast, Answer::Requests]);
+            let is_lost = losses::touch(&losses::collect(&folder), ANSWERS);
             let why =
                 if is_lost { format!(". Losses may be why: wakepath info {}", typed(dirs)) } else { String::new() };
             anyhow!("{}: {e}{why}", dirs[0].display())
@@ -75,7 +77,7 @@ impl Modelled {
 
     /// Whether losses or holes touch the answer.
     pub fn is_touched(&self) -> bool {
-        losses::touch(&self.all_losses(), &[Answer::Forecast, Answer::Requests]) || self.derived.lossy > 0.0
+        losses::touch(&self.all_losses(), ANSWERS) || self.derived.lossy > 0.0
     }
 
     /// What was lost, and what contradicts itself.
@@ -91,7 +93,7 @@ impl Modelled {
             out.push_str(&losses::render(&self.contradictions, style));
             out.push('\n');
         }
-        out.push_str(&losses_or_none(&self.losses, style));
+        out.push_str(&losses_or_none(&self.losses, ANSWERS, style));
         out
     }
 }

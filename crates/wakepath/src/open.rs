@@ -6,10 +6,13 @@ use anyhow::Result;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::open;
 use wakepath_model::defects::Answer;
+use wakepath_present::json;
+use wakepath_present::losses::{self, losses_or_none};
 use wakepath_present::open::OpenView;
-use wakepath_present::requests::losses_or_none;
 use wakepath_present::text::Style;
-use wakepath_present::{json, losses};
+
+/// What its answer is made of: losses that touch it are told.
+const ANSWERS: &[Answer] = &[Answer::Requests, Answer::Waits];
 
 /// Schema of the JSON answer.
 pub const SCHEMA: &str = "wakepath.open/1";
@@ -27,9 +30,9 @@ pub fn run(args: &OpenArgs) -> Result<i32> {
         json::document(SCHEMA, &losses, &view)?
     } else {
         let style = Style::for_stdout();
-        format!("{}\n{}", view.render(&unended, args.limit, style), losses_or_none(&losses, style))
+        format!("{}\n{}", view.render(&unended, args.limit, style), losses_or_none(&losses, ANSWERS, style))
     };
     output::answer(text.as_bytes())?;
-    let touched = losses::touch(&losses, &[Answer::Requests, Answer::Waits]);
+    let touched = losses::touch(&losses, ANSWERS);
     Ok(output::exit_code(&args.answering, touched))
 }

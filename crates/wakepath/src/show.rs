@@ -9,10 +9,13 @@ use wakepath_analysis::spans::lay_out;
 use wakepath_causality::path::Request;
 use wakepath_model::defects::Answer;
 use wakepath_model::folder::Folder;
-use wakepath_present::requests::losses_or_none;
+use wakepath_present::json;
+use wakepath_present::losses::{self, losses_or_none};
 use wakepath_present::show::ShowView;
 use wakepath_present::text::Style;
-use wakepath_present::{json, losses};
+
+/// What its answer is made of: losses that touch it are told.
+const ANSWERS: &[Answer] = &[Answer::Requests];
 
 /// Schema of the JSON answer.
 pub const SCHEMA: &str = "wakepath.show/1";
@@ -66,9 +69,9 @@ pub fn run(args: &ShowArgs) -> Result<i32> {
         json::document(SCHEMA, &losses, &view)?
     } else {
         let style = Style::for_stdout();
-        format!("{}\n{}", view.render(style), losses_or_none(&losses, style))
+        format!("{}\n{}", view.render(style), losses_or_none(&losses, ANSWERS, style))
     };
     output::answer(text.as_bytes())?;
-    let touched = losses::touch(&losses, &[Answer::Requests]) || !view.complete;
+    let touched = losses::touch(&losses, ANSWERS) || !view.complete;
     Ok(output::exit_code(&args.answering, touched))
 }

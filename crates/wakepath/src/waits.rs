@@ -16,10 +16,13 @@ use wakepath_causality::path::Request;
 use wakepath_model::defects::Answer;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, HostId, TaskId};
-use wakepath_present::requests::losses_or_none;
+use wakepath_present::json;
+use wakepath_present::losses::{self, losses_or_none};
 use wakepath_present::text::Style;
 use wakepath_present::waits::{Collector, Shown, WaitsView};
-use wakepath_present::{json, losses};
+
+/// What its answer is made of: losses that touch it are told.
+const ANSWERS: &[Answer] = &[Answer::Waits, Answer::CriticalPath];
 
 /// Schema of the JSON answer.
 pub const SCHEMA: &str = "wakepath.waits/1";
@@ -64,9 +67,9 @@ pub fn run(args: &WaitsArgs) -> Result<i32> {
         folders::whole(&index, &args.folders.folders)?;
     } else {
         let style = Style::for_stdout();
-        output::answer(format!("{}\n{}", view.render(style), losses_or_none(&losses, style)).as_bytes())?;
+        output::answer(format!("{}\n{}", view.render(style), losses_or_none(&losses, ANSWERS, style)).as_bytes())?;
     }
-    let touched = losses::touch(&losses, &[Answer::Waits, Answer::CriticalPath]) || !view.is_complete();
+    let touched = losses::touch(&losses, ANSWERS) || !view.is_complete();
     Ok(output::exit_code(&args.answering, touched))
 }
 

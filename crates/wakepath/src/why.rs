@@ -11,10 +11,13 @@ use wakepath_causality::graph::Index;
 use wakepath_model::defects::Answer;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{HostId, TaskId};
-use wakepath_present::requests::losses_or_none;
+use wakepath_present::json;
+use wakepath_present::losses::{self, losses_or_none};
 use wakepath_present::text::Style;
 use wakepath_present::why::{Mode, WhyView, Words};
-use wakepath_present::{json, losses};
+
+/// What its answer is made of: losses that touch it are told.
+const ANSWERS: &[Answer] = &[Answer::Requests, Answer::Waits, Answer::CriticalPath];
 
 /// Schema of the JSON answer.
 pub const SCHEMA: &str = "wakepath.why/1";
@@ -72,10 +75,10 @@ pub fn run(args: &WhyArgs) -> Result<i32> {
         json::document(SCHEMA, &lost, &view)?
     } else {
         let style = Style::for_stdout();
-        format!("{}\n{}", view.render(args.limit, style), losses_or_none(&lost, style))
+        format!("{}\n{}", view.render(args.limit, style), losses_or_none(&lost, ANSWERS, style))
     };
     output::answer(text.as_bytes())?;
-    let touched = losses::touch(&lost, &[Answer::Requests, Answer::Waits, Answer::CriticalPath]) || !view.is_complete();
+    let touched = losses::touch(&lost, ANSWERS) || !view.is_complete();
     Ok(output::exit_code(&args.answering, touched))
 }
 

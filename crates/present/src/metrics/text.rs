@@ -1,12 +1,12 @@
 //! Metrics for the terminal: what was lost, services, their kinds, windows, the network where it has something to say.
 
 use super::{FiguresView, KindView, MetricsView, NetworkView, Seen, ServiceView};
-use crate::losses::Loss;
-use crate::requests::losses_or_none;
+use crate::losses::{Loss, losses_or_none};
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, WIDTH_MAX, sanitise, wrap};
 use crate::units;
 use std::fmt::Write as _;
+use wakepath_model::defects::Answer;
 
 /// A share as people read it: never rounded up to 100 %.
 pub(super) fn percent(share: f64) -> String {
@@ -150,7 +150,7 @@ impl MetricsView {
             out.push_str(&style.paint(line.trim_end(), Tint::Warn));
             out.push('\n');
         }
-        out.push_str(&losses_or_none(losses, style));
+        out.push_str(&losses_or_none(losses, &[Answer::Metrics], style));
         out.push('\n');
     }
 

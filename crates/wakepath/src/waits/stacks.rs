@@ -9,10 +9,13 @@ use wakepath_analysis::stacks::stacks;
 use wakepath_model::defects::Answer;
 use wakepath_model::folder::Folder;
 use wakepath_model::rows::Table;
-use wakepath_present::requests::losses_or_none;
+use wakepath_present::json;
+use wakepath_present::losses::{self, losses_or_none};
 use wakepath_present::stacks::StacksView;
 use wakepath_present::text::Style;
-use wakepath_present::{json, losses};
+
+/// What its answer is made of: losses that touch it are told.
+const ANSWERS: &[Answer] = &[Answer::Waits];
 
 /// Schema of the JSON answer.
 pub const SCHEMA: &str = "wakepath.stacks/1";
@@ -36,8 +39,8 @@ pub fn run(args: &WaitsArgs, folder: &Folder, names: &Names<'_>, wanted: &str) -
         view.folded()
     } else {
         let style = Style::for_stdout();
-        format!("{}\n{}", view.render(args.limit, style), losses_or_none(&losses, style))
+        format!("{}\n{}", view.render(args.limit, style), losses_or_none(&losses, ANSWERS, style))
     };
     output::answer(text.as_bytes())?;
-    Ok(output::exit_code(&args.answering, losses::touch(&losses, &[Answer::Waits]) || view.lost_ns > 0))
+    Ok(output::exit_code(&args.answering, losses::touch(&losses, ANSWERS) || view.lost_ns > 0))
 }
