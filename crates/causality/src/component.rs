@@ -1,6 +1,7 @@
 //! Inside a component: which request made which call. One rule a case, each only under its condition; where none
 //! holds the call stays without a parent and every request that could have made it is in doubt.
 
+mod completion;
 mod rest;
 mod steps;
 
@@ -8,7 +9,7 @@ use crate::evidence::{Hole, Rule};
 use crate::exchange::{ExId, Exchange, Side, Slab};
 use crate::finished::{Done, Finished, Parent};
 use crate::roles::Roles;
-use crate::worker::{Mark, State, Woken, Worker};
+use crate::worker::{Mark, Pieces, State, Woken, Worker};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
@@ -41,6 +42,8 @@ pub struct Component<'a, F: Finished> {
     unowned: FxHashMap<EndpointId, u32>,
     /// Calls and connections under way of each process whose request is not known.
     unknown: FxHashMap<u32, u32>,
+    /// What pieces of work were seen in processes with helpers.
+    pieces: FxHashMap<u32, Pieces>,
     waiting: VecDeque<(MonoNs, ExId)>,
     idle: VecDeque<(MonoNs, ExId)>,
     to_release: Vec<ExId>,
@@ -67,6 +70,7 @@ impl<'a, F: Finished> Component<'a, F> {
             owners: FxHashMap::default(),
             unowned: FxHashMap::default(),
             unknown: FxHashMap::default(),
+            pieces: FxHashMap::default(),
             waiting: VecDeque::new(),
             idle: VecDeque::new(),
             to_release: Vec::new(),
@@ -147,6 +151,9 @@ impl<'a, F: Finished> Component<'a, F> {
     fn isolated(&self, xs: &Slab, task: TaskId, at: MonoNs) -> Option<ExId> {
         let w = self.tasks.get(&task)?;
         let x = w.current.filter(|&x| w.is_isolated(at) && self.is_open(xs, x))?;
+        if w.inputs.contains(&xs.get(x).flow) && self.is_beside_another(xs, w, x) {
+            return None;
+        }
         let process = self.roles.process_of(task);
         if !self.roles.is_migrating(process) {
             let waits = |y: &ExId| *y != x && !Self::is_over_softly(xs, *y);
@@ -160,6 +167,14 @@ impl<'a, F: Finished> Component<'a, F> {
         self.in_court(xs, open).iter().all(|y| *y == x || elsewhere.contains(y)).then_some(x)
     }
 
+    /// Whether one read took another request too that is still open (from a TLS record, or where reads are not made short):
+    /// that input was not one's alone.
+    fn is_beside_another(&self, xs: &Slab, w: &Worker, x: ExId) -> bool {
+        let (flow, taken) = (xs.get(x).flow, xs.get(x).taken);
+        let is_beside = |y: &&ExId| **y != x && xs.get(**y).flow == flow && xs.get(**y).taken == taken;
+        w.held.iter().filter(is_beside).any(|&y| self.is_open(xs, y))
+    }
+
     /// A task was made.
     pub fn task(&mut self, xs: &Slab, r: &TaskRow) {
         if r.what == life::FORK {
@@ -167,6 +182,9 @@ impl<'a, F: Finished> Component<'a, F> {
             if let Some(x) = of.filter(|&x| self.is_open(xs, x)) {
                 self.tasks.entry(r.task).or_default().born_of = Some(x);
             }
+        }
+        if r.what == life::EXIT {
+            self.claim_lifetime(xs, r.task, r.at);
         }
         if r.what == life::EXIT
             && let Some(w) = self.tasks.get(&r.task)
@@ -191,6 +209,11 @@ impl<'a, F: Finished> Component<'a, F> {
         {
             w.woken = Woken::Timer;
         }
+        let holds = self.tasks.get(&r.task).and_then(|w| self.sole_of(xs, &w.held));
+        if holds.is_some() && matches!(r.cause, cause::TASK | cause::OPEN) && self.roles.is_private(r) {
+            let to = if r.cause == cause::OPEN { r.at } else { r.woken };
+            self.tasks.entry(r.task).or_default().slept(r.blocked, to);
+        }
         if r.cause != cause::TASK || r.by == TaskId::UNKNOWN || r.by == r.task {
             return;
         }
@@ -198,19 +221,14 @@ impl<'a, F: Finished> Component<'a, F> {
             return;
         }
         let role = self.roles.role(r.task);
-        let holds = self.tasks.get(&r.task).and_then(|w| self.sole_of(xs, &w.held));
         if let Some(x) = holds {
             if !self.roles.is_private(r) {
                 // a lock that was released says nothing of whose work was done
                 return;
             }
             // it may have been waiting for what the other did for it
-            let by = self.tasks.entry(r.by).or_default();
-            by.mark(r.woken, Mark::Woke(x));
-            let waker = self.roles.role(r.by);
-            if !waker.takes && !waker.replies_foreign {
-                self.state(x).was_woken = true;
-            }
+            let pieces = self.tasks.entry(r.by).or_default().mark(r.woken, Mark::Woke(x, r.blocked));
+            self.saw_pieces(r.by, pieces);
             return;
         }
         if role.takes {
@@ -225,12 +243,15 @@ impl<'a, F: Finished> Component<'a, F> {
             .tasks
             .get(&r.task)
             .is_some_and(|w| w.segment.iter().any(|&y| xs.is_live(y) && !self.states[y.place as usize].replied));
+        let is_private = self.roles.is_private(r);
         if !busy {
             let w = self.tasks.entry(r.task).or_default();
             w.segment.retain(|&y| xs.is_live(y));
-            w.mark(r.blocked, Mark::Idle);
+            let pieces = w.mark(r.blocked, Mark::Idle);
             w.woken = woken;
+            w.born_of = w.born_of.filter(|_| !is_private);
             w.leave_fragment();
+            self.saw_pieces(r.task, pieces);
         }
     }
 
@@ -284,6 +305,18 @@ impl<'a, F: Finished> Component<'a, F> {
         list.iter().copied().filter(open).filter(ready).collect()
     }
 
+    /// Requests of which one may make a call now: those in court, or all where requests make several at once.
+    fn may_call(&self, xs: &Slab, process: u32, open: &[ExId]) -> Vec<ExId> {
+        if self.roles.fans_out(process) {
+            return self.all_open(xs, open);
+        }
+        self.in_court(xs, open)
+    }
+
+    fn all_open(&self, xs: &Slab, list: &[ExId]) -> Vec<ExId> {
+        list.iter().copied().filter(|&x| self.is_open(xs, x)).collect()
+    }
+
     /// Requests of an event loop that may have reason to go on: those in court. Where requests make several calls at
     /// once also those that have calls outstanding, behind a reply or what may have been the end of a connection: one
     /// more call of theirs may have waited for what that set free (a place in a pool).
@@ -311,11 +344,11 @@ impl<'a, F: Finished> Component<'a, F> {
         let worker = self.tasks.get(&task);
         let born_of = worker.and_then(|w| w.born_of).filter(|&x| self.is_open(xs, x));
         if worker.is_some_and(|w| w.unknown_work) {
-            return (Parent::Open(Hole::Borders), self.in_court(xs, open));
+            return (Parent::Open(Hole::Borders), self.may_call(xs, process, open));
         }
         if open.is_empty() {
             if let Some(x) = born_of {
-                return (Parent::Of(x, Rule::Fork), Vec::new());
+                return (Parent::Pending, vec![x]);
             }
             let parent = if at <= self.roles.unseen_until(process) {
                 Parent::Open(Hole::BeforeRecording)
@@ -329,28 +362,31 @@ impl<'a, F: Finished> Component<'a, F> {
         }
         let role = self.roles.role(task);
         let current = worker.and_then(|w| w.current).filter(|&x| self.is_open(xs, x));
+        // a loop that has but one connection may work on several requests at once all the same
+        let is_beside = |w: &Worker, x: ExId| self.is_open(xs, x) && self.is_beside_another(xs, w, x);
+        let has_several = |w: &Worker| w.is_given_inputs() && w.held.iter().any(|&x| is_beside(w, x));
         let found = if let Some(x) = self.at_rest(xs, process, at).or_else(|| self.isolated(xs, task, at)) {
             Ok((x, Rule::Isolation))
         } else if self.roles.is_migrating(process) {
             // any task may go on with any request: only the last one that could want something is certain
-            let mut set = self.in_court(xs, open);
+            let mut set = self.may_call(xs, process, open);
             if let Some(c) = current
                 && !set.contains(&c)
             {
                 set.push(c);
             }
             match set[..] {
-                [x] if at > self.roles.unseen_until(process) => {
+                [x] if at > self.roles.unseen_until(process) && !self.roles.calls_of_its_own(process) => {
                     Ok((x, if current == Some(x) { Rule::Fragment } else { Rule::Sole }))
                 }
                 _ => Err(set),
             }
-        } else if role.takes && !role.multiplexes {
+        } else if role.takes && !role.multiplexes && !worker.is_some_and(has_several) {
             let held = worker.map_or(&none, |w| &w.held);
             match self.sole_of(xs, held) {
                 Some(x) => Ok((x, Rule::Fragment)),
-                None if born_of.is_some() => Ok((born_of.expect("checked"), Rule::Fork)),
-                None => Err(self.in_court(xs, open)),
+                None if born_of.is_some() => return (Parent::Pending, self.all_open(xs, open)),
+                None => Err(self.may_call(xs, process, open)),
             }
         } else if role.takes {
             self.in_loop(xs, worker, current, at, process, self.roles.is_ring(task))
@@ -360,12 +396,13 @@ impl<'a, F: Finished> Component<'a, F> {
         {
             // a worker that took X up by replying to it, or by reading a reply of its
             Ok((x, Rule::Fragment))
-        } else if let Some(x) = born_of {
-            Ok((x, Rule::Fork))
+        } else if born_of.is_some() {
+            // whether it works for that request alone shows when it ends
+            return (Parent::Pending, self.all_open(xs, open));
         } else {
             // the woken idle task's doing, where nothing else was waiting to be taken up. A request may hand out several
             // pieces of work at once, so that one of its calls is under way excludes nothing
-            let set: Vec<ExId> = open.iter().copied().filter(|&x| self.is_open(xs, x)).collect();
+            let set = self.all_open(xs, open);
             match (worker.map(|w| w.woken).unwrap_or_default(), &set[..]) {
                 (Woken::For(x), [only]) if x == *only && at > self.roles.unseen_until(process) => {
                     Ok((x, Rule::Handoff))
@@ -385,7 +422,7 @@ impl<'a, F: Finished> Component<'a, F> {
                     () => return (Parent::Of(x, rule), Vec::new()),
                 };
                 // its own end may be among what was missed, and the call another's
-                let mut set = self.in_court(xs, open);
+                let mut set = self.may_call(xs, process, open);
                 if !set.contains(&x) {
                     set.push(x);
                 }
@@ -394,7 +431,7 @@ impl<'a, F: Finished> Component<'a, F> {
             Err(mut set) => {
                 if self.roles.is_ring(task) {
                     // a reply may have been received long before the program hears of it: nobody is out of court
-                    set = open.iter().copied().filter(|&x| self.is_open(xs, x)).collect();
+                    set = self.all_open(xs, open);
                 }
                 let hole = if at <= self.roles.unseen_until(process) { Hole::BeforeRecording } else { Hole::Ambiguous };
                 (Parent::Open(hole), set)
@@ -444,28 +481,39 @@ impl<'a, F: Finished> Component<'a, F> {
         }
     }
 
-    fn link(&mut self, y: ExId, x: ExId, rule: Rule) {
+    fn link(&mut self, xs: &Slab, y: ExId, x: ExId, rule: Rule) {
         let suspects = std::mem::take(&mut self.state(y).suspects);
-        for s in suspects {
+        // the place of one that was given away is another's now
+        for s in suspects.into_iter().filter(|&s| xs.is_live(s)) {
             let s = self.state(s);
             s.doubts = s.doubts.saturating_sub(1);
         }
         let before = self.state(y).parent.replace(Parent::Of(x, rule));
         if let Some(Parent::Of(old, _)) = before {
             self.disagreements += 1;
+            self.no_longer_outstanding(xs, y, old);
             self.state(old).calls.retain(|&c| c != y);
         }
-        let closed = self.state(y).closed;
+        let is_under_way = !self.state(y).closed && !Self::is_over_softly(xs, y);
+        self.state(y).is_counted = is_under_way;
         let s = self.state(x);
         if s.calls.len() < CALLS_MAX {
             s.calls.push(y);
         } else {
             s.overflow = true;
         }
-        if !closed {
+        if is_under_way {
             s.outstanding += 1;
         }
         *self.links.entry(rule).or_default() += 1;
+    }
+
+    /// A call is over, or may be: its request `x` waits for it no more.
+    fn no_longer_outstanding(&mut self, xs: &Slab, y: ExId, x: ExId) {
+        if std::mem::take(&mut self.state(y).is_counted) && xs.is_live(x) {
+            let s = self.state(x);
+            s.outstanding = s.outstanding.saturating_sub(1);
+        }
     }
 
     /// The fragment that began with the reply to a call of unknown origin went on to reply to X: the call was X's, if
@@ -486,7 +534,7 @@ impl<'a, F: Finished> Component<'a, F> {
         if !closed {
             self.known_again(process);
         }
-        self.link(y, x, Rule::Fragment);
+        self.link(xs, y, x, Rule::Fragment);
     }
 
     /// vPath's thread pattern: the task that replies did the work since it took the request up. Only calls that it
@@ -509,7 +557,7 @@ impl<'a, F: Finished> Component<'a, F> {
                 if self.roles.is_lossy(taken, at) {
                     self.state(y).parent = Some(Parent::Open(Hole::Losses));
                 } else {
-                    self.link(y, x, Rule::Reply);
+                    self.link(xs, y, x, Rule::Reply);
                 }
             }
         }
@@ -574,36 +622,22 @@ impl<'a, F: Finished> Component<'a, F> {
             return false;
         }
         let e = xs.get(y);
-        self.roles.role(e.task).replies_foreign && e.ended.0 + CLAIM_NS > now.0
-    }
-
-    /// Every other request that could have made the call was seen to be finished by somebody: a helper that finishes
-    /// one whose holder is not asleep leaves no sign, and the sign of its next piece of work would be taken for it.
-    fn others_are_accounted_for(&self, xs: &Slab, y: ExId, x: ExId) -> bool {
-        let suspects = &self.states[y.place as usize].suspects;
-        suspects.iter().all(|&s| {
-            let state = &self.states[s.place as usize];
-            s == x || xs.is_live(s) && state.was_woken && !state.in_parts
-        })
+        let is_ungiven = |x: ExId| xs.is_live(x) && !self.states[x.place as usize].given;
+        let born_of = self.tasks.get(&e.task).and_then(|w| w.born_of);
+        (self.roles.role(e.task).replies_foreign || born_of.is_some_and(is_ungiven) || self.is_being_completed(xs, y))
+            && e.ended.0 + CLAIM_NS > now.0
     }
 
     fn resolve(&mut self, xs: &Slab, y: ExId) {
         let parent = self.state(y).parent;
-        let undecided = matches!(parent, Some(Parent::Pending | Parent::Of(_, Rule::Handoff)));
-        let (e, s) = (xs.get(y), &self.states[y.place as usize]);
-        let role = self.roles.role(e.task);
-        let is_helper = undecided && s.replied && s.reply_task == e.task && !role.takes && !role.replies_foreign;
-        let helper = Some(e.task).filter(|_| is_helper);
-        let completed = helper.and_then(|t| self.tasks.get(&t)?.completed_for(xs, y, e.taken, e.ended));
-        if let Some(x) = completed
+        if let Some(x) = self.completed(xs, y)
             && parent != Some(Parent::Of(x, Rule::Handoff))
             && !self.state(x).given
-            && self.others_are_accounted_for(xs, y, x)
         {
             if self.roles.is_lossy(xs.get(x).taken, xs.get(y).ended) {
                 self.state(y).parent = Some(Parent::Open(Hole::Losses));
             } else {
-                self.link(y, x, Rule::Completion);
+                self.link(xs, y, x, Rule::Completion);
             }
         }
         if self.state(y).parent != Some(Parent::Pending) {
@@ -619,7 +653,7 @@ impl<'a, F: Finished> Component<'a, F> {
             && !self.states[x.place as usize].given
             && !self.roles.is_lossy(xs.get(x).taken, xs.get(y).began)
         {
-            return self.link(y, x, Rule::Sole);
+            return self.link(xs, y, x, Rule::Sole);
         }
         self.state(y).parent = Some(Parent::Open(Hole::Ambiguous));
     }
@@ -680,9 +714,9 @@ impl<'a, F: Finished> Component<'a, F> {
             () if s.overflow => Some(Hole::Borders),
             () => None,
         };
-        let (doubts, closed) = (s.doubts, s.closed);
+        let (doubts, closed, refusals) = (s.doubts, s.closed, std::mem::take(&mut s.refusals));
         let flows_lost = self.roles.is_lossy(MonoNs(0), exchange.ended);
-        self.out.done(Done { exchange, calls, parent, is_root_call, doubts, hole, flows_lost });
+        self.out.done(Done { exchange, calls, parent, is_root_call, doubts, hole, flows_lost, refusals });
         if closed {
             self.release(x);
         }

@@ -8,8 +8,9 @@ mod ends;
 mod refusals;
 
 pub use crate::slab::{ExId, Slab};
+pub(crate) use ends::is_peer;
 use ends::{Ends, NO_SOCKET, SPANS, Span};
-use refusals::Refusals;
+use refusals::{Connect, Refusals};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
     EndpointRow, FlowNoteRow, FlowStateRow, MessageEndRow, MessageRow, OPEN, OpRow, TaskRow, end_how, life, op, range,
@@ -101,9 +102,10 @@ pub trait Steps {
     /// A task accepted a flow.
     fn accepted(&mut self, _: EndpointId, _: TaskId) {}
     /// A task connects a flow.
-    fn connecting(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs, failed: bool);
-    /// The other end refused a connection that this task had begun to make.
-    fn refused(&mut self, _: EndpointId, _: TaskId, _: MonoNs) {}
+    fn connecting(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs);
+    /// A connection that this task wanted, perhaps had begun to make, did not come about, for this reason (Linux's error
+    /// number, 0 = not known).
+    fn refused(&mut self, _: &Slab, _: EndpointId, _: TaskId, _: MonoNs, _error: i32) {}
     /// A reply left whose request was not seen.
     fn unseen_reply(&mut self, task: TaskId, at: MonoNs);
     /// A task replied to a request that was not seen.
@@ -210,9 +212,13 @@ impl<S: Steps> Engine<S> {
             op::RECV if r.result <= 0 => self.ended(r.flow, r.at, r.result < 0),
             op::SEND if r.result < 0 => self.ended(r.flow, r.at, true),
             op::CONNECT => {
-                let failed = self.refusals.connect(r);
+                let connect = self.refusals.connect(r);
                 self.eps.at(r.flow, r.at).side.get_or_insert(Side::Client);
-                self.steps.connecting(&self.xs, r.flow, r.task, r.at, failed);
+                match connect {
+                    Connect::Begun => self.steps.connecting(&self.xs, r.flow, r.task, r.at),
+                    Connect::Failed(error) => self.steps.refused(&self.xs, r.flow, r.task, r.at, error),
+                    Connect::Told => {}
+                }
             }
             op::ACCEPT => {
                 self.eps.at(r.flow, r.at).side.get_or_insert(Side::Server);
@@ -717,8 +723,8 @@ impl<S: Steps> Engine<S> {
         if r.by_task == 1 {
             self.left(r.flow, r.task, r.at);
         }
-        if let Some(task) = self.refusals.state(r) {
-            self.steps.refused(r.flow, task, r.at);
+        if let Some((task, error)) = self.refusals.state(r) {
+            self.steps.refused(&self.xs, r.flow, task, r.at, error);
         }
         if r.reset != 0 {
             self.ended(r.flow, r.at, true);

@@ -2,6 +2,7 @@
 
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{ExId, Exchange};
+use crate::pairs::Place;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
 /// Whose doing a call was.
@@ -15,6 +16,19 @@ pub enum Parent {
     Open(Hole),
     /// Not decided yet: the task is not one that takes requests.
     Pending,
+}
+
+/// A connection that did not come about.
+#[derive(Clone, Copy, Debug)]
+pub struct Refusal {
+    /// Where it was to go.
+    pub place: Place,
+    /// Who tried.
+    pub task: TaskId,
+    /// When that was known.
+    pub at: MonoNs,
+    /// Why: Linux's error number, 0 = not known.
+    pub error: i32,
 }
 
 /// A finished exchange, handed on.
@@ -33,6 +47,8 @@ pub struct Done {
     pub hole: Option<Hole>,
     /// Announcements of flows were lost on its host before it ended.
     pub flows_lost: bool,
+    /// Connections that were tried for it and did not come about, the first ones.
+    pub refusals: Vec<Refusal>,
 }
 
 /// Takes what is finished, and hears of what begins.
@@ -41,6 +57,6 @@ pub trait Finished {
     fn began(&mut self, e: &Exchange, asks_only: bool);
     /// An exchange is finished and will not change any more.
     fn done(&mut self, d: Done);
-    /// A connect failed.
-    fn refused(&mut self, flow: EndpointId, task: TaskId, at: MonoNs);
+    /// A connect failed, for this reason (Linux's error number, 0 = not known).
+    fn refused(&mut self, flow: EndpointId, task: TaskId, at: MonoNs, error: i32) -> Refusal;
 }

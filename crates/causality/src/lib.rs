@@ -50,11 +50,12 @@ pub struct Report {
 }
 
 /// Finds the paths of all requests of a folder; `out` gets each as soon as it is whole, `refused` each connection that
-/// was refused. Memory: what is open at once, not the length of the recording.
+/// did not come about, with who tried, where, and why (Linux's error number, 0 = not known). Memory: what is open at once, not
+/// the length of the recording.
 pub fn reconstruct(
     folder: &Folder,
     out: impl FnMut(Request),
-    refused: impl FnMut(HostId, TaskId, pairs::Place, MonoNs),
+    refused: impl FnMut(HostId, TaskId, pairs::Place, i32),
 ) -> Report {
     let hosts = folder.hosts();
     let roles: Vec<Roles> = hosts.iter().map(learn).collect();
@@ -168,7 +169,7 @@ const CHECK_NS: u64 = 20_000_000;
 fn learn(host: &Host) -> Roles {
     let mut engine = Engine::new(Roles::default());
     let mut tables = BASE.to_vec();
-    tables.extend([Table::Loss, Table::Poll]);
+    tables.extend([Table::Loss, Table::Poll, Table::Input]);
     let mut checked = MonoNs(0);
     for event in host.events(TableSet::of(&tables), ..) {
         if event.at().0 > checked.0.saturating_add(CHECK_NS) {
@@ -182,6 +183,7 @@ fn learn(host: &Host) -> Roles {
             }
             Event::Loss(r) => engine.steps.loss(&r, host.text(r.what)),
             Event::Poll(r) => engine.steps.poll(&r),
+            Event::Input(r) => engine.steps.input(&r),
             Event::Op(r) if r.flags & IO_URING != 0 => {
                 engine.steps.ring(r.task);
                 engine.operation(&r);

@@ -2,7 +2,7 @@
 
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{Exchange, Side};
-use crate::finished::{Done, Finished};
+use crate::finished::{Done, Finished, Refusal};
 use crate::pairs::{End, How, Pairs, Place, is_loopback};
 use crate::sniffed::{ByteKey, Wires};
 use rustc_hash::FxHashMap;
@@ -25,7 +25,7 @@ pub struct Half {
 }
 
 /// A request message, its reply, and all that was done between them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Span {
     /// Index of the span in whose processing it was asked for; `None` for the root.
     pub parent: Option<u32>,
@@ -43,6 +43,8 @@ pub struct Span {
     pub hole: Option<Hole>,
     /// What a sniffer saw of it between the two sides.
     pub wire: Option<Wire>,
+    /// Connections that were tried while it was served and did not come about, the first 16.
+    pub refusals: Vec<Refusal>,
 }
 
 /// A request and its reply as they passed a sniffer, in its clock.
@@ -128,6 +130,7 @@ struct Node {
     caller: Option<(u64, u32, Rule)>,
     /// It has no caller to wait for.
     root: Option<Option<Hole>>,
+    refusals: Vec<Refusal>,
 }
 
 /// Counts of the linker's work.
@@ -158,7 +161,7 @@ pub struct Assembler<'a> {
     /// When operations were lost, of each host by its own clock, in order.
     losses: FxHashMap<HostId, Vec<(u64, u64)>>,
     out: Box<dyn FnMut(Request) + 'a>,
-    refused: Box<dyn FnMut(HostId, TaskId, Place, MonoNs) + 'a>,
+    refused: Box<dyn FnMut(HostId, TaskId, Place, i32) + 'a>,
     /// Counts so far.
     pub linked: Linked,
 }
@@ -179,8 +182,8 @@ pub(crate) fn number(e: &Exchange) -> u64 {
 }
 
 impl<'a> Assembler<'a> {
-    /// An assembler that hands requests to `out` and refused connections to `refused`.
-    pub fn new(out: impl FnMut(Request) + 'a, refused: impl FnMut(HostId, TaskId, Place, MonoNs) + 'a) -> Self {
+    /// An assembler that hands requests to `out` and connections that did not come about, with the error, to `refused`.
+    pub fn new(out: impl FnMut(Request) + 'a, refused: impl FnMut(HostId, TaskId, Place, i32) + 'a) -> Self {
         Assembler {
             pairs: Pairs::default(),
             callers: FxHashMap::default(),
@@ -303,6 +306,7 @@ impl<'a> Assembler<'a> {
             pending: 0,
             caller: None,
             root: None,
+            refusals: d.refusals,
         };
         let mut arrived = Vec::new();
         for (i, (e, rule)) in d.calls.into_iter().enumerate() {
@@ -444,53 +448,38 @@ impl<'a> Assembler<'a> {
     fn emit(&mut self, id: u64, orphan: Option<Hole>) {
         let Some(root) = self.nodes.remove(&id) else { return };
         let request_id = request_id(&root.half.place, &root.half.exchange);
-        let mut spans = Vec::new();
-        self.collect(root, None, None, None, &mut spans);
-        let request = Request { id: request_id, spans, orphan };
+        let request = Request { id: request_id, spans: self.collect(root), orphan };
         self.linked.requests += 1;
         self.linked.complete += u64::from(request.is_complete());
         self.linked.orphans += u64::from(orphan.is_some());
         (self.out)(request);
     }
 
-    fn collect(
-        &mut self,
-        node: Node,
-        parent: Option<u32>,
-        made_by: Option<Rule>,
-        caller: Option<(Half, Rule)>,
-        spans: &mut Vec<Span>,
-    ) {
-        self.servers.remove(&key(node.half.host, &node.half.exchange));
-        let me = spans.len() as u32;
-        let (caller, joined_by) = caller.map_or((None, None), |(h, r)| (Some(h), Some(r)));
-        spans.push(Span {
-            parent,
-            made_by,
-            joined_by,
-            caller,
-            callee: Some(node.half),
-            doubts: node.doubts,
-            hole: node.hole,
-            wire: None,
-        });
-        let mut calls = node.calls;
-        calls.sort_by_key(|c| (c.half.exchange.began, c.half.exchange.number));
-        for call in calls {
-            match call.server.and_then(|(s, r)| self.nodes.remove(&s).map(|n| (n, r))) {
-                Some((server, rule)) => self.collect(server, Some(me), Some(call.rule), Some((call.half, rule)), spans),
-                None => spans.push(Span {
-                    parent: Some(me),
-                    made_by: Some(call.rule),
-                    joined_by: None,
-                    caller: Some(call.half),
-                    callee: None,
-                    doubts: 0,
-                    hole: None,
-                    wire: None,
-                }),
+    /// A request's spans, parents before children. Without recursion: services may call each other, or themselves,
+    /// thousands deep.
+    fn collect(&mut self, root: Node) -> Vec<Span> {
+        let mut spans = Vec::new();
+        let mut todo = vec![(Span::default(), Some(root))];
+        while let Some((mut span, node)) = todo.pop() {
+            let me = spans.len() as u32;
+            if let Some(node) = node {
+                self.servers.remove(&key(node.half.host, &node.half.exchange));
+                (span.doubts, span.hole, span.refusals) = (node.doubts, node.hole, node.refusals);
+                span.callee = Some(node.half);
+                let mut calls = node.calls;
+                calls.sort_by_key(|c| (c.half.exchange.began, c.half.exchange.number));
+                for call in calls.into_iter().rev() {
+                    let (joined_by, server) = match call.server.and_then(|(s, r)| Some((r, self.nodes.remove(&s)?))) {
+                        Some((rule, server)) => (Some(rule), Some(server)),
+                        None => (None, None),
+                    };
+                    let (parent, made_by, caller) = (Some(me), Some(call.rule), Some(call.half));
+                    todo.push((Span { parent, made_by, joined_by, caller, ..Span::default() }, server));
+                }
             }
+            spans.push(span);
         }
+        spans
     }
 
     /// The recording is over: what still waits is given as it is.
@@ -584,9 +573,10 @@ impl Finished for HostOut<'_> {
         }
         shared.done(self.host, d);
     }
-    fn refused(&mut self, flow: EndpointId, task: TaskId, at: MonoNs) {
+    fn refused(&mut self, flow: EndpointId, task: TaskId, at: MonoNs, error: i32) -> Refusal {
         let mut a = self.shared.borrow_mut();
         let place = a.pairs.place((self.host, flow));
-        (a.refused)(self.host, task, place, at);
+        (a.refused)(self.host, task, place, error);
+        Refusal { place, task, at, error }
     }
 }

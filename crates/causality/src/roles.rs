@@ -2,11 +2,11 @@
 //! serves one request at a time and in an event loop.
 
 use crate::dense::PerTask;
-use crate::exchange::{ExId, Side, Slab, Steps};
+use crate::exchange::{ExId, Exchange, Side, Slab, Steps};
 use crate::worker::TIMER_GRAIN_NS;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{LossRow, OPEN, PollRow, TaskRow, WaitRow, life};
+use wakepath_model::rows::{InputRow, LossRow, OPEN, PollRow, TaskRow, WaitRow, input, life};
 
 /// System call number of futex on x86-64.
 pub const FUTEX: u16 = 202;
@@ -71,10 +71,26 @@ pub struct Roles {
     concurrent: FxHashSet<u32>,
     /// When a task of a process that had no request open, and takes none, last made a call.
     unasked: FxHashMap<u32, MonoNs>,
+    /// The same of processes whose requests move between tasks, whatever else the task does.
+    unasked_by_any: FxHashMap<u32, MonoNs>,
+    /// Calls that nothing was answered to yet, with their process, and how many each process has.
+    unanswered: FxHashMap<ExId, u32>,
+    asking: FxHashMap<u32, u32>,
+    /// When a process last had more of them than requests open.
+    fanned_out: FxHashMap<u32, MonoNs>,
+    /// Connections on which a call was made.
+    asked_on: FxHashSet<EndpointId>,
+    /// Processes that made several calls on one connection.
+    keeping: FxHashSet<u32>,
     rings: FxHashSet<TaskId>,
     rounds: PerTask<Round>,
     /// Connections for which nothing was sent yet, with who made them.
     connecting: FxHashMap<EndpointId, TaskId>,
+    /// Of each process that was given an input at rest: how many requests it took since, how many flows it sent requests
+    /// on, and the last of them.
+    rests: FxHashMap<u32, (u32, u32, EndpointId)>,
+    /// Processes that made several of them for one such input.
+    parallel_at_rest: FxHashSet<u32>,
     /// Processes in which one input made several calls at once.
     parallel: FxHashSet<u32>,
     /// Who waited at each futex of a process; `UNKNOWN` where several tasks did.
@@ -133,7 +149,37 @@ impl Roles {
         self.held = FxHashMap::default();
         self.open = FxHashMap::default();
         self.rounds = PerTask::default();
+        self.rests = FxHashMap::default();
         self.connecting = FxHashMap::default();
+        self.asked_on = FxHashSet::default();
+        self.unanswered = FxHashMap::default();
+        self.asking = FxHashMap::default();
+    }
+
+    /// A call begins: more of them without an answer than requests that could make them show that a request makes several
+    /// at once, or that some are nobody's.
+    fn asks(&mut self, x: ExId, e: &Exchange, process: u32) {
+        if !self.asked_on.insert(e.flow) {
+            self.keeping.insert(process);
+        }
+        let Some(&open) = self.open.get(&process) else { return };
+        self.unanswered.insert(x, process);
+        let asking = self.asking.entry(process).or_default();
+        *asking += 1;
+        if open == 0 {
+            self.unasked_by_any.insert(process, e.began);
+        }
+        if *asking > open {
+            self.fanned_out.insert(process, e.began);
+        }
+    }
+
+    fn answered(&mut self, x: ExId) {
+        if let Some(process) = self.unanswered.remove(&x)
+            && let Some(asking) = self.asking.get_mut(&process)
+        {
+            *asking = asking.saturating_sub(1);
+        }
     }
 
     /// A poll returned.
@@ -145,9 +191,25 @@ impl Roles {
         round.ready = round.ready.saturating_add(u32::try_from(r.ready).unwrap_or(0));
     }
 
+    /// The library vantage handed over an input.
+    pub fn input(&mut self, r: &InputRow) {
+        if r.isolated >= 2 {
+            self.rests.insert(self.process_of(r.task), (0, 0, EndpointId(0)));
+        } else if r.kind == input::ELSE {
+            self.rests.remove(&self.process_of(r.task));
+        }
+    }
+
     /// A task made a call on a flow. More of them than there were things to go on with, and no timer due: a request makes
     /// several at once.
     fn called(&mut self, task: TaskId, flow: EndpointId, at: MonoNs) {
+        let process = self.process_of(task);
+        if let Some((took, calls, last)) = self.rests.get_mut(&process).filter(|(.., last)| *last != flow) {
+            (*calls, *last) = (*calls + 1, flow);
+            if *calls > (*took).max(1) {
+                self.parallel_at_rest.insert(process);
+            }
+        }
         let round = self.rounds.entry(task);
         if round.flow == flow {
             return;
@@ -155,7 +217,7 @@ impl Roles {
         round.flow = flow;
         round.calls += 1;
         if round.ready > 0 && round.calls > round.ready && at.0.saturating_add(TIMER_GRAIN_NS) < round.due {
-            self.parallel.insert(self.process_of(task));
+            self.parallel.insert(process);
         }
     }
 
@@ -187,10 +249,32 @@ impl Roles {
         self.parallel.contains(&process)
     }
 
+    /// Whether one input, handed over when the whole process was at rest, ever led to several calls: a request makes
+    /// several at once, or what it sets free lets another go on.
+    pub fn is_parallel_at_rest(&self, process: u32) -> bool {
+        self.parallel_at_rest.contains(&process)
+    }
+
     /// Whether tasks of the process that take no requests were seen to make calls when it had none open: what they do may
     /// be nobody's then.
     pub fn calls_unasked(&self, process: u32) -> bool {
         self.unasked.get(&process).is_some_and(|&at| at > self.unseen_until(process))
+    }
+
+    /// Whether one request ever made several calls at once, as far as their number shows: where they were more than the
+    /// requests that were open.
+    pub fn fans_out(&self, process: u32) -> bool {
+        self.fanned_out.get(&process).is_some_and(|&at| at > self.unseen_until(process))
+    }
+
+    /// Whether a process ever made a call when it had no request open: what it does may be nobody's.
+    pub fn calls_of_its_own(&self, process: u32) -> bool {
+        self.unasked_by_any.get(&process).is_some_and(|&at| at > self.unseen_until(process))
+    }
+
+    /// Whether the process uses connections again: then who has one made need not be who gets it.
+    pub fn keeps_connections(&self, process: u32) -> bool {
+        self.keeping.contains(&process)
     }
 
     /// Whether the process takes requests; where operations were lost before `at`, whether it may: its takings, or
@@ -262,6 +346,9 @@ impl Steps for Roles {
         if e.side == Side::Client && self.connecting.remove(&e.flow).is_none() {
             self.called(e.task, e.flow, at);
         }
+        if e.side == Side::Client {
+            self.asks(x, e, process);
+        }
         let role = self.roles.entry(e.task);
         match e.side {
             Side::Client => {
@@ -272,6 +359,9 @@ impl Steps for Roles {
             }
             Side::Server => {
                 role.takes = true;
+                if let Some((took, ..)) = self.rests.get_mut(&process) {
+                    *took += 1;
+                }
                 let open = self.open.entry(process).or_default();
                 *open += 1;
                 if *open > 1 {
@@ -306,9 +396,12 @@ impl Steps for Roles {
 
     fn request_progress(&mut self, _: &Slab, _: ExId, _: TaskId, _: MonoNs) {}
 
-    fn reply_progress(&mut self, _: &Slab, _: ExId, _: TaskId, _: MonoNs) {}
+    fn reply_progress(&mut self, _: &Slab, x: ExId, _: TaskId, _: MonoNs) {
+        self.answered(x);
+    }
 
     fn closed(&mut self, xs: &Slab, x: ExId, _: MonoNs) {
+        self.answered(x);
         let e = xs.get(x);
         if e.side != Side::Server {
             return;
@@ -327,8 +420,8 @@ impl Steps for Roles {
         round.ready = round.ready.saturating_add(1);
     }
 
-    fn connecting(&mut self, _: &Slab, flow: EndpointId, task: TaskId, at: MonoNs, failed: bool) {
-        if !failed && self.connecting.insert(flow, task).is_none() {
+    fn connecting(&mut self, _: &Slab, flow: EndpointId, task: TaskId, at: MonoNs) {
+        if self.connecting.insert(flow, task).is_none() {
             self.called(task, flow, at);
         }
     }
@@ -356,6 +449,7 @@ impl Steps for Roles {
     fn left(&mut self, _: ExId, _: TaskId, _: MonoNs) {}
 
     fn flow_gone(&mut self, _: &Slab, flow: EndpointId) {
+        self.asked_on.remove(&flow);
         if let Some(task) = self.connecting.remove(&flow) {
             // refused: somebody tries again elsewhere
             let round = self.rounds.entry(task);

@@ -2,7 +2,7 @@
 
 use crate::component::GRACE_NS;
 use crate::exchange::{ExId, Slab};
-use crate::finished::Parent;
+use crate::finished::{Parent, Refusal};
 use std::collections::VecDeque;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{InputRow, PollRow};
@@ -16,6 +16,8 @@ pub(crate) struct State {
     pub(crate) process: u32,
     pub(crate) parent: Option<Parent>,
     pub(crate) outstanding: u32,
+    /// This call counts as outstanding of its parent.
+    pub(crate) is_counted: bool,
     pub(crate) holder: TaskId,
     pub(crate) last_input: MonoNs,
     pub(crate) doubts: u32,
@@ -33,11 +35,16 @@ pub(crate) struct State {
     pub(crate) released: bool,
     /// A call of a helper, made while its process had but one request open, and not of the helper's own accord.
     pub(crate) has_one_suspect: bool,
-    /// A helper woke its holder.
-    pub(crate) was_woken: bool,
-    /// Its reply left in parts, so one waking does not tell that all was done.
-    pub(crate) in_parts: bool,
+    /// When its holder last began a call itself, as it was at the request's end.
+    pub(crate) holder_called: MonoNs,
+    /// The other requests that could have made this call and were not over when it was.
+    pub(crate) rivals: Vec<ExId>,
+    /// Connections that were tried for it and did not come about.
+    pub(crate) refusals: Vec<Refusal>,
 }
+
+/// Most of them kept for one exchange.
+pub(crate) const REFUSALS_MAX: usize = 16;
 
 /// Why a helper task that was idle goes on.
 #[derive(Clone, Copy, PartialEq, Default)]
@@ -56,16 +63,49 @@ pub(crate) enum Woken {
 pub(crate) enum Mark {
     /// It began a call.
     Call,
-    /// It woke the task that held this request.
-    Woke(ExId),
+    /// It woke the task that held this request, which had slept since then.
+    Woke(ExId, MonoNs),
     /// It went idle, or waited for a lock.
     Idle,
     /// It closed the flow of this call of its.
     Left(ExId),
 }
 
+/// Pieces of work that were seen in a process, by what a helper's signs tell of them.
+#[derive(Clone, Copy, Default, PartialEq)]
+pub(crate) struct Pieces {
+    /// They made no call.
+    pub(crate) callless: u32,
+    /// After a call of theirs nobody was woken: another call may have been the same piece's.
+    pub(crate) unsaid: u32,
+    /// Behind their call who waited was woken.
+    pub(crate) said: u32,
+}
+
+impl Pieces {
+    /// Whether the signs say little of whose a piece was. Where ends that wake nobody are more than exceptions (who waits for
+    /// a result may not sleep yet when it is there), requests hear of the last of their pieces alone, and sleep proves
+    /// nothing. Where they are exceptions, no piece may be without a call.
+    pub(crate) fn say_little(&self) -> bool {
+        self.unsaid > 0 && (self.callless > 0 || self.unsaid.saturating_mul(EXCEPTIONS) > self.said)
+    }
+}
+
+/// One in how many is an exception.
+const EXCEPTIONS: u32 = 16;
+
 /// Marks older than this are of no use: their calls are decided.
 pub(crate) const MARKS_NS: u64 = 4 * GRACE_NS;
+
+/// A sleep at a place of its own from which another task woke it, or has not yet.
+#[derive(Clone, Copy)]
+pub(crate) struct Sleep {
+    pub(crate) from: MonoNs,
+    pub(crate) to: MonoNs,
+}
+
+/// Most sleeps kept of a task.
+const SLEEPS_MAX: usize = 1_024;
 
 /// What the linker keeps of a task.
 #[derive(Default)]
@@ -93,8 +133,12 @@ pub(crate) struct Worker {
     pub(crate) taken_from: (i32, EndpointId),
     /// Why it woke last, while it was idle.
     pub(crate) woken: Woken,
-    /// The request that it was made in.
+    /// The request that it was made in, until it waits for work.
     pub(crate) born_of: Option<ExId>,
+    /// How it slept while it held one request.
+    sleeps: VecDeque<Sleep>,
+    /// When it last began a call.
+    pub(crate) called: MonoNs,
     /// Its last input was for a request that is not known.
     pub(crate) unknown_input: bool,
     /// The call whose reply that input was.
@@ -140,6 +184,11 @@ impl Worker {
         self.isolated_until = (r.isolated != 0 && timeout_ns != 0).then(|| entry.0.saturating_add(timeout_ns));
     }
 
+    /// Whether the library vantage hands it inputs: it waits for them, as a loop does.
+    pub(crate) fn is_given_inputs(&self) -> bool {
+        self.inputs[0] != EndpointId(0)
+    }
+
     /// It took something from a flow. Where that is not its input, it has something else to go on with.
     pub(crate) fn took(&mut self, flow: EndpointId) {
         self.saw(flow);
@@ -166,31 +215,58 @@ impl Worker {
         self.isolated_until.is_some_and(|until| at.0.saturating_add(TIMER_GRAIN_NS) < until)
     }
 
-    pub(crate) fn mark(&mut self, at: MonoNs, mark: Mark) {
+    /// It did something; gives what that says of pieces of work that a sign does not tell.
+    pub(crate) fn mark(&mut self, at: MonoNs, mark: Mark) -> Pieces {
         // wake-ups are told when the woken task runs, so a little late
         let place = self.marks.iter().rposition(|&(t, _)| t <= at).map_or(0, |i| i + 1);
         self.marks.insert(place, (at, mark));
+        let counts = |(_, mark): &&(MonoNs, Mark)| !matches!(mark, Mark::Left(_));
+        let before = self.marks.range(..place).rev().find(counts).map(|m| m.1);
+        let after = self.marks.range(place + 1..).find(counts).map(|m| m.1);
+        let is_woke = |mark: Option<Mark>| matches!(mark, Some(Mark::Woke(..)));
+        let is_callless = is_woke(Some(mark)) && (is_woke(before) || before == Some(Mark::Idle) || is_woke(after));
+        let is_behind_call = before == Some(Mark::Call);
+        let pieces = Pieces {
+            callless: u32::from(is_callless),
+            unsaid: u32::from(is_behind_call && matches!(mark, Mark::Idle | Mark::Call)),
+            said: u32::from(is_behind_call && is_woke(Some(mark))),
+        };
         while self.marks.front().is_some_and(|&(t, _)| t.0 + MARKS_NS < at.0) {
             self.marks.pop_front();
         }
+        pieces
     }
 
-    /// Whom the task woke when it had finished a call that was over at `ended`: the holder of a request that had been
-    /// taken before the call. `None` where it did anything else first, since a piece of work whose end needs no waking
-    /// leaves no sign, or where before its next call or idle moment it woke holders of several: one of them may only have
-    /// waited for a lock.
-    pub(crate) fn completed_for(&self, xs: &Slab, call: ExId, began: MonoNs, ended: MonoNs) -> Option<ExId> {
-        let since = || self.marks.iter().filter(|(at, _)| *at >= ended).map(|&(_, mark)| mark);
+    /// It slept while it held one request.
+    pub(crate) fn slept(&mut self, from: MonoNs, to: MonoNs) {
+        let is_old = |s: &Sleep| s.to.0 + MARKS_NS < to.0;
+        while self.sleeps.len() >= SLEEPS_MAX || self.sleeps.front().is_some_and(is_old) {
+            self.sleeps.pop_front();
+        }
+        self.sleeps.push_back(Sleep { from, to });
+    }
+
+    /// Whether it slept all the while from `from` to `to`.
+    pub(crate) fn sleeps_through(&self, from: MonoNs, to: MonoNs) -> bool {
+        self.sleeps.iter().any(|s| s.from <= from && to <= s.to)
+    }
+
+    /// Whom the task woke, and when, when it had finished a call that was over at `ended`: the holder of a request that had
+    /// been taken before the call, and that had waited since the call was under way (who waits for a lock begins to later).
+    /// `None` where it did anything else first, since a piece of work whose end needs no waking leaves no sign, or where
+    /// before its next call or idle moment it woke holders of several: one of them may only have waited for a lock.
+    pub(crate) fn completed_for(&self, xs: &Slab, call: ExId, began: MonoNs, ended: MonoNs) -> Option<(ExId, MonoNs)> {
+        let since = || self.marks.iter().filter(|(at, _)| *at >= ended).copied();
         // until it closed the call's flow it was still at the same piece of work: what looked idle was a lock
-        let piece = since().take_while(|mark| matches!(mark, Mark::Idle | Mark::Left(_)));
-        let closed = piece.enumerate().filter(|&(_, mark)| mark == Mark::Left(call)).last();
-        let mut found: Option<ExId> = None;
-        for mark in since().skip(closed.map_or(0, |(i, _)| i)) {
+        let piece = since().take_while(|(_, mark)| matches!(mark, Mark::Idle | Mark::Left(_)));
+        let closed = piece.enumerate().filter(|&(_, (_, mark))| mark == Mark::Left(call)).last();
+        let mut found: Option<(ExId, MonoNs)> = None;
+        for (at, mark) in since().skip(closed.map_or(0, |(i, _)| i)) {
             match mark {
                 Mark::Left(_) => {}
-                Mark::Woke(x) if !xs.is_live(x) || xs.get(x).taken > began => return None,
-                Mark::Woke(x) if found.is_none_or(|f| f == x) => found = Some(x),
-                Mark::Woke(_) => return None,
+                Mark::Woke(x, slept) if !xs.is_live(x) || xs.get(x).taken > began || slept > ended => return None,
+                Mark::Woke(x, _) if found.is_none_or(|(f, _)| f == x) => found = Some((x, at)),
+                Mark::Woke(..) => return None,
                 Mark::Call | Mark::Idle => return found,
             }
         }

@@ -30,11 +30,13 @@ fn plans(shapes: &'static [Shape]) -> impl Strategy<Value = Plan> {
     )
 }
 
-/// The same plans in every run, so that a failure is of this tree; `PROPTEST_RNG_SEED=N` tries others.
+/// The same plans in every run, so that a failure is of this tree; `PROPTEST_RNG_SEED=N` tries others, `PROPTEST_CASES=N` more.
 fn config() -> ProptestConfig {
-    let chosen = ProptestConfig::default().rng_seed;
-    let rng_seed = if std::env::var_os("PROPTEST_RNG_SEED").is_some() { chosen } else { RngSeed::Fixed(7) };
-    ProptestConfig { cases: 64, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
+    let chosen = ProptestConfig::default();
+    let is_set = |name: &str| std::env::var_os(name).is_some();
+    let rng_seed = if is_set("PROPTEST_RNG_SEED") { chosen.rng_seed } else { RngSeed::Fixed(7) };
+    let cases = if is_set("PROPTEST_CASES") { chosen.cases } else { 64 };
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {
@@ -69,6 +71,14 @@ proptest! {
     }
 
     #[test]
+    fn jobs_without_a_call_make_no_wrong_parent(
+        plan in plans(&[Shape::Executor]), callless in 1..90u64, counts_down in any::<bool>(),
+    ) {
+        let verdict = right(&simulate(&Plan { callless_percent: callless as f64, counts_down, ..plan }))?;
+        prop_assert!(verdict.wrong_paths.is_empty(), "{:#?}", verdict.wrong_paths);
+    }
+
+    #[test]
     fn messages_in_two_pieces_give_no_wrong_parent(plan in plans(&Shape::ALL), percent in 1..60u64) {
         right(&simulate(&Plan { split_percent: percent as f64, ..plan }))?;
     }
@@ -87,7 +97,8 @@ proptest! {
         for h in &mut recording.hosts {
             h.lose(percent as f64, 2_000_000, &mut random);
         }
-        right(&recording)?;
+        let verdict = right(&recording)?;
+        prop_assert!(verdict.wrong_paths.is_empty(), "{:#?}", verdict.wrong_paths);
     }
 
     #[test]

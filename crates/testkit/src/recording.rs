@@ -7,8 +7,8 @@ use std::path::Path;
 use wakepath_model::folder::{Durability, FolderError, FolderWriter, HostInfo, MONOTONIC, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    AnchorRow, EndpointRow, Event, FlowNoteRow, FlowStateRow, InputRow, LossRow, MessageRow, OpRow, PollRow, TaskRow,
-    WaitRow, cause, life, op, range, role, seen,
+    AnchorRow, EndpointRow, Event, FaultRow, FlowNoteRow, FlowStateRow, InputRow, LossRow, MessageRow, OpRow, PollRow,
+    TaskRow, WaitRow, cause, life, op, range, role, seen,
 };
 
 /// Nanoseconds since 1970 at true time 0.
@@ -107,6 +107,16 @@ impl HostRows {
 
     /// A task was met, or made by `parent`; `leader` is its process.
     pub fn task(&mut self, t: u64, task: u32, leader: u32, parent: u32, comm: &str) {
+        let what = if parent == 0 { life::SNAPSHOT } else { life::FORK };
+        self.life(t, task, leader, parent, comm, what);
+    }
+
+    /// A task ended.
+    pub fn ended(&mut self, t: u64, task: u32, leader: u32) {
+        self.life(t, task, leader, 0, "", life::EXIT);
+    }
+
+    fn life(&mut self, t: u64, task: u32, leader: u32, parent: u32, comm: &str, what: u8) {
         let (at, comm) = (self.at(t), self.text(comm));
         self.rows.push(
             TaskRow {
@@ -119,7 +129,7 @@ impl HostRows {
                 comm,
                 cmdline: StrId::EMPTY,
                 cgroup: StrId::EMPTY,
-                what: if parent == 0 { life::SNAPSHOT } else { life::FORK },
+                what,
                 class: 0,
                 pad: 0,
             }
@@ -295,8 +305,9 @@ impl HostRows {
         self.rows.push(row.into());
     }
 
-    /// The library vantage handed an input to a task: of `kind` (`rows::input`) on a flow (0: none), out of `ready`.
-    pub fn given(&mut self, at: u64, task: u32, flow: u64, kind: u8, ready: u32, isolated: bool) {
+    /// The library vantage handed an input to a task: of `kind` (`rows::input`) on a flow (0: none), out of `ready`;
+    /// `isolated` as in [`InputRow`].
+    pub fn given(&mut self, at: u64, task: u32, flow: u64, kind: u8, ready: u32, isolated: u8) {
         let row = InputRow {
             at: self.at(at),
             flow: EndpointId(flow),
@@ -304,9 +315,18 @@ impl HostRows {
             fd: 9,
             ready,
             kind,
-            isolated: u8::from(isolated),
+            isolated,
             pad: [0; 2],
         };
+        self.rows.push(row.into());
+    }
+
+    /// A page fault of one of `rows::fault`; `file` is empty where it has no name, `inode` 0 where there is none.
+    pub fn faulted(&mut self, began: u64, at: u64, task: u32, kind: u8, file: &str, inode: u64) {
+        let (began, at, file) = (self.at(began), self.at(at), self.text(file));
+        let (task, device) = (TaskId(task), 8 << 20);
+        let offset = wakepath_model::rows::NO_OFFSET;
+        let row = FaultRow { at, began, address: 0, ip: 0, inode, offset, device, task, file, cpu: 0, kind, access: 0 };
         self.rows.push(row.into());
     }
 
@@ -447,6 +467,7 @@ impl HostRows {
                     id(&mut r.detail);
                 }
                 Event::Task(r) => id(&mut r.comm),
+                Event::Fault(r) => id(&mut r.file),
                 Event::Loss(r) => id(&mut r.what),
                 Event::FlowNote(r) => {
                     id(&mut r.protocol);

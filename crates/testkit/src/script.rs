@@ -9,7 +9,8 @@
 //! flow d A D                     from A to D; `A -`: D is not watched
 //!                                behind it: opaque, old (older than the recording), ports 40000 80, netns 2 (both ends),
 //!                                seq 4294967000 (first byte of both directions), seen as 10.9.9.9 80 (what the client
-//!                                dialled, where an address is translated)
+//!                                dialled, where an address is translated), peer (the server's end is one of the peers of
+//!                                an unconnected datagram socket)
 //! 100 A takes r1 c               A reads a request that somebody unwatched sent; `r1,r2`: both at once
 //! 110 A asks q1 d for r1         A sends a request in the service of r1 (`for -`: of nothing)
 //! 120 D takes q1                 its other end reads it
@@ -19,9 +20,12 @@
 //! 160 A connects d               also `connects d later` (in progress); 160 D accepts d
 //! 170 A polls 2                  epoll gave 2 descriptors; behind it: since 165, timeout 500 (milliseconds)
 //! 170 A given c                  the library gave A one input: FLOW is readable; `write`: writable; `other`: no flow (then
-//!                                `given -`); behind it: of 3 (were ready), together (not isolated), since, timeout
+//!                                `given -`); behind it: of 3 (were ready), together (not isolated), rest (its whole process
+//!                                was at rest), since, timeout
+//! 175 A else                     A's process goes on with something else than the input that it was given at rest
 //! 180 B woken by A since 170     B was blocked since 170; `by timer`, `by c` (a flow)
 //! 190 A forks B app              B begins
+//! 195 B ends
 //! 200 A closes d                 also `A resets d`
 //! sniffer tap                    somebody who sees packets; clock +3s
 //! seen q1 by tap 112 138         an exchange passes it between two times; behind it: from 10.0.0.9, to 10.0.0.2 80 and
@@ -46,6 +50,8 @@ use wakepath_model::rows::{input, op, seen};
 const US: u64 = 1_000;
 const REQUEST_BYTES: u64 = 80;
 const REPLY_BYTES: u64 = 200;
+/// Ids of the peers of an unconnected datagram socket have it.
+const PEER_BIT: u64 = 1 << 61;
 
 struct Task {
     host: usize,
@@ -202,12 +208,16 @@ impl Player {
         let index = self.flows.len() as u16;
         let mut ports = (40_000 + index, 80 + index);
         let (mut opaque, mut old, mut netns, mut seq) = (false, false, 1, 1_000 * u64::from(index + 1));
-        let mut dialled = None;
+        let (mut dialled, mut is_peer) = (None, false);
         let mut rest = rest;
         while let Some((word, more)) = rest.split_first() {
             rest = match (*word, more) {
                 ("opaque", _) => {
                     opaque = true;
+                    more
+                }
+                ("peer", _) => {
+                    is_peer = true;
                     more
                 }
                 ("old", _) => {
@@ -244,6 +254,7 @@ impl Player {
             let t = self.who(who)?;
             let (host, task) = (t.host, t.number);
             self.endpoints += 1;
+            let id = if is_peer && is_server { PEER_BIT | self.endpoints } else { self.endpoints };
             let address = |h: Option<usize>| h.map_or([10, 0, 0, 99], |h| [10, 0, 0, 1 + h as u8]);
             let other = |n: &str| self.tasks.get(n).map(|t| t.host);
             let here = (address(other(client)), ports.0);
@@ -255,19 +266,10 @@ impl Player {
                 (_, true) => seen::ACCEPTED,
                 _ => seen::CONNECTED,
             };
-            let e = Announced {
-                flow: self.endpoints,
-                local,
-                remote,
-                netns,
-                snd,
-                rcv,
-                task,
-                how,
-                side: if is_server { 1 } else { 2 },
-            };
+            let e =
+                Announced { flow: id, local, remote, netns, snd, rcv, task, how, side: if is_server { 1 } else { 2 } };
             self.out.hosts[host].endpoint(0, &e);
-            Ok(Some((host, self.endpoints)))
+            Ok(Some((host, id)))
         };
         let (client, server) = (side(client, false)?, side(server, true)?);
         let numbers = [seq, reply_seq];
@@ -404,7 +406,7 @@ impl Player {
                 Ok(())
             }
             ("given", [flow, how @ ..]) => {
-                let (mut entry, mut timeout, mut ready, mut kind, mut is_alone) = (at, u64::MAX, 1, input::READ, true);
+                let (mut entry, mut timeout, mut ready, mut kind, mut isolated) = (at, u64::MAX, 1, input::READ, 1);
                 let mut how = how;
                 while let Some((word, more)) = how.split_first() {
                     how = match (*word, more) {
@@ -417,7 +419,11 @@ impl Player {
                             more
                         }
                         ("together", _) => {
-                            is_alone = false;
+                            isolated = 0;
+                            more
+                        }
+                        ("rest", _) => {
+                            isolated = 2;
                             more
                         }
                         ("of", [n, more @ ..]) => {
@@ -444,8 +450,12 @@ impl Player {
                     }
                 };
                 let h = &mut self.out.hosts[host];
-                h.polled(entry, at, task, if is_alone { 1 } else { ready as i32 }, timeout);
-                h.given(at, task, flow, kind, ready, is_alone);
+                h.polled(entry, at, task, if isolated > 0 { 1 } else { ready as i32 }, timeout);
+                h.given(at, task, flow, kind, ready, isolated);
+                Ok(())
+            }
+            ("else", []) => {
+                self.out.hosts[host].given(at, task, 0, input::ELSE, 0, 0);
                 Ok(())
             }
             ("woken", ["by", by, "since", blocked]) => {
@@ -466,6 +476,10 @@ impl Player {
                 let child = self.tasks.len() as u32 + 1;
                 self.out.hosts[host].task(at, child, leader, task, comm);
                 self.tasks.insert((*name).to_owned(), Task { host, number: child, leader });
+                Ok(())
+            }
+            ("ends", []) => {
+                self.out.hosts[host].ended(at, task, leader);
                 Ok(())
             }
             ("closes" | "resets", [flow]) => {

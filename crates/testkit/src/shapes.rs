@@ -2,7 +2,7 @@
 
 use crate::recording::Recording;
 use crate::world::{Conn, Got, Listener, Process, Queue, Read, Source, Thread, World};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
@@ -74,6 +74,10 @@ pub struct Plan {
     pub think_us: u64,
     /// The service runs under the library vantage, which isolates events.
     pub isolated: bool,
+    /// Jobs of a hundred of an executor that make no call.
+    pub callless_percent: f64,
+    /// An executor's request hears of the last of its jobs alone.
+    pub counts_down: bool,
 }
 
 impl Plan {
@@ -94,6 +98,8 @@ impl Plan {
             ports: 20_000,
             think_us: 400,
             isolated: false,
+            callless_percent: 0.0,
+            counts_down: false,
         }
     }
 }
@@ -121,7 +127,7 @@ pub fn simulate(plan: &Plan) -> Recording {
         Shape::DispatcherReplies => dispatcher(&app, front, s, true),
         Shape::EventLoop => event_loop(&app, front, s),
         Shape::Seda => seda(&app, front, s),
-        Shape::Executor => executor(&app, front, s),
+        Shape::Executor => executor(&app, front, s, plan),
     }
     let outside = w.process(None, "client", 1);
     let keepalive = plan.keepalive && plan.shape != Shape::Prefork;
@@ -416,17 +422,20 @@ fn seda(app: &Process, front: Listener, s: Service) {
     app.main(move |t| read_all(t, front, first, None));
 }
 
-type Job = (usize, Queue<()>);
+/// A request's piece of work: its call, how many others are not done, and where to say so.
+type Job = (usize, Rc<Cell<u64>>, Queue<()>);
 
-fn executor(app: &Process, front: Listener, s: Service) {
+fn executor(app: &Process, front: Listener, s: Service, plan: &Plan) {
+    let (callless, counts_down) = (plan.callless_percent, plan.counts_down);
     let jobs: Queue<Job> = Queue::default();
     for _ in 0..3 {
         let jobs = jobs.clone();
         app.thread(move |t| async move {
             let mut kept = None;
             loop {
-                let (call, done) = t.pop(&jobs).await;
-                for _ in 0..1 + t.world().within(0, 3) / 3 {
+                let (call, left, done) = t.pop(&jobs).await;
+                let calls = if t.world().chance(callless) { 0 } else { 1 + t.world().within(0, 3) / 3 };
+                for _ in 0..calls {
                     let up = match kept.take() {
                         Some(up) => up,
                         None => t.connect(s.backend).await,
@@ -435,7 +444,10 @@ fn executor(app: &Process, front: Listener, s: Service) {
                     kept = Some(up);
                 }
                 t.work(20).await;
-                t.push(&done, ()).await;
+                left.set(left.get() - 1);
+                if left.get() == 0 || !counts_down {
+                    t.push(&done, ()).await;
+                }
             }
         });
     }
@@ -447,10 +459,11 @@ fn executor(app: &Process, front: Listener, s: Service) {
                 while let Some(got) = t.recv(c).await {
                     let done: Queue<()> = Queue::default();
                     let n = t.world().within(0, 3);
+                    let left = Rc::new(Cell::new(n));
                     for _ in 0..n {
-                        t.push(&jobs, (got.call, done.clone())).await;
+                        t.push(&jobs, (got.call, left.clone(), done.clone())).await;
                     }
-                    for _ in 0..n {
+                    for _ in 0..if counts_down { n.min(1) } else { n } {
                         t.pop(&done).await;
                     }
                     s.reply(&t, c, got.call).await;

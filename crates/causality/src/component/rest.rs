@@ -2,7 +2,7 @@
 //! the next is for that input.
 
 use super::Component;
-use crate::exchange::{ExId, Slab};
+use crate::exchange::{ExId, Slab, is_peer};
 use crate::finished::Finished;
 use crate::worker::TIMER_GRAIN_NS;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
@@ -15,10 +15,20 @@ pub(super) struct Rest {
     flows: [EndpointId; 2],
     /// The request that it is of, once that is known.
     of: Option<ExId>,
-    /// Inputs of two requests were taken from that flow: nobody knows which is gone on with.
+    /// Something of several requests was taken: nobody knows which is gone on with.
     is_mixed: bool,
+    /// A call ended since, or a connection for one: what that set free, another request may have waited for.
+    is_answered: bool,
     /// When the first timer of the loop that took it can be due, in ns.
     until: u64,
+}
+
+impl Rest {
+    /// Whether what is taken from a flow is of the input. A datagram comes from one of its socket's peers; the library puts
+    /// off reads of other sockets, or says that the process goes on with something else.
+    fn is_given(&self, flow: EndpointId) -> bool {
+        self.flows.contains(&flow) || is_peer(flow)
+    }
 }
 
 impl<F: Finished> Component<'_, F> {
@@ -32,25 +42,40 @@ impl<F: Finished> Component<'_, F> {
             return;
         }
         let is_of = |x: &&ExId| self.is_open(xs, **x) && xs.get(**x).flow == r.flow;
+        // a connection that is made goes to whoever waits for one, where connections are kept
+        let is_kept = self.roles.keeps_connections(process);
+        let waits_on = |x: ExId| self.is_open(xs, x) && (!is_kept || self.states[x.place as usize].outstanding == 1);
+        let mut is_answered = false;
         let of = match self.owners.get(&r.flow) {
             _ if r.kind != input::WRITE => None,
-            Some(&(x, _)) => Some(x),
+            Some(&(x, _)) => {
+                is_answered = is_kept;
+                Some(x).filter(|&x| waits_on(x))
+            }
             // a reply is on its way there
             None => {
                 self.open.get(&process).and_then(|o| o.iter().filter(is_of).min_by_key(|x| xs.get(**x).number)).copied()
             }
         };
         let until = if self.last_poll.0 == r.task { self.last_poll.1 } else { 0 };
-        let rest = Rest { flows: [r.flow, EndpointId(0)], of, is_mixed: false, until };
+        let rest = Rest { flows: [r.flow, EndpointId(0)], of, is_mixed: false, is_answered, until };
         self.rests.insert(process, rest);
     }
 
     /// A task took something of a request from `flow`; `None` where nobody knows of which.
     pub(super) fn took_at_rest(&mut self, task: TaskId, flow: EndpointId, x: Option<ExId>) {
         let process = self.roles.process_of(task);
-        if let Some(r) = self.rests.get_mut(&process).filter(|r| r.flows.contains(&flow)) {
-            r.is_mixed |= x.is_none() || r.of.is_some() && r.of != x;
+        if let Some(r) = self.rests.get_mut(&process) {
+            // what is not of the input came from inside: a request of the process to itself, or its reply
+            r.is_mixed |= x.is_none() || r.of != x && (r.of.is_some() || !r.is_given(flow));
             r.of = x;
+        }
+    }
+
+    /// A call of the process ended, or a connection that was being made for one.
+    pub(super) fn answered_at_rest(&mut self, process: u32) {
+        if let Some(r) = self.rests.get_mut(&process) {
+            r.is_answered = true;
         }
     }
 
@@ -61,16 +86,29 @@ impl<F: Finished> Component<'_, F> {
         }
     }
 
-    /// The request for which all is done in a process, where the input's request is the only one that could be gone on
-    /// with: what was done for it may set free what another one waits for inside the program.
+    /// Whether connections go to whichever request wants one first, and any task may go on with it.
+    pub(super) fn is_pooling(&self, process: u32) -> bool {
+        self.roles.is_migrating(process) && self.roles.keeps_connections(process)
+    }
+
+    /// The request for which all is done in a process: that of the input. Behind the end of a call only where no other
+    /// could be gone on with, since that may set free what another one waits for inside the program; where requests make
+    /// several calls at once, one that has calls under way may wait for that too.
     pub(super) fn at_rest(&self, xs: &Slab, process: u32, at: MonoNs) -> Option<ExId> {
         let r = self.rests.get(&process)?;
         let x = r.of.filter(|&x| !r.is_mixed && self.is_open(xs, x))?;
         if at.0.saturating_add(TIMER_GRAIN_NS) >= r.until {
             return None;
         }
+        if !r.is_answered {
+            return Some(x);
+        }
         let waits = |y: &ExId| *y != x && !Self::is_over_softly(xs, *y);
         let open = self.open.get(&process)?;
-        (!self.in_court(xs, open).iter().any(waits)).then_some(x)
+        let others = match self.roles.is_parallel_at_rest(process) {
+            true => open.iter().copied().filter(|&y| self.is_open(xs, y)).collect(),
+            false => self.in_court(xs, open),
+        };
+        (!others.iter().any(waits)).then_some(x)
     }
 }

@@ -4,7 +4,7 @@ use super::{CALLS_MAX, Component};
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{ExId, Side, Slab, Steps};
 use crate::finished::{Finished, Parent};
-use crate::worker::{Mark, State, Woken};
+use crate::worker::{Mark, REFUSALS_MAX, State, Woken};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
 impl<F: Finished> Steps for Component<'_, F> {
@@ -27,6 +27,7 @@ impl<F: Finished> Steps for Component<'_, F> {
             return;
         }
         let task = e.task;
+        self.tasks.entry(task).or_default().called = at;
         let owned = self.owners.remove(&e.flow).filter(|(o, _)| self.is_open(xs, *o));
         if let Some((o, _)) = owned {
             // the connection was its outstanding business until now
@@ -37,8 +38,10 @@ impl<F: Finished> Steps for Component<'_, F> {
                 self.state(o).doubts += 1;
                 return;
             }
-            self.link(x, o, Rule::Owner);
-            return;
+            if !self.is_pooling(process) || self.at_rest(xs, process, at) == Some(o) {
+                self.link(xs, x, o, Rule::Owner);
+                return;
+            }
         }
         let (parent, suspects) = self.decide(xs, task, at);
         self.state(x).parent = Some(parent);
@@ -52,12 +55,13 @@ impl<F: Finished> Steps for Component<'_, F> {
         match parent {
             Parent::Of(p, rule) => {
                 self.state(x).parent = None;
-                self.link(x, p, rule);
+                self.link(xs, x, p, rule);
                 if rule == Rule::Handoff {
                     let w = self.tasks.entry(task).or_default();
                     w.is_handed_work = true;
                     w.segment.push(x);
-                    w.mark(at, Mark::Call);
+                    let pieces = w.mark(at, Mark::Call);
+                    self.saw_pieces(task, pieces);
                 }
             }
             Parent::Pending | Parent::Open(_) => {
@@ -71,10 +75,11 @@ impl<F: Finished> Steps for Component<'_, F> {
                 if parent == Parent::Pending {
                     self.state(x).has_one_suspect = self.has_one_suspect(xs, task, at);
                     let w = self.tasks.entry(task).or_default();
-                    w.mark(at, Mark::Call);
+                    let pieces = w.mark(at, Mark::Call);
                     if w.segment.len() < CALLS_MAX {
                         w.segment.push(x);
                     }
+                    self.saw_pieces(task, pieces);
                 }
             }
             Parent::Root => {}
@@ -94,7 +99,6 @@ impl<F: Finished> Steps for Component<'_, F> {
         if e.side != Side::Server {
             return;
         }
-        self.state(x).in_parts = e.open_ended && !e.by_order;
         let role = self.roles.role(task);
         if self.roles.is_migrating(self.roles.process_of(task)) {
             return;
@@ -126,11 +130,18 @@ impl<F: Finished> Steps for Component<'_, F> {
         s.replied = true;
         s.reply_task = task;
         let parent = s.parent;
+        if let Some(Parent::Of(x, _)) = parent
+            && Self::is_over_softly(xs, y)
+        {
+            // only the next one on its flow will tell that it was over, and its request may go on before
+            self.no_longer_outstanding(xs, y, x);
+        }
         let of = match parent {
             Some(Parent::Of(x, _)) => Some(x).filter(|&x| self.is_open(xs, x)),
             _ => None,
         };
         self.took_at_rest(task, xs.get(y).flow, of);
+        self.answered_at_rest(self.roles.process_of(task));
         match parent {
             Some(Parent::Of(x, _)) if self.is_open(xs, x) => {
                 let w = self.tasks.entry(task).or_default();
@@ -157,16 +168,15 @@ impl<F: Finished> Steps for Component<'_, F> {
         self.state(x).closed = true;
         self.waiting.push_back((at, x));
         if e.side == Side::Client {
+            self.keep_rivals(xs, x);
             if !self.state(x).replied
                 && let Some(w) = self.tasks.get_mut(&e.task)
             {
                 w.is_answered = true;
+                self.answered_at_rest(self.roles.process_of(e.task));
             }
             match self.state(x).parent {
-                Some(Parent::Of(p, _)) if xs.is_live(p) => {
-                    let s = self.state(p);
-                    s.outstanding = s.outstanding.saturating_sub(1);
-                }
+                Some(Parent::Of(p, _)) => self.no_longer_outstanding(xs, x, p),
                 Some(Parent::Open(_)) => {
                     let process = self.state(x).process;
                     self.known_again(process);
@@ -180,6 +190,7 @@ impl<F: Finished> Steps for Component<'_, F> {
         let until = if e.replied && !e.open_ended { e.ended } else { e.ended.max(at) };
         let lossy = self.roles.is_lossy(e.taken, until);
         self.state(x).lossy |= lossy;
+        self.state(x).holder_called = self.tasks.get(&holder).map_or(MonoNs(0), |w| w.called);
         if let Some(open) = self.open.get_mut(&process) {
             open.retain(|&o| o != x);
         }
@@ -200,9 +211,10 @@ impl<F: Finished> Steps for Component<'_, F> {
         self.accepted_at_rest(task, flow);
     }
 
-    fn connecting(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs, failed: bool) {
-        if failed {
-            self.out.refused(flow, task, at);
+    fn connecting(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs) {
+        let process = self.roles.process_of(task);
+        if self.is_pooling(process) && self.at_rest(xs, process, at).is_none() {
+            // whoever wants a connection first gets it, and takes one that was set free meanwhile
             return;
         }
         match self.decide(xs, task, at).0 {
@@ -215,7 +227,6 @@ impl<F: Finished> Steps for Component<'_, F> {
                 self.owners.insert(flow, (x, task));
             }
             Parent::Open(_) => {
-                let process = self.roles.process_of(task);
                 if self.unowned.insert(flow, process).is_none() {
                     *self.unknown.entry(process).or_default() += 1;
                 }
@@ -224,8 +235,24 @@ impl<F: Finished> Steps for Component<'_, F> {
         }
     }
 
-    fn refused(&mut self, flow: EndpointId, task: TaskId, at: MonoNs) {
-        self.out.refused(flow, task, at);
+    fn refused(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs, error: i32) {
+        let refusal = self.out.refused(flow, task, at, error);
+        let of = match self.owners.get(&flow) {
+            Some(&(x, _)) => Some(x),
+            None if self.unowned.contains_key(&flow) => None,
+            None => match self.decide(xs, task, at).0 {
+                Parent::Of(x, _) => Some(x),
+                _ => None,
+            },
+        };
+        if let Some(x) = of.filter(|&x| self.is_open(xs, x)) {
+            let refusals = &mut self.state(x).refusals;
+            if refusals.len() < REFUSALS_MAX {
+                refusals.push(refusal);
+            }
+        }
+        // nobody waits for it any more
+        self.flow_gone(xs, flow);
     }
 
     fn unseen_reply(&mut self, task: TaskId, _: MonoNs) {
@@ -282,6 +309,8 @@ impl<F: Finished> Steps for Component<'_, F> {
         {
             let s = self.state(x);
             s.outstanding = s.outstanding.saturating_sub(1);
+            let process = s.process;
+            self.answered_at_rest(process);
         }
     }
 

@@ -17,6 +17,11 @@ const PEER_BIT: u64 = 1 << 61;
 /// Ids from here on are of pipes and the like.
 pub(super) const NO_SOCKET: u64 = 1 << 62;
 
+/// Whether a flow is one peer of an unconnected datagram socket.
+pub(crate) fn is_peer(flow: EndpointId) -> bool {
+    flow.0 < NO_SOCKET && flow.0 & PEER_BIT != 0
+}
+
 /// Bytes that moved in one direction and are not yet part of a finished exchange.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
@@ -152,9 +157,8 @@ impl Ends {
             self.looked_at.pop_front();
             // it may have gone, and come again, meanwhile
             let Some(ep) = self.all.get_mut(&flow).filter(|ep| ep.looked_at == at) else { continue };
-            let is_peer = flow.0 < NO_SOCKET && flow.0 & PEER_BIT != 0;
             let is_over = ep.is_closed
-                || is_peer && ep.last.0 + SILENT_NS <= now.0
+                || is_peer(flow) && ep.last.0 + SILENT_NS <= now.0
                 || ep.user != TaskId::UNKNOWN && self.has_ended.contains(&process_of(ep.user));
             if is_over && ep.last.0 + FORGET_NS <= now.0 {
                 gone.push(flow);

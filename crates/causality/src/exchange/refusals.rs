@@ -1,55 +1,101 @@
-//! Connections that nobody took. On a host's own addresses the refusal comes before the call that asked returns, from
-//! elsewhere after it; a call that does not wait says "in progress" in either case.
+//! Connections that did not come about. On a host's own addresses the refusal comes before the call that asked returns, from
+//! elsewhere after it; a call that does not wait says "in progress" in either case. The kernel vantage then tells the end by
+//! the flow's state, the library vantage by a second record of the call, when the program is told.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, TaskId};
 use wakepath_model::rows::{FlowStateRow, OpRow};
 
-/// -EINPROGRESS.
-const IN_PROGRESS: i32 = -115;
 const TCP_SYN_SENT: u8 = 2;
+const TCP_CLOSE: u8 = 7;
 const RESET_RECEIVED: u8 = 1;
 /// Most refusals kept whose call was not seen yet: those of tasks that nobody watches never are.
 const EARLY_MAX: usize = 1024;
+
+/// Linux's error numbers.
+mod errno {
+    pub const INTR: i32 = 4;
+    pub const ISCONN: i32 = 106;
+    pub const CONNREFUSED: i32 = 111;
+    pub const ALREADY: i32 = 114;
+    pub const INPROGRESS: i32 = 115;
+    pub const CANCELED: i32 = 125;
+}
+
+/// What a call that connects comes to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Connect {
+    /// A connection, or one under way.
+    Begun,
+    /// There will be none, for this reason (error number).
+    Failed(i32),
+    /// Nothing that was not told before.
+    Told,
+}
 
 /// Connections under way.
 #[derive(Default)]
 pub(super) struct Refusals {
     asked: FxHashMap<EndpointId, TaskId>,
     early: FxHashSet<EndpointId>,
+    /// Failed, as was told: the program may still ask for it by another call.
+    told: FxHashSet<EndpointId>,
+}
+
+/// Remembers a flow in a set that is bounded.
+fn keep(set: &mut FxHashSet<EndpointId>, flow: EndpointId) {
+    if set.len() >= EARLY_MAX {
+        set.clear();
+    }
+    set.insert(flow);
 }
 
 impl Refusals {
-    /// A call that connects returned: whether there will be no connection.
-    pub(super) fn connect(&mut self, r: &OpRow) -> bool {
-        if self.early.remove(&r.flow) || r.result < 0 && r.result != IN_PROGRESS {
-            return true;
+    /// A call that connects returned.
+    pub(super) fn connect(&mut self, r: &OpRow) -> Connect {
+        if self.early.remove(&r.flow) {
+            if r.result == -errno::INPROGRESS {
+                keep(&mut self.told, r.flow);
+            }
+            return Connect::Failed(errno::CONNREFUSED);
         }
-        if r.result == IN_PROGRESS {
-            self.asked.insert(r.flow, r.task);
+        match -r.result {
+            errno::ISCONN | errno::ALREADY => Connect::Told,
+            errno::INPROGRESS | errno::INTR => {
+                self.asked.insert(r.flow, r.task);
+                Connect::Begun
+            }
+            error if error > 0 => {
+                self.asked.remove(&r.flow);
+                if self.told.remove(&r.flow) { Connect::Told } else { Connect::Failed(error) }
+            }
+            // a call that did not wait, made again to learn how it ended
+            _ if !self.asked.is_empty() && self.asked.remove(&r.flow).is_some() => Connect::Told,
+            _ => Connect::Begun,
         }
-        false
     }
 
-    /// A flow's state changed. Who had asked for it, where it was refused and that is not known yet.
-    pub(super) fn state(&mut self, r: &FlowStateRow) -> Option<TaskId> {
+    /// A flow's state changed. Who had asked for it, where it did not come about and that is not known yet, and why: an
+    /// error number, 0 = not known.
+    pub(super) fn state(&mut self, r: &FlowStateRow) -> Option<(TaskId, i32)> {
+        if r.new == TCP_CLOSE && r.old != TCP_SYN_SENT {
+            self.asked.remove(&r.flow); // it had come about
+        }
         if r.old != TCP_SYN_SENT {
             return None;
         }
+        let asked = self.asked.get(&r.flow).copied();
+        if r.reset != RESET_RECEIVED && r.new == TCP_SYN_SENT {
+            return None;
+        }
+        self.asked.remove(&r.flow);
         if r.reset == RESET_RECEIVED {
-            let asked = self.asked.remove(&r.flow);
-            if asked.is_none() {
-                if self.early.len() >= EARLY_MAX {
-                    self.early.clear();
-                }
-                self.early.insert(r.flow);
-            }
-            return asked;
+            keep(if asked.is_some() { &mut self.told } else { &mut self.early }, r.flow);
+            return asked.map(|task| (task, errno::CONNREFUSED));
         }
-        if r.new != TCP_SYN_SENT {
-            self.asked.remove(&r.flow);
-        }
-        None
+        let task = asked.filter(|_| r.new == TCP_CLOSE)?;
+        keep(&mut self.told, r.flow);
+        Some((task, if r.by_task == 1 { errno::CANCELED } else { 0 }))
     }
 }
 
@@ -69,15 +115,17 @@ mod tests {
     #[test]
     fn each_refusal_is_told_once_whichever_comes_first() {
         let mut r = Refusals::default();
+        let (in_progress, refused) = (-errno::INPROGRESS, -errno::CONNREFUSED);
         // from elsewhere: the call has returned
-        assert!(!r.connect(&connect(1, IN_PROGRESS)));
-        assert_eq!(r.state(&state(1, 2, 2, 1)), Some(TaskId(5)));
+        assert_eq!(r.connect(&connect(1, in_progress)), Connect::Begun);
+        assert_eq!(r.state(&state(1, 2, 2, 1)), Some((TaskId(5), errno::CONNREFUSED)));
         assert_eq!(r.state(&state(1, 2, 7, 0)), None);
+        assert_eq!(r.connect(&connect(1, refused)), Connect::Told, "asked how it ended");
         // here: it has not, and says "in progress" or that it failed
-        for result in [IN_PROGRESS, -111] {
+        for result in [in_progress, refused] {
             assert_eq!(r.state(&state(2, 2, 2, 1)), None);
             assert_eq!(r.state(&state(2, 2, 7, 0)), None);
-            assert!(r.connect(&connect(2, result)));
+            assert_eq!(r.connect(&connect(2, result)), Connect::Failed(errno::CONNREFUSED));
         }
         assert!(r.asked.is_empty() && r.early.is_empty());
     }
@@ -85,9 +133,36 @@ mod tests {
     #[test]
     fn a_connection_that_is_made_and_reset_later_was_not_refused() {
         let mut r = Refusals::default();
-        assert!(!r.connect(&connect(1, IN_PROGRESS)));
+        assert_eq!(r.connect(&connect(1, -errno::INPROGRESS)), Connect::Begun);
         assert_eq!(r.state(&state(1, 2, 1, 0)), None);
         assert_eq!(r.state(&state(1, 1, 1, 1)), None);
         assert!(r.asked.is_empty() && r.early.is_empty());
+    }
+
+    #[test]
+    fn what_the_library_tells_by_a_second_record_is_the_end_of_the_first() {
+        let mut r = Refusals::default();
+        for error in [errno::CONNREFUSED, 110, 113, errno::CANCELED] {
+            assert_eq!(r.connect(&connect(1, -errno::INPROGRESS)), Connect::Begun);
+            assert_eq!(r.connect(&connect(1, -errno::ALREADY)), Connect::Told);
+            assert_eq!(r.connect(&connect(1, -error)), Connect::Failed(error));
+        }
+        assert_eq!(r.connect(&connect(3, -errno::INPROGRESS)), Connect::Begun);
+        assert_eq!(r.connect(&connect(3, 0)), Connect::Told);
+        // one that came about is forgotten when its flow ends
+        assert_eq!(r.connect(&connect(2, -errno::INPROGRESS)), Connect::Begun);
+        assert_eq!(r.connect(&connect(2, -errno::ISCONN)), Connect::Told);
+        assert_eq!(r.state(&state(2, 1, 7, 0)), None);
+        assert!(r.asked.is_empty() && r.told.is_empty());
+    }
+
+    #[test]
+    fn given_up_is_another_thing_than_no_answer() {
+        for (by_task, reason) in [(1, errno::CANCELED), (0, 0)] {
+            let mut r = Refusals::default();
+            assert_eq!(r.connect(&connect(1, -errno::INPROGRESS)), Connect::Begun);
+            let end = FlowStateRow { by_task, ..state(1, 2, 7, 0) };
+            assert_eq!(r.state(&end), Some((TaskId(5), reason)));
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Building the index: the rows of each table of each host once, and the endpoints of all hosts in order of time.
 
-use super::records::{Came, End, Left, OfFlow, Sent};
+use super::records::{Came, End, Faulted, Left, OfFlow, Sent};
 use super::sort::{Keyed, Sorter};
 use crate::pairs::{How, Pairs};
+use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,7 +13,9 @@ use std::path::{Path, PathBuf};
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId};
-use wakepath_model::rows::{EndpointRow, Event, OpRow, PacketRow, PollRow, Row, Table, TaskRow, WaitRow, cause, op};
+use wakepath_model::rows::{
+    EndpointRow, Event, FaultRow, OpRow, PacketRow, PollRow, Row, Table, TaskRow, WaitRow, cause, fault, op,
+};
 
 /// How long the endpoints of a flow that is gone are remembered, since the other end may still be announced.
 const FORGET_NS: i64 = 20_000_000_000;
@@ -33,6 +36,7 @@ pub(super) fn build(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Res
     let mut sent = Sorter::new(dir);
     for (i, host) in folder.hosts().iter().enumerate() {
         waits(host, i, dir)?;
+        faults(host, i, dir)?;
         operations(host, i, dir)?;
         plain::<PollRow>(host, dir, &file(dir, "polls", i))?;
         plain::<TaskRow>(host, dir, &file(dir, "tasks", i))?;
@@ -68,6 +72,23 @@ fn waits(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
     })?;
     waits.finish(create(&file(dir, "waits", i))?)?;
     came.finish(create(&file(dir, "cpus", i))?)
+}
+
+/// Page faults that slept for a read, and the files that they read: there are no more of these than a recording has strings.
+fn faults(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
+    let (mut faults, mut files) = (Sorter::new(dir), Sorter::new(dir));
+    let mut seen = FxHashSet::default();
+    each::<FaultRow>(host, |r| {
+        if r.kind != fault::MAJOR {
+            return Ok(());
+        }
+        if seen.insert(r.file) {
+            files.push(Faulted { file: r.file, pad: 0 })?;
+        }
+        faults.push(*r)
+    })?;
+    faults.finish(create(&file(dir, "faults", i))?)?;
+    files.finish(create(&file(dir, "faulted", i))?)
 }
 
 fn operations(host: &Host, i: usize, dir: &Path) -> io::Result<()> {

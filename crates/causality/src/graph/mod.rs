@@ -16,7 +16,8 @@ pub use processors::{Held, Holders};
 pub use records::{End, Left};
 
 use crate::pairs::How;
-use records::{Came, OfFlow, Sent, place};
+use records::{Came, Faulted, OfFlow, Sent, place};
+use rustc_hash::FxHashMap;
 use sort::Keyed as _;
 use std::fs::{self, DirBuilder};
 use std::hash::{BuildHasher, Hasher};
@@ -30,10 +31,10 @@ use wakepath_model::clock::Timeline;
 use wakepath_model::defects::{self, Answer, Severity};
 use wakepath_model::folder::{Folder, Host, TableSet};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{Event, OpRow, PacketRow, PollRow, Table, TaskRow, WaitRow, life, op};
+use wakepath_model::rows::{Event, FaultRow, OpRow, PacketRow, PollRow, Table, TaskRow, WaitRow, life, op};
 
 /// Version of the files: older ones are made again.
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 /// The subfolder of `DIR/cache` where indexes are.
 const CACHE: &str = "cache";
 /// Most intervals of losses told apart on a host; further ones are joined to the last.
@@ -69,6 +70,10 @@ struct HostRows {
     packets: Rows<PacketRow>,
     flows: Rows<OfFlow>,
     ends: Rows<End>,
+    /// Page faults that slept for a read.
+    faults: Rows<FaultRow>,
+    /// Paths of the files that they read.
+    files: FxHashMap<StrId, String>,
     span: (MonoNs, MonoNs),
     /// Tasks and times of each of its recordings.
     recordings: Vec<(RangeInclusive<u32>, MonoNs, MonoNs)>,
@@ -129,6 +134,9 @@ impl Index {
         let mut store = Store::default();
         let mut hosts = Vec::with_capacity(folder.hosts().len());
         for (i, host) in folder.hosts().iter().enumerate() {
+            let faulted: Rows<Faulted> = store.open(&build::file(dir, "faulted", i))?;
+            let files = (0..faulted.count()).filter_map(|at| store.get(&faulted, at));
+            let files = files.map(|f| (f.file, host.text(f.file).to_owned())).collect();
             hosts.push(HostRows {
                 waits: store.open(&build::file(dir, "waits", i))?,
                 cpus: store.open(&build::file(dir, "cpus", i))?,
@@ -139,6 +147,8 @@ impl Index {
                 packets: store.open(&build::file(dir, "packets", i))?,
                 flows: store.open(&build::file(dir, "flows", i))?,
                 ends: store.open(&build::file(dir, "ends", i))?,
+                faults: store.open(&build::file(dir, "faults", i))?,
+                files,
                 span: host.span().unwrap_or_default(),
                 recordings: host.recordings(),
                 losses: losses(host),
@@ -197,6 +207,15 @@ impl Index {
     /// The wait at a place, where it is one of `task`.
     pub fn wait(&self, host: HostId, task: TaskId, place: u64) -> Option<WaitRow> {
         self.store.get(&self.rows(host)?.waits, place).filter(|w| w.task == task)
+    }
+
+    /// The page fault in which `task` slept for a read through this wait, and what it read, for people; `None` where it was in
+    /// none that is known.
+    pub fn fault_around(&self, host: HostId, w: &WaitRow) -> Option<(FaultRow, Option<String>)> {
+        let h = self.rows(host)?;
+        let place = self.store.lower_bound(&h.faults, (u64::from(w.task.0), w.at.0, 0));
+        let f = self.store.get(&h.faults, place).filter(|f| f.task == w.task && f.began <= w.blocked)?;
+        Some((f, f.mapped(h.files.get(&f.file).map_or("", String::as_str))))
     }
 
     /// The operation of `task` that was under way at a moment, else the first that returned afterwards.

@@ -2,8 +2,8 @@
 
 use super::sort::{Key, Keyed};
 use bytemuck::{Pod, Zeroable};
-use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{OpRow, PacketRow, PollRow, TaskRow, WaitRow};
+use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
+use wakepath_model::rows::{FaultRow, OpRow, PacketRow, PollRow, TaskRow, WaitRow};
 
 fn task(t: TaskId) -> u64 {
     u64::from(t.0)
@@ -27,6 +27,13 @@ impl Keyed for OpRow {
 impl Keyed for PollRow {
     fn key(&self) -> Key {
         (task(self.task), self.at.0, self.entry.0)
+    }
+}
+
+/// Page faults by task and end.
+impl Keyed for FaultRow {
+    fn key(&self) -> Key {
+        (task(self.task), self.at.0, self.began.0)
     }
 }
 
@@ -66,6 +73,22 @@ pub struct Left {
     pub range: u8,
     /// Zero.
     pub pad: u16,
+}
+
+/// A file that a page fault read, once.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct Faulted {
+    /// `FaultRow::file`.
+    pub file: StrId,
+    /// Zero.
+    pub pad: u32,
+}
+
+impl Keyed for Faulted {
+    fn key(&self) -> Key {
+        (u64::from(self.file.0), 0, 0)
+    }
 }
 
 /// Kind and place in the stream as one number, in this order.

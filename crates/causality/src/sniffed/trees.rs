@@ -171,6 +171,7 @@ impl Wires<'_> {
             doubts: n.doubts,
             hole,
             wire: Some(n.wire(Some(0), true)),
+            refusals: Vec::new(),
         }
     }
 

@@ -120,7 +120,7 @@ impl Thread {
         };
         self.rows(|h| {
             h.polled(entry, at, self.task, 1, timeout_ns);
-            h.given(at, self.task, flow, kind, n as u32, true);
+            h.given(at, self.task, flow, kind, n as u32, 1);
         });
         vec![given]
     }

@@ -112,6 +112,7 @@ fn shifted(event: &Event, s: Shift, text: impl Fn(StrId) -> StrId) -> Option<Eve
         } // of imported traces only; copies keep their packets' numbers
         Event::Packet(r) => s.time(&mut r.at),
         Event::Stack(r) => s.times([&mut r.at, &mut r.blocked]),
+        Event::Fault(r) => s.times([&mut r.at, &mut r.began]),
         Event::Input(r) => {
             s.time(&mut r.at);
             s.flow(&mut r.flow);

@@ -138,6 +138,7 @@ fn skew(event: &mut Event, clock: Clock, wall_ns: i64) {
         Event::FlowNote(r) => [Some(&mut r.at), None, None],
         Event::Packet(r) => [Some(&mut r.at), None, None],
         Event::Stack(r) => [Some(&mut r.at), Some(&mut r.blocked), None],
+        Event::Fault(r) => [Some(&mut r.at), Some(&mut r.began), None],
         Event::Input(r) => [Some(&mut r.at), None, None],
         Event::Limit(r) => [Some(&mut r.at), None, None],
         Event::Mark(r) => [Some(&mut r.at), None, None],
