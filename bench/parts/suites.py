@@ -6,6 +6,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree
 
+from parts import server_suites
 from parts.programs import Failed, free_port, program, run, server, until_answered
 from parts.tiers import find, nginx_line, postgresql
 
@@ -108,7 +109,9 @@ def pgbench(bars, place, quick, library_of):
 
 def suites(bars, place, quick, library_of):
     """All of them; `library_of` makes the library's environment for a folder and a mode."""
-    for one in (wrk, lambda *given: pgbench(*given, library_of), cpython):
+    kinds = (server_suites.Redis, server_suites.Nginx)
+    servers = [lambda *given, kind=kind: server_suites.server_suite(*given, kind) for kind in kinds]
+    for one in (wrk, lambda *given: pgbench(*given, library_of), *servers, cpython):
         try:
             one(bars, place, quick)
         except (Failed, TypeError, OSError, subprocess.SubprocessError) as e:

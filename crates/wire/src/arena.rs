@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// What [`ArenaHeader::magic`] holds: "WAKEPATH" as little-endian bytes.
 pub const ARENA_MAGIC: u64 = u64::from_le_bytes(*b"WAKEPATH");
 /// Version of this layout. A library that finds another one stays silent.
-pub const ARENA_VERSION: u32 = 2;
+pub const ARENA_VERSION: u32 = 3;
 /// Bytes of [`ArenaHeader`] and of [`SlotHeader`], with their padding.
 pub const ARENA_PAGE: usize = 4096;
 /// Environment variable that names the arena's file.
@@ -58,8 +58,10 @@ pub mod aside {
     pub const NOT_LOADED: usize = 6;
     /// A flow went to another process, or came from one, in the middle: its bytes could not be numbered.
     pub const SHARED_FLOW: usize = 7;
+    /// A plug-in was loaded with `RTLD_DEEPBIND`: what it calls does not pass the library.
+    pub const DEEPBIND: usize = 8;
     /// How many there are.
-    pub const KINDS: usize = 8;
+    pub const KINDS: usize = 9;
 }
 
 /// First page of the arena.

@@ -19,6 +19,20 @@ impl Address {
         Address::ask(libc::SYS_getpeername, fd)
     }
 
+    /// One that the program gave.
+    ///
+    /// # Safety
+    /// `at` is null or has `len` bytes.
+    pub unsafe fn given(at: *const u8, len: usize) -> Address {
+        let mut bytes = [0u8; 128];
+        let len = if at.is_null() { 0 } else { len.min(128) };
+        if len > 0 {
+            // SAFETY: the caller's promise; at most 128 bytes go
+            unsafe { core::ptr::copy_nonoverlapping(at, bytes.as_mut_ptr(), len) };
+        }
+        Address { bytes, len }
+    }
+
     fn ask(nr: libc::c_long, fd: i32) -> Address {
         let mut bytes = [0u8; 128];
         let mut len: libc::socklen_t = 128;

@@ -1,13 +1,17 @@
 //! What is registered in which epoll instance, so that an event's word gives its descriptor, and an edge-triggered
 //! descriptor can be armed again after a read that was made short.
 
-use crate::{fdinfo, fds, process, real, sys};
+use crate::{fdinfo, fds, process, real, rest, sys};
+use core::cell::Cell;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use libc::{EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, epoll_event};
 
-/// The registration of a descriptor. Of several, in different instances, only the last is here, and `several` is set.
+/// The registration of a descriptor. Of several, in different instances, only the last is here, and `several` is set;
+/// so it is where what is here may not be what the kernel has.
 struct Registration {
     lock: AtomicU32,
+    /// The kernel is to look again whether the descriptor is ready: `ARM…`. Whoever holds the lock sees to it.
+    again: AtomicU32,
     /// The instance + 1, or 0.
     ep: AtomicI32,
     events: AtomicU32,
@@ -24,6 +28,7 @@ struct Registration {
 static TABLE: [Registration; fds::FDS] = [const {
     Registration {
         lock: AtomicU32::new(0),
+        again: AtomicU32::new(0),
         ep: AtomicI32::new(0),
         events: AtomicU32::new(0),
         several: AtomicU32::new(0),
@@ -46,6 +51,11 @@ static BY_DATA: [AtomicU32; 4096] = [const { AtomicU32::new(0) }; 4096];
 static CHANGES: AtomicU32 = AtomicU32::new(1);
 /// One more than the highest descriptor that was ever registered.
 static HIGH: AtomicI32 = AtomicI32::new(0);
+
+/// Where it is registered edge-triggered, and not for one event.
+const ARM: u32 = 1;
+/// Where it is registered for one event, too.
+const ARM_ONESHOT: u32 = 2;
 
 const EPOLLET: u32 = libc::EPOLLET as u32;
 const EPOLLONESHOT: u32 = libc::EPOLLONESHOT as u32;
@@ -78,8 +88,14 @@ pub fn changed() {
     CHANGES.fetch_add(1, Relaxed);
 }
 
+thread_local! {
+    /// This thread is inside a change: one that a signal handler of its makes may have to do without the lock.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
 /// `epoll_ctl`, with the registration remembered. One descriptor's changes go one after the other, so that what is
-/// remembered is what the kernel has.
+/// remembered is what the kernel has. It is remembered before the kernel hears of it: from then on another thread may be
+/// given an event, whose read may be made short.
 ///
 /// # Safety
 /// As `epoll_ctl`'s.
@@ -88,50 +104,108 @@ pub unsafe fn control(ep: i32, op: i32, fd: i32, e: *mut epoll_event) -> i32 {
         // SAFETY: the caller's promise
         return unsafe { real::epoll_ctl(ep, op, fd, e) };
     };
-    let locked = lock(r, 1000);
+    let locked = lock(r);
+    let of = instance(ep);
+    let before = (r.ep.load(Relaxed), r.events.load(Relaxed), r.data.load(Relaxed));
+    let sets = matches!(op, EPOLL_CTL_ADD | EPOLL_CTL_MOD) && !e.is_null();
+    if sets {
+        // SAFETY: the program's own; it may be packed, hence unaligned
+        let e = unsafe { e.read_unaligned() };
+        remember(r, of, fd, e.events, e.u64);
+    }
     // SAFETY: the caller's promise
     let result = unsafe { real::epoll_ctl(ep, op, fd, e) };
-    let ep = instance(ep);
+    let error = sys::errno();
     if result == 0 {
-        match op {
-            EPOLL_CTL_DEL => {
-                let _ = r.ep.compare_exchange(ep.wrapping_add(1), 0, AcqRel, Relaxed);
-            }
-            EPOLL_CTL_ADD | EPOLL_CTL_MOD => {
-                // SAFETY: the kernel has read it, so it is there; it may be packed, hence unaligned
-                let e = unsafe { e.read_unaligned() };
-                remember(ep, fd, e.events, e.u64);
-            }
-            _ => {}
+        if op == EPOLL_CTL_DEL {
+            let _ = r.ep.compare_exchange(of.wrapping_add(1), 0, AcqRel, Relaxed);
         }
         changed();
+    } else if sets {
+        r.events.store(before.1, Relaxed);
+        r.data.store(before.2, Relaxed);
+        r.ep.store(before.0, Release);
+        // who took this for the registration meanwhile did not arm the real one
+        r.again.fetch_or(ARM, SeqCst);
     }
     if !locked {
-        // another call was at it all the time (or this one interrupted it): do not rely on either
+        // the interrupted change may be of the same descriptor: do not rely on either
         r.several.store(1, Relaxed);
+        r.again.fetch_or(ARM | ARM_ONESHOT, SeqCst);
     } else {
-        r.lock.store(0, Release);
+        unlock(r);
     }
+    settle(r, fd);
+    sys::set_errno(error);
     result
 }
 
-fn lock(r: &Registration, tries: u32) -> bool {
-    let me = process::mark();
-    for _ in 0..tries {
-        let held = r.lock.load(Relaxed);
-        // a holder that forked away is none
-        if held != me && r.lock.compare_exchange(held, me, AcqRel, Relaxed).is_ok() {
+/// Naps for a lock: about a second. Who holds it is inside a system call that does not sleep, or waits for a processor;
+/// one that takes longer was unwound out of it.
+const NAPS: u32 = 4000;
+
+/// Takes the lock; `false` where this is inside another change of this thread's, which may be what holds it.
+fn lock(r: &Registration) -> bool {
+    if INSIDE.replace(true) {
+        return false;
+    }
+    for n in 0..NAPS {
+        if try_lock(r) {
             return true;
         }
-        core::hint::spin_loop();
+        rest::nap(n);
     }
-    false
+    r.several.store(1, Relaxed);
+    true
 }
 
-fn remember(ep: i32, fd: i32, events: u32, data: u64) {
-    let Some(r) = entry(fd) else { return };
+/// A holder that forked away is none.
+fn try_lock(r: &Registration) -> bool {
+    let (me, held) = (process::mark(), r.lock.load(SeqCst));
+    held != me && r.lock.compare_exchange(held, me, SeqCst, SeqCst).is_ok()
+}
+
+fn unlock(r: &Registration) {
+    r.lock.store(0, SeqCst);
+    INSIDE.set(false);
+}
+
+/// Makes the kernel look again, unless another holds the lock: that one comes by here when it has given it back.
+fn settle(r: &Registration, fd: i32) {
+    while r.again.load(SeqCst) != 0 {
+        let nested = INSIDE.replace(true);
+        let locked = try_lock(r);
+        if locked {
+            arm(r, fd, r.again.swap(0, SeqCst));
+            r.lock.store(0, SeqCst);
+        }
+        INSIDE.set(nested);
+        if !locked {
+            return;
+        }
+    }
+}
+
+/// Registers `fd` as it is registered, where `what` says so. Under the lock.
+fn arm(r: &Registration, fd: i32, what: u32) {
+    let (ep, events) = (r.ep.load(Acquire), r.events.load(Relaxed));
+    let wanted = match events & (EPOLLET | EPOLLONESHOT) {
+        0 => 0,
+        EPOLLET => ARM,
+        _ => ARM_ONESHOT,
+    };
+    if ep != 0 && what & wanted != 0 && events & EPOLLEXCLUSIVE == 0 {
+        let mut e = epoll_event { events, u64: r.data.load(Relaxed) };
+        let a = [ep as usize - 1, EPOLL_CTL_MOD as usize, fd as usize, &raw mut e as usize, 0, 0];
+        // SAFETY: the kernel reads one event
+        unsafe { sys::call(libc::SYS_epoll_ctl, a) };
+    }
+}
+
+/// Under the lock.
+fn remember(r: &Registration, ep: i32, fd: i32, events: u32, data: u64) {
     let before = r.ep.load(Relaxed);
-    if before != 0 && before != ep.wrapping_add(1) {
+    if ep < 0 || before != 0 && before != ep.wrapping_add(1) {
         r.several.store(1, Relaxed);
     }
     r.events.store(events, Relaxed);
@@ -154,6 +228,9 @@ pub fn gone(fd: i32) {
             for s in &SAME {
                 let _ = s.compare_exchange(fd + 1, LOST, Relaxed, Relaxed);
             }
+            // what is registered there stays so, and nothing can arm it
+            let members = TABLE.iter().take(HIGH.load(Relaxed).max(0) as usize);
+            members.filter(|r| r.ep.load(Relaxed) == fd + 1).for_each(|r| r.several.store(1, Relaxed));
         }
     }
 }
@@ -168,7 +245,7 @@ pub fn fresh(ep: i32) {
 
 /// The descriptor whose events in `ep` bear the word `data`.
 pub fn descriptor(ep: i32, data: u64) -> Option<i32> {
-    let ep = instance(ep);
+    let ep = Some(instance(ep)).filter(|&ep| ep >= 0)?;
     let is =
         |fd: i32| entry(fd).is_some_and(|r| r.ep.load(Acquire) == ep.wrapping_add(1) && r.data.load(Relaxed) == data);
     let hash = (data ^ (ep as u64) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
@@ -186,9 +263,8 @@ pub fn descriptor(ep: i32, data: u64) -> Option<i32> {
 /// could tell it otherwise.
 pub fn can_rearm(fd: i32) -> bool {
     entry(fd).is_none_or(|r| {
-        let events = r.events.load(Relaxed);
-        r.ep.load(Acquire) == 0
-            || r.several.load(Relaxed) == 0 && (events & EPOLLET == 0 || events & EPOLLEXCLUSIVE == 0)
+        let exclusive = EPOLLET | EPOLLEXCLUSIVE;
+        r.several.load(Relaxed) == 0 && (r.ep.load(Acquire) == 0 || r.events.load(Relaxed) & exclusive != exclusive)
     })
 }
 
@@ -198,32 +274,13 @@ pub fn has(fd: i32) -> bool {
 }
 
 /// Makes the kernel look again whether `fd` is ready, where it is registered edge-triggered. A one-shot registration
-/// is left as it is: the program arms it itself.
+/// is left as it is: the program arms it itself. So is what is not registered: when it is, the kernel looks.
 pub fn rearm(fd: i32) {
     let Some(r) = entry(fd) else { return };
-    let (ep, events) = (r.ep.load(Acquire), r.events.load(Relaxed));
-    if ep == 0 || events & EPOLLET == 0 || events & (EPOLLONESHOT | EPOLLEXCLUSIVE) != 0 {
-        return;
-    }
-    // whoever else changes it just now makes the kernel look too
-    if !lock(r, 1) {
-        return;
-    }
     let events = r.events.load(Relaxed);
-    if events & EPOLLET != 0 && events & (EPOLLONESHOT | EPOLLEXCLUSIVE) == 0 {
-        arm(r, fd);
-    }
-    r.lock.store(0, Release);
-}
-
-/// Registers `fd` as it is registered. Under the lock.
-fn arm(r: &Registration, fd: i32) {
-    let (ep, events) = (r.ep.load(Acquire), r.events.load(Relaxed));
-    if ep != 0 {
-        let mut e = epoll_event { events, u64: r.data.load(Relaxed) };
-        let a = [ep as usize - 1, EPOLL_CTL_MOD as usize, fd as usize, &raw mut e as usize, 0, 0];
-        // SAFETY: the kernel reads one event
-        unsafe { sys::call(libc::SYS_epoll_ctl, a) };
+    if r.ep.load(Acquire) != 0 && events & EPOLLET != 0 && events & EPOLLONESHOT == 0 {
+        r.again.fetch_or(ARM, SeqCst);
+        settle(r, fd);
     }
 }
 
@@ -257,14 +314,19 @@ pub fn has_inner(me: &process::Me, ep: i32) -> bool {
         .any(|fd| entry(fd).is_some_and(|r| r.ep.load(Relaxed) == ep.wrapping_add(1)) && crate::rest::is_inner(me, fd))
 }
 
+/// Whether [`put_back`] can make an event of `fd` come again.
+pub fn can_put_back(fd: i32) -> bool {
+    entry(fd).is_some_and(|r| {
+        let events = r.events.load(Relaxed);
+        events & (EPOLLET | EPOLLONESHOT) == 0 || r.several.load(Relaxed) == 0 && events & EPOLLEXCLUSIVE == 0
+    })
+}
+
 /// Makes an event of `fd` that was taken come again: one that stays ready does anyway.
 pub fn put_back(fd: i32) {
     let Some(r) = entry(fd) else { return };
-    let events = r.events.load(Relaxed);
-    if events & (EPOLLET | EPOLLONESHOT) != 0 && events & EPOLLEXCLUSIVE == 0 && lock(r, 1) {
-        arm(r, fd);
-        r.lock.store(0, Release);
-    }
+    r.again.fetch_or(ARM | ARM_ONESHOT, SeqCst);
+    settle(r, fd);
 }
 
 /// Whether the descriptor is an epoll instance.
@@ -295,10 +357,35 @@ pub fn snapshot(ep: i32) {
     }
     sys::lines(&path, |line| {
         if let Some(t) = fdinfo::line(line) {
-            remember(ep, t.fd, t.events, t.data);
+            snap(ep, &t);
         }
     });
     changed();
+}
+
+/// Remembers what the kernel has told some time ago: where another change is known, nobody can say which came last.
+fn snap(ep: i32, t: &fdinfo::Target) {
+    let Some(r) = entry(t.fd) else { return };
+    let locked = lock(r);
+    let is_known = r.ep.load(Relaxed) == ep.wrapping_add(1);
+    if !is_known {
+        remember(r, ep, t.fd, t.events, t.data);
+    } else if r.data.load(Relaxed) != t.data || !is_same(r.events.load(Relaxed), t.events) {
+        r.several.store(1, Relaxed);
+    }
+    if locked {
+        unlock(r);
+    }
+    settle(r, t.fd);
+}
+
+/// Whether what was registered is what the kernel tells: with what it adds, and of a one-shot registration that has
+/// given its event, without what that asked for.
+fn is_same(registered: u32, told: u32) -> bool {
+    const ADDED: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
+    const HOW: u32 = EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE;
+    let is_over = told & EPOLLONESHOT != 0 && told & !(HOW | libc::EPOLLWAKEUP as u32) == 0;
+    registered & HOW == told & HOW && (is_over || (registered ^ told) & !(ADDED | libc::EPOLLWAKEUP as u32) == 0)
 }
 
 /// Writes `prefix` and the number with a zero byte behind them; how many bytes.

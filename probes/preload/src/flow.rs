@@ -67,8 +67,10 @@ pub struct Flow {
     last: AtomicU8,
     /// 1: the other end is in this process too. `MAYBE`: it was connected to a listener of this process.
     pub internal: AtomicU8,
-    /// It was handed to the program by a poll, select or epoll that was seen.
+    /// Whether it was handed to the program by a wait that was seen: 0, 1 (by poll or select last) or 2 (by epoll).
     pub waited: AtomicU8,
+    /// A connect is under way of which nobody was told how it ended.
+    connecting: AtomicU8,
     /// Bytes sent and received since the beginning.
     pub snd: AtomicU64,
     /// See `snd`.
@@ -101,6 +103,7 @@ const FREE: Flow = Flow {
     last: AtomicU8::new(0),
     internal: AtomicU8::new(0),
     waited: AtomicU8::new(0),
+    connecting: AtomicU8::new(0),
     snd: AtomicU64::new(0),
     rcv: AtomicU64::new(0),
     snd_base: AtomicU32::new(0),
@@ -147,7 +150,7 @@ pub fn make(id: u64, kind: Kind) -> Option<(u32, &'static Flow)> {
     for n in [&f.snd_base, &f.rcv_base, &f.ports, &f.told, &f.owner, &f.lock, &f.talk, &f.pair] {
         n.store(0, Relaxed);
     }
-    for n in [&f.side, &f.last, &f.internal, &f.waited] {
+    for n in [&f.side, &f.last, &f.internal, &f.waited, &f.connecting] {
         n.store(0, Relaxed);
     }
     f.kind.store(kind as u8, Relaxed);
@@ -335,8 +338,34 @@ impl Flow {
         self.snd.store(i.u64_at(200).saturating_sub(i.u64_at(208)) + u64::from(i.u32_at(144)), Relaxed);
     }
 
+    /// Whether a connect is under way of which nobody was told how it ended.
+    #[inline]
+    pub fn is_connecting(&self) -> bool {
+        self.connecting.load(Relaxed) != 0
+    }
+
+    /// A connect began that did not wait, or its end was told.
+    pub fn set_connecting(&self, is_under_way: bool) {
+        self.connecting.store(is_under_way.into(), Relaxed);
+    }
+
+    /// How far a TCP connection has come (`TCP_…`), 0 where the kernel does not say.
+    pub fn tcp_state(fd: i32) -> u8 {
+        sys::option::<TcpInfo>(fd, libc::IPPROTO_TCP, libc::TCP_INFO).map_or(0, |i| i.0[0])
+    }
+
+    /// Whether one descriptor alone means it.
+    pub fn has_one_descriptor(&self) -> bool {
+        self.refs.load(Relaxed) == 1
+    }
+
     /// Writes its [`w::FlowSeen`]. `at`: when it became known.
     pub fn announce(&self, me: &Me, fd: i32, how: u8, peer_flow: u64, at: u64) {
+        self.announce_to(me, fd, how, peer_flow, at, None);
+    }
+
+    /// As [`Flow::announce`]. `to`: whom it is to be connected to, which the kernel does not say before it is.
+    pub fn announce_to(&self, me: &Me, fd: i32, how: u8, peer_flow: u64, at: u64, to: Option<&Address>) {
         self.owner.store(me.tgid, Relaxed);
         self.told.store(me.epoch, Relaxed);
         let mut seen = w::FlowSeen {
@@ -371,6 +400,8 @@ impl Flow {
             seen.state = TCP_LISTEN;
         }
         let (local, remote) = (Address::local(fd), Address::remote(fd));
+        let to = to.filter(|_| remote.family() == 0);
+        let remote = to.unwrap_or(&remote);
         seen.family = local.family();
         if seen.family == libc::AF_UNIX as u16 {
             seen.protocol = 0;
@@ -384,6 +415,9 @@ impl Flow {
         } else {
             (seen.laddr, seen.lport) = local.inet();
             (seen.raddr, seen.rport) = remote.inet();
+            if to.is_some() && seen.raddr == [0; 16] {
+                seen.raddr = seen.laddr; // to no address in particular: this host's own
+            }
             self.ports.store(u32::from(seen.lport) << 16 | u32::from(seen.rport), Relaxed);
         }
         if seen.state == TCP_LISTEN {
@@ -443,6 +477,10 @@ pub fn from_here(port: u16, to: u16) -> Option<&'static Flow> {
 
 const TCP_ESTABLISHED: u8 = 1;
 const TCP_CLOSE_WAIT: u8 = 8;
+/// State of a TCP socket whose connect is under way.
+pub const TCP_SYN_SENT: u8 = 2;
+/// State of a TCP socket without a connection.
+pub const TCP_CLOSE: u8 = 7;
 /// `FlowSeen.state` of a socket that listens.
 pub const TCP_LISTEN: u8 = 10;
 

@@ -173,6 +173,9 @@ fn adopt(p: &Wiped, t: &Task) -> Option<()> {
     };
     p.slot.store(slot.to_raw(), Relaxed);
     p.tgid.store(tgid, Relaxed);
+    for _ in 0..crate::hooks::loader::bound_past() {
+        slot.aside(wakepath_wire::arena::aside::DEEPBIND);
+    }
     let tid = sys::gettid();
     let before = BEFORE.swap(tgid, AcqRel);
     let what = if before == 0 || before == tgid { w::TASK_EXEC } else { w::TASK_FORK };

@@ -116,6 +116,12 @@ functions! {
     accept4(fd: c_int, a: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int =
         kernel!(SYS_accept4, fd, a, len, flags);
     connect(fd: c_int, a: *const sockaddr, len: socklen_t) -> c_int = kernel!(SYS_connect, fd, a, len);
+    aio_read(a: *mut aiocb) -> c_int = missing() as _;
+    aio_read64(a: *mut aiocb) -> c_int = missing() as _;
+    aio_write(a: *mut aiocb) -> c_int = missing() as _;
+    aio_write64(a: *mut aiocb) -> c_int = missing() as _;
+    getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int =
+        kernel!(SYS_getsockopt, fd, level, name, value, len);
     shutdown(fd: c_int, how: c_int) -> c_int = kernel!(SYS_shutdown, fd, how);
     pipe(fds: *mut c_int) -> c_int = kernel!(SYS_pipe2, fds, 0);
     pipe2(fds: *mut c_int, flags: c_int) -> c_int = kernel!(SYS_pipe2, fds, flags);

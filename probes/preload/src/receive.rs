@@ -5,6 +5,7 @@
 //! finds it there: another function, another process, an exec'ed program, poll, select, level-triggered epoll.
 
 use crate::flow::{self, Flow};
+use crate::hooks::sockets;
 use crate::process::{Me, is_on, watch};
 use crate::record::{self, Call, Cause, Moved};
 use crate::{border, epolls, fds, isolate, real, rest, sys};
@@ -100,6 +101,9 @@ fn tell(me: &Me, f: &Flow, id: u64, c: &Receive<'_>, r: isize, call: Call, cut: 
         return record::wait(me, call, c.fd, &Cause::Flow(f));
     }
     let bytes = if r < 0 { -sys::errno() } else { i32::try_from(r).unwrap_or(i32::MAX) };
+    if f.is_connecting() {
+        sockets::settled(me, f, c.fd, bytes.min(0), call);
+    }
     let mut flags = f.flags();
     if r > 0 {
         f.answered();
@@ -166,10 +170,14 @@ unsafe fn isolated(me: &Me, f: &Flow, c: &Receive<'_>, plain: impl FnOnce() -> i
         return plain_and_look(me, f, c, plain);
     }
     let at = f.rcv.load(Relaxed);
-    let mut peeked = empty_header(c.iov);
+    let peek = c.flags & libc::MSG_DONTWAIT | libc::MSG_PEEK;
     // a call that can be cancelled, like the program's own
-    // SAFETY: the header describes the program's own buffers
-    let n = unsafe { real::recvmsg(c.fd, &mut peeked, c.flags & libc::MSG_DONTWAIT | libc::MSG_PEEK) };
+    let n = match c.iov {
+        // SAFETY: the program's own buffer; a header would only cost more
+        [one] => unsafe { real::recv(c.fd, one.iov_base, one.iov_len, peek) },
+        // SAFETY: the header describes the program's own buffers
+        _ => unsafe { real::recvmsg(c.fd, &mut empty_header(c.iov), peek) },
+    };
     if n <= 0 {
         if n < 0 && sys::errno() == libc::ENOTSOCK {
             fds::forget(c.fd); // closed by a call that was not seen
@@ -217,7 +225,8 @@ fn can_leave(f: &Flow, c: &Receive<'_>, at: u64) -> bool {
     if sys::option::<c_int>(c.fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT) != Some(1) {
         return false;
     }
-    if f.waited.load(Relaxed) != 0 || epolls::has(c.fd) || (at == 0 && isolate::is_seen_waiting()) {
+    let is_new = at == 0 && f.waited.load(Relaxed) == 0 && isolate::is_seen_waiting();
+    if is_new || isolate::is_told_of(f, c.fd) {
         return true;
     }
     // a program that waits by system calls of its own, edge-triggered perhaps, unless it blocks in the read itself

@@ -14,12 +14,19 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 use libc::{c_int, epoll_event, pollfd};
 
-/// Longest wait for rest, ns.
+/// A wait for rest that has taken so long (ns), and in which was looked so often (count), is in vain. On a busy machine
+/// who looks seldom runs, and nor do those that are waited for: then it may take `BUSY` times as long.
 const LIMIT_NS: u64 = 100_000_000;
+const LOOKS: u32 = 200;
+const BUSY: u64 = 10;
 /// After so many waits in vain in a row (count) a process is one that never rests.
 const VAIN: u32 = 3;
 /// How long such a process is left alone the first time (ns); twice as long each time after, up to 64 times.
 const ALONE_NS: u64 = 1_000_000_000;
+/// An input that comes so shortly before a timer of its loop may be due waits for it (ns): what both begin would be
+/// told apart by nobody. At most so much of a thread's time is spent on that (a share).
+const HOLD_NS: u64 = 10_000_000;
+const HOLD_SHARE: u64 = 8;
 /// Most threads that wait here at once, and most threads of a process that is waited for.
 const WAITERS: usize = 64;
 const THREADS: usize = 512;
@@ -80,6 +87,8 @@ static ALONE_UNTIL: AtomicU64 = AtomicU64::new(0);
 thread_local! {
     /// This thread waits here: a signal handler of its may come by.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
+    /// When this thread last waited for a timer.
+    static HELD: Cell<u64> = const { Cell::new(0) };
 }
 
 /// In a child: its parent's threads are not its own.
@@ -113,14 +122,25 @@ pub enum Passed<T> {
     Rest(u64),
     /// Something from inside came in first.
     Inner(T),
+    /// A timer of the loop is due first.
+    Over,
     /// It did not come to rest.
     No,
 }
 
-/// Waits until the process is at rest. `flow`: what is to be handed over (0: nothing that is a flow); `inner`: whether
-/// something from inside may come in where the thread waits; `look` says whether it has.
-pub fn pass<T>(me: &Me, flow: u64, inner: bool, mut look: impl FnMut() -> Option<T>) -> Passed<T> {
-    let begin = sys::now();
+/// What is to be handed over.
+pub struct Given {
+    /// Its flow (0: nothing that is a flow).
+    flow: u64,
+    /// Something from inside may come in where the thread waits.
+    inner: bool,
+    /// When the thread asked to wait no longer, ns.
+    until: u64,
+}
+
+/// Waits until the process is at rest. `look` says whether something from inside has come in.
+pub fn pass<T>(me: &Me, given: &Given, mut look: impl FnMut() -> Option<T>) -> Passed<T> {
+    let (begin, inner) = (sys::now(), given.inner);
     if INSIDE.get() || begin < ALONE_UNTIL.load(Relaxed) {
         else_now(me);
         return Passed::No;
@@ -134,7 +154,7 @@ pub fn pass<T>(me: &Me, flow: u64, inner: bool, mut look: impl FnMut() -> Option
     place.inner.store(u32::from(inner), Relaxed);
     place.answered.store(place.asked.load(Relaxed), Relaxed);
     INSIDE.set(true);
-    let mut naps = 0;
+    let (mut naps, mut holds) = (0, false);
     let passed = loop {
         let asked = place.asked.load(Acquire);
         if inner && let Some(found) = look() {
@@ -142,7 +162,17 @@ pub fn pass<T>(me: &Me, flow: u64, inner: bool, mut look: impl FnMut() -> Option
             break Passed::Inner(found);
         }
         place.answered.store(asked, Release);
-        if is_oldest(place) && try_lock(me) {
+        let left = given.until.saturating_sub(sys::now());
+        if !holds && left <= HOLD_NS && left * HOLD_SHARE <= begin.saturating_sub(HELD.get()) {
+            holds = true;
+            place.since.store(u64::MAX, Relaxed); // the others need not wait for it
+        }
+        if holds && left == 0 {
+            HELD.set(sys::now());
+            lock(me);
+            break Passed::Over;
+        }
+        if !holds && is_oldest(place) && try_lock(me) {
             if is_at_rest(me) && nobody_found(place) {
                 // at rest nothing is left over for this thread either
                 if inner && let Some(found) = look() {
@@ -150,7 +180,7 @@ pub fn pass<T>(me: &Me, flow: u64, inner: bool, mut look: impl FnMut() -> Option
                 }
                 let now = sys::now();
                 HANDED.store(now, Relaxed);
-                FLOW.store(flow, Relaxed);
+                FLOW.store(given.flow, Relaxed);
                 for n in [&TAKEN, &PUT_OFF] {
                     n.store(0, Relaxed);
                 }
@@ -162,7 +192,8 @@ pub fn pass<T>(me: &Me, flow: u64, inner: bool, mut look: impl FnMut() -> Option
             LOOKER.store(0, Release);
         }
         let now = sys::now();
-        if now.saturating_sub(begin) > LIMIT_NS {
+        let waited = now.saturating_sub(begin);
+        if waited > LIMIT_NS && (naps > LOOKS || waited > BUSY * LIMIT_NS) {
             let missed = MISSED.fetch_add(1, Relaxed) + 1;
             if let Some(more) = missed.checked_sub(VAIN) {
                 ALONE_UNTIL.store(now + (ALONE_NS << more.min(6)), Relaxed);
@@ -189,7 +220,7 @@ fn is_oldest(place: &Waiter) -> bool {
     // one that was unwound stands here for ever
     let is_older = |p: &&Waiter| {
         let since = p.since.load(Relaxed);
-        p.tid.load(Relaxed) != 0 && since < mine && since + 2 * LIMIT_NS > mine
+        p.tid.load(Relaxed) != 0 && since < mine && since + 2 * BUSY * LIMIT_NS > mine
     };
     !PLACES.iter().any(|p| is_older(&p))
 }
@@ -209,7 +240,8 @@ fn lock(me: &Me) {
     }
 }
 
-fn nap(n: u32) {
+/// Lets other threads run; longer the more often (`n`) that was done before.
+pub fn nap(n: u32) {
     if n < 4 {
         // SAFETY: takes no arguments
         unsafe { sys::call(libc::SYS_sched_yield, [0; 6]) };
@@ -278,7 +310,7 @@ pub fn else_now(me: &Me) {
 /// A time-out of the program's own ended a wait.
 pub fn timed_out(me: &Me) {
     if me.rest && LIVE.load(Relaxed) != 0 {
-        let _ = pass(me, 0, false, || None::<()>);
+        let _ = pass(me, &Given { flow: 0, inner: false, until: u64::MAX }, || None::<()>);
         else_now(me);
     }
 }
@@ -310,40 +342,53 @@ pub fn accepted(me: &Me, listener: Option<&Flow>, entry: u64, new: u64) {
 }
 
 /// What epoll gave, when it may be handed over: the number of events, and since when the process is at rest (0: it is
-/// not, or that does not matter).
-pub fn epolled(me: &Me, ep: c_int, events: &mut [epoll_event], ready: c_int, timeout_ns: u64) -> u64 {
+/// not, or that does not matter). `wait`: when it began (ns), and its time-out.
+pub fn epolled(me: &Me, ep: c_int, events: &mut [epoll_event], ready: c_int, wait: (u64, u64)) -> (c_int, u64) {
+    let (entry, timeout_ns) = wait;
     let Some(first) = events.first_mut().filter(|_| ready == 1) else {
         match ready {
             0 if timeout_ns != 0 => timed_out(me),
             1.. => else_now(me),
             _ => {}
         }
-        return 0;
+        return (ready, 0);
     };
     let fd = epolls::descriptor(ep, first.u64);
     if fd.is_some_and(|fd| is_inner(me, fd)) {
-        return 0;
+        return (ready, 0);
     }
-    let Some(fd) = fd.filter(|_| timeout_ns != 0) else {
+    let Some(fd) = fd.filter(|&fd| timeout_ns != 0 && epolls::can_put_back(fd)) else {
         else_now(me);
-        return 0;
+        return (ready, 0);
     };
-    let flow = fds::flow(me, fd).map_or(0, Flow::id);
-    let inner = epolls::has_inner(me, ep);
-    match pass(me, flow, inner, || peek(me, ep)) {
-        Passed::Rest(at) => at,
+    let given = Given {
+        flow: fds::flow(me, fd).map_or(0, Flow::id),
+        inner: epolls::has_inner(me, ep),
+        until: entry.saturating_add(timeout_ns),
+    };
+    match pass(me, &given, || peek(me, ep)) {
+        Passed::Rest(at) => (ready, at),
         Passed::Inner(found) => {
             epolls::put_back(fd);
             *first = found;
-            0
+            if !epolls::descriptor(ep, found.u64).is_some_and(|fd| is_inner(me, fd)) {
+                else_now(me);
+            }
+            (ready, 0)
         }
-        Passed::No => 0,
+        Passed::Over => {
+            epolls::put_back(fd);
+            timed_out(me);
+            (0, 0)
+        }
+        Passed::No => (ready, 0),
     }
 }
 
 /// What poll gave, when it may be handed over: the number of entries, and since when the process is at rest (0: it is
-/// not, or that does not matter).
-pub fn polled(me: &Me, set: &mut [pollfd], ready: c_int, timeout_ns: u64) -> (c_int, u64) {
+/// not, or that does not matter). `wait`: when it began (ns), and its time-out.
+pub fn polled(me: &Me, set: &mut [pollfd], ready: c_int, wait: (u64, u64)) -> (c_int, u64) {
+    let (entry, timeout_ns) = wait;
     if timeout_ns == 0 || ready <= 0 {
         // a look; what is taken behind it was not handed over
         if ready == 0 && timeout_ns != 0 {
@@ -360,7 +405,8 @@ pub fn polled(me: &Me, set: &mut [pollfd], ready: c_int, timeout_ns: u64) -> (c_
     let Some(fd) = isolate::turn(ready) else { return (0, 0) };
     let revents = set.iter().filter(|p| p.fd == fd).fold(0, |n, p| n | p.revents);
     let flow = fds::flow(me, fd).map_or(0, Flow::id);
-    let passed = pass(me, flow, inner, || {
+    let given = Given { flow, inner, until: entry.saturating_add(timeout_ns) };
+    let passed = pass(me, &given, || {
         let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let a = [set.as_mut_ptr() as usize, set.len(), &raw const now as usize, 0, 8, 0];
         // SAFETY: the program's own entries
@@ -370,6 +416,11 @@ pub fn polled(me: &Me, set: &mut [pollfd], ready: c_int, timeout_ns: u64) -> (c_
     match passed {
         Passed::Inner(fd) => (keep(set, fd, None), 0),
         Passed::Rest(at) => (keep(set, fd, Some(revents)), at),
+        Passed::Over => {
+            set.iter_mut().for_each(|p| p.revents = 0);
+            timed_out(me);
+            (0, 0)
+        }
         Passed::No => (keep(set, fd, Some(revents)), 0),
     }
 }
@@ -404,7 +455,7 @@ pub fn is_put_off(me: &Me, f: &Flow, fd: c_int, flags: c_int) -> bool {
     }
     let id = f.id();
     let is_given = id == FLOW.load(Relaxed) && (f.is_stream() || TAKEN.load(Relaxed) == 0);
-    if is_given || id == ACCEPTED.load(Relaxed) || f.waited.load(Relaxed) == 0 && !epolls::has(fd) {
+    if is_given || id == ACCEPTED.load(Relaxed) || !isolate::is_told_of(f, fd) {
         return false;
     }
     let waits = flags & libc::MSG_DONTWAIT == 0 && sys::is_nonblocking(fd) != Some(true);
@@ -415,7 +466,7 @@ pub fn is_put_off(me: &Me, f: &Flow, fd: c_int, flags: c_int) -> bool {
     true
 }
 
-/// An event of `ep` that comes from inside, or whose descriptor is not known. All others are put back.
+/// An event of `ep` that comes from inside, or that could not be put back. All others are.
 fn peek(me: &Me, ep: c_int) -> Option<epoll_event> {
     let mut begin = -1;
     for _ in 0..EVENTS {
@@ -425,7 +476,7 @@ fn peek(me: &Me, ep: c_int) -> Option<epoll_event> {
         if unsafe { sys::call(libc::SYS_epoll_pwait, a) } != 1 {
             return None;
         }
-        let fd = epolls::descriptor(ep, e.u64).filter(|&fd| !is_inner(me, fd));
+        let fd = epolls::descriptor(ep, e.u64).filter(|&fd| !is_inner(me, fd) && epolls::can_put_back(fd));
         let Some(fd) = fd else { return Some(e) };
         epolls::put_back(fd);
         if fd == begin {

@@ -1,6 +1,7 @@
 //! Bytes that go out: one way for all of libc's sending functions. They are never made shorter.
 
 use crate::flow::Flow;
+use crate::hooks::sockets;
 use crate::process::{Me, watch};
 use crate::record::{self, Call, Cause, Moved};
 use crate::{border, fds, rest, sys};
@@ -49,6 +50,9 @@ pub fn tell(me: &Me, f: &Flow, id: u64, c: &Send<'_>, r: isize, call: Call, erro
         return;
     }
     let bytes = if r < 0 { -error } else { i32::try_from(r).unwrap_or(i32::MAX) };
+    if f.is_connecting() {
+        sockets::settled(me, f, c.fd, bytes.min(0), call);
+    }
     let mut flags = f.flags();
     if r > 0 {
         let turned = f.turned_by(true);

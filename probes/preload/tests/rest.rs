@@ -3,7 +3,7 @@
 
 mod support;
 
-use support::{Mode, Run, program, run};
+use support::{Mode, Run, program, run, same_in_all_modes};
 use wakepath_wire as w;
 
 /// What its user sees is as without the library; the run.
@@ -43,5 +43,13 @@ fn a_thread_that_computes_for_ever() {
 fn threads_with_a_life_of_their_own() {
     for part in ["sleeping", "logging", "asking", "forking", "holding"] {
         goes_on(part);
+    }
+}
+
+#[test]
+fn edges_that_are_taken_are_never_lost() {
+    for part in ["edges", "registered"] {
+        let run = same_in_all_modes(&program("rest"), &[part]);
+        assert!(inputs(&run).0 > 0, "{part}");
     }
 }

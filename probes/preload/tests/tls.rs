@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use support::{Mode, Run, run_with};
+use support::{Mode, Run, compiled, run, run_with};
 use wakepath_wire as w;
 
 /// A server of the OpenSSL tool, stopped when this goes.
@@ -99,5 +99,33 @@ fn what_openssl_encrypts_is_seen_in_plain() {
         assert_eq!(run.operations().iter().filter(raw).count(), 0, "{mode:?}");
         let end = sent[0].0.seq_end.wrapping_add(sent[1..].iter().map(|(o, _)| o.bytes as u32).sum());
         assert_eq!(sent.last().expect("there is one").0.seq_end, end, "numbers count plaintext");
+    }
+}
+
+/// `SSL_connect` ends in a jump to `SSL_do_handshake`, whose caller then seems to be the library itself.
+#[test]
+fn a_tls_library_in_a_plugins_own_scope() {
+    let linked =
+        Command::new("cc").args(["-shared", "-o", "/dev/null", "-l:libssl.so.3"]).stderr(Stdio::null()).status();
+    if !linked.is_ok_and(|s| s.success()) {
+        println!("skipped: no libssl.so.3 here, or no cc");
+        return;
+    }
+    let Some(s) = server("plugin") else { return };
+    let plugin = compiled("tls_plugin", &["-DPLUGIN", "-shared", "-fPIC", "-l:libssl.so.3"]);
+    let (plugin, port) = (plugin.to_str().expect("a name that the test gave"), s.port.to_string());
+    for mode in [Mode::Bare, Mode::Off, Mode::Observe, Mode::Isolate] {
+        let run = run(mode, &compiled("tls_plugin", &["-ldl"]), &[plugin, &port]);
+        assert_eq!(run.text(), "HTTP/1.0\n", "{mode:?}");
+        if matches!(mode, Mode::Observe | Mode::Isolate) {
+            let sent = plain(&run, w::OP_SEND);
+            assert!(sent.iter().any(|(_, head)| head.starts_with(b"GET /secret HTTP/1.0")), "{mode:?}");
+        }
+    }
+    let Some(s) = server("by_name") else { return };
+    let port = s.port.to_string();
+    for mode in [Mode::Bare, Mode::Off, Mode::Observe, Mode::Isolate] {
+        let run = run(mode, &compiled("tls_plugin", &["-ldl"]), &["", &port, "by name"]);
+        assert_eq!(run.text(), "shaken\n", "{mode:?}");
     }
 }

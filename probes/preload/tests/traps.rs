@@ -72,6 +72,11 @@ fn an_epoll_instance_inside_another() {
 }
 
 #[test]
+fn a_handler_that_looks_for_more_before_it_is_done() {
+    assert!(all_alone(&same_in_all_modes(&program("loops"), &["within"])));
+}
+
+#[test]
 fn two_threads_on_one_instance() {
     assert!(all_alone(&same_in_all_modes(&program("loops"), &["threads"])));
 }
@@ -192,4 +197,14 @@ fn setuid_programs_are_left_alone_and_said() {
     let run = same_in_all_modes(&program("tasks"), &["executed", other.to_str().expect("a plain path")]);
     assert_eq!(run.not_loaded, 1);
     assert_eq!(run.tasks().iter().filter(|t| t.comm.starts_with(b"preload-hello")).count(), 0);
+}
+
+#[test]
+fn plugins_that_are_bound_past_the_library_are_said() {
+    let plugin = compiled("plugins", &["-DPLUGIN", "-shared", "-fPIC"]);
+    let name = plugin.file_name().and_then(|n| n.to_str()).expect("a name that the test gave");
+    let run = same_in_all_modes(&compiled("plugins", &["-Wl,-rpath,$ORIGIN", "-ldl"]), &[name]);
+    assert!(run.text().starts_with("5 5\n"), "{}", run.text());
+    let sent = run.operations().iter().filter(|o| o.head.sub == w::OP_SEND && o.bytes == 5).count();
+    assert_eq!((sent, run.aside[aside::DEEPBIND]), (1, 2), "one went by; one more was tried");
 }

@@ -1,5 +1,6 @@
 //! Making, copying and closing descriptors.
 
+use super::sockets;
 use crate::flow::{Flow, Kind};
 use crate::process::{Me, lent, watch};
 use crate::record::{self, Call, Moved};
@@ -20,6 +21,9 @@ struct Closing {
 fn closing(fd: c_int) -> Option<Closing> {
     let me = watch()?;
     let (_, f) = fds::known(fd)?;
+    if f.is_connecting() {
+        sockets::given_up(&me, f, fd, Call::done(sys::now(), SYS_close));
+    }
     let state = (f.kind() == Kind::Tcp).then(|| end_of(&me, f));
     Some(Closing { me, id: f.id(), entry: sys::now(), flags: f.flags(), state })
 }
@@ -131,6 +135,26 @@ fn made_epoll(fd: c_int) -> c_int {
     fd
 }
 
+/// What is read and written on `fd` from now on, the C library does by calls of its own: said where it is a flow.
+fn stays_inside(fd: c_int) {
+    if let Some(me) = watch() {
+        let error = sys::errno();
+        if fds::flow(&me, fd).is_some() {
+            me.aside(aside::DESCRIPTOR);
+        }
+        sys::set_errno(error);
+    }
+}
+
+/// # Safety
+/// `a` is null or what the program asks for.
+unsafe fn inside(a: *const aiocb) {
+    // SAFETY: the caller's promise
+    if let Some(a) = unsafe { a.as_ref() } {
+        stays_inside(a.aio_fildes);
+    }
+}
+
 /// Both ends of a new pipe, which are one flow.
 ///
 /// # Safety
@@ -193,14 +217,32 @@ hooks! {
 
     /// `fdopen`: what is read and written through a stream stays inside the C library, which is said.
     fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
-        if let Some(me) = watch() {
-            let error = sys::errno();
-            if fds::flow(&me, fd).is_some() {
-                me.aside(aside::DESCRIPTOR);
-            }
-            sys::set_errno(error);
-        }
+        stays_inside(fd);
         real::fdopen(fd, mode)
+    }
+
+    /// `aio_read`: a thread of the C library reads, by calls of its own, which is said where it is a flow.
+    fn aio_read(a: *mut aiocb) -> c_int {
+        inside(a);
+        real::aio_read(a)
+    }
+
+    /// `aio_read64`; see [`aio_read`].
+    fn aio_read64(a: *mut aiocb) -> c_int {
+        inside(a);
+        real::aio_read64(a)
+    }
+
+    /// `aio_write`; see [`aio_read`].
+    fn aio_write(a: *mut aiocb) -> c_int {
+        inside(a);
+        real::aio_write(a)
+    }
+
+    /// `aio_write64`; see [`aio_read`].
+    fn aio_write64(a: *mut aiocb) -> c_int {
+        inside(a);
+        real::aio_write64(a)
     }
 
     /// `dup`.

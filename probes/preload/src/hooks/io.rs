@@ -119,13 +119,14 @@ hooks! {
 
     /// `send`.
     fn send(fd: c_int, buf: *const c_void, n: usize, flags: c_int) -> isize {
-        transmit::send(Send { fd, iov: &one(buf, n), to: NOWHERE, nr: SYS_sendto }, || real::send(fd, buf, n, flags))
+        let c = Send { fd, iov: &one(buf, n), to: NOWHERE, nr: SYS_sendto };
+        with_flags(c, flags, || real::send(fd, buf, n, flags))
     }
 
     /// `sendto`.
     fn sendto(fd: c_int, buf: *const c_void, n: usize, flags: c_int, to: *const sockaddr, len: socklen_t) -> isize {
         let c = Send { fd, iov: &one(buf, n), to: (to.cast(), len as usize), nr: SYS_sendto };
-        transmit::send(c, || real::sendto(fd, buf, n, flags, to, len))
+        with_flags(c, flags, || real::sendto(fd, buf, n, flags, to, len))
     }
 
     /// `sendmsg`.
@@ -135,7 +136,7 @@ hooks! {
         }
         let iov = sys::iovs((*m).msg_iov, (*m).msg_iovlen as _);
         let c = Send { fd, iov, to: ((*m).msg_name.cast_const().cast(), (*m).msg_namelen as usize), nr: SYS_sendmsg };
-        transmit::send(c, || real::sendmsg(fd, m, flags))
+        with_flags(c, flags, || real::sendmsg(fd, m, flags))
     }
 
     /// `sendmmsg`: datagrams, each told by itself.
@@ -169,6 +170,24 @@ hooks! {
         sys::set_errno(error);
         r
     }
+}
+
+/// A send with flags. With `MSG_OOB` the last byte is urgent: it is beside the stream, and no read counts it.
+///
+/// # Safety
+/// As [`transmit::send`].
+#[inline]
+unsafe fn with_flags(c: Send<'_>, flags: c_int, plain: impl FnOnce() -> isize) -> isize {
+    // SAFETY: the caller's promise
+    let Some(me) = watch().filter(|_| flags & MSG_OOB != 0) else { return unsafe { transmit::send(c, plain) } };
+    let entry = met(&me, c.fd);
+    let r = plain();
+    let error = sys::errno();
+    if let Some(f) = fds::flow(&me, c.fd).filter(|_| r > 1) {
+        transmit::tell(&me, f, f.id(), &c, r - 1, Call::done(entry, c.nr), 0);
+    }
+    sys::set_errno(error);
+    r
 }
 
 /// `recvfrom` with an address: told as `recvmsg` would be.

@@ -1,6 +1,7 @@
 //! Making sockets and connections.
 
-use crate::flow::{self, CLIENT, Kind, SERVER};
+use crate::address::Address;
+use crate::flow::{self, CLIENT, Flow, Kind, SERVER};
 use crate::process::{Me, lent, watch};
 use crate::record::{self, Call, Cause, Moved};
 use crate::{epolls, fds, real, rest, sys, unix};
@@ -77,8 +78,24 @@ hooks! {
         let entry = sys::now();
         let r = real::connect(fd, a, len);
         let (error, call) = (sys::errno(), Call::done(entry, SYS_connect));
-        connected(&me, fd, if r == 0 { 0 } else { -error }, call);
+        // what the kernel did not get as far as to read may not be readable
+        let is_read = r == 0 || !matches!(error, EBADF | ENOTSOCK | EFAULT | EINVAL | EPERM | ENOSYS);
+        let to = Address::given(if is_read { a.cast() } else { core::ptr::null() }, len as usize);
+        connected(&me, fd, &to, if r == 0 { 0 } else { -error }, call);
         sys::set_errno(error);
+        r
+    }
+
+    /// `getsockopt`: by `SO_ERROR` a program is told how a connect ended that it did not wait for.
+    fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int {
+        let r = real::getsockopt(fd, level, name, value, len);
+        if r == 0 && (level, name) == (SOL_SOCKET, SO_ERROR) && let Some(me) = watch() {
+            let error = sys::errno();
+            if let Some((_, f)) = fds::known(fd).filter(|(_, f)| f.is_connecting() && *len as usize >= size_of::<c_int>()) {
+                settled(&me, f, fd, -value.cast::<c_int>().read_unaligned(), Call::done(sys::now(), SYS_getsockopt));
+            }
+            sys::set_errno(error);
+        }
         r
     }
 
@@ -151,13 +168,16 @@ fn take_up(me: &Me, listener: c_int, new: c_int, call: Call) {
 #[derive(Clone, Copy, Default)]
 struct Credentials([u32; 3]);
 
-fn connected(me: &Me, fd: c_int, result: i32, call: Call) {
+fn connected(me: &Me, fd: c_int, to: &Address, result: i32, call: Call) {
     record::wait(me, call, fd, &Cause::Unknown);
-    let begun = matches!(-result, 0 | EINPROGRESS | EINTR);
-    let known = fds::known(fd).is_some();
-    if !begun && !known {
-        return; // nothing came of it, and nobody knows of it
+    let under_way = fds::known(fd).map(|(_, f)| f).filter(|f| f.is_connecting());
+    if let Some(f) = under_way.filter(|_| matches!(-result, 0 | EISCONN)) {
+        return f.set_connecting(false); // asked again how far it is
     }
+    if matches!(-result, EALREADY | EISCONN | EBADF | ENOTSOCK | EFAULT) {
+        return;
+    }
+    let begun = matches!(-result, 0 | EINPROGRESS | EINTR);
     let kind = fds::socket_kind(fd);
     let flow = match fds::known(fd) {
         Some(known) => Some(known),
@@ -165,20 +185,59 @@ fn connected(me: &Me, fd: c_int, result: i32, call: Call) {
     };
     let Some((index, f)) = flow else { return };
     rest::moved(me, f, call.entry, false);
+    let mut how = w::FLOW_MET;
+    if kind != Kind::Datagram {
+        f.side.store(CLIENT, Relaxed);
+        how = w::FLOW_CONNECTED;
+    }
+    f.announce_to(me, fd, how, 0, call.ret, Some(to));
     if begun {
-        let mut how = w::FLOW_MET;
-        if kind != Kind::Datagram {
-            f.side.store(CLIENT, Relaxed);
-            how = w::FLOW_CONNECTED;
-        }
         let mine = kind == Kind::Unix
             && sys::option::<Credentials>(fd, SOL_SOCKET, SO_PEERCRED).is_some_and(|c| c.0[0] == me.tgid);
         f.internal.store(u8::from(mine), Relaxed);
-        f.announce(me, fd, how, 0, call.ret);
         f.connected(index);
         epolls::changed();
     }
+    f.set_connecting(begun && result != 0);
     let mut m = Moved::control(w::OP_CONNECT, result);
     m.flags = f.flags();
     record::operation(me, f.id(), call, &m);
+}
+
+/// A program uses a flow again whose connect it did not wait for ([`Flow::is_connecting`]). `result`: what it was told, 0
+/// or a negative error number. Where that is how the connect failed, it is told as the end of one.
+#[cold]
+pub fn settled(me: &Me, f: &Flow, fd: c_int, result: i32, call: Call) {
+    let state = Flow::tcp_state(fd);
+    if state == flow::TCP_SYN_SENT {
+        return;
+    }
+    f.set_connecting(false);
+    if state == flow::TCP_CLOSE && result < 0 {
+        failed(me, f, result, call);
+    }
+}
+
+fn failed(me: &Me, f: &Flow, result: i32, call: Call) {
+    let mut m = Moved::control(w::OP_CONNECT, result);
+    m.flags = f.flags();
+    record::operation(me, f.id(), call, &m);
+}
+
+/// The last descriptor of a flow whose connect is under way is about to be closed: how it ended, or that it is given up.
+#[cold]
+pub fn given_up(me: &Me, f: &Flow, fd: c_int, call: Call) {
+    if !f.has_one_descriptor() {
+        return;
+    }
+    f.set_connecting(false);
+    let error = match Flow::tcp_state(fd) {
+        flow::TCP_SYN_SENT => ECANCELED,
+        // reading it takes it away, but the program will not ask for it any more
+        flow::TCP_CLOSE => sys::option::<c_int>(fd, SOL_SOCKET, SO_ERROR).unwrap_or(0),
+        _ => 0,
+    };
+    if error > 0 {
+        failed(me, f, -error, call);
+    }
 }

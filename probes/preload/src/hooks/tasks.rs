@@ -3,6 +3,9 @@
 use super::environment::{self, Environment};
 use super::io;
 use crate::process::{self, watch};
+use crate::receive::Receive;
+use crate::record::Call;
+use crate::transmit::Send;
 use crate::{arena, fds, real, sys};
 use core::ptr::null;
 use core::sync::atomic::{AtomicU32, Ordering::*};
@@ -181,7 +184,7 @@ hooks! {
         let entry = sys::now();
         let r = real::getaddrinfo(node, service, hints, res);
         let error = sys::errno();
-        let call = crate::record::Call::done(entry, w::NO_SYSCALL.into());
+        let call = Call::done(entry, w::NO_SYSCALL.into());
         crate::record::wait(&me, call, -1, &crate::record::Cause::Unknown);
         sys::set_errno(error);
         r
@@ -218,6 +221,7 @@ fn noticed(nr: c_long, a: usize, b: usize, c: usize, r: c_long) {
                 me.aside(aside::IO_URING);
             }
         }
+        SYS_io_submit => submitted(c as *const *const Asked, b),
         _ if process::lent() => {}
         SYS_close => {
             fds::forget(a as c_int);
@@ -231,6 +235,28 @@ fn noticed(nr: c_long, a: usize, b: usize, c: usize, r: c_long) {
             fds::forget(r as c_int);
         }
         _ => {}
+    }
+}
+
+/// Linux's `struct iocb`, as far as it is looked at.
+#[repr(C)]
+struct Asked {
+    data: u64,
+    key_and_flags: u64,
+    opcode: u16,
+    priority: i16,
+    fd: u32,
+}
+
+/// `n` calls were handed to the kernel to be carried out by itself. Of those on flows nothing more is seen, which is said.
+fn submitted(calls: *const *const Asked, n: usize) {
+    let Some(me) = watch() else { return };
+    for i in 0..n {
+        // SAFETY: the kernel has just read these
+        let fd = unsafe { (**calls.add(i)).fd } as c_int;
+        if fds::flow(&me, fd).is_some() {
+            me.aside(aside::DESCRIPTOR);
+        }
     }
 }
 
@@ -255,6 +281,10 @@ unsafe extern "C-unwind" fn watched(nr: c_long, a: usize, b: usize, c: usize, d:
         }
         // SAFETY: see above
         SYS_sendmmsg => unsafe { io::send_many(a as c_int, b as *mut mmsghdr, || plain(c) as c_int) }.into(),
+        SYS_read | SYS_write | SYS_sendto | SYS_recvfrom => {
+            // SAFETY: the program's own arguments
+            unsafe { told(nr, (a as c_int, b as *mut c_void, c, d as c_int), || plain(c)) }
+        }
         _ => plain(c),
     };
     if nr == SYS_futex && r == -1 && sys::errno() == ETIMEDOUT {
@@ -264,7 +294,45 @@ unsafe extern "C-unwind" fn watched(nr: c_long, a: usize, b: usize, c: usize, d:
         sys::set_errno(ETIMEDOUT);
     }
     if arena::header().is_some() && r >= 0 {
-        noticed(nr, a, b, c, r);
+        // of those that were handed over, so many were taken
+        noticed(nr, a, if nr == SYS_io_submit { r as usize } else { b }, c, r);
+    }
+    r
+}
+
+/// A call that moves bytes, made by its number: never made shorter, but told as if it had been made by its name.
+///
+/// # Safety
+/// The arguments are those of the call that `plain` makes: descriptor, buffer, its length, and flags where it has some.
+#[allow(non_upper_case_globals)] // the C library's names
+unsafe fn told(
+    nr: c_long,
+    (fd, at, n, flags): (c_int, *mut c_void, usize, c_int),
+    plain: impl FnOnce() -> c_long,
+) -> c_long {
+    let Some(me) = watch() else { return plain() };
+    let error = sys::errno();
+    let is_flow = fds::flow(&me, fd).is_some();
+    sys::set_errno(error);
+    let entry = sys::now();
+    let r = plain();
+    if is_flow && r > 0 {
+        let error = sys::errno();
+        let (iov, call) = ([iovec { iov_base: at, iov_len: n }], Call::done(entry, nr));
+        match nr {
+            SYS_read | SYS_recvfrom => {
+                let flags = if nr == SYS_read { 0 } else { flags };
+                let c = Receive { fd, iov: &iov, flags, msg: None, nr };
+                crate::receive::moved_already(&me, &c, r as isize, call);
+            }
+            _ => {
+                if let Some(f) = fds::flow(&me, fd) {
+                    let c = Send { fd, iov: &iov, to: (core::ptr::null(), 0), nr };
+                    crate::transmit::tell(&me, f, f.id(), &c, r as isize, call, 0);
+                }
+            }
+        }
+        sys::set_errno(error);
     }
     r
 }

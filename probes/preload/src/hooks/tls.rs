@@ -10,6 +10,7 @@ use crate::flow::Flow;
 use crate::process::{self, Me, watch};
 use crate::record::{self, Call, Cause, Moved};
 use crate::{border, fds, real, sys};
+use core::cell::Cell;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicUsize, Ordering::*};
 use libc::{c_int, c_void, iovec};
@@ -47,7 +48,11 @@ impl Function {
     #[cold]
     fn look_up(&self, caller: usize, first: usize) -> (usize, usize) {
         let found = match real::next(self.name) {
-            0 => in_library_of(caller, self.name),
+            0 => match in_library_of(caller, self.name) {
+                // the caller found a function of the library by itself, and that one comes here
+                0 => in_only_library(self.name),
+                p => p,
+            },
             p => p,
         };
         let descriptor = if found == 0 { 0 } else { in_library_of(found, self.descriptor) };
@@ -65,6 +70,23 @@ impl Function {
     }
 }
 
+/// `name` in the one TLS library that is loaded, in whatever scope; 0 where there is none, or more than one.
+fn in_only_library(name: &CStr) -> usize {
+    let mut found = 0;
+    for library in [c"libssl.so.3", c"libssl.so.1.1", c"libgnutls.so.30"] {
+        // SAFETY: nothing is loaded by this; the library stays loaded from now on
+        let p = unsafe {
+            let handle = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            if handle.is_null() { 0 } else { libc::dlsym(handle, name.as_ptr()) as usize }
+        };
+        if p != 0 && found != 0 {
+            return 0;
+        }
+        found |= p;
+    }
+    found
+}
+
 /// `name` as the loaded object that holds `address` would find it in its own scope; 0 where it would not. The object stays
 /// loaded from now on.
 fn in_library_of(address: usize, name: &CStr) -> usize {
@@ -79,6 +101,20 @@ fn in_library_of(address: usize, name: &CStr) -> usize {
             return 0;
         }
         libc::dlsym(handle, name.as_ptr()) as usize
+    }
+}
+
+thread_local! {
+    /// The function of a TLS library that this thread is inside, or 0.
+    static UNDER_WAY: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Where the loaded object that holds `address` begins; 0 where there is none.
+fn base_of(address: usize) -> usize {
+    // SAFETY: all zeros is a valid answer
+    unsafe {
+        let mut info: libc::Dl_info = core::mem::zeroed();
+        if libc::dladdr(address as *const c_void, &mut info) == 0 { 0 } else { info.dli_fbase as usize }
     }
 }
 
@@ -156,14 +192,23 @@ unsafe fn on_session(
     sent: bool,
     plain: impl FnOnce(usize) -> (isize, usize),
 ) -> isize {
+    let outer = UNDER_WAY.get();
+    // a function of the library that ends in a jump to this one (`SSL_accept`) leaves our own return address
+    let caller = if outer != 0 && base_of(caller) == base_of((&raw const SSL_READ) as usize) { outer } else { caller };
     let (real, descriptor) = f.get(caller);
     if real == 0 {
         return -1; // the caller could not have been loaded without it
     }
+    let plain = || {
+        UNDER_WAY.set(real);
+        let told = plain(real);
+        UNDER_WAY.set(outer);
+        told
+    };
     // SAFETY: the caller's promise
-    let Some(s) = (unsafe { Session::new(session, descriptor) }) else { return plain(real).0 };
+    let Some(s) = (unsafe { Session::new(session, descriptor) }) else { return plain().0 };
     process::hush();
-    let (result, bytes) = plain(real);
+    let (result, bytes) = plain();
     process::unhush();
     s.done(sent, buf, bytes);
     result

@@ -1,7 +1,7 @@
 //! Waiting for descriptors.
 
 use crate::isolate::{self, Return, Sets};
-use crate::process::{Me, lent, watch};
+use crate::process::{Me, is_on, lent, watch};
 use crate::record::Call;
 use crate::{arena, epolls, real, rest, sys};
 use libc::*;
@@ -21,6 +21,12 @@ unsafe fn from_spec(t: *const timespec) -> u64 {
         .map_or(NO_TIMEOUT, |t| (t.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(t.tv_nsec as u64))
 }
 
+/// A wait without a time-out that was under way when recording was switched on: what it returns is an input like any
+/// other, and its time-out, which counts from an entry that nobody noted, does not matter.
+fn begun_before(r: c_int, timeout_ns: u64) -> Option<Me> {
+    if r > 0 && timeout_ns == NO_TIMEOUT && is_on() { watch() } else { None }
+}
+
 /// # Safety
 /// `fds` is what the C function asks for.
 unsafe fn polling(
@@ -30,9 +36,11 @@ unsafe fn polling(
     timeout_ns: u64,
     plain: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(me) = watch() else { return plain() };
-    let entry = sys::now();
+    let before = watch();
+    let entry = before.as_ref().map(|_| sys::now());
     let r = plain();
+    let Some(me) = before.or_else(|| begun_before(r, timeout_ns)) else { return r };
+    let entry = entry.unwrap_or_else(sys::now);
     let (error, mut call) = (sys::errno(), Call::done(entry, class.1));
     let set: &mut [pollfd] = if fds.is_null() || r < 0 {
         &mut []
@@ -40,11 +48,11 @@ unsafe fn polling(
         // SAFETY: the kernel has just read and written these
         unsafe { core::slice::from_raw_parts_mut(fds, n as usize) }
     };
-    let (r, at_rest) = if me.rest { rest::polled(&me, set, r, timeout_ns) } else { (r, 0) };
+    let (r, at_rest) = if me.rest { rest::polled(&me, set, r, (entry, timeout_ns)) } else { (r, 0) };
     if at_rest != 0 {
         call.ret = at_rest;
     }
-    let of = Return { call, class: class.0, timeout_ns, fd: -1, rest: at_rest != 0 };
+    let of = Return { call, class: class.0, timeout_ns, fd: -1, rest: at_rest != 0, at: 0 };
     let r = isolate::polled(&me, &of, set, r);
     sys::set_errno(error);
     r
@@ -70,7 +78,7 @@ unsafe fn selecting(
     // SAFETY: the caller's promise
     let mut sets = unsafe { Sets::new(if r < 0 { 0 } else { n }, sets) };
     rest::selected(&me, r, timeout_ns);
-    let of = Return { call, class: class.0, timeout_ns, fd: -1, rest: false };
+    let of = Return { call, class: class.0, timeout_ns, fd: -1, rest: false, at: 0 };
     let r = isolate::selected(&me, &of, &mut sets, foreign, r);
     sys::set_errno(error);
     r
@@ -86,11 +94,21 @@ unsafe fn waiting(
     timeout_ns: u64,
     plain: impl FnOnce(c_int) -> c_int,
 ) -> c_int {
-    let Some(me) = watch() else { return plain(n) };
+    let here = 0u8;
+    let at = &raw const here as usize;
+    let Some(me) = watch() else {
+        let r = plain(n);
+        if let Some(me) = begun_before(r, timeout_ns) {
+            let of = Waiting { ep, class, entry: sys::now(), timeout_ns, limited: false, at };
+            // SAFETY: the kernel has just written `r` of them
+            return unsafe { given(&me, events, r, of) };
+        }
+        return r;
+    };
     let error = sys::errno();
-    if n > 0 && isolate::is_put_off(&me, ep, timeout_ns) {
+    if n > 0 && isolate::is_put_off(&me, ep, timeout_ns, at) {
         let call = Call::done(sys::now(), class.1);
-        isolate::put_off(&me, &Return { call, class: class.0, timeout_ns, fd: ep, rest: false });
+        isolate::put_off(&me, &Return { call, class: class.0, timeout_ns, fd: ep, rest: false, at });
         sys::set_errno(error);
         return 0;
     }
@@ -98,16 +116,39 @@ unsafe fn waiting(
     sys::set_errno(error);
     let entry = sys::now();
     let r = plain(wanted);
-    let error = sys::errno();
     // SAFETY: the kernel has just written `r` of them
+    unsafe { given(&me, events, r, Waiting { ep, class, entry, timeout_ns, limited: wanted < n, at }) }
+}
+
+/// A wait in an epoll instance.
+struct Waiting {
+    ep: c_int,
+    class: (u8, c_long),
+    entry: u64,
+    timeout_ns: u64,
+    /// It was asked for fewer events than the program would have taken.
+    limited: bool,
+    /// Where on the stack it was called.
+    at: usize,
+}
+
+/// Tells what epoll gave, when it may be handed over; what the program is told.
+///
+/// # Safety
+/// There are `r` of `events`.
+unsafe fn given(me: &Me, events: *mut epoll_event, r: c_int, of: Waiting) -> c_int {
+    let error = sys::errno();
+    // SAFETY: the caller's promise
     let told = if r > 0 { unsafe { core::slice::from_raw_parts_mut(events, r as usize) } } else { &mut [] };
-    let at_rest = if me.rest { rest::epolled(&me, ep, told, r, timeout_ns) } else { 0 };
+    let Waiting { ep, class, entry, timeout_ns, limited, at } = of;
+    let (r, at_rest) = if me.rest { rest::epolled(me, ep, told, r, (entry, timeout_ns)) } else { (r, 0) };
+    let told = told.get(..r.max(0) as usize).unwrap_or(&[]);
     let mut call = Call::done(entry, class.1);
     if at_rest != 0 {
         call.ret = at_rest;
     }
-    let of = Return { call, class: class.0, timeout_ns, fd: ep, rest: at_rest != 0 };
-    isolate::epolled(&me, &of, told, r, wanted < n);
+    let of = Return { call, class: class.0, timeout_ns, fd: ep, rest: at_rest != 0, at };
+    isolate::epolled(me, &of, told, r, limited);
     sys::set_errno(error);
     r
 }

@@ -111,6 +111,49 @@ static void nested(void)
 	printf("both seen\n");
 }
 
+static void take(int ep, int fd)
+{
+	char c;
+	check(read(fd, &c, 1) == 1, "read");
+	check(!epoll_ctl(ep, EPOLL_CTL_DEL, fd, NULL), "epoll_ctl");
+}
+
+/* Looks for another input while the one that was given is not done with, as a server does in a long computation. */
+__attribute__((noinline)) static int look(int ep)
+{
+	volatile char computed[4096];
+	struct epoll_event e;
+	for (size_t i = 0; i < sizeof(computed); i++)
+		computed[i] = 1;
+	int n = epoll_wait(ep, &e, 1, 0);
+	if (n == 1)
+		take(ep, e.data.fd);
+	return n * computed[7];
+}
+
+/* Six children write; of three inputs that the loop gives, each handler looks once and is given another at once. */
+static void within(void)
+{
+	int ep = epoll_create1(0);
+	for (int i = 0; i < 6; i++) {
+		int pair[2];
+		check(!socketpair(AF_UNIX, SOCK_STREAM, 0, pair), "socketpair");
+		if (!fork()) {
+			write_all(pair[1], "x", 1);
+			_exit(0);
+		}
+		close(pair[1]);
+		add(ep, pair[0], EPOLLIN, pair[0]);
+	}
+	reap(6);
+	for (int i = 0; i < 3; i++) {
+		struct epoll_event e;
+		check(epoll_wait(ep, &e, 1, 2000) == 1, "the loop");
+		take(ep, e.data.fd);
+		printf("given within: %d\n", look(ep));
+	}
+}
+
 static int shared_ep, shared_l, answered;
 
 static void *worker(void *unused)
@@ -537,6 +580,7 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} all[] = {{"edge", edge},	 {"oneshot", oneshot}, {"level", level},	 {"nested", nested},
+		   {"within", within},
 		   {"threads", threads}, {"stale", stale},     {"fair", fair},		 {"both_sets", both_sets},
 		   {"pipelined", pipelined}, {"left_behind", left_behind}, {"in_the_middle", in_the_middle}, {"under_way", under_way},
 		   {"by_poll", by_poll}, {"by_select", by_select}, {"low_mark", low_mark}, {"datagrams", datagrams},
