@@ -3,7 +3,7 @@
 usage: tables.py QUERIES.md EXPECTED.json   (in the folder, after `wakepath tables`)
 
 The queries are the document's own code blocks, so that it cannot drift from what is tested. EXPECTED.json tells what the
-folder holds: {"requests": N, "kinds": [...], "services": [...], "spans": N, "comms": [...]}.
+folder holds: {"requests": N, "kinds": [...], "services": [...], "spans": N, "comms": [...], "faults": [...]}.
 """
 
 import contextlib
@@ -105,6 +105,9 @@ def check_queries(document, expected):
                 assert {r["kind"] for r in named} == set(expected["kinds"]), named
                 assert all(r["self_ms_per_request"] > 0 for r in named), named
             case "5":
+                told = [(r["host"], r["what"], r["faults"], r["ms"], r["longest_ms"]) for r in named]
+                assert told == [tuple(row) for row in expected["faults"]], told
+            case "6":
                 lines = text.splitlines()
                 assert lines[0].endswith(" complete") and len(lines) == 1 + expected["spans_each"], text
                 assert lines[1].endswith("[root]"), text
@@ -112,7 +115,7 @@ def check_queries(document, expected):
                 assert "nan" not in text, text
             case other:
                 raise AssertionError(f"a query without a check: {other}")
-    assert sorted(done) == ["1", "2", "3", "4", "5", "Names"], done
+    assert sorted(done) == ["1", "2", "3", "4", "5", "6", "Names"], done
 
 
 def main():

@@ -1,7 +1,7 @@
 """Asks for files by HTTP/1.1 and compares each body with the file, byte by byte.
 
 `bodies.py PORT ROOT CONNECTIONS REQUESTS PIPELINED` says, as JSON, how many bodies were the file's and how many were not;
-a connection asks for PIPELINED files at once, in one segment.
+a connection asks for PIPELINED files at once, in one segment; with 0 each file has a connection of its own.
 """
 
 import json
@@ -41,16 +41,20 @@ class Connection:
 
 
 def client(port, files, requests, pipelined, result):
-    names = sorted(files)
+    names, at_once, connection = sorted(files), max(pipelined, 1), None
+    end = b"Host: a\r\n\r\n" if pipelined else b"Host: a\r\nConnection: close\r\n\r\n"
     try:
-        connection = Connection(port)
-        for first in range(0, requests, pipelined):
-            wanted = [names[(first + i) % len(names)] for i in range(min(pipelined, requests - first))]
-            connection.sock.sendall(b"".join(b"GET /%s HTTP/1.1\r\nHost: a\r\n\r\n" % n.encode() for n in wanted))
+        for first in range(0, requests, at_once):
+            connection = connection or Connection(port)
+            wanted = [names[(first + i) % len(names)] for i in range(min(at_once, requests - first))]
+            connection.sock.sendall(b"".join(b"GET /%s HTTP/1.1\r\n%s" % (n.encode(), end) for n in wanted))
             for name in wanted:
                 result[connection.body() == files[name]] += 1
-        if connection.have:
-            result[False] += 1
+            if connection.have or not pipelined and connection.sock.recv(1):
+                result[False] += 1
+            if not pipelined:
+                connection.sock.close()
+                connection = None
     except (OSError, ValueError, IndexError) as e:
         print(f"bodies: {e}", file=sys.stderr)
         result[False] += 1

@@ -76,6 +76,15 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def run_seconds(pid):
+    """What a process has used, by the scheduler's own nanoseconds; threads that ended are not in it."""
+    total = 0
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):
+            total += int(task.read_text().split()[0])
+    return total / 1e9
+
+
 class Recording:
     """`wakepath record` as a context; afterwards its own costs are known."""
 
@@ -233,12 +242,7 @@ class Stack:
 
     def cpu_seconds(self):
         """What its processes have used, by the scheduler's own nanoseconds; who ended is not in it."""
-        total = 0
-        for pid in self.processes():
-            for task in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
-                with contextlib.suppress(OSError):
-                    total += int(task.read_text().split()[0])
-        return total / 1e9
+        return sum(run_seconds(pid) for pid in self.processes())
 
 
 def vload(url, *args, truth=None, seconds=300, prefix=()):
@@ -288,17 +292,14 @@ class Namespace:
         run([*self.prefix, "tc", "qdisc", "delete", "dev", "lo", "root"], 10)
 
 
-def alternate(rounds, plain, traced):
-    """Runs both, each round in the other order than the round before."""
-    pairs = []
+def alternate(rounds, *ways):
+    """Runs every way once a round, each round in another order; gives the results of each round in the order given."""
+    rows = []
     for i in range(rounds):
-        if i % 2:
-            with_it = traced()
-            pairs.append((plain(), with_it))
-        else:
-            without = plain()
-            pairs.append((without, traced()))
-    return pairs
+        order = [(i + k) % len(ways) for k in range(len(ways))]
+        found = {k: ways[k]() for k in order}
+        rows.append(tuple(found[k] for k in range(len(ways))))
+    return rows
 
 
 @contextlib.contextmanager
@@ -334,6 +335,47 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+def java_version(java):
+    """The major version of a Java, 0 without one."""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
+        return int(said.split('"')[1].split(".")[0])
+    except (OSError, subprocess.SubprocessError, IndexError, ValueError):
+        return 0
+
+
+def pools(place):
+    """Builds testbeds/pools. Gives the service behind, and by name each server, or why it cannot be had."""
+    code = ROOT / "testbeds" / "pools"
+    place.mkdir()
+    line = ["cargo", "build", "--release", "--quiet", "--locked", "--manifest-path", code / "Cargo.toml"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=600, check=False)
+    if done.returncode:
+        raise Failed(f"testbeds/pools cannot be built: {done.stderr.strip()[-200:]}")
+    own = TARGET if "CARGO_TARGET_DIR" in os.environ else code / "target"
+    built = own / "release" / "pools"
+    programs = {"Tokio, hyper": [built, "tokio"]}
+    go = shutil.which("go", path=os.environ.get("PATH", "") + ":/usr/local/go/bin")
+    if go:
+        line = [go, "build", "-o", place / "go-pool", code / "pool.go"]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=600, check=False)
+        programs["Go, net/http"] = done.stderr.strip()[-200:] if done.returncode else [place / "go-pool"]
+    else:
+        programs["Go, net/http"] = "no go here"
+    java, compiler = os.environ.get("WAKEPATH_BENCH_JAVA", "java"), shutil.which("javac")
+    version = java_version(java)
+    if not compiler or version < 17:
+        programs["Java"] = "java and javac, 17 or later, are needed"
+        return [built, "up"], programs
+    # what compiles may be older than what runs
+    line = [compiler, "--release", "17", "-d", place, code / "Pool.java"]
+    subprocess.run(line, timeout=120, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    programs["Java, threads"] = [java, "-cp", place, "Pool", "threads"]
+    virtual = [java, "-cp", place, "Pool", "virtual"]
+    programs["Java, virtual threads"] = virtual if version > 20 else "Java 21 is needed: WAKEPATH_BENCH_JAVA=PROGRAM"
+    return [built, "up"], programs
 
 
 def many_files():

@@ -6,36 +6,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wakepath_decode::raw::{Raw, RawSink};
 use wakepath_decode::readers::ctf::{CtfReader, Source};
-use wakepath_model::defects;
-use wakepath_model::ids::MonoNs;
-
-#[derive(Default, PartialEq, Debug)]
-struct Sum {
-    events: u64,
-    times: u64,
-    lost: u64,
-    defects: u64,
-}
-
-impl RawSink for Sum {
-    fn event(&mut self, at: MonoNs, cpu: u16, event: &Raw<'_>) {
-        self.events += 1;
-        self.times = self.times.wrapping_mul(31).wrapping_add(at.0 ^ u64::from(cpu));
-        assert!(format!("{event:?}").len() > 2);
-    }
-
-    fn lost(&mut self, _: Option<u16>, from: MonoNs, to: MonoNs, count: u64) {
-        assert!(from <= to);
-        self.lost = self.lost.wrapping_add(count);
-    }
-
-    fn count(&mut self, defect: &'static str, _: MonoNs) {
-        assert!(defects::find(defect).is_some());
-        self.defects += 1;
-    }
-}
+use wakepath_fuzz::Sum;
 
 fn part(data: &[u8]) -> (&[u8], &[u8]) {
     match data.split_first_chunk::<2>() {

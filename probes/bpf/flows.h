@@ -41,20 +41,65 @@ static __noinline struct flow_state *flow_at(struct sock *sk)
 	return bpf_map_lookup_elem(&flows_by_address, &key);
 }
 
-/* State of a typed socket. */
-static __always_inline struct flow_state *flow_of(struct sock *sk)
+static __always_inline struct flow_state *flow_slot(u64 cookie)
 {
-	struct flow_state *f = bpf_sk_storage_get(&flows, sk, 0, 0);
+	u32 key = cookie & (FLOW_SLOTS - 1);
+
+	return bpf_map_lookup_elem(&flow_slots, &key);
+}
+
+/* State of a typed socket, 0 where it has none. */
+static __always_inline struct flow_state *known_flow(struct sock *sk)
+{
+	u64 cookie = sk->__sk_common.skc_cookie.counter;
+	struct flow_state *f;
+
+	if (!cookie)
+		return 0;
+	f = flow_slot(cookie);
+	return f && f->id == cookie ? f : bpf_sk_storage_get(&flows, sk, 0, 0);
+}
+
+/* State of a typed socket, made where it has none. Two threads that meet an old connection at once may both begin its state:
+ * it is announced twice, nothing more. */
+static __always_inline struct flow_state *flow_of(struct sock *sk, bool is_closed)
+{
+	struct flow_state *f = known_flow(sk);
+	u64 cookie;
 
 	if (f)
 		return f;
+	cookie = bpf_get_socket_cookie(sk);
+	/* nothing would tell once more that a closed one ends */
+	if (sk->sk_protocol == IPPROTO_TCP && !is_closed) {
+		f = flow_slot(cookie);
+		if (f && !__sync_val_compare_and_swap(&f->id, 0, cookie)) {
+			__builtin_memset((void *)f + sizeof(f->id), 0, sizeof(*f) - sizeof(f->id));
+			return f;
+		}
+	}
 	f = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!f) {
 		lost(this_cpu(), DROP_SOCK_STORAGE);
 		return 0;
 	}
-	f->id = bpf_get_socket_cookie(sk);
+	f->id = cookie;
 	return f;
+}
+
+/* Leaves the slot of a TCP socket that is closed to the next that needs it, whose cookie is tens of thousands further: calls
+ * that are under way here have ended by then. Where a program still holds the socket, and may read what came before, the
+ * state goes with it. */
+static __always_inline void leave_flow_slot(struct sock *sk, u64 cookie)
+{
+	struct flow_state *f = flow_slot(cookie);
+
+	if (!f || f->id != cookie)
+		return;
+	/* where memory is short it stays where it is */
+	if (sk->sk_socket && !bpf_sk_storage_get(&flows, sk, f, BPF_SK_STORAGE_GET_F_CREATE))
+		return;
+	*(volatile u64 *)&f->id = 0;
 }
 
 /* A typed socket as a TCP socket, 0 where it is none. */
@@ -216,6 +261,9 @@ static __always_inline void announce(struct sock *sk, struct flow_state *f, u8 h
 		return; /* stays unannounced: the next operation tries again */
 	f->announced = 1;
 	fill_flow(r, sk, f);
+	/* its slot may have been left by now */
+	if (cfg_sock_hooks)
+		r->flow = field(sk, __sk_common.skc_cookie.counter);
 	r->snd_seq -= sent;
 	r->rcv_seq -= received;
 	r->peer_flow = peer;
@@ -266,7 +314,7 @@ int BPF_PROG(on_state, const struct sock *csk, const int old, const int new)
 	/* from its first change of state on a TCP socket has its cookie, so that a call in progress can name it */
 	if (!cfg_sock_hooks)
 		bpf_get_socket_cookie(sk);
-	f = cfg_sock_hooks ? flow_of(sk) : flow_at(sk);
+	f = cfg_sock_hooks ? flow_of(sk, false) : flow_at(sk);
 	if (!f || new == TCP_SYN_SENT)
 		return 0;
 	now = bpf_ktime_get_ns();
@@ -298,12 +346,16 @@ int BPF_PROG(on_state, const struct sock *csk, const int old, const int new)
 		r->rcv_seq = field(tp, rcv_nxt);
 		commit(r, position, sizeof(*r), KIND_STATE, 0);
 	}
-	if (!cfg_sock_hooks && new == TCP_CLOSE)
-		bpf_map_delete_elem(&flows_by_address, &key);
 	/* the same for its end */
 	c->sk_cookie = f->id;
 	c->sk_seq = field(tp, rcv_nxt);
 	c->sk_ns = now;
+	if (new == TCP_CLOSE) {
+		if (cfg_sock_hooks)
+			leave_flow_slot(sk, c->sk_cookie);
+		else
+			bpf_map_delete_elem(&flows_by_address, &key);
+	}
 	return 0;
 }
 
@@ -365,7 +417,7 @@ int BPF_PROG(on_data_ready, const struct sock *csk)
 {
 	struct sock *sk = (struct sock *)csk;
 	struct cpu_state *c = this_cpu();
-	struct flow_state *f = bpf_sk_storage_get(&flows, sk, 0, 0);
+	struct flow_state *f = known_flow(sk);
 	struct tcp_sock *tp = tcp_of(sk);
 	/* a listener has no stream of its own; others looked at the same clock when they took the packet up */
 	bool stream = tp && sk->__sk_common.skc_state != TCP_LISTEN;
@@ -376,12 +428,10 @@ int BPF_PROG(on_data_ready, const struct sock *csk)
 		if (!f->arrived_ns)
 			f->arrived_ns = now;
 		f->last_ready_ns = now;
-		c->sk_cookie = f->id;
-	} else {
-		c->sk_cookie = sk->__sk_common.skc_cookie.counter;
-		if (!c->sk_cookie)
-			c->sk_cookie = bpf_get_socket_cookie(sk);
 	}
+	c->sk_cookie = sk->__sk_common.skc_cookie.counter;
+	if (!c->sk_cookie)
+		c->sk_cookie = bpf_get_socket_cookie(sk);
 	c->sk_seq = stream ? tp->rcv_nxt : 0;
 	return 0;
 }

@@ -125,7 +125,21 @@ struct sockaddr_un { u16 sun_family; char sun_path[108]; };
 struct unix_address { int len; struct sockaddr_un name[0]; };
 struct unix_sock { struct sock sk; struct unix_address *addr; struct sock *peer; };
 
-struct inode { u16 i_mode; unsigned long i_ino; };
+struct super_block { u32 s_dev; };
+struct hlist_node { struct hlist_node *next; };
+struct hlist_head { struct hlist_node *first; };
+struct qstr { const unsigned char *name; };
+struct dentry { struct qstr d_name; union { struct hlist_node d_alias; } d_u; };
+struct inode {
+	u16 i_mode;
+	unsigned long i_ino;
+	unsigned int i_nlink;
+	u32 i_generation;
+	struct super_block *i_sb;
+	struct hlist_head i_dentry;
+};
+struct address_space { struct inode *host; };
+struct folio { struct address_space *mapping; };
 struct file { void *private_data; struct inode *f_inode; unsigned int f_flags; };
 struct socket { short type; struct file *file; struct sock *sk; };
 struct socket_alloc { struct socket socket; struct inode vfs_inode; };
@@ -148,6 +162,7 @@ struct task_struct {
 	u64 start_time;
 	int exit_code;
 	int exit_state;
+	int pagefault_disabled;
 	void *stack;
 	char comm[16];
 	struct mm_struct *mm;
@@ -179,6 +194,11 @@ struct bpf_iter__task_file {
 };
 
 #pragma clang attribute pop
+
+/* What a program on a counter of the kernel is given: not relocated, since the kernel has it so for all programs. */
+#if defined(__TARGET_ARCH_x86)
+struct bpf_perf_event_data { u64 regs[21]; u64 sample_period; u64 addr; };
+#endif
 
 /* User-space layouts, read with bpf_probe_read_user. */
 struct user_iovec { u64 base; u64 len; };

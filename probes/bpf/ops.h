@@ -295,7 +295,7 @@ static __always_inline int on_socket(struct sock *sk, int ret, u8 op, int flags)
 		c->reported = (u64)task;
 	if (is_idle(ret, op, sk->sk_type, sk->sk_shutdown) || !watched(task))
 		return 0;
-	f = flow_of(sk);
+	f = flow_of(sk, sk->__sk_common.skc_state == TCP_CLOSE);
 	if (!f)
 		return 0;
 	if (is_many(m.class)) {
@@ -307,7 +307,7 @@ static __always_inline int on_socket(struct sock *sk, int ret, u8 op, int flags)
 	now = bpf_ktime_get_ns();
 	m.bytes = ret;
 	m.op = op;
-	m.flow = f->id;
+	m.flow = sk->__sk_common.skc_cookie.counter;
 	m.readable = true;
 	if (op == OP_SEND && m.class != SC_IO_URING)
 		m.entered_ns = entry_of(task);

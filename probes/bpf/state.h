@@ -34,7 +34,7 @@ struct cpu_state {
 	u64 reported;
 	/* when the packet behind sk_cookie came */
 	u64 sk_ns;
-	u64 pad[5];
+	u64 pad[4];
 };
 _Static_assert(sizeof(struct cpu_state) % 64 == 0, "whole cache lines");
 
@@ -93,7 +93,7 @@ struct {
 } tasks SEC(".maps");
 
 struct flow_state {
-	u64 id;
+	u64 id; /* in a slot 0 = free */
 	u64 arrived_ns;
 	u64 last_ready_ns;
 	u32 sent; /* byte counts where the protocol has no sequence numbers */
@@ -106,8 +106,22 @@ struct flow_state {
 	u8 quiet; /* nobody can read what it says: no more heads */
 	u8 pad;
 	u32 inode; /* of the socket, where it was found by address: an address is used again */
-	u32 pad2;
+	u32 pad2[5];
 };
+_Static_assert(sizeof(struct flow_state) == 64, "one cache line");
+
+/* States of TCP sockets, by cookie: no two sockets ever have the same. Found with no call and one cache miss, as task_slots
+ * are, and made without an allocation. Other sockets end without telling, and so would never leave a slot: they have their
+ * state in socket storage, and so has a TCP socket whose slot another one holds. */
+#define FLOW_SLOTS 65536
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, FLOW_SLOTS);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct flow_state);
+} flow_slots SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);

@@ -178,6 +178,10 @@ int snapshot_files(struct bpf_iter__task_file *ctx)
 	if (!s || !s->sk)
 		return 0;
 	sk = s->sk;
+	/* never connected: it is announced when it is, with the numbers that it has then */
+	if (field(sk, sk_protocol) == IPPROTO_TCP && field(sk, __sk_common.skc_state) == TCP_CLOSE &&
+	    !field(sk, __sk_common.skc_dport))
+		return 0;
 	/* read what moves before the time is taken: records of the rings that are older than this are no news */
 	if (cfg_sock_hooks) {
 		at.id = bpf_get_socket_cookie(sk);

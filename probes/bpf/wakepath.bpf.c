@@ -18,6 +18,7 @@ struct bpf_raw_tracepoint_args { u64 args[0]; };
 #include "ops.h"
 #include "waits.h"
 #include "tasks.h"
+#include "faults.h"
 
 /* The helpers used are for GPL-compatible programs alone. */
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -14,6 +14,18 @@
 #define KIND_SIZES 0xaULL
 #define KIND_MARK 0xbULL
 #define KIND_MAPPED 0xcULL
+#define KIND_FAULT 0xdULL
+#define KIND_FAULT_FILE 0xeULL
+#define FAULT_MINOR 0x1ULL
+#define FAULT_MAJOR 0x2ULL
+#define FAULT_NEITHER 0x3ULL
+#define FAULTA_PRESENT 0x1ULL
+#define FAULTA_WRITE 0x2ULL
+#define FAULTA_USER 0x4ULL
+#define FAULTA_EXEC 0x10ULL
+#define FAULTA_UNSEEN 0x80ULL
+#define FAULT_NO_OFFSET 0xffffffffffffffffULL
+#define FILE_NAME_BYTES 0x40ULL
 #define MARK_STATE 0x1ULL
 #define MARK_ENQUEUE 0x2ULL
 #define MARK_DEQUEUE 0x3ULL
@@ -104,7 +116,8 @@
 #define DROP_MARK 0x8ULL
 #define DROP_SWITCH 0x9ULL
 #define DROP_WAIT_END 0xaULL
-#define DROP_KINDS 0xbULL
+#define DROP_FAULT 0xbULL
+#define DROP_KINDS 0xcULL
 #define MAX_CPUS 0x200ULL
 #define HEAD_MAX 0x1000ULL
 #define RING_SLACK 0x4000ULL
@@ -294,6 +307,35 @@ struct wp_mapped {
 	__u32 tid;
 };
 _Static_assert(sizeof(struct wp_mapped) == 24, "wp_mapped");
+
+struct wp_fault {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u64 began_ns;
+	__u64 address;
+	__u64 ip;
+	__u64 inode;
+	__u64 offset;
+	__u32 device;
+	__u32 generation;
+	__u32 tgid;
+	__u32 tid;
+	__u16 cpu;
+	__u8 access;
+	__u8 pad;
+	__u32 pad2;
+};
+_Static_assert(sizeof(struct wp_fault) == 80, "wp_fault");
+
+struct wp_fault_file {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u64 inode;
+	__u32 device;
+	__u32 generation;
+	__u8 name[64];
+};
+_Static_assert(sizeof(struct wp_fault_file) == 96, "wp_fault_file");
 
 struct wp_fd {
 	struct wp_head head;

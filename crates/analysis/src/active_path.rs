@@ -425,9 +425,10 @@ impl<'a> Walk<'a> {
             }
             cause::TIMER => self.timed_out(f, w, syscall),
             cause::BLOCK => {
-                let is_fault = syscall.is_none() && w.state & UNINTERRUPTIBLE != 0;
+                let fault = self.index.fault_around(host, w);
+                let is_fault = fault.is_some() || syscall.is_none() && w.state & UNINTERRUPTIBLE != 0;
                 let state = if is_fault { State::PageFault } else { State::Disk };
-                let object = (w.object != 0).then(|| device(w.object));
+                let object = fault.and_then(|f| f.1).or_else(|| (w.object != 0).then(|| device(w.object)));
                 self.tell_wait(&f, state, What { object, ..what(None) });
             }
             cause::IRQ if INPUT_LINES.contains(&w.object) => {

@@ -4,6 +4,7 @@
 pub mod active_path;
 mod backwards;
 pub mod critical_path;
+pub mod faults;
 pub mod histogram;
 pub mod metrics;
 pub mod names;

@@ -62,8 +62,8 @@ pub struct Kinds {
     pub kinds: BTreeMap<(String, String), Kind>,
     /// Messages whose caller is watched but whose request is not known, by service.
     pub orphans: BTreeMap<String, (u64, BTreeMap<Hole, u64>)>,
-    /// Connections refused, by who tried and where.
-    pub refused: BTreeMap<(String, String), u64>,
+    /// Connections that did not come about, by who tried, where, and why (Linux's error number, 0 = not known).
+    pub refused: BTreeMap<(String, String, i32), u64>,
     /// Requests in all.
     pub requests: u64,
 }

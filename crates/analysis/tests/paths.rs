@@ -11,7 +11,7 @@ use wakepath_analysis::slices::{Slice, State};
 use wakepath_causality::graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{OpRow, PacketRow, WaitRow, cause, op};
+use wakepath_model::rows::{FaultRow, OpRow, PacketRow, WaitRow, cause, op};
 
 fn path_of(index: &Index, host: HostId, task: TaskId, from: CommonNs, to: CommonNs) -> Vec<Slice> {
     let mut slices = Vec::new();
@@ -145,20 +145,26 @@ struct Wild {
     waits: Vec<WildWait>,
     sends: Vec<WildSend>,
     packets: Vec<WildPacket>,
+    faults: Vec<WildFault>,
 }
+
+/// Host, begin, end, task, kind, inode.
+type WildFault = (bool, u64, u64, u32, u8, u64);
 
 fn wild() -> impl Strategy<Value = Wild> {
     let t = 0u64..40;
     let wait = (any::<bool>(), [t.clone(), t.clone(), t.clone()], 0u32..5, 0u32..5, 0u8..12, 0u64..6, 0u32..50);
     let send = (any::<bool>(), t.clone(), t.clone(), 1u64..5, 0u64..50, 0u32..5, 1u8..7);
+    let fault = (any::<bool>(), t.clone(), t.clone(), 0u32..5, 0u8..5, 0u64..3);
     let packet = (any::<bool>(), t, 1u64..8, 0u64..4, 0u64..8, 0u32..5, any::<bool>(), 0u8..4);
     let many = |n| 0..n;
     (
         proptest::collection::vec(wait, many(60)),
         proptest::collection::vec(send, many(20)),
         proptest::collection::vec(packet, many(20)),
+        proptest::collection::vec(fault, many(20)),
     )
-        .prop_map(|(waits, sends, packets)| Wild { waits, sends, packets })
+        .prop_map(|(waits, sends, packets, faults)| Wild { waits, sends, packets, faults })
 }
 
 proptest! {
@@ -205,6 +211,12 @@ proptest! {
             (o.flow, o.start, o.end) = (EndpointId(*flow), (1 << 32) + start, (1 << 32) + start + 20);
             (o.task, o.kind) = (TaskId(*task), if *kind > 3 { op::SEND } else { *kind });
             script.hosts[usize::from(*host)].2.push(o.into());
+        }
+        for (host, began, at, task, kind, inode) in &wild.faults {
+            let mut f: FaultRow = bytemuck::Zeroable::zeroed();
+            (f.began, f.at) = (ns(*host, *began), ns(*host, *at));
+            (f.task, f.kind, f.inode) = (TaskId(*task), *kind, *inode);
+            script.hosts[usize::from(*host)].2.push(f.into());
         }
         for (host, at, id, key, trigger, task, sent, context) in &wild.packets {
             let mut p: PacketRow = bytemuck::Zeroable::zeroed();

@@ -1,5 +1,6 @@
 //! The kernel vantage: loads and attaches the programs, maps their rings, drains them in time order.
 
+use crate::faults;
 use crate::refusal;
 use crate::usdt::{self, Attached};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
@@ -50,6 +51,8 @@ pub struct KernelOptions {
     pub stacks: bool,
     /// Listen to the annotations of watched programs; see [`KernelSource::listen_to`].
     pub marks: bool,
+    /// Record page faults of watched tasks.
+    pub faults: bool,
     /// Whose operations.
     pub watch: Watch,
     /// Whose besides: who executes a program of one of these names (at most 64) while the recording goes on.
@@ -65,6 +68,7 @@ impl Default for KernelOptions {
             waits: true,
             stacks: false,
             marks: false,
+            faults: false,
             watch: Watch::All,
             comms: Vec::new(),
         }
@@ -142,6 +146,11 @@ const TRACEPOINTS: &[&str] = &[
     "sched_process_exec",
     "sched_process_exit",
     "task_rename",
+    "page_fault_user",
+    "page_fault_kernel",
+    "mm_filemap_fault",
+    "mm_filemap_map_pages",
+    "mm_filemap_add_to_page_cache",
 ];
 
 /// Looks at the running kernel's BTF.
@@ -162,6 +171,13 @@ impl Support {
     /// Whether this kernel has the tracepoint.
     pub fn has(&self, name: &str) -> bool {
         self.tracepoints.iter().any(|(n, ok)| *n == name && *ok)
+    }
+
+    /// The tracepoints at which a recording with [`KernelOptions::default`] has programs here.
+    pub fn usual_hooks(&self) -> impl Iterator<Item = &'static str> {
+        let of_faults = |n| n == faults::OLD_POINT || faults::POINTS.contains(&n);
+        let unused = move |n| of_faults(n) || (n == "tcp_probe" && self.has("sk_data_ready"));
+        self.tracepoints.iter().filter(move |(n, ok)| *ok && !unused(*n)).map(|(n, _)| *n)
     }
 }
 
@@ -320,6 +336,10 @@ impl KernelSource {
             chosen => chosen,
         };
         let marks = options.marks && has_uprobes();
+        if options.faults && !support.has("page_fault_user") {
+            let missing = "the tracepoint exceptions:page_fault_user, so --faults cannot be had";
+            return Err(CaptureError::Unsupported(missing.into()));
+        }
         refusal::listen();
 
         let object = Box::into_raw(Box::new(MaybeUninit::uninit()));
@@ -349,6 +369,8 @@ impl KernelSource {
         open.maps.rings.set_value_size(stride as u32)?;
         open.maps.rings.set_max_entries(cpus as u32)?;
         open.maps.stacks.set_autocreate(options.stacks)?;
+        open.maps.fault_slots.set_autocreate(options.faults)?;
+        open.maps.told_files.set_autocreate(options.faults)?;
         for mut program in open.open_object_mut().progs_mut() {
             let section = program.section().to_string_lossy().into_owned();
             let point = section.rsplit('/').next().unwrap_or("");
@@ -371,6 +393,8 @@ impl KernelSource {
                 // stands in for the other
                 "tcp_probe" => options.waits && !support.has("sk_data_ready"),
                 "task_file" => true,
+                faults::OLD_POINT => options.faults && !support.has("mm_filemap_fault"),
+                _ if faults::POINTS.contains(&point) => options.faults,
                 usdt::SINGLE => marks && !support.has_multi,
                 usdt::MULTI => marks && support.has_multi,
                 "task" => options.waits,
@@ -429,6 +453,12 @@ impl KernelSource {
             // has no descriptor
             let section = program.section().to_string_lossy();
             if section.starts_with("iter/") || section.starts_with("uprobe") || program.as_fd().as_raw_fd() < 0 {
+                continue;
+            }
+            if section == "perf_event" {
+                let is_major = program.name() == "on_major";
+                let counter = if is_major { faults::Counter::Major } else { faults::Counter::Minor };
+                links.extend(faults::attach(&program, counter)?);
                 continue;
             }
             links.push(program.attach()?);

@@ -3,6 +3,7 @@
 #![deny(missing_docs)]
 
 mod elf;
+pub mod faults;
 mod kernel;
 mod library;
 pub mod limits;

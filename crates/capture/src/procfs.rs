@@ -152,6 +152,33 @@ pub fn code(tgid: u32) -> Vec<Mapping> {
     String::from_utf8_lossy(&text).lines().filter_map(mapping).collect()
 }
 
+/// A file that is mapped into a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MappedFile {
+    /// Its device: major << 20 | minor.
+    pub device: u32,
+    /// Its inode on that device.
+    pub inode: u64,
+    /// Path in the process's own view.
+    pub path: String,
+}
+
+/// The files in a process's memory, each as often as it is mapped; nothing where the process is gone.
+pub fn mapped_files(tgid: u32) -> Vec<MappedFile> {
+    let text = fs::read(format!("/proc/{tgid}/maps")).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().filter_map(mapped_file).collect()
+}
+
+fn mapped_file(line: &str) -> Option<MappedFile> {
+    let mut fields = line.splitn(6, ' ').skip(3);
+    let (major, minor) = fields.next()?.split_once(':')?;
+    let number = |s: &str| u32::from_str_radix(s, 16).ok();
+    let device = number(major)?.checked_mul(1 << 20)? | number(minor)?;
+    let inode = fields.next()?.parse().ok().filter(|&i| i != 0)?;
+    let path = fields.next()?.trim_start().to_owned();
+    path.starts_with('/').then_some(MappedFile { device, inode, path })
+}
+
 fn start_stack(stat: &[u8]) -> Option<u64> {
     let close = stat.iter().rposition(|&b| b == b')')?;
     // the 28th field; the first behind the name is the 3rd

@@ -9,7 +9,8 @@ use std::hash::{Hash, Hasher};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    EndpointRow, FlowStateRow, InputRow, LimitRow, MarkRow, OpRow, PollRow, StackRow, WaitRow, limit, op, range, seen,
+    EndpointRow, FaultRow, FlowStateRow, InputRow, LimitRow, MarkRow, OpRow, PollRow, StackRow, WaitRow, limit, op,
+    range, seen,
 };
 use wakepath_wire::{self as w, Frame};
 
@@ -36,6 +37,8 @@ pub(crate) const PEER_BYTES: usize = 32;
 const FLOW_PEER_BIT: u64 = 1 << 61;
 /// Most endpoints followed at once; beyond it those that were idle longest are let go.
 const FLOWS_MAX: usize = 200_000;
+/// Most names of files that are remembered; beyond, they are learned again.
+const FILE_NAMES_MAX: usize = 1 << 16;
 /// An endpoint is idle when it was not used for so many events.
 const SWEEP_EVENTS: u64 = 1_000_000;
 
@@ -67,6 +70,8 @@ pub struct KernelDecoder {
     events: u64,
     /// After how many events idle flows are looked for again.
     sweep: u64,
+    /// Names of files by device, inode and generation, as page faults tell them.
+    file_names: FxHashMap<(u32, u64, u32), StrId>,
     /// Only where both vantages record.
     pub(crate) joined: Option<Joined>,
 }
@@ -81,6 +86,7 @@ impl KernelDecoder {
             listeners: FxHashMap::default(),
             events: 0,
             sweep: 0,
+            file_names: FxHashMap::default(),
             joined: None,
         }
     }
@@ -154,6 +160,16 @@ impl KernelDecoder {
             w::KIND_MARK => {
                 if let Some(r) = f.read::<w::Mark>() {
                     self.mark(&r, &f, sink);
+                }
+            }
+            w::KIND_FAULT_FILE => {
+                if let Some(r) = f.read::<w::FaultFile>() {
+                    self.file_name(&r, sink);
+                }
+            }
+            w::KIND_FAULT => {
+                if let Some(r) = f.read::<w::Fault>() {
+                    self.fault(&r, sink);
                 }
             }
             w::KIND_SIZES => {
@@ -535,6 +551,44 @@ impl KernelDecoder {
             syscall: r.syscall,
             cause: r.head.sub,
             pad: [0; 5],
+        });
+    }
+
+    /// What a file is called, for where its path cannot be looked up.
+    fn file_name<S: RowSink>(&mut self, r: &w::FaultFile, sink: &mut S) {
+        let name = &r.name[..r.name.iter().position(|&b| b == 0).unwrap_or(r.name.len())];
+        if name.is_empty() {
+            return;
+        }
+        if self.file_names.len() >= FILE_NAMES_MAX {
+            self.file_names.clear();
+        }
+        let text = sink.intern(&["…/".as_bytes(), name].concat());
+        self.file_names.insert((r.device, r.inode, r.generation), text);
+    }
+
+    fn fault<S: RowSink>(&mut self, r: &w::Fault, sink: &mut S) {
+        let at = MonoNs(r.ts_ns);
+        let task = self.tasks.id(r.tgid, r.tid, at, sink);
+        let has_file = r.inode != 0;
+        let mut file = if has_file { sink.file(r.tgid, r.device, r.inode, r.generation) } else { StrId::EMPTY };
+        if has_file && file == StrId::EMPTY {
+            let known = self.file_names.get(&(r.device, r.inode, r.generation));
+            file = known.copied().unwrap_or(StrId::EMPTY);
+        }
+        sink.push(&FaultRow {
+            at,
+            began: MonoNs(r.began_ns),
+            address: r.address,
+            ip: r.ip,
+            inode: r.inode,
+            offset: r.offset,
+            device: r.device,
+            task,
+            file,
+            cpu: r.cpu,
+            kind: r.head.sub,
+            access: r.access,
         });
     }
 

@@ -35,6 +35,11 @@ pub trait RowSink {
     fn stack(&mut self, _tgid: u32, _image: u64, _id: u32) -> StrId {
         StrId::EMPTY
     }
+    /// The path of the file with this device (major << 20 | minor), inode and generation, which that process has mapped.
+    /// [`StrId::EMPTY`] where it cannot be had.
+    fn file(&mut self, _tgid: u32, _device: u32, _inode: u64, _generation: u32) -> StrId {
+        StrId::EMPTY
+    }
     /// What is known of a task that no event introduced.
     fn describe(&mut self, tgid: u32, tid: u32) -> TaskFacts;
 }

@@ -128,7 +128,17 @@ fn half(side: Side, task: u32, flow: u64, from: u64, to: u64, port: u16) -> Half
 }
 
 fn span(parent: Option<u32>, caller: Option<Half>, callee: Option<Half>) -> Span {
-    Span { parent, made_by: None, joined_by: None, caller, callee, doubts: 0, hole: None, wire: None }
+    Span {
+        parent,
+        made_by: None,
+        joined_by: None,
+        caller,
+        callee,
+        doubts: 0,
+        hole: None,
+        wire: None,
+        refusals: Vec::new(),
+    }
 }
 
 /// One of `tokens`, given to whoever asked first.

@@ -128,6 +128,9 @@ defects! {
     RING_MARK = "loss.ring.mark", Error, MODELS,
         "Marks of annotated programs were dropped because a ring was full.",
         "Give the recording larger rings, or annotate less often.";
+    RING_FAULT = "loss.ring.fault", Warning, &[Waits],
+        "Page faults were dropped because a ring was full.",
+        "Give the recording larger rings, or select fewer processes: --faults is not for all of a busy host.";
     RING_OTHER = "loss.ring.other", Warning, EVERYTHING,
         "Records of another kind were dropped because a ring or channel was full.",
         "Give the recording larger rings or a narrower selection.";
@@ -191,6 +194,9 @@ defects! {
     LIBRARY_SHARED_FLOW = "library.shared_flow", Warning, PATHS,
         "A connection went from one process to another in the middle, so its bytes could not be numbered.",
         "Record by the kernel vantage, which numbers bytes in the kernel.";
+    LIBRARY_DEEPBIND = "library.deepbind", Warning, PATHS,
+        "A program loaded a plug-in with RTLD_DEEPBIND: what the plug-in calls passes the preload library by.",
+        "Record with --kernel too, which sees such calls, if the plug-in has connections of its own.";
     SNAPSHOT = "loss.snapshot", Warning, &[Requests, Names, Metrics],
         "A part of the state at the start could not be read.",
         "Run the recording with the rights to read every selected process.";

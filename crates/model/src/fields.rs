@@ -2,8 +2,8 @@
 //! that a segment needs, and to translate ids where recordings are joined.
 
 use crate::rows::{
-    EndpointRow, FlowNoteRow, FlowStateRow, InputRow, LimitRow, LossRow, MarkRow, MessageEndRow, MessageRow, OpRow,
-    PacketRow, PollRow, SniffedExchangeRow, SniffedFlowRow, StackRow, Table, TaskRow, WaitRow,
+    EndpointRow, FaultRow, FlowNoteRow, FlowStateRow, InputRow, LimitRow, LossRow, MarkRow, MessageEndRow, MessageRow,
+    OpRow, PacketRow, PollRow, SniffedExchangeRow, SniffedFlowRow, StackRow, Table, TaskRow, WaitRow,
 };
 use std::mem::offset_of;
 
@@ -28,6 +28,7 @@ pub const fn str_fields(table: Table) -> &'static [usize] {
         Table::Loss => const { &[offset_of!(LossRow, what)] },
         Table::FlowNote => const { &[offset_of!(FlowNoteRow, protocol), offset_of!(FlowNoteRow, reason)] },
         Table::Stack => const { &[offset_of!(StackRow, frames)] },
+        Table::Fault => const { &[offset_of!(FaultRow, file)] },
         Table::SniffedFlow => const { &[offset_of!(SniffedFlowRow, protocol), offset_of!(SniffedFlowRow, reason)] },
         Table::SniffedExchange => {
             const {
@@ -55,6 +56,7 @@ pub const fn task_fields(table: Table) -> &'static [usize] {
         Table::Poll => const { &[offset_of!(PollRow, task)] },
         Table::Packet => const { &[offset_of!(PacketRow, task)] },
         Table::Stack => const { &[offset_of!(StackRow, task)] },
+        Table::Fault => const { &[offset_of!(FaultRow, task)] },
         Table::Input => const { &[offset_of!(InputRow, task)] },
         Table::Mark => const { &[offset_of!(MarkRow, task)] },
         Table::Limit => const { &[offset_of!(LimitRow, task)] },
@@ -103,5 +105,6 @@ mod tests {
         holds::<SniffedExchangeRow>();
         holds::<MarkRow>();
         holds::<LimitRow>();
+        holds::<FaultRow>();
     }
 }

@@ -6,10 +6,12 @@
 use crate::ids::{EndpointId, MonoNs, StrId, TaskId};
 use bytemuck::{Pod, Zeroable};
 
+mod faults;
 mod limits;
 mod marks;
 mod sniffed;
 
+pub use faults::{FaultRow, NO_OFFSET, access, fault};
 pub use limits::{LimitRow, limit};
 pub use marks::{MarkRow, mark};
 pub use sniffed::{SniffedExchangeRow, SniffedFlowRow, exchange_row, flow_row, side_how};
@@ -105,6 +107,8 @@ tables! {
     Mark = 17 => MarkRow, "marks";
     /// What bounds the host, its processes and its flows.
     Limit = 18 => LimitRow, "limits";
+    /// Page faults (only with `--faults`).
+    Fault = 19 => FaultRow, "faults";
 }
 
 /// Operation kinds.

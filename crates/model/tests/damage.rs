@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{host, op, options, task};
+use common::{fault, host, op, options, task};
 use proptest::prelude::*;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use wakepath_model::folder::{Durability, Folder, FolderWriter, TableSet};
 use wakepath_model::ids::{EndpointId, MonoNs};
 use wakepath_model::rows::Event;
 
-/// Five flushes of ten operations, a new task each, and a raw head; the segment's bytes and where each flush ended.
+/// Five flushes of ten operations, a new task and a page fault each, and a raw head; the segment's bytes and where each flush ended.
 fn segment(dir: &Path) -> (PathBuf, Vec<u8>, Vec<u64>) {
     let mut w = FolderWriter::create(dir.join("t"), host("web", "b1"), options()).unwrap();
     let file = w.host_dir().join("00000000.seg");
@@ -22,6 +22,8 @@ fn segment(dir: &Path) -> (PathBuf, Vec<u8>, Vec<u64>) {
         for i in 0..10 {
             w.push(&op(f * 100 + i, f * 10 + i));
         }
+        let library = w.intern(format!("/lib/{f}"));
+        w.push(&fault(f * 100, f as u32 + 1, library));
         w.push_head(MonoNs(f * 100), EndpointId(1), f, true, b"GET / HTTP/1.1\r\n");
         w.flush(Durability::Write).unwrap();
         ends.push(fs::metadata(&file).unwrap().len());
@@ -44,6 +46,9 @@ fn read(folder: &Path) -> (Vec<Event>, u64) {
             if let Event::Task(t) = event {
                 assert!(host.text(t.comm).starts_with("task-") || host.text(t.comm) == "?");
             }
+            if let Event::Fault(f) = event {
+                assert!(host.text(f.file).starts_with("/lib/") || host.text(f.file) == "?");
+            }
         }
     }
     let defects = folder.defects().iter().filter(|d| d.defect.id != id::FOLDER_DUPLICATE).map(|d| d.count).sum();
@@ -56,13 +61,13 @@ fn a_cut_at_any_byte_reads_up_to_the_cut() {
     let (folder, bytes, ends) = segment(dir.path());
     let file = folder.join("hosts/web-b1/00000000.seg");
     let (whole, defects) = read(&folder);
-    assert_eq!((whole.len(), defects), (55, 0));
+    assert_eq!((whole.len(), defects), (60, 0));
     for cut in 0..bytes.len() {
         fs::write(&file, &bytes[..cut]).unwrap();
         let (events, defects) = read(&folder);
         let flushes = ends.iter().filter(|e| **e <= cut as u64).count();
-        assert!(events.len() >= flushes * 11, "cut at {cut}: {} rows", events.len());
-        assert!(events.len() <= (flushes + 1) * 11);
+        assert!(events.len() >= flushes * 12, "cut at {cut}: {} rows", events.len());
+        assert!(events.len() <= (flushes + 1) * 12);
         assert!(events.iter().all(|e| whole.contains(e)), "cut at {cut}");
         // Only a cut between two frames cannot be told.
         let opened = Folder::open(&[&folder]).unwrap();
@@ -88,7 +93,8 @@ fn damage_costs_the_frame_that_it_hit() {
         assert!(events.len() >= whole.len() - 10, "byte {at}: {} rows", events.len());
         assert!(defects > 0, "byte {at}: nothing was said");
         let same = |e: &Event| match e {
-            // A task whose name was hit keeps the rest.
+            // A task or a file whose name was hit keeps the rest.
+            Event::Fault(f) => whole.iter().any(|w| matches!(w, Event::Fault(o) if o.task == f.task)),
             Event::Task(t) => whole.iter().any(|w| matches!(w, Event::Task(o) if o.task == t.task)),
             _ => whole.contains(e),
         };
@@ -106,7 +112,7 @@ fn bytes_between_frames_are_skipped_and_located() {
         let damaged = [&bytes[..middle], junk, &bytes[middle..]].concat();
         fs::write(&file, damaged).unwrap();
         let opened = Folder::open(&[&folder]).unwrap();
-        assert_eq!(opened.hosts()[0].events(TableSet::ALL, ..).count(), 55);
+        assert_eq!(opened.hosts()[0].events(TableSet::ALL, ..).count(), 60);
         let damage = opened.defects().into_iter().find(|d| d.defect.id == id::FOLDER_DAMAGED).unwrap();
         assert_eq!(damage.first.unwrap().offset, middle as u64);
     }
@@ -122,7 +128,7 @@ fn frames_of_another_segment_are_payload_here() {
     let file = folder.join("hosts/web-b1/00000000.seg");
     fs::write(&file, [&bytes[..middle], &foreign[64..], &bytes[middle..]].concat()).unwrap();
     let (events, defects) = read(&folder);
-    assert_eq!(events.len(), 55);
+    assert_eq!(events.len(), 60);
     assert!(defects > 0);
 }
 

@@ -5,7 +5,7 @@ mod collect;
 mod sniffed;
 mod view;
 
-pub use bounds::{AnnotationFacts, LimitFacts};
+pub use bounds::{AnnotationFacts, FaultFacts, LimitFacts};
 pub use collect::collect;
 pub use view::render;
 
@@ -90,6 +90,8 @@ pub struct HostFacts {
     pub limits: Option<LimitFacts>,
     /// Who annotated what; none where nobody did.
     pub annotations: Option<AnnotationFacts>,
+    /// Page faults by how they ended; none where none were recorded.
+    pub faults: Option<FaultFacts>,
     /// Endpoints by protocol.
     pub protocols: Vec<ProtocolFacts>,
     /// Flows that a sniffer saw, by protocol.

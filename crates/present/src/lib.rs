@@ -12,6 +12,7 @@ pub mod metrics;
 pub mod mirror;
 pub mod open;
 pub mod parquet;
+pub mod refusals;
 pub mod requests;
 pub mod show;
 pub mod sniff;

@@ -1,6 +1,7 @@
 //! `wakepath requests`: the kinds of request, where each spends its time, and what went wrong.
 
 use crate::losses::{Loss, losses_or_none};
+use crate::refusals;
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, WIDTH_MAX, sanitise, wrap};
 use crate::units;
@@ -68,13 +69,17 @@ pub struct KindView {
     pub slowest: Vec<String>,
 }
 
-/// Connections refused.
+/// Connections that did not come about.
 #[derive(Serialize)]
 pub struct RefusedView {
     /// Who tried.
     pub process: String,
     /// Where.
     pub remote: String,
+    /// Why.
+    pub why: String,
+    /// The same as a number of Linux's, 0 = not known.
+    pub error: i32,
     /// How often.
     pub count: u64,
 }
@@ -127,7 +132,7 @@ pub struct RequestsView {
     pub requests: u64,
     /// Kinds, most requests first.
     pub kinds: Vec<KindView>,
-    /// Connections refused.
+    /// Connections that did not come about.
     pub refused: Vec<RefusedView>,
     /// Messages whose caller is watched but whose request could not be told.
     pub orphans: Vec<OrphanView>,
@@ -158,7 +163,13 @@ impl RequestsView {
             refused: kinds
                 .refused
                 .iter()
-                .map(|((p, r), n)| RefusedView { process: p.clone(), remote: r.clone(), count: *n })
+                .map(|((process, remote, error), &count)| RefusedView {
+                    process: process.clone(),
+                    remote: remote.clone(),
+                    why: refusals::why(*error),
+                    error: *error,
+                    count,
+                })
                 .collect(),
             orphans: kinds
                 .orphans
@@ -266,8 +277,8 @@ impl RequestsView {
             let _ = writeln!(out, "{}", style.paint(&crate::text::cut(&sanitise(&line), 100), Tint::Bad));
         }
         for r in &self.refused {
-            let line =
-                format!("  {} was refused a connection to {}: {} times", r.process, r.remote, units::count(r.count));
+            let times = if r.count == 1 { "once".to_owned() } else { format!("{} times", units::count(r.count)) };
+            let line = format!("  {} {} {}: {times}", r.process, refusals::met(r.error), r.remote);
             let _ = writeln!(out, "{}", style.paint(&sanitise(&line), Tint::Bad));
         }
     }

@@ -1,10 +1,12 @@
 //! `wakepath show`: one request as a waterfall, with the evidence of each link.
 
+use crate::refusals;
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, cut, sanitise};
 use crate::units;
 use serde::Serialize;
 use std::fmt::Write as _;
+use wakepath_analysis::faults::{FileRead, SpanFaults};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::spans::{evidence, lay_out};
 use wakepath_causality::path::Request;
@@ -59,6 +61,51 @@ pub struct SpanView {
     pub watched: bool,
     /// What a sniffer tells of its time, where one saw its reply.
     pub wire: Option<WireView>,
+    /// Connections that were tried while it was served and did not come about, the first 16.
+    pub refused: Vec<RefusalView>,
+    /// Page faults of the task that served it, while it did; none where none were recorded.
+    pub faults: Option<FaultView>,
+}
+
+/// Page faults of a span.
+#[derive(Serialize)]
+pub struct FaultView {
+    /// Without a read.
+    pub minor: u64,
+    /// With one.
+    pub major: u64,
+    /// Counted by the kernel as neither.
+    pub neither: u64,
+    /// How long the task was held up in those with a read, ns.
+    pub major_ns: u64,
+    /// What was read, longest first.
+    pub files: Vec<FileView>,
+}
+
+/// A file that page faults read.
+#[derive(Serialize)]
+pub struct FileView {
+    /// Its path, else its device and inode.
+    pub file: String,
+    /// How many faults read of it.
+    pub faults: u64,
+    /// How long the task was held up in them, ns.
+    pub duration_ns: u64,
+}
+
+/// A connection that did not come about.
+#[derive(Serialize)]
+pub struct RefusalView {
+    /// Task that tried.
+    pub task: String,
+    /// Where.
+    pub remote: String,
+    /// Why.
+    pub why: String,
+    /// The same as a number of Linux's, 0 = not known.
+    pub error: i32,
+    /// When that was known, after the root's begin, ns.
+    pub offset_ns: i64,
 }
 
 /// A span's time as a sniffer divides it.
@@ -94,9 +141,10 @@ pub struct ShowView {
 }
 
 impl ShowView {
-    /// From a request; `wall` and `common` put a host's time on the wall clock and on the line that all hosts share.
+    /// From a request and the page faults of its spans; `wall` and `common` put a host's time on the wall clock and on the line that all hosts share.
     pub fn new(
         r: &Request,
+        faults: &[SpanFaults],
         names: &Names<'_>,
         wall: impl Fn(HostId, u64) -> Option<i64>,
         common: impl Fn(HostId, MonoNs) -> CommonNs,
@@ -143,6 +191,18 @@ impl ShowView {
                         server_ns: legs.server_ns,
                         back_ns: legs.back_ns,
                     }),
+                    refused: s
+                        .refusals
+                        .iter()
+                        .map(|f| RefusalView {
+                            task: names.task(half.host, f.task),
+                            remote: wakepath_analysis::names::remote(&f.place),
+                            why: refusals::why(f.error),
+                            error: f.error,
+                            offset_ns: common(half.host, f.at).0.saturating_sub(begin),
+                        })
+                        .collect(),
+                    faults: faults.get(t.index as usize).filter(|f| !f.is_empty()).map(FaultView::new),
                 }
             })
             .collect();
@@ -177,6 +237,7 @@ impl ShowView {
             Column::number("start"),
             Column::number("length"),
             Column::number("own"),
+            Column::number("on the way"),
             Column::text("|waterfall     |"),
             Column::text("service and what it was asked"),
             Column::text("evidence"),
@@ -195,6 +256,7 @@ impl ShowView {
                 Cell::from(units::duration(s.offset_ns.max(0) as u64)),
                 Cell::from(units::duration(s.duration_ns)),
                 Cell::from(units::duration(s.self_ns)),
+                Cell::from(s.between_ns.map_or_else(String::new, units::duration)),
                 Cell::from(bar(s.offset_ns.max(0) as u64, s.duration_ns, total)),
                 Cell::tinted(cut(&asked, 200), tint),
                 Cell::tinted(short.join("+"), Tint::Dim),
@@ -222,11 +284,65 @@ impl ShowView {
                 sanitise(&s.service),
             );
         }
+        let held_up = self.spans.iter().filter_map(|s| Some((s, s.faults.as_ref()?)));
+        for (i, (s, f)) in held_up.enumerate() {
+            let head = if i == 0 { "\nPage faults:\n" } else { "" };
+            let _ = writeln!(out, "{head}  {:>3}  {}: {}", s.span, sanitise(&f.line()), sanitise(&s.service));
+        }
+        for s in &self.spans {
+            for f in &s.refused {
+                let line = format!(
+                    "at {}, span {} ({}): {} {} {}",
+                    units::duration(f.offset_ns.max(0) as u64),
+                    s.span,
+                    s.service,
+                    f.task,
+                    refusals::met(f.error),
+                    f.remote,
+                );
+                let _ = writeln!(out, "{}", style.paint(&sanitise(&line), Tint::Bad));
+            }
+        }
         for s in self.spans.iter().filter(|s| !s.hole.is_empty()) {
             let line = format!("incomplete at span {} ({}): {}", s.span, s.service, s.hole);
             let _ = writeln!(out, "{}", style.paint(&sanitise(&line), Tint::Warn));
         }
         out
+    }
+}
+
+impl FaultView {
+    fn new(f: &SpanFaults) -> FaultView {
+        let file = |r: &FileRead| FileView { file: r.name.clone(), faults: r.faults, duration_ns: r.ns };
+        let (minor, major, neither, major_ns) = (f.minor, f.major, f.neither, f.major_ns);
+        FaultView { minor, major, neither, major_ns, files: f.files.iter().map(file).collect() }
+    }
+
+    /// In a line.
+    fn line(&self) -> String {
+        const FILES_SHOWN: usize = 3;
+        let mut parts = Vec::new();
+        if self.major > 0 {
+            let files = self.files.iter().take(FILES_SHOWN);
+            let mut files: Vec<String> =
+                files.map(|f| format!("{} of {}", units::duration(f.duration_ns), f.file)).collect();
+            if self.files.len() > FILES_SHOWN {
+                files.push("…".to_owned());
+            }
+            let of = if files.is_empty() { String::new() } else { format!(": {}", files.join(", ")) };
+            parts.push(format!(
+                "{} with a read, {} in them{of}",
+                units::count(self.major),
+                units::duration(self.major_ns)
+            ));
+        }
+        if self.minor > 0 {
+            parts.push(format!("{} without a read", units::count(self.minor)));
+        }
+        if self.neither > 0 {
+            parts.push(format!("{} counted as neither", units::count(self.neither)));
+        }
+        parts.join("; ")
     }
 }
 

@@ -530,7 +530,11 @@ pub fn what(s: &SliceView) -> String {
     // it could run, and nobody is known to have kept it from that
     let mut out = if s.state == "preempted" && s.by.is_none() { "ready" } else { s.state }.to_owned();
     if let Some(object) = &s.object {
-        let _ = write!(out, " {object}");
+        // of a file, what tells it from its neighbours
+        let _ = match object.rsplit_once('/').filter(|_| s.state == name(State::PageFault)) {
+            Some((folder, file)) if !folder.is_empty() => write!(out, " …/{file}"),
+            _ => write!(out, " {object}"),
+        };
     }
     if let Some(by) = &s.by {
         let _ = match s.state {

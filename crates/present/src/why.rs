@@ -594,7 +594,10 @@ fn text(d: &Difference, main: Option<&Detail>) -> String {
         },
         Cause::Timer => format!("{service} sleeping until a time of its own (timer)"),
         Cause::Queue => format!("queued before a task of {service} took it"),
-        Cause::PageFault => format!("{service} reading pages from the disk (page faults)"),
+        Cause::PageFault => match object.filter(|o| !o.starts_with("device ")) {
+            Some(file) => format!("{service} reading pages of {file} from the disk (page faults)"),
+            None => format!("{service} reading pages from the disk (page faults)"),
+        },
         Cause::Task => match by {
             Some(by) => format!("{service} waiting for {by}"),
             None => format!("{service} waiting for another task"),

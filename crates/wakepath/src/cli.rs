@@ -386,6 +386,7 @@ Examples:
   wakepath record --duration 30s                     everything on this host, for 30 seconds
   wakepath record -o shop --port 443 --port 5432     the processes that hold these ports, and their children
   wakepath record -o build -- make -j2               a command and all that it starts
+  wakepath record --faults -- ./server               with its page faults, and the files that they read
   wakepath record --keep 10m --max-bytes 2G          a flight recorder: the last ten minutes, at most 2 GB")]
 pub struct RecordArgs {
     /// Trace folder to make
@@ -436,6 +437,12 @@ pub struct RecordArgs {
     /// Rust), callers are missing: often the one function that called the C library, or all beyond it. Go has them.
     #[arg(long, conflicts_with = "no_waits")]
     pub stacks: bool,
+    /// Page faults of watched tasks: where, how long, whether a page was read, and of which file
+    ///
+    /// Programs take thousands a second while they begin or grow, so select processes. The library vantage cannot see them:
+    /// `wakepath run` records them with --kernel alone.
+    #[arg(long)]
+    pub faults: bool,
     /// Write without compression: larger files, less processor time
     #[arg(long)]
     pub no_compress: bool,
@@ -480,6 +487,9 @@ impl RecordArgs {
         }
         if self.stacks {
             f.push("--stacks".into());
+        }
+        if self.faults {
+            f.push("--faults".into());
         }
         f
     }

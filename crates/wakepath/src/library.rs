@@ -49,6 +49,7 @@ const ASIDE: [&str; aside::KINDS] = [
     defect::LIBRARY_NOT_ISOLATED,
     defect::LIBRARY_NOT_LOADED,
     defect::LIBRARY_SHARED_FLOW,
+    defect::LIBRARY_DEEPBIND,
 ];
 
 /// Records a command until it ends, the time is over, or a signal comes. Returns its exit code.
@@ -66,7 +67,8 @@ pub fn run(args: &RunArgs) -> Result<i32> {
     let payload = args.library.payload.into();
     let kernel = if args.kernel {
         let head_bytes = if payload == Payload::None { 0 } else { args.library.head_bytes };
-        let options = KernelOptions { head_bytes, watch: Watch::Processes(Vec::new()), ..KernelOptions::default() };
+        let (watch, faults) = (Watch::Processes(Vec::new()), args.faults);
+        let options = KernelOptions { head_bytes, watch, faults, ..KernelOptions::default() };
         Some(KernelSource::attach(&options)?)
     } else {
         None
@@ -74,9 +76,13 @@ pub fn run(args: &RunArgs) -> Result<i32> {
     let arena = Arena::create(&arena_options(&args.library))?;
     let source = LibrarySource::new(arena)?;
     let selection = args.command.first().map_or(String::new(), |c| format!("-- {c}"));
+    let mut flags = args.library.flags(args.isolation, args.kernel);
+    if args.faults {
+        flags.push("--faults".into());
+    }
     let recording = Recording::begin(
         &args.output,
-        host_info(selection, args.library.flags(args.isolation, args.kernel)),
+        host_info(selection, flags),
         options(args.append, args.force, None, None, !args.library.no_compress),
         payload,
         source,

@@ -73,7 +73,7 @@ fn main() {
         Ok(code) => code,
         Err(e) if e.is::<output::Closed>() => 0,
         Err(e) => {
-            output::say(&format!("wakepath: {e:#}"));
+            output::say(&format!("wakepath: {}", output::reasons(&e)));
             // an expression of tcpdump's language is as much a part of the command line as a flag
             if matches!(e.downcast_ref(), Some(CaptureError::Filter(_))) { 2 } else { 1 }
         }

@@ -41,6 +41,18 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
+/// An error with its causes behind it. Many of ours have their cause in their own sentence: it is not said again.
+pub fn reasons(e: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in e.chain().map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text += if text.is_empty() { "" } else { ": " };
+            text += &cause;
+        }
+    }
+    text
+}
+
 /// [`say`] with a format.
 macro_rules! tell {
     ($($arg:tt)*) => { $crate::output::say(&format!($($arg)*)) };
@@ -50,4 +62,24 @@ pub(crate) use tell;
 /// The exit code of an answer that `touched` says losses touch.
 pub fn exit_code(answering: &Answering, touched: bool) -> i32 {
     if answering.strict && touched { ANSWERED_WITH_LOSSES } else { ANSWERED }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("a.parquet: cannot write: {source}; free space")]
+    struct Full {
+        source: std::io::Error,
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let full = || Full { source: std::io::Error::other("no space left") };
+        let said = reasons(&anyhow::Error::new(full()).context("making tables"));
+        assert_eq!(said, "making tables: a.parquet: cannot write: no space left; free space");
+        let told = reasons(&anyhow::Error::new(std::io::Error::other("no space left")).context("writing the answer"));
+        assert_eq!(told, "writing the answer: no space left");
+    }
 }

@@ -1,5 +1,6 @@
 //! `wakepath record`: wires the kernel vantage to the decoder to the folder.
 
+pub mod files;
 mod pace;
 pub mod stacks;
 
@@ -70,6 +71,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         waits: !args.no_waits,
         stacks: args.stacks,
         marks: true,
+        faults: args.faults,
         watch,
         comms: args.comm.clone(),
     })?;
@@ -245,7 +247,8 @@ fn feed(records: &[Vec<u8>], decoder: &mut KernelDecoder, sink: &mut Sink) {
 }
 
 fn summary(args: &RecordArgs, counts: &wakepath_model::folder::WriteCounts, drops: &Drops) {
-    let lost: u64 = drops.reported[..5].iter().sum::<u64>() + drops.reported[w::DROP_MARK as usize];
+    let beside = [w::DROP_MARK, w::DROP_FAULT].map(|kind| drops.reported[kind as usize]);
+    let lost = drops.reported[..5].iter().chain(&beside).sum::<u64>();
     tell!(
         "recorded {} rows, {:.1} MB, into {}{}",
         counts.rows,

@@ -23,8 +23,8 @@ pub fn run(args: &RequestsArgs) -> Result<i32> {
     let report = wakepath_causality::reconstruct(
         &folder,
         |r| kinds.add(&r, &names),
-        |host, task, place, _| {
-            *refused.entry((names.process(host, task).to_owned(), remote(&place))).or_default() += 1;
+        |host, task, place, error| {
+            *refused.entry((names.process(host, task).to_owned(), remote(&place), error)).or_default() += 1;
         },
     );
     kinds.refused = refused;

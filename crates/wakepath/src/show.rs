@@ -64,7 +64,8 @@ pub fn run(args: &ShowArgs) -> Result<i32> {
     let losses = losses::collect(&folder);
     let line = folder.timeline();
     let wall = |host, at| folder.host(host)?.wall_clock().wall_ns(wakepath_model::ids::MonoNs(at));
-    let view = ShowView::new(&request, &names, wall, |host, at| line.common(host, at));
+    let faults = wakepath_analysis::faults::of_request(&folder, &request);
+    let view = ShowView::new(&request, &faults, &names, wall, |host, at| line.common(host, at));
     let text = if args.answering.json {
         json::document(SCHEMA, &losses, &view)?
     } else {

@@ -1,5 +1,6 @@
 //! What every recording has: the folder as the decoder sees it, and what was lost on the way into it.
 
+use crate::record::files::Files;
 use crate::record::stacks::Stacks;
 use wakepath_capture::{monotonic_ns, procfs, realtime_ns};
 use wakepath_decode::{RowSink, TaskFacts};
@@ -25,12 +26,14 @@ pub struct Sink {
     keep_heads: bool,
     /// Only where stacks are asked for.
     stacks: Option<Stacks>,
+    files: Files,
 }
 
 impl Sink {
     /// A sink into a folder.
     pub fn new(folder: FolderWriter, keep_heads: bool, stacks: Option<Stacks>) -> Sink {
-        Sink { folder, counts: Vec::new(), new_processes: Vec::new(), quiet: Vec::new(), keep_heads, stacks }
+        let (counts, new_processes, quiet, files) = Default::default();
+        Sink { folder, counts, new_processes, quiet, keep_heads, stacks, files }
     }
 }
 
@@ -73,6 +76,10 @@ impl RowSink for Sink {
             count(counts, defect);
         }
         text
+    }
+    fn file(&mut self, tgid: u32, device: u32, inode: u64, generation: u32) -> StrId {
+        let Sink { folder, files, .. } = self;
+        files.path(tgid, (device, inode, generation), |path| folder.intern(path))
     }
     fn describe(&mut self, tgid: u32, tid: u32) -> TaskFacts {
         procfs::task(tgid, tid).map(facts).unwrap_or_default()
@@ -119,6 +126,7 @@ impl Drops {
             defect::RING_MARK,
             defect::SWITCH,
             defect::WAIT_END,
+            defect::RING_FAULT,
         ];
         let from = self.until;
         self.until = MonoNs(monotonic_ns());

@@ -5,6 +5,10 @@
 mod annotated;
 #[path = "kernel/bytes.rs"]
 mod bytes;
+#[path = "kernel/byways.rs"]
+mod byways;
+#[path = "kernel/faults.rs"]
+mod faults;
 #[path = "kernel/flows.rs"]
 mod flows;
 #[path = "kernel/harness.rs"]
@@ -25,6 +29,8 @@ mod past;
 mod paths;
 #[path = "kernel/recorder.rs"]
 mod recorder;
+#[path = "kernel/slots.rs"]
+mod slots;
 #[path = "kernel/stacks.rs"]
 mod stacks;
 #[path = "kernel/tasks.rs"]

@@ -201,6 +201,67 @@ fn both_vantages_at_once_make_one_row_an_operation() -> Tested {
     Ok(())
 }
 
+/// A server that asks another one, which is not there, for each request: by a call that waits, then by one that does not.
+const ALONE: &str = r#"
+import errno, os, select, socket
+gone = socket.create_server(("127.0.0.1", 0)); port = gone.getsockname()[1]; gone.close()
+s = socket.create_server(("127.0.0.1", 0))
+if os.fork() == 0:
+    c = socket.create_connection(s.getsockname())
+    for i in range(3):
+        c.sendall(b"GET /%d HTTP/1.1\r\nHost: a\r\n\r\n" % i)
+        got = b""
+        while b"no" not in got: got += c.recv(100)
+    os._exit(0)
+c, _ = s.accept()
+while c.recv(1000):
+    for wait in (True, False):
+        u = socket.socket(); u.setblocking(wait)
+        r = u.connect_ex(("127.0.0.1", port))
+        if not wait:
+            p = select.poll(); p.register(u, select.POLLOUT); p.poll(5000)
+            r = u.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        assert r == errno.ECONNREFUSED, r
+        u.close()
+    c.sendall(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 2\r\n\r\nno")
+print(port)
+"#;
+
+#[test]
+fn refused_connections_are_told_with_the_request_that_tried() -> Tested {
+    if !has_library() {
+        return Ok(());
+    }
+    for how in [&["run"][..], &["run", "--kernel"], &["record"], &["record", "--backend", "syscalls"]] {
+        let dir = tempfile::tempdir()?;
+        let folder = dir.path().join("t");
+        let output = run(&[how, &["-o", path(&folder), "--", "python3", "-c", ALONE]].concat());
+        let said = stderr(&output);
+        if output.status.code() == Some(1) && ["needs", "lacks", "refused"].iter().any(|w| said.contains(w)) {
+            println!("skipped: {how:?}: {}", said.trim());
+            continue;
+        }
+        assert!(output.status.success(), "{said}");
+        let remote = format!("127.0.0.1:{}", stdout(&output).trim());
+        let requests: serde_json::Value = serde_json::from_slice(&run(&["requests", "--json", path(&folder)]).stdout)?;
+        let told = &requests["refused"][0];
+        assert_eq!(
+            (&told["remote"], &told["why"], &told["count"]),
+            (&remote.as_str().into(), &"refused".into(), &6.into())
+        );
+        let text = stdout(&run(&["requests", path(&folder)]));
+        assert!(text.contains(&format!("was refused a connection to {remote}: 6 times")), "{how:?}: {text}");
+        let show: serde_json::Value =
+            serde_json::from_slice(&run(&["show", "--json", path(&folder), "slowest"]).stdout)?;
+        let refused = show["spans"][0]["refused"].as_array().expect("a list");
+        assert_eq!(refused.len(), 2, "{how:?}: {show}");
+        assert!(refused.iter().all(|f| f["remote"] == remote.as_str() && f["error"] == libc::ECONNREFUSED));
+        let text = stdout(&run(&["show", path(&folder), "slowest"]));
+        assert_eq!(text.matches(&format!("was refused a connection to {remote}")).count(), 2, "{how:?}: {text}");
+    }
+    Ok(())
+}
+
 /// Plays the Rust program of the test below.
 #[test]
 fn says() {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{Tested, check, run, stderr, stdout, widest};
+use wakepath_model::rows::fault;
 use wakepath_testkit::recording::Cuts;
 use wakepath_testkit::shapes::{Plan, Shape, simulate};
 
@@ -14,10 +15,22 @@ fn path(p: &Path) -> &str {
     p.to_str().expect("temporary paths are UTF-8")
 }
 
+/// Page faults: begin, end, how they ended, of which file.
+const FAULTS: [(u64, u64, u8, &str, u64); 5] = [
+    (100, 200, fault::MINOR, "/lib/a", 1),
+    (1_000_000, 3_000_000, fault::MAJOR, "/lib/a", 1),
+    (4_000_000, 5_000_000, fault::MAJOR, "/lib/a", 1),
+    (6_000_000, 7_000_000, fault::MAJOR, "", 2),
+    (8_000_000, 8_500_000, fault::MAJOR, "", 0),
+];
+
 /// A web service with a thread for each connection, before a database: every path is whole.
 fn web(dir: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let mut recording = simulate(&Plan { clients: 6, requests: 20, ..Plan::new(Shape::ThreadPerConnection, 7) });
     recording.hosts[0].lost(0, 1_000, 3, "loss.ring.other");
+    for (began, ended, kind, file, inode) in FAULTS {
+        recording.hosts[0].faulted(began, ended, 1, kind, file, inode);
+    }
     Ok(recording.write(dir, Cuts::default())?.remove(0))
 }
 
@@ -86,6 +99,11 @@ fn every_query_of_the_document_runs() -> Tested {
         "services": ["app:80", "db:5432"],
         "comms": ["app", "db"],
         "losses": { "loss.ring.other": 3 },
+        "faults": [
+            ["web", "/lib/a", 2, 3.0, 2.0],
+            ["web", "inode 2 on 8:0", 1, 1.0, 1.0],
+            ["web", "no file", 1, 0.5, 0.5],
+        ],
         "spans_each": slowest["spans"].as_array().map(Vec::len),
     });
     let told = dir.path().join("expected.json");

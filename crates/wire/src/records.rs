@@ -25,6 +25,31 @@ constants! {
     KIND_MARK: u8 = 11;
     /// Record kind: [`Mapped`].
     KIND_MAPPED: u8 = 12;
+    /// Record kind: [`Fault`] (only where page faults are asked for).
+    KIND_FAULT: u8 = 13;
+    /// Record kind: [`FaultFile`].
+    KIND_FAULT_FILE: u8 = 14;
+
+    /// Fault: the page was in memory, or was made.
+    FAULT_MINOR: u8 = 1;
+    /// Fault: the page had to be read.
+    FAULT_MAJOR: u8 = 2;
+    /// Fault: the kernel accounted it as neither: nothing was mapped (a signal followed), or it was taken again.
+    FAULT_NEITHER: u8 = 3;
+    /// `Fault.access`: a page was there; it was the access that was not allowed (copy on write).
+    FAULTA_PRESENT: u8 = 1;
+    /// `Fault.access`: a write.
+    FAULTA_WRITE: u8 = 2;
+    /// `Fault.access`: by the program itself; else by the kernel on its behalf, in a system call.
+    FAULTA_USER: u8 = 4;
+    /// `Fault.access`: code was fetched.
+    FAULTA_EXEC: u8 = 16;
+    /// `Fault.access`: its begin was not seen, so neither when nor how it was accessed is known.
+    FAULTA_UNSEEN: u8 = 128;
+    /// `Fault.offset` where it is not known.
+    FAULT_NO_OFFSET: u64 = 0xffff_ffff_ffff_ffff;
+    /// Room for a file's name, with a zero byte.
+    FILE_NAME_BYTES: u32 = 64;
 
     /// Mark: the machine is in a state from now on.
     MARK_STATE: u8 = 1;
@@ -216,8 +241,10 @@ constants! {
     DROP_SWITCH: u32 = 9;
     /// Not a loss: waits whose end was not seen and is computed from the processor time since.
     DROP_WAIT_END: u32 = 10;
+    /// Drop counter: page faults.
+    DROP_FAULT: u32 = 11;
     /// How many drop counters there are.
-    DROP_KINDS: u32 = 11;
+    DROP_KINDS: u32 = 12;
 
     /// Most processors that the kernel programs have room for.
     MAX_CPUS: u32 = 512;
@@ -552,6 +579,56 @@ layouts! {
         tgid: u32,
         /// Thread.
         tid: u32,
+    }
+
+    /// A page fault of a watched task, when the kernel had dealt with it.
+    struct Fault as "wp_fault" {
+        /// Head; `sub` is `FAULT_…`.
+        head: Head,
+        /// When it was over; of `FAULT_NEITHER`, when that was known: at the task's next fault.
+        ts_ns: u64,
+        /// When it began.
+        began_ns: u64,
+        /// The address that was accessed.
+        address: u64,
+        /// Where the program was: the instruction that faulted, or the one behind the system call.
+        ip: u64,
+        /// The file that is mapped there, 0 = not told.
+        inode: u64,
+        /// Byte of the file at which the page begins, or `FAULT_NO_OFFSET`.
+        offset: u64,
+        /// The file's device: major << 20 | minor.
+        device: u32,
+        /// Which of the files that had this inode's number.
+        generation: u32,
+        /// Thread group.
+        tgid: u32,
+        /// Thread.
+        tid: u32,
+        /// Processor.
+        cpu: u16,
+        /// `FAULTA_…`.
+        access: u8,
+        /// Zero.
+        pad: u8,
+        /// Zero.
+        pad2: u32,
+    }
+
+    /// What a file is called that a page fault named, told once.
+    struct FaultFile as "wp_fault_file" {
+        /// Head; `sub` is 0.
+        head: Head,
+        /// When.
+        ts_ns: u64,
+        /// As in [`Fault`].
+        inode: u64,
+        /// As in [`Fault`].
+        device: u32,
+        /// As in [`Fault`].
+        generation: u32,
+        /// Its name without the folders above, ended by a zero; longer ones are cut.
+        name: [u8; 64],
     }
 
     /// A descriptor of a process (snapshot).

@@ -4,6 +4,7 @@ use super::Tree;
 use std::os::unix::fs::PermissionsExt as _;
 
 const MAP: &str = "ARCHITECTURE.md";
+const TRAPS: &str = "docs/traps.md";
 const NEEDED: [&str; 5] = ["README.md", MAP, "CHANGELOG.md", "LICENSE", "Cargo.lock"];
 const EXECUTABLE: [&str; 4] = ["demo", "test", ".ci/run", "scripts/install"];
 
@@ -20,6 +21,12 @@ pub fn check(tree: &Tree, out: &mut Vec<String>) {
         }
     }
     map(tree, out);
+    for (file, test) in tests_in(tree.text(TRAPS)) {
+        let is_there = tree.has(file) && test.is_none_or(|t| tree.text(file).contains(&format!("fn {t}(")));
+        if !is_there {
+            out.push(format!("{TRAPS}: names {file} {}, which does not exist", test.unwrap_or("")));
+        }
+    }
     for f in tree.files.iter().filter(|f| f.path.starts_with("docs/schemas/")) {
         if let Err(e) = serde_json::from_str::<serde_json::Value>(&f.text) {
             out.push(format!("{}: not JSON: {e}", f.path));
@@ -59,9 +66,30 @@ fn paths_in(text: &str) -> Vec<&str> {
         .collect()
 }
 
+/// What the last cell of each row names: a file and a function in it, or a folder alone.
+fn tests_in(text: &str) -> Vec<(&str, Option<&str>)> {
+    let mut named: Vec<(&str, Option<&str>)> = Vec::new();
+    for row in text.lines().filter(|l| l.starts_with('|')) {
+        let cell = row.trim_end_matches([' ', '|']).rsplit('|').next().unwrap_or("");
+        for word in cell.split('`').skip(1).step_by(2) {
+            match named.last_mut() {
+                Some(last) if !word.contains('/') => last.1 = Some(word),
+                _ => named.push((word, None)),
+            }
+        }
+    }
+    named
+}
+
 #[cfg(test)]
 mod tests {
-    use super::paths_in;
+    use super::{paths_in, tests_in};
+
+    #[test]
+    fn tests_are_named_by_file_and_function_or_by_folder() {
+        let text = "words `a/b`\n| `x` | `a/b.rs` `holds`, `c/d` |\n| y | none |\n| z | `e/f.rs` `too` |";
+        assert_eq!(tests_in(text), [("a/b.rs", Some("holds")), ("c/d", None), ("e/f.rs", Some("too"))]);
+    }
 
     #[test]
     fn paths_are_words_in_back_quotes_with_a_slash() {

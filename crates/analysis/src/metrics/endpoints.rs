@@ -207,7 +207,7 @@ impl Steps for Taker<'_> {
     fn request_progress(&mut self, _: &Slab, _: ExId, _: TaskId, _: MonoNs) {}
     fn reply_began(&mut self, _: &Slab, _: ExId, _: TaskId, _: MonoNs) {}
     fn reply_progress(&mut self, _: &Slab, _: ExId, _: TaskId, _: MonoNs) {}
-    fn connecting(&mut self, _: &Slab, _: EndpointId, _: TaskId, _: MonoNs, _: bool) {}
+    fn connecting(&mut self, _: &Slab, _: EndpointId, _: TaskId, _: MonoNs) {}
     fn unseen_reply(&mut self, _: TaskId, _: MonoNs) {}
     fn stray_reply(&mut self, _: TaskId, _: MonoNs) {}
     fn unclear(&mut self, _: &Slab, _: Side, _: TaskId, _: MonoNs) {}

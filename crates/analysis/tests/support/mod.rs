@@ -13,6 +13,7 @@
 //! A sends f 100..110 0..80          a send: entry, return, bytes
 //! A receives f 100..110 0..80       so too; also connects, accepts, closes (no bytes)
 //! A polls 100..101                  a poll that found nothing and was not to wait
+//! A faults 10..20 major /lib/x      a page fault: began, over, how, the file; `A faults 10..20 major 77`: a file without a name
 //! packet web 20 1 7 sent A          on a host, at, number, key; `sent A`, `sent net TRIGGER`, `sent timer`, `received`;
 //!                                   behind it: seq 5, bytes 20
 //! lost web 10 20                    wait records were lost
@@ -41,7 +42,7 @@ pub struct Script {
     flows: BTreeMap<String, [(usize, u64); 2]>,
     pub asked: Vec<(String, u64, u64)>,
     endpoints: u64,
-    /// Names of programs; a row has their place here, counted from 1, until it is written.
+    /// Names of programs and files; a row has their place here, counted from 1, until it is written.
     names: Vec<String>,
 }
 
@@ -250,6 +251,27 @@ impl Script {
             self.push(host, PollRow { at, entry, timeout_ns: 0, task, ready: 0, fd: 3, pad: 0 });
             return;
         }
+        if words[1] == "faults" {
+            let (began, at) = range(words[2]);
+            let (began, at) = (self.at(host, began), self.at(host, at));
+            let kind = match words[3] {
+                "minor" => fault::MINOR,
+                "major" => fault::MAJOR,
+                _ => fault::NEITHER,
+            };
+            let mut row: FaultRow = bytemuck::Zeroable::zeroed();
+            (row.began, row.at, row.task, row.kind, row.device) = (began, at, task, kind, 8 << 20);
+            match words.get(4) {
+                Some(path) if path.starts_with('/') => {
+                    self.names.push((*path).to_owned());
+                    (row.inode, row.file) = (1, StrId(self.names.len() as u32));
+                }
+                Some(inode) => row.inode = number(inode),
+                None => {}
+            }
+            self.push(host, row);
+            return;
+        }
         let ends = self.flows[words[2]];
         let is_client = self.tasks[name].0 == ends[0].0 && (ends[0].0 != ends[1].0 || !words.contains(&"server"));
         let flow = EndpointId(ends[usize::from(!is_client)].1);
@@ -302,6 +324,7 @@ impl Script {
             for row in &mut rows {
                 match row {
                     Event::Loss(l) => l.what = lost,
+                    Event::Fault(f) if f.file != StrId::EMPTY => f.file = w.intern(&self.names[f.file.0 as usize - 1]),
                     Event::Task(t) if t.comm != StrId::EMPTY => t.comm = w.intern(&self.names[t.comm.0 as usize - 1]),
                     _ => {}
                 }

@@ -138,8 +138,11 @@ fn describe(path: &Path, e: &serde_json::Error) -> FolderError {
 /// Reads `DIR/wakepath.json`.
 pub(super) fn read_folder(dir: &Path) -> Result<FolderInfo, FolderError> {
     let path = dir.join(FOLDER_FILE);
-    if !path.is_file() {
-        return Err(FolderError::NotAFolder(dir.to_owned()));
+    match fs::metadata(&path) {
+        Ok(m) if m.is_file() => {}
+        // somebody else's may well be one
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => return Err(FolderError::io(&path, "read", 0)(e)),
+        _ => return Err(FolderError::NotAFolder(dir.to_owned())),
     }
     let info: FolderInfo = read_json(&path)?;
     if info.format != FORMAT {

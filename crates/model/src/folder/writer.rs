@@ -126,6 +126,7 @@ impl FolderWriter {
             Event::SniffedExchange(r) => self.push(r),
             Event::Mark(r) => self.push(r),
             Event::Limit(r) => self.push(r),
+            Event::Fault(r) => self.push(r),
         }
     }
 

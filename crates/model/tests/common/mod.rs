@@ -4,7 +4,7 @@
 use std::path::Path;
 use wakepath_model::folder::{FolderError, FolderWriter, HostInfo, Options, Overwrite, WriteCounts};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{AnchorRow, OpRow, TaskRow, life, op as kind, range};
+use wakepath_model::rows::{AnchorRow, FaultRow, OpRow, TaskRow, life, op as kind, range};
 
 pub fn host(hostname: &str, boot_id: &str) -> HostInfo {
     HostInfo { hostname: hostname.into(), boot_id: boot_id.into(), cpus: 2, ..HostInfo::default() }
@@ -46,6 +46,23 @@ pub fn task(at: u64, task: u32, comm: StrId) -> TaskRow {
         what: life::SNAPSHOT,
         class: 0,
         pad: 0,
+    }
+}
+
+pub fn fault(at: u64, task: u32, file: StrId) -> FaultRow {
+    FaultRow {
+        at: MonoNs(at),
+        began: MonoNs(at),
+        address: 0x7f00_0000_1000,
+        ip: 0x40_1000,
+        inode: 12,
+        offset: 4096,
+        device: 8 << 20,
+        task: TaskId(task),
+        file,
+        cpu: 1,
+        kind: wakepath_model::rows::fault::MAJOR,
+        access: wakepath_model::rows::access::USER,
     }
 }
 

@@ -1,10 +1,10 @@
-//! What was written down of what bounds a host, and what annotated programs said: what forecasts need besides events.
+//! What was written down of what bounds a host, what annotated programs said, and page faults.
 
 use crate::units;
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 use wakepath_model::folder::Host;
-use wakepath_model::rows::{LimitRow, MarkRow, Table, limit, mark};
+use wakepath_model::rows::{FaultRow, LimitRow, MarkRow, Table, fault, limit, mark};
 
 /// Names told apart.
 const NAMES_MAX: usize = 1 << 16;
@@ -31,6 +31,19 @@ pub struct AnnotationFacts {
     pub machines: u64,
     /// Queues, by name and key.
     pub queues: u64,
+}
+
+/// Page faults of watched tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FaultFacts {
+    /// Without a read.
+    pub minor: u64,
+    /// With one.
+    pub major: u64,
+    /// Counted by the kernel as neither: mostly a signal followed.
+    pub neither: u64,
+    /// How long programs were held up in those with a read, ns.
+    pub major_ns: u64,
 }
 
 /// Reads a host's bounds; `None` where it has none.
@@ -75,6 +88,24 @@ pub(super) fn annotations(host: &Host) -> Option<AnnotationFacts> {
     (facts.machines > 0).then_some(facts)
 }
 
+/// Counts page faults; `None` where there are none.
+pub(super) fn faults(host: &Host) -> Option<FaultFacts> {
+    let mut found = FaultFacts::default();
+    for batch in host.batches(Table::Fault.into(), ..) {
+        for row in batch.rows::<FaultRow>() {
+            match row.kind {
+                fault::MINOR => found.minor += 1,
+                fault::MAJOR => {
+                    found.major += 1;
+                    found.major_ns = found.major_ns.saturating_add(row.duration_ns().unwrap_or(0));
+                }
+                _ => found.neither += 1,
+            }
+        }
+    }
+    (found != FaultFacts::default()).then_some(found)
+}
+
 impl LimitFacts {
     /// In a line.
     pub(super) fn line(&self) -> String {
@@ -87,6 +118,21 @@ impl LimitFacts {
         ];
         let others = others.iter().filter(|o| o.0 > 0).map(|&(n, one, more)| several(n, one, more));
         processors.into_iter().chain(others).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl FaultFacts {
+    /// In a line.
+    pub(super) fn line(&self) -> String {
+        let major = match self.major {
+            0 => "0 major".to_owned(),
+            n => format!("{} major ({} in them)", units::count(n), units::duration(self.major_ns)),
+        };
+        let neither = match self.neither {
+            0 => String::new(),
+            n => format!(", {} neither", units::count(n)),
+        };
+        format!("{} minor, {major}{neither}", units::count(self.minor))
     }
 }
 

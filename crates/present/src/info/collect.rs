@@ -147,6 +147,7 @@ fn host_facts(host: &Host, name: String, incomplete: &mut Vec<String>) -> HostFa
         tables,
         limits: super::bounds::limits(host),
         annotations: super::bounds::annotations(host),
+        faults: super::bounds::faults(host),
         protocols,
         sniffed,
         services,

@@ -95,6 +95,7 @@ fn host(out: &mut String, h: &HostFacts, style: Style) {
         ("agent", format!("wakepath {}, clock {}", h.agent_version, h.clock)),
         ("limits", h.limits.map(|l| l.line()).unwrap_or_default()),
         ("annotations", h.annotations.map(|a| a.line()).unwrap_or_default()),
+        ("page faults", h.faults.map(|f| f.line()).unwrap_or_default()),
     ] {
         if !value.is_empty() {
             facts.row([name.into(), value.into()]);

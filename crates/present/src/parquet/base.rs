@@ -5,7 +5,7 @@ use super::{Column, ColumnKind, RowWriter, TableError, TableWriter};
 use wakepath_model::clock::WallClock;
 use wakepath_model::folder::Host;
 use wakepath_model::ids::{MonoNs, StrId};
-use wakepath_model::rows::{Event, OPEN, Table};
+use wakepath_model::rows::{Event, NO_OFFSET, OPEN, Table, access};
 
 use ColumnKind::{Bool, I32, I64, Text, U16, U32, U64};
 
@@ -162,6 +162,22 @@ pub(super) fn columns(table: Table) -> Vec<Column> {
             may("syscall", U16),
             must("cause", Text),
             may("frames", Text),
+        ],
+        Table::Fault => vec![
+            must("kind", Text),
+            must("began_ns", I64),
+            may("duration_ns", I64),
+            must("task", U32),
+            must("address", U64),
+            must("ip", U64),
+            may("access", Text),
+            may("present", Bool),
+            may("in_call", Bool),
+            may("file", Text),
+            may("device", Text),
+            may("inode", U64),
+            may("offset", U64),
+            must("cpu", U16),
         ],
         Table::Mark => vec![
             must("kind", Text),
@@ -380,6 +396,25 @@ pub(super) fn put(table: &mut TableWriter, context: &Context<'_>, event: &Event)
         Event::Input(r) => {
             u64_or_none(w, r.flow.0, 0);
             w.u32(r.task.0).i32(r.fd).u32(r.ready).text(names::input_kind(r.kind)).bool(r.isolated != 0);
+        }
+        Event::Fault(r) => {
+            w.text(names::fault_kind(r.kind)).ns(r.began.0);
+            match r.duration_ns() {
+                Some(ns) => w.ns(ns),
+                None => w.none(),
+            };
+            w.u32(r.task.0).u64(r.address).u64(r.ip);
+            if r.access & access::UNSEEN != 0 {
+                w.none().none().none();
+            } else {
+                w.text(names::fault_access(r.access));
+                w.bool(r.access & access::PRESENT != 0).bool(r.access & access::USER == 0);
+            }
+            w.text_or_none(text(r.file));
+            w.text_or_none(if r.inode != 0 { names::device(r.device) } else { String::new() });
+            u64_or_none(w, r.inode, 0);
+            u64_or_none(w, r.offset, NO_OFFSET);
+            w.u32(r.cpu.into());
         }
         Event::Mark(r) => {
             w.text(names::mark_kind(r.kind)).text(text(r.machine)).u64(r.key).text(text(r.name));

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wakepath_model::rows::{
-    cause, context, end_how, exchange_row, flow_row, input, life, limit, mark, op, range, role, seen, side_how, witness,
+    access, cause, context, end_how, exchange_row, fault, flow_row, input, life, limit, mark, op, range, role, seen,
+    side_how, witness,
 };
 
 type Word = Cow<'static, str>;
@@ -71,6 +72,8 @@ words! {
     }
     /// Inputs of the library vantage.
     input_kind(u8) { input::READ => "read", input::WRITE => "write", input::OTHER => "other", input::ELSE => "else" }
+    /// How a page fault ended.
+    fault_kind(u8) { fault::MINOR => "minor", fault::MAJOR => "major", fault::NEITHER => "neither" }
     /// What an annotation says.
     mark_kind(u8) {
         mark::STATE => "state", mark::ENQUEUE => "enqueue", mark::DEQUEUE => "dequeue",
@@ -117,6 +120,20 @@ words! {
     family(u16) { 0 => "", 1 => "unix", 2 => "inet", 10 => "inet6" }
     /// IP protocols; none is empty.
     ip_protocol(u16) { 0 => "", 1 => "icmp", 6 => "tcp", 17 => "udp", 58 => "icmpv6", 132 => "sctp", 262 => "mptcp" }
+}
+
+/// How memory was accessed where a page fault began.
+pub(super) fn fault_access(bits: u8) -> &'static str {
+    match bits {
+        b if b & access::WRITE != 0 => "write",
+        b if b & access::EXEC != 0 => "execute",
+        _ => "read",
+    }
+}
+
+/// A device as the kernel prints it.
+pub(super) fn device(number: u32) -> String {
+    format!("{}:{}", number >> 20, number & 0xf_ffff)
 }
 
 /// An address as text; empty for families without.

@@ -32,6 +32,9 @@ pub struct RunArgs {
     /// Record by the kernel vantage too; needs its rights
     #[arg(long)]
     pub kernel: bool,
+    /// With --kernel: page faults too, which the library cannot see
+    #[arg(long, requires = "kernel")]
+    pub faults: bool,
     /// Stop after this time (30s, 5m, 1h)
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Time>,

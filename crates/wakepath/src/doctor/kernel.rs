@@ -3,7 +3,7 @@
 use super::{check, check_to_do};
 use crate::rights;
 use std::fs;
-use wakepath_capture::Support;
+use wakepath_capture::{Support, faults};
 use wakepath_present::doctor::{Check, Tracepoint, Verdict};
 
 /// The first kernel with all that the vantage cannot do without.
@@ -59,6 +59,12 @@ fn without(name: &str) -> &'static str {
         "sched_process_fork" | "sched_process_exec" | "sched_process_exit" => {
             "new tasks are met at their first operation, without parent"
         }
+        "page_fault_user" => "page faults cannot be recorded (`record --faults`)",
+        "page_fault_kernel" => "page faults that the kernel takes in a program's name have no begin",
+        "mm_filemap_fault" | "mm_filemap_map_pages" => {
+            "before Linux 6.12, only page faults that read name their file, and none its place there"
+        }
+        "mm_filemap_add_to_page_cache" => "before Linux 6.12, page faults do not name their file",
         _ => "later names of tasks are not seen",
     }
 }
@@ -98,8 +104,40 @@ pub fn checks(release: &str, support: &Support, works: bool) -> Vec<Check> {
     checks.push(lockdown_check(fs::read_to_string("/sys/kernel/security/lockdown").ok().as_deref(), works));
     checks.push(unprivileged_check(fs::read_to_string("/proc/sys/kernel/unprivileged_bpf_disabled").ok().as_deref()));
     let has_uprobes = fs::metadata("/sys/bus/event_source/devices/uprobe").is_ok();
+    let has_files = support.has("mm_filemap_fault");
+    checks.push(faults_check(support.has("page_fault_user"), has_files, faults::counter_refusal().as_deref()));
     checks.push(annotations_check(has_uprobes, support.has_multi && rights::has(rights::CAP_SYS_ADMIN)));
     checks
+}
+
+/// Whether page faults can be recorded; `refused`: why this user cannot have the kernel's counters of them.
+fn faults_check(has_point: bool, has_files: bool, refused: Option<&str>) -> Check {
+    let (id, title) = ("kernel.faults", "page faults");
+    match (has_point, refused) {
+        (false, _) => check_to_do(
+            id,
+            title,
+            Verdict::Limit,
+            "cannot be recorded: the kernel has no tracepoint exceptions:page_fault_user",
+            "Boot a kernel of x86_64 built with tracepoints; waits for a disk outside of system calls are told without it.",
+        ),
+        (true, Some(why)) => check_to_do(
+            id,
+            title,
+            Verdict::Limit,
+            format!("cannot be recorded by this user: the kernel's counters of page faults are refused ({why})"),
+            "Run as root, or with CAP_PERFMON.",
+        ),
+        (true, None) if has_files => {
+            check(id, title, Verdict::Yes, "recorded with `record --faults`, with their files")
+        }
+        (true, None) => check(
+            id,
+            title,
+            Verdict::Yes,
+            "recorded with `record --faults`; those that read name their file, Linux 6.12 tells it of others too",
+        ),
+    }
 }
 
 /// Whether annotated programs are heard; `is_late`: also those that are mapped once rights were given up.
@@ -318,6 +356,15 @@ mod tests {
         let all = [(false, true), (true, false), (true, true)].map(|(has, late)| annotations_check(has, late));
         assert_eq!(all.each_ref().map(|c| c.verdict), [Verdict::Limit, Verdict::Limit, Verdict::Yes]);
         assert!(all.iter().all(|c| c.remedy.is_some() == (c.verdict == Verdict::Limit)));
+    }
+
+    #[test]
+    fn page_faults_need_a_tracepoint_and_a_counter() {
+        let refused = Some("perf_event_open: no");
+        let all = [(false, None), (true, refused), (true, None)].map(|(has, why)| faults_check(has, true, why));
+        assert_eq!(all.each_ref().map(|c| c.verdict), [Verdict::Limit, Verdict::Limit, Verdict::Yes]);
+        assert!(all.iter().all(|c| c.remedy.is_some() == (c.verdict == Verdict::Limit)));
+        assert_ne!(faults_check(true, false, None).found, all[2].found);
     }
 
     #[test]

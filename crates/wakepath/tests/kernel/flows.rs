@@ -368,7 +368,7 @@ fn two_questions(socket: &UdpSocket, a: &[u8], b: &[u8]) {
 }
 
 /// Two namespaces joined by a veth pair, gone when this is.
-struct Namespaces(String, String);
+pub struct Namespaces(pub String, pub String);
 
 impl Drop for Namespaces {
     fn drop(&mut self) {
@@ -379,7 +379,7 @@ impl Drop for Namespaces {
 }
 
 impl Namespaces {
-    fn new(tag: &str) -> Result<Namespaces, String> {
+    pub fn new(tag: &str) -> Result<Namespaces, String> {
         let id = std::process::id();
         let ns = Namespaces(format!("wkp{tag}a{id}"), format!("wkp{tag}b{id}"));
         let (a, b) = (ns.0.as_str(), ns.1.as_str());
@@ -396,7 +396,7 @@ impl Namespaces {
 }
 
 /// Runs `f` in a thread that lives in the namespace.
-fn inside<T: Send + 'static>(name: &str, f: impl FnOnce() -> T + Send + 'static) -> std::thread::JoinHandle<T> {
+pub fn inside<T: Send + 'static>(name: &str, f: impl FnOnce() -> T + Send + 'static) -> std::thread::JoinHandle<T> {
     let ns = std::fs::File::open(format!("/var/run/netns/{name}")).expect("the namespace is there");
     std::thread::spawn(move || {
         // SAFETY: moves this thread alone.

@@ -165,6 +165,7 @@ pub struct Trace {
     pub messages: Vec<MessageRow>,
     pub limits: Vec<LimitRow>,
     pub marks: Vec<MarkRow>,
+    pub faults: Vec<FaultRow>,
     pub heads: Vec<Head>,
     texts: std::collections::HashMap<u32, String>,
     pub defects: Vec<String>,
@@ -188,6 +189,7 @@ impl Trace {
                 Event::Message(r) => t.messages.push(r),
                 Event::Limit(r) => t.limits.push(r),
                 Event::Mark(r) => t.marks.push(r),
+                Event::Fault(r) => t.faults.push(r),
                 _ => {}
             }
         }
@@ -196,6 +198,7 @@ impl Trace {
         ids.extend(t.endpoints.iter().map(|r| r.path.0));
         ids.extend(t.stacks.iter().map(|r| r.frames.0));
         ids.extend(t.limits.iter().map(|r| r.cgroup.0));
+        ids.extend(t.faults.iter().map(|r| r.file.0));
         ids.extend(t.marks.iter().flat_map(|r| [r.machine.0, r.name.0]));
         ids.extend(t.messages.iter().flat_map(|r| [r.protocol.0, r.verb.0, r.target.0]));
         t.texts = ids.into_iter().map(|i| (i, host.text(wakepath_model::ids::StrId(i)).to_owned())).collect();
