@@ -45,6 +45,16 @@ pub fn record(backend: &str, args: &[&str]) -> Option<Recording> {
     record_as(backend, &[&["--pid", &me], args].concat())
 }
 
+/// The same with what was there before, made while no other test records: it is thousands of calls.
+pub fn record_behind<T>(backend: &str, before: impl FnOnce() -> T) -> Option<(Recording, T)> {
+    let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = before();
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let folder = dir.path().join("trace");
+    let me = std::process::id().to_string();
+    Some((record_in(backend, &["--pid", &me], folder, dir, one)?, before))
+}
+
 /// Starts a recording with these arguments alone.
 pub fn record_as(backend: &str, args: &[&str]) -> Option<Recording> {
     let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -47,8 +47,7 @@ fn connections_in_one_slot_keep_apart() {
     for backend in BACKENDS {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let (a, b) = tcp_pair_at(&listener);
-        let rival = rival_of(&a);
-        let Some(rec) = record(backend, &[]) else {
+        let Some((rec, rival)) = record_behind(backend, || rival_of(&a)) else {
             continue;
         };
         send_by("write", &a, b"first");
