@@ -131,9 +131,10 @@ impl<F: Finished> Steps for Component<'_, F> {
         s.reply_task = task;
         let parent = s.parent;
         if let Some(Parent::Of(x, _)) = parent
+            && xs.get(y).by_order
             && Self::is_over_softly(xs, y)
         {
-            // only the next one on its flow will tell that it was over, and its request may go on before
+            // nothing but the next one on its flow will tell that it was over, and its request may go on before
             self.no_longer_outstanding(xs, y, x);
         }
         let of = match parent {
