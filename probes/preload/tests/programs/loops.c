@@ -81,11 +81,10 @@ static void edge(void) { epoll_server(EPOLLET); }
 static void oneshot(void) { epoll_server(EPOLLET | EPOLLONESHOT); }
 static void level(void) { epoll_server(0); }
 
-/* Two children write to their sockets; the inner instance has both, the outer one has the inner, edge-triggered. */
-static void nested(void)
+/* Each child writes one byte and ends; the other ends are in `ep`, all readable. */
+static void children_write(int ep, int count)
 {
-	int inner = epoll_create1(0), outer = epoll_create1(0), seen = 0;
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < count; i++) {
 		int pair[2];
 		check(!socketpair(AF_UNIX, SOCK_STREAM, 0, pair), "socketpair");
 		if (!fork()) {
@@ -93,9 +92,16 @@ static void nested(void)
 			_exit(0);
 		}
 		close(pair[1]);
-		add(inner, pair[0], EPOLLIN, pair[0]);
+		add(ep, pair[0], EPOLLIN, pair[0]);
 	}
-	reap(2);
+	reap(count);
+}
+
+/* Two children write to their sockets; the inner instance has both, the outer one has the inner, edge-triggered. */
+static void nested(void)
+{
+	int inner = epoll_create1(0), outer = epoll_create1(0), seen = 0;
+	children_write(inner, 2);
 	add(outer, inner, EPOLLIN | EPOLLET, inner);
 	while (seen < 2) {
 		struct epoll_event e[8];
@@ -135,17 +141,7 @@ __attribute__((noinline)) static int look(int ep)
 static void within(void)
 {
 	int ep = epoll_create1(0);
-	for (int i = 0; i < 6; i++) {
-		int pair[2];
-		check(!socketpair(AF_UNIX, SOCK_STREAM, 0, pair), "socketpair");
-		if (!fork()) {
-			write_all(pair[1], "x", 1);
-			_exit(0);
-		}
-		close(pair[1]);
-		add(ep, pair[0], EPOLLIN, pair[0]);
-	}
-	reap(6);
+	children_write(ep, 6);
 	for (int i = 0; i < 3; i++) {
 		struct epoll_event e;
 		check(epoll_wait(ep, &e, 1, 2000) == 1, "the loop");
