@@ -244,18 +244,20 @@ fn refused_connections_are_told_with_the_request_that_tried() -> Tested {
         assert!(output.status.success(), "{said}");
         let remote = format!("127.0.0.1:{}", stdout(&output).trim());
         let requests: serde_json::Value = serde_json::from_slice(&run(&["requests", "--json", path(&folder)]).stdout)?;
-        let told = &requests["refused"][0];
-        assert_eq!(
-            (&told["remote"], &told["why"], &told["count"]),
-            (&remote.as_str().into(), &"refused".into(), &6.into())
-        );
+        // other things may be refused as well: a python3 that is a script of a shell's asks for a name service first
+        let ours = |of: &serde_json::Value| -> Vec<serde_json::Value> {
+            of.as_array().into_iter().flatten().filter(|f| f["remote"] == remote.as_str()).cloned().collect()
+        };
+        let told = ours(&requests["refused"]);
+        assert_eq!(told.len(), 1, "{how:?}: {requests}");
+        assert_eq!((&told[0]["why"], &told[0]["count"]), (&"refused".into(), &6.into()), "{how:?}");
         let text = stdout(&run(&["requests", path(&folder)]));
         assert!(text.contains(&format!("was refused a connection to {remote}: 6 times")), "{how:?}: {text}");
         let show: serde_json::Value =
             serde_json::from_slice(&run(&["show", "--json", path(&folder), "slowest"]).stdout)?;
-        let refused = show["spans"][0]["refused"].as_array().expect("a list");
+        let refused = ours(&show["spans"][0]["refused"]);
         assert_eq!(refused.len(), 2, "{how:?}: {show}");
-        assert!(refused.iter().all(|f| f["remote"] == remote.as_str() && f["error"] == libc::ECONNREFUSED));
+        assert!(refused.iter().all(|f| f["error"] == libc::ECONNREFUSED), "{how:?}: {show}");
         let text = stdout(&run(&["show", path(&folder), "slowest"]));
         assert_eq!(text.matches(&format!("was refused a connection to {remote}")).count(), 2, "{how:?}: {text}");
     }
