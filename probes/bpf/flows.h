@@ -274,6 +274,43 @@ static __always_inline void announce(struct sock *sk, struct flow_state *f, u8 h
 	commit(r, position, size, KIND_FLOW, how);
 }
 
+/* Writes down a socket whose connection failed before it began: it may have no address yet, so where it was to go is told by
+ * what its program asked for (`bytes` of a sockaddr at `address`). */
+static __noinline void announce_failed(struct sock *sk, u64 id, u64 address, u64 bytes, u64 now)
+{
+	struct flow_state at = {};
+	u64 position;
+	struct wp_flow *r = reserve(this_cpu(), sizeof(*r) + UNIX_NAME_BYTES, DROP_FLOW, &position);
+	__be16 port = 0;
+	u32 name;
+
+	if (!r)
+		return;
+	at.id = id;
+	fill_flow(r, sk, &at);
+	r->peer_flow = 0;
+	r->ts_ns = now;
+	r->tgid = bpf_get_current_pid_tgid() >> 32;
+	if (r->family == AF_UNIX) {
+		name = bytes > 2 && bytes <= 2 + 108 ? bytes - 2 : 0;
+		/* for older verifiers (6.1) */
+		asm volatile("" : "+r"(name));
+		name &= 127;
+		if (name && !bpf_probe_read_user(r + 1, name, (void *)(address + 2))) {
+			r->marks = FLOW_PEER_NAMED;
+			r->name_bytes = name;
+		}
+	} else {
+		bpf_probe_read_user(&port, sizeof(port), (void *)(address + 2));
+		r->rport = __builtin_bswap16(port);
+		if (r->family == AF_INET)
+			bpf_probe_read_user(r->raddr, 4, (void *)(address + 4));
+		else
+			bpf_probe_read_user(r->raddr, 16, (void *)(address + 8));
+	}
+	commit(r, position, sizeof(*r) + UNIX_NAME_BYTES, KIND_FLOW, FLOW_MET);
+}
+
 static __always_inline struct file *file_at(struct task_struct *task, u64 fd)
 {
 	struct fdtable *table = field(task, files, fdt);

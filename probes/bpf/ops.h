@@ -513,25 +513,35 @@ static __noinline int on_control(struct task_struct *task, u64 fd, s32 ret, u8 o
 	struct sock *sk = file ? sock_in(file) : 0;
 	struct moved m = {};
 	struct flow_state *f;
+	bool tcp, failed;
 	u64 now;
 
 	if (!sk)
 		return 0;
 	now = bpf_ktime_get_ns();
+	tcp = field(sk, sk_protocol) == IPPROTO_TCP;
+	/* of datagram sockets that are connected to look for a way, most fail and nobody minds */
+	failed = op == OP_CONNECT && ret < 0 && (tcp || field(sk, __sk_common.skc_family) == AF_UNIX);
 	if (cfg_sock_hooks) {
 		m.flow = field(sk, __sk_common.skc_cookie.counter);
-		if (!m.flow)
-			return 0; /* never met, or UNIX: announced at its first operation */
+		if (!m.flow) {
+			/* never met, or UNIX: announced at its first operation, and so never if it cannot connect */
+			if (!failed)
+				return 0;
+			m.flow = inode_of(sk) | INODE_ID;
+			announce_failed(sk, m.flow, regs->si, regs->dx, now);
+		}
 	} else {
 		u8 state = field(sk, __sk_common.skc_state);
-		bool tcp = field(sk, sk_protocol) == IPPROTO_TCP;
 
 		f = flow_at(sk);
 		if (!f)
 			return 0;
 		m.flow = f->id;
 		/* a TCP connection is announced when it stands, or fails */
-		if (!f->announced && op != OP_CLOSE && !(tcp && (state == TCP_SYN_SENT || state == TCP_CLOSE)))
+		if (!f->announced && failed && state == TCP_CLOSE)
+			announce_failed(sk, m.flow, regs->si, regs->dx, now);
+		else if (!f->announced && op != OP_CLOSE && !(tcp && (state == TCP_SYN_SENT || state == TCP_CLOSE)))
 			announce(sk, f, op == OP_ACCEPT ? FLOW_ACCEPTED : FLOW_MET, field(task, tgid), now, peer_at(sk), 0, 0);
 	}
 	m.bytes = ret;
@@ -700,8 +710,8 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
 		return 0;
 	}
 	if (is_again(ret)) {
-		/* but who polls in vain took nothing, and that is a fact */
-		if (ret != -EINTR)
+		/* but who polls in vain took nothing, and that is a fact; and so is a listener's full queue */
+		if (ret != -EINTR && !(ret == -EAGAIN && class == SC_CONNECT))
 			return 0;
 	}
 	if (!watched(task))

@@ -55,7 +55,8 @@ fn has_library() -> bool {
         let part = wanted.with_extension(format!("part-{}", std::process::id()));
         fs::copy(&built, &part).and_then(|_| fs::rename(&part, &wanted)).unwrap_or_else(|e| panic!("{built:?}: {e}"));
     });
-    let able = Command::new("python3").args(["-c", "import select"]).stderr(Stdio::null()).status().is_ok();
+    let asked = Command::new("python3").args(["-c", "import select"]).stderr(Stdio::null()).status();
+    let able = asked.is_ok_and(|s| s.success());
     if !able {
         println!("skipped: no python3 here");
     }
@@ -175,6 +176,33 @@ fn recording_is_switched_on_and_off_while_a_program_runs() -> Tested {
 }
 
 #[test]
+fn a_recorder_whose_folder_is_removed_ends() -> Tested {
+    if !has_library() {
+        return Ok(());
+    }
+    let dir = tempfile::tempdir()?;
+    let folder = dir.path().join("t");
+    let on = run(&["on", path(&folder), "--slots", "4", "--ring-bytes", "256K"]);
+    assert_eq!(on.status.code(), Some(0), "{}", stderr(&on));
+    let said = stderr(&on);
+    let pid = said.split_once("(process ").and_then(|(_, rest)| rest.split_once(')')).map(|(pid, _)| pid.to_owned());
+    let stat = format!("/proc/{}/stat", pid.expect("it names its process"));
+    // who adopts it may leave it unwaited for
+    let is_over = || fs::read_to_string(&stat).map_or(true, |s| s.contains(") Z "));
+    assert!(!is_over(), "it records");
+    fs::remove_dir_all(&folder)?;
+    let begin = std::time::Instant::now();
+    while !is_over() {
+        assert!(begin.elapsed().as_secs() < 60, "it goes on without its folder");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    fs::create_dir(&folder)?;
+    let off = run(&["off", path(&folder), "--forget"]);
+    assert!(stderr(&off).contains("no recorder"), "{}", stderr(&off));
+    Ok(())
+}
+
+#[test]
 fn both_vantages_at_once_make_one_row_an_operation() -> Tested {
     if !has_library() {
         return Ok(());
@@ -260,6 +288,79 @@ fn refused_connections_are_told_with_the_request_that_tried() -> Tested {
         assert!(refused.iter().all(|f| f["error"] == libc::ECONNREFUSED), "{how:?}: {show}");
         let text = stdout(&run(&["show", path(&folder), "slowest"]));
         assert_eq!(text.matches(&format!("was refused a connection to {remote}")).count(), 2, "{how:?}: {text}");
+    }
+    Ok(())
+}
+
+/// A server whose own server has left its UNIX socket behind, or took it away, or has a full queue; and which asks where no way
+/// leads.
+const LEFT_ALONE: &str = r#"
+import errno, os, socket, sys
+left, gone, full = (os.path.join(sys.argv[1], name) for name in ("left", "gone", "full"))
+u = socket.socket(socket.AF_UNIX); u.bind(left); u.close()
+busy = socket.socket(socket.AF_UNIX); busy.bind(full); busy.listen(0)
+first = socket.socket(socket.AF_UNIX); first.connect(full)
+s = socket.create_server(("127.0.0.1", 0))
+if os.fork() == 0:
+    c = socket.create_connection(s.getsockname())
+    c.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    while c.recv(100): pass
+    os._exit(0)
+c, _ = s.accept()
+c.recv(1000)
+for path, why in ((left, errno.ECONNREFUSED), (gone, errno.ENOENT), (full, errno.EAGAIN)):
+    u = socket.socket(socket.AF_UNIX); u.setblocking(False)
+    r = u.connect_ex(path)
+    assert r == why, (path, r)
+    u.close()
+t = socket.socket()
+r = t.connect_ex(("224.0.0.1", 9))
+assert r == errno.ENETUNREACH, r
+t.close()
+c.sendall(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 2\r\n\r\nno")
+c.close()
+os.wait()
+"#;
+
+#[test]
+fn failed_connections_that_never_began_are_told_too() -> Tested {
+    if !has_library() {
+        return Ok(());
+    }
+    for backend in ["socket-hooks", "syscalls"] {
+        let dir = tempfile::tempdir()?;
+        let folder = dir.path().join("t");
+        let command = ["--", "python3", "-c", LEFT_ALONE, path(dir.path())];
+        let output = run(&[&["record", "--backend", backend, "-o", path(&folder)], &command[..]].concat());
+        let said = stderr(&output);
+        if output.status.code() == Some(1) && ["needs", "lacks", "refused"].iter().any(|w| said.contains(w)) {
+            println!("skipped: {backend}: {}", said.trim());
+            continue;
+        }
+        assert!(output.status.success(), "{backend}: {said}");
+        let show: serde_json::Value =
+            serde_json::from_slice(&run(&["show", "--json", path(&folder), "slowest"]).stdout)?;
+        let told: Vec<_> =
+            show["spans"][0]["refused"].as_array().into_iter().flatten().map(|f| (&f["remote"], &f["error"])).collect();
+        let unix = "unix socket".into();
+        let expected = [
+            (&unix, &libc::ECONNREFUSED.into()),
+            (&unix, &libc::ENOENT.into()),
+            (&unix, &libc::EAGAIN.into()),
+            (&"224.0.0.1:9".into(), &libc::ENETUNREACH.into()),
+        ];
+        assert_eq!(told, expected, "{backend}: {show}");
+        let asked_for = ["left", "gone", "full"].map(|name| path(dir.path()).to_owned() + "/" + name);
+        let kept = Folder::open(&[&folder])?;
+        let host = &kept.hosts()[0];
+        let mut paths: Vec<String> = Vec::new();
+        for event in host.events(TableSet::ALL, ..) {
+            if let Event::Endpoint(r) = event {
+                paths.push(host.text(r.path).to_owned());
+            }
+        }
+        paths.retain(|p| asked_for.contains(p));
+        assert!(asked_for.iter().all(|p| paths.contains(p)), "{backend}: {paths:?}");
     }
     Ok(())
 }
