@@ -49,6 +49,8 @@ pub struct Component<'a, F: Finished> {
     to_release: Vec<ExId>,
     /// Processes that had come to rest when they were given their last input, and have done nothing else since.
     rests: FxHashMap<u32, rest::Rest>,
+    /// Calls that any of several requests could have made, of processes that were ever given an input so.
+    doubtful: FxHashMap<u32, Vec<ExId>>,
     /// The poll whose inputs come next: its task, and until when it was told to wait (ns).
     last_poll: (TaskId, u64),
     /// Where finished exchanges go.
@@ -75,6 +77,7 @@ impl<'a, F: Finished> Component<'a, F> {
             idle: VecDeque::new(),
             to_release: Vec::new(),
             rests: FxHashMap::default(),
+            doubtful: FxHashMap::default(),
             last_poll: (TaskId::UNKNOWN, 0),
             out,
             links: FxHashMap::default(),
@@ -227,8 +230,7 @@ impl<'a, F: Finished> Component<'a, F> {
                 return;
             }
             // it may have been waiting for what the other did for it
-            let pieces = self.tasks.entry(r.by).or_default().mark(r.woken, Mark::Woke(x, r.blocked));
-            self.saw_pieces(r.by, pieces);
+            self.saw_waking(r, x);
             return;
         }
         if role.takes {
@@ -247,11 +249,13 @@ impl<'a, F: Finished> Component<'a, F> {
         if !busy {
             let w = self.tasks.entry(r.task).or_default();
             w.segment.retain(|&y| xs.is_live(y));
-            let pieces = w.mark(r.blocked, Mark::Idle);
             w.woken = woken;
             w.born_of = w.born_of.filter(|_| !is_private);
             w.leave_fragment();
-            self.saw_pieces(r.task, pieces);
+            if !self.roles.is_lock(r) {
+                let (pieces, _) = w.mark(r.blocked, Mark::Idle);
+                self.saw_pieces(r.task, pieces);
+            }
         }
     }
 

@@ -93,8 +93,9 @@ pub struct Roles {
     parallel_at_rest: FxHashSet<u32>,
     /// Processes in which one input made several calls at once.
     parallel: FxHashSet<u32>,
-    /// Who waited at each futex of a process; `UNKNOWN` where several tasks did.
-    futexes: FxHashMap<(u32, u64), TaskId>,
+    /// Who waited at each futex of a process; `UNKNOWN` where several tasks did. And whether tasks that take requests did,
+    /// and others.
+    futexes: FxHashMap<(u32, u64), (TaskId, [bool; 2])>,
 }
 
 impl Roles {
@@ -319,16 +320,25 @@ impl Roles {
     pub fn futex(&mut self, r: &WaitRow) {
         let key = (self.process_of(r.task), r.arg0);
         if self.futexes.len() < FUTEXES_MAX || self.futexes.contains_key(&key) {
-            let who = self.futexes.entry(key).or_insert(r.task);
+            let takes = self.role(r.task).takes;
+            let (who, kinds) = self.futexes.entry(key).or_insert((r.task, [false; 2]));
             if *who != r.task {
                 *who = TaskId::UNKNOWN;
             }
+            kinds[usize::from(takes)] = true;
         }
     }
 
     /// Whether a wait can only have been for this task: not at a futex where others wait too, as at a lock's.
     pub fn is_private(&self, r: &WaitRow) -> bool {
-        r.syscall != FUTEX || self.futexes.get(&(self.process_of(r.task), r.arg0)) == Some(&r.task)
+        r.syscall != FUTEX || self.futexes.get(&(self.process_of(r.task), r.arg0)).is_some_and(|f| f.0 == r.task)
+    }
+
+    /// Whether a wait was for a lock: who takes requests waits there too, and so does who takes none. (Where a task waits for
+    /// work, only such wait that take up the same work.)
+    pub fn is_lock(&self, r: &WaitRow) -> bool {
+        let futex = self.futexes.get(&(self.process_of(r.task), r.arg0));
+        r.syscall == FUTEX && futex.is_some_and(|f| f.1 == [true; 2])
     }
 
     /// Whether anybody works in a way that wake-ups must explain.

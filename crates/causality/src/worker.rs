@@ -76,10 +76,13 @@ pub(crate) enum Mark {
 pub(crate) struct Pieces {
     /// They made no call.
     pub(crate) callless: u32,
-    /// After a call of theirs nobody was woken: another call may have been the same piece's.
-    pub(crate) unsaid: u32,
+    /// After a call of theirs nobody was woken: another call may have been the same piece's. Less than 0 where wake-ups
+    /// are told that it had counted as missing.
+    pub(crate) unsaid: i32,
     /// Behind their call who waited was woken.
     pub(crate) said: u32,
+    /// They were said to a task that another call's end had woken while theirs was under way.
+    pub(crate) at_once: u32,
 }
 
 impl Pieces {
@@ -87,7 +90,18 @@ impl Pieces {
     /// a result may not sleep yet when it is there), requests hear of the last of their pieces alone, and sleep proves
     /// nothing. Where they are exceptions, no piece may be without a call.
     pub(crate) fn say_little(&self) -> bool {
-        self.unsaid > 0 && (self.callless > 0 || self.unsaid.saturating_mul(EXCEPTIONS) > self.said)
+        let unsaid = self.unsaid.unsigned_abs();
+        unsaid > 0 && (self.callless > 0 || unsaid.saturating_mul(EXCEPTIONS) > self.said)
+    }
+
+    /// Whether too few were seen to tell whether ends that wake nobody are exceptions: one more would not be.
+    pub(crate) fn are_few(&self) -> bool {
+        self.unsaid.unsigned_abs().saturating_add(1).saturating_mul(EXCEPTIONS) > self.said
+    }
+
+    /// Whether nobody was seen to wait for several calls at once, nor a piece without one.
+    pub(crate) fn are_single(&self) -> bool {
+        self.callless == 0 && self.at_once == 0
     }
 }
 
@@ -102,6 +116,8 @@ pub(crate) const MARKS_NS: u64 = 4 * GRACE_NS;
 pub(crate) struct Sleep {
     pub(crate) from: MonoNs,
     pub(crate) to: MonoNs,
+    /// A helper ended it directly behind a call of its own.
+    is_answered: bool,
 }
 
 /// Most sleeps kept of a task.
@@ -137,6 +153,8 @@ pub(crate) struct Worker {
     pub(crate) born_of: Option<ExId>,
     /// How it slept while it held one request.
     sleeps: VecDeque<Sleep>,
+    /// When a helper last woke it directly behind a call, while it held one request.
+    heard: MonoNs,
     /// When it last began a call.
     pub(crate) called: MonoNs,
     /// Its last input was for a request that is not known.
@@ -215,26 +233,34 @@ impl Worker {
         self.isolated_until.is_some_and(|until| at.0.saturating_add(TIMER_GRAIN_NS) < until)
     }
 
-    /// It did something; gives what that says of pieces of work that a sign does not tell.
-    pub(crate) fn mark(&mut self, at: MonoNs, mark: Mark) -> Pieces {
+    /// It did something; gives what that says of pieces of work that a sign does not tell, and where it woke somebody
+    /// directly behind a call, when that began.
+    pub(crate) fn mark(&mut self, at: MonoNs, mark: Mark) -> (Pieces, Option<MonoNs>) {
         // wake-ups are told when the woken task runs, so a little late
         let place = self.marks.iter().rposition(|&(t, _)| t <= at).map_or(0, |i| i + 1);
         self.marks.insert(place, (at, mark));
         let counts = |(_, mark): &&(MonoNs, Mark)| !matches!(mark, Mark::Left(_));
-        let before = self.marks.range(..place).rev().find(counts).map(|m| m.1);
+        let before = self.marks.range(..place).rev().find(counts).copied();
         let after = self.marks.range(place + 1..).find(counts).map(|m| m.1);
+        let call = before.filter(|m| m.1 == Mark::Call).map(|m| m.0);
+        let before = before.map(|m| m.1);
         let is_woke = |mark: Option<Mark>| matches!(mark, Some(Mark::Woke(..)));
+        let is_next = |mark: Option<Mark>| matches!(mark, Some(Mark::Idle | Mark::Call));
+        let said = call.filter(|_| is_woke(Some(mark)));
+        let unsaid = call.is_some() && is_next(Some(mark));
+        // told late: until now nobody seemed to be woken
+        let is_late = said.is_some() && is_next(after);
         let is_callless = is_woke(Some(mark)) && (is_woke(before) || before == Some(Mark::Idle) || is_woke(after));
-        let is_behind_call = before == Some(Mark::Call);
         let pieces = Pieces {
             callless: u32::from(is_callless),
-            unsaid: u32::from(is_behind_call && matches!(mark, Mark::Idle | Mark::Call)),
-            said: u32::from(is_behind_call && is_woke(Some(mark))),
+            unsaid: i32::from(unsaid) - i32::from(is_late),
+            said: u32::from(said.is_some()),
+            at_once: 0,
         };
         while self.marks.front().is_some_and(|&(t, _)| t.0 + MARKS_NS < at.0) {
             self.marks.pop_front();
         }
-        pieces
+        (pieces, said)
     }
 
     /// It slept while it held one request.
@@ -243,7 +269,21 @@ impl Worker {
         while self.sleeps.len() >= SLEEPS_MAX || self.sleeps.front().is_some_and(is_old) {
             self.sleeps.pop_front();
         }
-        self.sleeps.push_back(Sleep { from, to });
+        self.sleeps.push_back(Sleep { from, to, is_answered: false });
+    }
+
+    /// A helper ended its last sleep at `at`, directly behind a call that began at `began`. True where another call's end had
+    /// woken it since then: it waited for both at once.
+    pub(crate) fn heard(&mut self, began: MonoNs, at: MonoNs) -> bool {
+        if let Some(sleep) = self.sleeps.back_mut() {
+            sleep.is_answered = true;
+        }
+        std::mem::replace(&mut self.heard, at) > began
+    }
+
+    /// Whether it slept for the answer to another call while one was under way that began and ended then.
+    pub(crate) fn waits_for_another(&self, began: MonoNs, ended: MonoNs) -> bool {
+        self.sleeps.iter().any(|s| s.is_answered && s.from <= ended && began <= s.to)
     }
 
     /// Whether it slept all the while from `from` to `to`.

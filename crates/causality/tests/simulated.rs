@@ -79,6 +79,19 @@ proptest! {
     }
 
     #[test]
+    fn requests_with_one_job_or_more_make_no_wrong_parent(
+        plan in plans(&[Shape::Executor]),
+        [single, callless] in [1..100u64, 0..40u64],
+        [between_us, requests] in [0..300u64, 1..24u64],
+        counts_down in any::<bool>(),
+    ) {
+        let (single_percent, callless_percent) = (single as f64, callless as f64);
+        let plan = Plan { single_percent, callless_percent, between_us, requests, counts_down, think_us: 100, ..plan };
+        let verdict = right(&simulate(&plan))?;
+        prop_assert!(verdict.wrong_paths.is_empty(), "{:#?}", verdict.wrong_paths);
+    }
+
+    #[test]
     fn messages_in_two_pieces_give_no_wrong_parent(plan in plans(&Shape::ALL), percent in 1..60u64) {
         right(&simulate(&Plan { split_percent: percent as f64, ..plan }))?;
     }

@@ -19,6 +19,8 @@ pub const HEAD_BYTES: u64 = 100;
 pub const PROTOCOL: &str = "proto.http1";
 /// No system call.
 const NO_SYSCALL: u16 = 0xffff;
+/// System call number of futex on x86-64.
+const FUTEX: u16 = 202;
 /// `OpRow::flags`: the flow changed direction with this operation.
 const TURN: u16 = 8;
 
@@ -296,6 +298,13 @@ impl HostRows {
             pad: [0; 3],
         };
         self.rows.push(row.into());
+    }
+
+    /// The wait that was added last was at a futex.
+    pub fn at_futex(&mut self, address: u64) {
+        if let Some(Event::Wait(row)) = self.rows.last_mut() {
+            (row.syscall, row.arg0) = (FUTEX, address);
+        }
     }
 
     /// A poll returned. No time-out is `u64::MAX`.

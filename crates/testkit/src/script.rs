@@ -23,7 +23,8 @@
 //!                                `given -`); behind it: of 3 (were ready), together (not isolated), rest (its whole process
 //!                                was at rest), since, timeout
 //! 175 A else                     A's process goes on with something else than the input that it was given at rest
-//! 180 B woken by A since 170     B was blocked since 170; `by timer`, `by c` (a flow)
+//! 180 B woken by A since 170     B was blocked since 170; `by timer`, `by c` (a flow); behind it: when 175 (B ran late), at 64
+//!                                (the futex)
 //! 190 A forks B app              B begins
 //! 195 B ends
 //! 200 A closes d                 also `A resets d`
@@ -458,7 +459,7 @@ impl Player {
                 self.out.hosts[host].given(at, task, 0, input::ELSE, 0, 0);
                 Ok(())
             }
-            ("woken", ["by", by, "since", blocked]) => {
+            ("woken", ["by", by, "since", blocked, rest @ ..]) => {
                 let (by, on) = match (*by, self.tasks.get(*by)) {
                     ("timer", _) => (0, 0),
                     (_, Some(t)) => (t.number, 0),
@@ -468,8 +469,17 @@ impl Player {
                         (0, side.ok_or("this end is not watched")?.1)
                     }
                 };
-                let blocked = number(blocked)? * US;
-                self.out.hosts[host].waited(blocked, at - US, at, task, by, on);
+                let (mut woken, mut futex) = (at - US, None);
+                for pair in rest.chunks(2) {
+                    match pair {
+                        ["when", t] => woken = number(t)? * US,
+                        ["at", address] => futex = Some(number(address)?),
+                        other => return Err(format!("unknown behind `woken`: {other:?}")),
+                    }
+                }
+                let h = &mut self.out.hosts[host];
+                h.waited(number(blocked)? * US, woken, at, task, by, on);
+                futex.into_iter().for_each(|address| h.at_futex(address));
                 Ok(())
             }
             ("forks", [name, comm]) => {

@@ -78,6 +78,10 @@ pub struct Plan {
     pub callless_percent: f64,
     /// An executor's request hears of the last of its jobs alone.
     pub counts_down: bool,
+    /// Requests of a hundred of an executor that hand out no more than one job.
+    pub single_percent: f64,
+    /// Microseconds that an executor's request works between the results of its jobs, at most.
+    pub between_us: u64,
 }
 
 impl Plan {
@@ -100,6 +104,8 @@ impl Plan {
             isolated: false,
             callless_percent: 0.0,
             counts_down: false,
+            single_percent: 0.0,
+            between_us: 0,
         }
     }
 }
@@ -427,6 +433,7 @@ type Job = (usize, Rc<Cell<u64>>, Queue<()>);
 
 fn executor(app: &Process, front: Listener, s: Service, plan: &Plan) {
     let (callless, counts_down) = (plan.callless_percent, plan.counts_down);
+    let (single, between_us) = (plan.single_percent, plan.between_us);
     let jobs: Queue<Job> = Queue::default();
     for _ in 0..3 {
         let jobs = jobs.clone();
@@ -458,13 +465,17 @@ fn executor(app: &Process, front: Listener, s: Service, plan: &Plan) {
             t.spawn(move |t| async move {
                 while let Some(got) = t.recv(c).await {
                     let done: Queue<()> = Queue::default();
-                    let n = t.world().within(0, 3);
+                    let is_single = single > 0.0 && t.world().chance(single);
+                    let n = t.world().within(0, if is_single { 1 } else { 3 });
                     let left = Rc::new(Cell::new(n));
                     for _ in 0..n {
                         t.push(&jobs, (got.call, left.clone(), done.clone())).await;
                     }
                     for _ in 0..if counts_down { n.min(1) } else { n } {
                         t.pop(&done).await;
+                        if between_us > 0 {
+                            t.work(between_us).await;
+                        }
                     }
                     s.reply(&t, c, got.call).await;
                 }

@@ -5,15 +5,23 @@ use super::Component;
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{ExId, Slab};
 use crate::finished::{Finished, Parent};
-use crate::worker::Pieces;
+use crate::worker::{Mark, Pieces, Worker};
 use wakepath_model::ids::{MonoNs, TaskId};
+use wakepath_model::rows::WaitRow;
 
 impl<F: Finished> Component<'_, F> {
     /// The request that a helper finished a piece of when it was done with call `y`: it then woke the task that held
     /// it. That task must have waited for the result and not for what the helper set free besides (a connection of a
-    /// pool), so it made no call itself from then on. And whoever else could have made the call must have been over,
-    /// or must have slept all the while: a piece of work whose end wakes nobody leaves no sign, and the end of the
-    /// helper's next one would be taken for it.
+    /// pool), so it made no call itself from then on. And whoever else could have made the call must be accounted for:
+    /// a piece of work whose end wakes nobody leaves no sign, and the end of the helper's next one would be taken for it.
+    /// Its request was over, or
+    ///
+    /// - its holder slept all the while from the answer to the waking: the end of its piece would have woken it; or
+    /// - while the call was under way its holder waited for the answer to another: a helper woke it then, directly behind a
+    ///   call of that helper's own. Were `y` its call as well, both would have been under way at once. Ends of such calls
+    ///   wake the holder one after the other, unless one comes while it is awake; so that this was never seen in the process
+    ///   says that its requests do not wait for several calls at once. (A piece without a call would have to follow
+    ///   besides, so there must be none of them either.)
     pub(super) fn completed(&self, xs: &Slab, y: ExId) -> Option<ExId> {
         let (x, at) = self.woken_after(xs, y)?;
         let pieces = self.pieces.get(&self.states[y.place as usize].process).copied().unwrap_or_default();
@@ -24,10 +32,14 @@ impl<F: Finished> Component<'_, F> {
         if !state.closed || state.holder_called >= at {
             return None;
         }
-        let ended = xs.get(y).ended;
-        let sleeps = |t: TaskId| self.tasks.get(&t).is_some_and(|w| w.sleeps_through(ended, at));
-        let is_out = |&s: &ExId| s == x || xs.is_live(s) && sleeps(self.states[s.place as usize].holder);
-        self.states[y.place as usize].rivals.iter().all(is_out).then_some(x)
+        let (began, ended) = (xs.get(y).taken, xs.get(y).ended);
+        let is_elsewhere =
+            |w: &Worker| w.sleeps_through(ended, at) || pieces.are_single() && w.waits_for_another(began, ended);
+        let holder = |s: ExId| self.tasks.get(&self.states[s.place as usize].holder);
+        let is_out = |s: ExId| xs.is_live(s) && holder(s).is_some_and(is_elsewhere);
+        let mut rivals = self.states[y.place as usize].rivals.iter().copied().filter(|&s| s != x).peekable();
+        let is_known = rivals.peek().is_none() || !pieces.are_few();
+        (is_known && rivals.all(is_out)).then_some(x)
     }
 
     /// Whether that will show when a request that is still open is over.
@@ -35,14 +47,31 @@ impl<F: Finished> Component<'_, F> {
         self.woken_after(xs, y).is_some_and(|(x, _)| self.is_open(xs, x))
     }
 
+    /// The task that holds `x` alone was woken from a wait of its own: another may have done something for it.
+    pub(super) fn saw_waking(&mut self, r: &WaitRow, x: ExId) {
+        let (mut pieces, said) = self.tasks.entry(r.by).or_default().mark(r.woken, Mark::Woke(x, r.blocked));
+        if let Some(began) = said.filter(|_| self.is_helper(r.by))
+            && let Some(holder) = self.tasks.get_mut(&r.task)
+        {
+            pieces.at_once = u32::from(holder.heard(began, r.woken));
+        }
+        self.saw_pieces(r.by, pieces);
+    }
+
+    /// Whether a task takes no requests, never replies, and makes calls.
+    fn is_helper(&self, task: TaskId) -> bool {
+        let role = self.roles.role(task);
+        role.calls && !role.takes && !role.replies_foreign
+    }
+
     /// A helper's signs told of such pieces of work.
     pub(super) fn saw_pieces(&mut self, helper: TaskId, seen: Pieces) {
-        let role = self.roles.role(helper);
-        if seen != Pieces::default() && role.calls && !role.takes && !role.replies_foreign {
+        if seen != Pieces::default() && self.is_helper(helper) {
             let pieces = self.pieces.entry(self.roles.process_of(helper)).or_default();
             pieces.callless = pieces.callless.saturating_add(seen.callless);
             pieces.unsaid = pieces.unsaid.saturating_add(seen.unsaid);
             pieces.said = pieces.said.saturating_add(seen.said);
+            pieces.at_once = pieces.at_once.saturating_add(seen.at_once);
         }
     }
 

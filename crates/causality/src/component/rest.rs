@@ -60,6 +60,33 @@ impl<F: Finished> Component<'_, F> {
         let until = if self.last_poll.0 == r.task { self.last_poll.1 } else { 0 };
         let rest = Rest { flows: [r.flow, EndpointId(0)], of, is_mixed: false, is_answered, until };
         self.rests.insert(process, rest);
+        self.doubtful.entry(process).or_default();
+    }
+
+    /// Any of several requests could have made a call.
+    pub(super) fn doubted_at_rest(&mut self, xs: &Slab, y: ExId, process: u32) {
+        if let Some(mut calls) = self.doubtful.remove(&process) {
+            calls.retain(|&c| self.is_asking(xs, c));
+            calls.push(y);
+            self.doubtful.insert(process, calls);
+        }
+    }
+
+    /// Whether nothing of the answer to a call has come.
+    fn is_asking(&self, xs: &Slab, y: ExId) -> bool {
+        self.is_open(xs, y) && !self.states[y.place as usize].replied
+    }
+
+    /// How many requests of a process wait at least for answers to calls of which only that is known: where each makes
+    /// one call at a time, as many as there are such calls. 0 where that is not so, or where calls may be nobody's.
+    fn waiting_unknown(&self, xs: &Slab, process: u32, at: MonoNs) -> usize {
+        let roles = self.roles;
+        let several = roles.is_parallel_at_rest(process) || roles.fans_out(process);
+        if several || roles.calls_of_its_own(process) || at <= roles.unseen_until(process) {
+            return 0;
+        }
+        let is_sure = |y: &&ExId| self.is_asking(xs, **y) && !roles.is_lossy(xs.get(**y).began, at);
+        self.doubtful.get(&process).map_or(0, |calls| calls.iter().filter(is_sure).count())
     }
 
     /// A task took something of a request from `flow`; `None` where nobody knows of which.
@@ -93,7 +120,8 @@ impl<F: Finished> Component<'_, F> {
 
     /// The request for which all is done in a process: that of the input. Behind the end of a call only where no other
     /// could be gone on with, since that may set free what another one waits for inside the program; where requests make
-    /// several calls at once, one that has calls under way may wait for that too.
+    /// several calls at once, one that has calls under way may wait for that too. Behind an input that was handed over
+    /// without rest some calls are nobody's in particular: those who made them wait for their answers all the same.
     pub(super) fn at_rest(&self, xs: &Slab, process: u32, at: MonoNs) -> Option<ExId> {
         let r = self.rests.get(&process)?;
         let x = r.of.filter(|&x| !r.is_mixed && self.is_open(xs, x))?;
@@ -109,6 +137,8 @@ impl<F: Finished> Component<'_, F> {
             true => open.iter().copied().filter(|&y| self.is_open(xs, y)).collect(),
             false => self.in_court(xs, open),
         };
-        (!others.iter().any(waits)).then_some(x)
+        let waiting = others.iter().filter(|y| waits(y)).count();
+        // each of them waits for an answer, though nobody knows which for which
+        (waiting == 0 || waiting <= self.waiting_unknown(xs, process, at)).then_some(x)
     }
 }

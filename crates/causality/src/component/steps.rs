@@ -52,6 +52,9 @@ impl<F: Finished> Steps for Component<'_, F> {
         if matches!(parent, Parent::Open(_)) {
             *self.unknown.entry(process).or_default() += 1;
         }
+        if parent == Parent::Open(Hole::Ambiguous) {
+            self.doubted_at_rest(xs, x, process);
+        }
         match parent {
             Parent::Of(p, rule) => {
                 self.state(x).parent = None;
@@ -60,7 +63,7 @@ impl<F: Finished> Steps for Component<'_, F> {
                     let w = self.tasks.entry(task).or_default();
                     w.is_handed_work = true;
                     w.segment.push(x);
-                    let pieces = w.mark(at, Mark::Call);
+                    let (pieces, _) = w.mark(at, Mark::Call);
                     self.saw_pieces(task, pieces);
                 }
             }
@@ -75,7 +78,7 @@ impl<F: Finished> Steps for Component<'_, F> {
                 if parent == Parent::Pending {
                     self.state(x).has_one_suspect = self.has_one_suspect(xs, task, at);
                     let w = self.tasks.entry(task).or_default();
-                    let pieces = w.mark(at, Mark::Call);
+                    let (pieces, _) = w.mark(at, Mark::Call);
                     if w.segment.len() < CALLS_MAX {
                         w.segment.push(x);
                     }
