@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 TESTBEDS = ("vapp", "load", "rpc", "score")
 PACKAGES = ["wakepath", *(f"wakepath-testbed-{name}" for name in TESTBEDS)]
-WAIT_S = 30
+WAIT_S = 120
 
 
 class Failed(Exception):
@@ -167,8 +167,9 @@ def keep(trace, truth, name=None):
         print(f"  kept: {place}", file=sys.stderr)
 
 
-def record_vapp(place, model, *args, flags=(), everything=False):
-    """Records one vapp run; gives trace, truth, the recording and the run's summary."""
+def record_vapp(place, model, *args, flags=(), everything=False, held_s=0):
+    """Records one vapp run; gives trace, truth, the recording and the run's summary. `held_s`: after so
+    long the recorder does not come to its work for as long."""
     place.mkdir(parents=True)
     up, go, truth = place / "up", place / "go", place / "truth.jsonl"
     line = [program("vapp"), "run", "--json", "--model", model, "--truth", truth]
@@ -179,6 +180,11 @@ def record_vapp(place, model, *args, flags=(), everything=False):
         only = () if everything else ("--pid", json.loads(up.read_text())["run_pid"])
         with Recording(place / "trace", *only, *flags) as recording:
             go.touch()
+            if held_s:
+                time.sleep(held_s)
+                recording.process.send_signal(signal.SIGSTOP)
+                time.sleep(held_s)
+                recording.process.send_signal(signal.SIGCONT)
             said, _ = vapp.communicate(timeout=300)
             # what lies in the rings when the last reply is read
             time.sleep(0.1)
@@ -320,7 +326,7 @@ def server(line, first_line=False, **more):
 
 def until_answered(port, process):
     """Waits until somebody listens there."""
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + WAIT_S
     while True:
         with contextlib.suppress(OSError):
             socket.create_connection(("127.0.0.1", port), 1).close()

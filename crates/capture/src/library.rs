@@ -57,6 +57,8 @@ enum At {
 pub struct LibrarySource {
     arena: Arena,
     slots: Vec<Slot>,
+    /// One more than the highest slot that is not closed: only these are looked at.
+    open: usize,
     ready: Vec<Ready>,
     scratch: Vec<u8>,
     claims: u64,
@@ -77,9 +79,12 @@ impl LibrarySource {
             // what a recorder before this one left unread is still news
             slot.cursor = arena.slot(i).consumed.load(Ordering::Relaxed);
         }
+        let is_open = |&i: &usize| arena.slot(i).state.load(Ordering::Acquire) != a::SLOT_CLOSED;
+        let open = (0..count).rfind(is_open).map_or(0, |i| i + 1);
         let mut source = LibrarySource {
             arena,
             slots,
+            open,
             ready: Vec::new(),
             scratch: vec![0; w::RING_SLACK as usize],
             claims: 0,
@@ -103,7 +108,7 @@ impl LibrarySource {
     pub fn drain(&mut self, now_ns: u64, until_ns: u64, mut sink: impl FnMut(Frame<'_>)) -> u64 {
         self.look_at_processes(now_ns);
         self.ready.clear();
-        for i in 0..self.slots.len() {
+        for i in 0..self.open {
             if self.arena.slot(i).state.load(Ordering::Acquire) != a::SLOT_CLOSED {
                 self.scan(i, now_ns, until_ns);
             }
@@ -114,7 +119,7 @@ impl LibrarySource {
             self.arena.copy(r.slot as usize, r.position, bytes);
             sink(Frame { origin: r.slot, bytes });
         }
-        for (i, slot) in self.slots.iter().enumerate().filter(|(_, s)| s.tgid != 0) {
+        for (i, slot) in self.slots.iter().take(self.open).enumerate().filter(|(_, s)| s.tgid != 0) {
             self.arena.slot(i).consumed.store(slot.cursor, Ordering::Release);
         }
         self.free_dead();
@@ -125,7 +130,7 @@ impl LibrarySource {
     /// Notes who has which slot.
     fn look_at_processes(&mut self, now_ns: u64) {
         let boot_ns = crate::boot_ns();
-        for i in 0..self.slots.len() {
+        for i in 0..self.open {
             let header = self.arena.slot(i);
             let state = header.state.load(Ordering::Acquire);
             let tgid = header.tgid.load(Ordering::Relaxed);
@@ -229,7 +234,7 @@ impl LibrarySource {
 
     /// Gives free what processes left behind: those that are gone, and what one had before an exec.
     fn free_dead(&mut self) {
-        for i in 0..self.slots.len() {
+        for i in 0..self.open {
             let slot = &self.slots[i];
             if slot.tgid == 0 || slot.cursor < self.arena.slot(i).reserved.load(Ordering::Acquire) & !7 {
                 continue;
@@ -263,6 +268,7 @@ impl LibrarySource {
                     if !self.arena.open_slot(i) {
                         return;
                     }
+                    self.open = self.open.max(i + 1);
                     free += 1;
                 }
                 _ => {}
@@ -274,7 +280,7 @@ impl LibrarySource {
     pub fn backlog(&self) -> (u64, u64) {
         let waiting =
             |(i, s): (usize, &Slot)| self.arena.slot(i).reserved.load(Ordering::Relaxed).saturating_sub(s.cursor);
-        let fullest = self.slots.iter().enumerate().map(waiting).max();
+        let fullest = self.slots.iter().take(self.open).enumerate().map(waiting).max();
         (fullest.unwrap_or(0), self.arena.ring_bytes())
     }
 

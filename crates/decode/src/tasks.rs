@@ -95,10 +95,16 @@ impl Tasks {
         if e.head.sub == w::TASK_FORK {
             let parent = self.id(e.parent_tgid, e.parent_tid, at, sink);
             let from = self.by_tid.get(&e.parent_tid).map(|k| k.row);
+            // a child may have told of itself before its maker does, as one that `posix_spawn` made
+            let is_it = |k: &&mut Known| k.row.parent == TaskId::UNKNOWN && k.row.at > at;
+            let told = self.by_tid.get_mut(&e.tid).filter(is_it).map(|k| {
+                k.row.parent = parent;
+                k.row
+            });
             let row = TaskRow {
                 at,
-                start: MonoNs(e.start_ns),
-                task: self.fresh(),
+                start: MonoNs(told.map_or(e.start_ns, |k| k.start.0)),
+                task: told.map_or_else(|| self.fresh(), |k| k.task),
                 parent,
                 tgid: e.tgid,
                 tid: e.tid,
@@ -110,7 +116,10 @@ impl Tasks {
                 class: class(e.flags),
                 pad: 0,
             };
-            self.keep(row, sink);
+            match told {
+                Some(_) => sink.push(&row),
+                None => _ = self.keep(row, sink),
+            }
             return;
         }
         if e.head.sub == w::TASK_EXEC && e.parent_tid != e.tid {

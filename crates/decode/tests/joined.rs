@@ -1,8 +1,8 @@
 //! Both vantages at once: one row an operation, with the kernel's numbers and the library's first bytes.
 
 use wakepath_decode::{KernelDecoder, Payload, RowSink, TaskFacts};
-use wakepath_model::ids::{EndpointId, MonoNs, StrId};
-use wakepath_model::rows::{EndpointRow, Event, InputRow, MessageRow, OpRow, PollRow, Row};
+use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
+use wakepath_model::rows::{EndpointRow, Event, InputRow, MessageRow, OpRow, PollRow, Row, TaskRow, life};
 use wakepath_wire::{self as w, Frame};
 
 #[derive(Default)]
@@ -12,6 +12,7 @@ struct Sink {
     inputs: Vec<InputRow>,
     messages: Vec<MessageRow>,
     endpoints: Vec<EndpointRow>,
+    tasks: Vec<TaskRow>,
     texts: Vec<Vec<u8>>,
 }
 
@@ -23,6 +24,7 @@ impl RowSink for Sink {
             Some(Event::Input(r)) => self.inputs.push(r),
             Some(Event::Message(r)) => self.messages.push(r),
             Some(Event::Endpoint(r)) => self.endpoints.push(r),
+            Some(Event::Task(r)) => self.tasks.push(r),
             _ => {}
         }
     }
@@ -115,6 +117,17 @@ fn input(ts: u64) -> Vec<u8> {
     record(w::KIND_INPUT, w::INPUT_READ, &[&ts.to_ne_bytes(), &FLOW.to_ne_bytes(), &five, &five, &ones])
 }
 
+/// A step in the life of a process; `parent` is who made it.
+fn task(ts: u64, what: u8, tgid: u32, parent: u32, name: &str) -> Vec<u8> {
+    let (tgid, parent) = (tgid.to_ne_bytes(), parent.to_ne_bytes());
+    let mut comm = [0; 16];
+    comm[..name.len()].copy_from_slice(name.as_bytes());
+    let event =
+        record(w::KIND_TASK, what, &[&ts.to_ne_bytes(), &[0; 16], &tgid, &tgid, &parent, &parent, &comm, &[0; 8]]);
+    assert_eq!(event.len(), size_of::<w::TaskEvent>());
+    event
+}
+
 fn frame(bytes: &[u8]) -> Frame<'_> {
     Frame { origin: 0, bytes }
 }
@@ -186,4 +199,28 @@ fn a_socket_of_both_families_keeps_its_plain_address_when_it_is_told_again() {
     let addresses: Vec<_> = s.endpoints.iter().map(|e| (e.family, &e.laddr[..4], &e.raddr[..4], e.peer.0)).collect();
     let plain: &[u8] = &[127, 0, 0, 1];
     assert_eq!(addresses, [(2, plain, plain, 0), (2, plain, plain, 78)]);
+}
+
+#[test]
+fn a_child_that_tells_of_itself_before_its_maker_does_is_one_task() {
+    let (mut d, mut s) = (KernelDecoder::new(Payload::Attributes), Sink::default());
+    let steps = [
+        task(90, w::TASK_EXEC, 5, 5, "maker"),
+        task(200, w::TASK_EXEC, 7, 7, "child"),
+        task(100, w::TASK_FORK, 7, 5, "maker"),
+        task(300, w::TASK_EXIT, 7, 0, ""),
+        // the number is another's now
+        task(400, w::TASK_FORK, 7, 5, "maker"),
+    ];
+    for step in &steps {
+        d.library_frame(frame(step), &mut s);
+    }
+    let of = |what: u8| -> Vec<(u32, u32, TaskId)> {
+        let those = s.tasks.iter().filter(|r| r.what == what && r.tid == 7);
+        those.map(|r| (r.at.0 as u32, r.task.0, r.parent)).collect()
+    };
+    let (maker, child) = (TaskId(1), of(life::EXEC)[0].1);
+    assert_eq!(of(life::FORK), [(100, child, maker), (400, child + 1, maker)]);
+    assert_eq!(of(life::EXIT), [(300, child, maker)]);
+    assert_eq!(d.task_of(7), TaskId(child + 1));
 }

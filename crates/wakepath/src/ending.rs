@@ -1,8 +1,9 @@
-//! When a recording ends: with its command, by a signal, or when its time is over.
+//! When a recording ends: with its command, by a signal, when its time is over, or its folder is gone.
 
 use crate::output::tell;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,13 +27,19 @@ pub struct Ending {
     stop: Arc<AtomicBool>,
     end_ns: u64,
     is_asked: bool,
+    folder: Option<PathBuf>,
 }
 
 impl Ending {
     /// Ends with `child` where there is one, when `stop` is set, and after `duration_ns`.
     pub fn new(child: Option<Child>, stop: Arc<AtomicBool>, duration_ns: Option<u64>) -> Ending {
         let end_ns = duration_ns.map_or(u64::MAX, |d| monotonic_ns().saturating_add(d));
-        Ending { child, stop, end_ns, is_asked: false }
+        Ending { child, stop, end_ns, is_asked: false, folder: None }
+    }
+
+    /// Ends also when its folder is no longer there: nobody could ask for its end by that, nor read what is written.
+    pub fn with_folder(self, folder: PathBuf) -> Ending {
+        Ending { folder: Some(folder), ..self }
     }
 
     /// The exit code, where it is over.
@@ -44,6 +51,9 @@ impl Ending {
                 (true, code) => code.unwrap_or(0),
                 (false, code) => code.unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
             }));
+        }
+        if let Some(folder) = self.folder.as_ref().filter(|f| !f.exists()) {
+            bail!("{} was removed", folder.display());
         }
         if !self.stop.load(Ordering::Relaxed) && now_ns < self.end_ns {
             return Ok(None);

@@ -115,7 +115,8 @@ pub fn recorder(args: &RecorderArgs) -> Result<i32> {
     )?;
     args.isolation.switch_on(recording.source.arena());
     crate::output::answer(b"ready\n")?;
-    recording.until(Ending::new(None, stop, None), &args.output)
+    let folder = std::path::absolute(&args.output).unwrap_or_else(|_| args.output.clone());
+    recording.until(Ending::new(None, stop, None).with_folder(folder), &args.output)
 }
 
 fn arena_options(args: &LibraryArgs) -> ArenaOptions {

@@ -76,16 +76,22 @@ fn dir(f: &Flow, sent: bool) -> Option<Dir> {
     }
 }
 
-/// So many of the next bytes to be received need not be looked at. Under the flow's lock.
-pub fn ahead(f: &Flow) -> u64 {
+/// So many of the next bytes to be received, or sent, need not be looked at. Under the flow's lock.
+pub fn ahead(f: &Flow, sent: bool) -> u64 {
     if f.talk.load(Relaxed) != KNOWN {
         return 0;
     }
     // SAFETY: the caller holds the lock, and the processor is in use
-    match (unsafe { processor(f) }, dir(f, false)) {
+    match (unsafe { processor(f) }, dir(f, sent)) {
         (Some(p), Some(dir)) => p.ahead(dir),
         _ => 0,
     }
+}
+
+/// Whether `len` bytes of which so many lie `ahead` (see [`ahead`]) are all of one message's body: their number tells
+/// as much as they do. Of a flow whose borders were lost they may tell more.
+pub fn is_body(ahead: u64, len: u64) -> bool {
+    len <= ahead && ahead != u64::MAX
 }
 
 /// Shows the processor `len` bytes that moved, or are about to be received, from the stream position `pos` on. How many

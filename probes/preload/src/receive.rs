@@ -56,16 +56,16 @@ pub unsafe fn receive(c: Receive<'_>, plain: impl FnOnce() -> isize) -> isize {
         sys::set_errno(libc::EAGAIN);
         return -1;
     }
-    let mut cut = false;
+    let mut how = How::default();
     let r = if me.isolate && f.is_stream() && f.is_foreign() {
         // SAFETY: the caller's promise
-        unsafe { isolated(&me, f, &c, plain, &mut cut) }
+        unsafe { isolated(&me, f, &c, plain, &mut how) }
     } else {
         plain()
     };
     let call = Call::done(entry, c.nr);
     let error = sys::errno();
-    tell(&me, f, id, &c, r, call, cut);
+    tell(&me, f, id, &c, r, call, how);
     sys::set_errno(error);
     r
 }
@@ -91,7 +91,16 @@ pub fn met_behind(me: &Me, fd: c_int, r: isize) -> u64 {
     sys::now()
 }
 
-fn tell(me: &Me, f: &Flow, id: u64, c: &Receive<'_>, r: isize, call: Call, cut: bool) {
+/// How a read of a stream was made.
+#[derive(Clone, Copy, Default)]
+struct How {
+    /// It stopped at a border, and more was there.
+    is_cut: bool,
+    /// There was room for bytes of one message's body alone.
+    is_body: bool,
+}
+
+fn tell(me: &Me, f: &Flow, id: u64, c: &Receive<'_>, r: isize, call: Call, how: How) {
     if r < 0 && sys::errno() == libc::EAGAIN || c.flags & (libc::MSG_PEEK | libc::MSG_ERRQUEUE | libc::MSG_OOB) != 0 {
         return record::wait(me, call, c.fd, &Cause::Unknown);
     }
@@ -109,7 +118,7 @@ fn tell(me: &Me, f: &Flow, id: u64, c: &Receive<'_>, r: isize, call: Call, cut: 
         f.answered();
         flags |= f.turn(false);
     }
-    if cut {
+    if how.is_cut {
         flags |= w::OPF_BORDER | w::OPF_MORE;
     }
     let seq_end = f.moved(id, false, r.max(0) as u64);
@@ -117,7 +126,8 @@ fn tell(me: &Me, f: &Flow, id: u64, c: &Receive<'_>, r: isize, call: Call, cut: 
     record::wait(me, call, c.fd, &if r >= 0 { Cause::Flow(f) } else { Cause::Unknown });
     let peer = c.msg.filter(|_| r > 0).and_then(|m| peer_address(m));
     // discarded bytes are in no buffer
-    let iov = if c.flags & libc::MSG_TRUNC != 0 && f.is_stream() { &[][..] } else { c.iov };
+    let is_discarded = c.flags & libc::MSG_TRUNC != 0 && f.is_stream();
+    let iov = if is_discarded || how.is_body { &[][..] } else { c.iov };
     record::operation(me, id, call, &Moved { op: w::OP_RECV, bytes, seq_end, flags, iov, peer: peer.as_ref() });
 }
 
@@ -145,7 +155,7 @@ pub unsafe fn address(at: *const u8, len: usize) -> Option<[u8; 32]> {
 
 /// # Safety
 /// As [`receive`].
-unsafe fn isolated(me: &Me, f: &Flow, c: &Receive<'_>, plain: impl FnOnce() -> isize, cut: &mut bool) -> isize {
+unsafe fn isolated(me: &Me, f: &Flow, c: &Receive<'_>, plain: impl FnOnce() -> isize, how: &mut How) -> isize {
     if c.flags & libc::MSG_PEEK != 0 {
         border::give_up(f); // it may have moved the place from which is peeked
         return plain();
@@ -164,8 +174,9 @@ unsafe fn isolated(me: &Me, f: &Flow, c: &Receive<'_>, plain: impl FnOnce() -> i
         me.aside(aside::RACE);
         return plain();
     }
-    let ahead = border::ahead(f);
+    let ahead = border::ahead(f, false);
     f.unlock();
+    how.is_body = border::is_body(ahead, room as u64);
     if room as u64 <= ahead || !epolls::can_rearm(c.fd) {
         return plain_and_look(me, f, c, plain);
     }
@@ -211,7 +222,7 @@ unsafe fn isolated(me: &Me, f: &Flow, c: &Receive<'_>, plain: impl FnOnce() -> i
         return plain();
     }
     if taken < n as usize {
-        *cut = true;
+        how.is_cut = true;
         let error = sys::errno();
         epolls::rearm(c.fd);
         sys::set_errno(error);
@@ -331,5 +342,5 @@ pub fn moved_already(me: &Me, c: &Receive<'_>, r: isize, call: Call) {
         }
         f.unlock();
     }
-    tell(me, f, f.id(), c, r, call, false);
+    tell(me, f, f.id(), c, r, call, How::default());
 }

@@ -446,9 +446,9 @@ pub fn selected(me: &Me, ready: c_int, timeout_ns: u64) {
     }
 }
 
-/// Whether a read that would not wait is told that there is nothing yet: what it would take was not handed over. It
+/// Whether a read or an accept that would not wait is told that there is nothing yet: what it would take was not handed over. It
 /// stays in the kernel, and the program hears of it when its turn comes. Not for ever: a program that goes on asking
-/// is let go.
+/// is let go. Of datagrams and connections one is taken for each input: others may be somebody else's.
 pub fn is_put_off(me: &Me, f: &Flow, fd: c_int, flags: c_int) -> bool {
     if !me.rest || LIVE.load(Relaxed) == 0 || is_inner_flow(f) {
         return false;

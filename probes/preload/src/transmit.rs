@@ -53,12 +53,15 @@ pub fn tell(me: &Me, f: &Flow, id: u64, c: &Send<'_>, r: isize, call: Call, erro
     if f.is_connecting() {
         sockets::settled(me, f, c.fd, bytes.min(0), call);
     }
-    let mut flags = f.flags();
+    let (mut flags, mut iov) = (f.flags(), c.iov);
     if r > 0 {
         let turned = f.turned_by(true);
         flags |= f.turn(true);
         if me.isolate && f.is_stream() && border::is_open(f) && f.try_lock(me) {
             let at = f.snd.load(Relaxed);
+            if border::is_body(border::ahead(f, true), r as u64) {
+                iov = &[];
+            }
             if c.iov.is_empty() {
                 border::unseen(f, true, at, r as u64);
             } else {
@@ -70,5 +73,5 @@ pub fn tell(me: &Me, f: &Flow, id: u64, c: &Send<'_>, r: isize, call: Call, erro
     let seq_end = f.moved(id, true, r.max(0) as u64);
     // SAFETY: the program's own address, which the kernel has read
     let peer = unsafe { crate::receive::address(c.to.0, c.to.1) };
-    record::operation(me, id, call, &Moved { op: w::OP_SEND, bytes, seq_end, flags, iov: c.iov, peer: peer.as_ref() });
+    record::operation(me, id, call, &Moved { op: w::OP_SEND, bytes, seq_end, flags, iov, peer: peer.as_ref() });
 }

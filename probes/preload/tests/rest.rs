@@ -34,6 +34,14 @@ fn threads_that_hand_requests_on() {
 }
 
 #[test]
+fn each_of_several_connections_is_an_input() {
+    let run = goes_on("together");
+    let accepted = run.operations().iter().filter(|o| o.head.sub == w::OP_ACCEPT).count();
+    assert_eq!(accepted, 6);
+    assert!(inputs(&run).1 >= accepted, "{:?}", inputs(&run));
+}
+
+#[test]
 fn a_thread_that_computes_for_ever() {
     let run = goes_on("computing");
     assert_eq!(inputs(&run).1, 0, "the process is never at rest, and nothing is said of its inputs");

@@ -236,7 +236,7 @@ fn met(me: &Me, fd: c_int) -> u64 {
 }
 
 /// See [`crate::rest::is_put_off`].
-fn put_off(me: &Me, fd: c_int, flags: c_int) -> bool {
+pub fn put_off(me: &Me, fd: c_int, flags: c_int) -> bool {
     if !me.rest {
         return false;
     }

@@ -2,6 +2,7 @@
 
 use crate::address::Address;
 use crate::flow::{self, CLIENT, Flow, Kind, SERVER};
+use crate::hooks::io::put_off;
 use crate::process::{Me, lent, watch};
 use crate::record::{self, Call, Cause, Moved};
 use crate::{epolls, fds, real, rest, sys, unix};
@@ -60,16 +61,12 @@ hooks! {
 
     /// `accept`.
     fn accept(fd: c_int, a: *mut sockaddr, len: *mut socklen_t) -> c_int {
-        let entry = if watch().is_some() { sys::now() } else { 0 };
-        let new = real::accept(fd, a, len);
-        accepted(fd, new, entry, SYS_accept)
+        accepting(fd, SYS_accept, || real::accept(fd, a, len))
     }
 
     /// `accept4`.
     fn accept4(fd: c_int, a: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
-        let entry = if watch().is_some() { sys::now() } else { 0 };
-        let new = real::accept4(fd, a, len, flags);
-        accepted(fd, new, entry, SYS_accept4)
+        accepting(fd, SYS_accept4, || real::accept4(fd, a, len, flags))
     }
 
     /// `connect`.
@@ -115,7 +112,13 @@ hooks! {
     }
 }
 
-fn accepted(listener: c_int, new: c_int, entry: u64, nr: c_long) -> c_int {
+fn accepting(listener: c_int, nr: c_long, plain: impl FnOnce() -> c_int) -> c_int {
+    let before = watch();
+    if before.as_ref().is_some_and(|me| put_off(me, listener, 0)) {
+        return sys::ret(-(EAGAIN as isize)) as c_int;
+    }
+    let entry = before.map_or(0, |_| sys::now());
+    let new = plain();
     let error = sys::errno();
     if new >= 0 && !lent() {
         fds::forget(new);

@@ -356,6 +356,34 @@ static void asking(void) { beside(asks); }
 static void forking(void) { beside(forks); }
 static void holding(void) { beside(holds); }
 
+/* Connections that were all made before the loop looks, which takes until there are no more. */
+static void together(void)
+{
+	uint16_t port;
+	int made[2], ep = epoll_create1(0), l = listen_here(&port), taken = 0;
+	char c;
+	check(!pipe(made), "pipe");
+	for (int i = 0; i < CLIENTS; i++)
+		if (!fork()) {
+			int fd = connect_to(port);
+			write_all(made[1], "x", 1);
+			_exit(read(fd, &c, 1) != 0);
+		}
+	for (int i = 0; i < CLIENTS; i++)
+		check(read(made[0], &c, 1) == 1, "read");
+	nonblocking(l);
+	add(ep, l, EPOLLIN | EPOLLET, l);
+	while (taken < CLIENTS) {
+		struct epoll_event e;
+		check(epoll_wait(ep, &e, 1, 10000) == 1, "epoll_wait: nothing for ten seconds");
+		for (int fd; (fd = accept(l, NULL, NULL)) >= 0; taken++)
+			close(fd);
+		check(errno == EAGAIN, "accept");
+	}
+	printf("accepted %d\n", taken);
+	reap(CLIENTS);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -363,7 +391,7 @@ int main(int argc, char **argv)
 		void (*run)(void);
 	} all[] = {{"stages", stages},	 {"stages_edge", stages_edge}, {"computing", computing}, {"sleeping", sleeping},
 		   {"logging", logging}, {"asking", asking},	       {"forking", forking},	 {"holding", holding},
-		   {"edges", edges},	 {"registered", registered}};
+		   {"edges", edges},	 {"registered", registered},   {"together", together}};
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	signal(SIGPIPE, SIG_IGN);
 	alarm(60);
