@@ -31,6 +31,8 @@ use wakepath_present::{json, units};
 const SENDERS_MAX: usize = 256;
 /// Between two looks at everything else, where nothing comes.
 const TICK: Duration = Duration::from_millis(20);
+/// At the end no more turns than these are taken of what has come.
+const LAST_TURNS: usize = 1000;
 /// How often rows are written.
 const FLUSH_NS: u64 = 100_000_000;
 
@@ -69,7 +71,7 @@ pub fn run(args: &CollectArgs) -> Result<i32> {
     let end_ns = args.duration.map_or(u64::MAX, |d| monotonic_ns().saturating_add(d.0));
     let result = collector.pump(&mut sockets, &mut view, || stop.load(Ordering::Relaxed) || monotonic_ns() >= end_ns);
     // what stands in the sockets' queues was sent in time
-    let result = result.and_then(|()| collector.take_all(&mut sockets, Duration::ZERO).map(drop));
+    let result = result.and_then(|()| collector.take_rest(&mut sockets));
     let result = result.and_then(|()| collector.acknowledge(&mut sockets));
     drop(sockets);
     let place = view.as_mut().map(LiveView::back).unwrap_or_default();
@@ -109,10 +111,20 @@ impl Collector<'_> {
         Ok(())
     }
 
-    /// Takes what has come, waiting for it no longer than `timeout`.
-    fn take_all(&mut self, sockets: &mut Sockets, timeout: Duration) -> Result<()> {
+    /// Takes all that has come, turn by turn, from senders that may go on for ever.
+    fn take_rest(&mut self, sockets: &mut Sockets) -> Result<()> {
+        for _ in 0..LAST_TURNS {
+            if !self.take_all(sockets, Duration::ZERO)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a turn's worth of what has come, waiting for it no longer than `timeout`; whether there was any.
+    fn take_all(&mut self, sockets: &mut Sockets, timeout: Duration) -> Result<bool> {
         let mut result = Ok(());
-        sockets.poll(timeout, |came, from, by| match came {
+        let was_any = sockets.poll(timeout, |came, from, by| match came {
             Came::Nonsense => {
                 self.bad += 1;
                 None
@@ -127,7 +139,7 @@ impl Collector<'_> {
                 }
             }
         })?;
-        result
+        result.map(|()| was_any)
     }
 
     /// Takes a frame; gives the session of its sender.

@@ -31,6 +31,15 @@ fn ns(line: &Value, name: &str) -> u64 {
 
 /// Runs one combination; gives the calls as (client's line, server's line).
 fn calls(server_flags: &[&str], client_flags: &[&str]) -> Result<Vec<(Value, Value)>, Box<dyn Error>> {
+    calls_of(COMPUTE_US, server_flags, client_flags)
+}
+
+/// The same, with calls that take so long.
+fn calls_of(
+    compute_us: u64,
+    server_flags: &[&str],
+    client_flags: &[&str],
+) -> Result<Vec<(Value, Value)>, Box<dyn Error>> {
     let place = tempfile::tempdir()?;
     let (ours, theirs) = (place.path().join("client"), place.path().join("server"));
     let mut line = Command::new(env!("CARGO_BIN_EXE_rpc-server"));
@@ -40,11 +49,11 @@ fn calls(server_flags: &[&str], client_flags: &[&str]) -> Result<Vec<(Value, Val
     BufReader::new(server.0.stdout.take().ok_or("no output")?).read_line(&mut first)?;
     let address = first.split(' ').nth(1).ok_or("no address")?;
     let mut line = Command::new(env!("CARGO_BIN_EXE_rpc-client"));
-    line.args([address, "--requests", &REQUESTS.to_string(), "--compute-us", &COMPUTE_US.to_string()]);
+    line.args([address, "--requests", &REQUESTS.to_string(), "--compute-us", &compute_us.to_string()]);
     let status = line.args(client_flags).arg("--truth").arg(&ours).status()?;
     assert!(status.success(), "{server_flags:?} {client_flags:?}: {status}");
     // the server writes its last line after the reply has left
-    for _ in 0..200 {
+    for _ in 0..12_000 {
         if lines(&theirs)?.len() == REQUESTS {
             break;
         }
@@ -99,8 +108,8 @@ fn an_asynchronous_client_computes_before_it_reads() -> Tested {
 
 #[test]
 fn an_event_loop_counts_its_time_outs() -> Tested {
-    // 20 ms are longer than one turn of 16 ms, so that at least one time-out comes first
-    for (c, _) in calls(&[], &["--event-loop"])? {
+    // longer than one turn of 16 ms, so that at least one time-out comes first, also where the loop begins late
+    for (c, _) in calls_of(500_000, &[], &["--event-loop"])? {
         assert!(ns(&c, "timeouts") >= 1, "{c}");
     }
     Ok(())

@@ -83,13 +83,14 @@ impl Sockets {
         self.tcp.local_addr().context("the port of --listen")
     }
 
-    /// Gives what has come to `take`, with whom it is from and how it came, waiting no longer than `timeout`. `take` gives
-    /// the session whose acknowledgements are to go to that connection.
+    /// Gives what has come to `take`, with whom it is from and how it came, waiting no longer than `timeout`; no more than
+    /// a turn's worth of each. `take` gives the session whose acknowledgements are to go to that connection. Whether there
+    /// may be more.
     pub fn poll(
         &mut self,
         timeout: Duration,
         mut take: impl FnMut(Came<'_>, SocketAddr, &'static str) -> Option<u64>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let wanted =
             |fd, out| libc::pollfd { fd, events: libc::POLLIN | if out { libc::POLLOUT } else { 0 }, revents: 0 };
         let mut fds = vec![wanted(self.udp.as_raw_fd(), false), wanted(self.tcp.as_raw_fd(), false)];
@@ -98,7 +99,7 @@ impl Sockets {
         let ready = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout.as_millis() as i32) };
         if ready < 0 {
             let e = std::io::Error::last_os_error();
-            return if e.kind() == ErrorKind::Interrupted { Ok(()) } else { Err(e).context("waiting for sniffers") };
+            return if e.kind() == ErrorKind::Interrupted { Ok(true) } else { Err(e).context("waiting for sniffers") };
         }
         if fds[0].revents != 0 {
             for _ in 0..TURN {
@@ -137,7 +138,7 @@ impl Sockets {
                 }
             }
         }
-        Ok(())
+        Ok(ready > 0)
     }
 
     /// Says to whoever sends as `session` that all frames before `next` are written. Says it again where nothing is new:

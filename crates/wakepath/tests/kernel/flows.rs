@@ -5,7 +5,7 @@ use crate::net::*;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use wakepath_model::rows::{EndpointRow, op, range, role, seen};
+use wakepath_model::rows::{EndpointRow, OpRow, op, range, role, seen};
 
 fn local(e: &EndpointRow) -> (Ipv4Addr, u16) {
     (Ipv4Addr::new(e.laddr[0], e.laddr[1], e.laddr[2], e.laddr[3]), e.lport)
@@ -42,7 +42,8 @@ fn a_connection_is_told_from_both_sides() {
         drop(a);
         pause(10);
         drop(b);
-        let trace = rec.stop();
+        let has_ended = |t: &Trace| t.states.iter().any(|s| fa.contains(&s.flow) && s.new == 7);
+        let trace = rec.stop_when(has_ended);
         let (fa, fb) = (trace.flow(fa), trace.flow(fb));
         let (ea, eb) = (trace.first_endpoint(fa).expect("told"), trace.first_endpoint(fb).expect("told"));
         assert_eq!((ea.side, ea.how, eb.side, eb.how), (2, seen::CONNECTED, 1, seen::ACCEPTED), "{backend}");
@@ -60,26 +61,43 @@ fn a_connection_is_told_from_both_sides() {
     }
 }
 
+/// A port of loopback that refuses, for as long as the socket lives.
+fn silent_port() -> (OwnedFd, u16) {
+    // SAFETY: plain socket calls with structures of the stated sizes; the descriptor is ours alone.
+    unsafe {
+        let fd = OwnedFd::from_raw_fd(libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0));
+        let mut at: libc::sockaddr_in = std::mem::zeroed();
+        let mut size = size_of_val(&at) as u32;
+        at.sin_family = libc::AF_INET as u16;
+        at.sin_addr.s_addr = u32::from_ne_bytes([127, 0, 0, 1]);
+        assert_eq!(libc::bind(fd.as_raw_fd(), (&raw const at).cast(), size), 0);
+        assert_eq!(libc::getsockname(fd.as_raw_fd(), (&raw mut at).cast(), &mut size), 0);
+        (fd, u16::from_be(at.sin_port))
+    }
+}
+
 #[test]
 fn refusals_and_resets_are_told() {
     for backend in BACKENDS {
         let Some(rec) = record(backend, &[]) else {
             continue;
         };
-        // a port that was free a moment ago
-        let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port();
+        // a port that nobody listens at, and nobody else can take
+        let (_kept, port) = silent_port();
         let refused = TcpStream::connect(("127.0.0.1", port)).expect_err("nobody listens");
         assert_eq!(refused.raw_os_error(), Some(libc::ECONNREFUSED));
         let (a, mut b) = tcp_pair();
         let (fa, fb) = (ids(&a), ids(&b));
         reset(a);
         assert!(b.read(&mut [0]).is_err());
-        let trace = rec.stop();
-        let failed: Vec<_> = trace.ops.iter().filter(|o| o.kind == op::CONNECT && o.result < 0).collect();
+        let has_ended = |t: &Trace| t.states.iter().any(|s| fa.contains(&s.flow) && s.new == 7);
+        let trace = rec.stop_when(has_ended);
+        // other tests' programs may be refused elsewhere meanwhile
+        let to = |o: &OpRow| trace.endpoint(o.flow).map(|e| remote(&e));
+        let failed = trace.ops.iter().filter(|o| o.kind == op::CONNECT && o.result < 0);
+        let failed: Vec<_> = failed.filter(|o| to(o) == Some((Ipv4Addr::LOCALHOST, port))).collect();
         assert_eq!(failed.len(), 1, "{backend}");
         assert_eq!(failed[0].result, -libc::ECONNREFUSED);
-        let e = trace.endpoint(failed[0].flow).expect("to whom is told");
-        assert_eq!(remote(&e), (Ipv4Addr::LOCALHOST, port));
         assert!(trace.states.iter().any(|s| s.flow == failed[0].flow && s.reset == 1));
         let (fa, fb) = (trace.flow(fa), trace.flow(fb));
         assert!(trace.states.iter().any(|s| s.flow == fb && s.reset == 1), "{backend}: received");
@@ -136,31 +154,35 @@ fn the_same_four_tuple_twice_is_two_endpoints() {
 fn connections_that_were_open_before_chain_and_have_sides() {
     const COUNT: usize = 8;
     for backend in BACKENDS {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let mut pool: Vec<(TcpStream, TcpStream)> = (0..COUNT).map(|_| tcp_pair_at(&listener)).collect();
-        for (a, b) in &pool {
-            send_by("write", a, b"before it began");
-            recv_by("read", b, 15);
-            send_by("write", b, b"unread at the snapshot");
-        }
-        // some are busy while the recorder attaches and takes its snapshot
         let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let mut busy = Vec::new();
-        for (mut a, mut b) in pool.drain(COUNT / 2..).collect::<Vec<_>>() {
-            let stop = stop.clone();
-            busy.push(std::thread::spawn(move || {
-                recv_by("read", &a, 22);
-                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    a.write_all(b"ping").expect("it goes");
-                    b.read_exact(&mut [0; 4]).expect("it comes");
-                    b.write_all(b"pong").expect("it goes");
-                    a.read_exact(&mut [0; 4]).expect("it comes");
-                    std::thread::sleep(std::time::Duration::from_micros(200));
-                }
-                (a, b)
-            }));
-        }
-        let Some(rec) = record(backend, &[]) else {
+        let before = || {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            let mut pool: Vec<(TcpStream, TcpStream)> = (0..COUNT).map(|_| tcp_pair_at(&listener)).collect();
+            for (a, b) in &pool {
+                send_by("write", a, b"before it began");
+                recv_by("read", b, 15);
+                send_by("write", b, b"unread at the snapshot");
+            }
+            // some are busy while the recorder attaches and takes its snapshot
+            let mut busy = Vec::new();
+            for (mut a, mut b) in pool.drain(COUNT / 2..).collect::<Vec<_>>() {
+                let stop = stop.clone();
+                busy.push(std::thread::spawn(move || {
+                    recv_by("read", &a, 22);
+                    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                        a.write_all(b"ping").expect("it goes");
+                        b.read_exact(&mut [0; 4]).expect("it comes");
+                        b.write_all(b"pong").expect("it goes");
+                        a.read_exact(&mut [0; 4]).expect("it comes");
+                        std::thread::sleep(std::time::Duration::from_micros(200));
+                    }
+                    (a, b)
+                }));
+            }
+            // who listened tells which side is which
+            (listener, pool, busy)
+        };
+        let Some((rec, (_listener, mut pool, busy))) = record_behind(backend, before) else {
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
             continue;
         };
@@ -297,7 +319,7 @@ fn datagrams_have_an_endpoint_a_peer_and_dns_is_read() {
         let Some(server) = (0..100).find_map(bind) else {
             return skip("port 5353 is taken");
         };
-        server.set_read_timeout(Some(std::time::Duration::from_secs(5))).expect("a limit");
+        server.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("a limit");
         let Some(rec) = record(backend, &[]) else {
             continue;
         };

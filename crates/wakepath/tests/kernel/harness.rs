@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use wakepath_model::defects::id as defect;
 use wakepath_model::folder::{Folder, Head, TableSet};
-use wakepath_model::ids::{EndpointId, TaskId};
+use wakepath_model::ids::{CommonNs, EndpointId, TaskId};
 use wakepath_model::rows::*;
 
 /// One recording at a time: they would see each other, and the machine is small.
@@ -43,6 +44,12 @@ impl Drop for Recording {
 pub fn record(backend: &str, args: &[&str]) -> Option<Recording> {
     let me = std::process::id().to_string();
     record_as(backend, &[&["--pid", &me], args].concat())
+}
+
+/// Does something while no other test records: programs that it starts, and calls by the thousand, would be in theirs.
+pub fn unrecorded<T>(f: impl FnOnce() -> T) -> T {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    f()
 }
 
 /// The same with what was there before, made while no other test records: it is thousands of calls.
@@ -146,6 +153,12 @@ impl Recording {
         }
     }
 
+    /// Waits until something is told, which may come late on a busy machine, and stops.
+    pub fn stop_when(self, told: impl Fn(&Trace) -> bool) -> Trace {
+        until("what is told", || told(&self.read()));
+        self.stop()
+    }
+
     /// Ends it as a user does, and reads what it wrote.
     pub fn stop(mut self) -> Trace {
         // the newest records settle for some milliseconds
@@ -223,6 +236,19 @@ impl Trace {
     /// Losses of one kind.
     pub fn lost(&self, what: &str) -> u64 {
         self.losses.iter().filter(|(w, _)| w == what).map(|(_, n)| n).sum()
+    }
+
+    /// Operations of these flows whose ranges are of a class; of all flows together as many are counted as there are.
+    pub fn ranged(&self, class: u8, flows: &[EndpointId]) -> usize {
+        let what = if class == range::GAP { defect::RANGE_GAP } else { defect::RANGE_OVERLAP };
+        let is_of_class = |o: &&OpRow| o.range == class;
+        assert_eq!(self.lost(what), self.ops.iter().filter(is_of_class).count() as u64, "{what}");
+        self.ops.iter().filter(is_of_class).filter(|o| flows.contains(&o.flow)).count()
+    }
+
+    /// Whether all ranges of these flows fit to each other.
+    pub fn is_whole(&self, flows: &[EndpointId]) -> bool {
+        self.ranged(range::GAP, flows) + self.ranged(range::OVERLAP, flows) == 0
     }
 
     pub fn flow_ops(&self, flow: EndpointId) -> Vec<OpRow> {
@@ -337,6 +363,80 @@ pub fn gettid() -> i32 {
 
 pub fn pause(ms: u64) {
     std::thread::sleep(Duration::from_millis(ms));
+}
+
+/// Longer than anything here takes, on a machine however busy.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits for what comes soon.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "{what} does not come");
+        pause(5);
+    }
+}
+
+/// Waits until a thread sleeps in a system call; with `arg0`, in one with that first argument.
+pub fn until_asleep(tid: i32, syscall: libc::c_long, arg0: Option<RawFd>) {
+    let wanted = arg0.map_or_else(|| format!("{syscall} "), |fd| format!("{syscall} {fd:#x} "));
+    until(&format!("the sleep of {tid} in {wanted}"), || {
+        std::fs::read_to_string(format!("/proc/{tid}/syscall")).is_ok_and(|s| s.starts_with(&wanted))
+    });
+}
+
+/// A processor that this process may use.
+pub fn a_processor() -> usize {
+    // SAFETY: a zeroed set is a valid value, and is of the stated size.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of_val(&set), &mut set);
+        (0..libc::CPU_SETSIZE as usize).find(|cpu| libc::CPU_ISSET(*cpu, &set)).unwrap_or(0)
+    }
+}
+
+/// Moves this thread there; whether that could be done.
+pub fn on_processor(cpu: usize) -> bool {
+    // SAFETY: as above.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set) == 0
+    }
+}
+
+/// Begin and end, in nanoseconds of CLOCK_MONOTONIC.
+pub type Interval = (u64, u64);
+
+pub fn now_ns() -> u64 {
+    wakepath_capture::monotonic_ns()
+}
+
+pub fn overlap(a: Interval, b: Interval) -> u64 {
+    a.1.min(b.1).saturating_sub(a.0.max(b.0))
+}
+
+/// The active path of a thread, as `waits` tells it: slices that cover its time without a gap, each with when it was.
+pub fn path_of(recording: &Recording, tid: i32) -> Vec<(Interval, serde_json::Value)> {
+    let line = Command::new(binary())
+        .args(["waits", "--json", "--task", &tid.to_string()])
+        .arg(&recording.folder)
+        .output()
+        .expect("the binary starts");
+    assert!(line.status.success(), "{}", String::from_utf8_lossy(&line.stderr));
+    let told: serde_json::Value = serde_json::from_slice(&line.stdout).expect("it is JSON");
+    let ns = |v: &serde_json::Value, name: &str| v[name].as_u64().unwrap_or_else(|| panic!("no {name} in {v}"));
+    let slices = told["slices"].as_array().expect("it has slices");
+    let sum: u64 = slices.iter().map(|s| ns(s, "duration_ns")).sum();
+    assert_eq!(sum, ns(&told, "elapsed_ns"), "the slices add up to the elapsed time");
+    for two in slices.windows(2) {
+        assert_eq!(two[0]["to_ns"], two[1]["from_ns"], "no gap and no overlap");
+    }
+    // the time of day by the recording's own anchors: it may be set meanwhile
+    let folder = Folder::open(&[&recording.folder]).expect("the folder reads");
+    let (line, host) = (folder.timeline(), folder.hosts()[0].id());
+    let at = |v: &serde_json::Value, name: &str| line.local(host, CommonNs(ns(v, name) as i64)).0;
+    slices.iter().map(|s| ((at(s, "from_ns"), at(s, "to_ns")), s.clone())).collect()
 }
 
 /// Runs this test binary again as a helper: `name` is the test that plays the part, `args` come as variables.

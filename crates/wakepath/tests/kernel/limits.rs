@@ -6,7 +6,6 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 use wakepath_model::rows::{LimitRow, limit};
 
 /// A cgroup of this test's own, with a quota.
@@ -39,7 +38,7 @@ fn bounded(name: &str) -> Option<Bounded> {
 }
 
 fn sleeper(cgroup: &Bounded) -> Child {
-    let script = format!("echo $$ > {}/cgroup.procs && exec taskset -c 0 cat", cgroup.0.display());
+    let script = format!("echo $$ > {}/cgroup.procs && exec taskset -c {} cat", cgroup.0.display(), a_processor());
     let mut child =
         Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("sh");
     // it answers when it is where it should be
@@ -60,7 +59,9 @@ fn quotas_and_affinity_of_processes_are_told() {
     let mut after = Ended(sleeper(&cgroup));
     // looked at while it lives: it is gone before the recording ends
     let pid = after.0.id() as i32;
-    until(|| rec.read().limits.iter().any(|r| r.kind == limit::QUOTA && rec.read().tasks_of(pid).contains(&r.task)));
+    until("its quota", || {
+        rec.read().limits.iter().any(|r| r.kind == limit::QUOTA && rec.read().tasks_of(pid).contains(&r.task))
+    });
     drop(after.0.stdin.take());
     assert!(after.0.wait().expect("it ends").success());
     let trace = rec.stop();
@@ -83,7 +84,7 @@ fn quotas_and_affinity_of_processes_are_told() {
             |r: &LimitRow| (r.value, r.beside) == (3_000_000, 10_000_000) && trace.text(r.cgroup) == format!("/{name}");
         assert!(!quota.is_empty() && quota.iter().all(is_right), "{quota:?}");
         let affinity = rows(&trace, limit::AFFINITY, |r| r.task == task);
-        let is_right = |r: &LimitRow| (r.value, r.beside) == (1, 1);
+        let is_right = |r: &LimitRow| (r.value, r.beside) == (1, 1 << a_processor());
         assert!(online == 1 || !affinity.is_empty() && affinity.iter().all(is_right), "{affinity:?}");
     }
 }
@@ -105,11 +106,10 @@ fn backlogs_and_buffers_are_told() {
         std::io::copy(&mut server, &mut std::io::sink()).expect("it is sent");
         sent.join().expect("it was sent");
         drop(server);
-        let has_both = |t: Trace| {
+        let has_both = |t: &Trace| {
             both.iter().all(|ids| t.limits.iter().any(|r| r.kind == limit::BUFFERS && ids.contains(&r.flow)))
         };
-        until(|| has_both(rec.read()));
-        let trace = rec.stop();
+        let trace = rec.stop_when(has_both);
         for (ids, backlog) in lists.into_iter().zip(sizes) {
             let told = rows(&trace, limit::BACKLOG, |r| ids.contains(&r.flow));
             // where it was listened with another number first, the last row holds
@@ -131,15 +131,6 @@ fn socket(backlog: i32) -> TcpListener {
     // SAFETY: a socket of our own that listens already: only its backlog changes
     assert_eq!(unsafe { libc::listen(s.as_raw_fd(), backlog) }, 0);
     s
-}
-
-/// Waits for what comes soon, on a machine however busy.
-fn until(mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it does not come");
-        pause(20);
-    }
 }
 
 /// A child that does not outlive the test.

@@ -18,7 +18,7 @@ fn says() {
 #[test]
 fn annotations_are_heard_in_every_language() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let programs = annotated::programs(dir.path(), "marks::says");
+    let programs = unrecorded(|| annotated::programs(dir.path(), "marks::says"));
     for backend in BACKENDS {
         for p in programs.iter().filter(|p| p.has_probes) {
             // directly, where the recorder knows the program; and behind another one, where it learns of it
@@ -72,12 +72,15 @@ fn who_is_not_watched_is_not_heard() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let Some(program) = annotated::compiled(dir.path()) else { return skip("no C compiler") };
     let mut first = waiting(&program);
-    let rec = record_as("auto", &["--pid", &first.id().to_string()]);
+    let Some(rec) = record_as("auto", &["--pid", &first.id().to_string()]) else {
+        let _ = first.kill();
+        let _ = first.wait();
+        return;
+    };
     // the same file: its probes are listened to, but not of this process
     let second = Command::new(&program).status().expect("it starts");
     drop(first.stdin.take().map(|mut to| to.write_all(b"x")));
     assert!(first.wait().expect("it ends").success() && second.success());
-    let Some(rec) = rec else { return };
     let trace = rec.stop();
     let tasks: std::collections::BTreeSet<u32> = trace.marks.iter().map(|m| m.task.0).collect();
     assert_eq!((tasks.len(), trace.marks.len()), (1, expected().len()), "lost {:?}", trace.losses);

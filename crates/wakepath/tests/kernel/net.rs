@@ -1,5 +1,6 @@
 //! Sockets and every call that moves bytes on them, as thin safe functions.
 
+use crate::harness::until;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -152,16 +153,12 @@ pub fn recv_by(way: &str, fd: &impl AsRawFd, count: usize) -> Vec<u8> {
 
 /// Waits until `count` bytes can be read at once.
 pub fn wait_for(fd: i32, count: usize) {
-    for _ in 0..5000 {
+    until("what was sent", || {
         let mut n = 0i32;
         // SAFETY: `n` is a place for an int.
         unsafe { libc::ioctl(fd, libc::FIONREAD, &mut n) };
-        if n as usize >= count {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-    panic!("{count} bytes did not come");
+        n as usize >= count
+    });
 }
 
 /// One receive; the result or the error number, negative.

@@ -2,15 +2,28 @@
 
 use crate::harness::*;
 use serde_json::Value;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::os::fd::AsRawFd as _;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// A helper that says its port, and takes another's.
 struct Helper {
     child: Child,
     port: u16,
     to: ChildStdin,
+    said: Lines<BufReader<ChildStdout>>,
+}
+
+impl Helper {
+    /// The thread that asked, and of which descriptor it waits for the answer.
+    fn asked(&mut self) -> (i32, i32) {
+        let mut found = self.said.by_ref().map_while(Result::ok).filter_map(|l| {
+            let (tid, fd) = l.split_once("tid ")?.1.split_once(" asks ")?;
+            Some((tid.parse().ok()?, fd.trim().parse().ok()?))
+        });
+        found.next().expect("it says so")
+    }
 }
 
 impl Drop for Helper {
@@ -23,10 +36,10 @@ impl Drop for Helper {
 fn start(name: &str, part: &str) -> Helper {
     let mut child = helper(name, part).stdout(Stdio::piped()).spawn().expect("it starts");
     let to = child.stdin.take().expect("a pipe");
-    let said = BufReader::new(child.stdout.take().expect("a pipe"));
-    let mut ports = said.lines().map_while(Result::ok).filter_map(|l| l.split("port ").nth(1)?.trim().parse().ok());
-    let port = ports.next().expect("it says its port");
-    Helper { child, port, to }
+    let mut said = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let lines = said.by_ref().map_while(Result::ok);
+    let port = lines.filter_map(|l| l.split("port ").nth(1)?.trim().parse().ok()).next().expect("it says its port");
+    Helper { child, port, to, said }
 }
 
 fn listen() -> TcpListener {
@@ -53,6 +66,7 @@ fn a_deadlock_is_named() {
         other.write_all(b"hello").expect("it is sent");
         from.read_exact(&mut [0; 5]).expect("it comes");
         // each asks, and waits for the answer instead of giving one
+        println!("tid {} asks {}", gettid(), other.as_raw_fd());
         other.write_all(b"what is yours?").expect("it is sent");
         let _ = other.read(&mut [0; 10]);
         return;
@@ -66,7 +80,11 @@ fn a_deadlock_is_named() {
         let Some(rec) = record_to(backend, &args, folder.clone()) else { continue };
         writeln!(left.to, "{}", right.port).expect("it listens");
         writeln!(right.to, "{}", left.port).expect("it listens");
-        pause(300);
+        for helper in [&mut left, &mut right] {
+            let (tid, fd) = helper.asked();
+            until_asleep(tid, libc::SYS_recvfrom, Some(fd));
+        }
+        pause(100);
         rec.stop();
         let found = unended(&folder);
         let circle = &found["circles"][0];
@@ -95,7 +113,11 @@ fn a_server_that_never_answers_has_the_request() {
         let Some(rec) = record_to(backend, &["--pid", &pid], folder.clone()) else { continue };
         let mut asked = TcpStream::connect(("127.0.0.1", server.port)).expect("it connects");
         asked.write_all(b"GET /never HTTP/1.1\r\nHost: a\r\n\r\n").expect("it is sent");
-        pause(300);
+        until("its stop", || {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            status.lines().any(|l| l.starts_with("State:\tT"))
+        });
+        pause(200);
         rec.stop();
         let found = unended(&folder);
         let request = &found["requests"][0];

@@ -30,14 +30,16 @@ HERE void wait_for_the_end(void) { pause(); steps++; }
 HERE void never_ends(void) { wait_for_the_end(); steps++; }
 static void heard(int signal) { (void)signal; }
 int main(void) {
-    struct itimerval soon = { { 0, 0 }, { 0, 20000 } };
+    /* again and again: the first may come before the wait that it is to end */
+    struct itimerval soon = { { 0, 20000 }, { 0, 20000 } }, never = { { 0, 0 }, { 0, 0 } };
     signal(SIGALRM, heard);
     for (int i = 0; i < 100; i++) { nap_in_the_same_place(); steps++; }
     /* volatile: else the compiler makes two calls of one, with two stacks */
     for (volatile int round = 0; round < 2; round++) {
         for (unsigned i = 0; round && i < 4096; i++) { left(i, 12); steps++; }
-        if (round) { signal(SIGALRM, SIG_DFL); alarm(60); } else setitimer(ITIMER_REAL, &soon, 0);
+        if (round) { signal(SIGALRM, SIG_DFL); alarm(600); } else setitimer(ITIMER_REAL, &soon, 0);
         never_ends();
+        setitimer(ITIMER_REAL, &never, 0);
     }
     return steps;
 }
@@ -83,13 +85,13 @@ fn waits_name_the_functions_that_waited() {
         times.and_then(|n| n.trim().parse::<u64>().ok()).unwrap_or_default()
     };
     while !(waits() && slept() > 4096) {
-        assert!(begun.elapsed().as_secs() < 50, "the program does not get to its end");
+        assert!(begun.elapsed().as_secs() < 300, "the program does not get to its end");
         pause(20);
     }
     pause(30);
     rec.signal(libc::SIGINT);
     assert_eq!(rec.wait(Duration::from_secs(60)), 0, "{}", rec.said());
-    check(&rec, pid);
+    check(&rec, pid, begun.elapsed().as_nanos() as u64);
 }
 
 /// A program that does not outlive its test.
@@ -102,7 +104,7 @@ impl Drop for Ended {
     }
 }
 
-fn check(rec: &Recording, pid: i32) {
+fn check(rec: &Recording, pid: i32, elapsed_ns: u64) {
     let trace = rec.read();
     let task = trace.task(pid);
     let rows: Vec<&StackRow> = trace.stacks.iter().filter(|s| s.task == task).collect();
@@ -135,7 +137,7 @@ fn check(rec: &Recording, pid: i32) {
     };
     // the C library's own wrappers keep no frame pointer: the function that called them may be missing, not its callers
     let same = ns(";nap_in_the_same_place;");
-    assert!((100_000_000..10_000_000_000).contains(&same), "{same}: {}", lines[0]);
+    assert!((100_000_000..elapsed_ns).contains(&same), "{same}: {}", lines[0]);
     assert!(ns(";never_ends;") > 10_000_000);
     assert!(ns(";main;left;") > 0 && ns("left;right;left;") > 0);
     assert!(lines.len() > 3000 && lines.iter().all(|l| l.starts_with("waits;")));

@@ -4,7 +4,7 @@ use crate::harness::*;
 use crate::net::*;
 use std::io::Write as _;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::mpsc;
+use std::sync::{Arc, Barrier, mpsc};
 use std::time::Duration;
 use wakepath_model::rows::{WaitRow, cause};
 
@@ -20,13 +20,17 @@ fn each_wait_names_what_ended_it() {
         };
         // a lock of another thread
         let (tell, told) = mpsc::channel();
-        let sleeper = std::thread::spawn(move || {
+        let (says, said) = mpsc::channel();
+        let says_too = says.clone();
+        let thread = std::thread::spawn(move || {
+            says.send(gettid()).expect("it is heard");
             told.recv().expect("it is told");
-            gettid()
         });
+        let sleeper = said.recv().expect("it says so");
+        until_asleep(sleeper, libc::SYS_futex, None);
         pause(30);
         tell.send(()).expect("it waits");
-        let sleeper = sleeper.join().expect("it ends");
+        thread.join().expect("it ends");
         let waker = gettid();
 
         let naps = std::thread::spawn(|| {
@@ -38,18 +42,20 @@ fn each_wait_names_what_ended_it() {
         // data on loopback, for a thread that waits for it
         let (mut a, b) = tcp_pair();
         let fb = ids(&b);
-        let reader = std::thread::spawn(move || {
+        let thread = std::thread::spawn(move || {
+            says_too.send(gettid()).expect("it is heard");
             recv_raw(&b, 10, 0);
             // and none, until a time is over
             let tv = libc::timeval { tv_sec: 0, tv_usec: 20_000 };
             // SAFETY: passes a structure of the stated size.
             unsafe { libc::setsockopt(b.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, (&raw const tv).cast(), 16) };
             assert_eq!(recv_raw(&b, 10, 0), -(libc::EAGAIN as isize));
-            (gettid(), b)
+            b
         });
-        pause(30);
+        let reader = said.recv().expect("it says so");
+        until_asleep(reader, libc::SYS_recvfrom, None);
         a.write_all(b"wake").expect("it goes");
-        let (reader, _b) = reader.join().expect("it ends");
+        let _b = thread.join().expect("it ends");
 
         let poller = std::thread::spawn(|| {
             let e = epoll();
@@ -63,7 +69,7 @@ fn each_wait_names_what_ended_it() {
         let w = waits.iter().max_by_key(|w| w.at.0 - w.blocked.0).expect("it slept");
         assert_eq!((w.cause, w.by), (cause::TASK, trace.task(waker)), "{backend}: {w:?}");
         sound(w);
-        assert!(w.at.0 - w.blocked.0 > 20_000_000 && w.at.0 - w.woken.0 < 20_000_000);
+        assert!(w.woken.0 - w.blocked.0 > 20_000_000, "{w:?}");
 
         let waits = trace.slept_in(naps, libc::SYS_clock_nanosleep);
         assert_eq!(waits.len(), 1, "{backend}");
@@ -130,14 +136,11 @@ fn thread_cpu_ms() -> i64 {
     t.tv_sec * 1000 + t.tv_nsec / 1_000_000
 }
 
-/// Moves this thread there; nothing where there is no such processor.
-fn on_processor(cpu: usize) {
-    // SAFETY: a zeroed set is a valid value.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &set);
-    }
+/// Lets this thread take turns with others of its kind, before everybody else; whether it may.
+fn in_turns() -> bool {
+    let priority = libc::sched_param { sched_priority: 1 };
+    // SAFETY: a live structure; of this thread alone.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &priority) == 0 }
 }
 
 #[test]
@@ -145,19 +148,27 @@ fn preemption_names_the_other() {
     let Some(rec) = record("auto", &[]) else {
         return;
     };
+    let both = Arc::new(Barrier::new(2));
     let busy = || {
-        std::thread::spawn(|| {
-            on_processor(0);
+        let both = Arc::clone(&both);
+        std::thread::spawn(move || {
+            // whoever else wants the processor: these two follow each other
+            let is_able = on_processor(a_processor()) && in_turns();
+            both.wait();
+            if !is_able {
+                return None;
+            }
             // of processor time, not of the clock's: others may want the processor too
             while thread_cpu_ms() < 300 {
                 std::hint::spin_loop();
             }
-            gettid()
+            Some(gettid())
         })
     };
     let (one, two) = (busy(), busy());
     let (one, two) = (one.join().expect("it ends"), two.join().expect("it ends"));
     let trace = rec.stop();
+    let (Some(one), Some(two)) = (one, two) else { return skip("no right to a processor in turns") };
     for (tid, other) in [(one, two), (two, one)] {
         let waits: Vec<_> = trace.waits_of(tid).into_iter().filter(|w| w.cause == cause::PREEMPTED).collect();
         assert!(!waits.is_empty());
@@ -181,6 +192,7 @@ fn a_wait_that_does_not_end_is_open() {
             recv_raw(&b, 1, 0)
         });
         let tid = told.recv().expect("it tells");
+        until_asleep(tid, libc::SYS_recvfrom, None);
         pause(50);
         let trace = rec.stop();
         let task = trace.task(tid);
@@ -294,7 +306,7 @@ fn every_switch_has_its_record_or_is_counted() {
             match (n + i) % 4 {
                 0 => std::thread::sleep(Duration::from_nanos(1 << (i % 20))),
                 1 => std::thread::yield_now(),
-                2 => on_processor((i % 2) as usize),
+                2 => drop(on_processor((i % 2) as usize)),
                 _ => {
                     std::thread::spawn(|| std::thread::sleep(Duration::from_micros(50))).join().expect("it ends");
                 }

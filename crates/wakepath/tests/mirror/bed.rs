@@ -46,10 +46,13 @@ impl Bed {
         bed.wait_for("db.sock");
         bed.tool("ovs-vsctl", &["--no-wait", "init"]);
         bed.serve("ovs-vswitchd", &[&format!("unix:{}", path("db.sock")), &ctl("switch.ctl"), log, "--disable-system"]);
-        bed.tool("ovs-vsctl", &["--timeout=20", "add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev"]);
+        bed.tool(
+            "ovs-vsctl",
+            &["--timeout=120", "add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev"],
+        );
         for name in ["a", "b", "m"] {
             bed.cable(name);
-            bed.tool("ovs-vsctl", &["--timeout=20", "add-port", "br0", &format!("p{name}")]);
+            bed.tool("ovs-vsctl", &["--timeout=120", "add-port", "br0", &format!("p{name}")]);
         }
         Some(bed)
     }
@@ -80,10 +83,10 @@ impl Bed {
     pub fn add_way(&self) {
         self.tool(
             "ovs-vsctl",
-            &["--timeout=20", "add-br", "way", "--", "set", "bridge", "way", "datapath_type=netdev"],
+            &["--timeout=120", "add-br", "way", "--", "set", "bridge", "way", "datapath_type=netdev"],
         );
         self.cable("t");
-        self.tool("ovs-vsctl", &["--timeout=20", "add-port", "way", "pt"]);
+        self.tool("ovs-vsctl", &["--timeout=120", "add-port", "way", "pt"]);
         self.tool("ip", &["addr", "add", "10.77.1.1/24", "dev", "way"]);
         self.tool("ip", &["link", "set", "way", "up"]);
         self.tool("ip", &["neigh", "add", REMOTE, "lladdr", "02:00:00:00:00:07", "dev", "way"]);
@@ -109,7 +112,7 @@ impl Bed {
     }
 
     fn wait_for(&self, name: &str) {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(120);
         while !self.folder.path().join(name).exists() {
             assert!(Instant::now() < end, "{name} does not come");
             std::thread::sleep(Duration::from_millis(5));
@@ -168,14 +171,14 @@ impl Bed {
         ] {
             let columns = format!("--columns={columns}");
             let mut rows: Vec<String> = self
-                .tool("ovs-vsctl", &["--timeout=20", "--format=csv", &columns, "list", table])
+                .tool("ovs-vsctl", &["--timeout=120", "--format=csv", &columns, "list", table])
                 .lines()
                 .map(str::to_owned)
                 .collect();
             rows.sort();
             let _ = writeln!(state, "{table}\n{}", rows.join("\n"));
         }
-        for bridge in self.tool("ovs-vsctl", &["--timeout=20", "list-br"]).lines() {
+        for bridge in self.tool("ovs-vsctl", &["--timeout=120", "list-br"]).lines() {
             let mut flows: Vec<String> = self
                 .tool("ovs-ofctl", &["--no-stats", "dump-flows", bridge])
                 .lines()

@@ -71,10 +71,10 @@ impl Tap {
         .expect("it opens"))
     }
 
-    /// The first `count` that come, and what comes a little longer; at most some seconds. A tunnel has bytes before each frame.
+    /// The first `count` that come, and what comes a little longer; two minutes at most. A tunnel has bytes before each frame.
     pub fn take(&mut self, count: usize, before: usize) -> Vec<Came> {
         let mut came = Vec::new();
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + Duration::from_secs(120);
         loop {
             let seen = came.len() >= count;
             let n = self

@@ -8,7 +8,7 @@ use wakepath_model::rows::{Event, Table, mark};
 
 const ANNOTATIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../annotations");
 /// How long a program waits to be listened to (s).
-const PATIENCE_S: u64 = 20;
+const PATIENCE_S: u64 = 200;
 
 /// `silent`: marks without any system call but the last, since the kernel kills who makes another one. `wait`: only when there is
 /// something to read.
@@ -22,7 +22,7 @@ int main(int argc, char **argv) {
     unsigned long i;
     char mode = argc > 1 ? argv[1][0] : 0, byte;
     if (mode == 'w' && read(0, &byte, 1) != 1) return 2;
-    for (i = 0; mode != 's' && !WAKEPATH_LISTENS() && i < 2000; i++) usleep(10000);
+    for (i = 0; mode != 's' && !WAKEPATH_LISTENS() && i < 20000; i++) usleep(10000);
     if (mode == 's' && prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT)) return 3;
     for (i = 0; i < 50; i++) {
         WAKEPATH_BEGIN("machine", i, "job");
@@ -40,7 +40,7 @@ int main(int argc, char **argv) {
 
 const PYTHON: &str = r#"
 import time, wakepath
-for i in range(2000):
+for i in range(20000):
     if wakepath.listens(): break
     time.sleep(0.01)
 for i in range(50):
