@@ -12,7 +12,7 @@
 //! commit mark (`Head.tag`, see [`commit_tag`]) last, with release order. Several threads may write one ring.
 //! A record may begin before the ring's end and run into the slack.
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
 /// What [`ArenaHeader::magic`] holds: "WAKEPATH" as little-endian bytes.
 pub const ARENA_MAGIC: u64 = u64::from_le_bytes(*b"WAKEPATH");
@@ -92,7 +92,13 @@ pub struct ArenaHeader {
     /// Inode of the recorder's PID namespace: numbers of processes of another one mean nothing here, so a library there
     /// stays silent. 0 = not known.
     pub pidns: AtomicU64,
+    /// Of the first slots, the low bits of the process number that claimed each last: a program that takes another's place
+    /// in a process finds the slot by it, without a look at each slot, which is a page to be mapped.
+    pub claimed_by: [AtomicU16; CLAIMED_BY],
 }
+
+/// Length of [`ArenaHeader::claimed_by`]: twice as many as there are slots unless more are asked for.
+pub const CLAIMED_BY: usize = 1024;
 
 /// First page of a slot.
 #[repr(C)]

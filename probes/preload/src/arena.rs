@@ -107,9 +107,13 @@ pub fn claim(tgid: u32, start_ns: u64) -> Option<Slot> {
         // SAFETY: `sound` checked that the mapping has all slots
         unsafe { &*((&raw const *h).cast::<u8>().add(at).cast::<a::SlotHeader>()) }
     };
-    // each look at a slot is a page to be mapped, so none is taken at those behind the first that is not open yet
-    let mut free = h.slots;
+    // each look at a slot is a page to be mapped, so none is taken at those of others, nor, where nothing tells whose they
+    // were, behind the first that is not open yet
     for i in 0..h.slots {
+        let claimed_by = h.claimed_by.get(i as usize);
+        if claimed_by.is_some_and(|c| c.load(Acquire) != tgid as u16) {
+            continue;
+        }
         let s = nth(i);
         match s.state.load(Acquire) {
             a::SLOT_LIVE if s.tgid.load(Relaxed) == tgid => {
@@ -118,15 +122,19 @@ pub fn claim(tgid: u32, start_ns: u64) -> Option<Slot> {
                     return Some(Slot(s));
                 }
             }
-            a::SLOT_FREE => free = free.min(i),
-            a::SLOT_CLOSED => break,
+            a::SLOT_CLOSED if claimed_by.is_none() => break,
             _ => {}
         }
     }
-    for i in free..h.slots {
+    for i in 0..h.slots {
         let s = nth(i);
-        if s.state.compare_exchange(a::SLOT_FREE, a::SLOT_CLAIMED, AcqRel, Relaxed).is_err() {
-            continue;
+        match s.state.compare_exchange(a::SLOT_FREE, a::SLOT_CLAIMED, AcqRel, Relaxed) {
+            Ok(_) => {}
+            Err(a::SLOT_CLOSED) => break,
+            Err(_) => continue,
+        }
+        if let Some(c) = h.claimed_by.get(i as usize) {
+            c.store(tgid as u16, Release);
         }
         s.tgid.store(tgid, Relaxed);
         s.start_ns.store(start_ns, Relaxed);

@@ -42,6 +42,8 @@ static TABLE: [Registration; fds::FDS] = [const {
 /// Of a descriptor that is a duplicate: what it duplicates + 1, or `LOST`; 0 of others. Runtimes register through one
 /// and wait through the other (mio).
 static SAME: [AtomicI32; fds::FDS] = [const { AtomicI32::new(0) }; fds::FDS];
+/// One more than the highest descriptor that was ever a duplicate: what lies behind was never touched.
+static SAME_HIGH: AtomicI32 = AtomicI32::new(0);
 /// What it duplicates is closed: nothing is known of the instance.
 const LOST: i32 = i32::MIN;
 
@@ -79,6 +81,7 @@ pub fn copied(old: i32, new: i32) {
     let of = instance(old);
     if let (Some(r), Some(s)) = (entry(of), usize::try_from(new).ok().and_then(|i| SAME.get(i))) {
         r.copied.store(1, Relaxed);
+        SAME_HIGH.fetch_max(new.saturating_add(1), Relaxed);
         s.store(of + 1, Relaxed);
     }
 }
@@ -225,7 +228,7 @@ pub fn gone(fd: i32) {
             s.store(0, Relaxed);
         }
         if r.copied.swap(0, Relaxed) != 0 {
-            for s in &SAME {
+            for s in SAME.iter().take(SAME_HIGH.load(Relaxed).max(0) as usize) {
                 let _ = s.compare_exchange(fd + 1, LOST, Relaxed, Relaxed);
             }
             // what is registered there stays so, and nothing can arm it

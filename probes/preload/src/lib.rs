@@ -11,7 +11,7 @@
 //!
 //! `arena` and `record` write; `process`, `fds`, `flow`, `epolls` know who calls and what its descriptors mean; `receive`
 //! and `transmit` are the two ways of bytes, `border` where messages end, `isolate` which input is handed over, and `rest` when;
-//! `hooks` has the functions themselves, `real` those behind them.
+//! `hooks` has the functions themselves, `real` those behind them; `unwind` fetches what a cancelled thread needs.
 
 mod address;
 mod arena;
@@ -31,6 +31,7 @@ mod rest;
 mod sys;
 mod transmit;
 mod unix;
+mod unwind;
 
 /// Runs when the loader has mapped the library, before the program's own constructors.
 #[used]

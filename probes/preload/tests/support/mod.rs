@@ -116,6 +116,11 @@ impl Arena {
         unsafe { &*self.base.cast() }
     }
 
+    /// How many slots were claimed.
+    pub fn claimed(&self) -> usize {
+        (0..SLOTS).filter(|&i| self.slot(i).0.state.load(Acquire) != a::SLOT_FREE).count()
+    }
+
     fn slot(&self, i: u32) -> (&a::SlotHeader, *const u8) {
         let at = a::ARENA_PAGE + i as usize * a::slot_bytes(RING);
         // SAFETY: inside the mapping
