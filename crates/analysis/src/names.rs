@@ -111,6 +111,14 @@ impl<'f> Names<'f> {
         out
     }
 
+    /// Where a connection was to go: path of a UNIX socket, where known, or `ADDRESS:PORT`.
+    pub fn asked_for(&self, host: HostId, place: &Place) -> String {
+        match self.text(host, place.path) {
+            "" => remote(place),
+            path => path.to_owned(),
+        }
+    }
+
     /// What a span asked for: verb and target, or the protocol, or that it is opaque.
     pub fn asked(&self, h: &Half) -> String {
         let e = &h.exchange;

@@ -2,8 +2,8 @@
 //! them.
 //!
 //! A wait that goes on has a record at each flush, the last one at the end. It says in which system call, not for which
-//! connection: that is told by the call whose answer its task had not received, by an earlier wait on the same descriptor,
-//! or by what the task sent last. Who holds a futex is not known, and no circle is made of guesses.
+//! connection: that is told by the call whose answer its task had not received, by an earlier receive from the same
+//! descriptor, or by what the task sent last. What it wrote to a pipe meanwhile (a log) is no question. Who holds a futex is not known, and no circle is made of guesses.
 
 use crate::names::{Names, remote_of};
 use crate::requests::kind_of;
@@ -22,6 +22,8 @@ const HELD_MAX: usize = 1 << 20;
 const FLUSH_NS: u64 = 1_000_000_000;
 /// TCP's state of a connection that is gone.
 const TCP_CLOSE: u8 = 7;
+/// Ids of pipes have this bit: what is written there is never answered there.
+const PIPE_BIT: u64 = 1 << 63;
 
 type At = (HostId, TaskId);
 type End = (HostId, EndpointId);
@@ -77,9 +79,9 @@ impl For {
 pub enum Known {
     /// It made a call there that has no answer.
     Call,
-    /// An earlier wait on the same descriptor was for it.
+    /// An earlier wait on the same descriptor was for it, and the task's last bytes there were sent.
     Descriptor,
-    /// It sent there last.
+    /// It sent there last, pipes apart.
     LastSend,
 }
 
@@ -172,8 +174,8 @@ struct Cut {
 /// Finds what had not ended. Memory: the tasks, and what is open.
 pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
     let mut cuts = cuts(folder, names);
-    let (waits, descriptors) = last_waits(folder, names);
-    let last = last_operations(folder, &waits, &mut cuts);
+    let (waits, mut descriptors) = last_waits(folder, names);
+    let last = last_operations(folder, names, &waits, &mut descriptors, &mut cuts);
     let mut out = Unended::default();
     let mut calls: FxHashMap<At, Vec<End>> = FxHashMap::default();
     let mut holds: FxHashMap<At, Vec<u64>> = FxHashMap::default();
@@ -193,13 +195,13 @@ pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
         if matches!(what, For::Bytes | For::Poll) {
             calls.get(at).into_iter().flatten().for_each(|end| add(*end, Known::Call));
         }
-        let sent_last = last.get(at).filter(|o| o.1 == op::SEND && o.2 <= w.blocked);
         if what == For::Bytes {
-            let key = (at.0, names.tgid(at.0, at.1), w.arg0);
-            match (descriptors.get(&key), sent_last) {
-                (Some(flow), _) if sent_last.is_some_and(|s| s.0 == *flow) => add((at.0, *flow), Known::Descriptor),
-                (None, Some(s)) => add((at.0, s.0), Known::LastSend),
-                _ => {}
+            let (is_known, done) = match descriptor_of(names, *at, w).and_then(|key| descriptors.get(&key)) {
+                Some(flow) => (Known::Descriptor, last.on.get(at).filter(|o| o.flow == *flow)),
+                None => (Known::LastSend, last.of.get(at)),
+            };
+            if let Some(o) = done.filter(|o| o.kind == op::SEND && o.at <= w.blocked) {
+                add((at.0, o.flow), is_known);
             }
         }
         let open = Open {
@@ -277,7 +279,15 @@ fn cuts(folder: &Folder, names: &Names<'_>) -> Vec<Cut> {
     cuts
 }
 
-type Descriptors = FxHashMap<(HostId, u32, u64), EndpointId>;
+/// A descriptor of a process: host, process, number.
+type Descriptor = (HostId, u32, u64);
+/// What descriptors are, as far as that was seen.
+type Descriptors = FxHashMap<Descriptor, EndpointId>;
+
+/// The descriptor on which a task waits for bytes.
+fn descriptor_of(names: &Names<'_>, at: At, w: &WaitRow) -> Option<Descriptor> {
+    (For::of(w) == For::Bytes).then(|| (at.0, names.tgid(at.0, at.1), w.arg0))
+}
 
 /// The waits that go on, by task, and which connections descriptors were, by earlier waits on them.
 fn last_waits(folder: &Folder, names: &Names<'_>) -> (BTreeMap<At, WaitRow>, Descriptors) {
@@ -285,18 +295,34 @@ fn last_waits(folder: &Folder, names: &Names<'_>) -> (BTreeMap<At, WaitRow>, Des
     let mut descriptors: Descriptors = FxHashMap::default();
     for host in folder.hosts() {
         let id = host.id();
-        for event in host.events(TableSet::of(&[Table::Wait, Table::Task]), ..) {
+        let mut within: FxHashMap<TaskId, (Descriptor, WaitRow)> = FxHashMap::default();
+        for event in host.events(TableSet::of(&[Table::Wait, Table::Task, Table::Op]), ..) {
             match event {
-                Event::Task(r) if r.what == life::EXIT => _ = waits.remove(&(id, r.task)),
+                Event::Task(r) if r.what == life::EXIT => {
+                    waits.remove(&(id, r.task));
+                    within.remove(&r.task);
+                }
                 Event::Wait(r) if r.cause == cause::OPEN => _ = waits.insert((id, r.task), r),
                 Event::Wait(r) => {
                     // a record may come a little later than the flush that it precedes
                     if waits.get(&(id, r.task)).is_some_and(|w| w.blocked <= r.blocked) {
                         waits.remove(&(id, r.task));
                     }
-                    if r.cause == cause::SOCKET && For::of(&r) == For::Bytes && descriptors.len() < HELD_MAX {
-                        let process = names.tgid(id, r.task);
-                        descriptors.insert((id, process, r.arg0), EndpointId(r.object));
+                    if let Some(key) = descriptor_of(names, (id, r.task), &r).filter(|_| descriptors.len() < HELD_MAX) {
+                        if r.cause == cause::SOCKET {
+                            descriptors.insert(key, EndpointId(r.object));
+                        }
+                        within.insert(r.task, (key, r));
+                    }
+                }
+                // what a task waited for within a call that received is what it received from: a pipe, too
+                Event::Op(r) if r.kind == op::RECV => {
+                    if let Some((key, w)) = within.remove(&r.task)
+                        && r.syscall == w.syscall
+                        && r.entry <= w.blocked
+                        && w.at <= r.at
+                    {
+                        descriptors.insert(key, r.flow);
                     }
                 }
                 _ => {}
@@ -309,13 +335,42 @@ fn last_waits(folder: &Folder, names: &Names<'_>) -> (BTreeMap<At, WaitRow>, Des
     (waits, descriptors)
 }
 
-/// What each waiting task did last: connection, kind, when. Drops requests whose connection is gone.
+/// An operation that moved bytes.
+struct Moved {
+    flow: EndpointId,
+    kind: u8,
+    at: MonoNs,
+}
+
+/// What waiting tasks did last.
+#[derive(Default)]
+struct Last {
+    /// Of each: what it did last, but for what it wrote to pipes.
+    of: FxHashMap<At, Moved>,
+    /// Of each that waits on a known descriptor: what it did last there.
+    on: FxHashMap<At, Moved>,
+}
+
+/// What each waiting task did last. Drops requests whose connection is gone, and descriptors that were closed: their
+/// numbers may be others' now.
 fn last_operations(
     folder: &Folder,
+    names: &Names<'_>,
     waits: &BTreeMap<At, WaitRow>,
+    descriptors: &mut Descriptors,
     cuts: &mut Vec<Cut>,
-) -> FxHashMap<At, (EndpointId, u8, MonoNs)> {
-    let mut last = FxHashMap::default();
+) -> Last {
+    let mut last = Last::default();
+    let mut on: FxHashMap<At, EndpointId> = FxHashMap::default();
+    let mut awaited: FxHashMap<(HostId, u32, EndpointId), Descriptor> = FxHashMap::default();
+    for (at, w) in waits {
+        if let Some(key) = descriptor_of(names, *at, w)
+            && let Some(flow) = descriptors.get(&key)
+        {
+            on.insert(*at, *flow);
+            awaited.insert((key.0, key.1, *flow), key);
+        }
+    }
     let mut gone: FxHashMap<End, MonoNs> = cuts.iter().map(|c| (c.end, MonoNs(0))).collect();
     for host in folder.hosts() {
         let id = host.id();
@@ -323,7 +378,19 @@ fn last_operations(
             let ended = match event {
                 Event::Op(r) => {
                     if waits.contains_key(&(id, r.task)) && r.result > 0 {
-                        last.insert((id, r.task), (r.flow, r.kind, r.at));
+                        let moved = || Moved { flow: r.flow, kind: r.kind, at: r.at };
+                        let at = (id, r.task);
+                        if on.get(&at) == Some(&r.flow) {
+                            last.on.insert(at, moved());
+                        }
+                        if r.kind != op::SEND || r.flow.0 & PIPE_BIT == 0 {
+                            last.of.insert(at, moved());
+                        }
+                    }
+                    if r.kind == op::CLOSE
+                        && let Some(key) = awaited.get(&(id, names.tgid(id, r.task), r.flow))
+                    {
+                        descriptors.remove(key);
                     }
                     (r.kind == op::CLOSE).then_some((r.flow, r.at))
                 }

@@ -2,7 +2,7 @@
 //! kernel's own naming of UNIX peers.
 
 use rustc_hash::FxHashMap;
-use wakepath_model::ids::{EndpointId, HostId};
+use wakepath_model::ids::{EndpointId, HostId, StrId};
 use wakepath_model::rows::{EndpointRow, seen};
 
 /// An endpoint of a folder.
@@ -25,6 +25,8 @@ pub struct Place {
     pub protocol: u16,
     /// Network namespace.
     pub netns: u32,
+    /// Of a UNIX socket's client, the path that it connects to (an abstract name begins with `@`), empty where none.
+    pub path: StrId,
 }
 
 impl Place {
@@ -38,6 +40,8 @@ impl Place {
             family: if r.family == AF_INET6 && is_mapped(&r.laddr) { AF_INET } else { r.family },
             protocol: r.protocol,
             netns: r.netns,
+            // of what is no client's, the path is its own
+            path: if r.family == AF_UNIX && r.side == CLIENT { r.path } else { StrId::EMPTY },
         }
     }
 
@@ -90,6 +94,8 @@ pub struct Pairs {
 }
 
 const AF_UNIX: u16 = 1;
+/// [`EndpointRow::side`] of a client.
+const CLIENT: u8 = 2;
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
 const UDP: u16 = 17;
@@ -269,6 +275,15 @@ pub fn is_loopback(p: &Place) -> bool {
 mod tests {
     use super::*;
     use wakepath_model::ids::MonoNs;
+
+    #[test]
+    fn of_a_unix_client_it_is_kept_where_it_connects_to() {
+        let row = EndpointRow { family: AF_UNIX, path: StrId(7), side: CLIENT, ..bytemuck::Zeroable::zeroed() };
+        assert_eq!(Place::of(&row).path, StrId(7));
+        assert_eq!(Place::of(&EndpointRow { side: 1, ..row }).path, StrId::EMPTY, "its own name");
+        assert_eq!(Place::of(&EndpointRow { side: 0, ..row }).path, StrId::EMPTY);
+        assert_eq!(Place::of(&EndpointRow { family: AF_INET, ..row }).path, StrId::EMPTY);
+    }
 
     #[test]
     fn pairs_of_unix_sockets_leave_nothing_behind() {

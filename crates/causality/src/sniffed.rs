@@ -171,6 +171,7 @@ impl<'a> Wires<'a> {
             family: r.family,
             protocol: u16::from(r.ip_protocol),
             netns: 0,
+            path: wakepath_model::ids::StrId::EMPTY,
         };
         let is_reset = r.what == flow_row::RESET;
         self.flows.insert(r.flow, Flow { place, is_reset });

@@ -217,6 +217,10 @@ impl KernelDecoder {
                 plain_v4(&mut m.row);
                 m.flow.ports = (r.lport, r.rport);
             }
+            // a UNIX socket that tries another path after one that failed
+            if r.family == AF_UNIX && r.marks & w::FLOW_NAMED == 0 && !name.is_empty() {
+                m.row.path = unix_name(name, sink);
+            }
             if m.row != before {
                 m.push(at, sink);
             }

@@ -196,7 +196,7 @@ impl ShowView {
                         .iter()
                         .map(|f| RefusalView {
                             task: names.task(half.host, f.task),
-                            remote: wakepath_analysis::names::remote(&f.place),
+                            remote: names.asked_for(half.host, &f.place),
                             why: refusals::why(f.error),
                             error: f.error,
                             offset_ns: common(half.host, f.at).0.saturating_sub(begin),

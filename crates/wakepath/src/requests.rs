@@ -3,7 +3,7 @@
 use crate::cli::RequestsArgs;
 use crate::output;
 use anyhow::Result;
-use wakepath_analysis::names::{Names, remote};
+use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::Kinds;
 use wakepath_model::defects::Answer;
 use wakepath_model::folder::Folder;
@@ -24,7 +24,9 @@ pub fn run(args: &RequestsArgs) -> Result<i32> {
         &folder,
         |r| kinds.add(&r, &names),
         |host, task, place, error| {
-            *refused.entry((names.process(host, task).to_owned(), remote(&place), error)).or_default() += 1;
+            *refused
+                .entry((names.process(host, task).to_owned(), names.asked_for(host, &place), error))
+                .or_default() += 1;
         },
     );
     kinds.refused = refused;

@@ -308,7 +308,8 @@ if os.fork() == 0:
     os._exit(0)
 c, _ = s.accept()
 c.recv(1000)
-for path, why in ((left, errno.ECONNREFUSED), (gone, errno.ENOENT), (full, errno.EAGAIN)):
+for path, why in ((left, errno.ECONNREFUSED), (gone, errno.ENOENT), (full, errno.EAGAIN),
+                  ("\0wakepath's nobody", errno.ECONNREFUSED)):
     u = socket.socket(socket.AF_UNIX); u.setblocking(False)
     r = u.connect_ex(path)
     assert r == why, (path, r)
@@ -342,14 +343,17 @@ fn failed_connections_that_never_began_are_told_too() -> Tested {
             serde_json::from_slice(&run(&["show", "--json", path(&folder), "slowest"]).stdout)?;
         let told: Vec<_> =
             show["spans"][0]["refused"].as_array().into_iter().flatten().map(|f| (&f["remote"], &f["error"])).collect();
-        let unix = "unix socket".into();
+        let [left, gone, full] = ["left", "gone", "full"].map(|n| format!("{}/{n}", path(dir.path())).into());
         let expected = [
-            (&unix, &libc::ECONNREFUSED.into()),
-            (&unix, &libc::ENOENT.into()),
-            (&unix, &libc::EAGAIN.into()),
+            (&left, &libc::ECONNREFUSED.into()),
+            (&gone, &libc::ENOENT.into()),
+            (&full, &libc::EAGAIN.into()),
+            (&"@wakepath's nobody".into(), &libc::ECONNREFUSED.into()),
             (&"224.0.0.1:9".into(), &libc::ENETUNREACH.into()),
         ];
         assert_eq!(told, expected, "{backend}: {show}");
+        let text = stdout(&run(&["requests", path(&folder)]));
+        assert!(text.contains(&format!("{}/left", path(dir.path()))), "{backend}: {text}");
         let asked_for = ["left", "gone", "full"].map(|name| path(dir.path()).to_owned() + "/" + name);
         let kept = Folder::open(&[&folder])?;
         let host = &kept.hosts()[0];

@@ -68,6 +68,7 @@ fn a_deadlock_is_named() {
         // each asks, and waits for the answer instead of giving one
         println!("tid {} asks {}", gettid(), other.as_raw_fd());
         other.write_all(b"what is yours?").expect("it is sent");
+        println!("it was asked"); // to a pipe, where nobody answers
         let _ = other.read(&mut [0; 10]);
         return;
     }

@@ -1,0 +1,105 @@
+//! For which connection a task waits, where the wait itself does not say it.
+
+use wakepath_analysis::names::Names;
+use wakepath_analysis::open::{Known, open};
+use wakepath_causality::graph::Index;
+use wakepath_model::folder::Folder;
+use wakepath_model::ids::EndpointId;
+use wakepath_model::rows::{Event, OpRow, WaitRow, cause, op, seen};
+use wakepath_testkit::recording::{Announced, Cuts, HostRows, Recording};
+
+const TASK: u32 = 1;
+const ASKED: u64 = 11;
+const OTHER: u64 = 12;
+const PIPE: u64 = 1 << 63 | 77;
+const RECVFROM: u16 = 45;
+const DESCRIPTOR: u64 = 5;
+
+/// A task with two connections out.
+fn host() -> HostRows {
+    let mut host = HostRows::new("web", 0);
+    host.task(0, TASK, TASK, 0, "app");
+    for (i, flow) in [ASKED, OTHER].into_iter().enumerate() {
+        let (local, remote) = (([127, 0, 0, 1], 40000 + i as u16), ([127, 0, 0, 1], 80 + i as u16));
+        let how = seen::CONNECTED;
+        let (snd, rcv) = (0, 0);
+        host.endpoint(10, &Announced { flow, local, remote, netns: 1, snd, rcv, task: TASK, how, side: 2 });
+    }
+    host
+}
+
+/// It waits for bytes on its descriptor 5, which `ended` or went on.
+fn waits(host: &mut HostRows, at: u64, since: u64, ended: bool) {
+    host.waited(since, at, at, TASK, TASK, 0);
+    let Some(Event::Wait(row)) = host.rows.last_mut() else { unreachable!("it was added") };
+    *row = WaitRow { syscall: RECVFROM, arg0: DESCRIPTOR, object: 0, ..*row };
+    row.cause = if ended { cause::TASK } else { cause::OPEN };
+}
+
+/// It received within a call in which it waited.
+fn receives(host: &mut HostRows, entry: u64, at: u64, flow: u64) {
+    waits(host, at - 1, entry + 1, true);
+    host.moved((entry, at, at - 1), TASK, flow, false, 0..10);
+    let Some(Event::Op(row)) = host.rows.last_mut() else { unreachable!("it was added") };
+    *row = OpRow { syscall: RECVFROM, ..*row };
+}
+
+fn sends(host: &mut HostRows, at: u64, flow: u64) {
+    host.moved((at - 1, at, 0), TASK, flow, true, 0..10);
+}
+
+/// For which flow it waits at the end, and how that is known.
+fn awaited(mut host: HostRows) -> Option<(u64, Known)> {
+    waits(&mut host, 10_000, 1_000, false);
+    let recording = Recording { hosts: vec![host], ..Recording::default() };
+    let dir = tempfile::tempdir().expect("a folder");
+    let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
+    let folder = Folder::open(&dirs).expect("opened");
+    let index = Index::open(&folder, &dirs).expect("an index");
+    let found = open(&folder, &index, &Names::read(&folder));
+    let all: Vec<_> = found.waits.iter().flat_map(|w| &w.awaited).collect();
+    assert!(all.len() <= 1, "{all:?}");
+    all.first().map(|a| (a.end.1.0, a.known))
+}
+
+#[test]
+fn what_is_logged_to_a_pipe_meanwhile_is_no_question() {
+    let mut host = host();
+    sends(&mut host, 100, ASKED);
+    assert_eq!(awaited(host.clone()), Some((ASKED, Known::LastSend)));
+    sends(&mut host, 200, PIPE);
+    assert_eq!(awaited(host.clone()), Some((ASKED, Known::LastSend)));
+    // what it received from a pipe may be what it asked for
+    host.moved((290, 300, 299), TASK, PIPE, false, 0..10);
+    assert_eq!(awaited(host), None);
+}
+
+#[test]
+fn nothing_but_a_pipe_written_to_is_nobody_asked() {
+    let mut host = host();
+    sends(&mut host, 100, PIPE);
+    assert_eq!(awaited(host), None);
+}
+
+#[test]
+fn a_known_descriptor_goes_before_what_was_sent_last() {
+    let mut host = host();
+    receives(&mut host, 50, 60, ASKED);
+    sends(&mut host, 100, ASKED);
+    sends(&mut host, 200, OTHER);
+    assert_eq!(awaited(host.clone()), Some((ASKED, Known::Descriptor)));
+    // closed: the number is another's
+    host.op(298, 300, TASK, ASKED, op::CLOSE, 0);
+    assert_eq!(awaited(host), Some((OTHER, Known::LastSend)));
+}
+
+#[test]
+fn who_waits_on_what_was_answered_or_on_a_pipe_is_owed_nothing() {
+    for flow in [ASKED, PIPE] {
+        let mut host = host();
+        sends(&mut host, 20, flow);
+        receives(&mut host, 50, 60, flow);
+        sends(&mut host, 200, OTHER);
+        assert_eq!(awaited(host), None, "{:?}", EndpointId(flow));
+    }
+}
