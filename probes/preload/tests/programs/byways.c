@@ -212,19 +212,9 @@ static void urgent(void)
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} all[] = {{"fortified", fortified}, {"vectors", vectors},   {"by_number", by_number}, {"peeked", peeked},
+	static const struct part all[] = {{"fortified", fortified}, {"vectors", vectors},   {"by_number", by_number}, {"peeked", peeked},
 		   {"pwait2", pwait2},	     {"signals", signals},   {"streams", streams},     {"resolver", resolver},
 		   {"aio", aio},	     {"submitted", submitted}, {"urgent", urgent}};
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	signal(SIGPIPE, SIG_IGN);
-	alarm(30);
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
-		if (argc > 1 && !strcmp(argv[1], all[i].name)) {
-			all[i].run();
-			return 0;
-		}
-	return 3;
+	begin(30);
+	return play(argc, argv, all, sizeof(all) / sizeof(*all));
 }

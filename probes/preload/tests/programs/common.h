@@ -127,3 +127,28 @@ static inline int answer(int fd, const char *p, size_t n)
 		write_all(fd, REPLY, strlen(REPLY));
 	return count;
 }
+
+/* One of the parts that a program can play. */
+struct part {
+	const char *name;
+	void (*run)(void);
+};
+
+/* Each line is told at once, and nothing lasts longer than so many seconds. */
+static inline void begin(unsigned seconds)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	signal(SIGPIPE, SIG_IGN);
+	alarm(seconds);
+}
+
+/* Plays the part that the first argument names; 3 where there is none such. */
+static inline int play(int argc, char **argv, const struct part *all, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (argc > 1 && !strcmp(argv[1], all[i].name)) {
+			all[i].run();
+			return 0;
+		}
+	return 3;
+}

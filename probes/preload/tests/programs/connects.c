@@ -173,21 +173,12 @@ static void made(void)
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} all[] = {{"waiting", waiting},   {"waiting_6", waiting_6}, {"by_path", by_path},	{"by_option", by_option},
+	static const struct part all[] = {{"waiting", waiting},   {"waiting_6", waiting_6}, {"by_path", by_path},	{"by_option", by_option},
 		   {"by_write", by_write}, {"by_read", by_read},     {"by_another_call", by_another_call},
 		   {"by_poll", by_poll},   {"timed_out", timed_out}, {"given_up", given_up},	{"made", made}};
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	signal(SIGPIPE, SIG_IGN);
-	alarm(30);
+	begin(30);
 	if (argc < 3 || !(told = fopen(argv[2], "w")))
 		return 3;
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
-		if (!strcmp(argv[1], all[i].name)) {
-			all[i].run();
-			return fclose(told);
-		}
-	return 3;
+	int played = play(argc, argv, all, sizeof(all) / sizeof(*all));
+	return fclose(told) ? 1 : played;
 }

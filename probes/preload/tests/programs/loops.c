@@ -575,22 +575,12 @@ static void zero_copy(void)
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} all[] = {{"edge", edge},	 {"oneshot", oneshot}, {"level", level},	 {"nested", nested},
+	static const struct part all[] = {{"edge", edge},	 {"oneshot", oneshot}, {"level", level},	 {"nested", nested},
 		   {"within", within},
 		   {"threads", threads}, {"stale", stale},     {"fair", fair},		 {"both_sets", both_sets},
 		   {"pipelined", pipelined}, {"left_behind", left_behind}, {"in_the_middle", in_the_middle}, {"under_way", under_way},
 		   {"by_poll", by_poll}, {"by_select", by_select}, {"low_mark", low_mark}, {"datagrams", datagrams},
 		   {"zero_copy", zero_copy}, {"unseen_edge", unseen_edge}};
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	signal(SIGPIPE, SIG_IGN);
-	alarm(30);
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
-		if (argc > 1 && !strcmp(argv[1], all[i].name)) {
-			all[i].run();
-			return 0;
-		}
-	return 3;
+	begin(30);
+	return play(argc, argv, all, sizeof(all) / sizeof(*all));
 }

@@ -34,6 +34,17 @@ static void *worker(void *unused)
 	}
 }
 
+/* The workers end when they find nothing more to do. */
+static void dismiss(pthread_t *t, int n)
+{
+	pthread_mutex_lock(&lock);
+	over = 1;
+	pthread_cond_broadcast(&filled);
+	pthread_mutex_unlock(&lock);
+	for (int i = 0; i < n; i++)
+		pthread_join(t[i], NULL);
+}
+
 /* A loop takes events, a worker reads and answers, an eventfd tells the loop. `extra`: EPOLLET or 0. */
 static void stages_by(uint32_t extra)
 {
@@ -80,12 +91,7 @@ static void stages_by(uint32_t extra)
 			pthread_mutex_unlock(&lock);
 		}
 	}
-	pthread_mutex_lock(&lock);
-	over = 1;
-	pthread_cond_broadcast(&filled);
-	pthread_mutex_unlock(&lock);
-	for (int i = 0; i < 2; i++)
-		pthread_join(t[i], NULL);
+	dismiss(t, 2);
 	printf("answered %d of %d\n", answered, open * EACH);
 }
 
@@ -219,12 +225,7 @@ static void edges(void)
 			}
 		}
 	}
-	pthread_mutex_lock(&lock);
-	over = 1;
-	pthread_cond_broadcast(&filled);
-	pthread_mutex_unlock(&lock);
-	for (int i = 0; i < 4; i++)
-		pthread_join(t[i], NULL);
+	dismiss(t, 4);
 	printf("served %d\n", served);
 	reap(CLIENTS);
 }
@@ -386,19 +387,9 @@ static void together(void)
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} all[] = {{"stages", stages},	 {"stages_edge", stages_edge}, {"computing", computing}, {"sleeping", sleeping},
+	static const struct part all[] = {{"stages", stages},	 {"stages_edge", stages_edge}, {"computing", computing}, {"sleeping", sleeping},
 		   {"logging", logging}, {"asking", asking},	       {"forking", forking},	 {"holding", holding},
 		   {"edges", edges},	 {"registered", registered},   {"together", together}};
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	signal(SIGPIPE, SIG_IGN);
-	alarm(60);
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
-		if (argc > 1 && !strcmp(argv[1], all[i].name)) {
-			all[i].run();
-			return 0;
-		}
-	return 3;
+	begin(60);
+	return play(argc, argv, all, sizeof(all) / sizeof(*all));
 }

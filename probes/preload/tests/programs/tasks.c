@@ -396,20 +396,10 @@ static void thread_exec(void)
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} all[] = {{"vforked", vforked},	 {"spawned", spawned},	 {"closed_ranges", closed_ranges}, {"passed", passed},
+	static const struct part all[] = {{"vforked", vforked},	 {"spawned", spawned},	 {"closed_ranges", closed_ranges}, {"passed", passed},
 		   {"cancelled", cancelled}, {"interrupted", interrupted}, {"two_readers", two_readers},
 		   {"executed", executed},   {"thread_exec", thread_exec}, {"ring", ring}, {"sandboxed", sandboxed}};
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	signal(SIGPIPE, SIG_IGN);
-	alarm(30);
+	begin(30);
 	other = argc > 2 ? argv[2] : "/bin/true";
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
-		if (argc > 1 && !strcmp(argv[1], all[i].name)) {
-			all[i].run();
-			return 0;
-		}
-	return 3;
+	return play(argc, argv, all, sizeof(all) / sizeof(*all));
 }
