@@ -3,7 +3,8 @@
 //!
 //! A wait that goes on has a record at each flush, the last one at the end. It says in which system call, not for which
 //! connection: that is told by the call whose answer its task had not received, by an earlier receive from the same
-//! descriptor, or by what the task sent last. What it wrote to a pipe meanwhile (a log) is no question. Who holds a futex is not known, and no circle is made of guesses.
+//! descriptor, or by what the task sent last. What it wrote to a pipe meanwhile (a log) is no question. Who holds a futex
+//! is not known, and no circle is made of guesses.
 
 use crate::names::{Names, remote_of};
 use crate::requests::kind_of;
@@ -22,8 +23,6 @@ const HELD_MAX: usize = 1 << 20;
 const FLUSH_NS: u64 = 1_000_000_000;
 /// TCP's state of a connection that is gone.
 const TCP_CLOSE: u8 = 7;
-/// Ids of pipes have this bit: what is written there is never answered there.
-const PIPE_BIT: u64 = 1 << 63;
 
 type At = (HostId, TaskId);
 type End = (HostId, EndpointId);
@@ -383,7 +382,7 @@ fn last_operations(
                         if on.get(&at) == Some(&r.flow) {
                             last.on.insert(at, moved());
                         }
-                        if r.kind != op::SEND || r.flow.0 & PIPE_BIT == 0 {
+                        if r.kind != op::SEND || !r.flow.is_pipe() {
                             last.of.insert(at, moved());
                         }
                     }

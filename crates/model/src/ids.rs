@@ -15,6 +15,14 @@ id! {
     /// One end of a flow on one host: a socket cookie, or a pipe's inode with the top bit set.
     EndpointId(u64)
 }
+
+impl EndpointId {
+    /// Whether it is a pipe: what is written there is never answered there.
+    pub fn is_pipe(self) -> bool {
+        self.0 >> 63 != 0
+    }
+}
+
 id! {
     /// A flow as a sniffer saw it, both directions: a hash of its endpoints, the tunnels and VLANs around it and its epoch,
     /// the same wherever and however often it is captured.

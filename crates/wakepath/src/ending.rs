@@ -53,7 +53,7 @@ impl Ending {
             }));
         }
         if let Some(folder) = self.folder.as_ref().filter(|f| !f.exists()) {
-            bail!("{} was removed", folder.display());
+            bail!("{} was removed: the recorder ends, `wakepath on` starts another", folder.display());
         }
         if !self.stop.load(Ordering::Relaxed) && now_ns < self.end_ns {
             return Ok(None);

@@ -22,8 +22,6 @@ const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
 const IPPROTO_TCP: u16 = 6;
 const IPPROTO_UDP: u16 = 17;
-/// An endpoint id with this bit is a pipe's.
-const PIPE_BIT: u64 = 1 << 63;
 /// TCP_LISTEN, also of UNIX sockets.
 const LISTENING: u8 = 10;
 
@@ -208,7 +206,7 @@ impl Seen {
             return None;
         }
         Some(self.known.entry(flow).or_insert(Known {
-            transport: if flow.0 & PIPE_BIT != 0 { "pipe" } else { "other" },
+            transport: if flow.is_pipe() { "pipe" } else { "other" },
             is_listener: false,
             protocol: StrId::EMPTY,
             reason: StrId::EMPTY,
@@ -297,7 +295,7 @@ impl Seen {
 
 fn transport(row: &EndpointRow) -> &'static str {
     match (row.family, row.protocol) {
-        _ if row.flow.0 & PIPE_BIT != 0 && row.family == 0 => "pipe",
+        _ if row.flow.is_pipe() && row.family == 0 => "pipe",
         (AF_UNIX, _) => "unix",
         (AF_INET | AF_INET6, IPPROTO_TCP) => "tcp",
         (AF_INET | AF_INET6, IPPROTO_UDP) => "udp",
