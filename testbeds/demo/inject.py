@@ -27,32 +27,67 @@ COMMITS = 6
 HOLD_MS_MAX = 5_000
 LOOPS = 20_000
 LOCKED = "UPDATE candidates SET votes = votes + 1 WHERE id = 100"
-CAUSES = {"", "lock", "disk", "network", "dns", "timer"}
+# Of each cause: when in the request (first, between the reads and the transaction, inside it), and what is done then.
+CAUSES = {}
+
+
+def cause(when):
+    """Makes a function of the database connection the cause of its name."""
+
+    def register(function):
+        CAUSES[function.__name__] = (when, function)
+        return function
+
+    return register
+
+
+@cause("first")
+def dns(_db):
+    socket.getaddrinfo("prices.example", 80, socket.AF_INET, socket.SOCK_STREAM)
+
+
+@cause("first")
+def timer(_db):
+    time.sleep(TIMER_S)
+
+
+@cause("between")
+def network(db):
+    db.run("SELECT repeat('x', %s)", NETWORK_BYTES)
+
+
+@cause("between")
+def disk(db):
+    for _ in range(COMMITS):
+        db.run("INSERT INTO votes (candidate_id, voter) VALUES (2, 'worker')")
+
+
+@cause("inside")
+def lock(db):
+    db.run(LOCKED)
 
 
 @app.get("/work")
 def work():
-    cause = request.args.get("cause", "")
-    if cause not in CAUSES:
+    name = request.args.get("cause", "")
+    if name and name not in CAUSES:
         abort(400, "cause: one of " + ", ".join(sorted(CAUSES)))
+    asked, trouble = CAUSES.get(name, (None, None))
     db = database()
-    if cause == "dns":
-        socket.getaddrinfo("prices.example", 80, socket.AF_INET, socket.SOCK_STREAM)
-    if cause == "timer":
-        time.sleep(TIMER_S)
+
+    def at(when):
+        if when == asked:
+            trouble(db)
+
+    at("first")
     total = sum(n * n for n in range(LOOPS))
     for number in (1, 2, 3):
         db.run("SELECT title, price FROM items WHERE id = %s", number)
-    if cause == "network":
-        db.run("SELECT repeat('x', %s)", NETWORK_BYTES)
-    if cause == "disk":
-        for _ in range(COMMITS):
-            db.run("INSERT INTO votes (candidate_id, voter) VALUES (2, 'worker')")
+    at("between")
     db.run("BEGIN")
     db.run("SET LOCAL synchronous_commit = off")
     db.run("INSERT INTO votes (candidate_id, voter) VALUES (1, 'worker')")
-    if cause == "lock":
-        db.run(LOCKED)
+    at("inside")
     db.run("COMMIT")
     return {"total": total}
 
