@@ -1,7 +1,7 @@
 //! What holds a system up, as text and as JSON.
 
 use crate::table::{Cell, Column, Table};
-use crate::text::{Style, Tint, WIDTH_MAX, columns, sanitise, wrap};
+use crate::text::{Style, Tint, columns, sanitise, wrap};
 use crate::units;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -414,10 +414,10 @@ impl PathView {
         }
         out.push_str(&t.render(style));
         if let Some(work) = &self.most_critical {
-            out.push_str(&wrap(&sanitise(&format!("Most critical state: {work}.")), "", WIDTH_MAX));
+            out.push_str(&wrap(&sanitise(&format!("Most critical state: {work}.")), "", style.prose()));
         }
         for l in self.loops.iter().take(LOOPS_MAX) {
-            out.push_str(&wrap(&sanitise(&l.sentence()), "", WIDTH_MAX));
+            out.push_str(&wrap(&sanitise(&l.sentence()), "", style.prose()));
         }
         if self.loops.len() > LOOPS_MAX {
             let _ = writeln!(out, "{} smaller loops; --json has them.", self.loops.len() - LOOPS_MAX);
@@ -510,7 +510,7 @@ impl BottleneckView {
     }
 
     /// What to run to see it, after the changes that were made before.
-    pub fn next<'a>(&'a self, folders: &str, before: impl Iterator<Item = &'a String>) -> Option<String> {
+    pub fn next<'a>(&'a self, folders: &str, before: impl Iterator<Item = &'a String>, style: Style) -> Option<String> {
         if self.changes.is_empty() {
             return None;
         }
@@ -518,7 +518,7 @@ impl BottleneckView {
         let line = format!("Next: wakepath forecast {folders} {}", changes.join(" "));
         // too long for a line, it is still one command
         let broken = || format!("Next: wakepath forecast {folders} \\\n        {}", changes.join(" \\\n        "));
-        Some(if columns(&line) <= WIDTH_MAX { line } else { broken() })
+        Some(if columns(&line) <= style.prose() { line } else { broken() })
     }
 }
 
@@ -569,13 +569,13 @@ impl ArrivalsView {
 }
 
 /// Sentences, one a line.
-pub fn listed(out: &mut String, title: &str, sentences: &[String]) {
+pub fn listed(out: &mut String, title: &str, sentences: &[String], style: Style) {
     if sentences.is_empty() {
         return;
     }
     let _ = writeln!(out, "\n{title}");
     for s in sentences {
-        let lines = wrap(&sanitise(s), "    ", WIDTH_MAX);
+        let lines = wrap(&sanitise(s), "    ", style.prose());
         let _ = write!(out, "  - {}", lines.trim_start());
     }
 }
@@ -656,11 +656,11 @@ impl BottlenecksView {
     /// As text for a terminal. `folders` as they were given.
     pub fn render(&self, folders: &str, style: Style) -> String {
         let mut out = String::new();
-        out.push_str(&wrap(&self.arrivals.sentence(), "", WIDTH_MAX));
+        out.push_str(&wrap(&self.arrivals.sentence(), "", style.prose()));
         out.push('\n');
         let what = if self.arrivals.model == "recorded" { "the run" } else { "mean latency" };
         let sentence = format!("The bottleneck: {}", self.bottleneck.sentence(what));
-        for line in wrap(&sanitise(&sentence), "", WIDTH_MAX).lines() {
+        for line in wrap(&sanitise(&sentence), "", style.prose()).lines() {
             let _ = writeln!(out, "{}", style.paint(line, Tint::Strong));
         }
         out.push('\n');
@@ -670,12 +670,17 @@ impl BottlenecksView {
         if self.arrivals.model == "recorded" {
             self.slack(&mut out, style);
         }
-        self.flows(&mut out, folders);
+        self.flows(&mut out, folders, style);
         let mut notes = self.assumptions.clone();
         notes.extend(lossy_sentence(self.lossy));
-        listed(&mut out, "Taken for granted:", &notes);
-        listed(&mut out, "In the replay these wait for ever, since what they wait for was not recorded:", &self.stuck);
-        if let Some(next) = self.bottleneck.next(folders, std::iter::empty()) {
+        listed(&mut out, "Taken for granted:", &notes, style);
+        listed(
+            &mut out,
+            "In the replay these wait for ever, since what they wait for was not recorded:",
+            &self.stuck,
+            style,
+        );
+        if let Some(next) = self.bottleneck.next(folders, std::iter::empty(), style) {
             let _ = writeln!(out, "\n{}", lines(&next));
         }
         out
@@ -725,12 +730,12 @@ impl BottlenecksView {
     }
 
     /// Who belongs together, where machines tell more than one flow.
-    fn flows(&self, out: &mut String, folders: &str) {
+    fn flows(&self, out: &mut String, folders: &str, style: Style) {
         let Some((first, others)) = self.flows.split_first().filter(|(_, others)| !others.is_empty()) else { return };
         let _ = writeln!(out, "\nWho had a part in the same items:");
         for f in self.flows.iter().take(FLOWS_MAX) {
             let line = format!("{} ({} items)", f.machines.join(", "), units::count(f.items));
-            let lines = wrap(&sanitise(&line), "    ", WIDTH_MAX);
+            let lines = wrap(&sanitise(&line), "    ", style.prose());
             let _ = write!(out, "  - {}", lines.trim_start());
         }
         if self.flows.len() > FLOWS_MAX {

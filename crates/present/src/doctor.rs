@@ -1,6 +1,6 @@
 //! `wakepath doctor`: what was found out about this host, for people and for scripts. Finding out is the command's work.
 
-use crate::text::{Style, Tint, WIDTH_MAX, columns, cut, sanitise, wrap};
+use crate::text::{Style, Tint, columns, cut, sanitise, wrap};
 use serde::Serialize;
 
 /// The document's schema.
@@ -123,7 +123,7 @@ pub fn render(doctor: &Doctor, style: Style) -> String {
     for v in &doctor.vantages {
         let (mark, tint) = if v.works { ("works", Tint::Good) } else { ("does not work", Tint::Bad) };
         out.push_str(&format!("The {} vantage {}.\n", v.vantage, style.paint(mark, tint)));
-        out.push_str(&wrap(&sanitise(&v.summary), "", WIDTH_MAX));
+        out.push_str(&wrap(&sanitise(&v.summary), "", style.prose()));
         out.push('\n');
         let width = v.checks.iter().map(|c| columns(&c.title)).max().unwrap_or(0).min(30);
         for c in &v.checks {
@@ -137,14 +137,14 @@ pub fn render(doctor: &Doctor, style: Style) -> String {
             let fill = width - columns(&title);
             // the first line follows the title, the rest stands below it
             let indent = " ".repeat(11 + width);
-            let found = wrap(&sanitise(&c.found), &indent, WIDTH_MAX);
+            let found = wrap(&sanitise(&c.found), &indent, style.prose());
             let found = found.strip_prefix(&indent).unwrap_or("\n");
             let mark = style.paint(mark, tint);
             out.push_str(&format!("  {mark}  {title}{:fill$}  {found}", ""));
             if let Some(remedy) = &c.remedy {
                 for (i, line) in remedy.lines().enumerate() {
                     let mark = if i == 0 { "         → " } else { "           " };
-                    let text = wrap(&sanitise(line), "           ", WIDTH_MAX);
+                    let text = wrap(&sanitise(line), "           ", style.prose());
                     out.push_str(mark);
                     out.push_str(text.trim_start());
                 }
@@ -181,7 +181,7 @@ mod tests {
             }],
         };
         let text = render(&doctor, Style::default());
-        assert!(text.lines().all(|l| columns(l) <= WIDTH_MAX), "{text}");
+        assert!(text.lines().all(|l| columns(l) <= crate::text::WIDTH_MAX), "{text}");
         assert!(text.contains("NO     a title") && text.contains("→ do"), "{text}");
     }
 }

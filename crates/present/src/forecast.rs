@@ -2,7 +2,7 @@
 
 use crate::bottleneck::{ArrivalsView, BottleneckView, PathView, Scope, lines, listed, lossy_sentence, number};
 use crate::table::{Cell, Column, Table};
-use crate::text::{Style, Tint, WIDTH_MAX, sanitise, wrap};
+use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -201,19 +201,22 @@ impl ForecastView {
 
     /// As text for a terminal. `folders` as they were given.
     pub fn render(&self, folders: &str, style: Style) -> String {
-        let mut out = wrap(&self.arrivals.sentence(), "", WIDTH_MAX);
+        let mut out = wrap(&self.arrivals.sentence(), "", style.prose());
         out.push('\n');
-        for line in wrap(&sanitise(&self.sentence()), "", WIDTH_MAX).lines() {
+        for line in wrap(&sanitise(&self.sentence()), "", style.prose()).lines() {
             let _ = writeln!(out, "{}", style.paint(line, Tint::Strong));
         }
         for c in &self.changes {
-            let _ =
-                write!(out, "{}", wrap(&sanitise(&format!("- {}: {}", c.change, c.done.join("; "))), "  ", WIDTH_MAX));
+            let _ = write!(
+                out,
+                "{}",
+                wrap(&sanitise(&format!("- {}: {}", c.change, c.done.join("; "))), "  ", style.prose())
+            );
         }
         out.push('\n');
         self.table(&mut out, style);
         for note in self.notes() {
-            out.push_str(&style.paint(wrap(&sanitise(&note), "", WIDTH_MAX).trim_end(), Tint::Warn));
+            out.push_str(&style.paint(wrap(&sanitise(&note), "", style.prose()).trim_end(), Tint::Warn));
             out.push('\n');
         }
         self.steps(&mut out, folders, style);
@@ -221,7 +224,7 @@ impl ForecastView {
         if self.arrivals.model != "recorded" {
             granted.extend(self.order());
         }
-        listed(&mut out, "Taken for granted:", &granted);
+        listed(&mut out, "Taken for granted:", &granted, style);
         out
     }
 
@@ -323,15 +326,15 @@ impl ForecastView {
         let title = if self.changes.is_empty() { "The bottleneck" } else { "The next bottleneck" };
         let sentence = format!("{title}: {}", first.bottleneck.sentence(what));
         out.push('\n');
-        for line in wrap(&sanitise(&sentence), "", WIDTH_MAX).lines() {
+        for line in wrap(&sanitise(&sentence), "", style.prose()).lines() {
             let _ = writeln!(out, "{}", style.paint(line, Tint::Strong));
         }
         if let Some(l) = first.path.loops.first() {
-            out.push_str(&wrap(&sanitise(&l.sentence()), "", WIDTH_MAX));
+            out.push_str(&wrap(&sanitise(&l.sentence()), "", style.prose()));
         }
         if self.bottlenecks.len() > 1 {
             self.removed(out, style);
-        } else if let Some(next) = first.bottleneck.next(folders, self.changes.iter().map(|c| &c.change)) {
+        } else if let Some(next) = first.bottleneck.next(folders, self.changes.iter().map(|c| &c.change), style) {
             let _ = writeln!(out, "{}", lines(&next));
         }
     }
@@ -373,7 +376,7 @@ impl ForecastView {
         out.push_str(&t.render(style));
         if let Some(last) = last {
             let what = if self.arrivals.model == "recorded" { "the run" } else { "mean latency" };
-            out.push_str(&wrap(&sanitise(&format!("Then: {}", last.bottleneck.sentence(what))), "", WIDTH_MAX));
+            out.push_str(&wrap(&sanitise(&format!("Then: {}", last.bottleneck.sentence(what))), "", style.prose()));
         }
     }
 }

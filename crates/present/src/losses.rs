@@ -1,7 +1,7 @@
 //! What was lost, next to the answers that it may have touched: from the recording's loss rows, and from what was found
 //! wrong while reading.
 
-use crate::text::{Style, Tint, WIDTH_MAX, wrap};
+use crate::text::{Style, Tint, wrap};
 use crate::units;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -143,12 +143,12 @@ pub fn render(losses: &[Loss], style: Style) -> String {
         if !l.touches.is_empty() {
             prose.push_str(&format!(" May touch: {}.", l.touches.join(", ")));
         }
-        out.push_str(&wrap(&prose, "    ", WIDTH_MAX));
+        out.push_str(&wrap(&prose, "    ", style.prose()));
         if let Some(place) = &l.place {
             let place = format!("First at {}.", crate::text::sanitise(place));
-            out.push_str(&wrap(&place, "    ", WIDTH_MAX));
+            out.push_str(&wrap(&place, "    ", style.prose()));
         }
-        out.push_str(&wrap(&format!("→ {}", l.remedy), "    ", WIDTH_MAX));
+        out.push_str(&wrap(&format!("→ {}", l.remedy), "    ", style.prose()));
     }
     out
 }
@@ -185,7 +185,7 @@ mod tests {
     fn the_worst_comes_first_within_100_columns() {
         let all: Vec<Loss> = defects::ALL.iter().map(|d| loss(d.id, 1)).collect();
         let text = render(&all, Style::default());
-        assert!(text.lines().all(|l| crate::text::columns(l) <= WIDTH_MAX));
+        assert!(text.lines().all(|l| crate::text::columns(l) <= crate::text::WIDTH_MAX));
         let last_error = text.rfind("  ERROR");
         assert!(last_error < text.find("  warning"), "{text}");
     }

@@ -1,6 +1,6 @@
 //! `wakepath mirror show`: mirrors and what they are made of, as text and as JSON.
 
-use crate::text::{Style, Tint, WIDTH_MAX, sanitise, wrap};
+use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -75,7 +75,7 @@ impl MirrorsView {
             let _ = writeln!(out, "{}{copied}", style.paint(&mirror.id, Tint::Strong));
             for part in &mirror.parts {
                 let indent = "         ";
-                let text = wrap(&sanitise(&format!("on {}: {}", part.on, part.text)), indent, WIDTH_MAX);
+                let text = wrap(&sanitise(&format!("on {}: {}", part.on, part.text)), indent, style.prose());
                 let _ = writeln!(out, "  {:6} {}", part.kind, text.trim());
             }
         }

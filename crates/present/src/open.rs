@@ -1,7 +1,7 @@
 //! What had not ended, as text and as JSON.
 
 use crate::table::{Cell, Column, Table};
-use crate::text::{Style, Tint, WIDTH_MAX, sanitise, wrap};
+use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -245,7 +245,7 @@ impl OpenView {
         let mut out = String::new();
         let limit = if limit == 0 { usize::MAX } else { limit };
         for c in &self.circles {
-            for line in wrap(&sanitise(&c.sentence), "", WIDTH_MAX).lines() {
+            for line in wrap(&sanitise(&c.sentence), "", style.prose()).lines() {
                 let _ = writeln!(out, "{}", style.paint(line, if c.is_deadlock { Tint::Bad } else { Tint::Warn }));
             }
         }
@@ -319,7 +319,7 @@ impl OpenView {
                 plural(total, "task", "tasks"),
                 parts.join(", ")
             );
-            out.push_str(&wrap(&line, "", WIDTH_MAX));
+            out.push_str(&wrap(&line, "", style.prose()));
         }
         out
     }

@@ -3,7 +3,7 @@
 use crate::losses::{Loss, losses_or_none};
 use crate::refusals;
 use crate::table::{Cell, Column, Table};
-use crate::text::{Style, Tint, WIDTH_MAX, sanitise, wrap};
+use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -274,7 +274,7 @@ impl RequestsView {
                 parts.push(format!("{} without a complete reply", units::count(k.cut)));
             }
             let line = format!("  {} at {}: {}", k.asked, k.service, parts.join(", "));
-            let _ = writeln!(out, "{}", style.paint(&crate::text::cut(&sanitise(&line), 100), Tint::Bad));
+            let _ = writeln!(out, "{}", style.paint(&crate::text::cut(&sanitise(&line), style.width), Tint::Bad));
         }
         for r in &self.refused {
             let times = if r.count == 1 { "once".to_owned() } else { format!("{} times", units::count(r.count)) };
@@ -371,7 +371,7 @@ fn kind_view(service: &str, asked: &str, k: &Kind, span_ns: u64) -> KindView {
 /// A line of prose below a heading, broken where it is longer than a table may be wide.
 fn warn(out: &mut String, line: &str, style: Style) {
     let mut indent = "  ";
-    for line in wrap(&sanitise(line), "", WIDTH_MAX - 4).lines() {
+    for line in wrap(&sanitise(line), "", style.prose() - 4).lines() {
         let _ = writeln!(out, "{indent}{}", style.paint(line, Tint::Warn));
         indent = "    ";
     }
@@ -379,7 +379,7 @@ fn warn(out: &mut String, line: &str, style: Style) {
 
 fn render_tiers(k: &KindView, out: &mut String, style: Style) {
     let title = format!("{}  (mean {})", k.asked, units::duration(k.mean_ns));
-    let _ = writeln!(out, "\n{}", crate::text::cut(&sanitise(&title), 100));
+    let _ = writeln!(out, "\n{}", crate::text::cut(&sanitise(&title), style.width));
     let mut t = Table::new(&[
         Column::text("tier"),
         Column::number("spans"),

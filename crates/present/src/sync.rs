@@ -1,7 +1,7 @@
 //! `wakepath sync`: how the hosts' clocks relate, with the bounds that messages set.
 
 use crate::table::{Cell, Column, Table};
-use crate::text::{Style, Tint, WIDTH_MAX, columns, sanitise, wrap};
+use crate::text::{Style, Tint, columns, sanitise, wrap};
 use crate::units;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -370,7 +370,7 @@ impl SyncView {
             let tree: Vec<String> = g.tree.iter().map(|[a, b]| format!("{a} – {b}")).collect();
             let text =
                 format!("Spanning tree: {}; {} of each clock.", tree.join(", "), plural(g.pieces, "linear piece"));
-            out.push_str(&wrap(&sanitise(&text), "", WIDTH_MAX));
+            out.push_str(&wrap(&sanitise(&text), "", style.prose()));
         }
     }
 
@@ -383,11 +383,11 @@ impl SyncView {
         };
         let within = p.uncertainty_ns.map_or(String::new(), |u| format!(", within {}", units::duration(u)));
         let line = format!("{title}: {}{within}", sanitise(&how));
-        if columns(&line) <= WIDTH_MAX {
+        if columns(&line) <= style.prose() {
             out.push_str(&line.replacen(&title, &style.paint(&title, Tint::Strong), 1));
             out.push('\n');
         } else {
-            out.push_str(&wrap(&line, "", WIDTH_MAX));
+            out.push_str(&wrap(&line, "", style.prose()));
         }
         if p.messages_there + p.messages_back > 0 {
             let least = |d: Option<i64>| d.map_or(String::new(), |d| format!(" (least delay {d} ns)"));
@@ -419,11 +419,11 @@ impl SyncView {
                     units::count(p.rejected),
                 );
             }
-            out.push_str(&wrap(&text, "  ", WIDTH_MAX));
+            out.push_str(&wrap(&text, "  ", style.prose()));
         }
         if let Some(why) = &p.why_not {
             let text = format!("{}. → {}", why, p.remedy.unwrap_or(""));
-            out.push_str(&wrap(&sanitise(&text), "  ", WIDTH_MAX));
+            out.push_str(&wrap(&sanitise(&text), "  ", style.prose()));
             return;
         }
         let mut table = Table::new(&[

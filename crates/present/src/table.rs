@@ -1,6 +1,6 @@
-//! Tables for the terminal: at most 100 columns, numbers to the right, what does not fit ends in `…`.
+//! Tables for the terminal: no wider than it, numbers to the right, what does not fit ends in `…`.
 
-use crate::text::{Style, Tint, WIDTH_MAX, columns, cut, sanitise};
+use crate::text::{Style, Tint, columns, cut, sanitise};
 use std::fmt::Write as _;
 
 /// Columns between two columns.
@@ -53,13 +53,13 @@ pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
     indent: usize,
-    width: usize,
+    width_max: usize,
 }
 
 impl Table {
     /// An empty table.
     pub fn new(columns: &[Column]) -> Table {
-        Table { columns: columns.to_vec(), rows: Vec::new(), indent: 0, width: WIDTH_MAX }
+        Table { columns: columns.to_vec(), rows: Vec::new(), indent: 0, width_max: usize::MAX }
     }
 
     /// Every line begins with so many spaces.
@@ -68,9 +68,9 @@ impl Table {
         self
     }
 
-    /// At most so many columns; never more than 100.
+    /// At most so many columns, also where the terminal has more.
     pub fn within(mut self, width: usize) -> Table {
-        self.width = width.clamp(1, WIDTH_MAX);
+        self.width_max = width.max(1);
         self
     }
 
@@ -91,9 +91,9 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The table as lines of at most 100 columns, or those of [`Table::within`].
+    /// The table as lines of at most the style's columns, or those of [`Table::within`].
     pub fn render(&self, style: Style) -> String {
-        let widths = self.widths();
+        let widths = self.widths(style.width.min(self.width_max));
         let mut out = String::new();
         if self.columns.iter().any(|c| !c.title.is_empty()) {
             let titles = self.columns.iter().map(|c| (c.title, Tint::Dim));
@@ -105,7 +105,7 @@ impl Table {
         out
     }
 
-    fn widths(&self) -> Vec<usize> {
+    fn widths(&self, width: usize) -> Vec<usize> {
         let mut widths: Vec<usize> = self
             .columns
             .iter()
@@ -115,7 +115,7 @@ impl Table {
                 cells.chain([columns(c.title)]).max().unwrap_or(0)
             })
             .collect();
-        let room = self.width - self.indent.min(self.width / 2) + GAP - (GAP * widths.len()).min(self.width / 2);
+        let room = width - self.indent.min(width / 2) + GAP - (GAP * widths.len()).min(width / 2);
         // The widest text gives way first, down to a floor; then whatever is widest.
         for (texts_only, floor) in [(true, NARROW), (true, 1), (false, 1)] {
             while widths.iter().sum::<usize>() > room {
@@ -152,6 +152,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::WIDTH_MAX;
 
     fn plain(table: &Table) -> String {
         table.render(Style::default())
@@ -167,17 +168,16 @@ mod tests {
     }
 
     #[test]
-    fn never_wider_than_100_columns() {
+    fn never_wider_than_the_terminal_and_as_wide_where_it_has_more_to_show() {
         let long = "x".repeat(300);
-        for n in 1..=12 {
+        for (n, width) in (1..=12).flat_map(|n| [80, 100, 200].map(|width| (n, width))) {
             let columns_: Vec<Column> =
                 (0..n).map(|i| if i % 3 == 2 { Column::number("number") } else { Column::text("text") }).collect();
             let mut t = Table::new(&columns_).indented(2);
             t.row((0..n).map(|_| Cell::tinted(&long, Tint::Bad)));
             t.row((0..n).map(|_| Cell::from("漢字かな")));
-            for line in plain(&t).lines() {
-                assert!(columns(line) <= WIDTH_MAX, "{n}: {} {line}", columns(line));
-            }
+            let out = t.render(Style { width, ..Style::default() });
+            assert_eq!(out.lines().map(columns).max(), Some(width), "{n}: {out}");
         }
     }
 
@@ -195,6 +195,6 @@ mod tests {
         let mut t = Table::new(&[Column::text("a"), Column::text("b")]);
         t.row([Cell::tinted("x\x1b[2Jy", Tint::Good), "z".into()]);
         assert_eq!(plain(&t), "a      b\nx?[2Jy  z\n".replace("a      b", "a       b"));
-        assert!(t.render(Style { colour: true }).contains("\x1b[32mx?[2Jy\x1b[0m  z"));
+        assert!(t.render(Style { colour: true, ..Style::default() }).contains("\x1b[32mx?[2Jy\x1b[0m  z"));
     }
 }

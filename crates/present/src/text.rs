@@ -1,11 +1,17 @@
 //! Text for the terminal: sanitised, measured in columns, cut, wrapped, coloured where that is wanted.
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Tables and prose never take more columns.
+/// Prose never takes more columns, since longer lines are hard to read. Tables do where a terminal has them.
 pub const WIDTH_MAX: usize = 100;
+/// What is written is laid out for no fewer columns: tables would be cut beyond use.
+const WIDTH_MIN: usize = 80;
+/// Nor for more: a line of a table would no longer be followed by eye.
+const WIDTH_TABLE_MAX: usize = 400;
 
 /// What a text says by its colour. Never the only thing that says it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,25 +44,89 @@ impl Tint {
     }
 }
 
-/// Whether colour is used.
+/// Where colour is wanted, as `--color` says it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ColourChoice {
+    /// On a terminal that knows it; `NO_COLOR`, `CLICOLOR_FORCE` and `CLICOLOR` are obeyed.
+    #[default]
+    Auto,
+    /// Everywhere.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+/// What `--color` said; [`ColourChoice::Auto`] until it was read.
+static CHOICE: OnceLock<ColourChoice> = OnceLock::new();
+
+/// Decides about colour for the rest of the process: once, before the first answer.
+pub fn choose_colour(choice: ColourChoice) {
+    let _ = CHOICE.set(choice);
+}
+
+/// How text is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// Colour is used.
     pub colour: bool,
+    /// Columns that a table may take.
+    pub width: usize,
+}
+
+impl Default for Style {
+    fn default() -> Style {
+        Style { colour: false, width: WIDTH_MAX }
+    }
+}
+
+/// What the environment says about colour, as variable values.
+struct Wishes {
+    is_terminal: bool,
+    no_color: bool,
+    forced: bool,
+    refused: bool,
+    dumb: bool,
+}
+
+impl Wishes {
+    const fn colour(&self, choice: ColourChoice) -> bool {
+        match choice {
+            ColourChoice::Always => true,
+            ColourChoice::Never => false,
+            ColourChoice::Auto if self.no_color => false,
+            ColourChoice::Auto if self.forced => true,
+            ColourChoice::Auto => self.is_terminal && !self.refused && !self.dumb,
+        }
+    }
 }
 
 impl Style {
-    /// For standard output: colour only on a terminal that knows it, and not where `NO_COLOR` is set.
+    /// For standard output: colour where it is wanted, and the terminal's width. Where there is no terminal, 100 columns.
+    /// `COLUMNS`, where a user exports it, says it for both.
     pub fn for_stdout() -> Style {
-        Style::choose(
-            std::io::stdout().is_terminal(),
-            std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty()),
-            std::env::var_os("TERM").is_some_and(|t| t == "dumb"),
-        )
+        let is = |name: &str, test: fn(&OsStr) -> bool| std::env::var_os(name).is_some_and(|v| test(&v));
+        let wishes = Wishes {
+            is_terminal: std::io::stdout().is_terminal(),
+            no_color: is("NO_COLOR", |v| !v.is_empty()),
+            forced: is("CLICOLOR_FORCE", |v| !v.is_empty() && v != "0"),
+            refused: is("CLICOLOR", |v| v == "0"),
+            dumb: is("TERM", |v| v == "dumb"),
+        };
+        let asked = std::env::var("COLUMNS").ok().and_then(|c| c.trim().parse().ok()).filter(|c| *c > 0);
+        let terminal = || terminal_size::terminal_size_of(std::io::stdout()).map(|(w, _)| usize::from(w.0));
+        Style {
+            colour: wishes.colour(CHOICE.get().copied().unwrap_or_default()),
+            width: Style::width_of(asked.or_else(terminal)),
+        }
     }
 
-    const fn choose(is_terminal: bool, no_color: bool, dumb: bool) -> Style {
-        Style { colour: is_terminal && !no_color && !dumb }
+    fn width_of(columns: Option<usize>) -> usize {
+        columns.filter(|c| *c > 0).map_or(WIDTH_MAX, |c| c.clamp(WIDTH_MIN, WIDTH_TABLE_MAX))
+    }
+
+    /// Columns that prose may take.
+    pub const fn prose(self) -> usize {
+        if self.width < WIDTH_MAX { self.width } else { WIDTH_MAX }
     }
 
     /// The text in its colour.
@@ -167,11 +237,31 @@ mod tests {
 
     #[test]
     fn colour_only_where_it_is_wanted() {
-        assert!(Style::choose(true, false, false).colour);
-        for (terminal, no_color, dumb) in [(false, false, false), (true, true, false), (true, false, true)] {
-            assert!(!Style::choose(terminal, no_color, dumb).colour);
+        use ColourChoice::{Always, Auto, Never};
+        let nothing = || Wishes { is_terminal: false, no_color: false, forced: false, refused: false, dumb: false };
+        let terminal = || Wishes { is_terminal: true, ..nothing() };
+        assert!(terminal().colour(Auto) && !terminal().colour(Never));
+        assert!(!nothing().colour(Auto) && nothing().colour(Always));
+        assert!(Wishes { forced: true, ..nothing() }.colour(Auto), "CLICOLOR_FORCE");
+        for refusing in [
+            Wishes { no_color: true, ..terminal() },
+            Wishes { no_color: true, forced: true, ..terminal() },
+            Wishes { refused: true, ..terminal() },
+            Wishes { dumb: true, ..terminal() },
+        ] {
+            assert!(!refusing.colour(Auto) && refusing.colour(Always));
         }
-        assert_eq!(Style { colour: false }.paint("x", Tint::Bad), "x");
-        assert_eq!(Style { colour: true }.paint("x", Tint::Bad), "\x1b[31mx\x1b[0m");
+        assert_eq!(Style::default().paint("x", Tint::Bad), "x");
+        assert_eq!(Style { colour: true, ..Style::default() }.paint("x", Tint::Bad), "\x1b[31mx\x1b[0m");
+    }
+
+    #[test]
+    fn tables_take_the_terminals_width_and_prose_no_more_than_100_columns() {
+        for (terminal, table, prose) in
+            [(None, 100, 100), (Some(0), 100, 100), (Some(40), 80, 80), (Some(90), 90, 90), (Some(200), 200, 100)]
+        {
+            let style = Style { width: Style::width_of(terminal), ..Style::default() };
+            assert_eq!((style.width, style.prose()), (table, prose), "{terminal:?}");
+        }
     }
 }

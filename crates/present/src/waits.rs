@@ -1,7 +1,7 @@
 //! `wakepath waits`: a path of slices as a timeline and a table, with sums that add up to the elapsed time.
 
 use crate::table::{Cell, Column, Table};
-use crate::text::{Style, Tint, WIDTH_MAX, cut, sanitise, wrap};
+use crate::text::{Style, Tint, cut, sanitise, wrap};
 use crate::units;
 use serde::Serialize;
 use serde::ser::{SerializeSeq as _, Serializer};
@@ -401,7 +401,7 @@ impl WaitsView {
     /// As text for a terminal.
     pub fn render(&self, style: Style) -> String {
         let mut out = String::new();
-        out.push_str(&wrap(&format!("{}:", sanitise(&self.title)), "", WIDTH_MAX));
+        out.push_str(&wrap(&format!("{}:", sanitise(&self.title)), "", style.prose()));
         let _ = writeln!(
             out,
             "{} from {}, in {} slices",

@@ -1,7 +1,7 @@
 //! Why some took longer than others, as text and as JSON.
 
 use crate::table::{Cell, Column, Table};
-use crate::text::{Style, Tint, WIDTH_MAX, sanitise, wrap};
+use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
 use crate::waits::name as state_name;
 use serde::Serialize;
@@ -241,7 +241,7 @@ impl WhyView {
             self.kind(kind, limit, &mut out, style);
         }
         if self.kinds.is_empty() {
-            out.push_str(&wrap(self.nothing(), "", WIDTH_MAX));
+            out.push_str(&wrap(self.nothing(), "", style.prose()));
         }
         let mut notes: Vec<String> = Vec::new();
         if self.further_kinds > 0 {
@@ -276,7 +276,7 @@ impl WhyView {
         if !notes.is_empty() {
             out.push('\n');
             for note in notes {
-                out.push_str(&wrap(&sanitise(&note), "", WIDTH_MAX));
+                out.push_str(&wrap(&sanitise(&note), "", style.prose()));
             }
         }
         out
@@ -293,7 +293,7 @@ impl WhyView {
     }
 
     fn kind(&self, k: &KindView, limit: usize, out: &mut String, style: Style) {
-        let sentence = wrap(&sanitise(&k.sentence), "", WIDTH_MAX);
+        let sentence = wrap(&sanitise(&k.sentence), "", style.prose());
         for line in sentence.lines() {
             let _ = writeln!(out, "{}", style.paint(line, Tint::Strong));
         }
@@ -304,7 +304,7 @@ impl WhyView {
         }
         out.push('\n');
         for note in notes(k) {
-            out.push_str(&wrap(&sanitise(&note), "", WIDTH_MAX));
+            out.push_str(&wrap(&sanitise(&note), "", style.prose()));
         }
         if let Some(next) = &k.next {
             let _ = writeln!(out, "Next: {}", sanitise(next));

@@ -63,6 +63,6 @@ fn losses_come_first_then_services_then_kinds() {
     assert!(order.windows(2).all(|w| at(w[0]) < at(w[1])), "{text}");
     assert!(text.contains("22:13:20 to 22:13:21 UTC"), "{text}");
     assert!(!text.contains('\x1b'));
-    let coloured = render(&metrics, windows.last(), status, size, Style { colour: true });
+    let coloured = render(&metrics, windows.last(), status, size, Style { colour: true, ..Style::default() });
     assert!(coloured.contains("\x1b[31mLOST"), "{coloured}");
 }

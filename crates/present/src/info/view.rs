@@ -3,7 +3,7 @@
 use super::{HostFacts, Info, Service};
 use crate::losses;
 use crate::table::{Cell, Column, Table};
-use crate::text::{Style, Tint, WIDTH_MAX, sanitise, wrap};
+use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
 
 /// Rows shown of a list; the JSON document has all.
@@ -27,7 +27,7 @@ pub fn render(info: &Info, style: Style) -> String {
             units::count(f.segments.count),
             plural(f.segments.count, "segment"),
         );
-        out.push_str(&wrap(&sanitise(&text), "", WIDTH_MAX));
+        out.push_str(&wrap(&sanitise(&text), "", style.prose()));
     }
     if info.hosts.is_empty() {
         out.push_str("\nNo host: nothing was recorded into it.\n");
@@ -39,7 +39,7 @@ pub fn render(info: &Info, style: Style) -> String {
     }
     out.push('\n');
     for text in &info.incomplete {
-        out.push_str(&wrap(&format!("Not all counted: {}.", sanitise(text)), "", WIDTH_MAX));
+        out.push_str(&wrap(&format!("Not all counted: {}.", sanitise(text)), "", style.prose()));
     }
     if info.losses.is_empty() {
         let sure = if info.verified {

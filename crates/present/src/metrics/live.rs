@@ -1,7 +1,7 @@
 //! The live view: the window that was closed last, as large as the terminal is.
 
 use super::{FiguresView, KindView, MetricsView, Part, Seen, ServiceView, Wanted, row_view, text};
-use crate::text::{Style, Tint, WIDTH_MAX, cut};
+use crate::text::{Style, Tint, cut};
 use crate::units;
 use std::fmt::Write as _;
 use wakepath_analysis::metrics::{Metrics, Window};
@@ -30,7 +30,7 @@ pub struct Status {
 /// comes first, then the services, then the kinds of each as far as there is room, most requests first. Without a window it
 /// says that none is over.
 pub fn render(metrics: &Metrics, window: Option<&Window>, status: Status, size: Size, style: Style) -> String {
-    let width = size.columns.clamp(40, WIDTH_MAX);
+    let width = size.columns.max(40);
     let mut lines: Vec<String> = Vec::new();
     let head = format!(
         "{} packets in {}{}",

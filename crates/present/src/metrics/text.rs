@@ -3,7 +3,7 @@
 use super::{FiguresView, KindView, MetricsView, NetworkView, Seen, ServiceView};
 use crate::losses::{Loss, losses_or_none};
 use crate::table::{Cell, Column, Table};
-use crate::text::{Style, Tint, WIDTH_MAX, sanitise, wrap};
+use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
 use std::fmt::Write as _;
 use wakepath_model::defects::Answer;
@@ -120,15 +120,15 @@ impl MetricsView {
             out.push_str("No requests.");
             out.push_str(if self.services.is_empty() { " No flows either.\n" } else { "\n" });
         } else {
-            out.push_str(&services(self, self.span_ns, rows, WIDTH_MAX).render(style));
-            self.render_notes(&mut out, rows);
+            out.push_str(&services(self, self.span_ns, rows, style.width).render(style));
+            self.render_notes(&mut out, rows, style);
             self.render_kinds(&mut out, rows, style);
         }
         if self.window_ns.is_some() {
             self.render_windows(&mut out, rows, style);
         }
         self.render_network(&mut out, rows, style);
-        self.render_opaque(&mut out, rows);
+        self.render_opaque(&mut out, rows, style);
         if self.wanted.map {
             self.render_map(&mut out, rows, style);
         }
@@ -146,7 +146,7 @@ impl MetricsView {
             out.push('\n');
         }
         for (n, what) in self.limits.told().into_iter().filter(|(n, _)| *n > 0) {
-            let line = wrap(&format!("{} {what}.", units::count(n)), "", WIDTH_MAX);
+            let line = wrap(&format!("{} {what}.", units::count(n)), "", style.prose());
             out.push_str(&style.paint(line.trim_end(), Tint::Warn));
             out.push('\n');
         }
@@ -155,7 +155,7 @@ impl MetricsView {
     }
 
     /// What the table of services does not say.
-    fn render_notes(&self, out: &mut String, rows: usize) {
+    fn render_notes(&self, out: &mut String, rows: usize, style: Style) {
         let with: Vec<&ServiceView> =
             self.services.iter().filter(|s| s.figures.requests + s.figures.open > 0).collect();
         if with.len() > rows {
@@ -181,7 +181,7 @@ impl MetricsView {
                 parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", units::count(*n))).collect();
             if !said.is_empty() {
                 let line = format!("{}: {}.", sanitise(&s.service), said.join(", "));
-                out.push_str(&wrap(&line, "", WIDTH_MAX));
+                out.push_str(&wrap(&line, "", style.prose()));
             }
         }
     }
@@ -189,7 +189,7 @@ impl MetricsView {
     fn render_kinds(&self, out: &mut String, rows: usize, style: Style) {
         for s in self.services.iter().filter(|s| !s.kinds.is_empty()).take(rows) {
             let _ = writeln!(out, "\n{}", style.paint(&sanitise(&name(s)), Tint::Strong));
-            out.push_str(&kinds(&s.kinds, self.span_ns, WIDTH_MAX).render(style));
+            out.push_str(&kinds(&s.kinds, self.span_ns, style.width).render(style));
             if s.kinds_left_out > 0 {
                 let _ = writeln!(out, "  … and {} more kinds (--kinds 0 shows all)", units::count(s.kinds_left_out));
             }
@@ -201,7 +201,7 @@ impl MetricsView {
                 .map(|(code, n)| format!("{code} × {}", units::count(*n)))
                 .collect();
             if !statuses.is_empty() {
-                out.push_str(&wrap(&format!("Status {}", statuses.join(", ")), "  ", WIDTH_MAX));
+                out.push_str(&wrap(&format!("Status {}", statuses.join(", ")), "  ", style.prose()));
             }
         }
     }
@@ -303,7 +303,7 @@ impl MetricsView {
     }
 
     /// Services of which only packets can be told.
-    fn render_opaque(&self, out: &mut String, rows: usize) {
+    fn render_opaque(&self, out: &mut String, rows: usize, style: Style) {
         let mute: Vec<&ServiceView> =
             self.services.iter().filter(|s| s.figures.requests + s.figures.open == 0).collect();
         if mute.is_empty() {
@@ -324,7 +324,7 @@ impl MetricsView {
                 },
                 s.opaque.as_ref().map_or(String::new(), |why| format!(", opaque: {}", sanitise(why))),
             );
-            out.push_str(&wrap(&line, "  ", WIDTH_MAX));
+            out.push_str(&wrap(&line, "  ", style.prose()));
         }
         if mute.len() > rows {
             let _ = writeln!(out, "  … and {} more (--limit 0 shows all)", mute.len() - rows);
