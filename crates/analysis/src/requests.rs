@@ -64,6 +64,8 @@ pub struct Kinds {
     pub orphans: BTreeMap<String, (u64, BTreeMap<Hole, u64>)>,
     /// Connections that did not come about, by who tried, where, and why (Linux's error number, 0 = not known).
     pub refused: BTreeMap<(String, String, i32), u64>,
+    /// Messages that put something where others take it up later (a queue, a list, a topic), by service and what was asked.
+    pub queued: BTreeMap<(String, String), u64>,
     /// Requests in all.
     pub requests: u64,
 }
@@ -119,6 +121,12 @@ impl Kinds {
         for t in &timed {
             let span = &r.spans[t.index as usize];
             let mut name = names.service(span);
+            if let Some(half) = span.callee.as_ref().or(span.caller.as_ref()).filter(|h| h.exchange.queued) {
+                let what = (name.clone(), names.asked(half));
+                if self.queued.len() < KINDS_MAX || self.queued.contains_key(&what) {
+                    *self.queued.entry(what).or_default() += 1;
+                }
+            }
             if kind.tiers.len() >= TIERS_MAX && !kind.tiers.contains_key(&name) {
                 name = "(other)".into();
             }

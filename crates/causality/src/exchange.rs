@@ -13,7 +13,7 @@ use ends::{Ends, NO_SOCKET, SPANS, Span};
 use refusals::{Connect, Refusals};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    EndpointRow, FlowNoteRow, FlowStateRow, MessageEndRow, MessageRow, OPEN, OpRow, TaskRow, end_how, life, op, range,
+    EndpointRow, FlowNoteRow, FlowStateRow, MessageEndRow, MessageRow, OPEN, OpRow, TaskRow, end_how, life, message_flag, op, range,
     role, seen,
 };
 
@@ -79,10 +79,28 @@ pub struct Exchange {
     pub open_ended: bool,
     /// Made by direction, not by messages.
     pub by_order: bool,
+    /// The request gets no reply: the exchange is over when the request is.
+    pub one_way: bool,
+    /// The request puts something where others take it up later: a queue, a list, a topic.
+    pub queued: bool,
+    /// The process of `task`: the number of its leading task.
+    pub process: u32,
     /// Witness kind and value.
     pub witness: (u8, u64),
     /// Messages of its flow were missed: which reply is whose is not known from here on.
     pub murky: bool,
+}
+
+impl Exchange {
+    /// A reply is due of which nothing was seen yet.
+    fn is_owed(&self) -> bool {
+        self.reply_start == OPEN && !self.one_way
+    }
+
+    /// Both sides are one process's, and nothing is known of what was said: a pair of sockets by which it wakes itself.
+    pub fn is_talk_to_itself(&self, other: &Exchange) -> bool {
+        self.process == other.process && self.process != 0 && self.by_order && other.by_order
+    }
 }
 
 /// What happens to exchanges, in order.
@@ -355,19 +373,24 @@ impl<S: Steps> Engine<S> {
             replied: false,
             open_ended: true,
             by_order: true,
+            one_way: false,
+            queued: false,
+            process: 0,
             witness: (0, 0),
             murky: false,
         };
         self.begin(r.flow, e, r.at);
     }
 
-    fn begin(&mut self, flow: EndpointId, e: Exchange, at: MonoNs) {
+    fn begin(&mut self, flow: EndpointId, mut e: Exchange, at: MonoNs) -> ExId {
+        e.process = self.steps.process_of(e.task);
         let x = self.xs.insert(e);
         let ep = self.eps.at(flow, at);
         ep.open.push_back(x);
         ep.last_begun = Some(x);
         ep.ever_requested = true;
         self.steps.begun(&self.xs, x, at);
+        x
     }
 
     /// `missed`: the request that it answers was not recorded.
@@ -509,11 +532,8 @@ impl<S: Steps> Engine<S> {
             for x in over {
                 self.close(flow, x, r.at, true);
             }
-            if r.no_reply == 1 {
-                return;
-            }
             let Some(ep) = self.eps.get_mut(&flow) else { return };
-            let owed: Vec<ExId> = ep.open.iter().copied().filter(|&x| self.xs.get(x).reply_start == OPEN).collect();
+            let owed: Vec<ExId> = ep.open.iter().copied().filter(|&x| self.xs.get(x).is_owed()).collect();
             let in_reply = ep.open.iter().any(|&x| self.xs.get(x).reply_start != OPEN);
             if std::mem::take(&mut ep.missed_reply) && !owed.is_empty() {
                 if owed.len() > 1 {
@@ -528,7 +548,7 @@ impl<S: Steps> Engine<S> {
                 }
             }
             let Some(ep) = self.eps.get_mut(&flow) else { return };
-            let owed: Vec<ExId> = ep.open.iter().copied().filter(|&x| self.xs.get(x).reply_start == OPEN).collect();
+            let owed: Vec<ExId> = ep.open.iter().copied().filter(|&x| self.xs.get(x).is_owed()).collect();
             if ep.reply_moved_to > ep.reply_explained_to && !in_reply {
                 // a reply passed whose head was not captured: with one open request it can only be that one's
                 match owed[..] {
@@ -555,6 +575,7 @@ impl<S: Steps> Engine<S> {
                 }
             }
             let at = last.map_or(r.at, |s| s.at);
+            let one_way = r.flags & message_flag::NO_REPLY != 0;
             let e = Exchange {
                 number: 0,
                 flow,
@@ -581,16 +602,22 @@ impl<S: Steps> Engine<S> {
                 replied: false,
                 open_ended: false,
                 by_order: false,
+                one_way,
+                queued: r.flags & message_flag::QUEUED != 0,
+                process: 0,
                 witness: (r.witness_kind, r.witness),
                 murky: false,
             };
-            self.begin(flow, e, r.at);
+            let x = self.begin(flow, e, r.at);
+            if one_way && r.end != OPEN {
+                self.close(flow, x, at, true);
+            }
             return;
         }
         // a reply: the oldest exchange without one, or the one with the same witness
         let found = ep.open.iter().copied().find(|&x| {
             let e = self.xs.get(x);
-            e.reply_start == OPEN
+            e.is_owed()
                 && !e.by_order
                 && (r.witness_kind == 0 || e.witness.0 != r.witness_kind || e.witness.1 == r.witness)
         });
@@ -599,7 +626,7 @@ impl<S: Steps> Engine<S> {
             ep.reply.pop_front();
         }
         let missed = r.start > ep.reply_explained_to && ep.reply_explained_to != 0;
-        let owed = ep.open.iter().filter(|&&x| self.xs.get(x).reply_start == OPEN).count();
+        let owed = ep.open.iter().filter(|&&x| self.xs.get(x).is_owed()).count();
         if missed && owed > 1 && r.witness_kind == 0 {
             let flow = r.flow;
             self.become_murky(flow, r.at);
@@ -658,6 +685,10 @@ impl<S: Steps> Engine<S> {
         if is_request_dir {
             if r.end != OPEN {
                 e.request_end = r.end;
+            }
+            if e.one_way {
+                let at = ep.request.back().map_or(r.at, |s| s.at).max(e.taken);
+                self.close(r.flow, x, at, true);
             }
             return;
         }
@@ -763,7 +794,7 @@ impl<S: Steps> Engine<S> {
 
     fn close(&mut self, flow: EndpointId, x: ExId, at: MonoNs, whole: bool) {
         let e = self.xs.get_mut(x);
-        e.replied = whole && e.reply_start != OPEN;
+        e.replied = whole && (e.reply_start != OPEN || e.one_way);
         if e.ended.0 == 0 {
             e.ended = at;
         }

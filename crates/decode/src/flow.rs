@@ -3,7 +3,7 @@
 use crate::RowSink;
 use crate::words::{self, Boxed, text};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
-use wakepath_model::rows::{FlowNoteRow, MessageEndRow, MessageRow, OPEN, range, role, witness};
+use wakepath_model::rows::{FlowNoteRow, MessageEndRow, MessageRow, OPEN, message_flag, range, role, witness};
 use wakepath_protocols::{
     Border, Dir, EndHow, Message, Outcome, Processor, Protocol, Role, Sink, Status, Transport, Verdict, recognise,
 };
@@ -248,6 +248,13 @@ impl<'s, S: RowSink> Out<'s, S> {
     }
 }
 
+/// Bits of [`message_flag`].
+fn flags(m: &Message<'_>) -> u8 {
+    let no_reply = if m.role == Role::OneWay { message_flag::NO_REPLY } else { 0 };
+    let queued = if m.attrs.queued { message_flag::QUEUED } else { 0 };
+    no_reply | queued
+}
+
 impl<S: RowSink> Sink for Out<'_, S> {
     fn message(&mut self, m: &Message<'_>) {
         let (witness_kind, witness) = m.witnesses.first().map_or((witness::NONE, 0), |w| words::witness(*w));
@@ -267,7 +274,7 @@ impl<S: RowSink> Sink for Out<'_, S> {
             detail: text(s, m.attrs.status.class),
             status: m.attrs.status.code.unwrap_or(0),
             role: match m.role {
-                Role::Request => role::REQUEST,
+                Role::Request | Role::OneWay => role::REQUEST,
                 Role::Reply => role::REPLY,
                 Role::Interim => role::INTERIM,
                 Role::Unsolicited => role::UNSOLICITED,
@@ -276,7 +283,7 @@ impl<S: RowSink> Sink for Out<'_, S> {
             witness_kind,
             failed: u8::from(m.attrs.status.outcome == Outcome::Error),
             cut: u8::from(m.attrs.cut),
-            no_reply: 0,
+            flags: flags(m),
         };
         s.push(&row);
         self.told = (row.start, row.end);

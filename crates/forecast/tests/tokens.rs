@@ -121,6 +121,9 @@ fn half(side: Side, task: u32, flow: u64, from: u64, to: u64, port: u16) -> Half
         replied: true,
         open_ended: false,
         by_order: false,
+        one_way: false,
+        queued: false,
+        process: 0,
         witness: (0, 0),
         murky: false,
     };

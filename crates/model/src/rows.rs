@@ -197,6 +197,14 @@ pub mod end_how {
     pub const LOST: u8 = 4;
 }
 
+/// What else is known of a message, as bits.
+pub mod message_flag {
+    /// A request that gets no reply: a message published, a write without acknowledgement.
+    pub const NO_REPLY: u8 = 1;
+    /// A request that puts something where others take it up later: a queue, a list, a topic.
+    pub const QUEUED: u8 = 2;
+}
+
 /// Kinds of witness.
 pub mod witness {
     /// None.
@@ -259,8 +267,8 @@ pub struct MessageRow {
     pub failed: u8,
     /// 1 = attributes were cut by the end of what was captured.
     pub cut: u8,
-    /// 1 = a request that gets no reply (PostgreSQL Terminate).
-    pub no_reply: u8,
+    /// Bits of [`message_flag`].
+    pub flags: u8,
 }
 
 /// The end of a message whose row said [`OPEN`].

@@ -111,7 +111,7 @@ fn make(folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
                 witness_kind: witness::NONE,
                 failed: 0,
                 cut: 0,
-                no_reply: 0,
+                flags: 0,
             });
         }
     }

@@ -95,6 +95,17 @@ pub struct OrphanView {
     pub why: Vec<(String, u64)>,
 }
 
+/// Messages that put something where others take it up later.
+#[derive(Serialize)]
+pub struct QueuedView {
+    /// Who took them in.
+    pub service: String,
+    /// What was asked.
+    pub asked: String,
+    /// How many.
+    pub count: u64,
+}
+
 /// A rule with how many links it made.
 #[derive(Serialize)]
 pub struct RuleView {
@@ -136,6 +147,8 @@ pub struct RequestsView {
     pub refused: Vec<RefusedView>,
     /// Messages whose caller is watched but whose request could not be told.
     pub orphans: Vec<OrphanView>,
+    /// Messages put into queues, lists and topics. What is done about them later is not linked to these requests.
+    pub queued: Vec<QueuedView>,
     /// Evidence: links by rule.
     pub rules: Vec<RuleView>,
     /// Where a stronger rule overruled a weaker one.
@@ -179,6 +192,11 @@ impl RequestsView {
                     count: *n,
                     why: why.iter().map(|(h, n)| (h.name().to_owned(), *n)).collect(),
                 })
+                .collect(),
+            queued: kinds
+                .queued
+                .iter()
+                .map(|((service, asked), &count)| QueuedView { service: service.clone(), asked: asked.clone(), count })
                 .collect(),
             rules,
             disagreements: report.disagreements,
@@ -293,6 +311,7 @@ impl RequestsView {
         );
         let rules: Vec<String> = self.rules.iter().map(|r| format!("{} {}", r.rule, units::count(r.links))).collect();
         let _ = writeln!(out, ". Links by rule: {}.", if rules.is_empty() { "none".into() } else { rules.join(", ") });
+        self.render_queued(out, style);
         for k in self.kinds.iter().filter(|k| k.incomplete > 0) {
             let why: Vec<String> =
                 k.why_incomplete.iter().map(|(w, n)| format!("{} × {w}", units::count(*n))).collect();
@@ -324,6 +343,20 @@ impl RequestsView {
                 let _ = writeln!(out, "{}", style.paint(&line, Tint::Warn));
             }
         }
+    }
+}
+
+impl RequestsView {
+    /// A path ends at a queue, whole or not, and says so.
+    fn render_queued(&self, out: &mut String, style: Style) {
+        if self.queued.is_empty() {
+            return;
+        }
+        let what: Vec<String> =
+            self.queued.iter().map(|q| format!("{} at {} × {}", q.asked, q.service, units::count(q.count))).collect();
+        let line = format!("Put into queues, lists or topics: {}.", what.join(", "));
+        warn(out, &line, style);
+        warn(out, "What others do with these later is not linked: paths end there.", style);
     }
 }
 

@@ -59,6 +59,8 @@ pub struct SpanView {
     pub hole: String,
     /// Both sides watched.
     pub watched: bool,
+    /// It puts something where others take it up later: a queue, a list, a topic.
+    pub queued: bool,
     /// What a sniffer tells of its time, where one saw its reply.
     pub wire: Option<WireView>,
     /// Connections that were tried while it was served and did not come about, the first 16.
@@ -185,6 +187,7 @@ impl ShowView {
                     evidence: evidence(s),
                     hole: holes.iter().find(|h| h.0 == t.index).map_or(String::new(), |h| h.1.name().to_owned()),
                     watched: s.callee.is_some(),
+                    queued: e.queued,
                     wire: t.wire.zip(s.wire.as_ref()).map(|(legs, w)| WireView {
                         host: names.host(w.host).to_owned(),
                         out_ns: legs.out_ns,
@@ -302,6 +305,13 @@ impl ShowView {
                 );
                 let _ = writeln!(out, "{}", style.paint(&sanitise(&line), Tint::Bad));
             }
+        }
+        for s in self.spans.iter().filter(|s| s.queued) {
+            let line = format!(
+                "span {} ({}) puts work where others take it up later: what they do with it is not linked",
+                s.span, s.service
+            );
+            let _ = writeln!(out, "{}", style.paint(&sanitise(&line), Tint::Warn));
         }
         for s in self.spans.iter().filter(|s| !s.hole.is_empty()) {
             let line = format!("incomplete at span {} ({}): {}", s.span, s.service, s.hole);

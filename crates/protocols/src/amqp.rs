@@ -3,7 +3,7 @@
 //! ```text
 //! > Queue.Declare on channel 1                     request, verb queue.declare, target the queue, witness the channel
 //! < Queue.DeclareOk                                reply, ok
-//! > Basic.Publish, its header, its body            unsolicited, verb basic.publish, target the exchange
+//! > Basic.Publish, its header, its body            one way, verb basic.publish, target the exchange, queued
 //! < Basic.Deliver, its header, its body            unsolicited, witness channel and delivery tag
 //! > Basic.Ack                                      unsolicited, the same witness
 //! ```
@@ -43,6 +43,7 @@ impl Content {
     const FREE: Content = Content { start: NONE, dir: Dir::ToServer, channel: 0, left: None };
 }
 
+const PUBLISH: (u16, u16) = (60, 40);
 const METHOD: u8 = 1;
 const HEADER: u8 = 2;
 const BODY: u8 = 3;
@@ -191,6 +192,7 @@ impl Framing {
             (Dir::ToServer, Asks) if !silent => Role::Request,
             (Dir::ToClient, Answers | AnswersWith) => Role::Reply,
             (Dir::ToClient, Asks) if closes && owed => Role::Reply,
+            (Dir::ToServer, Carries) => Role::OneWay,
             _ => Role::Unsolicited,
         };
         match role {
@@ -206,7 +208,12 @@ impl Framing {
         let mut target = Text::<64>::new();
         if method.strings > 0 {
             // Behind a reserved number the exchange or queue; a server's own names for them are ids.
-            mask::path(string(arguments, 2).unwrap_or(&[]), false, &mut target);
+            let mut name = string(arguments, 2).unwrap_or(&[]);
+            if name.is_empty() && method.id == PUBLISH {
+                // the nameless exchange: its routing key is the queue
+                name = string(arguments, 3).unwrap_or(&[]);
+            }
+            mask::path(name, false, &mut target);
         }
         let tag = match method.name {
             "basic.ack" | "basic.nack" | "basic.reject" | "basic.get-ok" => be64(arguments, 0),
@@ -222,7 +229,8 @@ impl Framing {
             range = 0..0;
         }
         let verb = if role == Role::Reply { "" } else { method.name };
-        let attrs = Attrs { verb, target: target.as_str(), status, cut: target.is_cut(), ..Attrs::default() };
+        let queued = role == Role::OneWay;
+        let attrs = Attrs { verb, target: target.as_str(), status, cut: target.is_cut(), queued, ..Attrs::default() };
         let carries = matches!(method.kind, Carries | AnswersWith);
         let (dir, start) = (wire.dir, wire.at);
         let border = if carries { Border::Open } else { Border::Known(end) };

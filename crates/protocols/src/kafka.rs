@@ -91,9 +91,9 @@ impl Framing {
             self.asked[usize::from(self.next)] = (id, api.min(0xfe) as u8, version.min(0xff) as u8);
             self.next = (self.next + 1) % self.asked.len() as u8;
         }
-        let role = if silent { Role::Unsolicited } else { Role::Request };
+        let role = if silent { Role::OneWay } else { Role::Request };
         let cut = target.is_cut() || (api == PRODUCE && produce.is_none());
-        let attrs = Attrs { verb, target: target.as_str(), cut, ..Attrs::default() };
+        let attrs = Attrs { verb, target: target.as_str(), cut, queued: api == PRODUCE, ..Attrs::default() };
         wire.whole(role, end, view.len(), attrs, &[Witness::Kafka(id)]);
         Ok(())
     }

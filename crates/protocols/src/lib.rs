@@ -75,6 +75,8 @@ impl Dir {
 pub enum Role {
     /// Asks for a reply.
     Request,
+    /// Asks for something and gets no reply: a message published, a write without acknowledgement.
+    OneWay,
     /// The reply to a request: the n-th to the n-th, unless a [`Witness`] says otherwise.
     Reply,
     /// Belongs to an exchange but neither begins nor answers it: a 1xx reply, an authentication step.
@@ -146,6 +148,8 @@ pub struct Attrs<'a> {
     pub status: Status<'a>,
     /// `true`: the head was cut (by the capture or by the cap), so the attributes may be incomplete.
     pub cut: bool,
+    /// `true`: it puts something where others take it up later: a queue, a list, a topic.
+    pub queued: bool,
 }
 
 impl<'a> Attrs<'a> {

@@ -117,7 +117,8 @@ impl Framing {
         // Where it is no number, the server takes no data.
         let data = place.and_then(|nth| words.clone().nth(nth)).and_then(decimal).map_or(0, |size| size + 2);
         let quiet = meta && words.clone().skip(1).any(|flag| flag == b"q");
-        let silent = quiet || words.next_back() == Some(b"noreply") || matches!(name, b"quit" | b"shutdown");
+        let one_way = words.next_back() == Some(b"noreply");
+        let silent = quiet || one_way || matches!(name, b"quit" | b"shutdown");
         self.quiet |= quiet;
         if !silent {
             self.pending = self.pending.saturating_add(1);
@@ -125,7 +126,11 @@ impl Framing {
         let verb = if name.len() <= 16 { Text::<16>::upper(name) } else { Text::of(b"?") };
         let attrs =
             Attrs { verb: verb.as_str(), target: verb.as_str(), args: Some(count as u32), cut, ..Attrs::default() };
-        let role = if silent { Role::Unsolicited } else { Role::Request };
+        let role = match silent {
+            _ if one_way => Role::OneWay,
+            true => Role::Unsolicited,
+            false => Role::Request,
+        };
         let border = if cut { Border::Open } else { Border::Known(wire.behind(length + data)) };
         wire.message(role, (wire.at, border), wire.behind(length), attrs, &[]);
         // Of the number a part may be missing.

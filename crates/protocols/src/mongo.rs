@@ -101,8 +101,10 @@ impl Framer for Framing {
                     return Err(Stop::Need);
                 };
                 let more = flags & 2 != 0;
-                if to != 0 && to == self.exhaust || to == 0 && more {
+                if to != 0 && to == self.exhaust {
                     role = Role::Unsolicited;
+                } else if to == 0 && more {
+                    role = Role::OneWay;
                 }
                 if to != 0 && more {
                     self.exhaust = id;
@@ -135,7 +137,7 @@ impl Framer for Framing {
                     return Err(BAD);
                 }
                 if !matches!(code, GET_MORE | COMPRESSED) {
-                    role = Role::Unsolicited;
+                    role = Role::OneWay;
                 }
                 None
             }

@@ -139,7 +139,8 @@ impl Framing {
         let silence = if asks { name(bytes, end)?.0 } else { Text::new() };
         let role = self.asked(verb.as_str(), silence.as_str());
         let args = Some(u32::try_from(left).unwrap_or(u32::MAX));
-        let attrs = Attrs { verb: verb.as_str(), target: target.as_str(), args, ..Attrs::default() };
+        let queued = QUEUES.contains(&verb.as_str());
+        let attrs = Attrs { verb: verb.as_str(), target: target.as_str(), args, queued, ..Attrs::default() };
         self.left[0] = left;
         let border = if left == 0 { Border::Known(wire.behind(end)) } else { Border::Open };
         wire.message(role, (wire.at, border), wire.behind(end), attrs, &[]);
@@ -232,6 +233,8 @@ impl Framing {
     }
 }
 
+/// What puts something where others may take it up: lists, streams, channels.
+const QUEUES: &[&str] = &["LPUSH", "LPUSHX", "PUBLISH", "RPUSH", "RPUSHX", "SPUBLISH", "XADD"];
 const TYPES: &[u8] = b"+-:$*_#,(!=%~>|";
 
 /// Commands whose first argument is part of the command.

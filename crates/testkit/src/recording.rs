@@ -8,7 +8,7 @@ use wakepath_model::folder::{Durability, FolderError, FolderWriter, HostInfo, MO
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
     AnchorRow, EndpointRow, Event, FaultRow, FlowNoteRow, FlowStateRow, InputRow, LossRow, MessageRow, OpRow, PollRow,
-    TaskRow, WaitRow, cause, life, op, range, role, seen,
+    TaskRow, WaitRow, cause, life, message_flag, op, range, role, seen,
 };
 
 /// Nanoseconds since 1970 at true time 0.
@@ -250,10 +250,17 @@ impl HostRows {
                 witness_kind: 0,
                 failed: u8::from(status >= 400),
                 cut: 0,
-                no_reply: 0,
+                flags: 0,
             }
             .into(),
         );
+    }
+
+    /// The last message gets no reply, and is put into a queue.
+    pub fn is_posted(&mut self) {
+        if let Some(Event::Message(m)) = self.rows.last_mut() {
+            m.flags = message_flag::NO_REPLY | message_flag::QUEUED;
+        }
     }
 
     /// A flow is closed, or reset.

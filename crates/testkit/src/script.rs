@@ -13,6 +13,7 @@
 //!                                an unconnected datagram socket)
 //! 100 A takes r1 c               A reads a request that somebody unwatched sent; `r1,r2`: both at once
 //! 110 A asks q1 d for r1         A sends a request in the service of r1 (`for -`: of nothing)
+//! 110 A posts q1 d for r1        the same of a message that gets no reply, put into a queue
 //! 120 D takes q1                 its other end reads it
 //! 130 D answers q1               also `answers q1 500`; `part`: the first half of the reply, `rest`: the other half
 //! 140 A hears q1                 A reads the reply, as far as it was sent (by an unwatched server: all of it)
@@ -86,6 +87,8 @@ struct Asked {
     reply_known: bool,
     status: u16,
     sent_at: u64,
+    /// It gets no reply, and is put into a queue.
+    is_posted: bool,
 }
 
 /// A script under way.
@@ -318,6 +321,7 @@ impl Player {
             reply_known: false,
             status: 200,
             sent_at: at,
+            is_posted: false,
         };
         self.asked.insert(name.to_owned(), asked);
         Ok(())
@@ -346,6 +350,9 @@ impl Player {
         if says && !f.opaque {
             for (name, range, status) in messages {
                 h.message(at, flow, is_send, range.clone(), ("GET", &format!("/{name}")), *status);
+                if self.asked.get(name).is_some_and(|a| a.is_posted) {
+                    h.is_posted();
+                }
             }
         }
         Ok(())
@@ -357,12 +364,18 @@ impl Player {
         let step = (at, task, says);
         match (verb, rest) {
             ("takes", [names, flow @ ..]) => self.takes(step, names, flow.first().copied()),
-            ("asks", [name, flow, "for", cause]) => {
+            ("asks" | "posts", [name, flow, "for", cause]) => {
                 let cause = match *cause {
                     "-" => None,
                     c => Some(self.asked_of(c)?.call),
                 };
                 self.begin(name, flow, at, cause)?;
+                if verb == "posts" {
+                    let a = self.asked_of(name)?;
+                    a.is_posted = true;
+                    let call = a.call;
+                    self.out.truth.calls[call].ended_ns = at;
+                }
                 let f = self.flow_of(flow)?;
                 let (client, end) = (f.client, f.sent[0]);
                 let bytes = end - REQUEST_BYTES..end;

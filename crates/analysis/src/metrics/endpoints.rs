@@ -165,6 +165,7 @@ fn as_row(e: &Exchange, host: HostId, is_over: bool) -> SniffedExchangeRow {
     (row.protocol, row.verb, row.target, row.detail) = (e.protocol, e.verb, e.target, e.detail);
     (row.status, row.failed) = (e.status, u8::from(e.failed));
     row.what = match e {
+        _ if e.one_way => exchange_row::NO_REPLY,
         _ if e.replied => exchange_row::ANSWERED,
         _ if e.murky => exchange_row::REPLY_MISSED,
         _ if is_over && !e.reset => exchange_row::OPEN,

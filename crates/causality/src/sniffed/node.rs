@@ -140,7 +140,8 @@ impl Node {
     pub(crate) fn half(&self) -> Half {
         let r = &self.row;
         let known = |t: MonoNs, or: MonoNs| if t.0 == 0 { or } else { t };
-        let replied = r.what == exchange_row::ANSWERED;
+        let one_way = r.what == exchange_row::NO_REPLY;
+        let replied = r.what == exchange_row::ANSWERED || one_way;
         let exchange = Exchange {
             number: 0,
             flow: EndpointId(r.flow.0),
@@ -167,6 +168,9 @@ impl Node {
             replied,
             open_ended: false,
             by_order: false,
+            one_way,
+            queued: false,
+            process: 0,
             witness: (r.witness_kind, r.witness),
             murky: false,
         };

@@ -5,7 +5,7 @@ use super::{Column, ColumnKind, RowWriter, TableError, TableWriter};
 use wakepath_model::clock::WallClock;
 use wakepath_model::folder::Host;
 use wakepath_model::ids::{MonoNs, StrId};
-use wakepath_model::rows::{Event, NO_OFFSET, OPEN, Table, access};
+use wakepath_model::rows::{Event, NO_OFFSET, OPEN, Table, access, message_flag};
 
 use ColumnKind::{Bool, I32, I64, Text, U16, U32, U64};
 
@@ -56,6 +56,7 @@ pub(super) fn columns(table: Table) -> Vec<Column> {
             must("failed", Bool),
             must("cut", Bool),
             must("no_reply", Bool),
+            must("queued", Bool),
         ],
         Table::MessageEnd => vec![
             must("flow", U64),
@@ -314,7 +315,8 @@ pub(super) fn put(table: &mut TableWriter, context: &Context<'_>, event: &Event)
             w.text_or_none(text(r.protocol)).text_or_none(text(r.verb));
             w.text_or_none(text(r.target)).text_or_none(text(r.detail));
             w.u32(r.status.into()).text(names::message_role(r.role));
-            w.bool(r.sent != 0).bool(r.failed != 0).bool(r.cut != 0).bool(r.no_reply != 0);
+            w.bool(r.sent != 0).bool(r.failed != 0).bool(r.cut != 0);
+            w.bool(r.flags & message_flag::NO_REPLY != 0).bool(r.flags & message_flag::QUEUED != 0);
         }
         Event::MessageEnd(r) => {
             w.u64(r.flow.0).u64(r.start);

@@ -48,7 +48,7 @@ fn record(path: &Path) -> Result<Folder, Box<dyn std::error::Error>> {
         witness_kind: witness::NONE,
         failed: 0,
         cut: 0,
-        no_reply: 0,
+        flags: 0,
     });
     let mut laddr = [0; 16];
     laddr[..4].copy_from_slice(&[10, 0, 0, 7]);

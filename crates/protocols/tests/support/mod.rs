@@ -197,6 +197,9 @@ impl Sink for Recorder {
         if a.cut {
             line.push_str(" cut");
         }
+        if m.attrs.queued {
+            line.push_str(" queued");
+        }
         for witness in m.witnesses {
             match witness {
                 Witness::FastCgi(id) => write!(line, " fastcgi={id}"),

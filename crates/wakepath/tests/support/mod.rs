@@ -157,7 +157,7 @@ pub fn write_small(path: &Path, name: &str, boot: &str, loss: bool) {
             witness_kind: 0,
             failed,
             cut: 0,
-            no_reply: 0,
+            flags: 0,
         });
     }
     if loss {

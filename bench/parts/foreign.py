@@ -1,0 +1,251 @@
+"""Systems of other people's making, for `bench/foreign`: how each is started.
+
+Each system is a function of a `Place` that starts servers in order and gives the port where requests go in. Programs come
+from the distribution and, where it has none, from `target/foreign` (`scripts/install foreign`).
+"""
+
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+from .programs import ROOT, TARGET, WAIT_S, Failed, free_port, server, until_answered
+from .tiers import find, postgresql, put
+
+CODE = ROOT / "testbeds" / "foreign"
+HAVE = ROOT / "target" / "foreign"
+PYTHON = HAVE / "venv" / "bin" / "python"
+SYSTEM_PYTHON = "/usr/bin/python3"
+
+
+class Place:
+    """A folder and what was started for it; everything ends when the context does."""
+
+    def __init__(self, at, stack):
+        self.at, self.stack = pathlib.Path(at), stack
+        self.log = self.at / "own.log"
+        self.log.touch(mode=0o666)
+        self.log.chmod(0o666)
+        self.ports = {}
+
+    def start(self, name, line, port, **env):
+        """Starts a server and waits until it answers; its words go to a file of its name."""
+        self.ports[name] = port
+        words = self.stack.enter_context(open(self.at / f"{name}.out", "w", encoding="utf-8"))
+        env = {**os.environ, "LOG": str(self.log), "PORT": str(port), **{k: str(v) for k, v in env.items()}}
+        more = {"env": env, "stderr": words, "start_new_session": True, "cwd": self.at}
+        process = self.stack.enter_context(server(line, **more))
+        try:
+            until_answered(port, process)
+        except Failed:
+            raise Failed(f"{name} did not start: {(self.at / f'{name}.out').read_text()[-300:]}") from None
+        return port
+
+    def wait_for(self, path, text):
+        """Until a program without a port says that it is ready."""
+        limit = time.monotonic() + WAIT_S
+        while not (path.exists() and text in path.read_text(encoding="utf-8")):
+            if time.monotonic() > limit:
+                raise Failed(f"nothing wrote {text!r} to {path.name}")
+            time.sleep(0.05)
+
+    def database(self):
+        """PostgreSQL."""
+        line, port = postgresql(self.at)
+        return self.start("postgres", line, port)
+
+    def redis(self):
+        """Redis, of one thread."""
+        port = free_port()
+        line = [find("redis-server"), "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", self.at]
+        return self.start("redis", line, port)
+
+    def plain(self, name="down", down=None):
+        """A thread for each connection; the log of who is not the entry is a file of its own."""
+        port = free_port()
+        log = self.log if down else self.at / f"{name}.log"
+        return self.start(name, [SYSTEM_PYTHON, CODE / "plain.py", port, log, *([down] if down else [])], port)
+
+    def stores(self):
+        """What most of the services call."""
+        return {"PG": self.database(), "REDIS": self.redis(), "DOWN": self.plain()}
+
+
+def puma(place):
+    """Puma, five threads: workers read kept connections and take requests from a reactor."""
+    port, env = free_port(), place.stores()
+    line = [find("puma"), "-q", "-b", f"tcp://127.0.0.1:{port}", "-t", "5:5", CODE / "config.ru"]
+    return place.start("puma", line, port, RACK_ENV="production", **env)
+
+
+def fastapi(place):
+    """asyncio; three pools in one task for each request, two calls at once."""
+    port, env = free_port(), place.stores()
+    line = [PYTHON, "-m", "uvicorn", "--port", port, "--app-dir", CODE, "--log-level", "warning", "service:app"]
+    return place.start("uvicorn", line, port, **env)
+
+
+def express(place):
+    """One event loop: a pool, a connection that all requests share, a timer, two calls at once."""
+    port, env = free_port(), place.stores()
+    return place.start("express", [find("node"), CODE / "service.js"], port, MODULES=HAVE / "node", **env)
+
+
+def go(place):
+    """Goroutines on few threads; a pool of five."""
+    port, env = free_port(), place.stores()
+    return place.start("go", [HAVE / "go-service"], port, **env)
+
+
+def uwsgi(place):
+    """Two processes with two threads each, a connection for each request, before memcached."""
+    port, cache = free_port(), free_port()
+    line = [find("memcached"), "-l", "127.0.0.1", "-p", cache, "-U", 0, *(["-u", "nobody"] if os.geteuid() == 0 else [])]
+    place.start("memcached", line, cache)
+    line = [find("uwsgi-core"), "--plugin", "python3,http", "--http-socket", f"127.0.0.1:{port}"]
+    line += ["--wsgi-file", CODE / "wsgi.py", "--processes", 2, "--threads", 2, "--die-on-term", "--master"]
+    return place.start("uwsgi", line, port, MEMCACHED=cache)
+
+
+def varnish(place):
+    """Varnish passes everything on to uWSGI."""
+    backend, port = uwsgi(place), free_port()
+    vcl = put(place.at, "pass.vcl", """
+        vcl 4.1;
+        backend b { .host = "127.0.0.1"; .port = "@backend@"; }
+        sub vcl_recv { return (pass); }
+        """, backend=backend)
+    line = [find("varnishd"), "-F", "-a", f"127.0.0.1:{port}", "-T", "none", "-f", vcl, "-n", place.at / "varnish",
+            "-s", "malloc,16m", "-p", "thread_pools=1"]
+    return place.start("varnish", line, port)
+
+
+def django(place):
+    """gunicorn's threads run Django, whose ORM keeps a connection for each."""
+    port, database = free_port(), place.database()
+    line = [find("/usr/bin/gunicorn"), "-b", f"127.0.0.1:{port}", "--chdir", CODE, "-w", 2, "-k", "gthread", "--threads", 4,
+            "--worker-tmp-dir", place.at, "shop:application"]
+    return place.start("django", line, port, PG=database)
+
+
+def caddy(place):
+    """Caddy, in Go, before Django."""
+    backend, port = django(place), free_port()
+    conf = put(place.at, "Caddyfile", """
+        {
+            admin off
+            auto_https off
+        }
+        :@port@ {
+            bind 127.0.0.1
+            reverse_proxy 127.0.0.1:@backend@
+        }
+        """, port=port, backend=backend)
+    line = [find("caddy"), "run", "--adapter", "caddyfile", "--config", conf]
+    return place.start("caddy", line, port, HOME=place.at)
+
+
+def envoy(place):
+    """Envoy, one worker, before threads."""
+    backend, port = place.plain("plain", place.plain()), free_port()
+    conf = put(place.at, "envoy.yaml", """
+        static_resources:
+          listeners:
+          - address: {socket_address: {address: 127.0.0.1, port_value: @port@}}
+            filter_chains:
+            - filters:
+              - name: envoy.filters.network.http_connection_manager
+                typed_config:
+                  "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+                  stat_prefix: s
+                  route_config: {virtual_hosts: [{name: a, domains: ["*"], routes: [{match: {prefix: /}, route: {cluster: b}}]}]}
+                  http_filters:
+                  - name: envoy.filters.http.router
+                    typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}
+          clusters:
+          - name: b
+            type: STATIC
+            load_assignment:
+              cluster_name: b
+              endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: @backend@}}}}]}]
+        """, port=port, backend=backend)
+    return place.start("envoy", [HAVE / "venv/bin/envoy", "-c", conf, "--concurrency", 1, "--disable-hot-restart"], port)
+
+
+def squid(place):
+    """Squid as accelerator, nothing cached, before threads."""
+    backend, port = place.plain("plain", place.plain()), free_port()
+    if os.geteuid() == 0:
+        place.at.chmod(0o777)
+    conf = put(place.at, "squid.conf", """
+        http_port 127.0.0.1:@port@ accel defaultsite=localhost
+        cache_peer 127.0.0.1 parent @backend@ 0 no-query originserver name=b
+        http_access allow all
+        cache deny all
+        pid_filename none
+        cache_log @at@/cache.log
+        access_log none
+        netdb_filename none
+        pinger_enable off
+        shutdown_lifetime 0 seconds
+        coredump_dir @at@
+        """, port=port, backend=backend)
+    return place.start("squid", [find("squid"), "-N", "-n", f"w{port}", "-f", conf], port)
+
+
+def redis_queue(place):
+    """A list of Redis between who answers and who works."""
+    port, cache, down = free_port(), place.redis(), place.plain()
+    log = place.at / "worker.log"
+    line = [PYTHON, CODE / "queue_worker.py", cache, down, log]
+    place.stack.enter_context(server(line, stderr=subprocess.DEVNULL))
+    place.wait_for(log, "ready")
+    line = [find("uwsgi-core"), "--plugin", "python3,http", "--http-socket", f"127.0.0.1:{port}", "--http-keepalive"]
+    line += ["--wsgi-file", CODE / "queue_web.py", "--processes", 4, "--die-on-term", "--master", "-H", HAVE / "venv", "--lazy-apps"]
+    return place.start("uwsgi", line, port, REDIS=cache)
+
+
+def rabbit(place):
+    """RabbitMQ between who answers and who works."""
+    port, amqp, spread = free_port(), free_port(), free_port()
+    down = place.plain()
+    conf = put(place.at, "rabbitmq.conf", "listeners.tcp.1 = 127.0.0.1:@amqp@\n", amqp=amqp)
+    plugins = put(place.at, "plugins", "[].\n")
+    names = free_port()
+    place.start("epmd", [find("epmd"), "-port", names, "-address", "127.0.0.1"], names)
+    env = {"RABBITMQ_CONFIG_FILE": conf, "RABBITMQ_ENABLED_PLUGINS_FILE": plugins, "RABBITMQ_BASE": place.at,
+           "RABBITMQ_MNESIA_BASE": place.at / "mnesia", "RABBITMQ_LOG_BASE": place.at, "RABBITMQ_LOGS": "-",
+           "RABBITMQ_NODENAME": f"w{amqp}@localhost", "RABBITMQ_DIST_PORT": spread, "ERL_EPMD_PORT": names,
+           "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1} +S 2:2",
+           "HOME": place.at}
+    place.start("rabbitmq", ["/usr/lib/rabbitmq/bin/rabbitmq-server"], amqp, **env)
+    log = place.at / "worker.log"
+    worker = [PYTHON, CODE / "rabbit_worker.py", amqp, down, log]
+    place.stack.enter_context(server(worker, stderr=subprocess.DEVNULL))
+    place.wait_for(log, "ready")
+    line = [find("uwsgi-core"), "--plugin", "python3,http", "--http-socket", f"127.0.0.1:{port}", "--http-keepalive"]
+    line += ["--wsgi-file", CODE / "rabbit_web.py", "--processes", 4, "--die-on-term", "--master", "-H", HAVE / "venv", "--lazy-apps"]
+    return place.start("uwsgi", line, port, AMQP=amqp)
+
+
+DATABASE = "/usr/lib/postgresql/*/bin/initdb"
+# What a system is called, what it needs, how it is started.
+SYSTEMS = {
+    "puma": (["puma", "redis-server", DATABASE, "/usr/share/rubygems-integration/all/specifications/redis-*"], puma),
+    "fastapi": ([str(PYTHON), "redis-server", DATABASE], fastapi),
+    "express": (["node", str(HAVE / "node/node_modules/express"), "redis-server", DATABASE], express),
+    "go": ([str(HAVE / "go-service"), "redis-server", DATABASE], go),
+    "varnish": (["varnishd", "uwsgi-core", "memcached"], varnish),
+    "caddy": (["caddy", "/usr/bin/gunicorn", DATABASE, "/usr/lib/python3/dist-packages/django"], caddy),
+    "envoy": ([str(HAVE / "venv/bin/envoy")], envoy),
+    "squid": (["squid"], squid),
+    "redis-queue": (["uwsgi-core", "redis-server", str(PYTHON)], redis_queue),
+    "rabbitmq": (["uwsgi-core", "/usr/lib/rabbitmq/bin/rabbitmq-server", str(PYTHON)], rabbit),
+}
+
+
+def missing(name):
+    """What of a system is not installed."""
+    return [need for need in SYSTEMS[name][0] if not find(need)]

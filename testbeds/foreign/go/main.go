@@ -1,0 +1,54 @@
+// net/http before PostgreSQL with a pool of five, Redis and a service behind. Settings come by environment.
+package main
+
+import (
+	"database/sql"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/redis/go-redis/v9"
+)
+
+func main() {
+	env := os.Getenv
+	db, err := sql.Open("pgx", "postgres://postgres@127.0.0.1:"+env("PG")+"/postgres?sslmode=disable")
+	if err != nil {
+		panic(err)
+	}
+	db.SetMaxOpenConns(5)
+	db.SetMaxIdleConns(5)
+	cache := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + env("REDIS")})
+	log, err := os.OpenFile(env("LOG"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		panic(err)
+	}
+	handle := func(status int, everything bool) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			rid := r.URL.Query().Get("rid")
+			if err := cache.Incr(r.Context(), "rid:"+rid).Err(); err != nil {
+				status = 503
+			}
+			if everything {
+				if _, err := db.ExecContext(r.Context(), "/* rid="+rid+" */ SELECT pg_sleep(0.001)"); err != nil {
+					status = 503
+				}
+				if reply, err := http.Get("http://127.0.0.1:" + env("DOWN") + "/down?rid=" + rid); err == nil {
+					io.Copy(io.Discard, reply.Body)
+					reply.Body.Close()
+				}
+			}
+			fmt.Fprintf(log, "rid=%s %d\n", rid, status)
+			w.Header().Set("Content-Length", strconv.Itoa(len(rid)))
+			w.WriteHeader(status)
+			io.WriteString(w, rid)
+		}
+	}
+	http.HandleFunc("/x", handle(200, true))
+	http.HandleFunc("/miss", handle(404, false))
+	http.HandleFunc("/fail", handle(500, false))
+	panic(http.ListenAndServe("127.0.0.1:"+env("PORT"), nil))
+}

@@ -1,0 +1,51 @@
+"""FastAPI; settings come by environment."""
+
+import asyncio
+import contextlib
+import os
+
+import asyncpg
+import fastapi
+import httpx
+import redis.asyncio
+
+PG, REDIS, DOWN = (int(os.environ[name]) for name in ("PG", "REDIS", "DOWN"))
+LOG = open(os.environ["LOG"], "a", buffering=1, encoding="utf-8")
+
+
+@contextlib.asynccontextmanager
+async def lifespan(app):
+    app.pool = await asyncpg.create_pool(
+        host="127.0.0.1", port=PG, user="postgres", database="postgres", ssl=False, min_size=5, max_size=5
+    )
+    app.redis = redis.asyncio.Redis(host="127.0.0.1", port=REDIS)
+    app.http = httpx.AsyncClient(base_url=f"http://127.0.0.1:{DOWN}")
+    yield
+    await app.http.aclose()
+
+
+app = fastapi.FastAPI(lifespan=lifespan)
+
+
+@app.get("/x")
+async def everything(rid: str):
+    await app.redis.incr(f"rid:{rid}")
+    async with app.pool.acquire() as connection:
+        await connection.fetch(f"/* rid={rid} */ SELECT pg_sleep(0.001)")
+    await asyncio.gather(*(app.http.get(f"/down?rid={rid}") for _ in range(2)))
+    LOG.write(f"rid={rid} 200\n")
+    return fastapi.Response(rid)
+
+
+@app.get("/miss")
+async def miss(rid: str):
+    await app.redis.incr(f"rid:{rid}")
+    LOG.write(f"rid={rid} 404\n")
+    return fastapi.Response(rid, status_code=404)
+
+
+@app.get("/fail")
+async def fail(rid: str):
+    await app.redis.incr(f"rid:{rid}")
+    LOG.write(f"rid={rid} 500\n")
+    return fastapi.Response(rid, status_code=500)
