@@ -2,13 +2,16 @@
 
 import http.client
 import http.server
+import os
 import random
 import sys
 import threading
 import time
 from urllib.parse import parse_qs, urlsplit
 
-port, log = int(sys.argv[1]), open(sys.argv[2], "a", buffering=1, encoding="utf-8")
+port = int(sys.argv[1])
+# one write a line: all threads share the file
+log = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 down = int(sys.argv[3]) if len(sys.argv) > 3 else None
 own = threading.local()
 
@@ -34,7 +37,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             time.sleep(random.uniform(0.001, 0.004))
         body = f"{rid}\n".encode()
-        log.write(f"rid={rid} {status}\n")
+        os.write(log, f"rid={rid} {status}\n".encode())
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -5,7 +5,8 @@ from urllib.parse import parse_qs
 
 import pika
 
-LOG = open(os.environ["LOG"], "a", buffering=1, encoding="utf-8")
+# one write a line: threads and processes share the file
+LOG = os.open(os.environ["LOG"], os.O_WRONLY | os.O_APPEND)
 STATUS = {"/miss": "404 Not Found", "/fail": "500 Internal Server Error"}
 where = pika.ConnectionParameters("127.0.0.1", int(os.environ["AMQP"]), heartbeat=0)
 channel = None
@@ -29,7 +30,7 @@ def application(environ, start_response):
     else:
         connected().basic_publish("", "jobs", f"rid:{rid}".encode())
     status = STATUS.get(environ["PATH_INFO"], "202 Accepted")
-    LOG.write(f"rid={rid} {status[:3]}\n")
+    os.write(LOG, f"rid={rid} {status[:3]}\n".encode())
     body = f"{rid}\n".encode()
     start_response(status, [("Content-Length", str(len(body)))])
     return [body]

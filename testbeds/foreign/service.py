@@ -10,7 +10,8 @@ import httpx
 import redis.asyncio
 
 PG, REDIS, DOWN = (int(os.environ[name]) for name in ("PG", "REDIS", "DOWN"))
-LOG = open(os.environ["LOG"], "a", buffering=1, encoding="utf-8")
+# one write a line: threads and processes share the file
+LOG = os.open(os.environ["LOG"], os.O_WRONLY | os.O_APPEND)
 
 
 @contextlib.asynccontextmanager
@@ -33,19 +34,19 @@ async def everything(rid: str):
     async with app.pool.acquire() as connection:
         await connection.fetch(f"/* rid={rid} */ SELECT pg_sleep(0.001)")
     await asyncio.gather(*(app.http.get(f"/down?rid={rid}") for _ in range(2)))
-    LOG.write(f"rid={rid} 200\n")
+    os.write(LOG, f"rid={rid} 200\n".encode())
     return fastapi.Response(rid)
 
 
 @app.get("/miss")
 async def miss(rid: str):
     await app.redis.incr(f"rid:{rid}")
-    LOG.write(f"rid={rid} 404\n")
+    os.write(LOG, f"rid={rid} 404\n".encode())
     return fastapi.Response(rid, status_code=404)
 
 
 @app.get("/fail")
 async def fail(rid: str):
     await app.redis.incr(f"rid:{rid}")
-    LOG.write(f"rid={rid} 500\n")
+    os.write(LOG, f"rid={rid} 500\n".encode())
     return fastapi.Response(rid, status_code=500)

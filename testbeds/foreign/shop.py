@@ -8,7 +8,8 @@ from django.db import connection
 from django.http import HttpResponse
 from django.urls import path
 
-LOG = open(os.environ["LOG"], "a", buffering=1, encoding="utf-8")
+# one write a line: threads and processes share the file
+LOG = os.open(os.environ["LOG"], os.O_WRONLY | os.O_APPEND)
 settings.configure(
     ROOT_URLCONF=__name__,
     ALLOWED_HOSTS=["*"],
@@ -26,7 +27,7 @@ def view(status, queries):
         with connection.cursor() as cursor:
             for _ in range(queries):
                 cursor.execute(f"/* rid={rid} */ SELECT pg_sleep(0.001)")
-        LOG.write(f"rid={rid} {status}\n")
+        os.write(LOG, f"rid={rid} {status}\n".encode())
         return HttpResponse(f"{rid}\n", status=status)
 
     return answer

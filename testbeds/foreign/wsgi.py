@@ -5,7 +5,8 @@ import socket
 import threading
 from urllib.parse import parse_qs
 
-LOG = open(os.environ["LOG"], "a", buffering=1, encoding="utf-8")
+# one write a line: threads and processes share the file
+LOG = os.open(os.environ["LOG"], os.O_WRONLY | os.O_APPEND)
 STATUS = {"/miss": "404 Not Found", "/fail": "500 Internal Server Error"}
 own = threading.local()
 
@@ -17,7 +18,8 @@ def application(environ, start_response):
     own.cache.sendall(f"get rid:{rid}\r\n".encode())
     own.cache.recv(100)
     status = STATUS.get(environ["PATH_INFO"], "200 OK")
-    LOG.write(f"rid={rid} {status[:3]}\n")
+    os.write(LOG, f"rid={rid} {status[:3]}\n".encode())
     body = f"{rid}\n".encode()
-    start_response(status, [("Content-Length", str(len(body)))])
+    # uWSGI closes behind each reply and does not say so
+    start_response(status, [("Content-Length", str(len(body))), ("Connection", "close")])
     return [body]

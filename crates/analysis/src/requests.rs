@@ -41,8 +41,10 @@ pub struct Kind {
     pub failed: u64,
     /// Of them, whose flow was reset before the reply was complete.
     pub reset: u64,
-    /// Of them, whose flow ended, or the recording did, before the reply was complete.
+    /// Of them, whose flow ended before the reply was complete.
     pub cut: u64,
+    /// Of them, still in progress when the recording ended.
+    pub unfinished: u64,
     /// Of them, with a path known to be incomplete.
     pub incomplete: u64,
     /// Why, with how often.
@@ -105,7 +107,9 @@ impl Kinds {
         if let Some(e) = root.callee.as_ref().or(root.caller.as_ref()).map(|h| &h.exchange) {
             kind.failed += u64::from(has_failed(e));
             kind.reset += u64::from(e.reset);
-            kind.cut += u64::from(e.cut);
+            let unfinished = e.cut && e.unfinished;
+            kind.unfinished += u64::from(unfinished);
+            kind.cut += u64::from(e.cut && !unfinished);
             *kind.statuses.entry(e.status).or_default() += 1;
         }
         let holes = r.holes();

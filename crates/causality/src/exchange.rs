@@ -13,8 +13,8 @@ use ends::{Ends, NO_SOCKET, SPANS, Span};
 use refusals::{Connect, Refusals};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    EndpointRow, FlowNoteRow, FlowStateRow, MessageEndRow, MessageRow, OPEN, OpRow, TaskRow, end_how, life, message_flag, op, range,
-    role, seen,
+    EndpointRow, FlowNoteRow, FlowStateRow, MessageEndRow, MessageRow, OPEN, OpRow, TaskRow, end_how, life,
+    message_flag, op, range, role, seen,
 };
 
 /// Which side of an exchange an endpoint is.
@@ -71,8 +71,10 @@ pub struct Exchange {
     pub failed: bool,
     /// The flow was reset before the reply was complete.
     pub reset: bool,
-    /// The flow ended before the reply was complete.
+    /// The flow, or the recording, ended before the reply was complete.
     pub cut: bool,
+    /// It was the recording that ended.
+    pub unfinished: bool,
     /// Reply complete.
     pub replied: bool,
     /// The end of the reply shows only when something else begins.
@@ -370,6 +372,7 @@ impl<S: Steps> Engine<S> {
             failed: false,
             reset: false,
             cut: false,
+            unfinished: false,
             replied: false,
             open_ended: true,
             by_order: true,
@@ -599,6 +602,7 @@ impl<S: Steps> Engine<S> {
                 failed: false,
                 reset: false,
                 cut: false,
+                unfinished: false,
                 replied: false,
                 open_ended: false,
                 by_order: false,
@@ -810,6 +814,10 @@ impl<S: Steps> Engine<S> {
     /// The recording is over: whatever is open is closed as cut.
     pub fn finish(&mut self, at: MonoNs) {
         for flow in self.eps.open() {
+            let open: Vec<ExId> = self.eps.get(&flow).map(|e| e.open.iter().copied().collect()).unwrap_or_default();
+            for x in open {
+                self.xs.get_mut(x).unfinished = true;
+            }
             self.cut(flow, at);
         }
     }

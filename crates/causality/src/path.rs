@@ -1,11 +1,11 @@
 //! Between components: calls and the exchanges that served them, joined into trees.
 
-use crate::worker::REFUSALS_MAX;
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{Exchange, Side};
 use crate::finished::{Done, Finished, Refusal};
 use crate::pairs::{End, How, Pairs, Place, is_loopback};
 use crate::sniffed::{ByteKey, Wires};
+use crate::worker::REFUSALS_MAX;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -493,9 +493,7 @@ impl<'a> Assembler<'a> {
         while let Some(call) = todo.pop() {
             let server = call.server.map(|(s, _)| s).filter(|s| {
                 let server = self.nodes.get(s).map(|n| &n.half);
-                server.is_some_and(|n| {
-                    n.host == call.half.host && n.exchange.is_talk_to_itself(&call.half.exchange)
-                })
+                server.is_some_and(|n| n.host == call.half.host && n.exchange.is_talk_to_itself(&call.half.exchange))
             });
             let Some(node) = server.and_then(|s| self.nodes.remove(&s)) else {
                 kept.push(call);

@@ -118,6 +118,7 @@ fn half(side: Side, task: u32, flow: u64, from: u64, to: u64, port: u16) -> Half
         failed: false,
         reset: false,
         cut: false,
+        unfinished: false,
         replied: true,
         open_ended: false,
         by_order: false,

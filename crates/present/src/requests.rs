@@ -57,6 +57,8 @@ pub struct KindView {
     pub reset: u64,
     /// Cut short.
     pub cut: u64,
+    /// Still in progress when the recording ended.
+    pub unfinished: u64,
     /// With a path known to be incomplete.
     pub incomplete: u64,
     /// Why, with how often.
@@ -262,6 +264,7 @@ impl RequestsView {
             }
         }
         self.render_errors(&mut out, style);
+        self.render_unfinished(&mut out, style);
         self.render_evidence(&mut out, style);
         out.push_str(&losses_or_none(losses, &[Answer::Requests], style));
         out
@@ -298,6 +301,22 @@ impl RequestsView {
             let times = if r.count == 1 { "once".to_owned() } else { format!("{} times", units::count(r.count)) };
             let line = format!("  {} {} {}: {times}", r.process, refusals::met(r.error), r.remote);
             let _ = writeln!(out, "{}", style.paint(&sanitise(&line), Tint::Bad));
+        }
+    }
+
+    fn render_unfinished(&self, out: &mut String, style: Style) {
+        let what: Vec<String> = self
+            .kinds
+            .iter()
+            .filter(|k| k.unfinished > 0)
+            .map(|k| format!("{} at {} × {}", k.asked, k.service, units::count(k.unfinished)))
+            .collect();
+        if !what.is_empty() {
+            out.push('\n');
+            let line = format!("Still in progress when recording stopped: {}.", what.join(", "));
+            for line in wrap(&sanitise(&line), "  ", style.prose()).lines() {
+                let _ = writeln!(out, "{line}");
+            }
         }
     }
 
@@ -393,6 +412,7 @@ fn kind_view(service: &str, asked: &str, k: &Kind, span_ns: u64) -> KindView {
         failed: k.failed,
         reset: k.reset,
         cut: k.cut,
+        unfinished: k.unfinished,
         incomplete: k.incomplete,
         why_incomplete: k.holes.iter().map(|(h, n)| (h.name().to_owned(), *n)).collect(),
         statuses: k.statuses.iter().map(|(s, n)| (*s, *n)).collect(),

@@ -165,6 +165,7 @@ impl Node {
             failed: r.failed == 1,
             reset: !replied && self.is_reset,
             cut: !replied && !self.is_reset,
+            unfinished: r.what == exchange_row::OPEN,
             replied,
             open_ended: false,
             by_order: false,

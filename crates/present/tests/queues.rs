@@ -1,0 +1,38 @@
+//! A path that ends at a queue says so, in `requests` and in `show`.
+
+use wakepath_analysis::names::Names;
+use wakepath_analysis::requests::Kinds;
+use wakepath_model::folder::Folder;
+use wakepath_model::ids::CommonNs;
+use wakepath_present::requests::RequestsView;
+use wakepath_present::show::ShowView;
+use wakepath_present::text::Style;
+use wakepath_testkit::recording::Cuts;
+use wakepath_testkit::script::play;
+
+#[test]
+fn a_message_put_into_a_queue_is_named_and_its_consumer_is_not_claimed() {
+    let script = include_str!("../../../tests/golden/link.bytes/one_way/input.txt");
+    let dir = tempfile::tempdir().expect("a folder");
+    let recording = play(script).expect("the script");
+    let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
+    let folder = Folder::open(&dirs).expect("opened");
+    let names = Names::read(&folder);
+    let (mut kinds, mut shown) = (Kinds::default(), Vec::new());
+    let report = wakepath_causality::reconstruct(
+        &folder,
+        |r| {
+            kinds.add(&r, &names);
+            shown.push(ShowView::new(&r, &[], &names, |_, _| None, |_, t| CommonNs(t.0 as i64)));
+        },
+        |_, _, _, _| {},
+    );
+    let view = RequestsView::new(&kinds, &report, 1_000_000);
+    let text = view.render(0, &[], Style::default());
+    assert!(text.contains("Put into queues, lists or topics: GET /q1 at broker:"), "{text}");
+    assert!(text.contains("What others do with these later is not linked"), "{text}");
+    assert!(text.contains("2 of 2 whole"), "{text}");
+    let of: Vec<String> = shown.iter().filter(|s| s.asked == "GET /r1").map(|s| s.render(Style::default())).collect();
+    assert_eq!(of.len(), 1);
+    assert!(of[0].contains("puts work where others take it up later"), "{}", of[0]);
+}
