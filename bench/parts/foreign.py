@@ -68,6 +68,11 @@ class Place:
         log = self.log if down else self.at / f"{name}.log"
         return self.start(name, [SYSTEM_PYTHON, CODE / "plain.py", port, log, *([down] if down else [])], port)
 
+    def memcached(self):
+        """memcached, of four threads."""
+        port, user = free_port(), ["-u", "nobody"] if os.geteuid() == 0 else []
+        return self.start("memcached", [find("memcached"), "-l", "127.0.0.1", "-p", port, "-U", 0, *user], port)
+
     def stores(self):
         """What most of the services call."""
         return {"PG": self.database(), "REDIS": self.redis(), "DOWN": self.plain()}
@@ -101,9 +106,7 @@ def go(place):
 
 def uwsgi(place):
     """Two processes with two threads each, a connection for each request, before memcached."""
-    port, cache = free_port(), free_port()
-    line = [find("memcached"), "-l", "127.0.0.1", "-p", cache, "-U", 0, *(["-u", "nobody"] if os.geteuid() == 0 else [])]
-    place.start("memcached", line, cache)
+    port, cache = free_port(), place.memcached()
     line = [find("uwsgi-core"), "--plugin", "python3,http", "--http-socket", f"127.0.0.1:{port}"]
     line += ["--wsgi-file", CODE / "wsgi.py", "--processes", 2, "--threads", 2, "--die-on-term", "--master"]
     return place.start("uwsgi", line, port, MEMCACHED=cache)
@@ -230,6 +233,59 @@ def rabbit(place):
     return place.start("uwsgi", line, port, AMQP=amqp)
 
 
+def before_memcached(name, *line):
+    """A server whose command line this is, `@PORT@` replaced; it runs one of the applications that ask memcached."""
+
+    def start(place):
+        port, cache = free_port(), place.memcached()
+        words = [str(word).replace("@PORT@", str(port)) for word in line]
+        return place.start(name, [find(words[0]), *words[1:]], port, MEMCACHED=cache, PYTHONPATH=CODE)
+
+    return start
+
+
+def module(name, *words):
+    """A Python server with the WSGI application."""
+    return before_memcached(name, PYTHON, "-m", *words)
+
+
+def loops(name):
+    """A Python server with an event loop, before memcached and a service behind."""
+
+    def start(place):
+        port, env = free_port(), {"MEMCACHED": place.memcached(), "DOWN": place.plain()}
+        return place.start(name, [PYTHON, CODE / "loops.py", name], port, **env)
+
+    return start
+
+
+def mod_wsgi(place):
+    """Apache with threads, the application inside it."""
+    port, cache = free_port(), place.memcached()
+    user = "User nobody\nGroup nogroup" if os.geteuid() == 0 else ""
+    conf = put(place.at, "apache.conf", """
+        ServerRoot @at@
+        ServerName localhost
+        Listen 127.0.0.1:@port@
+        PidFile @at@/pid
+        ErrorLog @at@/apache.out
+        DefaultRuntimeDir @at@
+        Mutex posixsem
+        LoadModule mpm_worker_module @modules@/mod_mpm_worker.so
+        LoadModule authz_core_module @modules@/mod_authz_core.so
+        LoadModule wsgi_module @modules@/mod_wsgi.so
+        @user@
+        MaxKeepAliveRequests 0
+        StartServers 1
+        WSGISocketPrefix @at@/wsgi
+        WSGIScriptAlias / @code@/wsgi.py
+        <Directory @code@>
+        Require all granted
+        </Directory>
+        """, port=port, modules="/usr/lib/apache2/modules", code=CODE, user=user)
+    return place.start("apache", [find("apache2"), "-DFOREGROUND", "-f", conf], port, MEMCACHED=cache)
+
+
 DATABASE = "/usr/lib/postgresql/*/bin/initdb"
 # What a system is called, what it needs, how it is started.
 SYSTEMS = {
@@ -244,6 +300,24 @@ SYSTEMS = {
     "redis-queue": (["uwsgi-core", "redis-server", str(PYTHON)], redis_queue),
     "rabbitmq": (["uwsgi-core", "/usr/lib/rabbitmq/bin/rabbitmq-server", str(PYTHON)], rabbit),
 }
+BIND = ["-b", "127.0.0.1:@PORT@"]
+RACK = CODE / "memcached.ru"
+# A second look, at ten more: `bench/foreign more`.
+MORE = {
+    "waitress": module("waitress", "waitress", "--listen", "127.0.0.1:@PORT@", "wsgi:application"),
+    "gevent": module("gevent", "gunicorn", *BIND, "-k", "gevent", "-w", 2, "wsgi:application"),
+    "cheroot": module("cheroot", "cheroot", "--bind", "127.0.0.1:@PORT@", "--threads", 8, "wsgi:application"),
+    "gthread": module("gthread", "gunicorn", *BIND, "--threads", 8, "wsgi:application"),
+    "tornado": loops("tornado"),
+    "aiohttp": loops("aiohttp"),
+    "twisted": loops("twisted"),
+    "unicorn": before_memcached("unicorn", "unicorn", "-l", "127.0.0.1:@PORT@", RACK),
+    "thin": before_memcached("thin", "thin", "-a", "127.0.0.1", "-p", "@PORT@", "-R", RACK, "start"),
+    "starman": before_memcached("starman", "starman", "--listen", "127.0.0.1:@PORT@", "--workers", 4, CODE / "app.psgi"),
+    "mod_wsgi": mod_wsgi,
+}
+for _name, _start in MORE.items():
+    SYSTEMS[_name] = (["memcached"], _start)
 
 
 def missing(name):

@@ -21,5 +21,6 @@ def application(environ, start_response):
     os.write(LOG, f"rid={rid} {status[:3]}\n".encode())
     body = f"{rid}\n".encode()
     # uWSGI closes behind each reply and does not say so
-    start_response(status, [("Content-Length", str(len(body))), ("Connection", "close")])
+    closes = [("Connection", "close")] if "uwsgi.version" in environ else []
+    start_response(status, [("Content-Length", str(len(body))), *closes])
     return [body]
