@@ -43,7 +43,6 @@ impl Content {
     const FREE: Content = Content { start: NONE, dir: Dir::ToServer, channel: 0, left: None };
 }
 
-const PUBLISH: (u16, u16) = (60, 40);
 const METHOD: u8 = 1;
 const HEADER: u8 = 2;
 const BODY: u8 = 3;
@@ -208,12 +207,9 @@ impl Framing {
         let mut target = Text::<64>::new();
         if method.strings > 0 {
             // Behind a reserved number the exchange or queue; a server's own names for them are ids.
-            let mut name = string(arguments, 2).unwrap_or(&[]);
-            if name.is_empty() && method.id == PUBLISH {
-                // the nameless exchange: its routing key is the queue
-                name = string(arguments, 3).unwrap_or(&[]);
-            }
-            mask::path(name, false, &mut target);
+            // Published to the nameless exchange, the routing key behind it is the queue.
+            let at = if role == Role::OneWay && arguments.get(2) == Some(&0) { 3 } else { 2 };
+            mask::path(string(arguments, at).unwrap_or(&[]), false, &mut target);
         }
         let tag = match method.name {
             "basic.ack" | "basic.nack" | "basic.reject" | "basic.get-ok" => be64(arguments, 0),
@@ -229,8 +225,8 @@ impl Framing {
             range = 0..0;
         }
         let verb = if role == Role::Reply { "" } else { method.name };
-        let queued = role == Role::OneWay;
-        let attrs = Attrs { verb, target: target.as_str(), status, cut: target.is_cut(), queued, ..Attrs::default() };
+        let (cut, queued) = (target.is_cut(), role == Role::OneWay);
+        let attrs = Attrs { verb, target: target.as_str(), status, cut, queued, ..Attrs::default() };
         let carries = matches!(method.kind, Carries | AnswersWith);
         let (dir, start) = (wire.dir, wire.at);
         let border = if carries { Border::Open } else { Border::Known(end) };

@@ -138,8 +138,7 @@ impl Framing {
         let asks = target.as_str() == "CLIENT REPLY" && left == 1;
         let silence = if asks { name(bytes, end)?.0 } else { Text::new() };
         let role = self.asked(verb.as_str(), silence.as_str());
-        let args = Some(u32::try_from(left).unwrap_or(u32::MAX));
-        let queued = QUEUES.contains(&verb.as_str());
+        let (args, queued) = (Some(u32::try_from(left).unwrap_or(u32::MAX)), QUEUES.contains(&verb.as_str()));
         let attrs = Attrs { verb: verb.as_str(), target: target.as_str(), args, queued, ..Attrs::default() };
         self.left[0] = left;
         let border = if left == 0 { Border::Known(wire.behind(end)) } else { Border::Open };
@@ -233,9 +232,9 @@ impl Framing {
     }
 }
 
+const TYPES: &[u8] = b"+-:$*_#,(!=%~>|";
 /// What puts something where others may take it up: lists, streams, channels.
 const QUEUES: &[&str] = &["LPUSH", "LPUSHX", "PUBLISH", "RPUSH", "RPUSHX", "SPUBLISH", "XADD"];
-const TYPES: &[u8] = b"+-:$*_#,(!=%~>|";
 
 /// Commands whose first argument is part of the command.
 const CONTAINERS: &[&str] = &[
