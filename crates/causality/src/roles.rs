@@ -5,6 +5,7 @@ use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange, Side, Slab, Steps};
 use crate::worker::TIMER_GRAIN_NS;
 use rustc_hash::{FxHashMap, FxHashSet};
+use wakepath_model::defects;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{InputRow, LossRow, OPEN, PollRow, TaskRow, WaitRow, input, life};
 
@@ -122,7 +123,8 @@ impl Roles {
 
     /// Something was lost.
     pub fn loss(&mut self, r: &LossRow, what: &str) {
-        if what.starts_with("loss.ring.op") || what.starts_with("loss.ring.flow") || what.starts_with("loss.storage") {
+        let is_of_operations = ["loss.ring.op", "loss.ring.flow", "loss.storage"].iter().any(|l| what.starts_with(l));
+        if is_of_operations || defects::hides_rows(what) {
             // records that were under way when the interval began belong to it
             self.losses.push((r.from.0.saturating_sub(5_000_000), r.at.0));
         }

@@ -189,8 +189,8 @@ defects! {
         "Inputs were handed over together, so the rule isolation says nothing of them.",
         "Record with --isolate; where that was asked for, these could not be separated.";
     LIBRARY_NOT_LOADED = "library.not_loaded", Warning, EVERYTHING,
-        "A program was started that the loader gives no library: it is static or privileged, and was left alone.",
-        "Record it by the kernel vantage.";
+        "A program was started that the library does not see: static, privileged, made by Go, or of another C library.",
+        "Record it by the kernel vantage (`wakepath record`, or `wakepath run --kernel`).";
     LIBRARY_SHARED_FLOW = "library.shared_flow", Warning, PATHS,
         "A connection went from one process to another in the middle, so its bytes could not be numbered.",
         "Record by the kernel vantage, which numbers bytes in the kernel.";
@@ -257,6 +257,9 @@ defects! {
     FORWARD_BEFORE = "forward.before", Info, &[Requests, Metrics],
         "A sniffer had sent rows before the first that came: perhaps nobody listened then.",
         "Start the collector before its sniffers, or send on by --forward-by tcp.";
+    FORWARD_REFUSED = "forward.refused", Error, PATHS,
+        "Frames were refused: more senders came at once than a collector takes, or they did not say who they are.",
+        "Find out who sends (the addresses are in what the collector says), or start another collector.";
     TRACE_LOST = "loss.trace.events", Error, EVERYTHING,
         "The tracer of an imported trace dropped events because its buffers were full.",
         "Trace again with more or larger buffers, or with fewer kinds of events.";
@@ -392,8 +395,29 @@ defects! {
     FOLDER_VERSION = "folder.other_version", Error, EVERYTHING,
         "A segment of another format version was left out.",
         "Read the folder with the version that wrote it.";
+    FOLDER_SEGMENT = "folder.missing_segment", Error, EVERYTHING,
+        "A segment of a recording is gone: it was removed, emptied or not copied, and its rows with it.",
+        "Copy the folder again from where it was recorded, with all of its files.";
+    FOLDER_LIST = "folder.no_list", Warning, EVERYTHING,
+        "The list of a recording's segments is gone or damaged: whether segments are missing at its end is not known.",
+        "Copy the folder again from where it was recorded, with all of its files.";
+    FOLDER_NOT_ENDED = "folder.not_ended", Warning, EVERYTHING,
+        "A recorder did not end its recording: it was killed, failed, or the folder was copied before; the end is missing.",
+        "Ask the kernel's log (dmesg) whether it killed the recorder for want of memory, and look for a full disk.";
+    FOLDER_OPEN = "folder.being_written", Info, EVERYTHING,
+        "A recorder writes into the folder now: what comes later is not in this answer.",
+        "End the recorder, or ask again later.";
+    FOLDER_FOREIGN = "folder.foreign_segment", Error, EVERYTHING,
+        "A segment lies with another host than it was recorded on, and was left out.",
+        "Put it back where it came from, or copy the folder again from where it was recorded.";
+    FOLDER_FILE = "folder.bad_file", Error, EVERYTHING,
+        "What has a segment's name is not a regular file, and was not opened.",
+        "Look at what lies there, and copy the segment again from where it was recorded.";
+    FOLDER_INFO = "folder.bad_description", Warning, &[Names],
+        "The folder's description (wakepath.json) is gone or damaged; its segments were read all the same.",
+        "Copy wakepath.json again from where the folder was recorded.";
     FOLDER_GAP = "folder.missing_frames", Error, EVERYTHING,
-        "Frame numbers of a segment are not consecutive: frames between are gone.",
+        "Frames of a segment are gone, by their numbers or by what its recorder wrote down of it.",
         "Check the disk and copy the folder again from where it was recorded.";
     FOLDER_STRING = "folder.undefined_string", Warning, &[Names],
         "A row names a string whose definition is gone; it is shown as a question mark.",
@@ -402,7 +426,7 @@ defects! {
         "What was found about the hosts' clocks (sync.json) is not readable: their wall clocks stand for it.",
         "Run `wakepath sync` on the folder again.";
     FOLDER_HOST = "folder.bad_host", Warning, &[Names],
-        "A host's description is missing or not readable; its folder's name is shown instead.",
+        "A host's description is missing, not readable, or of another host; its folder's name may be shown instead.",
         "Copy host.json again from where the folder was recorded.";
     FOLDER_IO = "folder.io", Error, EVERYTHING,
         "A part of a segment could not be read from the disk.",
@@ -428,6 +452,11 @@ defects! {
     CTF_PACKETS_LOST = "ctf.packets_lost", Error, EVERYTHING,
         "The numbers of a stream's packets are not consecutive: packets between are gone.",
         "Give the tracer larger buffers, or copy all files of the trace.";
+}
+
+/// Whether rows of any kind may be missing in the time of such a loss, so that nothing is linked across it.
+pub fn hides_rows(id: &str) -> bool {
+    matches!(id, id::DISK | id::FOLDER_SEGMENT | id::FOLDER_GAP | id::FOLDER_CRC)
 }
 
 /// The defect of an id.

@@ -7,7 +7,8 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use wakepath_forecast::derived::Warning;
 use wakepath_model::defects::{self, Answer, Severity};
-use wakepath_model::folder::Folder;
+use wakepath_model::folder::{Folder, Host, Missing};
+use wakepath_model::ids::MonoNs;
 use wakepath_model::rows::{LossRow, Table};
 
 /// One kind of loss on one host.
@@ -57,16 +58,28 @@ pub fn collect(folder: &Folder) -> Vec<Loss> {
             host: Some(name.clone()),
             from_ns: Some(from),
             to_ns: Some(to),
+            place: place_of(host, id),
             ..loss(id, count)
         }));
     }
-    out.extend(
-        folder
-            .defects()
-            .into_iter()
-            .map(|d| Loss { place: d.first.map(|f| f.to_string()), ..loss(d.defect.id, d.count) }),
-    );
+    // what is missing stands among the rows already
+    let among_rows = |id: &str| folder.hosts().iter().any(|h| h.missing().iter().any(|m| m.defect == id));
+    let found = folder.defects().into_iter().filter(|d| !among_rows(d.defect.id));
+    out.extend(found.map(|d| Loss { place: d.first.map(|f| f.to_string()), ..loss(d.defect.id, d.count) }));
     out
+}
+
+/// Where the first of a kind should be that is missing of a host's recordings; how many rows all of it had, and when.
+fn place_of(host: &Host, id: &str) -> Option<String> {
+    let missing: Vec<&Missing> = host.missing().iter().filter(|m| m.defect == id).collect();
+    let first = missing.first()?;
+    let rows = missing.iter().try_fold(0, |sum: u64, m| Some(sum.saturating_add(m.rows?)));
+    let rows = rows.map_or("an unknown number of rows".to_owned(), |n| format!("{} rows", units::count(n)));
+    let from = missing.iter().map(|m| m.from).min()?;
+    let to = missing.iter().map(|m| m.to).max()?;
+    let begin = host.span().map_or(from, |span| span.0.min(from));
+    let since = |at: MonoNs| units::duration(at.0.saturating_sub(begin.0));
+    Some(format!("{}; {rows}, from +{} to +{}", first.path.display(), since(from), since(to)))
 }
 
 /// A loss of which no more is known than how often.
@@ -157,11 +170,40 @@ pub fn render(losses: &[Loss], style: Style) -> String {
 mod tests {
     use super::*;
     use wakepath_model::defects::id;
+    use wakepath_model::folder::{Durability, FolderWriter, HostInfo, Options};
+    use wakepath_model::rows::AnchorRow;
 
     #[test]
     fn what_is_not_known_is_a_warning_about_everything() {
         let l = loss("loss.of_the_future", 3);
         assert_eq!((l.severity, l.touches.len()), ("warning", ANSWERS.len()));
+    }
+
+    #[test]
+    fn a_removed_segment_is_told_with_its_rows_and_times() -> Result<(), Box<dyn std::error::Error>> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("t");
+        let options = Options { max_segment_bytes: 1, ..Options::default() };
+        let mut w = FolderWriter::create(&path, HostInfo { hostname: "web".into(), ..HostInfo::default() }, options)?;
+        for segment in 0..3u64 {
+            for i in 0..5 {
+                let at = MonoNs(7_000_000_000 + segment * 1_000_000_000 + i * 1_000_000);
+                w.push(&AnchorRow { at, real_ns: 0, error_ns: 0 });
+            }
+            w.flush(Durability::Write)?;
+        }
+        let gone = w.host_dir().join("00000001.seg");
+        w.close()?;
+        assert!(losses_or_none(&collect(&Folder::open(&[&path])?), ANSWERS, Style::default()).contains("nothing"));
+        std::fs::remove_file(&gone)?;
+        let losses = collect(&Folder::open(&[&path])?);
+        let [l] = &losses[..] else { return Err(format!("one loss: {losses:?}").into()) };
+        assert_eq!((l.id.as_str(), l.count, l.host.as_deref()), (id::FOLDER_SEGMENT, 1, Some("web")));
+        assert_eq!((l.from_ns, l.to_ns), (Some(8_000_000_000), Some(8_004_000_000)));
+        let text = render(&losses, Style::default()).replace("\n    ", " ");
+        assert!(text.contains("00000001.seg; 5 rows, from +1.00 s to +1.00 s"), "{text}");
+        assert!(touch(&losses, &[Answer::Requests]));
+        Ok(())
     }
 
     #[test]

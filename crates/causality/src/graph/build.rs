@@ -5,8 +5,8 @@ use super::sort::{Keyed, Sorter};
 use crate::pairs::{How, Pairs};
 use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
 use std::iter::Peekable;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,10 @@ use wakepath_model::rows::{
 const FORGET_NS: i64 = 20_000_000_000;
 /// TCP's number for a closed socket.
 const CLOSED: u8 = 7;
+
+/// The file that says how long the others are, and its last line.
+pub(super) const LENGTHS: &str = "lengths";
+pub(super) const LENGTHS_END: &str = "end\n";
 
 /// The file of a table of a host.
 pub(super) fn file(dir: &Path, table: &str, host: usize) -> PathBuf {
@@ -43,7 +47,20 @@ pub(super) fn build(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Res
         packets(host, i, dir, &mut sent)?;
     }
     sent.finish(create(&file(dir, "sent", 0))?)?;
-    ends(folder, timeline, dir)
+    ends(folder, timeline, dir)?;
+    write_lengths(dir)
+}
+
+/// Writes down how long each file is, so that one that was cut later is not taken for one with fewer rows.
+fn write_lengths(dir: &Path) -> io::Result<()> {
+    let mut text = String::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        text += &format!("{} {}\n", entry.file_name().to_string_lossy(), entry.metadata()?.len());
+    }
+    let mut out = create(&dir.join(LENGTHS))?;
+    out.write_all(text.as_bytes())?;
+    out.write_all(LENGTHS_END.as_bytes())
 }
 
 /// Gives all rows of a table to `take`, in no order.

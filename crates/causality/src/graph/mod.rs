@@ -91,10 +91,12 @@ impl Index {
         if let [dir] = dirs {
             let cache = dir.join(CACHE);
             let path = cache.join(&name);
-            if path.is_dir()
-                && let Ok(index) = Index::load(folder, timeline.clone(), &path, None)
-            {
-                return Ok(index);
+            if path.is_dir() {
+                if let Ok(index) = Index::load(folder, timeline.clone(), &path, None) {
+                    return Ok(index);
+                }
+                // damaged: it is made again
+                let _ = fs::remove_dir_all(&path);
             }
             if let Ok(index) = Index::make_cached(folder, &timeline, &cache, &path) {
                 return Ok(index);
@@ -131,7 +133,7 @@ impl Index {
     }
 
     fn load(folder: &Folder, timeline: Timeline, dir: &Path, own: Option<TempDir>) -> io::Result<Index> {
-        let mut store = Store::default();
+        let mut store = Store::of(dir)?;
         let mut hosts = Vec::with_capacity(folder.hosts().len());
         for (i, host) in folder.hosts().iter().enumerate() {
             let faulted: Rows<Faulted> = store.open(&build::file(dir, "faulted", i))?;
@@ -493,7 +495,7 @@ fn identity(folder: &Folder) -> u64 {
 fn is_of_waits(what: &str) -> bool {
     let touches =
         defects::find(what).is_some_and(|d| d.severity != Severity::Info && d.touches.contains(&Answer::Waits));
-    touches && (what.starts_with("loss.") || what == defects::id::CTF_PACKETS_LOST)
+    touches && (what.starts_with("loss.") || what == defects::id::CTF_PACKETS_LOST || defects::hides_rows(what))
 }
 
 fn losses(host: &Host) -> Vec<(MonoNs, MonoNs)> {
@@ -514,4 +516,39 @@ fn losses(host: &Host) -> Vec<(MonoNs, MonoNs)> {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytemuck::Zeroable as _;
+    use std::fs::OpenOptions;
+    use wakepath_model::folder::{FolderWriter, HostInfo, Options};
+
+    #[test]
+    fn a_file_of_the_index_that_was_cut_or_emptied_is_made_again() -> Result<(), Box<dyn std::error::Error>> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("t");
+        let mut w = FolderWriter::create(&path, HostInfo::default(), Options::default())?;
+        for i in 1..=100 {
+            w.push(&WaitRow { at: MonoNs(i * 10), task: TaskId(1), ..WaitRow::zeroed() });
+        }
+        w.close()?;
+        let folder = Folder::open(&[&path])?;
+        let dirs = [path.clone()];
+        assert_eq!(Index::open(&folder, &dirs)?.wait_count(), 100);
+        let index = fs::read_dir(path.join(CACHE))?.flatten().next().ok_or("no index")?.path();
+        for file in fs::read_dir(&index)?.flatten().map(|f| f.path()).collect::<Vec<_>>() {
+            let length = fs::metadata(&file)?.len();
+            for cut in [0, length / 2, length.saturating_sub(64)] {
+                OpenOptions::new().write(true).open(&file)?.set_len(cut)?;
+                assert_eq!(Index::open(&folder, &dirs)?.wait_count(), 100, "{} cut at {cut}", file.display());
+                assert_eq!(fs::metadata(&file)?.len(), length, "{} cut at {cut}", file.display());
+            }
+            fs::remove_file(&file)?;
+            assert!(std::process::Command::new("mkfifo").arg(&file).status()?.success());
+            assert_eq!(Index::open(&folder, &dirs)?.wait_count(), 100, "{}", file.display());
+        }
+        Ok(())
+    }
 }

@@ -1,8 +1,10 @@
 //! Reading sorted files: rows by number and binary search, through a small cache of blocks.
 
+use super::build::{LENGTHS, LENGTHS_END};
 use super::sort::{Key, Keyed};
+use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::marker::PhantomData;
 use std::os::unix::fs::FileExt;
@@ -13,8 +15,13 @@ const BLOCK_BYTES: usize = 8 << 10;
 /// Blocks held: 2 MiB at most, whatever the size of the files; what falls out is still in the kernel's cache.
 const SLOTS: usize = 256;
 
+/// A longer list of an index's files is none.
+const LENGTHS_BYTES_MAX: u64 = 16 << 20;
+
 /// Sorted files, opened for reading.
 pub struct Store {
+    /// How long each file was made, by name.
+    lengths: FxHashMap<String, u64>,
     files: Vec<File>,
     slots: RefCell<Vec<Slot>>,
     failed: Cell<u64>,
@@ -41,17 +48,35 @@ impl<R> Rows<R> {
     }
 }
 
-impl Default for Store {
-    fn default() -> Store {
-        Store { files: Vec::new(), slots: RefCell::new(vec![Slot::default(); SLOTS]), failed: Cell::new(0) }
-    }
-}
-
 impl Store {
+    /// For the files of an index, which must be as long as they were made.
+    pub fn of(dir: &Path) -> io::Result<Store> {
+        let path = dir.join(LENGTHS);
+        let about = fs::metadata(&path)?;
+        if !about.is_file() || about.len() > LENGTHS_BYTES_MAX {
+            return Err(io::Error::other("no list of an index's files"));
+        }
+        let text = fs::read_to_string(&path)?;
+        let Some(lines) = text.strip_suffix(LENGTHS_END) else { return Err(io::Error::other("the list is cut")) };
+        let pairs = lines.lines().filter_map(|line| line.split_once(' '));
+        let lengths = pairs.filter_map(|(name, length)| Some((name.to_owned(), length.parse().ok()?)));
+        let slots = RefCell::new(vec![Slot::default(); SLOTS]);
+        Ok(Store { lengths: lengths.collect(), files: Vec::new(), slots, failed: Cell::new(0) })
+    }
+
     /// Opens a file of rows.
     pub fn open<R: Keyed>(&mut self, path: &Path) -> io::Result<Rows<R>> {
+        // opening something else might wait
+        if !fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("not a regular file"));
+        }
         let file = File::open(path)?;
-        let count = file.metadata()?.len() / size_of::<R>() as u64;
+        let length = file.metadata()?.len();
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        if self.lengths.get(name) != Some(&length) {
+            return Err(io::Error::other("not as long as it was made"));
+        }
+        let count = length / size_of::<R>() as u64;
         self.files.push(file);
         // 0 marks an empty slot
         Ok(Rows { file: self.files.len() as u32, count, of: PhantomData })

@@ -2,6 +2,7 @@
 //! was at work on requests that the capture does not have.
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use wakepath_model::defects;
 use wakepath_model::folder::{Host, TableSet};
 use wakepath_model::ids::{MonoNs, SniffedFlowId};
 use wakepath_model::rows::{Event, LossRow, SniffedExchangeRow, Table, exchange_row, flow_row};
@@ -104,16 +105,9 @@ impl Seen {
     }
 
     fn loss(&mut self, r: &LossRow, what: &str) {
-        const HIDING: [&str; 7] = [
-            "loss.packet",
-            "loss.forward",
-            "loss.disk",
-            "net.bytes_missing",
-            "net.held_limit",
-            "net.flows_limit",
-            "net.open_limit",
-        ];
-        if HIDING.iter().any(|h| what.starts_with(h)) {
+        const HIDING: [&str; 6] =
+            ["loss.packet", "loss.forward", "net.bytes_missing", "net.held_limit", "net.flows_limit", "net.open_limit"];
+        if HIDING.iter().any(|h| what.starts_with(h)) || defects::hides_rows(what) {
             self.losses.push(r.from.0, r.at.0);
         }
     }

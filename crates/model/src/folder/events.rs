@@ -4,7 +4,7 @@ use super::reader::{FrameReader, Host};
 use super::table_set::TableSet;
 use crate::defects::id;
 use crate::ids::MonoNs;
-use crate::rows::{Event, Row, Table};
+use crate::rows::{Event, LossRow, Row, Table};
 use std::ops::{Bound, RangeBounds};
 
 /// Rows of frames that overlap in time are held together, up to so many bytes.
@@ -108,12 +108,13 @@ pub struct Events<'a> {
     given: u64,
     late: u64,
     spare: Vec<Vec<u64>>,
+    tells_losses: bool,
 }
 
 impl<'a> Events<'a> {
     pub(super) fn new(host: &'a Host, tables: TableSet, times: impl RangeBounds<MonoNs>) -> Events<'a> {
         let (from, to) = bounds(&times);
-        Events {
+        let mut events = Events {
             host,
             from,
             to,
@@ -128,6 +129,21 @@ impl<'a> Events<'a> {
             given: 0,
             late: 0,
             spare: Vec::new(),
+            tells_losses: tables.contains(Table::Loss),
+        };
+        events.add_losses(&host.missing_rows, u32::MAX);
+        events
+    }
+
+    /// Adds losses that no frame holds.
+    fn add_losses(&mut self, rows: &[LossRow], order: u32) {
+        let words = bytemuck::cast_slice::<LossRow, u64>(rows).to_vec();
+        let width = Table::Loss.row_bytes() / 8;
+        let (at, end) = cut(&words, width, self.from, self.to);
+        if self.tells_losses && at < end {
+            self.held += words.len() * 8;
+            self.sources.push(Source { words, at, end, width, table: Table::Loss, order });
+            self.keys.extend(self.sources.last().map(Source::key));
         }
     }
 
@@ -147,6 +163,8 @@ impl<'a> Events<'a> {
                 self.keys.extend(self.sources.last().map(Source::key));
                 return;
             }
+        } else {
+            self.add_losses(&[self.host.unreadable(&frame.header)], order);
         }
         self.spare.push(words);
     }
@@ -263,13 +281,25 @@ pub struct Batches<'a> {
     read: FrameReader,
     waiting: std::vec::IntoIter<u32>,
     spare: Vec<u64>,
+    /// Losses are among the rows; and those that no frame holds are still to be given.
+    tells_losses: bool,
+    missing_due: bool,
 }
 
 impl<'a> Batches<'a> {
     pub(super) fn new(host: &'a Host, tables: TableSet, times: impl RangeBounds<MonoNs>) -> Batches<'a> {
         let (from, to) = bounds(&times);
         let waiting = host.select(tables, from, to).into_iter();
-        Batches { host, from, to, read: FrameReader::default(), waiting, spare: Vec::new() }
+        let tells_losses = tables.contains(Table::Loss);
+        let (read, spare) = (FrameReader::default(), Vec::new());
+        Batches { host, from, to, read, waiting, spare, tells_losses, missing_due: tells_losses }
+    }
+
+    /// A batch of losses that no frame holds, where they are asked for.
+    fn losses(&self, rows: &[LossRow]) -> Option<Batch> {
+        let words = bytemuck::cast_slice::<LossRow, u64>(rows).to_vec();
+        let (start, end) = cut(&words, Table::Loss.row_bytes() / 8, self.from, self.to);
+        (self.tells_losses && start < end).then_some(Batch { table: Table::Loss, words, start, end })
     }
 
     /// Gives a batch's memory back for the next one.
@@ -282,6 +312,11 @@ impl Iterator for Batches<'_> {
     type Item = Batch;
 
     fn next(&mut self) -> Option<Batch> {
+        if std::mem::take(&mut self.missing_due)
+            && let Some(losses) = self.losses(&self.host.missing_rows)
+        {
+            return Some(losses);
+        }
         loop {
             let frame = self.host.frames[self.waiting.next()? as usize];
             let mut words = std::mem::take(&mut self.spare);
@@ -290,6 +325,8 @@ impl Iterator for Batches<'_> {
                 if start < end {
                     return Some(Batch { table, words, start, end });
                 }
+            } else if let Some(losses) = self.losses(&[self.host.unreadable(&frame.header)]) {
+                return Some(losses);
             }
             self.spare = words;
         }

@@ -1,7 +1,10 @@
 //! What a folder and its hosts say of themselves: `wakepath.json` and `host.json`.
 
 use super::error::FolderError;
+use super::files;
 use super::layout::FORMAT_VERSION;
+use super::list::LIST_EXTENSION;
+use crate::defects::{Ledger, id};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::Write;
@@ -23,6 +26,8 @@ pub(super) const SEGMENT_EXTENSION: &str = "seg";
 pub const MONOTONIC: &str = "monotonic";
 
 const FORMAT: &str = "wakepath-folder";
+/// A larger file is no description.
+const DESCRIPTION_BYTES_MAX: u64 = 16 << 20;
 
 /// What `wakepath.json` says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,7 +132,7 @@ pub(super) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Fol
 
 /// Reads a description.
 pub(super) fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, FolderError> {
-    let text = fs::read(path).map_err(FolderError::io(path, "read", 0))?;
+    let text = files::read(path, DESCRIPTION_BYTES_MAX).map_err(FolderError::io(path, "read", 0))?;
     serde_json::from_slice(&text).map_err(|e| describe(path, &e))
 }
 
@@ -135,29 +140,50 @@ fn describe(path: &Path, e: &serde_json::Error) -> FolderError {
     FolderError::Description { path: path.to_owned(), line: e.line(), column: e.column(), reason: e.to_string() }
 }
 
-/// Reads `DIR/wakepath.json`.
-pub(super) fn read_folder(dir: &Path) -> Result<FolderInfo, FolderError> {
+/// Reads `DIR/wakepath.json`. Where that is gone or damaged and segments are there, these are what counts.
+pub(super) fn read_folder(dir: &Path, ledger: &Ledger) -> Result<FolderInfo, FolderError> {
     let path = dir.join(FOLDER_FILE);
-    match fs::metadata(&path) {
-        Ok(m) if m.is_file() => {}
+    if let Err(e) = fs::metadata(&path)
+        && e.kind() == std::io::ErrorKind::PermissionDenied
+    {
         // somebody else's may well be one
-        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => return Err(FolderError::io(&path, "read", 0)(e)),
-        _ => return Err(FolderError::NotAFolder(dir.to_owned())),
+        return Err(FolderError::io(&path, "read", 0)(e));
     }
-    let info: FolderInfo = read_json(&path)?;
-    if info.format != FORMAT {
-        return Err(FolderError::NotAFolder(dir.to_owned()));
+    match read_json::<FolderInfo>(&path) {
+        Ok(info) if info.format == FORMAT && info.version != FORMAT_VERSION => {
+            Err(FolderError::OtherFormat { path: dir.to_owned(), version: info.version })
+        }
+        Ok(info) if info.format == FORMAT => Ok(info),
+        _ if has_recordings(dir) => {
+            ledger.add(id::FOLDER_INFO, 1, Some((&path, 0)));
+            let (format, tool) = (FORMAT.to_owned(), String::new());
+            Ok(FolderInfo { format, version: FORMAT_VERSION, created_real_ns: 0, tool })
+        }
+        _ => Err(FolderError::NotAFolder(dir.to_owned())),
     }
-    if info.version != FORMAT_VERSION {
-        return Err(FolderError::OtherFormat { path: dir.to_owned(), version: info.version });
-    }
-    Ok(info)
+}
+
+/// Whether `DIR` is a trace folder, by its description or, where that is gone, by what a recorder made in it.
+pub(super) fn is_folder(dir: &Path) -> bool {
+    dir.join(FOLDER_FILE).is_file() || has_recordings(dir)
+}
+
+/// Whether a recorder made something in `DIR`.
+fn has_recordings(dir: &Path) -> bool {
+    let hosts = fs::read_dir(dir.join(HOSTS)).into_iter().flatten().flatten();
+    let of = |host: &Path, extension| files::numbered(host, extension).is_ok_and(|f| !f.is_empty());
+    hosts.map(|h| h.path()).any(|h| of(&h, SEGMENT_EXTENSION) || of(&h, LIST_EXTENSION))
 }
 
 /// Makes `DIR` and its description.
 pub(super) fn make_folder(dir: &Path) -> Result<(), FolderError> {
     make_dir(dir)?;
     make_dir(&dir.join(HOSTS))?;
+    describe_folder(dir)
+}
+
+/// Writes `DIR/wakepath.json`.
+pub(super) fn describe_folder(dir: &Path) -> Result<(), FolderError> {
     let info = FolderInfo {
         format: FORMAT.to_owned(),
         version: FORMAT_VERSION,
@@ -169,18 +195,7 @@ pub(super) fn make_folder(dir: &Path) -> Result<(), FolderError> {
 
 /// The segments of a host's folder, by number.
 pub(super) fn segment_files(host_dir: &Path) -> std::io::Result<Vec<(u32, PathBuf)>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(host_dir)? {
-        let path = entry?.path();
-        if path.extension().is_none_or(|e| e != SEGMENT_EXTENSION) {
-            continue;
-        }
-        if let Some(number) = path.file_stem().and_then(|s| s.to_str()).and_then(|s| s.parse().ok()) {
-            files.push((number, path));
-        }
-    }
-    files.sort();
-    Ok(files)
+    files::numbered(host_dir, SEGMENT_EXTENSION)
 }
 
 /// A segment's file name.

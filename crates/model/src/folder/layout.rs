@@ -19,26 +19,29 @@ pub(super) const KIND_STRINGS: u8 = 128;
 /// Frame kind: raw heads of messages.
 pub(super) const KIND_HEADS: u8 = 129;
 
+/// A segment's header says: its recording keeps a list of its segments (see `list`).
+const FLAG_LISTED: u32 = 1;
+
 /// The body is compressed as one LZ4 block.
 pub(super) const FLAG_LZ4: u8 = 1;
 /// The rows are packed (see `packed`).
 pub(super) const FLAG_PACKED: u8 = 2;
 
-fn u32_at(bytes: &[u8; HEADER_BYTES], at: usize) -> u32 {
+pub(super) fn u32_at(bytes: &[u8; HEADER_BYTES], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-fn u64_at(bytes: &[u8; HEADER_BYTES], at: usize) -> u64 {
+pub(super) fn u64_at(bytes: &[u8; HEADER_BYTES], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
-fn sealed(mut bytes: [u8; HEADER_BYTES]) -> [u8; HEADER_BYTES] {
+pub(super) fn sealed(mut bytes: [u8; HEADER_BYTES]) -> [u8; HEADER_BYTES] {
     let crc = crc32fast::hash(&bytes[..60]);
     bytes[60..].copy_from_slice(&crc.to_le_bytes());
     bytes
 }
 
-fn is_sealed(bytes: &[u8; HEADER_BYTES]) -> bool {
+pub(super) fn is_sealed(bytes: &[u8; HEADER_BYTES]) -> bool {
     u32_at(bytes, 60) == crc32fast::hash(&bytes[..60])
 }
 
@@ -50,6 +53,8 @@ pub(super) struct SegmentHeader {
     pub recording: u64,
     pub host: u64,
     pub created_real_ns: u64,
+    /// Its recording keeps a list of its segments.
+    pub is_listed: bool,
 }
 
 impl SegmentHeader {
@@ -61,6 +66,7 @@ impl SegmentHeader {
         b[16..24].copy_from_slice(&self.recording.to_le_bytes());
         b[24..32].copy_from_slice(&self.host.to_le_bytes());
         b[32..40].copy_from_slice(&self.created_real_ns.to_le_bytes());
+        b[40..44].copy_from_slice(&(if self.is_listed { FLAG_LISTED } else { 0 }).to_le_bytes());
         sealed(b)
     }
 
@@ -71,6 +77,7 @@ impl SegmentHeader {
             recording: u64_at(b, 16),
             host: u64_at(b, 24),
             created_real_ns: u64_at(b, 32),
+            is_listed: u32_at(b, 40) & FLAG_LISTED != 0,
         })
     }
 }
@@ -170,7 +177,14 @@ mod tests {
             body_crc: 0xdead_beef,
         };
         assert!(frame.is_consistent());
-        let segment = SegmentHeader { version: FORMAT_VERSION, number: 3, recording: 4, host: 5, created_real_ns: 6 };
+        let segment = SegmentHeader {
+            version: FORMAT_VERSION,
+            number: 3,
+            recording: 4,
+            host: 5,
+            created_real_ns: 6,
+            is_listed: true,
+        };
         assert_eq!(FrameHeader::read(&frame.write()), Some(frame));
         assert_eq!(SegmentHeader::read(&segment.write()), Some(segment));
         for bit in 0..HEADER_BYTES * 8 {

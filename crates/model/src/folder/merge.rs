@@ -1,15 +1,21 @@
 //! `wakepath merge`: several folders into one.
 
 use super::error::FolderError;
+use super::files;
 use super::info::{self, CACHE, EarlierRecording, HOST_FILE, HOSTS, HostInfo};
-use super::layout::{HEADER_BYTES, SegmentHeader};
-use super::reader::{host_dirs, read_host};
-use crate::defects::{DefectCount, Ledger};
+use super::layout::SegmentHeader;
+use super::list::{self, FoundList, LIST_EXTENSION};
+use super::reader::{host_dirs, read_host, segment_header};
+use super::verify;
+use crate::defects::{DefectCount, Ledger, id};
 use rustc_hash::FxHashMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+/// Bytes that are copied at a time.
+const COPY_BYTES: usize = 1 << 20;
 
 /// What a merge did.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +28,13 @@ pub struct Merged {
     pub duplicates: usize,
     /// What was found wrong on the way.
     pub defects: Vec<DefectCount>,
+}
+
+/// What the inputs have of a host.
+struct HostInput {
+    info: HostInfo,
+    segments: Vec<Input>,
+    lists: Vec<FoundList>,
 }
 
 struct Input {
@@ -42,28 +55,37 @@ pub fn merge<P: AsRef<Path>>(inputs: &[P], out: impl AsRef<Path>) -> Result<Merg
     }
     let ledger = Ledger::default();
     let mut index: FxHashMap<u64, usize> = FxHashMap::default();
-    let mut hosts: Vec<(HostInfo, Vec<Input>)> = Vec::new();
+    let mut hosts: Vec<HostInput> = Vec::new();
     for dir in inputs {
         let dir = dir.as_ref();
-        info::read_folder(dir)?;
+        info::read_folder(dir, &ledger)?;
         for host_dir in host_dirs(dir)? {
-            let host = read_host(&host_dir, &ledger);
-            let i = *index.entry(host.host_hash()).or_insert(hosts.len());
+            let files = info::segment_files(&host_dir).map_err(FolderError::io(&host_dir, "list", 0))?;
+            let (host, hash) = read_host(&host_dir, &files, &ledger);
+            let i = *index.entry(hash).or_insert(hosts.len());
             if i == hosts.len() {
-                hosts.push((host, Vec::new()));
+                hosts.push(HostInput { info: host, segments: Vec::new(), lists: Vec::new() });
             } else {
-                add_recordings(&mut hosts[i].0, host);
+                add_recordings(&mut hosts[i].info, host);
             }
-            for (_, path) in info::segment_files(&host_dir).map_err(FolderError::io(&host_dir, "list", 0))? {
-                hosts[i].1.push(read_input(path)?);
+            for (_, path) in files {
+                match read_input(path) {
+                    Ok(input) => hosts[i].segments.push(input),
+                    Err((path, e)) if e.kind() == io::ErrorKind::InvalidInput => {
+                        ledger.add(id::FOLDER_FILE, 1, Some((&path, 0)));
+                    }
+                    Err((path, e)) => return Err(FolderError::io(&path, "read", 0)(e)),
+                }
             }
+            let lists = files::numbered(&host_dir, LIST_EXTENSION).map_err(FolderError::io(&host_dir, "list", 0))?;
+            hosts[i].lists.extend(lists.iter().map(|(_, path)| list::read(path)));
         }
     }
 
     let mut merged = Merged { hosts: hosts.len(), ..Merged::default() };
     info::make_folder(out)?;
     info::make_dir(&out.join(CACHE))?;
-    for (host, mut segments) in hosts {
+    for HostInput { info: host, mut segments, lists } in hosts {
         segments.sort_by_key(|s| {
             let key = s.header.map(|h| (h.created_real_ns, h.recording, h.number));
             (key.is_none(), key, u64::MAX - s.bytes)
@@ -85,6 +107,11 @@ pub fn merge<P: AsRef<Path>>(inputs: &[P], out: impl AsRef<Path>) -> Result<Merg
             copied.push(segment);
             merged.segments += 1;
         }
+        for (number, found) in verify::newest(&lists, &ledger).iter().enumerate() {
+            if let Some(of) = &found.list {
+                list::copy(of, &host_dir.join(list::list_name(number as u32)))?;
+            }
+        }
     }
     merged.defects = ledger.counts();
     Ok(merged)
@@ -105,16 +132,11 @@ fn add_recordings(host: &mut HostInfo, other: HostInfo) {
     }
 }
 
-fn read_input(path: PathBuf) -> Result<Input, FolderError> {
-    let mut bytes = [0; HEADER_BYTES];
-    let mut file = File::open(&path).map_err(FolderError::io(&path, "open", 0))?;
-    let header = match file.read_exact(&mut bytes) {
-        Ok(()) => SegmentHeader::read(&bytes),
-        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => None,
-        Err(e) => return Err(FolderError::io(&path, "read", 0)(e)),
-    };
-    let bytes = file.metadata().map_err(FolderError::io(&path, "read", 0))?.len();
-    Ok(Input { path, bytes, header })
+fn read_input(path: PathBuf) -> Result<Input, (PathBuf, io::Error)> {
+    match files::open_regular(&path) {
+        Ok((_, bytes)) => Ok(Input { header: segment_header(&path), path, bytes }),
+        Err(e) => Err((path, e)),
+    }
 }
 
 /// Whether a segment is the beginning of another, byte by byte; false where that cannot be found out.
@@ -147,14 +169,22 @@ fn free_dir(hosts: &Path, name: &str) -> PathBuf {
     dir
 }
 
+/// Copies a segment; holes in it stay holes.
 fn copy(from: &Path, to: &Path) -> Result<(), FolderError> {
-    let mut input = File::open(from).map_err(FolderError::io(from, "open", 0))?;
-    let mut output = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to).map_err(FolderError::io(
-        to,
-        "make the segment",
-        0,
-    ))?;
-    io::copy(&mut input, &mut output).map_err(FolderError::io(to, "write", 0))?;
-    output.sync_data().map_err(FolderError::io(to, "sync", 0))?;
-    fs::metadata(to).map(|_| ()).map_err(FolderError::io(to, "read", 0))
+    let (input, length) = files::open_regular(from).map_err(FolderError::io(from, "open", 0))?;
+    let create = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
+    let output = create.map_err(FolderError::io(to, "make the segment", 0))?;
+    let mut bytes = vec![0; COPY_BYTES];
+    let mut at = files::next_data(&input, 0, length);
+    while at < length {
+        let n = match input.read_at(&mut bytes, at) {
+            Ok(0) => break,
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(FolderError::io(from, "read", at)(e)),
+        };
+        output.write_all_at(&bytes[..n], at).map_err(FolderError::io(to, "write", at))?;
+        at = files::next_data(&input, at + n as u64, length);
+    }
+    output.set_len(length.min(at)).and_then(|()| output.sync_data()).map_err(FolderError::io(to, "write", 0))
 }

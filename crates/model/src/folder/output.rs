@@ -1,8 +1,12 @@
 //! Where a recording goes: the folder and the host's part of it, made, appended to or replaced.
 
 use super::error::FolderError;
-use super::info::{self, CACHE, EarlierRecording, FOLDER_FILE, HOST_FILE, HOSTS, HostInfo};
+use super::files;
+use super::info::{self, CACHE, EarlierRecording, HOST_FILE, HOSTS, HostInfo, SEGMENT_EXTENSION};
+use super::list::{self, LIST_EXTENSION};
 use super::options::Overwrite;
+use super::reader::host_dirs;
+use crate::defects::{Ledger, id};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -12,19 +16,18 @@ pub(super) fn prepare(dir: &Path, mut host: HostInfo, overwrite: Overwrite) -> R
     match overwrite {
         Overwrite::Refuse if exists => return Err(FolderError::Exists(dir.to_owned())),
         Overwrite::Append if exists => {
-            if dir.join(FOLDER_FILE).is_file() {
-                info::read_folder(dir)?;
-            } else if is_empty(dir) {
+            if is_empty(dir) {
                 info::make_folder(dir)?;
             } else {
-                return Err(FolderError::NotAFolder(dir.to_owned()));
+                let ledger = Ledger::default();
+                info::read_folder(dir, &ledger)?;
+                if ledger.count(id::FOLDER_INFO) > 0 {
+                    info::describe_folder(dir)?;
+                }
             }
         }
         Overwrite::Force if exists => {
-            if !is_empty(dir) && !dir.join(FOLDER_FILE).is_file() {
-                return Err(FolderError::NotOurs(dir.to_owned()));
-            }
-            fs::remove_dir_all(dir).map_err(FolderError::io(dir, "remove", 0))?;
+            remove(dir)?;
             info::make_folder(dir)?;
         }
         Overwrite::Refuse | Overwrite::Append | Overwrite::Force => info::make_folder(dir)?,
@@ -37,9 +40,31 @@ pub(super) fn prepare(dir: &Path, mut host: HostInfo, overwrite: Overwrite) -> R
         info::MONOTONIC.clone_into(&mut host.clock);
     }
     info::write_json(&host_dir.join(HOST_FILE), &host)?;
-    let files = info::segment_files(&host_dir).map_err(FolderError::io(&host_dir, "list", 0))?;
-    let number = files.last().map_or(0, |f| f.0.saturating_add(1));
+    let last = |extension| {
+        let files = files::numbered(&host_dir, extension).map_err(FolderError::io(&host_dir, "list", 0))?;
+        Ok(files.last().map_or(0, |f| f.0.saturating_add(1)))
+    };
+    let number = last(SEGMENT_EXTENSION)?.max(last(LIST_EXTENSION)?);
     Ok((host_dir, number))
+}
+
+/// Removes a trace folder into which nobody writes.
+fn remove(dir: &Path) -> Result<(), FolderError> {
+    if !is_empty(dir) && !info::is_folder(dir) {
+        return Err(FolderError::NotOurs(dir.to_owned()));
+    }
+    if host_dirs(dir)?.iter().any(|host| list::is_in_use(host)) {
+        return Err(FolderError::InUse(dir.to_owned()));
+    }
+    // aside first: of two that replace it at once one finds it gone
+    let mut aside = dir.as_os_str().to_owned();
+    aside.push(format!(".removing-{}", std::process::id()));
+    let aside = PathBuf::from(aside);
+    match fs::rename(dir, &aside) {
+        Ok(()) => fs::remove_dir_all(&aside).map_err(FolderError::io(&aside, "remove", 0)),
+        // where somebody else's folder is around it, or it is a link
+        Err(_) => fs::remove_dir_all(dir).map_err(FolderError::io(dir, "remove", 0)),
+    }
 }
 
 /// Makes the names in a folder durable, as far as the file system does that.

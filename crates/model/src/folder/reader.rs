@@ -3,20 +3,24 @@
 use super::codec::{decode_bytes, decode_rows};
 use super::error::FolderError;
 use super::events::{Batches, Events};
+use super::files;
 use super::heads::Heads;
 use super::info::{self, FolderInfo, HOST_FILE, HOSTS, HostInfo};
-use super::layout::{FrameHeader, HEADER_BYTES, KIND_HEADS, KIND_STRINGS};
-use super::scan::scan;
+use super::layout::{FrameHeader, HEADER_BYTES, KIND_HEADS, KIND_STRINGS, SegmentHeader};
+use super::list::{self, FoundList, LIST_EXTENSION};
+use super::scan::{Scanned, scan};
 use super::strings::{StringMap, Strings, UNDEFINED};
 use super::sync;
 use super::table_set::TableSet;
+use super::verify::{self, Missing};
 use crate::clock::{ClockGroup, Timeline, WallClock};
 use crate::defects::{DefectCount, Ledger, id};
 use crate::fields::{str_fields, task_fields};
 use crate::ids::{HostId, MonoNs, StrId};
-use crate::rows::{AnchorRow, Event, Table};
+use crate::rows::{AnchorRow, Event, LossRow, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::ops::{RangeBounds, RangeInclusive};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -40,7 +44,20 @@ pub struct Host {
     pub(super) frames: Vec<FrameRef>,
     strings: Strings,
     recordings: Vec<Recording>,
+    /// What its recordings had and was not found, and the same as rows, by time.
+    missing: Vec<Missing>,
+    pub(super) missing_rows: Vec<LossRow>,
+    /// The string that rows of unreadable frames are lost under.
+    unreadable: StrId,
     ledger: Ledger,
+}
+
+/// What folders have of a host.
+struct HostFiles {
+    info: HostInfo,
+    hash: u64,
+    segments: Vec<(u32, PathBuf)>,
+    dirs: Vec<PathBuf>,
 }
 
 /// Where a frame is.
@@ -73,18 +90,19 @@ impl Folder {
         let ledger = Ledger::default();
         let mut infos = Vec::new();
         let mut by_host: FxHashMap<u64, usize> = FxHashMap::default();
-        let mut found: Vec<(HostInfo, Vec<(u32, PathBuf)>)> = Vec::new();
+        let mut found: Vec<HostFiles> = Vec::new();
         for dir in dirs {
             let dir = dir.as_ref();
-            infos.push(info::read_folder(dir)?);
+            infos.push(info::read_folder(dir, &ledger)?);
             for host_dir in host_dirs(dir)? {
                 let files = info::segment_files(&host_dir).map_err(FolderError::io(&host_dir, "list", 0))?;
-                let host = read_host(&host_dir, &ledger);
-                let index = *by_host.entry(host.host_hash()).or_insert_with(|| {
-                    found.push((host, Vec::new()));
+                let (info, hash) = read_host(&host_dir, &files, &ledger);
+                let index = *by_host.entry(hash).or_insert_with(|| {
+                    found.push(HostFiles { info, hash, segments: Vec::new(), dirs: Vec::new() });
                     found.len() - 1
                 });
-                found[index].1.extend(files);
+                found[index].segments.extend(files);
+                found[index].dirs.push(host_dir);
             }
         }
         let mut groups: Vec<ClockGroup> = Vec::new();
@@ -98,8 +116,8 @@ impl Folder {
         let hosts = found
             .into_iter()
             .enumerate()
-            .map(|(i, (info, files))| Host::open(HostId(i as u16), info, files, ledger.clone()))
-            .collect();
+            .map(|(i, files)| Host::open(HostId(i as u16), files, ledger.clone()))
+            .collect::<Result<_, _>>()?;
         Ok(Folder { infos, hosts, groups, ledger })
     }
 
@@ -141,19 +159,30 @@ impl Folder {
 }
 
 impl Host {
-    fn open(id: HostId, info: HostInfo, files: Vec<(u32, PathBuf)>, ledger: Ledger) -> Host {
-        let mut host =
-            Host { id, info, files: vec![], frames: vec![], strings: Strings::default(), recordings: vec![], ledger };
-        let mut scanned = Vec::new();
-        for (number, path) in files {
-            let result = File::open(&path).and_then(|file| Ok((scan(&file, &path, number, &host.ledger)?, file)));
-            match result {
-                Ok((Some(segment), file)) => scanned.push((segment, path, file)),
-                Ok((None, _)) => {}
-                Err(_) => host.ledger.add(id::FOLDER_IO, 1, Some((&path, 0))),
+    fn open(id: HostId, files: HostFiles, ledger: Ledger) -> Result<Host, FolderError> {
+        let mut host = Host {
+            id,
+            info: files.info,
+            files: vec![],
+            frames: vec![],
+            strings: Strings::default(),
+            recordings: vec![],
+            missing: vec![],
+            missing_rows: vec![],
+            unreadable: StrId::EMPTY,
+            ledger,
+        };
+        // before the segments, which a recorder that lives makes longer; and what it deleted meanwhile is taken off
+        let mut lists = host.lists(&files.dirs)?;
+        let mut scanned = host.scan(files.segments, files.hash);
+        for found in lists.iter_mut().filter(|l| l.is_locked) {
+            if let (Some(list), Some(now)) = (&mut found.list, list::read(&found.path).list) {
+                list.deleted = now.deleted;
+                list.segments.retain(|s| s.number >= now.deleted.number);
             }
         }
-        scanned.sort_by_key(|(s, ..)| (s.header.created_real_ns, s.header.recording, s.header.number));
+        host.missing = verify::missing(&scanned, &lists, &host.ledger);
+        scanned.sort_by_key(|(s, _)| (s.header.created_real_ns, s.header.recording, s.header.number));
 
         let mut seen = FxHashSet::default();
         let mut copies: FxHashMap<(u64, u32), u32> = FxHashMap::default();
@@ -161,13 +190,12 @@ impl Host {
             *copies.entry((segment.header.recording, segment.header.number)).or_default() += 1;
         }
         let mut read = FrameReader::default();
-        for (segment, path, file) in scanned {
+        for (segment, path) in scanned {
             let header = segment.header;
             let recording = host.recording(header.recording);
             let index = host.files.len() as u32;
             let has_copies = copies.get(&(header.recording, header.number)).is_some_and(|n| *n > 1);
             host.files.push(SegmentFile { path, recording });
-            read.keep(index, file);
             for (at, header) in segment.frames {
                 let frame = FrameRef { file: index, at, header };
                 if has_copies && !seen.insert(header) {
@@ -189,7 +217,45 @@ impl Host {
             next = next.saturating_add(recording.task_max);
         }
         host.frames.sort_by_key(|f| (f.header.first, f.file, f.at));
-        host
+        host.tell_missing();
+        Ok(host)
+    }
+
+    /// The lists of segments in a host's folders.
+    fn lists(&self, dirs: &[PathBuf]) -> Result<Vec<FoundList>, FolderError> {
+        let mut lists = Vec::new();
+        for dir in dirs {
+            let files = files::numbered(dir, LIST_EXTENSION).map_err(FolderError::io(dir, "list", 0))?;
+            lists.extend(files.iter().map(|(_, path)| list::read(path)));
+        }
+        Ok(lists)
+    }
+
+    /// Finds the frames of segments that are this host's.
+    fn scan(&self, files: Vec<(u32, PathBuf)>, hash: u64) -> Vec<(Scanned, PathBuf)> {
+        let mut scanned = Vec::new();
+        let defect = |what: &str, path: &Path| self.ledger.add(what, 1, Some((path, 0)));
+        for (number, path) in files {
+            let opened = files::open_regular(&path);
+            match opened.and_then(|(file, length)| scan(&file, length, &path, number, &self.ledger)) {
+                Ok(Some(s)) if s.header.host != 0 && s.header.host != hash => defect(id::FOLDER_FOREIGN, &path),
+                Ok(Some(s)) => scanned.push((s, path)),
+                Ok(None) => {}
+                Err(e) if e.kind() == ErrorKind::InvalidInput => defect(id::FOLDER_FILE, &path),
+                // a flight recorder took it away meanwhile
+                Err(e) if e.kind() == ErrorKind::NotFound && path.symlink_metadata().is_err() => {}
+                Err(_) => defect(id::FOLDER_IO, &path),
+            }
+        }
+        scanned
+    }
+
+    /// Puts what is missing among the rows, so that nobody links across it.
+    fn tell_missing(&mut self) {
+        self.unreadable = self.strings.add(id::FOLDER_CRC);
+        let strings = &mut self.strings;
+        let row = |m: &Missing| LossRow { at: m.to, from: m.from, count: m.count, what: strings.add(m.defect), pad: 0 };
+        self.missing_rows = self.missing.iter().map(row).collect();
     }
 
     /// Which recording of the host this is.
@@ -273,6 +339,17 @@ impl Host {
         self.frames.iter().map(|f| u64::from(f.header.body_bytes) + HEADER_BYTES as u64).sum()
     }
 
+    /// What its recordings had, by the lists of their segments, and was not found. It stands among the losses too.
+    pub fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+
+    /// The rows of a frame that cannot be read, as a loss.
+    pub(super) fn unreadable(&self, header: &FrameHeader) -> LossRow {
+        let (from, at) = (MonoNs(header.first), MonoNs(header.last));
+        LossRow { at, from, count: header.rows.into(), what: self.unreadable, pad: 0 }
+    }
+
     /// Rows of some tables and times, in order of time. Rows of the same time come by table (anchors, tasks and
     /// endpoints before what names them), then as they were written. Memory is bounded whatever the trace's size:
     /// what comes later than the bound bears is given late and counted.
@@ -337,8 +414,8 @@ impl FrameReader {
     /// Reads a frame's body and checks it; a defect where that fails.
     fn body(&mut self, host: &Host, frame: &FrameRef) -> Option<()> {
         if !self.open.iter().any(|o| o.0 == frame.file) {
-            match File::open(&host.files[frame.file as usize].path) {
-                Ok(file) => self.keep(frame.file, file),
+            match files::open_regular(&host.files[frame.file as usize].path) {
+                Ok((file, _)) => self.keep(frame.file, file),
                 Err(_) => {
                     host.defect(id::FOLDER_IO, 1, frame);
                     return None;
@@ -436,12 +513,30 @@ pub(super) fn host_dirs(dir: &Path) -> Result<Vec<PathBuf>, FolderError> {
     Ok(dirs)
 }
 
-/// What a host's folder says of it, or its name where that cannot be read.
-pub(super) fn read_host(host_dir: &Path, ledger: &Ledger) -> HostInfo {
+/// What a host's folder says of it, or its name where that cannot be read; and which host its segments are of.
+pub(super) fn read_host(host_dir: &Path, segments: &[(u32, PathBuf)], ledger: &Ledger) -> (HostInfo, u64) {
     let path = host_dir.join(HOST_FILE);
-    info::read_json(&path).unwrap_or_else(|_| {
+    let of_segments: Vec<u64> = segments.iter().filter_map(|(_, path)| segment_header(path)).map(|h| h.host).collect();
+    let described = info::read_json::<HostInfo>(&path);
+    if let Ok(info) = described {
+        let hash = info.host_hash();
+        // a description that agrees with none of its segments is what is wrong
+        if of_segments.is_empty() || of_segments.contains(&hash) {
+            return (info, hash);
+        }
         ledger.add(id::FOLDER_HOST, 1, Some((&path, 0)));
-        let name = host_dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-        HostInfo { hostname: name, clock: info::MONOTONIC.to_owned(), ..HostInfo::default() }
-    })
+        return (info, of_segments[0]);
+    }
+    ledger.add(id::FOLDER_HOST, 1, Some((&path, 0)));
+    let name = host_dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let info = HostInfo { hostname: name, clock: info::MONOTONIC.to_owned(), ..HostInfo::default() };
+    let hash = of_segments.first().copied().unwrap_or_else(|| info.host_hash());
+    (info, hash)
+}
+
+/// The header of a segment, if it has one.
+pub(super) fn segment_header(path: &Path) -> Option<SegmentHeader> {
+    let mut bytes = [0; HEADER_BYTES];
+    files::open_regular(path).ok()?.0.read_exact_at(&mut bytes, 0).ok()?;
+    SegmentHeader::read(&bytes)
 }

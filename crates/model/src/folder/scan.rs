@@ -1,5 +1,6 @@
 //! Finding the frames of a segment without reading their bodies, past cuts and damage.
 
+use super::files::next_data;
 use super::layout::{FORMAT_VERSION, FRAME_MAGIC, FrameHeader, HEADER_BYTES, KIND_HEADS, KIND_STRINGS, SegmentHeader};
 use crate::defects::{Ledger, id};
 use std::fs::File;
@@ -12,13 +13,15 @@ const SEARCH_BYTES: usize = 256 << 10;
 
 /// A segment's header and where its frames are.
 pub(super) struct Scanned {
+    /// Where it is damaged, what frames say; `host` and `created_real_ns` are 0 then.
     pub header: SegmentHeader,
     pub frames: Vec<(u64, FrameHeader)>,
+    /// Numbers of frames that are there and were left out.
+    pub left_out: Vec<u32>,
 }
 
-/// Finds the frames of `file`. `number` is what its name says, for when its header does not.
-pub(super) fn scan(file: &File, path: &Path, number: u32, ledger: &Ledger) -> io::Result<Option<Scanned>> {
-    let length = file.metadata()?.len();
+/// Finds the frames of `file`, which has `length` bytes. `number` is what its name says, for when its header does not.
+pub(super) fn scan(file: &File, length: u64, path: &Path, number: u32, ledger: &Ledger) -> io::Result<Option<Scanned>> {
     let defect = |what: &str, offset: u64| ledger.add(what, 1, Some((path, offset)));
     let header = match read_header(file, 0, length)?.as_ref().map(SegmentHeader::read) {
         Some(Some(header)) => Some(header),
@@ -37,8 +40,7 @@ pub(super) fn scan(file: &File, path: &Path, number: u32, ledger: &Ledger) -> io
     }
     // What frames must agree with: the header, or the first frame where that is damaged.
     let mut expected = header.map(|h| (h.recording, h.number));
-    let mut frames = Vec::new();
-    let mut sequence = 0;
+    let (mut frames, mut left_out) = (Vec::new(), Vec::new());
     let mut at = HEADER_BYTES as u64;
     while at < length {
         let frame = match read_header(file, at, length)? {
@@ -60,14 +62,11 @@ pub(super) fn scan(file: &File, path: &Path, number: u32, ledger: &Ledger) -> io
             continue;
         };
         expected.get_or_insert((frame.recording, frame.segment));
-        if frame.sequence != sequence {
-            ledger.add(id::FOLDER_GAP, u64::from(frame.sequence.saturating_sub(sequence)).max(1), Some((path, at)));
-        }
-        sequence = frame.sequence.wrapping_add(1);
         let body = at + HEADER_BYTES as u64;
         let end = body + u64::from(frame.body_bytes);
         if !frame.is_consistent() {
             defect(id::FOLDER_FRAME, at);
+            left_out.push(frame.sequence);
         } else if end > length {
             // The body is cut, or a whole frame stands where its rest should be.
             match search(file, body, length, expected)? {
@@ -83,15 +82,22 @@ pub(super) fn scan(file: &File, path: &Path, number: u32, ledger: &Ledger) -> io
             }
         } else if frame.table().is_none() && frame.kind != KIND_STRINGS && frame.kind != KIND_HEADS {
             defect(id::FOLDER_UNKNOWN_FRAME, at);
+            left_out.push(frame.sequence);
         } else {
             frames.push((at, frame));
         }
         at = end;
     }
     let (recording, number) = expected.unwrap_or((0, number));
-    let header =
-        header.unwrap_or(SegmentHeader { version: FORMAT_VERSION, number, recording, host: 0, created_real_ns: 0 });
-    Ok(Some(Scanned { header, frames }))
+    let header = header.unwrap_or(SegmentHeader {
+        version: FORMAT_VERSION,
+        number,
+        recording,
+        host: 0,
+        created_real_ns: 0,
+        is_listed: false,
+    });
+    Ok(Some(Scanned { header, frames, left_out }))
 }
 
 /// A frame of another segment may stand inside this one as payload that somebody sent: it is not ours.
@@ -115,6 +121,8 @@ fn read_header(file: &File, at: u64, length: u64) -> io::Result<Option<[u8; HEAD
 fn search(file: &File, mut at: u64, length: u64, expected: Option<(u64, u32)>) -> io::Result<Option<u64>> {
     let mut bytes = vec![0; SEARCH_BYTES];
     while at + HEADER_BYTES as u64 <= length {
+        // a header has no zeros at its begin: none begins in a hole
+        at = next_data(file, at, length);
         let wanted = usize::try_from(length - at).unwrap_or(SEARCH_BYTES).min(SEARCH_BYTES);
         let mut have = 0;
         while have < wanted {

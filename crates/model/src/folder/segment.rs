@@ -3,22 +3,18 @@
 use super::error::FolderError;
 use super::info::{created_real_ns, segment_name};
 use super::layout::{FORMAT_VERSION, HEADER_BYTES, SegmentHeader};
+use super::list::Entry;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A segment that is being written.
 pub(super) struct Segment {
     file: File,
     pub path: PathBuf,
-    pub number: u32,
-    pub bytes: u64,
-    /// Times of the rows in it; `first > last` while it has none.
-    pub first: u64,
-    pub last: u64,
-    /// Frames written.
-    pub frames: u32,
+    /// What the recording's list is to say of it.
+    pub entry: Entry,
 }
 
 impl Segment {
@@ -32,28 +28,29 @@ impl Segment {
                 Err(e) => return Err(FolderError::io(&path, "make the segment", 0)(e)),
             }
         };
+        let created_real_ns = created_real_ns();
         let header =
-            SegmentHeader { version: FORMAT_VERSION, number, recording, host, created_real_ns: created_real_ns() };
+            SegmentHeader { version: FORMAT_VERSION, number, recording, host, created_real_ns, is_listed: true };
         if let Err(e) = file.write_all(&header.write()) {
             let _ = std::fs::remove_file(&path);
             return Err(FolderError::io(&path, "write", 0)(e));
         }
-        Ok(Segment { file, path, number, bytes: HEADER_BYTES as u64, first: u64::MAX, last: 0, frames: 0 })
+        Ok(Segment { file, path, entry: Entry { number, bytes: HEADER_BYTES as u64, ..Entry::default() } })
     }
 
     /// Appends whole frames; on failure what was written of them is taken away again.
     pub fn append(&mut self, frames: &[u8]) -> Result<(), FolderError> {
         if let Err(e) = self.file.write_all(frames) {
-            let _ = self.file.set_len(self.bytes);
-            return Err(FolderError::io(&self.path, "write", self.bytes)(e));
+            let _ = self.file.set_len(self.entry.bytes);
+            return Err(FolderError::io(&self.path, "write", self.entry.bytes)(e));
         }
-        self.bytes += frames.len() as u64;
+        self.entry.bytes += frames.len() as u64;
         Ok(())
     }
 
     /// Makes what was written durable.
     pub fn sync(&self) -> Result<(), FolderError> {
-        self.file.sync_data().map_err(FolderError::io(&self.path, "sync", self.bytes))
+        self.file.sync_data().map_err(FolderError::io(&self.path, "sync", self.entry.bytes))
     }
 
     /// Puts another file under the segment, so that a test can make writing fail.
@@ -62,8 +59,10 @@ impl Segment {
         std::mem::replace(&mut self.file, file)
     }
 
-    /// Whether any row is in it.
-    pub fn has_rows(&self) -> bool {
-        self.first <= self.last
+    /// Whether the file is still where it was made: nobody finds rows in one that was removed.
+    pub fn is_there(&self) -> bool {
+        let id = |m: std::io::Result<std::fs::Metadata>| m.map(|m| (m.dev(), m.ino())).ok();
+        // a file that cannot be looked at is none that was removed
+        id(self.file.metadata()).is_none_or(|own| id(std::fs::metadata(&self.path)) == Some(own))
     }
 }

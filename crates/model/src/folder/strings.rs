@@ -51,6 +51,11 @@ impl Strings {
         self.texts.len() as u32
     }
 
+    /// The id of a text that no recording need have defined.
+    pub(super) fn add(&mut self, text: &str) -> StrId {
+        self.define(LOCAL_MAX, text).map_or(UNDEFINED, StrId)
+    }
+
     /// Takes a definition of a recording and returns the id that the host uses, or `None` where there is no room.
     fn define(&mut self, local: u32, text: &str) -> Option<u32> {
         if let Some(id) = self.ids.get(text) {

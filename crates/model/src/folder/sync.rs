@@ -1,13 +1,13 @@
 //! `sync.json`: how the clocks of a folder's hosts relate, as `wakepath sync` found it.
 
 use super::error::FolderError;
+use super::files;
 use super::info::{self, HostInfo};
 use super::reader::Host;
 use crate::clock::{ClockGroup, Transform};
 use crate::defects::{Ledger, id};
 use crate::ids::HostId;
 use serde::{Deserialize, Serialize};
-use std::fs;
 use std::path::Path;
 
 /// The file, in the trace folder.
@@ -119,10 +119,10 @@ impl SyncFile {
 /// The groups of a folder; a file that cannot be used is counted, and the wall clocks stay in use.
 pub(super) fn read(dir: &Path, find: impl FnMut(u64) -> Option<HostId>, ledger: &Ledger) -> Vec<ClockGroup> {
     let path = dir.join(SYNC_FILE);
-    let Ok(about) = fs::metadata(&path) else {
+    if path.symlink_metadata().is_err() {
         return Vec::new();
-    };
-    let text = if about.len() <= BYTES_MAX { fs::read(&path).ok() } else { None };
+    }
+    let text = files::read(&path, BYTES_MAX).ok();
     let groups = text.and_then(|t| SyncFile::parse(&t)).and_then(|file| file.groups(find));
     groups.unwrap_or_else(|| {
         ledger.add(id::FOLDER_SYNC, 1, Some((&path, 0)));

@@ -1,8 +1,9 @@
 //! Writing a folder: rows are gathered in a batch and written as frames, one table each.
 
 use super::error::FolderError;
-use super::info::{self, HostInfo};
+use super::info::{self, HostInfo, segment_name};
 use super::layout::FrameHeader;
+use super::list::{Entry, ListFile};
 use super::options::{Durability, Options, WriteCounts};
 use super::output;
 use super::pending::{Pending, word32};
@@ -12,25 +13,20 @@ use crate::fields::str_fields;
 use crate::ids::{EndpointId, MonoNs, StrId};
 use crate::intern::Interner;
 use crate::rows::{Event, LossRow, Row};
-use std::collections::VecDeque;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// A batch of this many bytes is written without being asked.
 const BATCH_BYTES_MAX: usize = 4 << 20;
 /// A raw head is never longer.
 const HEAD_BYTES_MAX: usize = 1 << 20;
+/// How often the list of segments is brought up to date: a killed recorder's last rows beyond that are not missed.
+const LIST_EVERY: Duration = Duration::from_secs(1);
 /// A flight recorder keeps about so many segments, so that deleting one loses a small part.
 const FLIGHT_PARTS: u64 = 8;
-
-struct Closed {
-    path: PathBuf,
-    bytes: u64,
-    first: u64,
-    last: u64,
-}
 
 /// Writes one host's recording into a folder.
 pub struct FolderWriter {
@@ -39,7 +35,8 @@ pub struct FolderWriter {
     recording: u64,
     options: Options,
     segment: Segment,
-    closed: VecDeque<Closed>,
+    list: ListFile,
+    listed: Instant,
     needs_state: bool,
     interner: Interner,
     overflow_reported: u64,
@@ -51,9 +48,8 @@ pub struct FolderWriter {
     out: Vec<u8>,
     /// Failure of a flush that nobody asked for.
     failure: Option<FolderError>,
-    /// Rows that were lost and not yet told in a loss row, and the first of their times.
-    unreported: u64,
-    unreported_from: u64,
+    /// Rows that were lost and not yet told in a loss row.
+    unreported: Entry,
     counts: WriteCounts,
 }
 
@@ -64,6 +60,9 @@ impl FolderWriter {
         let (host_dir, number) = output::prepare(dir.as_ref(), host, options.overwrite)?;
         let recording = RandomState::new().hash_one((info::created_real_ns(), std::process::id()));
         let segment = Segment::create(&host_dir, number, recording, host_hash)?;
+        let mut list = ListFile::create(&host_dir, segment.entry.number, recording, host_hash)?;
+        list.list.segments.push(segment.entry);
+        list.write()?;
         output::sync_dir(&host_dir);
         Ok(FolderWriter {
             host_dir,
@@ -71,7 +70,8 @@ impl FolderWriter {
             recording,
             options,
             segment,
-            closed: VecDeque::new(),
+            list,
+            listed: Instant::now(),
             needs_state: false,
             interner: Interner::new(),
             overflow_reported: 0,
@@ -80,8 +80,7 @@ impl FolderWriter {
             pending: Pending::default(),
             out: Vec::new(),
             failure: None,
-            unreported: 0,
-            unreported_from: u64::MAX,
+            unreported: Entry::default(),
             counts: WriteCounts::default(),
         })
     }
@@ -161,6 +160,29 @@ impl FolderWriter {
         self.counts
     }
 
+    /// Bytes of the recording's segments that are on the disk now.
+    pub fn kept_bytes(&self) -> u64 {
+        let full =
+            self.list.list.segments.split_last().map_or(0, |(_, full)| full.iter().map(|s| s.bytes).sum::<u64>());
+        full + self.segment.entry.bytes
+    }
+
+    /// Deletes the oldest segment, as a flight recorder does, for somebody who bounds several recordings together; false where
+    /// only the one is left that is being written.
+    pub fn delete_oldest(&mut self) -> Result<bool, FolderError> {
+        if self.list.list.segments.len() < 2 {
+            return Ok(false);
+        }
+        let deleted = self.delete_oldest_full()?;
+        self.add_loss(defects::id::FLIGHT_SEGMENTS, 1, deleted.first);
+        Ok(true)
+    }
+
+    /// The file that lists the recording's segments: see [`super::delete_oldest`].
+    pub fn list_path(&self) -> &Path {
+        self.list.path()
+    }
+
     /// The folder of the host.
     pub fn host_dir(&self) -> &Path {
         &self.host_dir
@@ -187,6 +209,9 @@ impl FolderWriter {
             // The flush began a new segment and had something to say in it.
             self.flush(Durability::Sync)?;
         }
+        self.list.list.is_ended = true;
+        self.update_list()?;
+        self.list.sync()?;
         output::sync_dir(&self.host_dir);
         Ok(self.counts)
     }
@@ -231,10 +256,9 @@ impl FolderWriter {
     }
 
     fn write_batch(&mut self) -> Result<(), FolderError> {
-        if self.unreported > 0 {
-            let (count, from) = (self.unreported, self.unreported_from);
-            (self.unreported, self.unreported_from) = (0, u64::MAX);
-            self.add_loss(defects::id::DISK, count, from);
+        let due = self.unreported;
+        if due.rows > 0 {
+            self.add_loss(defects::id::DISK, due.rows, due.first);
         }
         let overflow = self.interner.overflow_count();
         if overflow > self.overflow_reported {
@@ -245,9 +269,9 @@ impl FolderWriter {
             return Ok(());
         }
         let frame = FrameHeader {
-            segment: self.segment.number,
+            segment: self.segment.entry.number,
             recording: self.recording,
-            sequence: self.segment.frames,
+            sequence: self.segment.entry.frames,
             ..FrameHeader::default()
         };
         self.out.clear();
@@ -255,75 +279,111 @@ impl FolderWriter {
         let written = self.segment.append(&self.out);
         self.pending.clear();
         if let Err(e) = written {
-            self.counts.lost_rows += encoded.rows;
-            self.unreported += encoded.rows.max(1);
-            self.unreported_from = self.unreported_from.min(encoded.first);
+            // not counting the row that tells of rows lost before
+            let lost = (encoded.rows - u64::from(due.rows > 0)).max(1);
+            self.counts.lost_rows += lost;
+            self.unreported.add(lost, encoded.first.min(encoded.last), encoded.last);
             // Definitions and state went with the batch: both are due again.
             self.era += 1;
             self.needs_state = true;
+            // what the disk refuses of the list it refuses of rows too
+            let _ = self.update_list();
             return Err(e);
         }
+        self.unreported = Entry::default();
         self.counts.rows += encoded.rows;
         self.counts.bytes += self.out.len() as u64;
-        self.segment.frames = encoded.sequence;
-        self.segment.first = self.segment.first.min(encoded.first);
-        self.segment.last = self.segment.last.max(encoded.last);
-        if self.is_segment_full() { self.rotate() } else { Ok(()) }
+        let entry = &mut self.segment.entry;
+        entry.frames = encoded.sequence;
+        entry.add(encoded.rows, encoded.first, encoded.last);
+        if self.is_segment_full() {
+            self.rotate()
+        } else if self.listed.elapsed() >= LIST_EVERY {
+            self.update_list()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Writes down which segments there are, and looks whether they are still there.
+    fn update_list(&mut self) -> Result<(), FolderError> {
+        self.listed = Instant::now();
+        let list = &mut self.list.list;
+        list.unwritten = self.unreported;
+        match list.segments.last_mut() {
+            Some(last) if last.number == self.segment.entry.number => *last = self.segment.entry,
+            _ => list.segments.push(self.segment.entry),
+        }
+        if !self.segment.is_there() {
+            return Err(FolderError::Gone(self.host_dir.clone()));
+        }
+        self.list.write()
     }
 
     fn is_segment_full(&self) -> bool {
         let part = self.options.max_bytes.map_or(u64::MAX, |b| b / FLIGHT_PARTS);
-        let span = self.segment.last.saturating_sub(self.segment.first);
-        self.segment.bytes >= self.options.max_segment_bytes.min(part.max(4096))
-            || self.options.keep_ns.is_some_and(|k| self.segment.has_rows() && span >= k / FLIGHT_PARTS)
+        let entry = &self.segment.entry;
+        entry.bytes >= self.options.max_segment_bytes.min(part.max(4096))
+            || self.options.keep_ns.is_some_and(|k| entry.rows > 0 && entry.last - entry.first >= k / FLIGHT_PARTS)
     }
 
     /// Begins a new segment and deletes what the flight recorder need not keep.
     fn rotate(&mut self) -> Result<(), FolderError> {
-        let next = Segment::create(&self.host_dir, self.segment.number.saturating_add(1), self.recording, self.host)?;
-        let done = std::mem::replace(&mut self.segment, next);
+        // the one that is full stands in the list before another does
+        self.update_list()?;
+        let number = self.segment.entry.number.saturating_add(1);
+        self.segment = Segment::create(&self.host_dir, number, self.recording, self.host)?;
         self.era += 1;
         self.needs_state = true;
-        self.closed.push_back(Closed { path: done.path, bytes: done.bytes, first: done.first, last: done.last });
+        self.update_list()?;
         self.forget()
     }
 
     /// The flight recorder: deletes the oldest segments.
     fn forget(&mut self) -> Result<(), FolderError> {
-        let mut kept: u64 = self.closed.iter().map(|c| c.bytes).sum();
-        let (mut deleted, mut from) = (0, u64::MAX);
-        let mut failed = Ok(());
-        while let Some(oldest) = self.closed.front() {
-            // Room for the segment that is being written, which may outgrow its part by a batch.
-            let too_much = self.options.max_bytes.is_some_and(|max| kept + max / FLIGHT_PARTS > max);
-            let horizon = self.options.keep_ns.map(|keep| self.pending.newest.saturating_sub(keep));
-            if !too_much && horizon.is_none_or(|h| oldest.last >= h) {
-                break;
-            }
-            match fs::remove_file(&oldest.path) {
-                Err(e) if e.kind() != ErrorKind::NotFound => {
-                    failed = Err(FolderError::io(&oldest.path, "delete", 0)(e));
-                    break;
-                }
-                _ => {}
-            }
-            kept -= oldest.bytes;
-            from = from.min(oldest.first);
-            deleted += 1;
-            self.closed.pop_front();
+        let mut deleted = Entry::default();
+        while self.keeps_too_much() {
+            deleted = deleted.and(self.delete_oldest_full()?);
         }
-        if deleted > 0 {
-            self.counts.deleted_segments += deleted;
-            self.add_loss(defects::id::FLIGHT_SEGMENTS, deleted, from);
+        if deleted.frames > 0 {
+            self.add_loss(defects::id::FLIGHT_SEGMENTS, deleted.frames.into(), deleted.first);
         }
-        failed
+        Ok(())
+    }
+
+    /// Whether the flight recorder need not keep the oldest of the segments that are full.
+    fn keeps_too_much(&self) -> bool {
+        let Some((_, full)) = self.list.list.segments.split_last() else { return false };
+        let Some(oldest) = full.first() else { return false };
+        let kept: u64 = full.iter().map(|s| s.bytes).sum();
+        // Room for the segment that is being written, which may outgrow its part by a batch.
+        let too_much = self.options.max_bytes.is_some_and(|max| kept + max / FLIGHT_PARTS > max);
+        let horizon = self.options.keep_ns.map(|keep| self.pending.newest.saturating_sub(keep));
+        too_much || horizon.is_some_and(|h| oldest.last < h)
+    }
+
+    /// Deletes the oldest segment: first from the list, so that nobody misses it.
+    fn delete_oldest_full(&mut self) -> Result<Entry, FolderError> {
+        let (oldest, of_one) = self.list.list.take_oldest();
+        self.update_list()?;
+        let path = self.host_dir.join(segment_name(oldest.number));
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(FolderError::io(&path, "delete", 0)(e)),
+            _ => {}
+        }
+        self.counts.deleted_segments += 1;
+        Ok(of_one)
     }
 }
 
 impl Drop for FolderWriter {
     fn drop(&mut self) {
+        if self.list.list.is_ended {
+            return;
+        }
         // A recorder that ends without closing keeps what it gathered, as far as the disk takes it.
         let _ = self.write_batch();
+        let _ = self.update_list();
     }
 }
 
