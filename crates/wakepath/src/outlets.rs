@@ -1,17 +1,16 @@
 //! Where the rows of the network vantage go: a folder, a collector elsewhere, figures; and what is said at the end.
 
-use crate::cli::IntoFolder;
 use crate::forward::{Forwarded, Forwarder};
-use crate::sink;
-use anyhow::{Context as _, Result};
+use crate::record::stopped;
+use anyhow::Result;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wakepath_analysis::metrics::Metrics;
 use wakepath_model::defects::id as defect;
-use wakepath_model::folder::{Durability, FolderWriter, HostInfo, WriteCounts};
+use wakepath_model::folder::{Durability, FolderWriter, HostInfo, Options, WriteCounts};
 use wakepath_model::ids::{CommonNs, MonoNs, StrId};
 use wakepath_model::intern::Interner;
 use wakepath_model::rows::{AnchorRow, Event, LossRow, exchange_row, flow_row};
@@ -129,7 +128,8 @@ impl IntoHost {
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.writer.flush(Durability::Write).with_context(|| kept(&self.writer, &self.path))?;
+        let flushed = self.writer.flush(Durability::Write);
+        flushed.map_err(|e| stopped(e.into(), self.writer.counts().rows, &self.path))?;
         if self.writer.needs_state()
             && let Some(anchor) = self.anchor
         {
@@ -137,10 +137,6 @@ impl IntoHost {
         }
         Ok(())
     }
-}
-
-fn kept(writer: &FolderWriter, path: &std::path::Path) -> String {
-    format!("recording stopped; {} rows written before are kept in {}", writer.counts().rows, path.display())
 }
 
 /// Where one host's rows go.
@@ -155,20 +151,17 @@ pub struct Outlets {
 }
 
 impl Outlets {
-    /// Into a folder too: `options` may say to append, where this is not its first host.
-    pub fn write_folder(&mut self, into: &IntoFolder, host: HostInfo, append: bool) -> Result<()> {
-        let Some(path) = &into.output else { return Ok(()) };
-        let options = sink::options(
-            into.append || append,
-            into.force && !append,
-            into.keep.map(|k| k.0),
-            into.max_bytes.map(|b| b.0),
-            true,
-        );
+    /// Into a folder too.
+    pub fn write_folder(&mut self, path: &Path, host: HostInfo, options: Options) -> Result<()> {
         let writer = FolderWriter::create(path, host, options)?;
-        let path = path.clone();
+        let path = path.to_owned();
         self.folder = Some(IntoHost { writer, path, strings: Vec::new(), anchor: None, flushed: Instant::now() });
         Ok(())
+    }
+
+    /// The folder's writer, where there is one.
+    pub fn writer(&mut self) -> Option<&mut FolderWriter> {
+        self.folder.as_mut().map(|f| &mut f.writer)
     }
 
     /// To a collector too.
@@ -243,8 +236,8 @@ impl Outlets {
     /// Ends all. The folder is closed also where the collector cannot be reached.
     pub fn close(self, stop: &AtomicBool) -> Result<(Totals, Option<WriteCounts>, Option<Forwarded>)> {
         let written = self.folder.map(|folder| {
-            let text = kept(&folder.writer, &folder.path);
-            folder.writer.close().context(text)
+            let rows = folder.writer.counts().rows;
+            folder.writer.close().map_err(|e| stopped(e.into(), rows, &folder.path))
         });
         let sent = self.forward.map(|f| f.finish(stop));
         Ok((self.totals, written.transpose()?, sent))

@@ -58,7 +58,9 @@ pub fn run(args: &SniffArgs) -> Result<i32> {
     let scrape = args.metrics.as_ref().map(Scrape::open).transpose()?;
     let host = host_of(args);
     let mut outlets = Outlets::default();
-    outlets.write_folder(&args.into, host.clone(), false)?;
+    if let Some(dir) = &args.into.output {
+        outlets.write_folder(dir, host.clone(), args.into.options())?;
+    }
     if let Some(to) = &args.forward {
         let session = RandomState::new().hash_one((monotonic_ns(), std::process::id()));
         let buffer = usize::try_from(args.forward_buffer.0).unwrap_or(usize::MAX);
@@ -74,7 +76,7 @@ pub fn run(args: &SniffArgs) -> Result<i32> {
     let stop = ending::on_signals()?;
     if !is_file {
         rights::go_first();
-        rights::keep_only_paths();
+        rights::keep_only_paths(args.into.output.is_some(), false);
     }
 
     let bar = if is_file { source.bytes().map(progress_bar).transpose()? } else { None };

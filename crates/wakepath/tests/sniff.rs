@@ -2,6 +2,8 @@
 
 #[path = "sniff/capture.rs"]
 mod capture;
+#[path = "sniff/forged.rs"]
+mod forged;
 #[path = "sniff/relay.rs"]
 mod relay;
 mod support;

@@ -1,9 +1,11 @@
 //! The commands of the network vantage.
 
 use super::{Answering, Size, Time};
+use crate::sink;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::str::FromStr;
+use wakepath_model::folder::Options;
 
 /// Requests and their service times from the packets that pass: live, of a capture file, or out of a mirror's tunnel.
 ///
@@ -75,7 +77,8 @@ pub struct SniffArgs {
 /// Receive what sniffers elsewhere send on (`wakepath sniff --forward`): into a folder, a host for each, or as figures.
 ///
 /// UDP and TCP come to the same port number. Rows that did not come are counted for each sender and stand as losses beside
-/// the answers; what is not from a sniffer is counted and left out. docs/formats/forward.md describes the bytes.
+/// the answers; what is not from a sniffer is counted and left out. A sender that is silent for a minute has ended, and may come
+/// back; at most 256 send at once, 64 of them from one address. docs/formats/forward.md describes the bytes.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -121,9 +124,17 @@ pub struct IntoFolder {
     /// Flight recorder: keep only the last part (10m)
     #[arg(long, value_name = "TIME", requires = "output")]
     pub keep: Option<Time>,
-    /// Flight recorder: keep at most this many bytes (2G)
+    /// Flight recorder: keep at most this many bytes (2G); `collect` keeps at most 16G of all hosts together where nothing
+    /// else is said, and deletes of the host that takes most
     #[arg(long, value_name = "BYTES", requires = "output")]
     pub max_bytes: Option<Size>,
+}
+
+impl IntoFolder {
+    /// How the folder is written.
+    pub fn options(&self) -> Options {
+        sink::options(self.append, self.force, self.keep.map(|k| k.0), self.max_bytes.map(|b| b.0), true)
+    }
 }
 
 /// How rows are sent on.

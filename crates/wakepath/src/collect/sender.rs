@@ -3,11 +3,12 @@
 use crate::cli::IntoFolder;
 use crate::outlets::{Figures, Outlets, Totals};
 use anyhow::{Result, bail};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use wakepath_capture::monotonic_ns;
 use wakepath_model::defects::id as defect;
-use wakepath_model::folder::HostInfo;
+use wakepath_model::folder::{HostInfo, Options};
 use wakepath_model::forward::{Bad, Frame, FrameKind, Gaps, Lost};
 use wakepath_model::intern::Interner;
 use wakepath_model::rows::{Event, LossRow};
@@ -16,8 +17,14 @@ use wakepath_present::sniff::SenderView;
 
 /// How long a frame may come after those behind it.
 const LATE_NS: u64 = 1_000_000_000;
-/// Bytes of frames that are kept until their sender says who it is.
-const HELD_BYTES_MAX: usize = 4 << 20;
+/// Bytes of frames that are kept until their sender says who it is: a second's, which is how often it does.
+const HELD_BYTES_MAX: usize = 512 << 10;
+/// A sender that says that it ended is listened to for so long, for what was overtaken.
+const OVER_NS: u64 = 2 * LATE_NS;
+/// A sender that says nothing for so long has ended; a sniffer speaks every second.
+const SILENCE_NS: u64 = 60_000_000_000;
+/// The same before it sent any row.
+const NEWCOMER_SILENCE_NS: u64 = 10_000_000_000;
 
 /// A sniffer that sends.
 pub struct Sender {
@@ -26,12 +33,30 @@ pub struct Sender {
     texts: Interner,
     host: Option<HostInfo>,
     outlets: Outlets,
-    has_folder: bool,
+    /// Rows of it go into the folder; its list of segments.
+    list: Option<PathBuf>,
+    from: IpAddr,
+    heard_ns: u64,
     /// Frames that came before their sender said who it is.
     held: Vec<Vec<u8>>,
     held_bytes: usize,
     events: Vec<Event>,
     view: SenderView,
+}
+
+/// What is left of a sender that ended.
+pub struct Closed {
+    pub session: u64,
+    /// Which of its frames came, in case that it comes back.
+    pub gaps: Gaps,
+    /// What is to be told of it.
+    pub view: SenderView,
+    /// What was lost.
+    pub losses: Vec<Loss>,
+    /// The list of its segments, and their bytes.
+    pub folder: Option<(PathBuf, u64)>,
+    /// Whether the disk took all.
+    pub closed: Result<()>,
 }
 
 /// Refuses an output that could not be made when the first sender comes.
@@ -45,19 +70,21 @@ pub fn check_output(into: &IntoFolder) -> Result<()> {
 }
 
 impl Sender {
-    /// A sender of which nothing is known yet.
-    pub fn new(session: u64, number: u16, figures: Option<Figures>) -> Sender {
+    /// A sender of which nothing is known yet, or, where it had ended and comes back, which of its frames came.
+    pub fn new(session: u64, number: u16, figures: Option<Figures>, from: IpAddr, gaps: Option<Gaps>) -> Sender {
         let mut outlets = Outlets::default();
         if let Some(figures) = figures {
             outlets.figures(figures, number);
         }
         Sender {
             session,
-            gaps: Gaps::default(),
+            gaps: gaps.unwrap_or_default(),
             texts: Interner::new(),
             host: None,
             outlets,
-            has_folder: false,
+            list: None,
+            from,
+            heard_ns: monotonic_ns(),
             held: Vec::new(),
             held_bytes: 0,
             events: Vec::new(),
@@ -72,7 +99,53 @@ impl Sender {
 
     /// It has a place in the folder.
     pub fn has_folder(&self) -> bool {
-        self.has_folder
+        self.list.is_some()
+    }
+
+    /// The address that it sends from.
+    pub fn from(&self) -> IpAddr {
+        self.from
+    }
+
+    /// When something came of it last.
+    pub fn heard_ns(&self) -> u64 {
+        self.heard_ns
+    }
+
+    /// No row of it was taken yet: anybody may say anything.
+    pub fn is_newcomer(&self) -> bool {
+        self.view.frames == 0
+    }
+
+    /// It said that it ended, or has been silent for long.
+    pub fn has_ended(&self, now: u64) -> bool {
+        let silent = now.saturating_sub(self.heard_ns);
+        let patience = match (self.view.is_over, self.is_newcomer()) {
+            (true, _) => OVER_NS,
+            (_, true) => NEWCOMER_SILENCE_NS,
+            _ => SILENCE_NS,
+        };
+        silent > patience
+    }
+
+    /// It said that it ended.
+    pub fn is_over(&self) -> bool {
+        self.view.is_over
+    }
+
+    /// Frames that wait for their sender to say who it is.
+    pub fn held(&self) -> u64 {
+        self.held.len() as u64
+    }
+
+    /// Bytes of it on the disk.
+    pub fn kept_bytes(&mut self) -> u64 {
+        self.outlets.writer().map_or(0, |w| w.kept_bytes())
+    }
+
+    /// Deletes its oldest segment, where it has more than one.
+    pub fn delete_oldest(&mut self) -> Result<bool> {
+        self.outlets.writer().map_or(Ok(false), |w| Ok(w.delete_oldest()?))
     }
 
     /// What came of it.
@@ -85,24 +158,27 @@ impl Sender {
         if self.host.is_some() { self.gaps.next() } else { 0 }
     }
 
-    /// Takes a frame; gives why it is bad, where it is. Errors: the folder cannot be made.
+    /// Takes a frame; gives why it is bad, where it is. Its first rows make its place in the folder. Errors: that cannot be made.
     pub fn take(
         &mut self,
         frame: &Frame<'_>,
         bytes: &[u8],
         from: SocketAddr,
         (by, is_first): (&'static str, bool),
-        into: &IntoFolder,
-        append: bool,
+        into: (&Option<PathBuf>, &Options),
     ) -> Result<Option<Bad>> {
         self.view.address = from.to_string();
-        self.view.by = by;
+        (self.view.by, self.heard_ns) = (by, monotonic_ns());
         if frame.kind == FrameKind::Rows {
-            if self.host.is_none() && self.held_bytes + bytes.len() <= HELD_BYTES_MAX {
-                self.held_bytes += bytes.len();
-                self.held.push(bytes.to_vec());
+            if self.host.is_none() {
+                // what finds no room is missed by its number, should its sender say who it is
+                if self.held_bytes + bytes.len() <= HELD_BYTES_MAX {
+                    self.held_bytes += bytes.len();
+                    self.held.push(bytes.to_vec());
+                }
                 return Ok(None);
             }
+            self.open_folder(into)?;
             return Ok(self.rows(frame, bytes.len()).err());
         }
         let hello = match frame.hello() {
@@ -111,11 +187,10 @@ impl Sender {
         };
         let mut bad = None;
         if self.host.is_none() {
-            self.outlets.write_folder(into, hello.host.clone(), append)?;
-            self.has_folder = into.output.is_some();
             (self.view.host, self.view.boot_id) = (hello.host.hostname.clone(), hello.host.boot_id.clone());
             self.host = Some(hello.host);
             for bytes in std::mem::take(&mut self.held) {
+                self.open_folder(into)?;
                 // it was read when it came
                 let held = Frame::read(&bytes).and_then(|f| self.rows(&f, bytes.len()));
                 bad = bad.or(held.err());
@@ -127,6 +202,14 @@ impl Sender {
         }
         self.view.is_over |= frame.kind == FrameKind::Last;
         Ok(bad)
+    }
+
+    fn open_folder(&mut self, (dir, options): (&Option<PathBuf>, &Options)) -> Result<()> {
+        if let (Some(dir), Some(host), None) = (dir, &self.host, &self.list) {
+            self.outlets.write_folder(dir, host.clone(), options.clone())?;
+            self.list = self.outlets.writer().map(|w| w.list_path().to_owned());
+        }
+        Ok(())
     }
 
     fn rows(&mut self, frame: &Frame<'_>, bytes: usize) -> Result<(), Bad> {
@@ -179,8 +262,9 @@ impl Sender {
         self.outlets.flush()
     }
 
-    /// Ends it: what is to be told of it, what was lost, and whether the disk took all.
-    pub fn close(mut self) -> (SenderView, Vec<Loss>, Result<()>) {
+    /// Ends it.
+    pub fn close(mut self) -> Closed {
+        let bytes = self.kept_bytes();
         if self.host.is_none() {
             // nobody said whose rows these are: with no clock and no host they are of no use
             for bytes in std::mem::take(&mut self.held) {
@@ -189,6 +273,7 @@ impl Sender {
         }
         let losses = self.outlets.totals().losses((!self.view.host.is_empty()).then_some(&self.view.host));
         let closed = self.outlets.close(&AtomicBool::new(false)).map(drop);
-        (self.view, losses, closed)
+        let folder = self.list.map(|list| (list, bytes));
+        Closed { session: self.session, gaps: self.gaps, view: self.view, losses, folder, closed }
     }
 }

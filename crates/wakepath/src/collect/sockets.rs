@@ -11,6 +11,10 @@ use wakepath_model::forward::FRAME_BYTES_MAX;
 
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 256;
+/// Connections at once from one address.
+const CONNECTIONS_OF_ONE_MAX: usize = 64;
+/// A connection that has not said who sends within this time is closed.
+const GREETING_NS: u64 = 5_000_000_000;
 /// Datagrams or reads of one socket before the others have their turn.
 const TURN: usize = 256;
 /// Memory asked for datagrams that wait.
@@ -43,6 +47,8 @@ struct Connection {
     unsent: Vec<u8>,
     /// When something came last.
     heard_ns: u64,
+    /// When it was made.
+    since_ns: u64,
     is_broken: bool,
 }
 
@@ -118,12 +124,16 @@ impl Sockets {
                 connection.read(&mut self.buffer, &mut take);
                 connection.write();
             }
-            connection.is_broken |= now.saturating_sub(connection.heard_ns) > SILENCE_NS;
+            let silent = now.saturating_sub(connection.heard_ns);
+            connection.is_broken |= silent > SILENCE_NS;
+            connection.is_broken |= connection.session.is_none() && now - connection.since_ns > GREETING_NS;
         }
         self.connections.retain(|c| !c.is_broken);
         if fds[1].revents != 0 {
             while let Ok((stream, from)) = self.tcp.accept() {
-                if self.connections.len() < CONNECTIONS_MAX && stream.set_nonblocking(true).is_ok() {
+                let of_one = self.connections.iter().filter(|c| c.from.ip() == from.ip()).count();
+                let has_room = self.connections.len() < CONNECTIONS_MAX && of_one < CONNECTIONS_OF_ONE_MAX;
+                if has_room && stream.set_nonblocking(true).is_ok() {
                     let _ = stream.set_nodelay(true);
                     self.connections.push(Connection {
                         stream,
@@ -133,6 +143,7 @@ impl Sockets {
                         told: None,
                         unsent: Vec::new(),
                         heard_ns: now,
+                        since_ns: now,
                         is_broken: false,
                     });
                 }
