@@ -141,7 +141,7 @@ impl Style {
 
 /// Whether a character may do something to a terminal instead of being shown: controls, and what changes the order
 /// of the text around it.
-const fn is_unsafe(c: char) -> bool {
+pub(crate) const fn is_unsafe(c: char) -> bool {
     matches!(c, '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
 }

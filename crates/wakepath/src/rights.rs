@@ -13,6 +13,8 @@ pub const SETCAP: &str = "sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac
 
 /// The capability to pass and read others' folders.
 const CAP_DAC_READ_SEARCH: u32 = 2;
+/// The capability to send signals to other users' processes.
+const CAP_KILL: u32 = 5;
 /// The capability that includes the others of the kernel vantage.
 pub const CAP_SYS_ADMIN: u32 = 21;
 
@@ -52,18 +54,32 @@ pub fn missing_for_kernel_vantage() -> Option<String> {
     (!missing.is_empty()).then(|| missing.join(", "))
 }
 
-/// Gives up, for this process, every capability that recording does not need once it is attached.
-pub fn keep_only_needed() {
-    keep_only(NEEDED.iter().map(|n| n.1));
+/// Gives up, for this process, every capability that recording does not need once it is attached. `has_command`: and that
+/// of asking a command to end that runs as another user meanwhile.
+pub fn keep_only_needed(has_command: bool) {
+    keep_only(NEEDED.iter().map(|n| n.1).chain(has_command.then_some(CAP_KILL)));
 }
 
-/// Gives up every capability but that of passing others' folders on the way to one's own: packets come out of sockets that
-/// are open. Before other threads are started, since rights are each thread's own.
-pub fn keep_only_paths() {
-    keep_only([CAP_DAC_READ_SEARCH]);
+/// Gives up every capability, where nothing of others is looked at: packets come out of sockets that are open. With a folder
+/// on the disk, but that of passing others' folders on the way to it; with a command, but that of asking it to end.
+/// Before other threads are started, since rights are each thread's own.
+pub fn keep_only_paths(has_folder: bool, has_command: bool) {
+    keep_only(has_folder.then_some(CAP_DAC_READ_SEARCH).into_iter().chain(has_command.then_some(CAP_KILL)));
 }
 
+/// What is given up cannot be had again, also not by executing a program that has rights of its own.
 fn keep_only(numbers: impl IntoIterator<Item = u32>) {
+    // SAFETY: plain numbers; what the kernel refuses or does not know stays as it was. The bounding set first: it takes a
+    // capability to make it smaller.
+    unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        let mut capability: libc::c_ulong = 0;
+        while libc::prctl(libc::PR_CAPBSET_READ, capability, 0, 0, 0) >= 0 {
+            libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0);
+            capability += 1;
+        }
+        libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    }
     let mut d = get();
     let mut keep = [0u32; 2];
     for n in numbers {

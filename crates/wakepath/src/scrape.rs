@@ -1,14 +1,17 @@
-//! Answers Prometheus: one thread, one request a connection, everything bounded.
+//! Answers Prometheus: a thread and one request a connection, several at once, everything bounded.
 
 use crate::cli::Listen;
 use anyhow::{Context as _, Result};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A request's head is never longer.
 const HEAD_BYTES_MAX: usize = 8 << 10;
-/// A client that asks or takes slower is left.
+/// Clients that are answered at once; more are told to come again.
+const CLIENTS_MAX: usize = 16;
+/// A client that takes longer to ask, or to take its answer, is left.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The type of the answer, as Prometheus names version 0.0.4 of its text format.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -34,16 +37,28 @@ impl Scrape {
         self.listener.local_addr().context("the port of --metrics")
     }
 
-    /// Answers with what `figures` gives, until the process ends.
-    pub fn start(self, figures: impl Fn() -> String + Send + 'static) -> Result<()> {
+    /// Answers with what `figures` gives, until the process ends. A client that is slow holds up no other.
+    pub fn start(self, figures: impl Fn() -> String + Send + Sync + 'static) -> Result<()> {
+        let (figures, clients) = (Arc::new(figures), Arc::new(()));
         let answer_all = move || {
             for stream in self.listener.incoming() {
-                match stream {
-                    // what goes wrong with one client is its own affair
-                    Ok(stream) => drop(answer(&stream, &figures)),
+                let Ok(stream) = stream else {
                     // no descriptors left, say: they come back
-                    Err(_) => std::thread::sleep(Duration::from_millis(100)),
+                    std::thread::sleep(Duration::from_millis(100));
+                    continue;
+                };
+                // each thread has one, and this one
+                if Arc::strong_count(&clients) > CLIENTS_MAX {
+                    refuse(&stream);
+                    continue;
                 }
+                let (figures, client) = (Arc::clone(&figures), Arc::clone(&clients));
+                let answer_one = move || {
+                    // what goes wrong with one client is its own affair
+                    drop(answer(&stream, &*figures));
+                    drop(client);
+                };
+                let _ = std::thread::Builder::new().name("metrics-client".into()).spawn(answer_one);
             }
         };
         std::thread::Builder::new().name("metrics".into()).spawn(answer_all).context("starting the metrics server")?;
@@ -51,8 +66,13 @@ impl Scrape {
     }
 }
 
-fn answer(mut stream: &TcpStream, figures: &impl Fn() -> String) -> std::io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
+/// Tells a client that too many are there, without waiting for it.
+fn refuse(mut stream: &TcpStream) {
+    let busy = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let _ = stream.set_nonblocking(true).and_then(|()| stream.write_all(busy));
+}
+
+fn answer(stream: &TcpStream, figures: &impl Fn() -> String) -> std::io::Result<()> {
     let head = head(stream)?;
     let (status, kind, body) = match reply(&head) {
         Reply::Figures => ("200 OK", TEXT, figures()),
@@ -63,13 +83,29 @@ fn answer(mut stream: &TcpStream, figures: &impl Fn() -> String) -> std::io::Res
     };
     let length = body.len();
     let head_only = head.starts_with(b"HEAD ");
-    write!(
-        stream,
+    let text = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{}",
         if head_only { "" } else { &body }
-    )?;
-    stream.flush()?;
+    );
+    write_all(stream, text.as_bytes())?;
     stream.shutdown(std::net::Shutdown::Write)
+}
+
+/// Writes an answer, and no longer than [`PATIENCE`] in all.
+fn write_all(mut stream: &TcpStream, mut bytes: &[u8]) -> std::io::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    while !bytes.is_empty() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(left))?;
+        match stream.write(bytes)? {
+            0 => return Err(std::io::ErrorKind::WriteZero.into()),
+            n => bytes = &bytes[n..],
+        }
+    }
+    Ok(())
 }
 
 /// Reads until the head's end, and no longer than [`PATIENCE`] in all.
@@ -150,5 +186,24 @@ mod tests {
         assert!(answer.contains(TEXT) && answer.contains("Content-Length: 14\r\n"), "{answer}");
         assert!(answer.ends_with("\r\n\r\nwakepath_up 1\n"), "{answer}");
         assert!(ask(address, b"HEAD /metrics HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"));
+    }
+
+    #[test]
+    fn a_silent_client_holds_up_no_other_and_too_many_are_told() {
+        let scrape = Scrape::open(&Listen { host: None, port: 0 }).expect("a free port");
+        let address = scrape.address().expect("it has one");
+        scrape.start(|| "wakepath_up 1\n".into()).expect("a thread");
+        let begin = Instant::now();
+        let silent: Vec<TcpStream> =
+            (0..CLIENTS_MAX - 1).map(|_| TcpStream::connect(address).expect("it listens")).collect();
+        for _ in 0..3 {
+            assert!(ask(address, b"GET /metrics HTTP/1.1\r\n\r\n").ends_with("wakepath_up 1\n"));
+        }
+        assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
+        let more: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(address).expect("it listens")).collect();
+        let mut told = String::new();
+        more.last().expect("four").read_to_string(&mut told).expect("it is told");
+        assert!(told.starts_with("HTTP/1.1 503"), "{told}");
+        drop((silent, more));
     }
 }

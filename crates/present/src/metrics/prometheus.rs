@@ -4,6 +4,7 @@
 //! one label value called `(other)`.
 
 use super::{Part, chosen};
+use crate::text::is_unsafe;
 use std::fmt::Write as _;
 use wakepath_analysis::histogram::Histogram;
 use wakepath_analysis::metrics::{Network, Tally};
@@ -47,6 +48,8 @@ fn labels(pairs: &[(&str, &str)]) -> String {
                 '\\' => out.push_str("\\\\"),
                 '"' => out.push_str("\\\""),
                 '\n' => out.push_str("\\n"),
+                // what a terminal would obey is spelt out: different values stay different
+                c if is_unsafe(c) => drop(write!(out, "\\\\u{{{:x}}}", u32::from(c))),
                 c => out.push(c),
             }
         }
@@ -277,5 +280,6 @@ mod tests {
     #[test]
     fn labels_are_escaped() {
         assert_eq!(labels(&[("a", "x\\\"\n{}"), ("b", "ü")]), "{a=\"x\\\\\\\"\\n{}\",b=\"ü\"}");
+        assert_eq!(labels(&[("a", "\x1b[2J\r\u{9b}\u{202e}")]), r#"{a="\\u{1b}[2J\\u{d}\\u{9b}\\u{202e}"}"#);
     }
 }
