@@ -4,6 +4,7 @@
 //! before they are looked at, and a slot whose positions make no sense is skipped to its end and counted.
 
 mod arena;
+mod remover;
 
 pub use arena::{Arena, ArenaOptions};
 
@@ -62,6 +63,8 @@ pub struct LibrarySource {
     ready: Vec<Ready>,
     scratch: Vec<u8>,
     claims: u64,
+    /// A process that is to come, and has not yet.
+    awaited: Option<u32>,
     identity_checked_ns: u64,
     /// Counts of slots that are free again.
     drops_before: [u64; w::DROP_KINDS as usize],
@@ -70,7 +73,7 @@ pub struct LibrarySource {
 
 impl LibrarySource {
     /// Takes an arena for recording; fails where another recorder has it.
-    pub fn new(mut arena: Arena) -> Result<LibrarySource, CaptureError> {
+    pub fn new(arena: Arena) -> Result<LibrarySource, CaptureError> {
         arena.lock()?;
         let count = arena.slots();
         let mut slots: Vec<Slot> = Vec::new();
@@ -88,12 +91,28 @@ impl LibrarySource {
             ready: Vec::new(),
             scratch: vec![0; w::RING_SLACK as usize],
             claims: 0,
+            awaited: None,
             identity_checked_ns: 0,
             drops_before: [0; w::DROP_KINDS as usize],
             aside_before: [0; aside::KINDS],
         };
         source.open_slots();
         Ok(source)
+    }
+
+    /// Watches out for a process: see [`LibrarySource::is_awaited`].
+    pub fn expect(&mut self, tgid: u32) {
+        self.awaited = Some(tgid);
+    }
+
+    /// Watches out for nobody.
+    pub fn expect_nobody(&mut self) {
+        self.awaited = None;
+    }
+
+    /// Whether the process that is watched out for has not come.
+    pub fn is_awaited(&self) -> bool {
+        self.awaited.is_some()
     }
 
     /// The arena: its path and switches.
@@ -135,6 +154,9 @@ impl LibrarySource {
             let state = header.state.load(Ordering::Acquire);
             let tgid = header.tgid.load(Ordering::Relaxed);
             let slot = &mut self.slots[i];
+            if self.awaited == Some(tgid) {
+                self.awaited = None;
+            }
             let is_claimed = matches!(state, a::SLOT_LIVE | a::SLOT_CLAIMED);
             if is_claimed && tgid != 0 && slot.tgid != tgid {
                 self.claims += 1;

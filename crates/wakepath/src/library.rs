@@ -7,7 +7,8 @@ use crate::cli::{LibraryArgs, RecorderArgs, RunArgs};
 use crate::ending::{self, Ending};
 use crate::limits::Limits;
 use crate::output::tell;
-use crate::program;
+use crate::program::{self, CannotStart};
+use crate::record::stopped;
 use crate::rights;
 use crate::sink::{Drops, Sink, anchor, facts, host_info, options};
 use anyhow::{Context as _, Result, bail};
@@ -36,6 +37,8 @@ const TICK: Duration = Duration::from_millis(4);
 const FLUSH_NS: u64 = 100_000_000;
 /// How often the two clocks are compared.
 const ANCHOR_NS: u64 = 10_000_000_000;
+/// A program that the loader gives the library has said so long before.
+const COMES_WITHIN_NS: u64 = 2_000_000_000;
 /// How long after the switch is off records may still be under way.
 const LAST_CALLS: Duration = Duration::from_millis(5);
 
@@ -89,12 +92,32 @@ pub fn run(args: &RunArgs) -> Result<i32> {
         kernel,
     )?;
     args.isolation.switch_on(recording.source.arena());
+    let mut recording = recording;
     let child = recording.start(&args.command, &library)?;
+    // from here on the command is waited for, whatever becomes of us
+    let pid = child.id();
+    let ending = Ending::new(Some(child), stop, args.duration.map(|d| d.0));
+    let ready = tell_ready(args, pid);
+    recording.until(ending, ready, &args.output)
+}
+
+/// Says that recording has begun.
+fn tell_ready(args: &RunArgs, command: u32) -> Result<()> {
     match &args.ready_file {
-        Some(f) => std::fs::write(f, format!("{}\n", child.id())).with_context(|| format!("writing {f:?}"))?,
+        Some(f) => std::fs::write(f, format!("{command}\n")).with_context(|| format!("writing {f:?}"))?,
         None => tell!("recording into {} (Ctrl-C ends it)", args.output.display()),
     }
-    recording.until(Ending::new(Some(child), stop, args.duration.map(|d| d.0)), &args.output)
+    Ok(())
+}
+
+/// Says that the library does not see a command.
+fn tell_unseen(what: &str, has_kernel: bool) {
+    let instead = if has_kernel {
+        "what it does is recorded by the kernel vantage alone"
+    } else {
+        "nothing of what it does itself is recorded; `wakepath record -- CMD` or `wakepath run --kernel` sees it"
+    };
+    tell!("wakepath: {what}, so the library cannot enter it: {instead}");
 }
 
 /// Records what runs under a folder's arena until SIGTERM or SIGINT. Says `ready` on standard output when it records.
@@ -116,7 +139,7 @@ pub fn recorder(args: &RecorderArgs) -> Result<i32> {
     args.isolation.switch_on(recording.source.arena());
     crate::output::answer(b"ready\n")?;
     let folder = std::path::absolute(&args.output).unwrap_or_else(|_| args.output.clone());
-    recording.until(Ending::new(None, stop, None).with_folder(folder), &args.output)
+    recording.until(Ending::new(None, stop, None).with_folder(folder), Ok(()), &args.output)
 }
 
 fn arena_options(args: &LibraryArgs) -> ArenaOptions {
@@ -187,7 +210,7 @@ impl Recording {
         Ok(Recording { source, kernel, decoder, sink, drops: Drops::new(started), limits, round: Round::default() })
     }
 
-    fn start(&self, command: &[String], library: &Path) -> Result<Child> {
+    fn start(&mut self, command: &[String], library: &Path) -> Result<Child> {
         use std::os::unix::process::CommandExt as _;
         let (program, rest) = command.split_first().context("no command was given")?;
         let mut preload = OsString::from(library);
@@ -201,17 +224,30 @@ impl Recording {
             // SAFETY: the closure makes one system call and one atomic addition.
             unsafe { command.pre_exec(kernel.watch_on_exec()) };
         }
-        command.spawn().with_context(|| format!("cannot start {program}; is it in PATH?"))
+        let child = command.spawn().map_err(|e| CannotStart::new(program, &e))?;
+        self.source.expect(child.id());
+        if let Some(what) = program::unseen_by_library(program) {
+            tell_unseen(&what, self.kernel.is_some());
+            self.count_unseen();
+        }
+        Ok(child)
+    }
+
+    /// Counts the command as one that the library does not see, once.
+    fn count_unseen(&mut self) {
+        self.source.expect_nobody();
+        self.source.arena().count_not_loaded();
     }
 
     /// Records until the end, whatever it is, and writes what is left.
-    fn until(mut self, mut ending: Ending, output: &Path) -> Result<i32> {
+    fn until(mut self, mut ending: Ending, ready: Result<()>, output: &Path) -> Result<i32> {
         // only now: a command is not to inherit this
         rights::go_first();
-        if self.kernel.is_some() {
-            rights::keep_only_needed();
+        match &self.kernel {
+            Some(_) => rights::keep_only_needed(ending.child().is_some()),
+            None => rights::keep_only_paths(true, ending.child().is_some()),
         }
-        let result = self.pump(&mut ending);
+        let result = ready.and_then(|()| self.pump(&mut ending));
         self.source.arena().switch_off();
         if let Some(kernel) = &mut self.kernel {
             kernel.detach();
@@ -221,33 +257,52 @@ impl Recording {
             self.drain(u64::MAX)?;
             self.decoder.finish(&mut self.sink);
             self.limits.all(&self.decoder, &mut self.sink);
+            if self.source.is_awaited() && self.source.without_slot() == 0 {
+                self.tell_absent();
+            }
             self.report();
             self.sink.push(&anchor());
             self.sink.folder.flush(Durability::Write)?;
             Ok(status)
         });
+        let rows = self.sink.folder.counts().rows;
+        let end = self.end_text();
+        match written.and_then(|status| Ok((status, self.sink.folder.close()?))) {
+            Ok((status, counts)) => {
+                let (rows, megabytes) = (counts.rows, counts.bytes as f64 / 1e6);
+                tell!("recorded {rows} rows, {megabytes:.1} MB, into {}{end}", output.display());
+                Ok(status)
+            }
+            Err(e) => ending.outlive(stopped(e, rows, output)),
+        }
+    }
+
+    /// What is said at the end of what was lost.
+    fn end_text(&self) -> String {
         let lost: u64 =
             self.drops.reported[..5].iter().sum::<u64>() + self.drops.reported[wakepath_wire::DROP_MARK as usize];
-        let status = written.with_context(|| {
-            let rows = self.sink.folder.counts().rows;
-            format!("recording stopped; {rows} rows written before are kept in {}", output.display())
-        })?;
-        let without_slot = self.source.without_slot();
-        let ring_bytes = self.source.backlog().1;
-        let counts = self.sink.folder.close()?;
-        let mut text =
-            format!("recorded {} rows, {:.1} MB, into {}", counts.rows, counts.bytes as f64 / 1e6, output.display());
+        let mut text = String::new();
         if lost > 0 {
             text += &format!(
                 "; LOST {lost} events because the rings were full: record again with --ring-bytes {}K",
-                (2 * ring_bytes) >> 10
+                (2 * self.source.backlog().1) >> 10
             );
         }
-        if without_slot > 0 {
-            text += &format!("; {without_slot} processes found no place: record again with more --slots");
+        match self.source.without_slot() {
+            0 => {}
+            n => text += &format!("; {n} processes found no place: record again with more --slots"),
         }
-        tell!("{text}");
-        Ok(status)
+        match self.source.asides()[aside::NOT_LOADED] {
+            0 => {}
+            n => text += &format!("; NOT SEEN: {n} programs that the library cannot enter"),
+        }
+        text
+    }
+
+    /// Says that the command has not come under the library, though nothing in its file says why.
+    fn tell_absent(&mut self) {
+        tell_unseen("the command has not loaded the library", self.kernel.is_some());
+        self.count_unseen();
     }
 
     fn pump(&mut self, ending: &mut Ending) -> Result<i32> {
@@ -273,6 +328,9 @@ impl Recording {
             }
             if let Some(status) = ending.status(now)? {
                 return Ok(status);
+            }
+            if now - begin > COMES_WITHIN_NS && self.source.is_awaited() && self.source.without_slot() == 0 {
+                self.tell_absent();
             }
             let (backlog, size) = self.source.backlog();
             if backlog < size / 8 {

@@ -74,8 +74,12 @@ fn main() {
         Err(e) if e.is::<output::Closed>() => 0,
         Err(e) => {
             output::say(&format!("wakepath: {}", output::reasons(&e)));
-            // an expression of tcpdump's language is as much a part of the command line as a flag
-            if matches!(e.downcast_ref(), Some(CaptureError::Filter(_))) { 2 } else { 1 }
+            match (e.downcast_ref::<program::CannotStart>(), e.downcast_ref()) {
+                (Some(cannot), _) => cannot.code,
+                // an expression of tcpdump's language is as much a part of the command line as a flag
+                (_, Some(CaptureError::Filter(_))) => 2,
+                _ => output::FAILED,
+            }
         }
     });
 }

@@ -9,17 +9,18 @@ use crate::ending::{self, Ending};
 use crate::limits::Limits;
 use crate::marks::Marks;
 use crate::output::tell;
-use crate::program;
+use crate::program::{self, CannotStart};
 use crate::rights;
 use crate::sink::{Drops, Sink, anchor, facts, host_info, options};
 use anyhow::{Context as _, Result, bail};
 use pace::Pace;
 use stacks::Stacks;
+use std::path::Path;
 use std::process::{Child, Command};
 use wakepath_capture::{Backend, KernelOptions, KernelSource, Watch, monotonic_ns, procfs};
 use wakepath_decode::{KernelDecoder, Payload, RowSink as _};
 use wakepath_model::defects::id as defect;
-use wakepath_model::folder::{Durability, FolderWriter};
+use wakepath_model::folder::{Durability, FolderError, FolderWriter};
 use wakepath_model::ids::MonoNs;
 use wakepath_wire as w;
 
@@ -131,16 +132,13 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         }
         None => None,
     };
-    rights::go_first();
-    rights::keep_only_needed();
-    match &args.ready_file {
-        Some(f) => std::fs::write(f, format!("{}\n", std::process::id())).with_context(|| format!("writing {f:?}"))?,
-        None => tell!("recording into {} (Ctrl-C ends it)", args.output.display()),
-    }
-
-    let mut drops = Drops::new(started);
+    // from here on the command is waited for, whatever becomes of us
     let mut ending = Ending::new(child, stop, args.duration.map(|d| d.0));
-    let result = pump(&mut source, &mut decoder, &mut sink, &limits, &mut ending, &mut drops);
+    rights::go_first();
+    rights::keep_only_needed(ending.child().is_some());
+    let mut drops = Drops::new(started);
+    let result =
+        tell_ready(args).and_then(|()| pump(&mut source, &mut decoder, &mut sink, &limits, &mut ending, &mut drops));
     let open = open_waits(&mut source);
     let sizes = sizes(&mut source);
     // detach first: whatever happens to the disk, the programs go
@@ -157,20 +155,32 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         sink.folder.flush(Durability::Write)?;
         Ok(status)
     });
-    let status = match written {
-        Ok(status) => status,
-        Err(e) => {
-            let kept = sink.folder.counts();
-            return Err(e.context(format!(
-                "recording stopped; {} rows written before are kept in {}",
-                kept.rows,
-                args.output.display()
-            )));
+    let kept = sink.folder.counts();
+    let closed = written.and_then(|status| Ok((status, sink.folder.close()?)));
+    match closed {
+        Ok((status, counts)) => {
+            summary(args, &counts, &drops);
+            Ok(status)
         }
-    };
-    let counts = sink.folder.close()?;
-    summary(args, &counts, &drops);
-    Ok(status)
+        Err(e) => ending.outlive(stopped(e, kept.rows, &args.output)),
+    }
+}
+
+/// Why a recording stopped, and what is left of it.
+pub fn stopped(e: anyhow::Error, rows: u64, output: &Path) -> anyhow::Error {
+    match e.downcast_ref() {
+        Some(FolderError::Gone(_)) => e.context("recording stopped"),
+        _ => e.context(format!("recording stopped; {rows} rows written before are kept in {}", output.display())),
+    }
+}
+
+/// Says that recording has begun.
+fn tell_ready(args: &RecordArgs) -> Result<()> {
+    match &args.ready_file {
+        Some(f) => std::fs::write(f, format!("{}\n", std::process::id())).with_context(|| format!("writing {f:?}"))?,
+        None => tell!("recording into {} (Ctrl-C ends it)", args.output.display()),
+    }
+    Ok(())
 }
 
 fn pump(
@@ -317,7 +327,7 @@ fn start(program: &str, rest: &[String], watch: bool, source: &KernelSource) -> 
         // thread at the fork could stop.
         unsafe { command.pre_exec(source.watch_on_exec()) };
     }
-    command.spawn().with_context(|| format!("cannot start {program}; is it in PATH?"))
+    Ok(command.spawn().map_err(|e| CannotStart::new(program, &e))?)
 }
 
 #[cfg(test)]

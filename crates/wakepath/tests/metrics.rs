@@ -223,8 +223,11 @@ fn label_values_of_foreign_bytes_are_escaped() -> Tested {
     let text = "flow 1 begin 0 10.0.0.9:1 10.0.0.1:80\n\
                 exchange 1 answered 9 proto.http1 GET /\"\\{\u{9b}\u{1b}[31m} status=200\n";
     Script::read(text).write(&folder)?;
-    let samples = parse(&stdout(&run(&["metrics", path(&folder), "--prometheus"])));
-    let kind = "GET /\"\\{\u{9b}\u{1b}[31m}";
+    let figures = stdout(&run(&["metrics", path(&folder), "--prometheus"]));
+    assert!(figures.chars().all(|c| c == '\n' || !c.is_control()), "{figures:?}");
+    let samples = parse(&figures);
+    // what a terminal would obey is spelt out
+    let kind = "GET /\"\\{\\u{9b}\\u{1b}[31m}";
     assert!(
         samples.iter().any(|s| s.0 == "wakepath_requests_total" && s.1["kind"] == kind && s.2 == 1.0),
         "{samples:?}"

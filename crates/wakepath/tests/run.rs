@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Once;
-use support::{Tested, run, stderr, stdout};
+use support::{Tested, run, stderr, stdout, wakepath};
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::rows::{Event, InputRow, MessageRow, OpRow};
 
@@ -417,8 +417,193 @@ fn a_program_that_is_not_there_leaves_no_folder() {
     for program in ["/none/such", "none-such"] {
         let out = dir.path().join("trace");
         let output = run(&["run", "-o", out.to_str().unwrap(), "--", program]);
-        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.status.code(), Some(127));
         assert!(stderr(&output).contains(&format!("cannot start {program}")), "{}", stderr(&output));
         assert!(!out.exists());
     }
+}
+
+/// A program without a loader that ends with status 7.
+fn static_program() -> Vec<u8> {
+    // mov edi, 7; mov eax, 60; syscall
+    #[cfg(target_arch = "x86_64")]
+    let (machine, code): (u16, &[u8]) = (62, &[0xbf, 7, 0, 0, 0, 0xb8, 60, 0, 0, 0, 0x0f, 0x05]);
+    // mov x0, #7; mov x8, #93; svc #0
+    #[cfg(target_arch = "aarch64")]
+    let (machine, code): (u16, &[u8]) = (183, &[0xe0, 0, 0x80, 0xd2, 0xa8, 0x0b, 0x80, 0xd2, 1, 0, 0, 0xd4]);
+    let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0".to_vec();
+    file.extend_from_slice(&machine.to_le_bytes());
+    file.extend_from_slice(&1u32.to_le_bytes());
+    for word in [0x40_0078u64, 64, 0] {
+        file.extend_from_slice(&word.to_le_bytes());
+    }
+    file.extend_from_slice(&0u32.to_le_bytes());
+    for half in [64u16, 56, 1, 0, 0, 0] {
+        file.extend_from_slice(&half.to_le_bytes());
+    }
+    let length = 120 + code.len() as u64;
+    file.extend_from_slice(&[1, 0, 0, 0, 5, 0, 0, 0]);
+    for word in [0, 0x40_0000, 0x40_0000, length, length, 4096] {
+        file.extend_from_slice(&word.to_le_bytes());
+    }
+    file.extend_from_slice(code);
+    file
+}
+
+fn executable(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::write(file, bytes)?;
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755))
+}
+
+#[test]
+fn a_command_that_the_library_cannot_enter_is_counted_and_said_at_the_start() -> Tested {
+    if !has_library() {
+        return Ok(());
+    }
+    let dir = tempfile::tempdir()?;
+    let program = dir.path().join("static");
+    executable(&program, &static_program())?;
+    let script = dir.path().join("script");
+    executable(&script, format!("#!{}\n", path(&program)).as_bytes())?;
+    for (name, command) in [("direct", path(&program)), ("script", path(&script))] {
+        let folder = dir.path().join(format!("of-{name}"));
+        let output = run(&["run", "-o", path(&folder), "--", command]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(7), "{said}");
+        let (told, ready) = (said.find("statically linked"), said.find("recording into"));
+        assert!(told.is_some() && told < ready, "{said}");
+        assert!(said.contains("NOT SEEN: 1 programs"), "{said}");
+        assert!(rows(&folder).losses.contains(&("library.not_loaded".to_owned(), 1)), "{:?}", rows(&folder).losses);
+        let info = run(&["info", path(&folder), "--strict"]);
+        assert_eq!(info.status.code(), Some(3), "{}", stdout(&info));
+    }
+    // one that it enters, and that starts the other: counted once
+    let folder = dir.path().join("behind");
+    let output = run(&["run", "-o", path(&folder), "--", "sh", "-c", &format!("{}; exit 3", path(&program))]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(rows(&folder).losses.contains(&("library.not_loaded".to_owned(), 1)), "{:?}", rows(&folder).losses);
+    let folder = dir.path().join("seen");
+    let output = run(&["run", "-o", path(&folder), "--", "true"]);
+    assert!(!stderr(&output).contains("NOT SEEN") && rows(&folder).losses.is_empty(), "{}", stderr(&output));
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_started_has_the_exit_code_that_shells_give() -> Tested {
+    if !has_library() {
+        return Ok(());
+    }
+    let dir = tempfile::tempdir()?;
+    let notes = dir.path().join("notes");
+    fs::write(&notes, "text")?;
+    let no_loader = dir.path().join("no-loader");
+    executable(&no_loader, b"#!/no/such/interpreter\n")?;
+    let folder = dir.path().join("t");
+    for (code, command) in [(127, "no-such-command"), (127, path(&no_loader)), (126, path(&notes)), (126, "/")] {
+        let output = run(&["run", "--force", "-o", path(&folder), "--", command]);
+        assert_eq!(output.status.code(), Some(code), "{command}: {}", stderr(&output));
+    }
+    for code in [126, 127, 1, 0] {
+        let output = run(&["run", "--force", "-o", path(&folder), "--", "sh", "-c", &format!("exit {code}")]);
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+    }
+    let output = run(&["run", "--force", "-o", path(&folder), "--", "sh", "-c", "kill -9 $$"]);
+    assert_eq!(output.status.code(), Some(128 + 9), "{}", stderr(&output));
+    Ok(())
+}
+
+/// Waits until something holds, ten seconds at most.
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let begin = std::time::Instant::now();
+    while !holds() {
+        assert!(begin.elapsed().as_secs() < 10, "not within ten seconds: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_killed_recorder_leaves_no_shared_memory_and_its_command_goes_on() -> Tested {
+    if !has_library() {
+        return Ok(());
+    }
+    let dir = tempfile::tempdir()?;
+    let (folder, ready, gate) = (dir.path().join("t"), dir.path().join("ready"), dir.path().join("gate"));
+    let script = "printf %s \"$WAKEPATH_ARENA\" > arena; while [ ! -e gate ]; do sleep 0.05; done; echo well > end";
+    let mut recorder = wakepath(&["run", "-o", path(&folder), "--ready-file", path(&ready), "--", "sh", "-c", script])
+        .current_dir(dir.path())
+        .stderr(Stdio::null())
+        .spawn()?;
+    until("the command runs", || fs::read(dir.path().join("arena")).is_ok_and(|a| !a.is_empty()));
+    let arena = fs::read_to_string(dir.path().join("arena"))?;
+    assert!(arena.starts_with("/dev/shm/") && Path::new(&arena).exists(), "{arena}");
+    recorder.kill()?;
+    recorder.wait()?;
+    until("the shared memory is removed", || !Path::new(&arena).exists());
+    fs::write(&gate, "")?;
+    until("the command ends well", || fs::read(dir.path().join("end")).is_ok_and(|e| e == b"well\n"));
+    let told: Vec<_> = Folder::open(&[&folder])?.defects().iter().map(|d| d.defect.id).collect();
+    assert_eq!(told, ["folder.not_ended"]);
+    // what was killed together with its remover is found by the next
+    let stale = format!("/dev/shm/wakepath-{}-run-{:016x}", own_uid(), std::process::id());
+    fs::write(&stale, "left behind")?;
+    let output = run(&["run", "--force", "-o", path(&folder), "--", "true"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!Path::new(&stale).exists());
+    Ok(())
+}
+
+/// The user of this process, as the owner of what it made.
+fn own_uid() -> u32 {
+    use std::os::unix::fs::MetadataExt as _;
+    fs::metadata("/proc/self").map_or(0, |m| m.uid())
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_and_not_the_command() -> Tested {
+    if !has_library() {
+        return Ok(());
+    }
+    let dir = tempfile::tempdir()?;
+    let disk = dir.path().join("disk");
+    fs::create_dir(&disk)?;
+    // in a mount namespace of its own: a disk of 400 KB, and a command that fills it and goes on
+    let writes = "import os,socket,time\na,b=socket.socketpair()\nfor i in range(60000):\n a.send(os.urandom(64)); b.recv(64)\n\
+                  time.sleep(1.5)\nopen('end','w').write('well')\nos._exit(CODE)";
+    for (code, wanted) in [("0", 1), ("126", 126)] {
+        let script = format!(
+            "mount -t tmpfs -o size=400k tmpfs disk && {} run -o disk/t -- python3 -c \"$1\"; status=$?; \
+             {} info disk/t --json > info; exit $status",
+            env!("CARGO_BIN_EXE_wakepath"),
+            env!("CARGO_BIN_EXE_wakepath"),
+        );
+        let mut own = Command::new("unshare");
+        own.arg(if own_uid() == 0 { "-m" } else { "-Urm" }).args(["sh", "-c", &script, "sh"]);
+        let output = own.arg(writes.replace("CODE", code)).current_dir(dir.path()).stdin(Stdio::null()).output()?;
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(wanted), "{said}");
+        assert!(said.contains("free space") && said.contains("goes on without being recorded"), "{said}");
+        assert_eq!(fs::read_to_string(dir.path().join("end"))?, "well");
+        let info = fs::read_to_string(dir.path().join("info"))?;
+        assert!(info.contains("\"loss.disk\"") && info.contains("\"folder.not_ended\""), "{info}");
+        fs::remove_file(dir.path().join("end"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_folder_that_is_removed_meanwhile_is_no_success() -> Tested {
+    if !has_library() {
+        return Ok(());
+    }
+    let dir = tempfile::tempdir()?;
+    let folder = dir.path().join("t");
+    for (code, wanted) in [(0, 1), (5, 5)] {
+        let script = format!("rm -r {}; exit {code}", path(&folder));
+        let output = run(&["run", "-o", path(&folder), "--", "sh", "-c", &script]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(wanted), "{said}");
+        assert!(said.contains("was removed or moved") && !said.contains(" MB, into"), "{said}");
+    }
+    Ok(())
 }

@@ -12,6 +12,7 @@
 mod layout;
 pub mod arena;
 pub mod packet;
+pub mod program;
 mod records;
 
 pub use layout::{CConst, CField, CStruct};

@@ -1,6 +1,8 @@
 //! The arena's file: made, found again, switched on and off.
 
+use super::remover::Remover;
 use crate::CaptureError;
+use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher};
 use std::os::fd::AsRawFd;
@@ -41,6 +43,8 @@ pub struct Arena {
     ring_bytes: u32,
     key: u32,
     remove: bool,
+    /// Ends behind the removal.
+    _remover: Option<Remover>,
 }
 
 // SAFETY: the mapping is shared between processes and accessed by atomics and volatile copies alone.
@@ -61,12 +65,16 @@ fn failed(what: &str, path: &Path, e: impl std::fmt::Display) -> CaptureError {
 }
 
 impl Arena {
-    /// Makes an arena of a name nobody can guess, which is removed when this value is dropped.
+    /// Makes an arena of a name nobody can guess. It is removed when this value is dropped, and when this process ends in
+    /// any other way.
     pub fn create(options: &ArenaOptions) -> Result<Arena, CaptureError> {
         sweep();
-        let name = format!("wakepath-{}-run-{:016x}", uid(), random());
-        let mut arena = Arena::make(&Path::new(FOLDER).join(name), options)?;
-        arena.remove = true;
+        let name = format!("{}{}-{:016x}", run_prefix(), std::process::id(), random());
+        let path = Path::new(FOLDER).join(name);
+        // a process of its own, before there is anything that it should not have
+        let remover = Remover::start(&path);
+        let mut arena = Arena::make(&path, options, true)?;
+        (arena.remove, arena._remover) = (true, remover);
         Ok(arena)
     }
 
@@ -76,7 +84,7 @@ impl Arena {
         let path = Arena::path_of(folder);
         match Arena::open(&path)? {
             Some(arena) => Ok(arena),
-            None => Arena::make(&path, options),
+            None => Arena::make(&path, options, false),
         }
     }
 
@@ -93,7 +101,8 @@ impl Arena {
         Path::new(FOLDER).join(format!("wakepath-{}-{hash:016x}", uid()))
     }
 
-    fn make(path: &Path, options: &ArenaOptions) -> Result<Arena, CaptureError> {
+    /// `is_locked`: it has its recorder's lock before it has a name, so that nobody takes it for a dead recorder's.
+    fn make(path: &Path, options: &ArenaOptions, is_locked: bool) -> Result<Arena, CaptureError> {
         if !options.ring_bytes.is_power_of_two() || options.ring_bytes < 1 << 16 {
             return Err(CaptureError::Setting(format!(
                 "a ring of {} bytes: give a power of two of at least 64 KiB",
@@ -101,14 +110,8 @@ impl Arena {
             )));
         }
         let slots = options.slots.clamp(1, 4096);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW)
-            .open(path)
-            .map_err(|e| failed("making the shared memory", path, e))?;
+        let making = |e| failed("making the shared memory", path, e);
+        let file = if is_locked { unnamed(path) } else { named(path) }.map_err(making)?;
         let bytes = a::arena_bytes(slots, options.ring_bytes);
         file.set_len(bytes as u64).map_err(|e| failed("sizing the shared memory", path, e))?;
         if !set_aside(&file, 0, a::ARENA_PAGE) {
@@ -135,6 +138,7 @@ impl Arena {
             ring_bytes: options.ring_bytes,
             key,
             remove: false,
+            _remover: None,
         };
         for i in 0..arena.slots {
             if !set_aside(&arena.file, arena.slot_offset(i), a::ARENA_PAGE) {
@@ -145,6 +149,10 @@ impl Arena {
         }
         arena.header().pidns.store(pidns(), Ordering::Relaxed);
         arena.header().magic.store(a::ARENA_MAGIC, Ordering::Release);
+        if is_locked {
+            arena.lock()?;
+            link(&arena.file, path).map_err(making)?;
+        }
         Ok(arena)
     }
 
@@ -173,8 +181,9 @@ impl Arena {
             let h = &*header;
             (h.magic.load(Ordering::Acquire), h.version, h.slots, h.ring_bytes, h.key)
         };
+        let (path, slots_there) = (path.to_owned(), slots as usize);
         let arena =
-            Arena { path: path.to_owned(), file, base, bytes, slots: slots as usize, ring_bytes, key, remove: false };
+            Arena { path, file, base, bytes, slots: slots_there, ring_bytes, key, remove: false, _remover: None };
         let is_ours = magic == a::ARENA_MAGIC
             && version == a::ARENA_VERSION
             && slots <= 4096
@@ -217,7 +226,7 @@ impl Arena {
     }
 
     /// Makes this process the recorder; the kernel takes the lock back however the process ends.
-    pub(super) fn lock(&mut self) -> Result<(), CaptureError> {
+    pub(super) fn lock(&self) -> Result<(), CaptureError> {
         let mut l = whole_file(libc::F_WRLCK);
         // SAFETY: a lock description on this stack.
         if unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_SETLK, &raw mut l) } == 0 {
@@ -229,10 +238,12 @@ impl Arena {
 
     /// The process that records from it, if one does and it is not this one.
     pub fn recorder(&self) -> Option<u32> {
-        let mut l = whole_file(libc::F_WRLCK);
-        // SAFETY: as in `lock`.
-        let r = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_GETLK, &raw mut l) };
-        (r == 0 && i32::from(l.l_type) != libc::F_UNLCK).then_some(l.l_pid as u32)
+        recorder_of(&self.file)
+    }
+
+    /// Counts a program that the library does not see.
+    pub fn count_not_loaded(&self) {
+        self.header().not_loaded.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Removes the file: programs that have it mapped keep it, others do not find it any more.
@@ -361,23 +372,60 @@ fn map(file: &File, bytes: usize) -> std::io::Result<*mut u8> {
     if p == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(p.cast()) }
 }
 
-/// Removes arenas of recorders that were killed: nobody has their lock, and nobody can find them any more.
+/// Who has the lock of an arena's file, if it is not this process.
+fn recorder_of(file: &File) -> Option<u32> {
+    let mut l = whole_file(libc::F_WRLCK);
+    // SAFETY: a lock description on this stack.
+    let r = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut l) };
+    (r == 0 && i32::from(l.l_type) != libc::F_UNLCK).then_some(l.l_pid as u32)
+}
+
+fn named(path: &Path) -> std::io::Result<File> {
+    let flags = libc::O_CLOEXEC | libc::O_NOFOLLOW;
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).custom_flags(flags).open(path)
+}
+
+/// A file without a name in the folder of `path`.
+fn unnamed(path: &Path) -> std::io::Result<File> {
+    let flags = libc::O_CLOEXEC | libc::O_TMPFILE;
+    let dir = path.parent().unwrap_or(Path::new(FOLDER));
+    OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags).open(dir)
+}
+
+/// Gives a file without a name one.
+fn link(file: &File, path: &Path) -> std::io::Result<()> {
+    let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    let to = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: two C strings.
+    let r =
+        unsafe { libc::linkat(libc::AT_FDCWD, from.as_ptr(), libc::AT_FDCWD, to.as_ptr(), libc::AT_SYMLINK_FOLLOW) };
+    if r == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+/// How the names of arenas of `run` begin.
+fn run_prefix() -> String {
+    format!("wakepath-{}-run-", uid())
+}
+
+/// Removes arenas of this user's recorders that were killed together with their [`Remover`]: nobody has their lock, and
+/// nobody can find them any more.
 fn sweep() {
-    let prefix = format!("wakepath-{}-run-", uid());
+    let prefix = run_prefix();
+    // this process does not see its own locks
+    let own = format!("{prefix}{}-", std::process::id());
     for entry in fs::read_dir(FOLDER).into_iter().flatten().flatten() {
-        if !entry.file_name().to_string_lossy().starts_with(&prefix) {
-            continue;
-        }
         let path = entry.path();
-        // one that is being made has no lock yet
-        let is_old =
-            entry.metadata().and_then(|m| m.modified()).is_ok_and(|t| t.elapsed().is_ok_and(|e| e.as_secs() > 60));
-        if is_old
-            && let Ok(Some(arena)) = Arena::open(&path)
-            && arena.recorder().is_none()
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let is_arena = name.starts_with(&prefix)
+            && !name.starts_with(&own)
+            && entry.metadata().is_ok_and(|m| m.is_file() && m.uid() == uid());
+        let flags = libc::O_CLOEXEC | libc::O_NOFOLLOW;
+        if is_arena
+            && let Ok(file) = OpenOptions::new().read(true).write(true).custom_flags(flags).open(&path)
+            && recorder_of(&file).is_none()
         {
-            arena.switch_off();
-            arena.remove();
+            let _ = fs::remove_file(&path);
         }
     }
 }

@@ -353,7 +353,7 @@ fn a_second_recorder_is_refused_and_a_killed_ones_arena_goes_on() {
     // SAFETY: the child makes system calls and leaves by _exit.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        let locked = Arena::open(&path).ok().flatten().is_some_and(|mut a| {
+        let locked = Arena::open(&path).ok().flatten().is_some_and(|a| {
             let ok = a.lock().is_ok();
             std::mem::forget(a);
             ok

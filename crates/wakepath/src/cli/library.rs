@@ -7,8 +7,8 @@ use std::path::PathBuf;
 /// Run a command under the preload library and record it, without any rights.
 ///
 /// The library stands between the programs and the C library. It hands an event loop one ready input at a time, so that
-/// what the program does next belongs to that input (--isolate); or it only watches (--observe). Static and privileged
-/// programs are left alone and counted. The command's own exit status is passed on.
+/// what the program does next belongs to that input (--isolate); or it only watches (--observe). Static, privileged
+/// and Go programs are left alone and counted. The command's own exit status is passed on, also where recording fails.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -162,6 +162,51 @@ fn a_full_disk_is_said_and_what_was_written_reads() {
     drop(rec);
 }
 
+#[test]
+fn a_command_outlives_a_full_disk_and_its_status_is_passed_on() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().to_str().expect("plain").to_owned();
+    if let Err(e) = run("mount", &["-t", "tmpfs", "-o", "size=3m", "none", &path]) {
+        return skip(&e);
+    }
+    let small = Small(dir);
+    let end = tempfile::NamedTempFile::new().expect("a file");
+    let script = format!(
+        "dd if=/dev/zero bs=1 count=200000 2>/dev/null | dd bs=1 of=/dev/null 2>/dev/null; sleep 1; echo well > {}; exit 126",
+        end.path().display()
+    );
+    let recorder = || {
+        let mut command = std::process::Command::new(binary());
+        command.args(["record", "--no-compress", "-o"]).arg(small.0.path().join("trace"));
+        command.args(["--", "sh", "-c", &script]).stdin(Stdio::null()).output().expect("it starts")
+    };
+    let output = unrecorded(recorder);
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("the kernel vantage needs") {
+        return skip(&said);
+    }
+    assert_eq!(output.status.code(), Some(126), "{said}");
+    assert!(said.contains("free space") && said.contains("goes on without being recorded"), "{said}");
+    assert_eq!(std::fs::read_to_string(end.path()).expect("it is there"), "well\n");
+}
+
+#[test]
+fn a_recorder_keeps_only_the_rights_that_it_needs() {
+    let Some(rec) = record("auto", &[]) else {
+        return;
+    };
+    let status = std::fs::read_to_string(format!("/proc/{}/status", rec.child.id())).expect("it lives");
+    let field = |name: &str| {
+        let line = status.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':')).expect("it has one");
+        u64::from_str_radix(line.trim(), 16).expect("a number")
+    };
+    assert_eq!((field("NoNewPrivs"), field("CapBnd"), field("CapInh"), field("CapAmb")), (1, 0, 0, 0), "{status}");
+    // CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH
+    let needed = 1 << 39 | 1 << 38 | 1 << 19 | 1 << 2;
+    assert_eq!(field("CapPrm") & !needed, 0, "{status}");
+    assert_eq!(field("CapEff"), field("CapPrm"), "{status}");
+}
+
 fn contains(folder: &Path, needle: &[u8]) -> bool {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return false;

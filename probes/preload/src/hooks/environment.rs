@@ -5,6 +5,7 @@ use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicUsize, Ordering::*};
 use libc::{c_char, c_void};
+use wakepath_wire::program::{HEAD_BYTES, unseen};
 
 /// `WAKEPATH_ARENA=…` and `LD_PRELOAD=…` as they were when this program began.
 static ARENA: Text<768> = Text(UnsafeCell::new([0; 768]));
@@ -116,7 +117,8 @@ impl Environment {
     }
 }
 
-/// Counts a program that the loader will give no library: a static one, or one with rights of its own.
+/// Counts a program that this library will not see: the loader gives it none, since it is static, say, or has rights of its
+/// own; or its runtime passes the library by.
 ///
 /// # Safety
 /// `path` is a C string, or null.
@@ -124,10 +126,10 @@ pub unsafe fn judge(path: *const c_char) {
     if path.is_null() || arena::switches() == 0 {
         return;
     }
-    let mut head = [0u8; 4096];
+    let mut head = [0u8; HEAD_BYTES];
     // SAFETY: the caller's promise
     let n = unsafe { crate::sys::slurp(CStr::from_ptr(path).to_bytes_with_nul(), &mut head) };
-    if privileged(path) || is_static(head.get(..n).unwrap_or(&[])) {
+    if privileged(path) || unseen(head.get(..n).unwrap_or(&[])).is_some() {
         arena::not_loaded();
     }
 }
@@ -143,17 +145,4 @@ fn privileged(path: *const c_char) -> bool {
     let (uid, gid) = unsafe { (libc::getuid(), libc::getgid()) };
     let gives = |bit: libc::mode_t, other: bool| s.st_mode & bit != 0 && other;
     r == 0 && (gives(libc::S_ISUID, s.st_uid != uid) || gives(libc::S_ISGID, s.st_gid != gid))
-}
-
-/// Whether an ELF program has no interpreter: no `PT_INTERP` among its program headers.
-fn is_static(head: &[u8]) -> bool {
-    let short = |at: usize| head.get(at..at + 2).map(|b| usize::from(b[0]) | usize::from(b[1]) << 8);
-    if !head.starts_with(b"\x7fELF\x02\x01") {
-        return false; // a script, or another machine's
-    }
-    let (Some(size), Some(count), Some(table)) = (short(54), short(56), short(32)) else { return false };
-    const PT_INTERP: usize = 3;
-    let mut kinds = (0..count).filter_map(|i| short(table + i * size));
-    // headers that lie behind what was read say nothing
-    table + count * size <= head.len() && !kinds.any(|k| k == PT_INTERP)
 }
