@@ -104,7 +104,8 @@ int BPF_PROG(on_waking, struct task_struct *p)
 			   vector == SOFTIRQ_TIMER || vector == SOFTIRQ_HRTIMER ? CAUSE_TIMER :
 			   vector == SOFTIRQ_BLOCK			 ? CAUSE_BLOCK :
 									   CAUSE_SOFTIRQ;
-		t->object = vector;
+		/* of a disk's softirq nothing says which disk */
+		t->object = t->cause == CAUSE_BLOCK ? 0 : vector;
 	} else {
 		t->cause = CAUSE_TASK;
 		t->by_tid = (u32)bpf_get_current_pid_tgid();

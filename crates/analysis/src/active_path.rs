@@ -32,8 +32,6 @@ const BUSY_NS: u64 = 1_000_000;
 const BUSY_FROM_NS: u64 = 100_000;
 /// No system call.
 const NO_SYSCALL: u16 = 0xffff;
-/// `TASK_UNINTERRUPTIBLE`.
-const UNINTERRUPTIBLE: u16 = 2;
 /// Interrupt lines of the keyboard and mouse controller of a PC.
 const INPUT_LINES: [u64; 2] = [1, 12];
 
@@ -426,16 +424,16 @@ impl<'a> Walk<'a> {
             cause::TIMER => self.timed_out(f, w, syscall),
             cause::BLOCK => {
                 let fault = self.index.fault_around(host, w);
-                let is_fault = fault.is_some() || syscall.is_none() && w.state & UNINTERRUPTIBLE != 0;
+                let is_fault = fault.is_some() || syscall.is_none() && w.is_uninterruptible();
                 let state = if is_fault { State::PageFault } else { State::Disk };
-                let object = fault.and_then(|f| f.1).or_else(|| (w.object != 0).then(|| device(w.object)));
+                let object = fault.and_then(|f| f.1).or_else(|| device(w.object));
                 self.tell_wait(&f, state, What { object, ..what(None) });
             }
             cause::IRQ if INPUT_LINES.contains(&w.object) => {
                 self.tell_wait(&f, State::Input, what(None));
             }
             cause::IRQ => {
-                let object = Some(format!("irq {}", w.object));
+                let object = Some(interrupt(w.object));
                 self.tell_wait(&f, State::Interrupt, What { object, ..what(None) });
             }
             cause::SOFTIRQ => {
@@ -548,10 +546,18 @@ fn is_futex(w: &WaitRow) -> bool {
     matches!(w.syscall, 202 | 449 | 455)
 }
 
-/// A block device as the kernel numbers it, and the sector where it is told.
-fn device(object: u64) -> String {
-    let dev = if object >> 32 != 0 { object >> 32 } else { object };
-    format!("device {}:{}", dev >> 20, dev & 0xf_ffff)
+/// The disk that a wait's object names; older folders have a softirq's number there where no disk was known.
+fn device(object: u64) -> Option<String> {
+    let device = object >> 32;
+    (device != 0).then(|| format!("device {}:{}", device >> 20, device & 0xf_ffff))
+}
+
+/// A hardware interrupt: its line, or the vector of one that the processor itself or another one makes.
+fn interrupt(object: u64) -> String {
+    match object & cause::VECTOR {
+        0 => format!("irq {object}"),
+        _ => format!("interrupt vector {}", object & !cause::VECTOR),
+    }
 }
 
 fn softirq(vector: u64) -> &'static str {

@@ -15,7 +15,7 @@ use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, Table, WaitRow, cause, life, op};
+use wakepath_model::rows::{Event, STATE_UNKNOWN, Table, WaitRow, cause, life, op};
 
 /// Most requests and descriptors that are remembered.
 const HELD_MAX: usize = 1 << 20;
@@ -23,6 +23,8 @@ const HELD_MAX: usize = 1 << 20;
 const FLUSH_NS: u64 = 1_000_000_000;
 /// TCP's state of a connection that is gone.
 const TCP_CLOSE: u8 = 7;
+/// [`WaitRow::syscall`] where there was none, or none was seen.
+const NO_SYSCALL: u16 = 0xffff;
 
 type At = (HostId, TaskId);
 type End = (HostId, EndpointId);
@@ -50,24 +52,24 @@ pub enum For {
     Stopped,
     /// Something else.
     Other,
+    /// Not known: nothing was recorded of how it went to sleep.
+    Unseen,
 }
 
 impl For {
     fn of(w: &WaitRow) -> For {
-        const UNINTERRUPTIBLE: u16 = 2;
-        const STOPPED: u16 = 4 | 8;
-        const IDLE: u16 = 0x400;
         // system calls of x86-64
         match w.syscall {
-            _ if w.state & STOPPED != 0 => For::Stopped,
+            _ if w.is_stopped() => For::Stopped,
             202 | 449 | 455 => For::Futex,
             65 | 72 | 73 | 220 => For::Lock,
-            _ if w.state & UNINTERRUPTIBLE != 0 && w.state & IDLE == 0 => For::Disk,
+            _ if w.is_uninterruptible() => For::Disk,
             0 | 17 | 19 | 45 | 47 | 295 | 299 | 327 => For::Bytes,
             43 | 288 => For::Connection,
             7 | 23 | 232 | 270 | 271 | 281 | 441 => For::Poll,
             35 | 230 => For::Timer,
             61 | 247 => For::Child,
+            NO_SYSCALL if w.state == STATE_UNKNOWN => For::Unseen,
             _ => For::Other,
         }
     }
@@ -208,7 +210,7 @@ pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
             since: w.blocked,
             age_ns: w.at.0.saturating_sub(w.blocked.0),
             what,
-            syscall: (w.syscall != 0xffff).then_some(w.syscall),
+            syscall: (w.syscall != NO_SYSCALL).then_some(w.syscall),
             futex: if what == For::Futex { w.arg0 } else { 0 },
             awaited,
             holds: holds.remove(at).unwrap_or_default(),

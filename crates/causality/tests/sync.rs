@@ -352,6 +352,34 @@ fn the_true_offset_of_an_uneven_way_lies_within_the_bounds_told() {
     }
 }
 
+/// Messages in the first second of a minute: their bounds open from there on, and both are told.
+#[test]
+fn bounds_between_the_messages_are_told_beside_those_far_from_them() {
+    let clocks = vec![Clock::linear(0, 0.0), Clock::linear(3_000_000, 20.0)];
+    let mut world = World { length_ns: 1_000_000_000, messages: 400, ..World::new(clocks, &[(0, 1)]) };
+    let mut seen = world.packets();
+    world.length_ns = MINUTE;
+    for (host, key) in [(0, 1), (1, 2)] {
+        let at = world.clocks[host].shows(MINUTE);
+        let alone = Sighting::Unit { key, sent: true, at, evidence: Evidence::Packet, carries: None };
+        seen[host].push((at, alone));
+    }
+    let outcome = synchronise(&seen, Some(0));
+    let pair = &outcome.pairs[0];
+    let (within, amid) = (pair.uncertainty_ns.expect("synchronised"), pair.uncertainty_amid_ns.expect("bounded"));
+    assert!(amid < 100_000 && within > 10 * amid, "{amid} {within}");
+    // the clocks that were chosen are as close as is said
+    let [a, b] = [0, 1].map(|host| world.clocks[host]);
+    for (t, limit) in [(0, amid), (900_000_000, amid), (MINUTE, within)] {
+        let off = |host: usize, shown: u64| {
+            let i = outcome.groups[0].hosts.iter().position(|h| *h == host).expect("in the group");
+            outcome.groups[0].clocks[i].at(shown)
+        };
+        let error = off(0, a.shows(t)).abs_diff(off(1, b.shows(t)));
+        assert!(error <= limit, "{error} at {t}, within {limit}");
+    }
+}
+
 #[test]
 fn clocks_that_bend_are_fitted_in_pieces() {
     let bent = Clock { offset_ns: 2_000_000_000, drift_ppm: 30.0, swing_ppm: 4.0, swing_ns: 50.0 * MINUTE as f64 };

@@ -16,6 +16,28 @@ pub trait RawSink {
     fn count(&mut self, defect: &'static str, at: MonoNs);
 }
 
+/// An idle kernel thread (`TASK_IDLE`).
+pub const STATE_IDLE: u16 = 0x402;
+/// States of a task on its last switch: `EXIT_DEAD`, `EXIT_ZOMBIE`.
+pub const STATE_GONE: u16 = 0x10 | 0x20;
+/// A kernel thread that is parked (`TASK_PARKED`).
+pub const STATE_PARKED: u16 = 0x40;
+/// Bit 0x40 of a kernel whose version is not known: until Linux 4.13 the task is dead, since then it is parked.
+pub const STATE_DEAD_OR_PARKED: u16 = 0x80 | STATE_PARKED;
+
+/// What `irq_handler_exit` returns where the line's thread is to be woken.
+pub const IRQ_WAKE_THREAD: u64 = 2;
+
+/// Of an event of the group `irq_vectors`: whether another processor sends that interrupt to have something done, and
+/// whether it begins; `None` for what is no interrupt.
+pub fn vector(event: &str) -> Option<(bool, bool)> {
+    let (name, entry) = match event.strip_suffix("_entry") {
+        Some(name) => (name, true),
+        None => (event.strip_suffix("_exit")?, false),
+    };
+    Some((matches!(name, "reschedule" | "call_function" | "call_function_single"), entry))
+}
+
 /// One fact. Names are bytes up to their first NUL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Raw<'a> {
@@ -23,8 +45,8 @@ pub enum Raw<'a> {
     Switch {
         /// Who leaves.
         prev: Task<'a>,
-        /// Its state in the kernel's bits; 0 = still to run (preempted). Of several bits (as perf and ftrace append
-        /// a preemption mark), those of `TASK_REPORT` alone; preempted = 0.
+        /// Its state; 0 = still to run (preempted). In the bits of today's kernels, whatever kernel was traced: those of
+        /// `TASK_REPORT`, and [`STATE_IDLE`]. [`STATE_DEAD_OR_PARKED`] where the trace leaves open which.
         prev_state: u16,
         /// Who comes.
         next: Task<'a>,
@@ -97,6 +119,23 @@ pub enum Raw<'a> {
     IrqExit {
         /// Its number.
         irq: u32,
+        /// Whether the kernel wakes the line's thread next (`IRQ_WAKE_THREAD`), as far as the event says.
+        wakes_thread: bool,
+    },
+    /// An interrupt of the processor itself begins, with a vector and no line (`irq_vectors`; the local timer's is
+    /// [`Raw::TimerEntry`]).
+    VectorEntry {
+        /// Its number.
+        vector: u8,
+        /// Whether another processor sent it to have something done here: then who asked for it is there.
+        is_call: bool,
+    },
+    /// It ends.
+    VectorExit {
+        /// As at its begin.
+        vector: u8,
+        /// As at its begin.
+        is_call: bool,
     },
     /// A softirq begins.
     SoftirqEntry {

@@ -47,13 +47,13 @@ fn step() -> impl Strategy<Value = Step> {
     let number = prop_oneof![6 => 0u16..10, 1 => any::<u16>()];
     let cpu = prop_oneof![20 => 0u16..3, 1 => any::<u16>()];
     prop_oneof![
-        30 => (0u64..60, cpu, 0u8..26, tid.clone(), tid, number).prop_map(|(d, c, k, a, b, n)| Step::Event(d, c, k, a, b, n)),
+        30 => (0u64..60, cpu, 0u8..28, tid.clone(), tid, number).prop_map(|(d, c, k, a, b, n)| Step::Event(d, c, k, a, b, n)),
         1 => (proptest::option::of(0u16..3), 0u64..400, 0u64..200).prop_map(|(c, f, l)| Step::Lost(c, f, l)),
     ]
 }
 
 fn run(steps: &[Step]) -> Rows {
-    let mut importer = Importer::new(Rows::default());
+    let mut importer = Importer::new(Rows::default(), 0);
     let mut now = 1000u64;
     for s in steps {
         match *s {
@@ -85,7 +85,7 @@ fn run(steps: &[Step]) -> Rows {
                     12 => Raw::Exit { task: task(a) },
                     13 => Raw::Alive { task: task(a), ppid: b, kernel: None },
                     14 => Raw::IrqEntry { irq: a, name: b"" },
-                    15 => Raw::IrqExit { irq: a },
+                    15 => Raw::IrqExit { irq: a, wakes_thread: n % 2 == 0 },
                     16 => Raw::SoftirqEntry { vector: n as u8 },
                     17 => Raw::SoftirqExit { vector: n as u8 },
                     18 => Raw::TimerEntry,
@@ -95,6 +95,8 @@ fn run(steps: &[Step]) -> Rows {
                     22 => Raw::SyscallEntry { nr: Some(7), arg0: 1 },
                     23 => Raw::Current { task: task(a) },
                     24 => Raw::Peer(Peer { fd: a, address: [0; 16], port: n.max(1) }),
+                    25 => Raw::VectorEntry { vector: b as u8, is_call: n % 2 == 0 },
+                    26 => Raw::VectorExit { vector: b as u8, is_call: n % 2 == 0 },
                     _ => Raw::SyscallExit { nr: None, ret: -1 },
                 };
                 importer.event(MonoNs(now), cpu, &event);
@@ -172,14 +174,14 @@ fn datagrams_without_ports_have_those_that_the_calls_name() {
         (26, Raw::SoftirqExit { vector: NET_RX }),
         (27, Raw::Switch { prev: idle, prev_state: 0, next: asker }),
     ];
-    let mut importer = Importer::new(Rows::default());
+    let mut importer = Importer::new(Rows::default(), 0);
     events.iter().for_each(|(at, event)| importer.event(MonoNs(*at), 0, event));
     let rows = importer.finish().0;
     let ports: Vec<_> = rows.packets.iter().map(|p| (p.id, p.sport, p.dport)).collect();
     assert_eq!(ports, [(1, 0, 53), (2, 0, 0), (3, 0, 0), (4, 0, 0), (5, 0, 0), (6, 53, 0)]);
     // a name that both ends can make does not depend on what one of them knows besides
     let bare = Packet { ip: 4, protocol: 17, saddr: local, daddr: server, ip_id: 1, ..Packet::default() };
-    let mut receiver = Importer::new(Rows::default());
+    let mut receiver = Importer::new(Rows::default(), 0);
     receiver.event(MonoNs(1), 0, &Raw::Packet(bare));
     let received = receiver.finish().0.packets;
     assert_eq!((received[0].key, received[0].flow), (rows.packets[0].key, rows.packets[0].flow));
@@ -187,7 +189,7 @@ fn datagrams_without_ports_have_those_that_the_calls_name() {
 
 #[test]
 fn memory_is_held_for_the_living_alone() {
-    let mut importer = Importer::new(Rows::default());
+    let mut importer = Importer::new(Rows::default(), 0);
     let idle = Task::default();
     for i in 0..50_000u64 {
         let (at, tid) = (MonoNs(i * 10), 10 + (i as u32 % 30_000));

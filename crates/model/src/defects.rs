@@ -278,6 +278,15 @@ defects! {
     IMPORT_BAD_TASK = "import.bad_task", Warning, WAITING,
         "An imported event names a thread that Linux cannot have, and was left out.",
         "Check whether the trace is damaged.";
+    IMPORT_NO_SWITCHES = "import.no_switches", Error, WAITING,
+        "The imported trace has no sched_switch events, so nothing says when a task ran and when it waited.",
+        "Trace sched_switch on all processors.";
+    IMPORT_SOME_CPUS = "import.some_processors", Warning, WAITING,
+        "The imported trace has events of some of the host's processors only, so who ran on another seems to wait.",
+        "Trace all processors; nothing to do if the others were offline or idle throughout.";
+    IMPORT_NO_WAKEUPS = "import.no_wakeups", Warning, WAITING,
+        "The imported trace has no wake-up events, so of no wait it is known what ended it, nor when.",
+        "Trace sched_waking too.";
     IMPORT_NO_WAKING = "import.no_waking", Warning, WAITING,
         "The imported trace has no sched_waking and no sched_ttwu, so a waker on the woken task's processor is unknown.",
         "Trace sched_waking too.";

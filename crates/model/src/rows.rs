@@ -385,9 +385,9 @@ pub mod cause {
     pub const NET: u8 = 3;
     /// A timer.
     pub const TIMER: u8 = 4;
-    /// A block request.
+    /// A block request (`object` = device << 32 and the low half of its first sector; 0 = not known which).
     pub const BLOCK: u8 = 5;
-    /// A hardware interrupt.
+    /// A hardware interrupt (`object` = its line; with [`VECTOR`], one of the processor's own vectors).
     pub const IRQ: u8 = 6;
     /// Another softirq.
     pub const SOFTIRQ: u8 = 7;
@@ -395,6 +395,8 @@ pub mod cause {
     pub const PREEMPTED: u8 = 8;
     /// Not ended when the recording was cut or ended.
     pub const OPEN: u8 = 9;
+    /// In the object of [`IRQ`]: what is below is a vector of the processor, and no line.
+    pub const VECTOR: u64 = 1 << 32;
     /// A packet that was being received (`object` = [`super::PacketRow::id`] of its row on the same host).
     pub const PACKET: u8 = 10;
 }
@@ -434,6 +436,23 @@ pub struct WaitRow {
     pub cause: u8,
     /// Zero.
     pub pad: [u8; 3],
+}
+
+impl WaitRow {
+    /// The task was stopped by a signal, or by who traces it.
+    pub fn is_stopped(&self) -> bool {
+        self.has_state(4 | 8)
+    }
+
+    /// The task slept where signals do not reach it, and was no idle kernel thread (`TASK_NOLOAD`).
+    pub fn is_uninterruptible(&self) -> bool {
+        self.has_state(2) && !self.has_state(0x400)
+    }
+
+    /// A state that was not seen has no bits.
+    fn has_state(&self, bits: u16) -> bool {
+        self.state != STATE_UNKNOWN && self.state & bits != 0
+    }
 }
 
 /// One return from poll, select or epoll.

@@ -110,6 +110,7 @@ const fn word(what: For) -> &'static str {
         For::Disk => "disk",
         For::Stopped => "stopped",
         For::Other => "other",
+        For::Unseen => "unseen",
     }
 }
 
@@ -122,6 +123,7 @@ const fn idle_words(what: For) -> &'static str {
         For::Timer => "asleep",
         For::Child => "for a child",
         For::Lock | For::Disk | For::Stopped | For::Other => "otherwise",
+        For::Unseen => "for what was not seen: they slept before the recording began, or events are missing",
     }
 }
 
@@ -164,6 +166,7 @@ impl Namer<'_, '_> {
             For::Disk => "waits for the disk or the kernel, uninterruptibly".into(),
             For::Stopped => "was stopped by a signal (SIGSTOP, or a debugger)".into(),
             For::Other => "waits".into(),
+            For::Unseen => "waits for what was not seen".into(),
         };
         if let Some(call) = call(w) {
             let _ = write!(out, ", in {call}");

@@ -143,8 +143,10 @@ pub struct PairView {
     pub via: Vec<String>,
     /// In the spanning tree.
     pub in_tree: bool,
-    /// The most by which the offset may be off.
+    /// The most by which the offset may be off, at any time that both were recorded.
     pub uncertainty_ns: Option<u64>,
+    /// The same while messages go: from the first to the last one of every two hosts on the way `via`.
+    pub uncertainty_amid_ns: Option<u64>,
     /// The pieces.
     pub pieces: Vec<PieceView>,
     /// Why it is not synchronised.
@@ -234,6 +236,7 @@ fn pair(p: &PairReport, names: &[String]) -> PairView {
         via: p.via.iter().map(|h| names[*h].clone()).collect(),
         in_tree: p.in_tree,
         uncertainty_ns: p.uncertainty_ns,
+        uncertainty_amid_ns: p.uncertainty_amid_ns,
         pieces: p.pieces.iter().map(piece).collect(),
         why_not,
         remedy,
@@ -285,6 +288,15 @@ fn time(ns: f64) -> String {
     units::duration(ns.abs().round() as u64)
 }
 
+/// How far off clocks may be: between the messages, and at the worst moment of the recordings where that is another.
+fn within(worst_ns: u64, amid_ns: Option<u64>) -> String {
+    let worst = units::duration(worst_ns);
+    match amid_ns.map(units::duration).filter(|amid| *amid != worst) {
+        Some(amid) => format!("within {amid} between their messages (within {worst} before and after them)"),
+        None => format!("within {worst}"),
+    }
+}
+
 /// A difference of clocks: seconds to the nanosecond.
 fn offset(ns: i64) -> String {
     let sign = if ns < 0 { '-' } else { '+' };
@@ -333,18 +345,17 @@ impl SyncView {
     fn head(&self, out: &mut String, style: Style) {
         let synchronised: usize = self.groups.iter().map(|g| g.hosts.len()).sum();
         let worst = self.pairs.iter().filter_map(|p| p.uncertainty_ns).max();
-        let inversions = style.paint(
-            &plural(self.inversions as usize, "inversion"),
-            if self.inversions == 0 { Tint::Good } else { Tint::Bad },
-        );
-        let _ = writeln!(
-            out,
+        let amid = self.pairs.iter().filter_map(|p| p.uncertainty_amid_ns).max();
+        let inversions = plural(self.inversions as usize, "inversion");
+        let line = format!(
             "{synchronised} of {} hosts synchronised{}{}: {} messages, {inversions}.",
             self.hosts.len(),
             if self.groups.len() > 1 { format!(" in {} groups", self.groups.len()) } else { String::new() },
-            worst.map_or(String::new(), |w| format!(" within {}", units::duration(w))),
+            worst.map_or(String::new(), |w| format!(" {}", within(w, amid))),
             units::count(self.messages),
         );
+        let tint = if self.inversions == 0 { Tint::Good } else { Tint::Bad };
+        out.push_str(&wrap(&line, "", style.prose()).replacen(&inversions, &style.paint(&inversions, tint), 1));
         let mut table = Table::new(&[
             Column::text("HOST"),
             Column::text("LINE"),
@@ -381,7 +392,7 @@ impl SyncView {
             (None, 2) => format!("synchronised{}", if p.in_tree { ", in the tree" } else { "" }),
             (None, _) => format!("composed: {}", p.via.join(" – ")),
         };
-        let within = p.uncertainty_ns.map_or(String::new(), |u| format!(", within {}", units::duration(u)));
+        let within = p.uncertainty_ns.map_or(String::new(), |u| format!(", {}", within(u, p.uncertainty_amid_ns)));
         let line = format!("{title}: {}{within}", sanitise(&how));
         if columns(&line) <= style.prose() {
             out.push_str(&line.replacen(&title, &style.paint(&title, Tint::Strong), 1));

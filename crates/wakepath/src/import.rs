@@ -313,7 +313,7 @@ fn import_host(args: &ImportArgs, host: &Host, writer: FolderWriter, done: &Atom
                 FolderWriter::create(&args.output, info, options)?
             }
         };
-        let mut sink = FolderSink::new(writer, parts[0].facts.wall_offset_ns);
+        let mut sink = FolderSink::new(writer, &parts[0].facts);
         let read = reading::read(parts, &mut sink, done, FolderSink::failed)?;
         let written = sink.finish()?;
         outcome.add(&read, written);

@@ -4,6 +4,7 @@ use super::bounds::Lines;
 use super::groups::{Edge, hosts_on, spanning_tree, ways};
 use super::hull::{Hull, Point};
 use super::{CELLS, Fitted, Pass};
+use rustc_hash::FxHashMap;
 use wakepath_model::clock::Transform;
 use wakepath_model::ids::MonoNs;
 
@@ -63,8 +64,10 @@ pub struct PairReport {
     pub via: Vec<usize>,
     /// It is in the spanning tree.
     pub in_tree: bool,
-    /// The most by which the offset may be off (ns); `None` where not synchronised.
+    /// The most by which the offset may be off at any time that both were recorded (ns); `None` where not synchronised.
     pub uncertainty_ns: Option<u64>,
+    /// The same while messages go: from the first to the last one of every two hosts on the way [`PairReport::via`].
+    pub uncertainty_amid_ns: Option<u64>,
     /// The pieces, where synchronised.
     pub pieces: Vec<PieceReport>,
     /// Why not, where not.
@@ -115,6 +118,11 @@ pub(super) fn at(knots: &[i64], corrections: &[f64], x: i64) -> f64 {
     corrections[piece] + part * (corrections[piece + 1] - corrections[piece])
 }
 
+/// The greater of two, where there are any.
+fn worse(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    a.zip(b).map_or(a.or(b), |(a, b)| Some(a.max(b)))
+}
+
 /// What `b` shows when `a` shows `t`, less `t`.
 fn offset(a: &Transform, b: &Transform, t: u64) -> i64 {
     let there = i128::from(b.inverse(a.at(t))) - i128::from(t);
@@ -140,6 +148,8 @@ impl Pass<'_> {
             g.tree = tree.iter().filter(|t| g.hosts.contains(&t.0)).copied().collect();
         }
         let ways: Vec<_> = (0..hosts).map(|h| ways(hosts, &edges, h)).collect();
+        let amid: FxHashMap<(usize, usize), u64> =
+            reports.iter().filter_map(|r| Some(((r.a, r.b), r.uncertainty_amid_ns?))).collect();
         for r in &mut reports {
             r.in_tree = tree.contains(&(r.a, r.b));
             let Some((cost, _)) = ways[r.a][r.b] else { continue };
@@ -149,6 +159,8 @@ impl Pass<'_> {
                 self.compose(r, fitted, cost);
             }
             r.uncertainty_ns = Some(cost.ceil() as u64);
+            let of_step = |step: &[usize]| amid.get(&(step[0].min(step[1]), step[0].max(step[1])));
+            r.uncertainty_amid_ns = r.via.windows(2).map(of_step).sum();
         }
         reports
     }
@@ -168,6 +180,7 @@ impl Pass<'_> {
             via: Vec::new(),
             in_tree: false,
             uncertainty_ns: None,
+            uncertainty_amid_ns: None,
             pieces: Vec::new(),
             why_not: Some(Unsynchronised::NoMessages),
         };
@@ -193,20 +206,30 @@ impl Pass<'_> {
             return report;
         }
         let pieces = fitted.knots[a].len() - 1;
-        let mut worst: Option<f64> = None;
+        let (mut worst, mut amid) = (None, None);
         for piece in 0..pieces {
             let Some((from, to)) = self.overlap(a, b, fitted, piece) else { continue };
             let mut lines = Lines::all(from, to);
+            // a hull's corners have its first and its last message among them
+            let mut messages: Option<(i64, i64)> = None;
             if let Some(points) = self.points.get_mut(&(a, b)) {
-                points.corners(0, piece, pieces).into_iter().for_each(|p| lines.below(p));
-                points.corners(1, piece, pieces).into_iter().for_each(|p| lines.above(p));
+                let corners = [points.corners(0, piece, pieces), points.corners(1, piece, pieces)];
+                corners[0].iter().for_each(|p| lines.below(*p));
+                corners[1].iter().for_each(|p| lines.above(*p));
+                for &(x, _) in corners.iter().flatten() {
+                    messages = Some(messages.map_or((x, x), |(first, last)| (first.min(x), last.max(x))));
+                }
             }
             let (told, off) = self.piece(a, b, fitted, (from, to), Some(&lines));
             report.pieces.extend(told);
-            worst = off.map_or(worst, |o| Some(worst.map_or(o, |w| w.max(o))));
+            worst = worse(worst, off);
+            // bounds open to both sides, so that they are widest at the ends of any interval
+            let between = messages.map(|m| (m.0.clamp(from, to), m.1.clamp(from, to)));
+            amid = worse(amid, between.and_then(|m| self.piece(a, b, fitted, m, Some(&lines)).1));
         }
         report.why_not = None;
         report.uncertainty_ns = worst.map(|w| w.ceil() as u64);
+        report.uncertainty_amid_ns = amid.map(|w| w.ceil() as u64);
         report
     }
 

@@ -14,13 +14,29 @@ const HRTIMER: u8 = 8;
 
 /// Interrupts nest this deep at most; deeper than that, the trace has lost their ends.
 const DEPTH_MAX: usize = 8;
+/// What an interrupt wakes on its way out follows its end within this time (ns): later, the task it came upon may have.
+const WAY_OUT_NS: u64 = 1_000_000;
 
 /// An interrupt that came upon whatever ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Irq(u32),
+    /// Of the processor itself, without a line. `is_call`: another processor asked for it.
+    Vector {
+        vector: u8,
+        is_call: bool,
+    },
     Softirq(u8),
     Timer,
+}
+
+/// An interrupt that has just ended.
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    at: MonoNs,
+    kind: Kind,
+    /// Of a line's handler: the kernel wakes the line's thread next.
+    wakes_thread: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +75,10 @@ pub(super) struct Cpu {
     pub seen: bool,
     stack: [Option<Entered>; DEPTH_MAX],
     depth: usize,
+    /// The last interrupt to end, while nothing else was seen to happen here.
+    ended: Option<Ended>,
+    /// Whether the current task is a thread of the kernel that may receive packets itself: an interrupt's, NAPI's.
+    pub receives_itself: bool,
     /// Packets that the current softirq received, the latest last.
     pub received: Received,
     /// A received datagram without ports: whom it wakes may tell them.
@@ -74,6 +94,7 @@ impl Cpu {
         if matches!(kind, Kind::Softirq(_)) {
             self.clear();
         }
+        self.ended = None;
         if self.depth == DEPTH_MAX {
             self.stack.rotate_left(1);
             self.depth -= 1;
@@ -82,8 +103,10 @@ impl Cpu {
         self.depth += 1;
     }
 
-    /// An interrupt ends, and with it all that still stands above it. An end without a begin changes nothing.
-    pub fn exit(&mut self, kind: Kind) {
+    /// An interrupt ends, and with it all that still stands above it. An end without a begin takes nothing away.
+    /// `wakes_thread`: of a line whose handler leaves the rest to its thread.
+    pub fn exit(&mut self, at: MonoNs, kind: Kind, wakes_thread: bool) {
+        self.ended = Some(Ended { at, kind, wakes_thread });
         if let Some(i) = self.stack[..self.depth].iter().rposition(|e| e.is_some_and(|e| e.kind == kind)) {
             self.depth = i;
             if matches!(kind, Kind::Softirq(_)) {
@@ -95,7 +118,13 @@ impl Cpu {
     /// Interrupts are over: a task comes or goes, or it is not known what happened.
     pub fn clear(&mut self) {
         self.depth = 0;
+        self.ended = None;
         self.received.clear();
+    }
+
+    /// The current task does something of its own: the interrupts before it have been left altogether.
+    pub fn task_acts(&mut self) {
+        self.ended = None;
     }
 
     fn top(&self) -> Option<&Entered> {
@@ -116,14 +145,23 @@ impl Cpu {
         self.depth == 0
     }
 
-    /// Whether the network's receiving softirq is what happens.
+    /// Whether another processor asked for what happens.
+    pub fn is_called(&self) -> bool {
+        self.top().is_some_and(|e| matches!(e.kind, Kind::Vector { is_call: true, .. }))
+    }
+
+    /// Whether packets are being received: in the network's softirq, or in a thread that has taken one itself.
     pub fn receives(&self) -> bool {
-        self.top().is_some_and(|e| e.kind == Kind::Softirq(NET_RX))
+        match self.top() {
+            Some(e) => e.kind == Kind::Softirq(NET_RX),
+            None => self.receives_itself && !self.received.is_empty(),
+        }
     }
 
     /// In whose name a packet is handled now: one of [`context`].
-    pub fn packet_context(&self) -> u8 {
+    pub fn packet_context(&self, sent: bool) -> u8 {
         match self.top().map(|e| e.kind) {
+            None if self.receives() || (self.receives_itself && !sent) => context::NET,
             None => context::TASK,
             Some(Kind::Softirq(NET_RX | NET_TX)) => context::NET,
             Some(Kind::Timer | Kind::Softirq(TIMER | HRTIMER)) => context::TIMER,
@@ -131,28 +169,55 @@ impl Cpu {
         }
     }
 
-    /// What a wake-up in an interrupt is caused by, one of [`cause`], and what that names; `None` in a task's own
-    /// context. A received packet is used up by its first wake-up: the next one may be due to what was not seen.
-    pub fn waking_cause(&mut self) -> Option<(u8, u64)> {
-        let top = self.top()?;
-        Some(match (top.kind, top.block) {
-            (Kind::Timer, _) => (cause::TIMER, 0),
-            (_, Some(object)) => (cause::BLOCK, object),
-            (Kind::Irq(irq), None) => (cause::IRQ, u64::from(irq)),
-            (Kind::Softirq(NET_RX), None) => match self.received.claim() {
-                Some(packet) => (cause::PACKET, packet),
-                None => (cause::NET, u64::from(NET_RX)),
-            },
-            (Kind::Softirq(v), None) => {
-                let cause = match v {
-                    NET_TX => cause::NET,
-                    TIMER | HRTIMER => cause::TIMER,
-                    BLOCK => cause::BLOCK,
-                    _ => cause::SOFTIRQ,
-                };
-                (cause, u64::from(v))
+    /// The cause of waking a thread that serves interrupts, by its name, directly behind the end of the one that wakes it
+    /// on its way out: a line's thread (`irq/30-eth0`), or this processor's `ksoftirqd/0`, `ktimers/0`, `irq_work/0`.
+    pub fn way_out_cause(&self, at: MonoNs, cpu: u16, woken: &[u8]) -> Option<(u8, u64)> {
+        let ended = self.ended?;
+        let (name, number) = std::str::from_utf8(woken).ok()?.split_once('/')?;
+        let is_its = match ended.kind {
+            Kind::Irq(irq) if name == "irq" => {
+                ended.wakes_thread && number.split_once('-').is_some_and(|n| n.0.parse() == Ok(irq))
             }
+            _ => {
+                let is_soon = self.current == Current::Idle || at.0.saturating_sub(ended.at.0) <= WAY_OUT_NS;
+                matches!(name, "ksoftirqd" | "ktimers" | "ktimersoftd" | "irq_work")
+                    && number.parse() == Ok(cpu)
+                    && is_soon
+            }
+        };
+        is_its.then(|| ended.kind.cause())
+    }
+
+    /// What a wake-up in an interrupt is caused by, one of [`cause`], and what that names; `None` where a task itself
+    /// wakes. A received packet is used up by its first wake-up: the next one may be due to what was not seen.
+    pub fn waking_cause(&mut self) -> Option<(u8, u64)> {
+        if self.receives()
+            && let Some(packet) = self.received.claim()
+            && self.top().is_none_or(|top| top.block.is_none())
+        {
+            return Some((cause::PACKET, packet));
+        }
+        let top = self.top()?;
+        Some(match top.block {
+            Some(object) if top.kind != Kind::Timer => (cause::BLOCK, object),
+            _ => top.kind.cause(),
         })
+    }
+}
+
+impl Kind {
+    /// What it says of a wake-up, where nothing more is known: one of [`cause`], and what that names.
+    fn cause(self) -> (u8, u64) {
+        match self {
+            Kind::Timer => (cause::TIMER, 0),
+            Kind::Irq(irq) => (cause::IRQ, u64::from(irq)),
+            Kind::Vector { vector, .. } => (cause::IRQ, cause::VECTOR | u64::from(vector)),
+            // some disk, and nothing says which
+            Kind::Softirq(BLOCK) => (cause::BLOCK, 0),
+            Kind::Softirq(v @ (TIMER | HRTIMER)) => (cause::TIMER, u64::from(v)),
+            Kind::Softirq(v @ (NET_RX | NET_TX)) => (cause::NET, u64::from(v)),
+            Kind::Softirq(v) => (cause::SOFTIRQ, u64::from(v)),
+        }
     }
 }
 
@@ -177,28 +242,28 @@ mod tests {
         cpu.enter(Kind::Irq(30));
         cpu.enter(Kind::Timer);
         assert_eq!(cpu.waking_cause(), Some((cause::TIMER, 0)));
-        cpu.exit(Kind::Timer);
+        cpu.exit(MonoNs(0), Kind::Timer, false);
         assert_eq!(cpu.waking_cause(), Some((cause::IRQ, 30)));
-        cpu.exit(Kind::Irq(30));
+        cpu.exit(MonoNs(0), Kind::Irq(30), false);
         assert_eq!(cpu.waking_cause(), Some((cause::NET, 3)));
-        cpu.exit(Kind::Softirq(NET_RX));
+        cpu.exit(MonoNs(0), Kind::Softirq(NET_RX), false);
         assert!(cpu.in_task());
     }
 
     #[test]
     fn ends_and_begins_may_be_missing() {
         let mut cpu = Cpu::default();
-        cpu.exit(Kind::Irq(1));
+        cpu.exit(MonoNs(0), Kind::Irq(1), false);
         assert!(cpu.in_task());
         // the timer's end is missing: the end of what is below it takes it along
         cpu.enter(Kind::Irq(1));
         cpu.enter(Kind::Timer);
-        cpu.exit(Kind::Irq(1));
+        cpu.exit(MonoNs(0), Kind::Irq(1), false);
         assert!(cpu.in_task());
         // the handler's end is missing: softirqs begin upon nothing
         cpu.enter(Kind::Irq(1));
         cpu.enter(Kind::Softirq(7));
-        cpu.exit(Kind::Softirq(7));
+        cpu.exit(MonoNs(0), Kind::Softirq(7), false);
         assert!(cpu.in_task());
         for irq in 0..100 {
             cpu.enter(Kind::Irq(irq));
@@ -215,10 +280,10 @@ mod tests {
         cpu.enter(Kind::Irq(11));
         cpu.block_done(&done);
         assert_eq!(cpu.waking_cause(), Some((cause::BLOCK, 8 << 52 | 7)));
-        cpu.exit(Kind::Irq(11));
+        cpu.exit(MonoNs(0), Kind::Irq(11), false);
         cpu.enter(Kind::Irq(11));
         assert_eq!(cause_of(&mut cpu), Some(cause::IRQ));
         cpu.enter(Kind::Softirq(BLOCK));
-        assert_eq!(cause_of(&mut cpu), Some(cause::BLOCK));
+        assert_eq!(cpu.waking_cause(), Some((cause::BLOCK, 0)), "no disk is known");
     }
 }

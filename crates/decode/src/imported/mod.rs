@@ -7,28 +7,23 @@
 mod cpu;
 mod packets;
 mod tasks;
+mod wakes;
 
 use crate::RowSink;
-use crate::raw::{self, Raw, RawSink};
+use crate::raw::{self, Raw, RawSink, STATE_DEAD_OR_PARKED, STATE_GONE, STATE_IDLE, STATE_PARKED};
 use cpu::{Cpu, Current, Kind};
 use packets::Packets;
-use tasks::{Call, Run, Task, Tasks, Wake};
+use tasks::{Call, Run, Task, Tasks};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{MonoNs, TaskId};
-use wakepath_model::rows::{LossRow, PacketRow, PollRow, WaitRow, cause};
+use wakepath_model::rows::{LossRow, PollRow, WaitRow, cause};
+use wakes::Said;
 
 /// [`WaitRow::syscall`] where there was none.
 pub const NO_SYSCALL: u16 = 0xffff;
 
 /// State of a task that was made and never ran (`TASK_NEW`).
 const STATE_NEW: u16 = 0x800;
-/// States of a dead task on its last switch: `EXIT_DEAD`, `EXIT_ZOMBIE`.
-const STATE_GONE: u16 = 0x30;
-/// `TASK_DEAD` before and since Linux 4.14; the former is `TASK_PARKED` since.
-const STATE_DEAD: u16 = 0x40 | 0x80;
-/// `TASK_REPORT_IDLE`, and what it is to everybody else.
-const STATE_IDLE: u16 = 0x80;
-const STATE_UNINTERRUPTIBLE: u16 = 2;
 /// Losses remembered, to find those that lie in a wait.
 const LOSSES_MAX: usize = 16;
 /// Processors that Linux can have (`NR_CPUS` is at most 8192).
@@ -66,6 +61,10 @@ struct Has {
 /// Makes rows of one host's raw events.
 pub struct Importer<S> {
     out: S,
+    /// The host's processors, 0 where not known.
+    host_cpus: usize,
+    /// It has one: who wakes a task is on it.
+    has_one_cpu: bool,
     tasks: Tasks,
     cpus: Vec<Cpu>,
     packets: Packets,
@@ -75,10 +74,12 @@ pub struct Importer<S> {
 }
 
 impl<S: RowSink> Importer<S> {
-    /// An importer that pushes its rows into `out`.
-    pub fn new(out: S) -> Importer<S> {
+    /// An importer that pushes its rows into `out`; `cpus`: the host's processors, 0 where not known.
+    pub fn new(out: S, cpus: u32) -> Importer<S> {
         Importer {
             out,
+            host_cpus: cpus as usize,
+            has_one_cpu: cpus == 1,
             tasks: Tasks::default(),
             cpus: Vec::new(),
             packets: Packets::default(),
@@ -121,6 +122,10 @@ impl<S: RowSink> Importer<S> {
         for t in self.tasks.sorted() {
             let since = match t.run {
                 Run::On(_) => continue,
+                // nothing tells who runs
+                _ if !self.has.switches => continue,
+                // it ended, and its last switch was not seen
+                Run::Unsure(_) if t.exited => continue,
                 Run::Off(since) => since,
                 Run::Unsure(since) if all_known || t.wake.is_some() => since,
                 Run::Unsure(_) => continue,
@@ -134,18 +139,26 @@ impl<S: RowSink> Importer<S> {
             self.done.waits += 1;
             self.done.open_waits += 1;
         }
-        if self.has.wakeups && !self.has.waking {
-            self.out.count(defect::IMPORT_NO_WAKING, end);
-        }
-        if self.has.switches && !self.has.interrupts {
-            self.out.count(defect::IMPORT_NO_INTERRUPTS, end);
-        }
-        if self.has.switches && !self.has.timers {
-            self.out.count(defect::IMPORT_NO_TIMERS, end);
-        }
+        self.tell_what_lacks(end);
         self.done.packets = self.packets.count;
         self.done.first = self.done.first.min(end);
         (self.out, self.done)
+    }
+
+    /// Kinds of events that the trace has none of, so that answers say less.
+    fn tell_what_lacks(&mut self, end: MonoNs) {
+        let has = self.has;
+        let lacks = [
+            (!has.switches && self.done.events > 0, defect::IMPORT_NO_SWITCHES),
+            (has.switches && !has.waking && !has.wakeups, defect::IMPORT_NO_WAKEUPS),
+            (has.wakeups && !has.waking && !self.has_one_cpu, defect::IMPORT_NO_WAKING),
+            (has.switches && self.cpus.iter().filter(|c| c.seen).count() < self.host_cpus, defect::IMPORT_SOME_CPUS),
+            (has.switches && !has.interrupts, defect::IMPORT_NO_INTERRUPTS),
+            (has.switches && !has.timers, defect::IMPORT_NO_TIMERS),
+        ];
+        for (_, id) in lacks.into_iter().filter(|l| l.0) {
+            self.out.count(id, end);
+        }
     }
 
     fn switch(&mut self, at: MonoNs, cpu: u16, prev: raw::Task<'_>, prev_state: u16, next: raw::Task<'_>) {
@@ -176,6 +189,13 @@ impl<S: RowSink> Importer<S> {
         if by != TaskId::UNKNOWN {
             self.arrive(at, cpu, next.tid);
         }
+        self.looks_at(cpu);
+    }
+
+    /// Notes what the current task may do that others do not.
+    fn looks_at(&mut self, cpu: u16) {
+        let receives = self.current(cpu).is_some_and(|t| t.receives_itself());
+        self.cpus[usize::from(cpu)].receives_itself = receives;
     }
 
     /// A task stops running.
@@ -193,22 +213,22 @@ impl<S: RowSink> Importer<S> {
                 // it ran, and nobody saw since when
                 let at = at.max(since);
                 self.out.count(defect::IMPORT_SWITCH_UNSEEN, at);
-                let row =
-                    WaitRow { cause: cause::UNKNOWN, object: 0, by: TaskId::UNKNOWN, ..closed(t, since, at, cpu) };
+                let row = unknown(closed(t, since, at, cpu));
                 self.out.push(&row);
                 self.done.waits += 1;
                 t.edge = at;
                 t.wake = None;
             }
         }
-        if state & STATE_GONE != 0 || (t.exited && state & STATE_DEAD != 0) {
+        // who has ended is neither parked nor idle: then these bits are those of a dead task on another kernel
+        let is_either = state & STATE_DEAD_OR_PARKED == STATE_DEAD_OR_PARKED && !t.is_kernel();
+        if state & STATE_GONE != 0 || is_either || (t.exited && state & (STATE_PARKED | STATE_IDLE) != 0) {
             self.tasks.exit(at, prev.tid, &mut self.out);
             self.tasks.remove(prev.tid);
             return;
         }
         t.run = Run::Off(at.max(t.edge));
-        // since Linux 4.14 this bit alone is that of idle kernel threads
-        t.state = if state == STATE_IDLE { STATE_UNINTERRUPTIBLE } else { state };
+        t.state = if state == STATE_DEAD_OR_PARKED { STATE_PARKED } else { state };
         (t.syscall, t.arg0, t.by) = (NO_SYSCALL, 0, TaskId::UNKNOWN);
         if state == 0 {
             t.by = by;
@@ -217,6 +237,34 @@ impl<S: RowSink> Importer<S> {
             (t.syscall, t.arg0) = (call.nr, call.arg0);
         } else if !t.is_kernel() {
             t.arg0 = t.fault;
+        }
+    }
+
+    /// An interrupt begins or ends.
+    fn interrupt(&mut self, at: MonoNs, cpu: u16, event: &Raw<'_>) {
+        if matches!(event, Raw::SoftirqEntry { .. } | Raw::SoftirqExit { .. }) {
+            self.arrived(cpu);
+        }
+        let (has, c) = (&mut self.has, &mut self.cpus[usize::from(cpu)]);
+        match *event {
+            Raw::IrqEntry { irq, .. } => {
+                has.interrupts = true;
+                c.enter(Kind::Irq(irq));
+            }
+            Raw::IrqExit { irq, wakes_thread } => c.exit(at, Kind::Irq(irq), wakes_thread),
+            Raw::VectorEntry { vector, is_call } => c.enter(Kind::Vector { vector, is_call }),
+            Raw::VectorExit { vector, is_call } => c.exit(at, Kind::Vector { vector, is_call }, false),
+            Raw::SoftirqEntry { vector } => {
+                has.interrupts = true;
+                c.enter(Kind::Softirq(vector));
+            }
+            Raw::SoftirqExit { vector } => c.exit(at, Kind::Softirq(vector), false),
+            Raw::TimerEntry => {
+                has.timers = true;
+                c.enter(Kind::Timer);
+            }
+            Raw::TimerExit => c.exit(at, Kind::Timer, false),
+            _ => {}
         }
     }
 
@@ -247,8 +295,11 @@ impl<S: RowSink> Importer<S> {
             let is_first = t.edge == MonoNs(0);
             self.out.count(if is_first { defect::IMPORT_BEGAN_BEFORE } else { defect::IMPORT_SWITCH_UNSEEN }, at);
         }
-        if self.losses.iter().any(|&(from, to)| from < at && to > since) {
-            (row.cause, row.object, row.by) = (cause::UNKNOWN, 0, TaskId::UNKNOWN);
+        let within = self.losses.iter().filter(|(from, to)| *from < at && *to > since);
+        if let Some(lost_to) = within.map(|l| l.1).max() {
+            // a waking that was seen behind the loss is this wait's
+            let woken = if row.woken >= lost_to { row.woken } else { at };
+            row = WaitRow { woken, ..unknown(row) };
             self.out.count(defect::IMPORT_ACROSS_LOSS, at);
         }
         self.out.push(&row);
@@ -256,75 +307,6 @@ impl<S: RowSink> Importer<S> {
         t.run = Run::On(cpu);
         t.edge = at;
         t.wake = None;
-    }
-
-    /// Somebody wakes a task. `Wakeup` events (`named` is false) tell the time but not always the waker.
-    fn wake(&mut self, at: MonoNs, cpu: u16, task: raw::Task<'_>, target_cpu: Option<u16>, named: bool) {
-        if named {
-            self.has.waking = true;
-        } else {
-            self.has.wakeups = true;
-        }
-        let begin = self.done.first;
-        let c = &mut self.cpus[usize::from(cpu)];
-        let (current, in_task) = (c.current, c.in_task());
-        let Some(t) = self.tasks.meet(at, begin, task, &mut self.out) else { return };
-        // a task that was preempted needs no waking, and none wakes itself out of a sleep
-        if (matches!(t.run, Run::Off(_)) && t.state == 0) || (in_task && current == Current::Tid(task.tid)) {
-            return;
-        }
-        let mut wake = Wake { at, cpu, cause: cause::UNKNOWN, object: 0, by: TaskId::UNKNOWN };
-        if !named && self.has.waking {
-            // its waking was not seen: only the time is known
-            if t.wake.is_none() && !matches!(t.run, Run::On(_)) {
-                t.wake = Some(wake);
-            }
-            return;
-        }
-        if let Some((cause, object)) = c.waking_cause() {
-            (wake.cause, wake.object) = (cause, object);
-        } else if let Current::Tid(tid) = current
-            && (named || target_cpu.is_some_and(|target| target != cpu))
-        {
-            (wake.cause, wake.by) = (cause::TASK, self.tasks.id(tid));
-        }
-        let Some(t) = self.tasks.get(task.tid) else { return };
-        t.wake = Some(wake);
-        let taken = |r: &mut PacketRow| (cause::PACKET, r.id) == (wake.cause, wake.object);
-        if let Some(mut row) = self.cpus[usize::from(cpu)].arriving.take_if(taken) {
-            // it waited for what it had asked there
-            row.sport = t.peer.filter(|p| p.address == row.saddr).map_or(0, |p| p.port);
-            self.out.push(&row);
-        }
-    }
-
-    /// A task is made, and waits to run for the first time.
-    fn fork(&mut self, at: MonoNs, cpu: u16, parent: raw::Task<'_>, child: raw::Task<'_>) {
-        let begin = self.done.first;
-        let by = self.tasks.meet(at, begin, parent, &mut self.out).map_or(TaskId::UNKNOWN, |t| t.id());
-        if let Some(t) = self.tasks.fork(at, parent.tid, child, &mut self.out) {
-            t.state = STATE_NEW;
-            t.wake = Some(Wake { at, cpu, cause: cause::TASK, object: 0, by });
-        }
-    }
-
-    /// A new task may run.
-    fn wakeup_new(&mut self, at: MonoNs, cpu: u16, task: raw::Task<'_>) {
-        if let Some(t) = self.tasks.get(task.tid)
-            && t.state == STATE_NEW
-        {
-            // the fork said whose child it is
-            if let (Run::Off(_), Some(wake)) = (t.run, &mut t.wake) {
-                wake.at = at;
-            }
-            return;
-        }
-        let c = &self.cpus[usize::from(cpu)];
-        if let (Current::Tid(tid), true) = (c.current, c.in_task()) {
-            self.fork(at, cpu, raw::Task { tid, ..raw::Task::default() }, task);
-        } else {
-            self.tasks.meet(at, at, task, &mut self.out);
-        }
     }
 
     fn exec(&mut self, at: MonoNs, cpu: u16, task: raw::Task<'_>, old_tid: u32, filename: &[u8]) {
@@ -358,6 +340,7 @@ impl<S: RowSink> Importer<S> {
             }
             Some(Run::On(_)) | None => {}
         }
+        self.looks_at(cpu);
     }
 
     fn current(&mut self, cpu: u16) -> Option<&mut Task> {
@@ -430,6 +413,7 @@ impl<S: RowSink> Importer<S> {
         if usize::from(cpu) >= self.cpus.len() {
             self.cpus.resize_with(usize::from(cpu) + 1, Cpu::default);
         }
+        self.has_one_cpu &= cpu == 0;
         let c = &mut self.cpus[usize::from(cpu)];
         c.seen = true;
         if at < c.last {
@@ -454,11 +438,14 @@ impl<S: RowSink> RawSink for Importer<S> {
             return;
         }
         self.tick(at, cpu);
+        if is_of_task(event) {
+            self.cpus[usize::from(cpu)].task_acts();
+        }
         let begin = self.done.first;
         match *event {
             Raw::Switch { prev, prev_state, next } => self.switch(at, cpu, prev, prev_state, next),
-            Raw::Waking { task } => self.wake(at, cpu, task, None, true),
-            Raw::Wakeup { task, target_cpu } => self.wake(at, cpu, task, target_cpu, false),
+            Raw::Waking { task } => self.wake(at, cpu, task, Said::Waking),
+            Raw::Wakeup { task, target_cpu } => self.wake(at, cpu, task, Said::Wakeup { target: target_cpu }),
             Raw::WakeupNew { task } => self.wakeup_new(at, cpu, task),
             Raw::Fork { parent, child } => self.fork(at, cpu, parent, child),
             Raw::Exec { task, old_tid, filename } => self.exec(at, cpu, task, old_tid, filename),
@@ -471,25 +458,14 @@ impl<S: RowSink> RawSink for Importer<S> {
             }
             Raw::Current { task } => self.present(at, cpu, task),
             Raw::Alive { task, ppid, kernel } => self.tasks.alive(at, begin, task, ppid, kernel, &mut self.out),
-            Raw::IrqEntry { irq, .. } => {
-                self.has.interrupts = true;
-                self.cpus[usize::from(cpu)].enter(Kind::Irq(irq));
-            }
-            Raw::IrqExit { irq } => self.cpus[usize::from(cpu)].exit(Kind::Irq(irq)),
-            Raw::SoftirqEntry { vector } => {
-                self.arrived(cpu);
-                self.has.interrupts = true;
-                self.cpus[usize::from(cpu)].enter(Kind::Softirq(vector));
-            }
-            Raw::SoftirqExit { vector } => {
-                self.arrived(cpu);
-                self.cpus[usize::from(cpu)].exit(Kind::Softirq(vector));
-            }
-            Raw::TimerEntry => {
-                self.has.timers = true;
-                self.cpus[usize::from(cpu)].enter(Kind::Timer);
-            }
-            Raw::TimerExit => self.cpus[usize::from(cpu)].exit(Kind::Timer),
+            Raw::IrqEntry { .. }
+            | Raw::IrqExit { .. }
+            | Raw::VectorEntry { .. }
+            | Raw::VectorExit { .. }
+            | Raw::SoftirqEntry { .. }
+            | Raw::SoftirqExit { .. }
+            | Raw::TimerEntry
+            | Raw::TimerExit => self.interrupt(at, cpu, event),
             Raw::Packet(ref p) => self.packet(at, cpu, p),
             Raw::BlockDone(ref block) => self.cpus[usize::from(cpu)].block_done(block),
             Raw::SyscallEntry { nr, arg0 } => {
@@ -571,6 +547,24 @@ fn closed(t: &Task, since: MonoNs, at: MonoNs, cpu: u16) -> WaitRow {
         None => row.woken = at,
     }
     row
+}
+
+/// The same interval, of which nothing else is known: the task may even have run.
+fn unknown(row: WaitRow) -> WaitRow {
+    WaitRow { cause: cause::UNKNOWN, object: 0, by: TaskId::UNKNOWN, woken: row.at, ..row }
+}
+
+/// Whether an event shows the current task at something of its own, on its way out of no interrupt any more.
+fn is_of_task(event: &Raw<'_>) -> bool {
+    matches!(
+        event,
+        Raw::Fork { .. }
+            | Raw::Exec { .. }
+            | Raw::Exit { .. }
+            | Raw::SyscallEntry { .. }
+            | Raw::SyscallExit { .. }
+            | Raw::PageFault { .. }
+    )
 }
 
 /// Whether an event names only threads that can be.

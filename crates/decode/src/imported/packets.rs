@@ -12,7 +12,7 @@ const FLAGS: u16 = 0x3f;
 /// Received packets remembered in one softirq.
 const RECEIVED_MAX: usize = 8;
 
-/// A packet that the current softirq received.
+/// A packet that the current softirq, or the current thread, received.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     /// Its row's id, 0 = it has none: nothing tells it from others.
@@ -33,6 +33,10 @@ pub(super) struct Received {
 impl Received {
     pub fn clear(&mut self) {
         self.count = 0;
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
     }
 
     fn add(&mut self, taken: Taken) {
@@ -164,7 +168,7 @@ fn fill(at: MonoNs, cpu: u16, task: TaskId, c: &Cpu, p: &Packet) -> PacketRow {
         cpu,
         flags: p.flags & 0x1ff,
         sent: p.sent.into(),
-        context: c.packet_context(),
+        context: c.packet_context(p.sent),
         protocol: protocol(p),
         ip: p.ip,
         pad: 0,
@@ -321,7 +325,7 @@ mod tests {
         let unknown = Packet { seq: 0, ack: 0, sport: 0, dport: 0, ip: 0, object: 6, ..first };
         assert!(feed(&mut packets, &mut c, &unknown).is_empty());
         assert_eq!(c.received.claim(), None);
-        c.exit(Kind::Softirq(3));
+        c.exit(MonoNs(5), Kind::Softirq(3), false);
         assert_eq!(feed(&mut packets, &mut c, &tcp(true, 2))[0].trigger, 0);
     }
 }

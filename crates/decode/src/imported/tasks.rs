@@ -73,6 +73,16 @@ impl Task {
         self.row.class == 1
     }
 
+    /// Its name, as far as it is known.
+    pub fn comm(&self) -> &[u8] {
+        text(&self.name)
+    }
+
+    /// Whether it may receive packets in its own context: an interrupt's thread, NAPI's, any other of the kernel's.
+    pub fn receives_itself(&self) -> bool {
+        self.is_kernel() || self.comm().starts_with(b"irq/") || self.comm().starts_with(b"napi/")
+    }
+
     /// Nothing is known of it any more, since then.
     pub fn forget(&mut self, since: MonoNs) {
         self.run = Run::Unsure(since.max(self.edge));

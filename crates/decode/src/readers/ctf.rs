@@ -26,7 +26,7 @@ use lane::{File, Lane, Place};
 use merge::Merge;
 use program::Found;
 use schema::Schema;
-use trace::Trace;
+use trace::{KERNEL_RELEASE, Trace};
 use wakepath_model::defects::id;
 use wakepath_model::ids::MonoNs;
 
@@ -333,7 +333,7 @@ fn parse(metadata: &[u8]) -> (Schema, Option<(u64, String)>) {
 }
 
 fn env<'t>(trace: &'t Trace, key: &str) -> &'t str {
-    trace.schema.env.iter().find(|(k, _)| k == key).map_or("", |(_, v)| v)
+    trace.schema.env_of(&[key])
 }
 
 /// The kernel's trace, where there are several.
@@ -343,8 +343,9 @@ fn main_trace(traces: &[Trace]) -> Option<&Trace> {
 
 fn host_facts(trace: &Trace) -> HostFacts {
     let mut facts = HostFacts {
-        hostname: env(trace, "hostname").to_owned(),
-        kernel_release: env(trace, "kernel_release").to_owned(),
+        hostname: trace.schema.env_of(&["hostname", "host"]).to_owned(),
+        kernel_release: trace.schema.env_of(KERNEL_RELEASE).to_owned(),
+        arch: env(trace, "machine").to_owned(),
         ..HostFacts::default()
     };
     if let Some(clock) = trace.clock() {

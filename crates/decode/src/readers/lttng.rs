@@ -1,7 +1,8 @@
-//! LTTng's kernel events as raw events: names and fields of both generations (LTTng 2.4 and before; 2.10 and later).
+//! Kernel events of CTF traces as raw events: LTTng's names and fields of both generations (2.4 and before; 2.10 and
+//! later), and the kernel's own behind their group (`sched:sched_switch`), as perf writes them when it converts a trace.
 
 use super::ctf::Fields;
-use crate::raw::{Block, Packet, Peer, Raw, RawSink, Task, WorkStep};
+use crate::raw::{self, Block, Packet, Peer, Raw, RawSink, Task, WorkStep};
 use wakepath_model::ids::MonoNs;
 use wakepath_model::syscalls;
 
@@ -40,6 +41,8 @@ pub(super) enum Fact {
     BlockDone,
     SyscallEntry,
     SyscallExit,
+    VectorEntry { is_call: bool },
+    VectorExit { is_call: bool },
     PageFault,
     Work(WorkStep),
 }
@@ -49,6 +52,34 @@ pub(super) enum Fact {
 pub(super) struct Mapped {
     fact: Fact,
     nr: Option<u16>,
+    kernel: Kernel,
+}
+
+/// The traced kernel, as far as its version changes what the bits of a task's state mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Kernel {
+    /// The trace does not say.
+    #[default]
+    Unknown,
+    /// Until 4.13.
+    Old {
+        /// 4.2 and later: 0x400 is that of idle kernel threads, and no longer that of preempted tasks.
+        has_idle: bool,
+    },
+    /// 4.14 and later: the kernel says what it would report to others (`TASK_REPORT`).
+    Since414,
+}
+
+impl Kernel {
+    /// By its release, as `uname -r` prints it.
+    pub fn of(release: &str) -> Kernel {
+        let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse::<u32>().ok());
+        match (numbers.next(), numbers.next()) {
+            (Some(major), Some(minor)) if (major, minor) >= (4, 14) => Kernel::Since414,
+            (Some(major), Some(minor)) => Kernel::Old { has_idle: (major, minor) >= (4, 2) },
+            _ => Kernel::Unknown,
+        }
+    }
 }
 
 /// A class's fact, and the fields that it is made of.
@@ -77,12 +108,52 @@ pub(super) fn context(name: &str) -> Option<u8> {
 }
 
 const TASK: &[&str] = &["tid", "comm"];
-const IRQ: &[&str] = &["irq", "name"];
 const BLOCK: &[&str] = &["dev", "sector", "nr_sector", "bytes", "rwbs"];
 const SOCKET: &[&str] = &["sk", "seq", "ack_seq", "window", "flags"];
 
 /// What is made of an event class, by its name and the names of its fields; `None`: nothing.
-pub(super) fn plan(name: &str, members: &[&str]) -> Option<Plan> {
+pub(super) fn plan(kernel: Kernel, name: &str, members: &[&str]) -> Option<Plan> {
+    match name.split_once(':') {
+        Some((group, name)) => kernels_own(kernel, group, name, members),
+        None => lttngs(kernel, name, members),
+    }
+}
+
+/// The kernel's own name behind its group: it calls a thread `pid`, and its process nothing.
+fn kernels_own(kernel: Kernel, group: &str, name: &str, members: &[&str]) -> Option<Plan> {
+    let own = |f: &&str| !f.starts_with("common_") && !f.starts_with("perf_") && !matches!(*f, "nr" | "__syscall_nr");
+    let own: Vec<&str> = members.iter().copied().filter(own).collect();
+    let planned = |fact, fields: &[(&str, u8)]| Plan {
+        mapped: Mapped { fact, nr: None, kernel },
+        fields: fields.iter().map(|(f, out)| ((*f).to_owned(), *out)).collect(),
+    };
+    let mut plan = match (group, name) {
+        ("raw_syscalls", "sys_enter") => planned(Fact::SyscallEntry, &[("id", 1)]),
+        ("raw_syscalls", "sys_exit") => planned(Fact::SyscallExit, &[("ret", 0), ("id", 1)]),
+        ("syscalls", name) => match name.strip_prefix("sys_enter_") {
+            Some(call) => system_call(kernel, &format!("sys_{call}"), &own)?,
+            None => system_call(kernel, &format!("syscall_exit_{}", name.strip_prefix("sys_exit_")?), &own)?,
+        },
+        ("irq_vectors", name) if !name.starts_with("local_timer_") => {
+            let (is_call, entry) = raw::vector(name)?;
+            let fact = if entry { Fact::VectorEntry { is_call } } else { Fact::VectorExit { is_call } };
+            planned(fact, &[("vector", 0)])
+        }
+        ("exceptions", "page_fault_user") => planned(Fact::PageFault, &[("address", 0)]),
+        ("sched" | "irq" | "irq_vectors" | "timer" | "block" | "workqueue", name) => lttngs(kernel, name, &own)?,
+        _ => return None,
+    };
+    plan.fields.retain(|(f, _)| !matches!(f.as_str(), "pid" | "parent_pid" | "child_pid"));
+    for (field, _) in &mut plan.fields {
+        if let Some(of) = field.strip_suffix("tid") {
+            *field = format!("{of}pid");
+        }
+    }
+    plan.fields.extend([("perf_tid".to_owned(), CONTEXT_TID), ("perf_pid".to_owned(), CONTEXT_TGID)]);
+    Some(plan)
+}
+
+fn lttngs(kernel: Kernel, name: &str, members: &[&str]) -> Option<Plan> {
     use Fact::*;
     let (fact, fields): (Fact, &[&str]) = match name {
         "sched_switch" => (Switch, &["prev_tid", "prev_comm", "prev_state", "next_tid", "next_comm"]),
@@ -95,8 +166,8 @@ pub(super) fn plan(name: &str, members: &[&str]) -> Option<Plan> {
         "sched_process_exec" => (Exec, &["tid", "filename", "old_tid"]),
         "sched_process_exit" => (Exit, TASK),
         "lttng_statedump_process_state" => (Alive, &["tid", "name", "pid", "ppid", "type"]),
-        "irq_handler_entry" => (IrqEntry, IRQ),
-        "irq_handler_exit" => (IrqExit, IRQ),
+        "irq_handler_entry" => (IrqEntry, &["irq", "name"]),
+        "irq_handler_exit" => (IrqExit, &["irq", "ret"]),
         "irq_softirq_entry" | "softirq_entry" => (SoftirqEntry, &["vec"]),
         "irq_softirq_exit" | "softirq_exit" => (SoftirqExit, &["vec"]),
         "timer_hrtimer_expire_entry"
@@ -119,18 +190,22 @@ pub(super) fn plan(name: &str, members: &[&str]) -> Option<Plan> {
         "workqueue_queue_work" => (Work(WorkStep::Queued), &["work"]),
         "workqueue_execute_start" => (Work(WorkStep::Begun), &["work"]),
         "workqueue_execute_end" => (Work(WorkStep::Ended), &["work"]),
-        _ => return system_call(name, members),
+        _ => match name.strip_prefix("x86_irq_vectors_").map(raw::vector) {
+            Some(Some((is_call, true))) => (VectorEntry { is_call }, &["vector"]),
+            Some(Some((is_call, false))) => (VectorExit { is_call }, &["vector"]),
+            _ => return system_call(kernel, name, members),
+        },
     };
     let mut fields: Vec<(String, u8)> = fields.iter().zip(0..).map(|(f, out)| ((*f).to_owned(), out)).collect();
     if matches!(fact, Sent | Received) {
         fields = headers();
     }
-    Some(Plan { mapped: Mapped { fact, nr: None }, fields })
+    Some(Plan { mapped: Mapped { fact, nr: None, kernel }, fields })
 }
 
 /// `syscall_entry_read`, `sys_read`, `compat_sys_read`, `syscall_exit_read`, `exit_syscall`. The call's name gives the
 /// number, also that of a 32-bit program's call.
-fn system_call(name: &str, members: &[&str]) -> Option<Plan> {
+fn system_call(kernel: Kernel, name: &str, members: &[&str]) -> Option<Plan> {
     let bare = name.strip_prefix("compat_").unwrap_or(name);
     let entry = bare.strip_prefix("syscall_entry_").or_else(|| bare.strip_prefix("sys_"));
     let (fact, call, first) = match (entry, bare.strip_prefix("syscall_exit_")) {
@@ -150,7 +225,7 @@ fn system_call(name: &str, members: &[&str]) -> Option<Plan> {
             fields.push(("id".to_owned(), 1));
         }
     }
-    Some(Plan { mapped: Mapped { fact, nr: syscalls::number(call) }, fields })
+    Some(Plan { mapped: Mapped { fact, nr: syscalls::number(call), kernel }, fields })
 }
 
 /// Outputs of a packet's headers.
@@ -211,7 +286,8 @@ fn headers() -> Vec<(String, u8)> {
 
 /// The task whose context an event shows, if the stream's events have it: tid, process and name.
 pub(super) fn current<'a>(fields: &Fields<'a>) -> Option<Task<'a>> {
-    let tid = fields.int(CONTEXT_TID)? as u32;
+    // perf writes -1 for a thread that has ended
+    let tid = fields.int(CONTEXT_TID).filter(|tid| *tid as i32 >= 0)? as u32;
     Some(Task { tid, tgid: fields.int(CONTEXT_TGID).unwrap_or(0) as u32, comm: fields.name(CONTEXT_COMM) })
 }
 
@@ -245,7 +321,9 @@ fn raw<'a>(mapped: Mapped, f: &Fields<'a>) -> Option<Raw<'a>> {
     let named = || task(f, 0, 1);
     let whole = |out: u8| f.int(out).unwrap_or(0);
     Some(match mapped.fact {
-        Fact::Switch => Raw::Switch { prev: named()?, prev_state: asleep(f.int(2)?), next: task(f, 3, 4)? },
+        Fact::Switch => {
+            Raw::Switch { prev: named()?, prev_state: asleep(mapped.kernel, f.int(2)?), next: task(f, 3, 4)? }
+        }
         Fact::Waking => Raw::Waking { task: named()? },
         Fact::Wakeup => Raw::Wakeup { task: named()?, target_cpu: f.int(2).and_then(|c| u16::try_from(c).ok()) },
         Fact::WakeupNew => Raw::WakeupNew { task: named()? },
@@ -264,7 +342,12 @@ fn raw<'a>(mapped: Mapped, f: &Fields<'a>) -> Option<Raw<'a>> {
             kernel: f.int(4).map(|kind| kind == 1),
         },
         Fact::IrqEntry => Raw::IrqEntry { irq: f.int(0)? as u32, name: f.bytes(1) },
-        Fact::IrqExit => Raw::IrqExit { irq: f.int(0)? as u32 },
+        Fact::IrqExit => Raw::IrqExit {
+            irq: f.int(0)? as u32,
+            wakes_thread: f.int(1).is_none_or(|ret| ret & raw::IRQ_WAKE_THREAD != 0),
+        },
+        Fact::VectorEntry { is_call } => Raw::VectorEntry { vector: f.int(0)? as u8, is_call },
+        Fact::VectorExit { is_call } => Raw::VectorExit { vector: f.int(0)? as u8, is_call },
         Fact::SoftirqEntry => Raw::SoftirqEntry { vector: f.int(0)? as u8 },
         Fact::SoftirqExit => Raw::SoftirqExit { vector: f.int(0)? as u8 },
         Fact::TimerEntry => Raw::TimerEntry,
@@ -278,7 +361,7 @@ fn raw<'a>(mapped: Mapped, f: &Fields<'a>) -> Option<Raw<'a>> {
             seq: f.int(1)? as u32,
             ack: whole(2) as u32,
             window: whole(3) as u16,
-            flags: whole(4) as u16 & FLAGS,
+            flags: tcp_flags(whole(4) as u16),
             at_socket: true,
             ..Packet::default()
         }),
@@ -291,18 +374,27 @@ fn raw<'a>(mapped: Mapped, f: &Fields<'a>) -> Option<Raw<'a>> {
     })
 }
 
-/// The state in which a task left: 0 = still to run. The bit that marks a preempted one has moved with the kernel's versions,
-/// and the bits beside it (killable, no load) only go with a state of sleep.
-fn asleep(state: u64) -> u16 {
+/// The state in which a task left, in today's bits; 0 = still to run. Kernels have moved the bits of preempted, dead,
+/// parked and idle tasks; those beside them (killable, no load) only go with a state of sleep.
+fn asleep(kernel: Kernel, state: u64) -> u16 {
     /// `TASK_STATE_MAX` of Linux 4.14 and later.
     const PREEMPTED: u64 = 0x1000;
     /// Uninterruptible, stopped, traced.
     const SLEEPS: u64 = 2 | 4 | 8;
+    let is_old = matches!(kernel, Kernel::Old { .. });
     match state {
         s if s & PREEMPTED != 0 => 0,
+        s if is_old && s & 0x70 != 0 => raw::STATE_GONE & 0x10,
+        // 0x200 is a parked one's since 3.9
+        0x200 if is_old => raw::STATE_PARKED,
+        0x402 if kernel == (Kernel::Old { has_idle: false }) => 0,
+        0x402 => raw::STATE_IDLE,
         // killable is 0x80 or 0x100, no load 0x400
         s if s > 0xff && s & SLEEPS == 0 => 0,
-        s => (s & 0xff) as u16,
+        s if is_old => (s & 0xf) as u16,
+        0x40 if kernel == Kernel::Unknown => raw::STATE_DEAD_OR_PARKED,
+        0x80 => raw::STATE_IDLE,
+        s => (s & 0x7f) as u16,
     }
 }
 
@@ -314,6 +406,19 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// TCP's nine flags, without the header's length and the reserved bits before them.
 const FLAGS: u16 = 0x1ff;
+
+/// The flags of a segment. Tracers write them alone, or with the header's length as the 16 bits that both take on the
+/// wire; and some write those as a number of their processor, which has the flags in the high byte.
+fn tcp_flags(word: u16) -> u16 {
+    /// Between length and flags.
+    const RESERVED: u16 = 0xe00;
+    /// One of SYN, RST and ACK is in every segment.
+    const ALWAYS: u16 = 0x16;
+    let is_header = |w: u16| w >> 12 >= 5 && w & RESERVED == 0 && w & ALWAYS != 0;
+    let swapped = word.swap_bytes();
+    let is_swapped = word > FLAGS && !is_header(word) && is_header(swapped);
+    (if is_swapped { swapped } else { word }) & FLAGS
+}
 
 fn packet(f: &Fields<'_>, sent: bool) -> Packet {
     use packet::*;
@@ -352,7 +457,7 @@ fn packet(f: &Fields<'_>, sent: bool) -> Packet {
         dport: whole(DPORT) as u16,
         seq: whole(SEQ) as u32,
         ack: whole(ACK) as u32,
-        flags: whole(packet::FLAGS) as u16 & self::FLAGS,
+        flags: tcp_flags(whole(packet::FLAGS) as u16),
         ip_id: whole(ID) as u16,
         window: f.int(WINDOW).or(f.int(CHECK)).unwrap_or(0) as u16,
         payload: payload.map(|n| n as u32),
@@ -361,42 +466,110 @@ fn packet(f: &Fields<'_>, sent: bool) -> Packet {
     }
 }
 
-/// LTTng's bit for a request that writes.
+/// LTTng's bit for a request that writes; others have the kernel's letters.
 const RWBS_WRITE: u64 = 1;
 
 fn block(f: &Fields<'_>) -> Option<Block> {
     let sectors = f.int(2).unwrap_or(0) as u32;
     // file systems' requests have their size in sectors alone
     let bytes = (f.int(3).unwrap_or(0) as u32).max(sectors.saturating_mul(512));
-    let write = f.int(4).unwrap_or(0) & RWBS_WRITE != 0;
+    let write = f.int(4).unwrap_or(0) & RWBS_WRITE != 0 || f.bytes(4).contains(&b'W');
     Some(Block { device: f.int(0)? as u32, sector: f.int(1)?, bytes, write })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::asleep;
+    use super::{Kernel, asleep, plan, tcp_flags};
+    use crate::raw;
+
+    #[test]
+    fn knows_the_bits_by_the_release() {
+        let old = Kernel::Old { has_idle: false };
+        for (release, kernel) in [
+            ("6.2.0-32-generic", Kernel::Since414),
+            ("4.14.1", Kernel::Since414),
+            ("5.4", Kernel::Since414),
+            ("4.13.9-x", Kernel::Old { has_idle: true }),
+            ("3.13.0-24-generic", old),
+            ("4.1", old),
+            ("", Kernel::Unknown),
+            ("custom", Kernel::Unknown),
+        ] {
+            assert_eq!(Kernel::of(release), kernel, "{release}");
+        }
+    }
 
     #[test]
     fn states_of_all_kernels() {
-        for (state, asleep_in) in [
-            (0, 0),
-            (1, 1),
-            (2, 2),
-            (64, 64),
-            (128, 128),
+        let (oldest, old, new) = (Kernel::Old { has_idle: false }, Kernel::Old { has_idle: true }, Kernel::Since414);
+        let either = raw::STATE_DEAD_OR_PARKED;
+        for (kernel, state, asleep_in) in [
+            (new, 0, 0),
+            (new, 1, 1),
+            (old, 2, 2),
+            (Kernel::Unknown, 1, 1),
+            // dead, or parked
+            (oldest, 64, 0x10),
+            (old, 64, 0x10),
+            (old, 16, 0x10),
+            (old, 32, 0x10),
+            (old, 0x200, 0x40),
+            (new, 64, 0x40),
+            (new, 16, 0x10),
+            (new, 32, 0x20),
+            (Kernel::Unknown, 64, either),
             // preempted: Linux 3 (with what it was about to do), 4.2, 4.14, 5
-            (1024, 0),
-            (1025, 0),
-            (2048, 0),
-            (4096, 0),
-            (4097, 0),
-            (256, 0),
+            (oldest, 1024, 0),
+            (oldest, 1025, 0),
+            (oldest, 1026, 0),
+            (old, 2048, 0),
+            (new, 4096, 0),
+            (new, 4097, 0),
+            (new, 256, 0),
             // killable, and idle kernel threads
-            (258, 2),
-            (260, 4),
-            (1026, 2),
+            (old, 130, 2),
+            (new, 258, 2),
+            (new, 260, 4),
+            (old, 1026, raw::STATE_IDLE),
+            (new, 128, raw::STATE_IDLE),
         ] {
-            assert_eq!(asleep(state), asleep_in, "{state:#x}");
+            assert_eq!(asleep(kernel, state), asleep_in, "{kernel:?} {state:#x}");
         }
+    }
+
+    #[test]
+    fn takes_tcp_flags_in_every_layout() {
+        for (word, flags) in [
+            // alone, behind the length, and in the high byte
+            (0x10, 0x10),
+            (0x111, 0x111),
+            (0x5010, 0x10),
+            (0x8018, 0x18),
+            (0xa002, 0x02),
+            (0xf0ff, 0xff),
+            (0x1050, 0x10),
+            (0x1880, 0x18),
+            (0x02a0, 0x02),
+            (0x1180, 0x11),
+            (0x0450, 0x04),
+            (0x50a0, 0x50),
+        ] {
+            assert_eq!(tcp_flags(word), flags, "{word:#06x}");
+        }
+    }
+
+    #[test]
+    fn a_group_before_the_name_is_the_kernels_own_way() {
+        let of = |name: &str, members: &[&str]| plan(Kernel::Since414, name, members);
+        let switch = of("sched:sched_switch", &["perf_tid", "prev_pid", "prev_state", "next_pid"]).expect("a plan");
+        let out = |field: &'static str| switch.output(1, |_| field);
+        assert_eq!((out("prev_pid"), out("prev_state"), out("next_pid")), (Some(0), Some(2), Some(3)));
+        assert_eq!((out("prev_tid"), out("perf_tid")), (None, Some(super::CONTEXT_TID)));
+        let fork = of("sched:sched_process_fork", &["parent_pid", "child_pid"]).expect("a plan");
+        assert_eq!((fork.output(1, |_| "parent_pid"), fork.output(1, |_| "child_pid")), (Some(0), Some(3)));
+        let read = of("syscalls:sys_enter_read", &["perf_tid", "__syscall_nr", "fd", "buf"]).expect("a plan");
+        assert_eq!((read.mapped.nr, read.output(1, |_| "fd")), (Some(0), Some(0)));
+        assert!(of("net:net_dev_queue", &["skbaddr", "len"]).is_none());
+        assert!(of("irq_vectors:vector_alloc", &["irq"]).is_none());
     }
 }

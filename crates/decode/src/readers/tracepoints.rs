@@ -5,7 +5,7 @@
 //! and the `tcp_*` tracepoints (addresses, but not the sequence number of the packet). They are counted by name.
 
 use super::tracefs::{Format, Order, Slot};
-use crate::raw::{Block, Raw, RawSink, Task, WorkStep};
+use crate::raw::{self, Block, Raw, RawSink, Task, WorkStep};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use wakepath_model::ids::MonoNs;
@@ -15,8 +15,8 @@ const BIRTHS_MAX: usize = 1024;
 /// `CLONE_THREAD` of `clone(2)`.
 const CLONE_THREAD: u64 = 0x10000;
 
-/// The state bits of today's kernels (`include/linux/sched.h`) by the letter under which a kernel prints them. Idle
-/// kernel threads (`I`) sleep uninterruptibly; letters that are not here are no reason to sleep.
+/// The state bits of today's kernels (`include/linux/sched.h`) by the letter under which a kernel prints them. Letters
+/// that are not here are no reason to sleep.
 const STATES: [(char, u16); 9] = [
     ('S', 0x01),
     ('D', 0x02),
@@ -25,12 +25,12 @@ const STATES: [(char, u16); 9] = [
     ('X', 0x10),
     ('x', 0x10),
     ('Z', 0x20),
-    ('P', 0x40),
-    ('I', 0x02),
+    ('P', raw::STATE_PARKED),
+    ('I', raw::STATE_IDLE),
 ];
 /// What Linux prints since 4.14.
 const STATES_SINCE_4_14: [(u64, u16); 8] =
-    [(1, 1), (2, 2), (4, 4), (8, 8), (0x10, 0x10), (0x20, 0x20), (0x40, 0x40), (0x80, 0x02)];
+    [(1, 1), (2, 2), (4, 4), (8, 8), (0x10, 0x10), (0x20, 0x20), (0x40, raw::STATE_PARKED), (0x80, raw::STATE_IDLE)];
 
 /// Who an event happened to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,8 +62,9 @@ enum Plan {
     Exec { tid: Slot, old_tid: Slot, filename: Slot },
     Exit(Who),
     Name(Who),
-    Irq { irq: Slot, name: Slot, entry: bool },
-    Vector { vector: Slot, name: String, entry: bool },
+    IrqEntry { irq: Slot, name: Slot },
+    IrqExit { irq: Slot, ret: Slot },
+    Vector { vector: Slot, is_call: bool, entry: bool },
     Softirq { vector: Slot, entry: bool },
     Timer { entry: bool },
     Block { device: Slot, sector: Slot, bytes: Slot, sectors: Slot, flags: Slot, done: bool },
@@ -103,8 +104,8 @@ impl Plan {
                 let tid = if slot("pid").is_there() { slot("pid") } else { slot("common_pid") };
                 Plan::Name(Who { tid, comm: slot("newcomm") })
             }
-            ("irq", "irq_handler_entry") => Plan::Irq { irq: slot("irq"), name: slot("name"), entry: true },
-            ("irq", "irq_handler_exit") => Plan::Irq { irq: slot("irq"), name: slot("name"), entry: false },
+            ("irq", "irq_handler_entry") => Plan::IrqEntry { irq: slot("irq"), name: slot("name") },
+            ("irq", "irq_handler_exit") => Plan::IrqExit { irq: slot("irq"), ret: slot("ret") },
             ("irq", "softirq_entry") => Plan::Softirq { vector: slot("vec"), entry: true },
             ("irq", "softirq_exit") => Plan::Softirq { vector: slot("vec"), entry: false },
             ("irq_vectors", "local_timer_entry") | ("timer", "hrtimer_expire_entry" | "timer_expire_entry") => {
@@ -113,10 +114,9 @@ impl Plan {
             ("irq_vectors", "local_timer_exit") | ("timer", "hrtimer_expire_exit" | "timer_expire_exit") => {
                 Plan::Timer { entry: false }
             }
-            ("irq_vectors", name) => match (name.strip_suffix("_entry"), name.strip_suffix("_exit")) {
-                (Some(name), _) => Plan::Vector { vector: slot("vector"), name: name.to_owned(), entry: true },
-                (_, Some(name)) => Plan::Vector { vector: slot("vector"), name: name.to_owned(), entry: false },
-                _ => Plan::Unknown,
+            ("irq_vectors", name) => match raw::vector(name) {
+                Some((is_call, entry)) => Plan::Vector { vector: slot("vector"), is_call, entry },
+                None => Plan::Unknown,
             },
             ("block", name @ ("block_rq_issue" | "block_rq_complete")) => Plan::Block {
                 device: slot("dev"),
@@ -288,7 +288,7 @@ impl Tracepoints {
                 sink.event(at, cpu, &Raw::Current { task });
             }
         }
-        let raw = match &self.points[index].1 {
+        let fact = match &self.points[index].1 {
             Plan::Unknown => return true,
             Plan::Switch { prev, state, states, next } => {
                 let bits = number(*state);
@@ -333,14 +333,16 @@ impl Tracepoints {
                 Raw::Exit { task: current.fill(who.task(order, event)) }
             }
             Plan::Name(who) => Raw::Name { task: current.fill(who.task(order, event)) },
-            Plan::Irq { irq, name, entry: true } => {
-                Raw::IrqEntry { irq: number(*irq) as u32, name: name.text(order, event) }
+            Plan::IrqEntry { irq, name } => Raw::IrqEntry { irq: number(*irq) as u32, name: name.text(order, event) },
+            Plan::IrqExit { irq, ret } => {
+                Raw::IrqExit { irq: number(*irq) as u32, wakes_thread: number(*ret) & raw::IRQ_WAKE_THREAD != 0 }
             }
-            Plan::Irq { irq, entry: false, .. } => Raw::IrqExit { irq: number(*irq) as u32 },
-            Plan::Vector { vector, name, entry: true } => {
-                Raw::IrqEntry { irq: number(*vector) as u32, name: name.as_bytes() }
+            Plan::Vector { vector, is_call, entry: true } => {
+                Raw::VectorEntry { vector: number(*vector) as u8, is_call: *is_call }
             }
-            Plan::Vector { vector, entry: false, .. } => Raw::IrqExit { irq: number(*vector) as u32 },
+            Plan::Vector { vector, is_call, entry: false } => {
+                Raw::VectorExit { vector: number(*vector) as u8, is_call: *is_call }
+            }
             Plan::Softirq { vector, entry: true } => Raw::SoftirqEntry { vector: number(*vector) as u8 },
             Plan::Softirq { vector, entry: false } => Raw::SoftirqExit { vector: number(*vector) as u8 },
             Plan::Timer { entry: true } => Raw::TimerEntry,
@@ -372,7 +374,7 @@ impl Tracepoints {
             Plan::PageFault { address } => Raw::PageFault { address: number(*address) },
             Plan::Work { item, step } => Raw::Work { item: number(*item), step: *step },
         };
-        sink.event(at, cpu, &raw);
+        sink.event(at, cpu, &fact);
         true
     }
 }
@@ -393,7 +395,7 @@ mod tests {
     #[test]
     fn takes_states_from_the_letters() {
         let new = r#"{ 0x00000001, "S" }, { 0x00000002, "D" }, { 0x00000010, "X" }, { 0x00000080, "I" }) : "R""#;
-        assert_eq!(states(new), [(1, 1), (2, 2), (0x10, 0x10), (0x80, 2)]);
+        assert_eq!(states(new), [(1, 1), (2, 2), (0x10, 0x10), (0x80, 0x402)]);
         // Linux 3.x: other bits, and some that are no state
         let old = r#"{ 1, "S"} , { 16, "Z" }, { 32, "X" }, { 64, "x" }, { 128, "K" }, { 256, "W" }) : "R""#;
         assert_eq!(states(old), [(1, 1), (16, 0x20), (32, 0x10), (64, 0x10)]);
@@ -425,7 +427,7 @@ mod tests {
         }
         let states: Vec<&str> = sink.0.iter().map(|l| l.split("prev_state: ").nth(1).unwrap()).collect();
         assert!(states[0].starts_with("0,") && states[1].starts_with("0,"), "{states:?}");
-        assert!(states[2].starts_with("2,") && states[3].starts_with("3,"), "{states:?}");
+        assert!(states[2].starts_with("2,") && states[3].starts_with("1027,"), "{states:?}");
         assert!(sink.0[0].contains("tid: 5, tgid: 4"), "{}", sink.0[0]);
         assert_eq!(points.counts(), BTreeMap::from([("sched:sched_switch".to_owned(), 4)]));
     }

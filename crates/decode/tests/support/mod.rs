@@ -1,12 +1,13 @@
 //! Raw events as lines of text, and rows as lines of text.
 //!
 //! A line is `TIME CPU EVENT …`, or `lost CPU|- FROM TO COUNT`; `#` begins a comment. Tasks are `NAME/TID`, `/TID` where
-//! the event does not name it, `0` for the idle task. States: R S D Z, or a number.
+//! the event does not name it, `0` for the idle task. States: R S D Z I, or a number. `cpus N` says how many processors the
+//! host has.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::collections::BTreeMap;
 use wakepath_decode::imported::Importer;
-use wakepath_decode::raw::{Block, Packet, Raw, RawSink, Task};
+use wakepath_decode::raw::{self, Block, Packet, Raw, RawSink, Task};
 use wakepath_decode::{RowSink, TaskFacts};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::intern::Interner;
@@ -112,6 +113,7 @@ impl Rows {
             0 => "R".into(),
             1 => "S".into(),
             2 => "D".into(),
+            raw::STATE_IDLE => "I".into(),
             0x800 => "new".into(),
             STATE_UNKNOWN => "unknown".into(),
             s => s.to_string(),
@@ -127,6 +129,7 @@ impl Rows {
             cause::NET => "net".into(),
             cause::TIMER => "timer".into(),
             cause::BLOCK => format!("block {:#x}", w.object),
+            cause::IRQ if w.object & cause::VECTOR != 0 => format!("vector {}", w.object & !cause::VECTOR),
             cause::IRQ => format!("irq {}", w.object),
             cause::SOFTIRQ => format!("softirq {}", w.object),
             cause::PREEMPTED => format!("preempted {}", self.task(w.by)),
@@ -153,7 +156,7 @@ fn task(text: Option<&str>) -> Result<Task<'_>, String> {
     if text == "0" {
         return Ok(Task::default());
     }
-    let (name, tid) = text.split_once('/').ok_or_else(|| format!("{text}: write NAME/TID"))?;
+    let (name, tid) = text.rsplit_once('/').ok_or_else(|| format!("{text}: write NAME/TID"))?;
     // a process's number may follow: NAME/TID:TGID
     let (tid, tgid) = tid.split_once(':').unwrap_or((tid, "0"));
     Ok(Task { tid: number(Some(tid))?, tgid: number(Some(tgid))?, comm: name.as_bytes() })
@@ -165,6 +168,7 @@ fn state(text: Option<&str>) -> Result<u16, String> {
         Some("S") => Ok(1),
         Some("D") => Ok(2),
         Some("Z") => Ok(0x20),
+        Some("I") => Ok(raw::STATE_IDLE),
         other => number(other),
     }
 }
@@ -213,7 +217,9 @@ fn event<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Raw<'a>, Strin
         "current" => Raw::Current { task: task(words.next())? },
         "alive" => Raw::Alive { task: task(words.next())?, ppid: number(words.next())?, kernel: None },
         "irq+" => Raw::IrqEntry { irq: number(words.next())?, name: b"" },
-        "irq-" => Raw::IrqExit { irq: number(words.next())? },
+        "irq-" => Raw::IrqExit { irq: number(words.next())?, wakes_thread: words.next() == Some("wakes") },
+        "vector+" => Raw::VectorEntry { vector: number(words.next())?, is_call: words.next() == Some("call") },
+        "vector-" => Raw::VectorExit { vector: number(words.next())?, is_call: words.next() == Some("call") },
         "softirq+" => Raw::SoftirqEntry { vector: number(words.next())? },
         "softirq-" => Raw::SoftirqExit { vector: number(words.next())? },
         "timer+" => Raw::TimerEntry,
@@ -233,12 +239,16 @@ fn event<'a>(words: &mut impl Iterator<Item = &'a str>) -> Result<Raw<'a>, Strin
 
 /// Plays a script.
 pub fn play(script: &str) -> Result<Rows, String> {
-    let mut importer = Importer::new(Rows::default());
+    let cpus = script.lines().find_map(|l| l.strip_prefix("cpus ")?.trim().parse().ok()).unwrap_or(0);
+    let mut importer = Importer::new(Rows::default(), cpus);
     for (i, line) in script.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
         let mut words = line.split_whitespace();
         let mut one = || -> Result<(), String> {
             let Some(first) = words.next() else { return Ok(()) };
+            if first == "cpus" {
+                return Ok(());
+            }
             if first == "lost" {
                 let cpu = words.next().filter(|w| *w != "-").map(|w| number(Some(w))).transpose()?;
                 let (from, to) = (number(words.next())?, number(words.next())?);

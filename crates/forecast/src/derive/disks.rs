@@ -12,8 +12,6 @@ use wakepath_causality::graph::Index;
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
 use wakepath_model::rows::{WaitRow, cause};
 
-/// `TASK_UNINTERRUPTIBLE`.
-const UNINTERRUPTIBLE: u16 = 2;
 /// Least waits in company, and alone, that tell how a disk serves.
 const COMPARED_MIN: usize = 20;
 /// In company: on average with at least so many others' part beside its own.
@@ -100,7 +98,7 @@ pub fn is_disk(w: &WaitRow) -> bool {
         74 | 75 | 26 | 162 | 277 | 306 => true,
         // read, write, pread64, pwrite64, readv, writev, preadv, pwritev
         0 | 1 | 17 | 18 | 19 | 20 | 295 | 296 => {
-            w.cause == cause::BLOCK || (w.state & UNINTERRUPTIBLE != 0 && matches!(w.cause, cause::TIMER | cause::TASK))
+            w.cause == cause::BLOCK || (w.is_uninterruptible() && matches!(w.cause, cause::TIMER | cause::TASK))
         }
         _ => w.cause == cause::BLOCK,
     }

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wakepath_model::rows::{
-    access, cause, context, end_how, exchange_row, fault, flow_row, input, life, limit, mark, op, range, role, seen,
-    side_how, witness,
+    STATE_UNKNOWN, access, cause, context, end_how, exchange_row, fault, flow_row, input, life, limit, mark, op, range,
+    role, seen, side_how, witness,
 };
 
 type Word = Cow<'static, str>;
@@ -63,7 +63,8 @@ words! {
     /// Task states at switch-out.
     task_state(u16) {
         0 => "preempted", 1 => "interruptible", 2 => "uninterruptible", 4 => "stopped", 8 => "traced", 0x10 => "dead",
-        0x20 => "zombie", 0x80 => "dead", 0x102 => "killable", 0x402 => "idle",
+        0x20 => "zombie", 0x40 => "parked", 0x80 => "dead", 0x102 => "killable", 0x402 => "idle", 0x800 => "new",
+        STATE_UNKNOWN => "unknown",
     }
     /// What happened to a task.
     task_what(u8) {

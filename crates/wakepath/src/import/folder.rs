@@ -3,6 +3,7 @@
 use super::{BATCH_BYTES, Problem};
 use wakepath_decode::imported::{Imported, Importer};
 use wakepath_decode::raw::{Raw, RawSink};
+use wakepath_decode::readers::HostFacts;
 use wakepath_decode::{RowSink, TaskFacts};
 use wakepath_model::defects::{self, Severity};
 use wakepath_model::folder::{Durability, FolderError, FolderWriter};
@@ -75,11 +76,11 @@ pub struct FolderSink {
 }
 
 impl FolderSink {
-    /// Writes into `folder`; `wall_offset_ns` is wall-clock time minus the trace's clock.
-    pub fn new(folder: FolderWriter, wall_offset_ns: Option<i64>) -> FolderSink {
+    /// Writes into `folder` what a trace with these facts says.
+    pub fn new(folder: FolderWriter, facts: &HostFacts) -> FolderSink {
         FolderSink {
-            importer: Importer::new(Rows { folder, counts: Vec::new(), all: Vec::new() }),
-            wall_offset_ns,
+            importer: Importer::new(Rows { folder, counts: Vec::new(), all: Vec::new() }, facts.cpus),
+            wall_offset_ns: facts.wall_offset_ns,
             since_look: 0,
             reported: MonoNs(0),
             anchored: false,

@@ -41,11 +41,15 @@ pub fn look(found: &Found) -> Result<Option<Trace>> {
             if let Some(uuid) = reader.uuid() {
                 mark = format!("{uuid:02x?}");
             }
-            let mut bytes = 0;
-            for file in stream_files(path)? {
-                bytes += fs::metadata(&file).map_or(0, |m| m.len());
+            let (mut bytes, files) = (0, stream_files(path)?);
+            for file in &files {
+                bytes += fs::metadata(file).map_or(0, |m| m.len());
             }
-            (reader.host().clone(), bytes)
+            let mut facts = reader.host().clone();
+            if env(&reader, "tracer_name") == "lttng-modules" {
+                facts.cpus = processors(&files);
+            }
+            (facts, bytes)
         }
         Format::Perf => {
             let reader = PerfReader::open(Opened::new(path)?);
@@ -96,6 +100,22 @@ pub fn read<S: RawSink>(parts: &[Trace], sink: &mut S, done: &AtomicU64, stop: i
     })
 }
 
+fn env<'r>(reader: &'r CtfReader, name: &str) -> &'r str {
+    reader.env().iter().find(|(n, _)| n == name).map_or("", |(_, value)| value)
+}
+
+/// How many processors a host has of which LTTng wrote these: 1, or 0 where that is not known. LTTng writes one file for
+/// each channel and each processor, also for one without events, and calls it by both (`channel0_0`).
+fn processors(files: &[PathBuf]) -> u32 {
+    let is_of_first = |file: &PathBuf| {
+        let name = file.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        // a number behind may be the processor's, or that of a part of a rotated file
+        let mut numbers = name.split('_').skip(1).filter_map(|n| n.parse::<u32>().ok()).peekable();
+        numbers.peek().is_some() && numbers.all(|n| n == 0)
+    };
+    (!files.is_empty() && files.iter().all(is_of_first)).into()
+}
+
 fn stream_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = files(folder)?;
     files.retain(|f| f.file_name().and_then(|n| n.to_str()).is_some_and(is_stream));
@@ -117,4 +137,19 @@ fn ctf_source(folder: &Path, with_streams: bool) -> Result<ctf::Source> {
         }
     }
     Ok(ctf::Source { name: folder.display().to_string(), metadata, streams })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_one_processor_by_the_names_of_files() {
+        let count = |names: &[&str]| processors(&names.iter().map(PathBuf::from).collect::<Vec<_>>());
+        assert_eq!(count(&["t/channel0_0"]), 1);
+        assert_eq!(count(&["t/net_0", "t/my_sched_0"]), 1);
+        assert_eq!(count(&["t/net_0", "t/net_1"]), 0);
+        assert_eq!(count(&["t/channel0_0", "t/stream"]), 0);
+        assert_eq!(count(&[]), 0);
+    }
 }

@@ -7,6 +7,7 @@ use crate::readers::pcap::{PcapReader, Record};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use wakepath_testkit::data;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/net.link");
 
@@ -115,26 +116,16 @@ fn tshark(file: &Path) -> Option<Vec<(usize, String)>> {
     Some(packets)
 }
 
-#[test]
-fn packets_carry_what_tshark_says() {
-    let mut files: Vec<PathBuf> = folders(GOLDEN).into_iter().map(|f| f.join("capture.pcap")).collect();
-    let shared = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/pcap");
-    match Path::new(shared).is_dir() {
-        true => files.extend(folders(shared).into_iter().filter(|f| f.extension().is_some_and(|e| e == "pcap"))),
-        false => eprintln!("skipped in part: there are no captures at {shared}"),
-    }
+/// Holds what each capture's packets carry against tshark, where that is installed.
+fn carry_what_tshark_says(files: &[PathBuf]) {
     let mut compared = 0;
     for file in files {
-        // tshark does not look behind the cut of a snapped capture as far as this does.
-        if file.parent().is_some_and(|p| p.ends_with("snapped")) {
-            continue;
-        }
-        let Some(theirs) = tshark(&file) else {
-            eprintln!("skipped: there is no tshark");
+        let Some(theirs) = tshark(file) else {
+            println!("skipped: there is no tshark");
             return;
         };
         // Datagrams that stayed without some fragments have number 0 here, and none there.
-        let ours = read(&file).0.into_iter().filter(|(number, got)| *number > 0 && matches!(got.ip_protocol, 6 | 17));
+        let ours = read(file).0.into_iter().filter(|(number, got)| *number > 0 && matches!(got.ip_protocol, 6 | 17));
         let ours: Vec<_> = ours.collect();
         assert_eq!(ours.len(), theirs.len(), "{}", file.display());
         for ((number, got), theirs) in ours.iter().zip(&theirs) {
@@ -146,4 +137,19 @@ fn packets_carry_what_tshark_says() {
         compared += ours.len();
     }
     assert!(compared >= 40, "{compared}");
+}
+
+#[test]
+fn packets_carry_what_tshark_says() {
+    let mut files: Vec<PathBuf> = folders(GOLDEN).into_iter().map(|f| f.join("capture.pcap")).collect();
+    // tshark does not look behind the cut of a snapped capture as far as this does.
+    files.retain(|file| !file.parent().is_some_and(|p| p.ends_with("snapped")));
+    files.extend(data::own_captures());
+    carry_what_tshark_says(&files);
+}
+
+#[test]
+#[ignore = "needs WAKEPATH_DATA"]
+fn others_packets_carry_what_tshark_says() {
+    carry_what_tshark_says(&data::others_captures());
 }

@@ -285,6 +285,12 @@ impl Schema {
     pub fn shown<'a>(&self, name: &'a str) -> &'a str {
         if self.underscores { name.strip_prefix('_').unwrap_or(name) } else { name }
     }
+
+    /// What the environment says under the first of these names that it has; empty where it has none.
+    pub fn env_of(&self, keys: &[&str]) -> &str {
+        let of = |key: &&str| self.env.iter().find(|(k, _)| k == key);
+        keys.iter().find_map(of).map_or("", |(_, v)| v)
+    }
 }
 
 /// A UUID from its text.

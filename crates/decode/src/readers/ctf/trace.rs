@@ -15,6 +15,9 @@ pub(super) const fn out(role: u16) -> u8 {
 /// Event numbers below this are found by their place in a table.
 const DENSE: u64 = 1 << 16;
 
+/// What LTTng, and perf, call the kernel's release in a trace's environment.
+pub(super) const KERNEL_RELEASE: &[&str] = &["kernel_release", "release"];
+
 /// A trace.
 pub(super) struct Trace {
     pub schema: Schema,
@@ -126,13 +129,14 @@ impl Trace {
 
 impl Class {
     fn add_events(&mut self, schema: &Schema, stream: &StreamClass, planner: &mut Planner, behind: Known) {
+        let kernel = lttng::Kernel::of(schema.env_of(KERNEL_RELEASE));
         for (id, event) in &stream.events {
             let mark = planner.mark();
             let members: Vec<&str> = match &event.fields {
                 Some(Type::Struct(s)) => s.members.iter().map(|m| schema.shown(&m.name)).collect(),
                 _ => Vec::new(),
             };
-            let plan = lttng::plan(&event.name, &members);
+            let plan = lttng::plan(kernel, &event.name, &members);
             let wanted = |scope: Scope, path: &[Arc<str>], _: u16| {
                 let shown = |at: usize| path.get(at).map_or("", |name| schema.shown(name));
                 match scope {
