@@ -25,6 +25,13 @@ class Failed(Exception):
     """A program did not do what it should."""
 
 
+def others(name):
+    """A recording of other people: a path in the folder that WAKEPATH_DATA names, or None where it names none."""
+    folder = os.environ.get("WAKEPATH_DATA")
+    path = pathlib.Path(folder) / name if folder else None
+    return path if path and path.is_file() else None
+
+
 def build():
     """Builds all in release mode; WAKEPATH_NO_BUILD=1 takes what is there."""
     if os.environ.get("WAKEPATH_NO_BUILD") != "1":

@@ -1,7 +1,7 @@
-//! Real captures, if they are there: every message that tshark shows is found, with what it says of it.
+//! Real captures, our own and other people's: every message that tshark shows is found, with what it says of it.
 //!
-//! What tshark shows is kept in `tests/captures/*.txt`; where tshark is installed, it is asked again, and has to show the
-//! same. `UPDATE_CAPTURES=1 cargo test -p wakepath-protocols --test captures` writes them anew.
+//! What tshark shows of our own is kept beside them (`tests/data/pcap/*.txt`); where tshark is installed, it is asked again,
+//! and has to show the same. `UPDATE_CAPTURES=1 cargo test -p wakepath-protocols --test captures` writes it anew.
 
 mod support;
 
@@ -11,6 +11,7 @@ use std::process::Command;
 use support::{Recorder, Seen, packets};
 use wakepath_protocols::mask::{self, Sql};
 use wakepath_protocols::{AnyProcessor, Dir, Outcome, Processor, Protocol, Role, Text, Witness};
+use wakepath_testkit::data;
 
 /// Feeds a capture, one processor a flow, and returns all that they said by the client's port. The server is the side
 /// with `port`.
@@ -59,7 +60,7 @@ fn read(bytes: &[u8], protocol: Protocol, port: u16) -> BTreeMap<u16, Recorder> 
 
 /// A capture, how tshark is asked about it, and how its answers and ours become the same words.
 struct Capture {
-    file: &'static str,
+    file: PathBuf,
     protocol: Protocol,
     port: u16,
     /// tshark's name of the protocol; empty where it has none, so that segments are all it shows.
@@ -83,14 +84,20 @@ impl<'r> Row<'r> {
     }
 }
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/pcap")
+/// A capture of our own.
+fn own(name: &str) -> PathBuf {
+    data::own(&format!("pcap/{name}.pcap"))
+}
+
+/// Other people's.
+fn others(name: &str) -> PathBuf {
+    data::others(&format!("pcap/{name}.pcap"))
 }
 
 /// What tshark shows, a line for each packet: client's port, arrow, fields with their values behind `|`.
 fn ask_tshark(c: &Capture) -> Option<String> {
     let mut command = Command::new("tshark");
-    command.arg("-r").arg(folder().join(c.file)).args(["-T", "fields", "-E", "occurrence=a", "-E", "aggregator=|"]);
+    command.arg("-r").arg(&c.file).args(["-T", "fields", "-E", "occurrence=a", "-E", "aggregator=|"]);
     let transport = if c.protocol == Protocol::DnsUdp { "udp" } else { "tcp" };
     if c.layer.is_empty() {
         command.args(["-Y", "tcp.len > 0"]);
@@ -123,21 +130,34 @@ fn ask_tshark(c: &Capture) -> Option<String> {
     Some(text)
 }
 
-fn check(c: &Capture) {
-    let Ok(bytes) = std::fs::read(folder().join(c.file)) else {
-        println!("skipped: ../shared/data not present");
-        return;
-    };
-    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures").join(c.file).with_extension("txt");
+/// What tshark shows of a capture: asked now, or as kept; `None` where it is neither installed nor was asked before.
+fn shown(c: &Capture) -> Option<String> {
     let fresh = ask_tshark(c);
-    if let (Some(fresh), true) = (&fresh, std::env::var_os("UPDATE_CAPTURES").is_some()) {
-        std::fs::write(&kept, fresh).unwrap();
+    let kept = c.file.with_extension("txt");
+    if let (Some(fresh), true) = (&fresh, std::env::var_os("UPDATE_CAPTURES").is_some() && is_own(&c.file)) {
+        std::fs::write(&kept, fresh).unwrap_or_else(|e| panic!("{}: {e}", kept.display()));
+    }
+    if !is_own(&c.file) {
+        return fresh;
     }
     let shown = std::fs::read_to_string(&kept).unwrap_or_else(|e| panic!("{}: {e}", kept.display()));
-    match fresh {
-        Some(fresh) => assert_eq!(fresh, shown, "{}: tshark shows something else than is kept", c.file),
-        None => println!("tshark is not installed: {} as kept", kept.display()),
+    if let Some(fresh) = fresh {
+        assert_eq!(fresh, shown, "{}: tshark shows something else than is kept", c.file.display());
     }
+    Some(shown)
+}
+
+fn is_own(file: &Path) -> bool {
+    file.parent() == own("http1").parent()
+}
+
+fn check(c: &Capture) {
+    let name = c.file.display();
+    let bytes = std::fs::read(&c.file).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let Some(shown) = shown(c) else {
+        println!("skipped: there is no tshark to read {name}");
+        return;
+    };
     let mut theirs: BTreeMap<(u16, bool), Vec<String>> = BTreeMap::new();
     for line in shown.lines() {
         let (head, fields) = line.split_once('\t').unwrap();
@@ -156,13 +176,13 @@ fn check(c: &Capture) {
             }
         }
     }
-    assert!(!theirs.is_empty(), "{}: tshark shows no message", c.file);
+    assert!(!theirs.is_empty(), "{name}: tshark shows no message");
     let lines = || flows.values().flat_map(|r| &r.lines).take(60).collect::<Vec<_>>();
-    assert_eq!(theirs.keys().collect::<Vec<_>>(), ours.keys().collect::<Vec<_>>(), "{}: {:#?}", c.file, lines());
+    assert_eq!(theirs.keys().collect::<Vec<_>>(), ours.keys().collect::<Vec<_>>(), "{name}: {:#?}", lines());
     for (flow, theirs) in &theirs {
         let ours = &ours[flow];
         let same = theirs.len() == ours.len() && theirs.iter().zip(ours).all(|(t, o)| t == "*" || t == o);
-        assert!(same, "{} {flow:?}:\ntshark {theirs:#?}\nours {ours:#?}\n{:#?}", c.file, lines());
+        assert!(same, "{name} {flow:?}:\ntshark {theirs:#?}\nours {ours:#?}\n{:#?}", lines());
     }
 }
 
@@ -182,7 +202,7 @@ fn exchanges(seen: &Seen) -> bool {
     matches!(seen.role, Role::Request | Role::Reply)
 }
 
-fn http(file: &'static str, port: u16) {
+fn http(file: PathBuf, port: u16) {
     check(&Capture {
         file,
         protocol: Protocol::Http1,
@@ -205,17 +225,22 @@ fn http(file: &'static str, port: u16) {
 
 #[test]
 fn http1() {
-    http("http-client-ip.pcap", 8080);
-    http("http-httpv1.pcap", 80);
-    http("http-sw8.pcap", 20880);
+    http(own("http1"), 8080);
 }
 
 #[test]
-fn http2() {
+#[ignore = "needs WAKEPATH_DATA"]
+fn others_http1() {
+    http(others("http-client-ip"), 8080);
+    http(others("http-httpv1"), 80);
+    http(others("http-sw8"), 20880);
+}
+
+fn grpc(file: PathBuf, port: u16) {
     check(&Capture {
-        file: "http-grpc-unary.pcap",
+        file,
         protocol: Protocol::Http2,
-        port: 30035,
+        port,
         layer: "http2",
         fields: &["http2.type", "http2.streamid", "http2.headers.method", "http2.headers.path", "http2.headers.status"],
         theirs: |to_server, row| {
@@ -239,92 +264,132 @@ fn http2() {
 }
 
 #[test]
+fn http2() {
+    grpc(own("http2"), 8082);
+}
+
+#[test]
+#[ignore = "needs WAKEPATH_DATA"]
+fn others_http2() {
+    grpc(others("http-grpc-unary"), 30035);
+}
+
+fn postgresql(file: PathBuf) {
+    check(&Capture {
+        file,
+        protocol: Protocol::Postgres,
+        port: 5432,
+        layer: "pgsql",
+        fields: &["pgsql.type", "pgsql.query", "pgsql.code"],
+        theirs: |to_server, row| match to_server {
+            true => vec![shape(row.one(1), Sql::Postgres)],
+            // rows, and that the server is ready again, may come in packets of their own
+            false => {
+                let ends = row.all(0).iter().filter(|kind| matches!(**kind, "Error" | "Command completion"));
+                ends.map(|_| row.one(2).into()).collect()
+            }
+        },
+        ours: |seen| Some(if seen.dir == Dir::ToServer { seen.target.clone() } else { seen.class.clone() }),
+    });
+}
+
+#[test]
 fn postgres() {
-    for file in ["postgre-error.pcap", "postgre-simple_query.pcap"] {
-        check(&Capture {
-            file,
-            protocol: Protocol::Postgres,
-            port: 5432,
-            layer: "pgsql",
-            fields: &["pgsql.type", "pgsql.query", "pgsql.code"],
-            theirs: |to_server, row| match to_server {
-                true => vec![shape(row.one(1), Sql::Postgres)],
-                false => vec![row.one(2).into()],
-            },
-            ours: |seen| Some(if seen.dir == Dir::ToServer { seen.target.clone() } else { seen.class.clone() }),
-        });
-    }
+    postgresql(own("postgres"));
+}
+
+#[test]
+#[ignore = "needs WAKEPATH_DATA"]
+fn others_postgres() {
+    postgresql(others("postgre-error"));
+    postgresql(others("postgre-simple_query"));
+}
+
+fn mysqld(file: PathBuf, port: u16) {
+    check(&Capture {
+        file,
+        protocol: Protocol::MySql,
+        port,
+        layer: "mysql",
+        fields: &[
+            "mysql.command",
+            "mysql.query",
+            "mysql.login_request",
+            "mysql.server_greeting",
+            "mysql.error_code",
+            "mysql.response_code",
+        ],
+        theirs: |to_server, row| match (to_server, row.one(0)) {
+            (true, _) if !row.one(2).is_empty() => vec!["LOGIN".into()],
+            (true, "") => vec!["AUTH".into()],
+            (true, "1") => vec!["QUIT".into()],
+            (true, "2") => vec!["USE".into()],
+            (true, "25") => vec!["CLOSE".into()],
+            (true, _) if row.one(1).is_empty() => vec!["*".into()],
+            (true, _) => vec![shape(row.one(1), Sql::MySql)],
+            (false, _) if !row.one(3).is_empty() => vec!["GREETING".into()],
+            (false, _) if !row.one(4).is_empty() => vec![format!("error {}", row.one(4))],
+            // A change of the login's method is not a reply; tshark calls it as it calls the end of rows.
+            (false, _) if row.all(5) == ["0xfe"] => vec!["*".into()],
+            (false, _) => vec!["ok".into()],
+        },
+        ours: |seen| {
+            Some(match (seen.dir, seen.outcome, seen.code) {
+                (Dir::ToServer, ..) => seen.target.clone(),
+                (_, Outcome::Unknown, _) => seen.verb.clone(),
+                (_, Outcome::Error, Some(code)) => format!("error {code}"),
+                _ => "ok".into(),
+            })
+        },
+    });
 }
 
 #[test]
 fn mysql() {
-    for (file, port) in
-        [("mysql-mysql.pcap", 20130), ("mysql-mysql-error.pcap", 20130), ("mysql-mysql-statement.pcap", 30130)]
-    {
-        check(&Capture {
-            file,
-            protocol: Protocol::MySql,
-            port,
-            layer: "mysql",
-            fields: &[
-                "mysql.command",
-                "mysql.query",
-                "mysql.login_request",
-                "mysql.server_greeting",
-                "mysql.error_code",
-                "mysql.response_code",
-            ],
-            theirs: |to_server, row| match (to_server, row.one(0)) {
-                (true, _) if !row.one(2).is_empty() => vec!["LOGIN".into()],
-                (true, "") => vec!["AUTH".into()],
-                (true, "1") => vec!["QUIT".into()],
-                (true, "2") => vec!["USE".into()],
-                (true, "25") => vec!["CLOSE".into()],
-                (true, _) if row.one(1).is_empty() => vec!["*".into()],
-                (true, _) => vec![shape(row.one(1), Sql::MySql)],
-                (false, _) if !row.one(3).is_empty() => vec!["GREETING".into()],
-                (false, _) if !row.one(4).is_empty() => vec![format!("error {}", row.one(4))],
-                // A change of the login's method is not a reply; tshark calls it as it calls the end of rows.
-                (false, _) if row.all(5) == ["0xfe"] => vec!["*".into()],
-                (false, _) => vec!["ok".into()],
-            },
-            ours: |seen| {
-                Some(match (seen.dir, seen.outcome, seen.code) {
-                    (Dir::ToServer, ..) => seen.target.clone(),
-                    (_, Outcome::Unknown, _) => seen.verb.clone(),
-                    (_, Outcome::Error, Some(code)) => format!("error {code}"),
-                    _ => "ok".into(),
-                })
-            },
-        });
-    }
+    mysqld(own("mysql"), 3306);
+}
+
+#[test]
+#[ignore = "needs WAKEPATH_DATA"]
+fn others_mysql() {
+    mysqld(others("mysql-mysql"), 20130);
+    mysqld(others("mysql-mysql-error"), 20130);
+    mysqld(others("mysql-mysql-statement"), 30130);
+}
+
+fn resp(file: PathBuf) {
+    check(&Capture {
+        file,
+        protocol: Protocol::Redis,
+        port: 6379,
+        layer: "resp",
+        fields: &["resp.array.length", "resp.error"],
+        theirs: |to_server, row| match to_server {
+            true => row.all(0).iter().map(|n| (n.parse::<u32>().unwrap() - 1).to_string()).collect(),
+            false => vec![row.one(1).split(' ').next().unwrap_or("").into()],
+        },
+        ours: |seen| match seen.dir {
+            Dir::ToServer => seen.args.map(|args| args.to_string()),
+            Dir::ToClient => Some(seen.class.clone()),
+        },
+    });
 }
 
 #[test]
 fn redis() {
-    for file in ["redis-redis-error.pcap", "redis-redis.pcap"] {
-        check(&Capture {
-            file,
-            protocol: Protocol::Redis,
-            port: 6379,
-            layer: "resp",
-            fields: &["resp.array.length", "resp.error"],
-            theirs: |to_server, row| match to_server {
-                true => row.all(0).iter().map(|n| (n.parse::<u32>().unwrap() - 1).to_string()).collect(),
-                false => vec![row.one(1).split(' ').next().unwrap_or("").into()],
-            },
-            ours: |seen| match seen.dir {
-                Dir::ToServer => seen.args.map(|args| args.to_string()),
-                Dir::ToClient => Some(seen.class.clone()),
-            },
-        });
-    }
+    resp(own("redis"));
 }
 
 #[test]
-fn fastcgi() {
+#[ignore = "needs WAKEPATH_DATA"]
+fn others_redis() {
+    resp(others("redis-redis-error"));
+    resp(others("redis-redis"));
+}
+
+fn php(file: PathBuf) {
     check(&Capture {
-        file: "fastcgi-fastcgi.pcap",
+        file,
         protocol: Protocol::FastCgi,
         port: 9000,
         layer: "",
@@ -334,7 +399,18 @@ fn fastcgi() {
     });
 }
 
-fn dns(file: &'static str, protocol: Protocol) {
+#[test]
+fn fastcgi() {
+    php(own("fastcgi"));
+}
+
+#[test]
+#[ignore = "needs WAKEPATH_DATA"]
+fn others_fastcgi() {
+    php(others("fastcgi-fastcgi"));
+}
+
+fn dns(file: PathBuf, protocol: Protocol) {
     check(&Capture {
         file,
         protocol,
@@ -359,14 +435,20 @@ fn dns(file: &'static str, protocol: Protocol) {
 
 #[test]
 fn dns_over_both() {
-    dns("dns-a-and-ns.pcap", Protocol::DnsUdp);
-    dns("dns-dns-tcp-multi.pcap", Protocol::DnsTcp);
+    dns(own("dns-udp"), Protocol::DnsUdp);
+    dns(own("dns-tcp"), Protocol::DnsTcp);
 }
 
 #[test]
-fn memcached() {
+#[ignore = "needs WAKEPATH_DATA"]
+fn others_dns_over_both() {
+    dns(others("dns-a-and-ns"), Protocol::DnsUdp);
+    dns(others("dns-dns-tcp-multi"), Protocol::DnsTcp);
+}
+
+fn memcache(file: PathBuf) {
     check(&Capture {
-        file: "memcached-memcached.pcap",
+        file,
         protocol: Protocol::Memcached,
         port: 11211,
         layer: "memcache",
@@ -377,9 +459,21 @@ fn memcached() {
 }
 
 #[test]
-fn mongo() {
+fn memcached() {
+    memcache(own("memcached"));
+}
+
+#[test]
+#[ignore = "needs WAKEPATH_DATA"]
+fn others_memcached() {
+    memcache(others("memcached-memcached"));
+}
+
+#[test]
+#[ignore = "needs WAKEPATH_DATA"]
+fn others_mongo() {
     check(&Capture {
-        file: "mongo-mongo-msg.pcap",
+        file: others("mongo-mongo-msg"),
         protocol: Protocol::Mongo,
         port: 3717,
         layer: "mongo",
@@ -397,9 +491,10 @@ fn mongo() {
 }
 
 #[test]
-fn kafka() {
+#[ignore = "needs WAKEPATH_DATA"]
+fn others_kafka() {
     check(&Capture {
-        file: "kafka-00-produce-v7-sw8.pcap",
+        file: others("kafka-00-produce-v7-sw8"),
         protocol: Protocol::Kafka,
         port: 36333,
         layer: "kafka",
@@ -416,10 +511,9 @@ fn kafka() {
     });
 }
 
-#[test]
-fn amqp() {
+fn rabbitmq(file: PathBuf) {
     check(&Capture {
-        file: "amqp-amqp1.pcap",
+        file,
         protocol: Protocol::Amqp,
         port: 5672,
         layer: "amqp",
@@ -448,4 +542,15 @@ fn amqp() {
         // The first bytes of a connection are no method to tshark.
         ours: |seen| (seen.verb != "connect").then(|| seen.verb.clone()),
     });
+}
+
+#[test]
+fn amqp() {
+    rabbitmq(own("amqp"));
+}
+
+#[test]
+#[ignore = "needs WAKEPATH_DATA"]
+fn others_amqp() {
+    rabbitmq(others("amqp-amqp1"));
 }

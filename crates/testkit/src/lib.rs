@@ -6,6 +6,7 @@
 //! and whose doing each call was into its [`truth::Truth`], against which what a linker claims can be judged.
 #![deny(missing_docs)]
 
+pub mod data;
 pub mod golden;
 pub mod marks;
 pub mod random;

@@ -1,4 +1,4 @@
-//! `wakepath import`, on traces that other people made.
+//! `wakepath import`, on traces of our own and of other people.
 
 mod support;
 
@@ -12,20 +12,16 @@ use wakepath_decode::readers::ctf;
 use wakepath_model::folder::{Folder, Host};
 use wakepath_model::ids::HostId;
 use wakepath_model::rows::{Event, PacketRow, Table, TaskRow, WaitRow, cause};
+use wakepath_testkit::data;
 
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/lttng");
+/// Our own trace: `a` has one processor, `b` handles interrupts in threads.
+fn guests() -> tempfile::TempDir {
+    data::unpacked(&data::own("lttng/guests.tar.gz"))
+}
 
-/// Unpacks a trace of the collection; `None`, and said so, where it is not there.
-fn unpacked(name: &str) -> Option<tempfile::TempDir> {
-    let archive = PathBuf::from(DATA).join(format!("{name}.tar.gz"));
-    if !archive.is_file() {
-        println!("skipped: {} is not there", archive.display());
-        return None;
-    }
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let tar = Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(dir.path()).status();
-    assert!(tar.is_ok_and(|s| s.success()), "tar unpacks {}", archive.display());
-    Some(dir)
+/// Unpacks other people's trace.
+fn unpacked(name: &str) -> tempfile::TempDir {
+    data::unpacked(&data::others(&format!("lttng/{name}.tar.gz")))
 }
 
 fn text(path: &Path) -> &str {
@@ -86,8 +82,9 @@ fn caused_by(host: &Host, cause: u8) -> usize {
 }
 
 #[test]
+#[ignore = "needs WAKEPATH_DATA"]
 fn three_hosts_of_one_folder() -> Tested {
-    let Some(dir) = unpacked("django-vote") else { return Ok(()) };
+    let dir = unpacked("django-vote");
     let out = dir.path().join("out");
     let (folder, said) = imported(&dir.path().join("django-vote"), &out);
     assert_eq!(folder.hosts().len(), 3, "{said}");
@@ -108,8 +105,9 @@ fn three_hosts_of_one_folder() -> Tested {
 }
 
 #[test]
+#[ignore = "needs WAKEPATH_DATA"]
 fn two_recordings_of_one_boot_are_one_host() -> Tested {
-    let Some(dir) = unpacked("wget-pair") else { return Ok(()) };
+    let dir = unpacked("wget-pair");
     let (folder, said) = imported(dir.path(), &dir.path().join("out"));
     assert_eq!(folder.hosts().len(), 1, "{said}");
     let host = &folder.hosts()[0];
@@ -123,9 +121,20 @@ fn two_recordings_of_one_boot_are_one_host() -> Tested {
 }
 
 #[test]
-fn packets_have_the_same_key_on_both_hosts() -> Tested {
-    let Some(dir) = unpacked("guests-wget") else { return Ok(()) };
-    let (folder, said) = imported(dir.path(), &dir.path().join("out"));
+fn packets_have_the_same_key_on_both_hosts() {
+    have_the_same_keys(guests().path(), 50);
+}
+
+#[test]
+#[ignore = "needs WAKEPATH_DATA"]
+fn packets_of_others_hosts_have_the_same_key() {
+    have_the_same_keys(unpacked("guests-wget").path(), 100);
+}
+
+/// At least so many TCP packets each way are found on both hosts.
+fn have_the_same_keys(source: &Path, least: usize) {
+    let out = tempfile::tempdir().expect("a temporary folder");
+    let (folder, said) = imported(source, &out.path().join("out"));
     assert_eq!(folder.hosts().len(), 2, "{said}");
     let keys = |host: &Host, wanted: u8| -> BTreeMap<u64, u64> {
         let rows = host.events(Table::Packet.into(), ..);
@@ -136,16 +145,45 @@ fn packets_have_the_same_key_on_both_hosts() -> Tested {
     for (from, to) in [(a, b), (b, a)] {
         let (sent, received) = (keys(from, 1), keys(to, 0));
         let both = sent.keys().filter(|k| received.contains_key(k)).count();
-        assert!(both >= 100, "{both} of {} TCP packets", sent.len());
+        assert!(both >= least, "{both} of {} TCP packets", sent.len());
         tile(from);
     }
     assert!(caused_by(a, cause::PACKET) >= 30, "{}", caused_by(a, cause::PACKET));
+}
+
+/// On `b`, each line's thread is woken by its line alone, behind the end of the line's handler, whatever that interrupted.
+#[test]
+fn threads_of_interrupts_are_woken_by_their_lines() -> Tested {
+    let dir = guests();
+    let (folder, said) = imported(dir.path(), &dir.path().join("out"));
+    let [a, b] = folder.hosts() else { return Err(said.into()) };
+    assert_eq!(a.info().cpus, 1, "{said}");
+    if let Some(events) = counted(dir.path()) {
+        assert_eq!(said_events(&said).values().sum::<u64>(), events, "{said}");
+    }
+    let mut by_line = 0;
+    for t in tasks(b) {
+        let name = String::from_utf8_lossy(b.text(t.comm).as_bytes()).into_owned();
+        let Some(line) = name.strip_prefix("irq/").and_then(|n| n.split_once('-')?.0.parse::<u64>().ok()) else {
+            continue;
+        };
+        // what a wait that began before the trace was for, and one that goes on, is not seen
+        let of_it = |w: &WaitRow| w.task == t.task && w.state == 1 && w.cause != cause::OPEN;
+        for w in waits(b).iter().filter(|w| of_it(w)) {
+            assert_eq!((w.cause, w.object), (cause::IRQ, line), "{name}: {w:?}");
+            by_line += 1;
+        }
+    }
+    assert!(by_line > 50, "{by_line}");
+    // what came in there was received in those threads, and woke from there
+    assert!(caused_by(b, cause::PACKET) > 10, "{}", caused_by(b, cause::PACKET));
     Ok(())
 }
 
 #[test]
+#[ignore = "needs WAKEPATH_DATA"]
 fn a_modern_kernel() -> Tested {
-    let Some(dir) = unpacked("kernel-6.2") else { return Ok(()) };
+    let dir = unpacked("kernel-6.2");
     let (folder, said) = imported(dir.path(), &dir.path().join("out"));
     let host = &folder.hosts()[0];
     if let Some(events) = counted(&dir.path().join("traces/kernel")) {
@@ -154,6 +192,19 @@ fn a_modern_kernel() -> Tested {
     assert!(tile(host) > 1000);
     assert!(caused_by(host, cause::BLOCK) > 0 && caused_by(host, cause::PREEMPTED) > 0);
     assert_eq!(caused_by(host, cause::SOCKET), 0);
+    Ok(())
+}
+
+#[test]
+fn tasks_that_slept_before_the_trace_were_not_stopped_by_a_signal() -> Tested {
+    let trace = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/read.perf/file/perf.data"));
+    let dir = tempfile::tempdir()?;
+    let out = dir.path().join("out");
+    imported(&trace, &out);
+    let document = check("open", &stdout(&run(&["open", text(&out), "--json"])));
+    assert_eq!(document["waits"].as_array().map(Vec::len), Some(0), "{document}");
+    let idle = document["idle"].as_array().ok_or("no idle tasks")?;
+    assert!(idle.iter().any(|i| i["waits_for"] == "unseen" && i["tasks"].as_u64() > Some(0)), "{document}");
     Ok(())
 }
 
@@ -230,13 +281,9 @@ fn what_cannot_be_imported_says_what_to_do() -> Tested {
 
 #[test]
 fn output_that_exists_is_not_overwritten_unasked() -> Tested {
-    let Some(dir) = unpacked("guests-wget") else { return Ok(()) };
-    let named = |name: &str| {
-        let find = |d: &str| dir.path().join("guests-wget").join(d);
-        let folder = if find(name).exists() { find(name) } else { dir.path().join(name) };
-        format!("{name}={}", folder.display())
-    };
-    let (a, b) = (named("tr-a"), named("tr-b"));
+    let dir = guests();
+    let named = |name: &str| format!("tr-{name}={}", dir.path().join("guests").join(name).display());
+    let (a, b) = (named("a"), named("b"));
     let out = dir.path().join("out");
     let import = |args: &[&str]| run(&[&["import", "-o", text(&out)], args].concat());
     assert_eq!(import(&["--host", &a]).status.code(), Some(0));
@@ -298,8 +345,9 @@ fn slept_for_names(kernel: &Path, comm: &str) -> Option<u64> {
 }
 
 #[test]
+#[ignore = "needs WAKEPATH_DATA"]
 fn the_wait_for_a_name_is_told_as_one_and_is_as_long_as_it_was() -> Tested {
-    let Some(dir) = unpacked("wget-pair") else { return Ok(()) };
+    let dir = unpacked("wget-pair");
     let mut kernels = Vec::new();
     let mut folders = vec![dir.path().to_owned()];
     while let Some(folder) = folders.pop() {
@@ -373,15 +421,25 @@ fn every_path_adds_up(out: &Path, folder: &Folder) -> (usize, u64) {
     (paths, slices)
 }
 
+/// Imports a trace and adds up the active paths of its tasks.
+fn paths_add_up(name: &str, trace: &Path) {
+    let out = tempfile::tempdir().expect("a temporary folder");
+    let out = out.path().join("out");
+    let (folder, _) = imported(trace, &out);
+    let (paths, slices) = every_path_adds_up(&out, &folder);
+    println!("{name}: {paths} active paths, {slices} slices");
+    assert!(paths > 20 && slices > 1000, "{name}: {paths} active paths, {slices} slices");
+}
+
 #[test]
-fn slices_of_every_active_path_add_up() -> Tested {
+fn slices_of_every_active_path_add_up() {
+    paths_add_up("guests", guests().path());
+}
+
+#[test]
+#[ignore = "needs WAKEPATH_DATA"]
+fn slices_of_every_active_path_of_others_add_up() {
     for name in ["django-vote", "guests-wget", "kernel-6.2", "wget-pair"] {
-        let Some(trace) = unpacked(name) else { continue };
-        let out = trace.path().join("out");
-        let (folder, _) = imported(trace.path(), &out);
-        let (paths, slices) = every_path_adds_up(&out, &folder);
-        println!("{name}: {paths} active paths, {slices} slices");
-        assert!(paths > 20 && slices > 1000, "{name}: {paths} active paths, {slices} slices");
+        paths_add_up(name, unpacked(name).path());
     }
-    Ok(())
 }

@@ -1,15 +1,15 @@
-//! What the tests of this reader share: golden cases, events as text, traces of others.
+//! What the tests of this reader share: golden cases, events as text, traces.
 //!
 //! A golden case is a folder with `input.txt` and `expected.txt`. `input.txt` begins with the metadata; a line
 //! `stream NAME` ends them, and what follows it are that stream's bytes in hexadecimal, `#` beginning a comment.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use wakepath_decode::raw::{Raw, RawSink};
 use wakepath_decode::readers::ReadAt;
 use wakepath_decode::readers::ctf::{CtfReader, Source, Value, is_stream};
 use wakepath_model::ids::MonoNs;
+use wakepath_testkit::data;
 
 pub fn reader(metadata: &[u8], streams: &[(String, Vec<u8>)]) -> CtfReader {
     let streams = streams.iter().map(|(n, b)| (n.clone(), Box::new(b.clone()) as Box<dyn ReadAt + Send>)).collect();
@@ -103,21 +103,14 @@ pub fn events(reader: &mut CtfReader) -> Vec<String> {
     out
 }
 
-/// Other people's traces, unpacked; `None` where they are absent, which is said.
-pub fn shared(name: &str) -> Option<tempfile::TempDir> {
-    let at = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/lttng/");
-    let archive = PathBuf::from(format!("{at}{name}.tar.gz"));
-    if !archive.is_file() {
-        eprintln!("skipped: {} is absent", archive.display());
-        return None;
-    }
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let tar = Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(dir.path()).status();
-    if !tar.is_ok_and(|s| s.success()) {
-        eprintln!("skipped: tar cannot unpack {}", archive.display());
-        return None;
-    }
-    Some(dir)
+/// Our own traces, unpacked.
+pub fn own() -> tempfile::TempDir {
+    data::unpacked(&data::own("lttng/guests.tar.gz"))
+}
+
+/// Other people's traces, unpacked.
+pub fn shared(name: &str) -> tempfile::TempDir {
+    data::unpacked(&data::others(&format!("lttng/{name}.tar.gz")))
 }
 
 /// Folders with metadata, at or below one.
