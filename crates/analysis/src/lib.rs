@@ -11,6 +11,7 @@ pub mod names;
 pub mod open;
 pub mod reasons;
 pub mod requests;
+pub mod selected;
 pub mod slices;
 pub mod spans;
 pub mod stacks;

@@ -8,6 +8,7 @@
 
 use crate::names::{Names, remote_of};
 use crate::requests::kind_of;
+use crate::selected::Selected;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use wakepath_causality::exchange::Exchange;
@@ -175,7 +176,9 @@ struct Cut {
 /// Finds what had not ended. Memory: the tasks, and what is open.
 pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
     let mut cuts = cuts(folder, names);
-    let (waits, mut descriptors) = last_waits(folder, names);
+    let (mut waits, mut descriptors) = last_waits(folder, names);
+    let selected = Selected::read(folder);
+    waits.retain(|(host, task), _| selected.has(*host, names.tgid(*host, *task)));
     let last = last_operations(folder, names, &waits, &mut descriptors, &mut cuts);
     let mut out = Unended::default();
     let mut calls: FxHashMap<At, Vec<End>> = FxHashMap::default();

@@ -103,3 +103,31 @@ fn who_waits_on_what_was_answered_or_on_a_pipe_is_owed_nothing() {
         assert_eq!(awaited(host), None, "{:?}", EndpointId(flow));
     }
 }
+
+#[test]
+fn only_selected_processes_and_their_children_are_told() {
+    const CHILD: u32 = 2;
+    const OTHER_TASK: u32 = 3;
+    let idle = |is_said: bool| {
+        let mut host = host();
+        host.task(0, OTHER_TASK, OTHER_TASK, 0, "other");
+        if is_said {
+            host.watched(1, TASK, "app");
+        }
+        host.task(20, CHILD, CHILD, TASK, "child");
+        for task in [TASK, CHILD, OTHER_TASK] {
+            host.waited(1_000, 10_000, 10_000, task, task, 0);
+            let Some(Event::Wait(row)) = host.rows.last_mut() else { unreachable!("it was added") };
+            row.cause = cause::OPEN;
+        }
+        let recording = Recording { hosts: vec![host], ..Recording::default() };
+        let dir = tempfile::tempdir().expect("a folder");
+        let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
+        let folder = Folder::open(&dirs).expect("opened");
+        let index = Index::open(&folder, &dirs).expect("an index");
+        let found = open(&folder, &index, &Names::read(&folder));
+        found.idle.values().sum::<u64>() + found.waits.len() as u64
+    };
+    assert_eq!(idle(true), 2, "the process and its child");
+    assert_eq!(idle(false), 3, "a recording that does not say who was selected has all");
+}

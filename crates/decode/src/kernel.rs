@@ -101,6 +101,11 @@ impl KernelDecoder {
         self.tasks.known(tid)
     }
 
+    /// Writes down that a process was selected to be watched. False: it is not known yet.
+    pub fn watched<S: RowSink>(&self, tgid: u32, at: MonoNs, sink: &mut S) -> bool {
+        self.tasks.watched(tgid, at, sink)
+    }
+
     /// Everything alive again, for a segment that must stand alone.
     pub fn restate<S: RowSink>(&self, at: MonoNs, sink: &mut S) {
         self.tasks.restate(at, sink);

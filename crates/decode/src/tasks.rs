@@ -151,6 +151,13 @@ impl Tasks {
         }
     }
 
+    /// Writes down that a process was selected to be watched. False: it is not known yet.
+    pub fn watched<S: RowSink>(&self, tgid: u32, at: MonoNs, sink: &mut S) -> bool {
+        let known = self.by_tid.get(&tgid);
+        known.iter().for_each(|k| sink.push(&TaskRow { at, what: life::WATCHED, ..k.row }));
+        known.is_some()
+    }
+
     /// Every living task again, for a segment that must stand alone.
     pub fn restate<S: RowSink>(&self, at: MonoNs, sink: &mut S) {
         for k in self.by_tid.values().filter(|k| !k.dead) {

@@ -487,6 +487,8 @@ pub mod life {
     pub const NAME: u8 = 4;
     /// Found by the snapshot, or met by an event.
     pub const SNAPSHOT: u8 = 5;
+    /// Its process was selected to be watched, with what it makes. Where no task has this, all are.
+    pub const WATCHED: u8 = 6;
 }
 
 /// A step in a task's life.

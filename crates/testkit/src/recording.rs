@@ -113,6 +113,11 @@ impl HostRows {
         self.life(t, task, leader, parent, comm, what);
     }
 
+    /// A process was selected to be watched.
+    pub fn watched(&mut self, t: u64, leader: u32, comm: &str) {
+        self.life(t, leader, leader, 0, comm, life::WATCHED);
+    }
+
     /// A task ended.
     pub fn ended(&mut self, t: u64, task: u32, leader: u32) {
         self.life(t, task, leader, 0, "", life::EXIT);

@@ -69,7 +69,7 @@ words! {
     /// What happened to a task.
     task_what(u8) {
         life::FORK => "fork", life::EXEC => "exec", life::EXIT => "exit", life::NAME => "name",
-        life::SNAPSHOT => "snapshot",
+        life::SNAPSHOT => "snapshot", life::WATCHED => "watched",
     }
     /// Inputs of the library vantage.
     input_kind(u8) { input::READ => "read", input::WRITE => "write", input::OTHER => "other", input::ELSE => "else" }
