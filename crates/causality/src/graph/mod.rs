@@ -81,6 +81,19 @@ struct HostRows {
     losses: Vec<(MonoNs, MonoNs)>,
 }
 
+/// A folder of this process, whose name has the process's number. Those of processes that ended before they were done
+/// (killed, or out of time) are removed: nobody else would.
+fn fresh_in(dir: &Path, prefix: &str) -> io::Result<TempDir> {
+    for old in fs::read_dir(dir)?.flatten() {
+        let name = old.file_name();
+        let maker = name.to_str().and_then(|n| n.strip_prefix(prefix)?.split('-').next()?.parse::<u32>().ok());
+        if maker.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            let _ = fs::remove_dir_all(old.path());
+        }
+    }
+    tempfile::Builder::new().prefix(&format!("{prefix}{}-", std::process::id())).tempdir_in(dir)
+}
+
 impl Index {
     /// The index of `folder`, which was opened from `dirs`: the one that an earlier question left in `DIR/cache`, or a
     /// new one. Where the folder cannot be written to, or several are asked at once, it is made in the folder for
@@ -102,7 +115,7 @@ impl Index {
                 return Ok(index);
             }
         }
-        let own = tempfile::Builder::new().prefix("wakepath-graph-").tempdir();
+        let own = fresh_in(&std::env::temp_dir(), "wakepath-graph-");
         let fail = |path: &Path| {
             let path = path.to_owned();
             move |source| IndexError { path, source }
@@ -116,7 +129,7 @@ impl Index {
     /// Makes it beside its place and moves it there whole, so that nobody sees half of it.
     fn make_cached(folder: &Folder, timeline: &Timeline, cache: &Path, path: &Path) -> io::Result<Index> {
         DirBuilder::new().recursive(true).mode(0o700).create(cache)?;
-        let fresh = tempfile::Builder::new().prefix(".graph-").tempdir_in(cache)?;
+        let fresh = fresh_in(cache, ".graph-")?;
         build::build(folder, timeline, fresh.path())?;
         // those of an earlier state of the folder; who has them open keeps them
         for old in fs::read_dir(cache)?.flatten() {
