@@ -10,7 +10,7 @@ use wakepath_forecast::derived::Unit;
 use wakepath_forecast::forecast::{Fares, Figure, Forecast, QUANTILES, Step};
 
 /// From here on the replay of the unchanged model misses what was measured by so much that this is said first.
-const POOR: f64 = 0.25;
+pub(crate) const POOR: f64 = 0.25;
 /// From here on a change of order is worth a sentence.
 const REORDERED: f64 = 0.01;
 
@@ -273,10 +273,15 @@ impl ForecastView {
     }
 
     /// What a reader must know before believing it.
+    /// By how much the replay of the unchanged model misses what was measured, at worst; a part of that.
+    pub fn calibration(&self) -> f64 {
+        self.forecast.rows().iter().take(2).map(|(_, _, f)| f.bar.calibration).fold(0.0, f64::max)
+    }
+
     fn notes(&self) -> Vec<String> {
         let mut out = Vec::new();
         let rows = self.forecast.rows();
-        let worst = rows.iter().take(2).map(|(_, _, f)| f.bar.calibration).fold(0.0, f64::max);
+        let worst = self.calibration();
         if worst > POOR {
             let why = match self.unit {
                 "bytes" => " What limits may be the congestion or the receive window, which are not recorded.",

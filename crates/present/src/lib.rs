@@ -21,6 +21,7 @@ pub mod symbols;
 pub mod sync;
 pub mod table;
 pub mod text;
+pub mod triage;
 pub mod units;
 pub mod waits;
 pub mod why;

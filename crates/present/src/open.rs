@@ -243,6 +243,14 @@ impl OpenView {
         OpenView { circles, requests, waits, idle }
     }
 
+    /// How many requests were in flight.
+    pub fn head(&self) -> String {
+        match self.requests.len() {
+            0 => "No request was in flight when the recording ended.".to_owned(),
+            n => format!("In flight when the recording ended: {}", plural(n as u64, "request", "requests")),
+        }
+    }
+
     /// As text for a terminal; at most `limit` requests and waits (0 = all).
     pub fn render(&self, unended: &Unended, limit: usize, style: Style) -> String {
         let mut out = String::new();
@@ -255,11 +263,7 @@ impl OpenView {
         if !self.circles.is_empty() {
             out.push('\n');
         }
-        let head = match self.requests.len() {
-            0 => "No request was in flight when the recording ended.".to_owned(),
-            n => format!("In flight when the recording ended: {}", plural(n as u64, "request", "requests")),
-        };
-        let _ = writeln!(out, "{}", style.paint(&head, Tint::Strong));
+        let _ = writeln!(out, "{}", style.paint(&self.head(), Tint::Strong));
         if !self.requests.is_empty() {
             let mut t = Table::new(&[
                 Column::number("age"),

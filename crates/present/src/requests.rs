@@ -139,8 +139,10 @@ pub struct OnWireView {
 /// The whole answer.
 #[derive(Serialize)]
 pub struct RequestsView {
-    /// Span of the recording (ns).
+    /// Time recorded: what rates are over (ns). Where recordings do not overlap, their sum; gaps between them are not counted.
     pub span_ns: u64,
+    /// Recordings that do not overlap in time, of which `span_ns` is the sum.
+    pub recordings: u64,
     /// Requests.
     pub requests: u64,
     /// Kinds, most requests first.
@@ -161,7 +163,9 @@ pub struct RequestsView {
 
 impl RequestsView {
     /// From what the analysis found.
-    pub fn new(kinds: &Kinds, report: &Report, span_ns: u64) -> RequestsView {
+    /// `spans`: when anything was recorded, without overlap (ns).
+    pub fn new(kinds: &Kinds, report: &Report, spans: &[(i64, i64)]) -> RequestsView {
+        let span_ns = spans.iter().map(|(a, b)| b.saturating_sub(*a).max(0) as u64).sum();
         let mut list: Vec<KindView> = kinds.kinds.iter().map(|((s, a), k)| kind_view(s, a, k, span_ns)).collect();
         list.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.asked.cmp(&b.asked)));
         let mut rules: Vec<RuleView> = report
@@ -173,6 +177,7 @@ impl RequestsView {
         rules.sort_by(|a, b| b.links.cmp(&a.links).then(a.rule.cmp(b.rule)));
         RequestsView {
             span_ns,
+            recordings: spans.len() as u64,
             requests: kinds.requests,
             kinds: list,
             refused: kinds
@@ -258,6 +263,15 @@ impl RequestsView {
             if shown < self.kinds.len() {
                 let _ = writeln!(out, "… and {} more kinds (--limit 0 shows all)", self.kinds.len() - shown);
             }
+            if self.recordings > 1 {
+                let text = format!(
+                    "Counts, rates and times are of {} recordings together, {} without the gaps between them. To compare \
+                     two, ask `wakepath why A B`, or ask of each alone.",
+                    self.recordings,
+                    units::duration(self.span_ns)
+                );
+                out.push_str(&wrap(&text, "", style.prose()));
+            }
             out.push_str("\nWhere their time goes, for one request on average:\n");
             for k in &self.kinds[..shown.min(if limit == 0 { usize::MAX } else { 6 })] {
                 render_tiers(k, &mut out, style);
@@ -295,12 +309,11 @@ impl RequestsView {
                 parts.push(format!("{} without a complete reply", units::count(k.cut)));
             }
             let line = format!("  {} at {}: {}", k.asked, k.service, parts.join(", "));
-            let _ = writeln!(out, "{}", style.paint(&crate::text::cut(&sanitise(&line), style.width), Tint::Bad));
+            error(out, line.trim_start(), style);
         }
         for r in &self.refused {
             let times = if r.count == 1 { "once".to_owned() } else { format!("{} times", units::count(r.count)) };
-            let line = format!("  {} {} {}: {times}", r.process, refusals::met(r.error), r.remote);
-            let _ = writeln!(out, "{}", style.paint(&sanitise(&line), Tint::Bad));
+            error(out, &format!("{} {} {}: {times}", r.process, refusals::met(r.error), r.remote), style);
         }
     }
 
@@ -322,14 +335,14 @@ impl RequestsView {
 
     fn render_evidence(&self, out: &mut String, style: Style) {
         let incomplete: u64 = self.kinds.iter().map(|k| k.incomplete).sum();
-        let _ = write!(
-            out,
-            "\nPaths: {} of {} whole",
-            units::count(self.requests.saturating_sub(incomplete)),
-            units::count(self.requests)
-        );
         let rules: Vec<String> = self.rules.iter().map(|r| format!("{} {}", r.rule, units::count(r.links))).collect();
-        let _ = writeln!(out, ". Links by rule: {}.", if rules.is_empty() { "none".into() } else { rules.join(", ") });
+        let line = format!(
+            "Paths: {} of {} whole. Links by rule: {}.",
+            units::count(self.requests.saturating_sub(incomplete)),
+            units::count(self.requests),
+            if rules.is_empty() { "none".into() } else { rules.join(", ") }
+        );
+        let _ = write!(out, "\n{}", wrap(&line, "", style.prose()));
         self.render_queued(out, style);
         for k in self.kinds.iter().filter(|k| k.incomplete > 0) {
             let why: Vec<String> =
@@ -358,8 +371,7 @@ impl RequestsView {
             let some: Vec<String> =
                 all.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", units::count(*n))).collect();
             if !some.is_empty() {
-                let line = format!("  Of {} sniffed exchanges {}", units::count(w.exchanges), some.join(", "));
-                let _ = writeln!(out, "{}", style.paint(&line, Tint::Warn));
+                warn(out, &format!("Of {} sniffed exchanges {}", units::count(w.exchanges), some.join(", ")), style);
             }
         }
     }
@@ -421,18 +433,26 @@ fn kind_view(service: &str, asked: &str, k: &Kind, span_ns: u64) -> KindView {
     }
 }
 
-/// A line of prose below a heading, broken where it is longer than a table may be wide.
-fn warn(out: &mut String, line: &str, style: Style) {
+/// A line of prose below a heading, broken where it is longer than that may be.
+fn below(out: &mut String, line: &str, tint: Tint, style: Style) {
     let mut indent = "  ";
     for line in wrap(&sanitise(line), "", style.prose() - 4).lines() {
-        let _ = writeln!(out, "{indent}{}", style.paint(line, Tint::Warn));
+        let _ = writeln!(out, "{indent}{}", style.paint(line, tint));
         indent = "    ";
     }
 }
 
+fn warn(out: &mut String, line: &str, style: Style) {
+    below(out, line, Tint::Warn, style);
+}
+
+fn error(out: &mut String, line: &str, style: Style) {
+    below(out, line, Tint::Bad, style);
+}
+
 fn render_tiers(k: &KindView, out: &mut String, style: Style) {
     let title = format!("{}  (mean {})", k.asked, units::duration(k.mean_ns));
-    let _ = writeln!(out, "\n{}", crate::text::cut(&sanitise(&title), style.width));
+    let _ = write!(out, "\n{}", wrap(&sanitise(&title), "", style.prose()));
     let mut t = Table::new(&[
         Column::text("tier"),
         Column::number("spans"),

@@ -2,9 +2,10 @@
 
 use crate::refusals;
 use crate::table::{Cell, Column, Table};
-use crate::text::{Style, Tint, cut, sanitise};
+use crate::text::{Style, Tint, WIDTH_MAX, cut, sanitise, wrap};
 use crate::units;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use wakepath_analysis::faults::{FileRead, SpanFaults};
 use wakepath_analysis::names::Names;
@@ -12,8 +13,13 @@ use wakepath_analysis::spans::{evidence, lay_out};
 use wakepath_causality::path::Request;
 use wakepath_model::ids::{CommonNs, HostId, MonoNs};
 
+/// Columns of what a span was answered; a longer error stands below the table, in full.
+const REPLY_MAX: usize = 12;
+/// The waterfall's place among the columns.
+const WATERFALL: usize = 4;
+
 /// A span.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub struct SpanView {
     /// Number in the request.
     pub span: u32,
@@ -236,42 +242,51 @@ impl ShowView {
         );
         out.push('\n');
         let total = self.duration_ns.max(1);
-        let mut t = Table::new(&[
+        let mut columns = vec![
             Column::number("start"),
             Column::number("length"),
             Column::number("own"),
             Column::number("on the way"),
-            Column::text("|waterfall     |"),
+            // like a number, which is never cut
+            Column::number("|waterfall     |"),
             Column::text("service and what it was asked"),
+            Column::number("reply"),
             Column::text("evidence"),
-        ]);
+        ];
+        // where there is little room, who was asked for what is worth more than a picture of the two columns before
+        let has_bars = style.width >= WIDTH_MAX;
+        if !has_bars {
+            columns.remove(WATERFALL);
+        }
+        let mut t = Table::new(&columns);
         for s in &self.spans {
             let asked = format!("{}{} {}", "  ".repeat(s.depth.min(12) as usize), s.service, s.asked);
-            let asked = match (s.status, s.failed, s.reset) {
-                (_, _, true) => format!("{asked} [reset]"),
-                (0, true, _) => format!("{asked} [{}]", if s.error.is_empty() { "failed" } else { &s.error }),
-                (0, false, _) => asked,
-                (n, _, _) => format!("{asked} [{n}]"),
-            };
             let tint = if s.failed || s.reset { Tint::Bad } else { Tint::Plain };
             let short: Vec<&str> = s.evidence.split(", ").map(|e| e.split(" (").next().unwrap_or(e)).collect();
-            t.row([
+            let mut cells = vec![
                 Cell::from(units::duration(s.offset_ns.max(0) as u64)),
                 Cell::from(units::duration(s.duration_ns)),
                 Cell::from(units::duration(s.self_ns)),
                 Cell::from(s.between_ns.map_or_else(String::new, units::duration)),
-                Cell::from(bar(s.offset_ns.max(0) as u64, s.duration_ns, total)),
-                Cell::tinted(cut(&asked, 200), tint),
+                Cell::tinted(&asked, tint),
+                Cell::tinted(s.reply(), tint),
                 Cell::tinted(short.join("+"), Tint::Dim),
-            ]);
+            ];
+            if has_bars {
+                cells.insert(WATERFALL, Cell::from(bar(s.offset_ns.max(0) as u64, s.duration_ns, total)));
+            }
+            t.row(cells);
         }
         out.push_str(&t.render(style));
-        let long: Vec<&SpanView> = self.spans.iter().filter(|s| s.asked.len() > 30).collect();
-        if !long.is_empty() {
-            out.push_str("\nIn full:\n");
-            for s in long {
-                let _ = writeln!(out, "  {:>3}  {}", s.span, sanitise(&s.asked));
-            }
+        let shown = if has_bars { 30 } else { 8 };
+        let long: Vec<&SpanView> = self.spans.iter().filter(|s| s.asked.len() > shown).collect();
+        for (i, s) in long.iter().enumerate() {
+            numbered(&mut out, if i == 0 { "\nIn full:\n" } else { "" }, s, &s.asked, Tint::Plain, style);
+        }
+        let failed: Vec<&SpanView> = self.spans.iter().filter(|s| s.failed && s.error.len() > REPLY_MAX).collect();
+        for (i, s) in failed.iter().enumerate() {
+            let head = if i == 0 { "\nErrors in full:\n" } else { "" };
+            numbered(&mut out, head, s, &format!("{}: {}", s.service, s.error), Tint::Bad, style);
         }
         let divided = self.spans.iter().filter_map(|s| Some((s, s.wire.as_ref().filter(|w| w.out_ns.is_some())?)));
         for (i, (s, w)) in divided.enumerate() {
@@ -303,7 +318,7 @@ impl ShowView {
                     refusals::met(f.error),
                     f.remote,
                 );
-                let _ = writeln!(out, "{}", style.paint(&sanitise(&line), Tint::Bad));
+                out.push_str(&painted(&line, Tint::Bad, style));
             }
         }
         for s in self.spans.iter().filter(|s| s.queued) {
@@ -315,7 +330,7 @@ impl ShowView {
         }
         for s in self.spans.iter().filter(|s| !s.hole.is_empty()) {
             let line = format!("incomplete at span {} ({}): {}", s.span, s.service, s.hole);
-            let _ = writeln!(out, "{}", style.paint(&sanitise(&line), Tint::Warn));
+            out.push_str(&painted(&line, Tint::Warn, style));
         }
         out
     }
@@ -356,6 +371,37 @@ impl FaultView {
     }
 }
 
+impl SpanView {
+    /// What it was answered, in a few characters: a status, the class of an error, or how it ended without an answer.
+    fn reply(&self) -> Cow<'_, str> {
+        match (self.status, self.failed, self.reset) {
+            (_, _, true) => "reset".into(),
+            (0, true, _) if self.error.is_empty() => "failed".into(),
+            (0, true, _) => cut(&self.error, REPLY_MAX),
+            (0, false, _) => "".into(),
+            (n, true, _) if !self.error.is_empty() && self.error.len() + 4 <= REPLY_MAX => {
+                format!("{n} {}", self.error).into()
+            }
+            (n, _, _) => n.to_string().into(),
+        }
+    }
+}
+
+/// A sentence in a colour, each of its lines.
+fn painted(text: &str, tint: Tint, style: Style) -> String {
+    wrap(&sanitise(text), "", style.prose()).lines().map(|line| style.paint(line, tint) + "\n").collect()
+}
+
+/// A sentence about a span, behind its number; broken where it is longer than prose may be.
+fn numbered(out: &mut String, head: &str, s: &SpanView, text: &str, tint: Tint, style: Style) {
+    out.push_str(head);
+    let text = wrap(&sanitise(text), "       ", style.prose());
+    for (i, line) in text.lines().enumerate() {
+        let number = if i == 0 { format!("  {:>3}  ", s.span) } else { "       ".to_owned() };
+        let _ = writeln!(out, "{number}{}", style.paint(line.trim_start(), tint));
+    }
+}
+
 fn flow(s: &wakepath_causality::path::Span) -> String {
     use wakepath_analysis::names::remote;
     match (&s.callee, &s.caller) {
@@ -381,7 +427,48 @@ fn bar(offset: u64, length: u64, total: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::bar;
+    use super::*;
+
+    #[test]
+    fn replies_and_errors_stand_unshortened_at_any_width() {
+        let statement = "UPDATE candidates SET votes = votes + ? WHERE id = ? ".repeat(5);
+        let span = |n: u32, status, failed, error: &str, reset| SpanView {
+            span: n,
+            depth: n,
+            service: "postgres:5432".into(),
+            asked: statement.clone(),
+            evidence: "fragment (by-rule), bytes (observed)".into(),
+            status,
+            failed,
+            error: error.into(),
+            reset,
+            ..SpanView::default()
+        };
+        let long = "an error that says much more than a column of a table has room for";
+        let view = ShowView {
+            request: "0123456789abcdef".into(),
+            service: "nginx:80".into(),
+            asked: "GET /".into(),
+            wall_ns: None,
+            duration_ns: 1_000_000,
+            complete: true,
+            spans: vec![
+                span(0, 500, true, "", false),
+                span(1, 0, true, "40P01", false),
+                span(2, 0, true, long, false),
+                span(3, 0, false, "", true),
+            ],
+        };
+        for width in [80, 100, 200] {
+            let text = view.render(Style { width, ..Style::default() });
+            for whole in ["500", "40P01", "reset"] {
+                assert!(text.lines().any(|l| l.split_whitespace().any(|w| w == whole)), "{whole} at {width}:\n{text}");
+            }
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words.contains(long) && words.contains(statement.trim_end()), "in full, below the table:\n{text}");
+            assert!(text.lines().all(|l| crate::text::columns(l) <= width), "{width}:\n{text}");
+        }
+    }
 
     #[test]
     fn a_bar_is_never_empty_nor_too_long() {

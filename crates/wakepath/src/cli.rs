@@ -1,22 +1,29 @@
 //! The command line.
 
 mod forecast;
+mod help;
 mod library;
 mod metrics;
 mod mirror;
 mod network;
+mod triage;
 
 pub use forecast::{BottleneckArgs, Edge, ForecastArgs, PartArgs};
+pub use help::{command, usage_error};
 pub use library::{AttachEnvArgs, Isolation, LibraryArgs, OffArgs, OnArgs, RecorderArgs, RunArgs, Whom};
 pub use metrics::MetricsArgs;
 pub use mirror::{CleanArgs, MirrorArgs, MirrorCommand, Place, Ports, SelectionArgs, ShowMirrorsArgs, SwitchArgs};
 pub use network::{CollectArgs, ForwardBy, IntoFolder, Listen, SniffArgs};
+pub use triage::TriageArgs;
 
+use crate::complete;
 use crate::moment::Moment;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;
 use std::str::FromStr;
+use wakepath_present::text::ColourChoice;
 
 /// Request paths of unmodified systems: which path a request took, where its time went, who it waited for.
 ///
@@ -27,19 +34,52 @@ use std::str::FromStr;
 Examples:
   wakepath doctor                           can this host be recorded, and if not, what to do
   wakepath record -o shop --duration 30s    record everything for 30 seconds into the folder shop
-  wakepath info shop                        what the folder holds, and what was lost
+  wakepath triage shop                      what is slow, fails, hangs and limits: where to begin
   wakepath run -o shop -- ./server          a command and its children, without any rights
   wakepath import lttng-traces/web -o web   a trace that LTTng, perf or trace-cmd made
   wakepath merge web db -o both             folders of two hosts into one
-  wakepath forecast shop --next 3           what limits, what comes after it, and what each would gain
+  wakepath forecast shop --next 3           what limits, what comes after it, and the gain of each
   wakepath tables shop                      Parquet tables for DuckDB, Polars, pandas
 
 Exit codes: 0 answered; 1 failed; 2 wrong usage; 3 answered, but losses touch the answer (--strict).
 Of `record -- CMD` and `run -- CMD`: that of CMD; 126 or 127 where it cannot be started, 128 + its signal.
-Answers go to standard output, everything else to standard error. `wakepath COMMAND --help` has examples.")]
+Answers go to standard output, everything else to standard error.
+`wakepath COMMAND --help` has examples.")]
 pub struct Cli {
+    /// When to use colour: on a terminal (auto, which obeys NO_COLOR and CLICOLOR_FORCE), always or never
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true,
+        help_heading = "Output"
+    )]
+    pub color: ColourFlag,
+    /// Print long answers at once; else a terminal gets them by $WAKEPATH_PAGER, $PAGER or less
+    #[arg(long, global = true, help_heading = "Output")]
+    pub no_pager: bool,
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// When colour is used.
+#[derive(Clone, Copy, Debug, ValueEnum, PartialEq, Eq)]
+pub enum ColourFlag {
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<ColourFlag> for ColourChoice {
+    fn from(flag: ColourFlag) -> Self {
+        match flag {
+            ColourFlag::Auto => Self::Auto,
+            ColourFlag::Always => Self::Always,
+            ColourFlag::Never => Self::Never,
+        }
+    }
 }
 
 #[derive(Subcommand, Debug)]
@@ -56,6 +96,7 @@ pub enum Command {
     Collect(CollectArgs),
     Mirror(MirrorArgs),
     Import(ImportArgs),
+    Triage(TriageArgs),
     Info(InfoArgs),
     Requests(RequestsArgs),
     Show(ShowArgs),
@@ -77,7 +118,7 @@ pub enum Command {
 #[derive(Args, Debug)]
 pub struct Folders {
     /// Trace folders; hosts with the same boot id are one host, whichever folder they come from
-    #[arg(required = true, value_name = "DIR")]
+    #[arg(required = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub folders: Vec<PathBuf>,
 }
 
@@ -103,20 +144,18 @@ pub struct RequestsArgs {
 
 /// One request as a waterfall: its calls, statements and where the time went, with the evidence of each link
 #[derive(Args, Debug)]
+#[command(override_usage = "wakepath show [OPTIONS] <DIR>... <REQUEST>")]
 #[command(after_help = "\
 Examples:
-  wakepath show wakepath-trace slowest                        the slowest request of all
-  wakepath show wakepath-trace slowest --kind 'GET /vote/{n}' the slowest of a kind
-  wakepath show wakepath-trace 8d27630726a6                   one that `wakepath requests` named")]
+  wakepath show shop slowest                           the slowest request of all
+  wakepath show shop slowest --kind 'GET /vote/{n}'    the slowest of a kind
+  wakepath show shop 8d27630726a6                      one that `wakepath requests` named")]
 pub struct ShowArgs {
-    /// Trace folder (several may be given)
-    #[arg(required = true, value_name = "DIR", num_args = 1..)]
-    pub folder: Vec<PathBuf>,
-    /// Id of the request, or its first digits; or `slowest`
-    #[arg(value_name = "REQUEST", required = true)]
-    pub request: String,
+    /// Trace folders; then REQUEST: a request's id or its first digits, or `slowest`
+    #[arg(value_name = "DIR", num_args = 1.., add = ArgValueCompleter::new(complete::folders_or_requests))]
+    pub what: Vec<PathBuf>,
     /// With `slowest`: of this kind, as `wakepath requests` prints it
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", add = ArgValueCompleter::new(complete::kinds))]
     pub kind: Option<String>,
     #[command(flatten)]
     pub answering: Answering,
@@ -134,7 +173,7 @@ Examples:
   wakepath waits shop --task postgres/4711              what that process did and waited for
   wakepath waits shop --task nginx --from +2s --to +3s  one second of it
   wakepath waits shop --request slowest                 the slowest request
-  wakepath waits shop --task app --stacks               where in its program it blocked (record --stacks)
+  wakepath waits shop --task app --stacks               where in its program it blocked
   wakepath waits web db --request 8d27630726a6 --json   one request over two hosts, for scripts")]
 #[command(group(clap::ArgGroup::new("what").required(true)))]
 pub struct WaitsArgs {
@@ -162,10 +201,10 @@ pub struct WaitsArgs {
     #[arg(long, requires = "stacks", conflicts_with = "json")]
     pub folded: bool,
     /// The request: its id or first digits, or `slowest`
-    #[arg(long, value_name = "ID", group = "what")]
+    #[arg(long, value_name = "ID", group = "what", add = ArgValueCompleter::new(complete::request_ids))]
     pub request: Option<String>,
     /// With --request slowest: of this kind, as `wakepath requests` prints it
-    #[arg(long, value_name = "KIND", requires = "request")]
+    #[arg(long, value_name = "KIND", requires = "request", add = ArgValueCompleter::new(complete::kinds))]
     pub kind: Option<String>,
     /// Most rows of the table, about; 0 shows every slice
     #[arg(long, default_value_t = 60, value_name = "N")]
@@ -184,7 +223,7 @@ pub struct WaitsArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wakepath why shop                              the kinds that lose most time in their slowest hundredth
+  wakepath why shop                              the kinds that lose most time in their slowest 1 %
   wakepath why shop --kind 'GET /vote'           one kind, as `wakepath requests` prints it
   wakepath why shop --slowest 5%                 the slowest twentieth
   wakepath why monday tuesday                    what takes longer in the second recording
@@ -198,7 +237,7 @@ pub struct WhyArgs {
     #[arg(long, default_value = "1%", value_name = "SHARE")]
     pub slowest: Share,
     /// Only this kind, as `wakepath requests` prints it
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", add = ArgValueCompleter::new(complete::kinds))]
     pub kind: Option<String>,
     /// Most kinds compared; 0 compares all
     #[arg(long, default_value_t = 3, value_name = "N")]
@@ -370,8 +409,8 @@ pub struct CompletionsArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wakepath man | man -l -                            read wakepath(1)
-  wakepath man /usr/local/share/man/man1             install wakepath.1 and a page for each command")]
+  wakepath man | man -l -                   read wakepath(1)
+  wakepath man /usr/local/share/man/man1    install wakepath.1 and a page for each command")]
 pub struct ManArgs {
     /// Where the pages go; made if it does not exist
     #[arg(value_name = "DIR")]
@@ -385,10 +424,10 @@ pub struct ManArgs {
 #[command(after_help = "\
 Examples:
   wakepath record --duration 30s                     everything on this host, for 30 seconds
-  wakepath record -o shop --port 443 --port 5432     the processes that hold these ports, and their children
+  wakepath record -o shop --port 443,5432            what holds these ports, and its children
   wakepath record -o build -- make -j2               a command and all that it starts
-  wakepath record --faults -- ./server               with its page faults, and the files that they read
-  wakepath record --keep 10m --max-bytes 2G          a flight recorder: the last ten minutes, at most 2 GB")]
+  wakepath record --faults -- ./server               with its page faults, and the files read
+  wakepath record --keep 10m --max-bytes 2G          a flight recorder: the last ten minutes")]
 pub struct RecordArgs {
     /// Trace folder to make
     #[arg(short, long, default_value = "wakepath-trace", value_name = "DIR")]
@@ -396,8 +435,8 @@ pub struct RecordArgs {
     /// Stop after this time (30s, 5m, 1h)
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Time>,
-    /// A process, with its descendants (may be repeated, as all selectors)
-    #[arg(long, value_name = "PID")]
+    /// A process, with its descendants (may be repeated, as all selectors; also 4711,4712)
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
     pub pid: Vec<u32>,
     /// Processes of this name
     #[arg(long, value_name = "NAME")]
@@ -405,8 +444,8 @@ pub struct RecordArgs {
     /// Processes of this cgroup and those below it
     #[arg(long, value_name = "PATH")]
     pub cgroup: Vec<String>,
-    /// Processes that listen on this port, or hold a connection from it
-    #[arg(long, value_name = "PORT")]
+    /// Processes that listen on this port, or hold a connection from it (also 80,443)
+    #[arg(long, value_name = "PORT", value_delimiter = ',')]
     pub port: Vec<u16>,
     /// Every process (the default without a selector and a command)
     #[arg(long)]
@@ -508,13 +547,14 @@ Examples:
   wakepath import ~/lttng-traces/auto-20260101 -o shop     an LTTng session, with all its hosts
   wakepath import --host web=w/trace.dat --host db=d/trace.dat -o shop
   wakepath import perf.data -o shop --force                in place of what was there
-  wakepath import simulated.marks -o sim                   what a simulator printed, one event a line
+  wakepath import simulated.marks -o sim                   what a simulator printed, event by event
   wakepath import traces -o shop --json | jq '.hosts[] | {host, events, events_lost}'
 
 How such traces are made:
   lttng create s && lttng enable-event -k 'sched_*,irq_*,timer_hrtimer_expire_*,net_*,block_rq_*' &&
       lttng enable-event -k --syscall -a && lttng start; sleep 10; lttng destroy
-  perf record -a -e 'sched:*,irq:*,timer:hrtimer_expire_*,net:*,block:block_rq_*,raw_syscalls:*' sleep 10
+  perf record -a \\
+      -e 'sched:*,irq:*,timer:hrtimer_expire_*,net:*,block:block_rq_*,raw_syscalls:*' sleep 10
   trace-cmd record -e sched -e irq -e timer -e net -e block -e raw_syscalls sleep 10")]
 pub struct ImportArgs {
     /// A folder with CTF traces, a perf.data, a trace.dat, or a file of marks
@@ -650,16 +690,15 @@ impl FromStr for Size {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn the_definition_holds() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]
     fn every_command_teaches_by_examples() {
-        let mut cli = Cli::command();
+        let mut cli = command();
         cli.build();
         for command in cli.get_subcommands_mut().filter(|c| c.get_name() != "help") {
             let help = command.render_long_help().to_string();

@@ -1,5 +1,6 @@
 //! Opening the folders that a question names, and the index of their waits.
 
+use crate::owner;
 use anyhow::{Result, bail};
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ pub fn check(dirs: &[PathBuf]) -> Result<()> {
 
 /// The index of a folder's waits; made where it is not there.
 pub fn index(folder: &Folder, dirs: &[PathBuf]) -> Result<Index> {
+    owner::makes_caches(dirs);
     let index = Index::open(folder, dirs)?;
     // what sniffers alone saw has no waits, and requests all the same
     if index.wait_count() == 0 && folder.hosts().iter().all(|h| h.row_count(Table::SniffedExchange) == 0) {

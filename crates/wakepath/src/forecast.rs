@@ -1,7 +1,7 @@
 //! `wakepath forecast`.
 
 use crate::cli::{Edge, ForecastArgs, PartArgs};
-use crate::{folders, output};
+use crate::{folders, output, owner, requests, suggest};
 use anyhow::{Result, anyhow, bail};
 use std::path::PathBuf;
 use wakepath_analysis::names::Names;
@@ -39,6 +39,7 @@ impl Modelled {
         let folder = folders::open(dirs)?;
         let names = Names::read(&folder);
         // marks alone have no waits, and are replayed all the same
+        owner::makes_caches(dirs);
         let index = Index::open(&folder, dirs)?;
         let start = start(&folder, &index);
         let mut selection =
@@ -64,6 +65,9 @@ impl Modelled {
             bail!("--from is not before --to: nothing is between them");
         }
         let derived = derive(&folder, &index, &names, &selection).map_err(|e| {
+            if let Some(kind) = selection.kind.as_deref().filter(|k| !requests::has_kind(&folder, k)) {
+                return anyhow!("{}: no request of kind {kind:?}: {}", dirs[0].display(), suggest::kind(&folder, kind));
+            }
             // who sees little since much was lost must not be sent to record for longer
             let is_lost = losses::touch(&losses::collect(&folder), ANSWERS);
             let why =

@@ -7,6 +7,7 @@ use crate::cli::{LibraryArgs, RecorderArgs, RunArgs};
 use crate::ending::{self, Ending};
 use crate::limits::Limits;
 use crate::output::tell;
+use crate::owner::Owner;
 use crate::program::{self, CannotStart};
 use crate::record::stopped;
 use crate::rights;
@@ -137,7 +138,7 @@ pub fn recorder(args: &RecorderArgs) -> Result<i32> {
         None,
     )?;
     args.isolation.switch_on(recording.source.arena());
-    crate::output::answer(b"ready\n")?;
+    crate::output::print(b"ready\n")?;
     let folder = std::path::absolute(&args.output).unwrap_or_else(|_| args.output.clone());
     recording.until(Ending::new(None, stop, None).with_folder(folder), Ok(()), &args.output)
 }
@@ -192,6 +193,7 @@ impl Recording {
         mut kernel: Option<KernelSource>,
     ) -> Result<Recording> {
         let folder = FolderWriter::create(output, host, options)?;
+        Owner::caller().iter().for_each(|o| o.give(output));
         let mut sink = Sink::new(folder, payload == Payload::Heads, None);
         let started = MonoNs(monotonic_ns());
         sink.push(&anchor());
@@ -243,6 +245,7 @@ impl Recording {
     fn until(mut self, mut ending: Ending, ready: Result<()>, output: &Path) -> Result<i32> {
         // only now: a command is not to inherit this
         rights::go_first();
+        Owner::caller().iter().for_each(|o| o.makes_files());
         match &self.kernel {
             Some(_) => rights::keep_only_needed(ending.child().is_some()),
             None => rights::keep_only_paths(true, ending.child().is_some()),
@@ -267,7 +270,10 @@ impl Recording {
         });
         let rows = self.sink.folder.counts().rows;
         let end = self.end_text();
-        match written.and_then(|status| Ok((status, self.sink.folder.close()?))) {
+        let closed = written.and_then(|status| Ok((status, self.sink.folder.close()?)));
+        // the shared memory is root's, and goes away as root's
+        rights::write_as_self();
+        match closed {
             Ok((status, counts)) => {
                 let (rows, megabytes) = (counts.rows, counts.bytes as f64 / 1e6);
                 tell!("recorded {rows} rows, {megabytes:.1} MB, into {}{end}", output.display());

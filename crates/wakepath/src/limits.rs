@@ -9,7 +9,7 @@ use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{LimitRow, limit};
 
 /// Most processes looked at in one round while the recording goes on; the end looks at all that are still there.
-const ROUND_MAX: usize = 64;
+pub const ROUND_MAX: usize = 64;
 
 /// Where bounds are looked up.
 pub struct Limits {

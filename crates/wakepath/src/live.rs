@@ -6,6 +6,7 @@ use crate::output;
 use anyhow::Result;
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
+use terminal_size::{Height, Width};
 use wakepath_analysis::metrics::{Metrics, MetricsOptions, Window};
 use wakepath_capture::realtime_ns;
 use wakepath_model::ids::CommonNs;
@@ -87,7 +88,7 @@ impl LiveView {
         };
         let place = self.back();
         self.lines = text.lines().count();
-        output::answer(format!("{place}{text}").as_bytes())
+        output::print(format!("{place}{text}").as_bytes())
     }
 
     /// Ends the view; what follows stands in the place of its table.
@@ -101,12 +102,9 @@ impl LiveView {
 
 /// The terminal's size; 80 by 24 where it does not say.
 fn terminal_size() -> Size {
-    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: a valid structure of the kind that the request fills.
-    unsafe { libc::ioctl(1, libc::TIOCGWINSZ, &mut size) };
-    match (size.ws_col, size.ws_row) {
-        (0, _) | (_, 0) => Size { columns: 80, lines: 23 },
+    match terminal_size::terminal_size_of(std::io::stdout()) {
+        None | Some((Width(0), _) | (_, Height(0))) => Size { columns: 80, lines: 23 },
         // the cursor stands on a line of its own
-        (columns, lines) => Size { columns: columns.into(), lines: usize::from(lines).saturating_sub(1) },
+        Some((Width(columns), Height(lines))) => Size { columns: columns.into(), lines: usize::from(lines) - 1 },
     }
 }

@@ -4,8 +4,10 @@ mod bottleneck;
 mod captures;
 mod cli;
 mod collect;
+mod complete;
 mod doctor;
 mod ending;
+mod find;
 mod folders;
 mod forecast;
 mod forward;
@@ -23,6 +25,8 @@ mod moment;
 mod open;
 mod outlets;
 mod output;
+mod owner;
+mod pager;
 mod program;
 mod record;
 mod requests;
@@ -31,17 +35,25 @@ mod scrape;
 mod show;
 mod sink;
 mod sniff;
+mod status;
+mod suggest;
 mod sync;
 mod tables;
+mod triage;
 mod waits;
 mod why;
 
-use clap::Parser as _;
+use clap::FromArgMatches as _;
+use clap_complete::CompleteEnv;
 use cli::{Cli, Command};
 use wakepath_capture::CaptureError;
+use wakepath_present::text;
 
 fn main() {
-    let cli = Cli::parse();
+    CompleteEnv::with_factory(cli::command).var(complete::VARIABLE).complete();
+    let cli = Cli::from_arg_matches(&cli::command().get_matches()).unwrap_or_else(|e| e.exit());
+    text::choose_colour(cli.color.into());
+    pager::allow(!cli.no_pager);
     let result = match &cli.command {
         Command::Doctor(args) => doctor::run(args),
         Command::Record(args) => record::run(args),
@@ -54,6 +66,7 @@ fn main() {
         Command::Collect(args) => collect::run(args),
         Command::Mirror(args) => mirror::run(args),
         Command::Import(args) => import::run(args),
+        Command::Triage(args) => triage::run(args),
         Command::Info(args) => info::run(args),
         Command::Requests(args) => requests::run(args),
         Command::Show(args) => show::run(args),
@@ -69,6 +82,7 @@ fn main() {
         Command::Completions(args) => man::completions(args),
         Command::Man(args) => man::run(args),
     };
+    owner::hand_over(&cli.command);
     std::process::exit(match result {
         Ok(code) => code,
         Err(e) if e.is::<output::Closed>() => 0,

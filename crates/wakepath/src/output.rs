@@ -1,6 +1,7 @@
 //! Where answers go (standard output) and everything else (standard error).
 
 use crate::cli::Answering;
+use crate::pager;
 use anyhow::{Context as _, Result};
 use std::io::{ErrorKind, Write as _};
 
@@ -16,8 +17,13 @@ pub const FAILED: i32 = 1;
 /// Answered, but losses or incompleteness touch the answer, and `--strict` minds.
 pub const ANSWERED_WITH_LOSSES: i32 = 3;
 
-/// Prints an answer.
+/// Prints an answer that is whole; by a pager where a terminal is too small for it.
 pub fn answer(text: &[u8]) -> Result<()> {
+    if pager::show(text) { Ok(()) } else { print(text) }
+}
+
+/// Prints text.
+pub fn print(text: &[u8]) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Err(Closed.into()),

@@ -6,12 +6,14 @@ pub mod stacks;
 
 use crate::cli::{BackendFlag, RecordArgs};
 use crate::ending::{self, Ending};
-use crate::limits::Limits;
+use crate::limits::{self, Limits};
 use crate::marks::Marks;
 use crate::output::tell;
+use crate::owner::{Owner, write_ready_file};
 use crate::program::{self, CannotStart};
 use crate::rights;
 use crate::sink::{Drops, Sink, anchor, facts, host_info, options};
+use crate::status::Status;
 use anyhow::{Context as _, Result, bail};
 use pace::Pace;
 use stacks::Stacks;
@@ -45,6 +47,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     if let Some(program) = args.command.first() {
         program::require(program)?;
     }
+    check_pids(&args.pid)?;
     let selected = !(args.pid.is_empty() && args.comm.is_empty() && args.cgroup.is_empty() && args.port.is_empty());
     let watch = match (selected, args.command.is_empty()) {
         _ if args.all => Watch::All,
@@ -76,11 +79,16 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         watch,
         comms: args.comm.clone(),
     })?;
+    if selected && !args.all {
+        check_selected(args, &mut source)?;
+    }
     let folder = FolderWriter::create(
         &args.output,
         host_info(args.selection(), args.flags()),
         options(args.append, args.force, args.keep.map(|k| k.0), args.max_bytes.map(|b| b.0), !args.no_compress),
     )?;
+    let owner = Owner::caller();
+    owner.iter().for_each(|o| o.give(&args.output));
     let mut sink = Sink::new(folder, payload == Payload::Heads, source.stacks()?.map(Stacks::new));
     let started = MonoNs(monotonic_ns());
     sink.push(&anchor());
@@ -121,6 +129,9 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     }
     drop(snapshot);
     Marks::begin(&mut source, &watched, &mut sink);
+    let pids = if is_all { Vec::new() } else { watched };
+    let mut roots = Roots { pids, command: None, comms: args.comm.clone() };
+    roots.write(&decoder, &mut sink);
     let limits = Limits::find();
     limits.all(&decoder, &mut sink);
     sink.folder.flush(Durability::Write)?;
@@ -132,13 +143,16 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         }
         None => None,
     };
+    roots.command = child.as_ref().filter(|_| watch_command).map(Child::id);
     // from here on the command is waited for, whatever becomes of us
     let mut ending = Ending::new(child, stop, args.duration.map(|d| d.0));
     rights::go_first();
+    owner.iter().for_each(|o| o.makes_files());
     rights::keep_only_needed(ending.child().is_some());
     let mut drops = Drops::new(started);
+    let about = (&limits, &mut roots);
     let result =
-        tell_ready(args).and_then(|()| pump(&mut source, &mut decoder, &mut sink, &limits, &mut ending, &mut drops));
+        tell_ready(args).and_then(|()| pump(&mut source, &mut decoder, &mut sink, about, &mut ending, &mut drops));
     let open = open_waits(&mut source);
     let sizes = sizes(&mut source);
     // detach first: whatever happens to the disk, the programs go
@@ -177,7 +191,7 @@ pub fn stopped(e: anyhow::Error, rows: u64, output: &Path) -> anyhow::Error {
 /// Says that recording has begun.
 fn tell_ready(args: &RecordArgs) -> Result<()> {
     match &args.ready_file {
-        Some(f) => std::fs::write(f, format!("{}\n", std::process::id())).with_context(|| format!("writing {f:?}"))?,
+        Some(f) => write_ready_file(f, std::process::id()).with_context(|| format!("writing {f:?}"))?,
         None => tell!("recording into {} (Ctrl-C ends it)", args.output.display()),
     }
     Ok(())
@@ -187,13 +201,14 @@ fn pump(
     source: &mut KernelSource,
     decoder: &mut KernelDecoder,
     sink: &mut Sink,
-    limits: &Limits,
+    (limits, roots): (&Limits, &mut Roots),
     ending: &mut Ending,
     drops: &mut Drops,
 ) -> Result<i32> {
     let begin = monotonic_ns();
     let (mut flushed, mut anchored, mut looked) = (begin, begin, begin);
     let mut marks = Marks::default();
+    let mut status = Status::new(ending.child().is_some());
     let mut pace = Pace::new(source.backlog().1);
     loop {
         let now = monotonic_ns();
@@ -216,16 +231,19 @@ fn pump(
         }
         if now - flushed > FLUSH_NS {
             drops.report(source.drops(), &[(defect::BPF_RECURSION, source.skipped())], sink);
+            roots.meet(decoder, sink);
             limits.new_ones(decoder, sink);
             sink.folder.flush(Durability::Write)?;
             if sink.folder.needs_state() {
                 sink.push(&anchor());
                 decoder.restate(MonoNs(now), sink);
+                roots.write(decoder, sink);
                 limits.all(decoder, sink);
                 feed(&sizes(source)?, decoder, sink);
             }
             flushed = now;
         }
+        status.show(now, || (sink.folder.counts(), drops.lost()));
         if let Some(status) = ending.status(now)? {
             return Ok(status);
         }
@@ -257,8 +275,7 @@ fn feed(records: &[Vec<u8>], decoder: &mut KernelDecoder, sink: &mut Sink) {
 }
 
 fn summary(args: &RecordArgs, counts: &wakepath_model::folder::WriteCounts, drops: &Drops) {
-    let beside = [w::DROP_MARK, w::DROP_FAULT].map(|kind| drops.reported[kind as usize]);
-    let lost = drops.reported[..5].iter().chain(&beside).sum::<u64>();
+    let lost = drops.lost();
     tell!(
         "recorded {} rows, {:.1} MB, into {}{}",
         counts.rows,
@@ -273,6 +290,77 @@ fn summary(args: &RecordArgs, counts: &wakepath_model::folder::WriteCounts, drop
             String::new()
         }
     );
+}
+
+/// The processes that were selected; of what they make, the rows tell.
+struct Roots {
+    pids: Vec<u32>,
+    /// The command that is watched and was not met yet.
+    command: Option<u32>,
+    /// Names that select whoever takes them.
+    comms: Vec<String>,
+}
+
+impl Roots {
+    /// Writes down who was selected: at the begin, and in each segment that must stand alone.
+    fn write(&self, decoder: &KernelDecoder, sink: &mut Sink) {
+        let at = MonoNs(monotonic_ns());
+        for pid in &self.pids {
+            decoder.watched(*pid, at, sink);
+        }
+    }
+
+    /// Writes down the command once it was met, and who took a selected name.
+    fn meet(&mut self, decoder: &KernelDecoder, sink: &mut Sink) {
+        if !self.comms.is_empty() {
+            let is_named =
+                |pid: &u32| procfs::task(*pid, *pid).is_some_and(|t| self.comms.iter().any(|c| c.as_bytes() == t.comm));
+            let some = sink.new_processes.iter().take(limits::ROUND_MAX).copied();
+            let named: Vec<u32> = some.filter(|pid| !self.pids.contains(pid)).filter(is_named).collect();
+            for pid in named {
+                decoder.watched(pid, MonoNs(monotonic_ns()), sink);
+                self.pids.push(pid);
+            }
+        }
+        if let Some(pid) = self.command.filter(|pid| decoder.watched(*pid, MonoNs(monotonic_ns()), sink)) {
+            self.pids.push(pid);
+            self.command = None;
+        }
+    }
+}
+
+/// Refuses numbers that no process has.
+fn check_pids(pids: &[u32]) -> Result<()> {
+    let there = if pids.is_empty() { Vec::new() } else { procfs::processes() };
+    match pids.iter().find(|pid| !there.contains(pid)) {
+        None => Ok(()),
+        Some(pid) => {
+            bail!("--pid {pid}: there is no such process; `pgrep -l NAME` finds processes, --comm NAME takes names")
+        }
+    }
+}
+
+/// Refuses selectors that no process fits, before anything is made. Of a name, processes may still come.
+fn check_selected(args: &RecordArgs, source: &mut KernelSource) -> Result<()> {
+    let there = procfs::processes();
+    let mut is_any = !args.comm.is_empty() || selected_now(args).iter().any(|pid| there.contains(pid));
+    let mut snapshot: Vec<Vec<u8>> = Vec::new();
+    if !args.port.is_empty() {
+        source.snapshot(|f| snapshot.push(f.bytes.to_vec()))?;
+    }
+    for port in &args.port {
+        match holders_of(&snapshot, *port).is_empty() {
+            true => tell!("--port {port}: no process listens there or has a connection from it"),
+            false => is_any = true,
+        }
+    }
+    if !is_any {
+        bail!(
+            "no process matches {}: nothing was recorded; start it first, or record everything with --all",
+            args.selection()
+        );
+    }
+    Ok(())
 }
 
 /// Processes that the selectors name now, with their descendants.

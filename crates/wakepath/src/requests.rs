@@ -1,7 +1,7 @@
 //! `wakepath requests`.
 
 use crate::cli::RequestsArgs;
-use crate::output;
+use crate::{folders, output};
 use anyhow::Result;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::Kinds;
@@ -16,22 +16,9 @@ pub const SCHEMA: &str = "wakepath.requests/1";
 
 /// Prints the kinds of request of the folders.
 pub fn run(args: &RequestsArgs) -> Result<i32> {
-    let folder = Folder::open(&args.folders.folders)?;
-    let names = Names::read(&folder);
-    let mut kinds = Kinds::default();
-    let mut refused = std::collections::BTreeMap::new();
-    let report = wakepath_causality::reconstruct(
-        &folder,
-        |r| kinds.add(&r, &names),
-        |host, task, place, error| {
-            *refused
-                .entry((names.process(host, task).to_owned(), names.asked_for(host, &place), error))
-                .or_default() += 1;
-        },
-    );
-    kinds.refused = refused;
+    let folder = folders::open(&args.folders.folders)?;
+    let view = view(&folder);
     let losses = losses::collect(&folder);
-    let view = RequestsView::new(&kinds, &report, span_ns(&folder));
     let text = if args.answering.json {
         json::document(SCHEMA, &losses, &view)?
     } else {
@@ -42,7 +29,44 @@ pub fn run(args: &RequestsArgs) -> Result<i32> {
     Ok(output::exit_code(&args.answering, touched))
 }
 
-/// Length of the longest recording of the folder.
-fn span_ns(folder: &Folder) -> u64 {
-    folder.hosts().iter().filter_map(|h| h.span()).map(|(a, b)| b.0 - a.0).max().unwrap_or(0)
+/// The kinds of request of a folder, as they are shown.
+pub fn view(folder: &Folder) -> RequestsView {
+    let names = Names::read(folder);
+    let mut kinds = Kinds::default();
+    let mut refused = std::collections::BTreeMap::new();
+    let report = wakepath_causality::reconstruct(
+        folder,
+        |r| kinds.add(&r, &names),
+        |host, task, place, error| {
+            *refused
+                .entry((names.process(host, task).to_owned(), names.asked_for(host, &place), error))
+                .or_default() += 1;
+        },
+    );
+    kinds.refused = refused;
+    RequestsView::new(&kinds, &report, &spans(folder))
+}
+
+/// Whether any request is of a kind, named with or without its entry service.
+pub fn has_kind(folder: &Folder, kind: &str) -> bool {
+    view(folder).kinds.iter().any(|k| k.asked == kind || format!("{} {}", k.service, k.asked) == kind)
+}
+
+/// The times in which something was recorded, on any host: begin and end, on the line that all hosts share, without overlap.
+fn spans(folder: &Folder) -> Vec<(i64, i64)> {
+    let line = folder.timeline();
+    let mut spans: Vec<(i64, i64)> = folder
+        .hosts()
+        .iter()
+        .flat_map(|h| h.recordings().into_iter().map(|(_, a, b)| (line.common(h.id(), a).0, line.common(h.id(), b).0)))
+        .collect();
+    spans.sort_unstable();
+    let mut out: Vec<(i64, i64)> = Vec::new();
+    for (from, to) in spans {
+        match out.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => out.push((from, to)),
+        }
+    }
+    out
 }

@@ -1,5 +1,7 @@
 //! Capabilities: which are needed, and giving up the others.
 
+use crate::owner::Owner;
+
 /// Name, number, and what for.
 pub const NEEDED: &[(&str, u32, &str)] = &[
     ("CAP_BPF", 39, "load kernel programs, add processes to those watched, read program statistics"),
@@ -15,6 +17,8 @@ pub const SETCAP: &str = "sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac
 const CAP_DAC_READ_SEARCH: u32 = 2;
 /// The capability to send signals to other users' processes.
 const CAP_KILL: u32 = 5;
+/// The capability to give files away.
+const CAP_CHOWN: u32 = 0;
 /// The capability that includes the others of the kernel vantage.
 pub const CAP_SYS_ADMIN: u32 = 21;
 
@@ -64,7 +68,10 @@ pub fn keep_only_needed(has_command: bool) {
 /// on the disk, but that of passing others' folders on the way to it; with a command, but that of asking it to end.
 /// Before other threads are started, since rights are each thread's own.
 pub fn keep_only_paths(has_folder: bool, has_command: bool) {
-    keep_only(has_folder.then_some(CAP_DAC_READ_SEARCH).into_iter().chain(has_command.then_some(CAP_KILL)));
+    // what root made for who called sudo is given away at the end
+    let given = Owner::caller().filter(|_| has_folder).map(|_| CAP_CHOWN);
+    let paths = has_folder.then_some(CAP_DAC_READ_SEARCH);
+    keep_only(paths.into_iter().chain(given).chain(has_command.then_some(CAP_KILL)));
 }
 
 /// What is given up cannot be had again, also not by executing a program that has rights of its own.
@@ -94,6 +101,29 @@ fn keep_only(numbers: impl IntoIterator<Item = u32>) {
     let mut h = Header { version: VERSION_3, pid: 0 };
     // SAFETY: as in `get`; a refusal leaves things as they were, which is no worse than before.
     unsafe { libc::syscall(libc::SYS_capset, &mut h, d.as_ptr()) };
+}
+
+/// Makes this thread's files those of a user and a group. The kernel takes rights over files away
+/// with root's id; that of passing others' folders is needed further and taken again.
+pub fn write_as(uid: u32, gid: u32) {
+    // SAFETY: plain numbers; both return what was before, and cannot fail otherwise than by changing nothing.
+    unsafe {
+        libc::setfsgid(gid);
+        libc::setfsuid(uid);
+    }
+    let mut d = get();
+    let bit = 1 << CAP_DAC_READ_SEARCH;
+    d[0].effective |= d[0].permitted & bit;
+    let mut h = Header { version: VERSION_3, pid: 0 };
+    // SAFETY: as in `get`; a refusal leaves the right away, and what cannot be read then is an error of its own.
+    unsafe { libc::syscall(libc::SYS_capset, &mut h, d.as_ptr()) };
+}
+
+/// Makes this thread's files its own user's again.
+pub fn write_as_self() {
+    // SAFETY: both take nothing and cannot fail.
+    let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+    write_as(uid, gid);
 }
 
 /// Asks to run before others: among hundreds of busy tasks the rings would fill up before it is the agent's turn. It

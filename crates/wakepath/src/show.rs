@@ -1,14 +1,12 @@
 //! `wakepath show`.
 
-use crate::cli::ShowArgs;
-use crate::output;
-use anyhow::{Result, bail};
+use crate::cli::{ShowArgs, usage_error};
+use crate::{find, folders, output};
+use anyhow::Result;
+use clap::error::ErrorKind;
+use std::path::PathBuf;
 use wakepath_analysis::names::Names;
-use wakepath_analysis::requests::kind_of;
-use wakepath_analysis::spans::lay_out;
-use wakepath_causality::path::Request;
 use wakepath_model::defects::Answer;
-use wakepath_model::folder::Folder;
 use wakepath_present::json;
 use wakepath_present::losses::{self, losses_or_none};
 use wakepath_present::show::ShowView;
@@ -22,45 +20,13 @@ pub const SCHEMA: &str = "wakepath.show/1";
 
 /// Prints one request.
 pub fn run(args: &ShowArgs) -> Result<i32> {
-    let folder = Folder::open(&args.folder)?;
-    let names = Names::read(&folder);
-    let wanted = args.request.trim().to_ascii_lowercase();
-    let mut found: Option<(u64, Request)> = None;
-    let mut others = 0u64;
-    wakepath_causality::reconstruct(
-        &folder,
-        |r| {
-            let duration = lay_out(&r).first().map_or(0, |t| t.duration_ns());
-            let better = match wanted.as_str() {
-                "slowest" => {
-                    let of_kind = args.kind.as_ref().is_none_or(|k| {
-                        let (service, asked) = kind_of(&r, &names);
-                        asked == *k || format!("{service} {asked}") == *k
-                    });
-                    r.orphan.is_none() && of_kind && found.as_ref().is_none_or(|f| f.0 < duration)
-                }
-                id => {
-                    let hit = format!("{:016x}", r.id).starts_with(id);
-                    others += u64::from(hit && found.is_some());
-                    hit && found.is_none()
-                }
-            };
-            if better {
-                found = Some((duration, r));
-            }
-        },
-        |_, _, _, _| {},
-    );
-    let Some((_, request)) = found else {
-        bail!(
-            "no request {:?}{}; `wakepath requests` lists kinds with the ids of their slowest, and `slowest` names the slowest of all",
-            args.request,
-            args.kind.as_ref().map_or(String::new(), |k| format!(" of kind {k:?}"))
-        );
+    let (dirs, wanted) = match split(&args.what) {
+        Ok(split) => split,
+        Err(missing) => usage_error("show", ErrorKind::MissingRequiredArgument, missing),
     };
-    if others > 0 {
-        bail!("{others} more requests begin with {:?}: give more digits", args.request);
-    }
+    let folder = folders::open(dirs)?;
+    let names = Names::read(&folder);
+    let request = find::request(&folder, &names, &wanted, args.kind.as_deref())?;
     let losses = losses::collect(&folder);
     let line = folder.timeline();
     let wall = |host, at| folder.host(host)?.wall_clock().wall_ns(wakepath_model::ids::MonoNs(at));
@@ -75,4 +41,33 @@ pub fn run(args: &ShowArgs) -> Result<i32> {
     output::answer(text.as_bytes())?;
     let touched = losses::touch(&losses, ANSWERS) || !view.complete;
     Ok(output::exit_code(&args.answering, touched))
+}
+
+/// The folders, and the request that stands behind them; or which of them is missing.
+fn split(what: &[PathBuf]) -> Result<(&[PathBuf], String), &'static str> {
+    match what.split_last() {
+        None => Err("the trace folder <DIR> and the request <REQUEST> are missing"),
+        Some((last, _)) if last.is_dir() => {
+            Err("<REQUEST> is missing: an id or its first digits, or `slowest`, behind <DIR>")
+        }
+        Some((_, [])) => Err("<DIR> is missing: the trace folder, before the request"),
+        Some((last, dirs)) => Ok((dirs, last.to_string_lossy().into_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let dir = std::env::temp_dir();
+        let words = |words: &[&str]| words.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let folder = dir.to_string_lossy().into_owned();
+        assert!(split(&[]).is_err_and(|e| e.contains("<DIR>") && e.contains("<REQUEST>")));
+        assert!(split(&words(&[&folder])).is_err_and(|e| e.starts_with("<REQUEST>")));
+        assert!(split(&words(&["slowest", &folder])).is_err_and(|e| e.starts_with("<REQUEST>")));
+        assert!(split(&words(&["slowest"])).is_err_and(|e| e.starts_with("<DIR>")));
+        assert_eq!(split(&words(&["a", "b", "8d27"])), Ok((&words(&["a", "b"])[..], "8d27".to_owned())));
+    }
 }

@@ -40,7 +40,8 @@ impl Sink {
 impl Sink {
     /// Keeps who is new.
     fn meet(&mut self, t: &TaskRow) {
-        let is_new = t.what == life::EXEC || t.what != life::EXIT && t.what != life::NAME && t.tid == t.tgid;
+        let is_step = matches!(t.what, life::EXIT | life::NAME | life::WATCHED);
+        let is_new = t.what == life::EXEC || !is_step && t.tid == t.tgid;
         if is_new && self.new_processes.len() < NEW_PROCESSES_MAX {
             self.new_processes.push(t.tgid);
         }
@@ -110,6 +111,12 @@ impl Drops {
     /// Nothing told yet.
     pub fn new(started: MonoNs) -> Drops {
         Drops { reported: [0; w::DROP_KINDS as usize], others: Vec::new(), until: started }
+    }
+
+    /// Events that were lost, as far as they were told.
+    pub fn lost(&self) -> u64 {
+        let beside = [w::DROP_MARK, w::DROP_FAULT].map(|kind| self.reported[kind as usize]);
+        self.reported[..5].iter().chain(&beside).sum()
     }
 
     /// Writes what was lost since the report before: `drops` by `DROP_…`, `others` counts of further defects.

@@ -4,7 +4,6 @@ use crate::cli::TablesArgs;
 use crate::folders;
 use crate::output;
 use anyhow::{Context as _, Result};
-use clap::CommandFactory as _;
 use clap::error::ErrorKind;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
@@ -19,9 +18,11 @@ pub fn run(args: &TablesArgs) -> Result<i32> {
     let out = match (&args.output, dirs.as_slice()) {
         (Some(out), _) => out.clone(),
         (None, [dir]) => dir.join("tables"),
-        (None, _) => crate::cli::Cli::command()
-            .error(ErrorKind::MissingRequiredArgument, "with several folders, say where the tables go: -o OUT")
-            .exit(),
+        (None, _) => crate::cli::usage_error(
+            "tables",
+            ErrorKind::MissingRequiredArgument,
+            "with several folders, say where the tables go: -o OUT",
+        ),
     };
     let folder = folders::open(dirs)?;
     let bar = progress_bar()?;

@@ -3,14 +3,13 @@
 mod stacks;
 
 use crate::cli::WaitsArgs;
-use crate::{folders, output};
+use crate::{find, folders, output};
 use anyhow::{Result, bail};
 use wakepath_analysis::active_path::{active_path, lifetime};
 use wakepath_analysis::critical_path::{CriticalPath, critical_path};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::kind_of;
 use wakepath_analysis::slices::Slice;
-use wakepath_analysis::spans::lay_out;
 use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
 use wakepath_model::defects::Answer;
@@ -52,7 +51,7 @@ pub fn run(args: &WaitsArgs) -> Result<i32> {
             of_task(args, &index, &names, task, shown)?
         }
         (None, Some(request)) => {
-            let request = find(&folder, &names, request, args.kind.as_deref())?;
+            let request = find::request(&folder, &names, request, args.kind.as_deref())?;
             index = folders::index(&folder, &args.folders.folders)?;
             of_request(&folder, &index, &names, &request, shown)
         }
@@ -180,39 +179,4 @@ fn of_request(folder: &Folder, index: &Index, names: &Names<'_>, request: &Reque
     let incomplete = if request.is_complete() { "" } else { ", whose path is incomplete (`wakepath show`)" };
     let title = format!("Critical path of request {:016x}, {asked} at {service}{incomplete}", request.id);
     (collector.finish(None, Some(format!("{:016x}", request.id)), title), Path::Request(path))
-}
-
-/// The request of an id or its first digits, or the slowest (of a kind).
-fn find(folder: &Folder, names: &Names<'_>, wanted: &str, kind: Option<&str>) -> Result<Request> {
-    let wanted = wanted.trim().to_ascii_lowercase();
-    let mut found: Option<(u64, Request)> = None;
-    let mut others = 0u64;
-    let is_of_kind = |r: &Request| {
-        kind.is_none_or(|k| {
-            let (service, asked) = kind_of(r, names);
-            asked == k || format!("{service} {asked}") == k
-        })
-    };
-    wakepath_causality::reconstruct(
-        folder,
-        |r| {
-            let duration = lay_out(&r).first().map_or(0, |t| t.duration_ns());
-            let is_it = if wanted == "slowest" {
-                r.orphan.is_none() && found.as_ref().is_none_or(|f| f.0 < duration) && is_of_kind(&r)
-            } else {
-                let hit = format!("{:016x}", r.id).starts_with(&wanted);
-                others += u64::from(hit && found.is_some());
-                hit && found.is_none()
-            };
-            if is_it {
-                found = Some((duration, r));
-            }
-        },
-        |_, _, _, _| {},
-    );
-    match found {
-        Some(_) if others > 0 => bail!("{others} more requests begin with {wanted:?}: give more digits"),
-        Some((_, request)) => Ok(request),
-        None => bail!("no request {wanted:?}; `wakepath requests` lists kinds with the ids of their slowest"),
-    }
 }

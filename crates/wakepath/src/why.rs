@@ -1,7 +1,7 @@
 //! `wakepath why`.
 
 use crate::cli::WhyArgs;
-use crate::{folders, output};
+use crate::{folders, output, suggest};
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 use wakepath_analysis::active_path::lifetime;
@@ -22,6 +22,9 @@ const ANSWERS: &[Answer] = &[Answer::Requests, Answer::Waits, Answer::CriticalPa
 /// Schema of the JSON answer.
 pub const SCHEMA: &str = "wakepath.why/1";
 
+/// Which share of a kind's requests are the slow ones, where nothing else is asked: the slowest hundredth.
+const SLOWEST: f64 = 0.01;
+
 /// A folder that is asked.
 struct Asked<'a> {
     dir: &'a Path,
@@ -36,6 +39,14 @@ impl<'a> Asked<'a> {
         let index = folders::index(&folder, dirs)?;
         Ok(Asked { dir, folder, index })
     }
+}
+
+/// The kinds that lose most time in their slowest hundredth, at most `kinds_max`: what is asked without any option.
+pub fn slowest_of(folder: &Folder, index: &Index, names: &Names<'_>, dir: &str, kinds_max: usize) -> WhyView {
+    let recording = Recording { folder, index, names };
+    let question = Question { slowest: SLOWEST, kind: None, kinds_max };
+    let words = Words { mode: Mode::Slowest, slowest: SLOWEST, folder: dir, before: dir };
+    WhyView::of_requests(&slowest(&recording, &question), &words, index.failed_reads())
 }
 
 /// Prints why the slow ones are slow, or what changed between two recordings.
@@ -68,7 +79,7 @@ pub fn run(args: &WhyArgs) -> Result<i32> {
         _ => bail!("give one folder, or two to compare; wakepath merge makes one of several hosts' folders"),
     };
     if let (Some(kind), true) = (&args.kind, view.kinds.is_empty() && view.too_few_kinds == 0) {
-        bail!("no requests of the kind {kind:?}; `wakepath requests` lists the kinds");
+        bail!("no request of kind {kind:?}: {}", suggest::kind(&asked[0].folder, kind));
     }
     let lost: Vec<_> = asked.iter().flat_map(|a| losses::collect(&a.folder)).collect();
     let text = if args.answering.json {

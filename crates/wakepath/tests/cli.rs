@@ -7,7 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 use support::{Tested, check, run, segment, stderr, stdout, wakepath, widest, write_small};
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
+    "triage",
     "sniff",
     "collect",
     "doctor",
@@ -261,7 +262,7 @@ fn completions_and_manual_pages() -> Tested {
     assert_eq!(run(&["man", path(&man)]).status.code(), Some(0));
     for command in COMMANDS {
         let page = std::fs::read_to_string(man.join(format!("wakepath-{command}.1")))?;
-        assert!(page.contains(".TH") && page.contains("Examples"), "{command}");
+        assert!(page.contains(".TH") && page.contains(".SH \"EXAMPLES\"\n.nf\nwakepath "), "{command}: {page}");
     }
     assert!(stdout(&run(&["man"])).contains(".TH wakepath 1"));
     Ok(())

@@ -47,7 +47,8 @@ pub fn render(info: &Info, style: Style) -> String {
         } else {
             "none recorded, none found in what was read (--verify reads every byte)"
         };
-        out.push_str(&format!("{}: {sure}.\n", style.paint("No losses", Tint::Good)));
+        let text = wrap(&format!("No losses: {sure}."), "", style.prose());
+        out.push_str(&text.replacen("No losses", &style.paint("No losses", Tint::Good), 1));
     } else {
         out.push_str(&style.paint("Losses", Tint::Strong));
         out.push('\n');

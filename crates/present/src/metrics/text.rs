@@ -166,8 +166,7 @@ impl MetricsView {
             Some(Seen::Server) => "Times: at the server, from the request's arrival to the call that sent its reply.",
             _ => "Times: at the client, from the call that sent the request to the one that read the reply.",
         };
-        out.push_str(how);
-        out.push('\n');
+        out.push_str(&wrap(how, "", style.prose()));
         for s in with.iter().take(rows) {
             let f = &s.figures;
             let parts = [

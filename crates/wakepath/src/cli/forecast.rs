@@ -1,8 +1,10 @@
 //! Flags of `wakepath bottleneck` and `wakepath forecast`.
 
 use super::{Answering, Folders};
+use crate::complete;
 use crate::moment::Moment;
 use clap::{Args, ValueEnum};
+use clap_complete::engine::ArgValueCompleter;
 use std::str::FromStr;
 use wakepath_forecast::change::Change;
 use wakepath_forecast::derive::ArrivalModel;
@@ -48,10 +50,10 @@ impl FromStr for Edge {
 }
 
 /// The part of a recording that is replayed.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub struct PartArgs {
     /// Requests of this kind, as `wakepath requests` prints it; the others still take their part of processors and workers
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", add = ArgValueCompleter::new(complete::kinds))]
     pub request: Option<String>,
     /// From here on: RFC 3339, +12.5s from the recording's start, nanoseconds; or of annotations, from a machine
     ///
@@ -80,7 +82,7 @@ pub struct PartArgs {
 #[command(after_help = "\
 Examples:
   wakepath bottleneck shop                              of the whole run
-  wakepath bottleneck shop --request 'GET /vote/{n}'    of a kind of request, as `wakepath requests` prints it
+  wakepath bottleneck shop --request 'GET /vote/{n}'    of a kind of request
   wakepath bottleneck shop --from +10s --to +20s        of a part
   wakepath bottleneck shop --json | jq '.bottleneck | {limits, gain, enough, changes}'")]
 pub struct BottleneckArgs {
@@ -102,9 +104,10 @@ pub struct BottleneckArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Changes:
-  scale HOST/PROCESS/STATE=0.5    work takes half the time; states: cpu, disk, timer, lock, outside, annotated ones
-  cpu HOST=+1                     one more processor (also 4, 2x, unbounded), of a host or of a service
-  speed HOST=2x                   processors or a disk twice as fast; of a service: it computes twice as fast
+  scale HOST/PROCESS/STATE=0.5    work takes half the time; states: cpu, disk, timer, lock, outside,
+                                  annotated ones
+  cpu HOST=+1                     one more processor (also 4, 2x, unbounded), of a host or a service
+  speed HOST=2x                   processors or a disk, or a service's computing, twice as fast
   link A-B bandwidth=10x delay=-50%   a link between hosts or services, both ways
   queue Q=+64K                    room of a buffer or an accept queue (also unbounded)
   workers SERVICE=+2              worker processes or threads
@@ -116,9 +119,9 @@ Changes:
 Examples:
   wakepath forecast shop --change 'workers gunicorn:8000=+2'
   wakepath forecast shop --change 'cpu web=+1' --change 'workers nginx:80=+1'     both together
-  wakepath forecast shop --change 'drop postgres:5432 SELECT*' --request 'GET /'  one kind of request
-  wakepath forecast shop --next 3                                                 three bottlenecks, one after the other
-  wakepath forecast shop --change 'speed db=2x' --json | jq '.forecast.mean_ns | {value, low, high}'")]
+  wakepath forecast shop --change 'drop postgres:5432 SELECT*' --request 'GET /'  one kind alone
+  wakepath forecast shop --next 3    three bottlenecks, one after the other
+  wakepath forecast shop --change 'speed db=2x' --json | jq '.forecast.mean_ns'")]
 pub struct ForecastArgs {
     #[command(flatten)]
     pub folders: Folders,

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 Examples:
   wakepath run -o shop -- ./server --port 8080      a server and all that it starts, until it ends
   wakepath run --observe -- make test               no event is altered: only recorded
-  sudo wakepath run --kernel -o shop -- ./server    and what the kernel sees of it: waits, wakers, exact bytes
+  sudo wakepath run --kernel -o shop -- ./server    and what the kernel sees: waits, exact bytes
 
 For services that are started by others: wakepath attach-env --help")]
 pub struct RunArgs {
@@ -178,7 +178,9 @@ pub struct OnArgs {
 #[command(after_help = "\
 Examples:
   wakepath off shop                what was recorded is whole when this returns
-  wakepath off shop --forget       and give the shared memory back: programs must be started anew to be recorded again")]
+  wakepath off shop --forget       and give the shared memory back
+
+Behind --forget, programs must be started anew to be recorded again.")]
 pub struct OffArgs {
     /// The trace folder that `on` was given
     #[arg(value_name = "DIR")]
@@ -192,7 +194,7 @@ pub struct OffArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wakepath recorder -o shop        as `wakepath on shop` does it, in the foreground: for units that are to keep it running")]
+  wakepath recorder -o shop        as `wakepath on shop` does it, in the foreground: for units")]
 pub struct RecorderArgs {
     /// Trace folder
     #[arg(short, long, value_name = "DIR")]

@@ -14,12 +14,12 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wakepath metrics web.pcapng.gz                    services of a capture, and their kinds of request
+  wakepath metrics web.pcapng.gz                    services of a capture, and their requests
   wakepath metrics shop --service :8080 --kinds 0   one service, all its kinds
-  wakepath metrics web.pcap --window 10s            load, success and service times every ten seconds
+  wakepath metrics web.pcap --window 10s            load, success and times every ten seconds
   wakepath metrics shop --from +30s --to +60s --map half a minute, and who calls whom
   wakepath metrics shop --prometheus                in the text format of Prometheus
-  wakepath metrics web.pcap --json | jq '.services[] | {service, success_rate, p99: .service_time.p99_ns}'")]
+  wakepath metrics web.pcap --json | jq '.services[] | {service, success_rate, service_time}'")]
 pub struct MetricsArgs {
     /// Trace folders, or capture files
     #[arg(required = true, value_name = "DIR|FILE")]

@@ -16,7 +16,8 @@ Examples:
   wakepath mirror port --from web --to an0                    all that passes port web
   wakepath mirror selective --port 8080 --flags psh --to an0  requests and ends of replies
   wakepath mirror truncated --from web --to an0               headers only
-  wakepath mirror tunnel --via vxlan --remote 10.9.0.2 --port 8080    to another host: there, sniff --listen vxlan
+  wakepath mirror tunnel --via vxlan --remote 10.9.0.2 --port 8080
+                                                              to another host: sniff --listen vxlan
   wakepath mirror tc --from eth1 --to mon0                    without Open vSwitch
   wakepath mirror show --json | jq '.mirrors[].id'            what there is
   wakepath mirror clean                                       removes all of it")]

@@ -19,11 +19,11 @@ use wakepath_model::folder::Options;
 #[command(after_help = "\
 Examples:
   wakepath sniff --iface eth0                              a table of services, live, until Ctrl-C
-  wakepath sniff --iface eth0 --filter 'port 80' -o web    into a folder: requests, show, why, metrics read it
+  wakepath sniff --iface eth0 --filter 'port 80' -o web    into a folder, which others read
   wakepath sniff --pcap monday.pcapng.gz -o monday         a capture file
   tcpdump -i eth0 -w - | wakepath sniff --pcap -           what another program captures
   wakepath sniff --listen vxlan --metrics :9464            a mirror's tunnel, figures for Prometheus
-  wakepath sniff --iface br0 --forward 10.0.0.7:4747       one small record a request to `wakepath collect` there")]
+  wakepath sniff --iface br0 --forward 10.0.0.7:4747       to `wakepath collect` on that host")]
 pub struct SniffArgs {
     /// Capture from this interface; `any` = all of them (may be repeated)
     #[arg(long, value_name = "IF", group = "from")]

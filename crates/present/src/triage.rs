@@ -1,0 +1,522 @@
+//! `wakepath triage`: one screen made of what the other answers found. It adds nothing of its own: each finding is a sentence
+//! that one of them carries, with the command that says more.
+
+use crate::forecast::{ForecastView, POOR};
+use crate::info::Info;
+use crate::losses::Loss;
+use crate::open::{OpenView, RequestView};
+use crate::refusals;
+use crate::requests::{KindView, RequestsView, TierView};
+use crate::text::{Style, Tint, sanitise, wrap};
+use crate::units;
+use crate::why::WhyView;
+use serde::Serialize;
+use std::fmt::Write as _;
+use wakepath_model::defects::Severity;
+
+/// Most findings of a section; the commands that follow them have all.
+const FINDINGS_MAX: usize = 3;
+/// Of fewer requests, no 99th percentile is told.
+const PERCENTILE_MIN: u64 = 100;
+/// A median is compared with, where it is of so many.
+const MEDIAN_MIN: u64 = 8;
+/// Replies of 4xx are worth a line where they are this part of a kind's, or more.
+const REFUSED_SHARE: f64 = 0.1;
+
+/// What came of one of the answers that the screen is made of.
+#[derive(Debug)]
+pub enum Part<T> {
+    /// The answer.
+    Answer(T),
+    /// There is none, and why.
+    None(String),
+    /// It was not ready in time.
+    Late,
+}
+
+/// The answers.
+pub struct Parts {
+    /// As `requests` has it.
+    pub requests: Part<RequestsView>,
+    /// As `why` has it.
+    pub why: Part<WhyView>,
+    /// As `open` has it.
+    pub open: Part<OpenView>,
+    /// As `forecast` has it without a change: the bottleneck, and how well the model fits.
+    pub forecast: Part<ForecastView>,
+    /// As `info` has it.
+    pub info: Part<Info>,
+    /// What was lost, as far as it was read.
+    pub losses: Vec<Loss>,
+}
+
+/// What a finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Section {
+    /// What is slow.
+    Slow,
+    /// What fails.
+    Fails,
+    /// What hangs.
+    Hangs,
+    /// What limits.
+    Limits,
+    /// How far to believe it.
+    Trust,
+}
+
+impl Section {
+    const ALL: [Section; 5] = [Section::Slow, Section::Fails, Section::Hangs, Section::Limits, Section::Trust];
+
+    const fn title(self) -> &'static str {
+        match self {
+            Section::Slow => "What is slow",
+            Section::Fails => "What fails",
+            Section::Hangs => "What hangs",
+            Section::Limits => "What limits",
+            Section::Trust => "How far to believe it",
+        }
+    }
+}
+
+/// How a finding is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Nothing is wrong, as far as was seen.
+    Good,
+    /// A fact.
+    Fact,
+    /// Something is wrong, or an answer may be.
+    Bad,
+    /// It is not known, and the sentence says why.
+    Unknown,
+}
+
+/// One finding.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// What it is about.
+    pub section: Section,
+    /// How it is meant.
+    pub level: Level,
+    /// In words.
+    pub sentence: String,
+    /// The command that says more.
+    pub next: Option<String>,
+}
+
+/// The screen.
+#[derive(Clone, Debug, Serialize)]
+pub struct TriageView {
+    /// What was recorded, in words.
+    pub recorded: Vec<String>,
+    /// Requests; null where they were not counted in time.
+    pub requests: Option<u64>,
+    /// The answers that were not ready in time, by command.
+    pub late: Vec<&'static str>,
+    /// The findings, section by section, the most important of each first.
+    pub findings: Vec<Finding>,
+}
+
+/// Collects findings.
+struct Screen<'a> {
+    /// The folders, as they would be typed.
+    folders: &'a str,
+    findings: Vec<Finding>,
+}
+
+impl Screen<'_> {
+    fn add(&mut self, section: Section, level: Level, sentence: impl Into<String>, next: Option<String>) {
+        self.findings.push(Finding { section, level, sentence: sentence.into(), next });
+    }
+
+    fn command(&self, command: &str) -> Option<String> {
+        Some(format!("wakepath {command} {}", self.folders))
+    }
+
+    /// What is not known since an answer has not come.
+    fn missing<T>(&mut self, section: Section, part: &Part<T>, command: &str) {
+        let why = match part {
+            Part::Answer(_) => return,
+            Part::None(why) => why.as_str(),
+            Part::Late => "the answer takes longer than was given (--within)",
+        };
+        self.add(section, Level::Unknown, format!("Not known: {why}."), self.command(command));
+    }
+}
+
+impl TriageView {
+    /// Of the answers. `folders` as they would be typed.
+    pub fn new(folders: &str, parts: &Parts) -> TriageView {
+        let mut screen = Screen { folders, findings: Vec::new() };
+        slow(&mut screen, parts);
+        fails(&mut screen, parts);
+        hangs(&mut screen, parts);
+        limits(&mut screen, parts);
+        trust(&mut screen, parts);
+        let late = [
+            (matches!(parts.requests, Part::Late), "requests"),
+            (matches!(parts.why, Part::Late), "why"),
+            (matches!(parts.open, Part::Late), "open"),
+            (matches!(parts.forecast, Part::Late), "forecast"),
+            (matches!(parts.info, Part::Late), "info"),
+        ];
+        TriageView {
+            recorded: recorded(parts),
+            requests: match &parts.requests {
+                Part::Answer(r) => Some(r.requests),
+                _ => None,
+            },
+            late: late.iter().filter(|(is_late, _)| *is_late).map(|(_, name)| *name).collect(),
+            findings: screen.findings,
+        }
+    }
+
+    /// Whether every part answered and no path was left out.
+    pub fn is_complete(&self) -> bool {
+        self.late.is_empty() && !self.findings.iter().any(|f| f.section == Section::Trust && f.level == Level::Bad)
+    }
+
+    /// As text for a terminal.
+    pub fn render(&self, style: Style) -> String {
+        let mut out = String::new();
+        for line in &self.recorded {
+            out.push_str(&wrap(&sanitise(line), "", style.prose()));
+        }
+        for section in Section::ALL {
+            let _ = writeln!(out, "\n{}", style.paint(section.title(), Tint::Strong));
+            for f in self.findings.iter().filter(|f| f.section == section) {
+                let tint = match f.level {
+                    Level::Good => Tint::Good,
+                    Level::Fact => Tint::Plain,
+                    Level::Bad => Tint::Bad,
+                    Level::Unknown => Tint::Warn,
+                };
+                let text = wrap(&sanitise(&f.sentence), "    ", style.prose());
+                let mark = style.paint("-", tint);
+                let _ = write!(out, "  {mark} {}", text.trim_start());
+                if let Some(next) = &f.next {
+                    // a command is one line, whatever its length: it is copied
+                    let _ = writeln!(out, "      → {}", sanitise(next));
+                }
+            }
+        }
+        out
+    }
+}
+
+/// Which hosts, how long, how much.
+fn recorded(parts: &Parts) -> Vec<String> {
+    let Part::Answer(info) = &parts.info else { return Vec::new() };
+    let requests = match &parts.requests {
+        Part::Answer(r) => {
+            format!(
+                "; {} of {}",
+                count(r.requests, "request", "requests"),
+                count(r.kinds.len() as u64, "kind", "kinds")
+            )
+        }
+        _ => String::new(),
+    };
+    let host = |h: &crate::info::HostFacts| {
+        let when = match h.span {
+            Some(s) => match s.begin_wall_ns {
+                Some(ns) => format!("{} from {}", units::duration(s.duration_ns), units::wall(ns)),
+                None => format!("{} (wall-clock time not known)", units::duration(s.duration_ns)),
+            },
+            None => "nothing recorded".to_owned(),
+        };
+        let watched = if h.selection.is_empty() { String::new() } else { format!(", watched: {}", h.selection) };
+        format!("{}: {when}{watched}", h.name)
+    };
+    let mut lines: Vec<String> = info.hosts.iter().map(host).collect();
+    if let Some(last) = lines.last_mut() {
+        last.push_str(&requests);
+    }
+    lines
+}
+
+fn count(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", units::count(n), if n == 1 { one } else { many })
+}
+
+/// A kind as an option's value.
+fn of_kind(kind: &str) -> String {
+    format!("--kind {}", crate::bottleneck::shell(kind))
+}
+
+// ---------------------------------------------------------------- what is slow
+
+fn slow(screen: &mut Screen<'_>, parts: &Parts) {
+    if let Part::Answer(r) = &parts.requests {
+        let total = |k: &KindView| u128::from(k.mean_ns) * u128::from(k.count);
+        let all: u128 = r.kinds.iter().map(total).sum();
+        match r.kinds.iter().max_by_key(|k| total(k)) {
+            Some(k) => {
+                let share = total(k) as f64 / all.max(1) as f64;
+                let next = screen.command("requests");
+                screen.add(Section::Slow, Level::Fact, most_time(k, share), next);
+            }
+            None => {
+                let next = screen.command("info");
+                screen.add(Section::Slow, Level::Unknown, "Not known: no request was seen.", next);
+                return;
+            }
+        }
+    }
+    screen.missing(Section::Slow, &parts.requests, "requests");
+    let Part::Answer(why) = &parts.why else { return screen.missing(Section::Slow, &parts.why, "why") };
+    for k in why.kinds.iter().take(FINDINGS_MAX - 1) {
+        let next = screen.command("why").map(|c| format!("{c} {}", of_kind(&k.kind)));
+        screen.add(Section::Slow, Level::Fact, &k.sentence, next);
+    }
+    if why.kinds.is_empty() {
+        let next = screen.command("requests");
+        screen.add(
+            Section::Slow,
+            Level::Unknown,
+            "No kind has enough requests to compare the slow ones with the others.",
+            next,
+        );
+    }
+}
+
+/// The kind that most time went to, and where.
+fn most_time(k: &KindView, share: f64) -> String {
+    let mut text = format!(
+        "{:.0} % of the requests' time is {} at {}: {}, half within {}, ",
+        100.0 * share,
+        k.asked,
+        k.service,
+        count(k.count, "request", "requests"),
+        units::duration(k.p50_ns)
+    );
+    let _ = match k.count {
+        n if n >= PERCENTILE_MIN => write!(text, "99 % within {}.", units::duration(k.p99_ns)),
+        _ => write!(text, "all within {}.", units::duration(k.max_ns)),
+    };
+    if let Some((ns, what)) = k.tiers.iter().flat_map(parts_of).max_by_key(|p| p.0).filter(|p| p.0 > 0) {
+        let _ = write!(
+            text,
+            " Of {} on average, the largest part is {what}: {}.",
+            units::duration(k.mean_ns),
+            units::duration(ns)
+        );
+    }
+    text
+}
+
+/// A tier's time for each request, by what it is.
+fn parts_of(t: &TierView) -> [(u64, String); 3] {
+    let name = &t.service;
+    let own = if t.unwatched { format!("at {name}, which is not watched") } else { format!("{name}'s own") };
+    [
+        (t.self_ns, own),
+        (t.queued_ns, format!("the wait until a task of {name} took it")),
+        (t.between_ns, format!("the way to {name} and back")),
+    ]
+}
+
+// ---------------------------------------------------------------- what fails
+
+fn fails(screen: &mut Screen<'_>, parts: &Parts) {
+    let Part::Answer(r) = &parts.requests else { return screen.missing(Section::Fails, &parts.requests, "requests") };
+    let mut found: Vec<(u64, String, Option<String>)> = Vec::new();
+    for k in &r.kinds {
+        // what had not ended when the recording did is told by what hangs
+        let open = match &parts.open {
+            Part::Answer(o) => o.requests.iter().filter(|q| q.kind == k.asked && q.service == k.service).count() as u64,
+            _ => 0,
+        };
+        let cut = k.cut.saturating_sub(open);
+        if let Some(text) = failures(k, cut) {
+            found.push((
+                k.failed + k.reset + cut,
+                format!("{} at {}: {text}.", k.asked, k.service),
+                slowest(screen, k),
+            ));
+        }
+    }
+    for f in &r.refused {
+        let text = format!("{} {} {}: {}.", f.process, refusals::met(f.error), f.remote, times(f.count));
+        found.push((f.count, text, screen.command("requests")));
+    }
+    found.sort_by(|a, b| b.0.cmp(&a.0));
+    let more = found.len().saturating_sub(FINDINGS_MAX);
+    for (_, text, next) in found.into_iter().take(FINDINGS_MAX) {
+        screen.add(Section::Fails, Level::Bad, text, next);
+    }
+    if more > 0 {
+        let next = screen.command("requests");
+        screen.add(Section::Fails, Level::Bad, format!("{} fail as well.", count(more as u64, "more", "more")), next);
+    }
+    if !screen.findings.iter().any(|f| f.section == Section::Fails) {
+        let (level, text) = match r.requests {
+            0 => (Level::Unknown, "Not known: no request was seen, and no connection was refused.".to_owned()),
+            n => (Level::Good, format!("None of the {} was answered with an error.", count(n, "request", "requests"))),
+        };
+        let next = screen.command("requests");
+        screen.add(Section::Fails, level, text, next);
+    }
+}
+
+/// Where all of a kind failed, its slowest is one that did.
+fn slowest(screen: &Screen<'_>, k: &KindView) -> Option<String> {
+    match k.slowest.first() {
+        Some(id) if k.failed == k.count => screen.command("show").map(|c| format!("{c} {id}")),
+        _ => screen.command("requests"),
+    }
+}
+
+fn times(n: u64) -> String {
+    if n == 1 { "once".into() } else { format!("{} times", units::count(n)) }
+}
+
+/// How requests of a kind failed, if any did. `cut`: without a complete reply, and no longer under way at the end.
+fn failures(k: &KindView, cut: u64) -> Option<String> {
+    let listed = |from: u16, to: u16| {
+        let of = k.statuses.iter().filter(|(s, _)| (from..to).contains(s));
+        of.map(|(s, n)| format!("{s} × {}", units::count(*n))).collect::<Vec<_>>()
+    };
+    let mut parts = Vec::new();
+    if k.failed > 0 {
+        let statuses = listed(500, 600);
+        let how = if statuses.is_empty() { String::new() } else { format!(" ({})", statuses.join(", ")) };
+        parts.push(format!("{} of {} failed{how}", units::count(k.failed), units::count(k.count)));
+    }
+    if k.reset > 0 {
+        parts.push(format!("{} reset before the reply was complete", units::count(k.reset)));
+    }
+    if cut > 0 {
+        parts.push(format!("{} without a complete reply", units::count(cut)));
+    }
+    let refused: u64 = k.statuses.iter().filter(|(s, _)| (400..500).contains(s)).map(|(_, n)| n).sum();
+    if refused as f64 >= REFUSED_SHARE * k.count as f64 && refused > 0 {
+        parts.push(format!(
+            "{} of {} refused ({})",
+            units::count(refused),
+            units::count(k.count),
+            listed(400, 500).join(", ")
+        ));
+    }
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+// ---------------------------------------------------------------- what hangs
+
+fn hangs(screen: &mut Screen<'_>, parts: &Parts) {
+    let Part::Answer(open) = &parts.open else { return screen.missing(Section::Hangs, &parts.open, "open") };
+    let next = screen.command("open");
+    for c in open.circles.iter().take(FINDINGS_MAX) {
+        screen.add(Section::Hangs, Level::Bad, &c.sentence, next.clone());
+    }
+    let requests = match &parts.requests {
+        Part::Answer(r) => &r.kinds[..],
+        _ => &[],
+    };
+    if open.requests.is_empty() {
+        let level = if open.circles.is_empty() { Level::Good } else { Level::Fact };
+        return screen.add(Section::Hangs, level, open.head(), next);
+    }
+    screen.add(Section::Hangs, Level::Fact, format!("{}. The oldest:", open.head()), next);
+    for r in open.requests.iter().take(FINDINGS_MAX) {
+        let next = screen.command("show").map(|c| format!("{c} {}", r.request));
+        screen.add(Section::Hangs, Level::Fact, in_flight(r, open, requests), next);
+    }
+}
+
+/// A request that had not ended: how old, how long others of its kind take, where it is, and for what that waits.
+fn in_flight(r: &RequestView, open: &OpenView, kinds: &[KindView]) -> String {
+    let mut text = format!("{} at {}, for {}", r.kind, r.service, units::duration(r.age_ns));
+    let kind = kinds.iter().find(|k| k.asked == r.kind && k.service == r.service);
+    if let Some(k) = kind.filter(|k| k.count >= MEDIAN_MIN) {
+        let _ = write!(
+            text,
+            " (half of {} take up to {})",
+            count(k.count, "such request", "such requests"),
+            units::duration(k.p50_ns)
+        );
+    }
+    let task = r.task.as_deref().unwrap_or("nobody watches there");
+    let _ = write!(text, ": it is at {} ({task})", r.at_service);
+    if r.asked != r.kind || r.at_service != r.service {
+        let _ = write!(text, " with {}", r.asked);
+    }
+    let wait = open.waits.iter().find(|w| Some(&w.task) == r.task.as_ref() && w.holds.contains(&r.request));
+    if let Some(w) = wait {
+        let _ = write!(text, ", which {}", w.text);
+    }
+    text.push('.');
+    text
+}
+
+// ---------------------------------------------------------------- what limits
+
+fn limits(screen: &mut Screen<'_>, parts: &Parts) {
+    let Part::Answer(f) = &parts.forecast else {
+        return screen.missing(Section::Limits, &parts.forecast, "bottleneck");
+    };
+    let next = screen.command("bottleneck");
+    let misses = f.calibration();
+    if misses > POOR {
+        let text = format!(
+            "Not known: a replay of the recording as it is misses what was measured by {:.0} %, so what it says of limits is \
+             no evidence.",
+            100.0 * misses
+        );
+        return screen.add(Section::Limits, Level::Unknown, text, next);
+    }
+    let what = if f.arrivals.model == "recorded" { "the run" } else { "mean latency" };
+    match f.bottlenecks.first() {
+        Some(step) => {
+            let fits =
+                format!(" A replay of the recording as it is misses what was measured by {:.0} %.", 100.0 * misses);
+            screen.add(Section::Limits, Level::Fact, step.bottleneck.sentence(what) + &fits, next);
+        }
+        None => screen.add(Section::Limits, Level::Unknown, "Not known: nothing was replayed.", next),
+    }
+}
+
+// ---------------------------------------------------------------- how far to believe it
+
+fn trust(screen: &mut Screen<'_>, parts: &Parts) {
+    if let Part::Answer(r) = &parts.requests {
+        let incomplete: u64 = r.kinds.iter().map(|k| k.incomplete).sum();
+        let orphans: u64 = r.orphans.iter().map(|o| o.count).sum();
+        let mut text = format!(
+            "{} of {} have a whole path.",
+            units::count(r.requests.saturating_sub(incomplete)),
+            count(r.requests, "request", "requests")
+        );
+        if orphans > 0 {
+            let _ = write!(text, " {} belong to requests that could not be told.", count(orphans, "call", "calls"));
+        }
+        let level = if incomplete + orphans > 0 { Level::Bad } else { Level::Good };
+        if r.requests + orphans > 0 {
+            let next = screen.command("requests");
+            screen.add(Section::Trust, level, text, next);
+        }
+    }
+    let lost: Vec<&Loss> = parts.losses.iter().filter(|l| l.severity != Severity::Info.name()).collect();
+    let next = screen.command("info");
+    for l in lost.iter().take(FINDINGS_MAX) {
+        let host = l.host.as_ref().map_or(String::new(), |h| format!(" on {h}"));
+        let touches =
+            if l.touches.is_empty() { String::new() } else { format!(" May touch: {}.", l.touches.join(", ")) };
+        let text = format!("Lost: {} × {}{host}. {}{touches}", l.id, units::count(l.count), l.meaning);
+        screen.add(Section::Trust, Level::Bad, text, next.clone());
+    }
+    if lost.len() > FINDINGS_MAX {
+        let text = format!("{} more kinds of loss.", lost.len() - FINDINGS_MAX);
+        screen.add(Section::Trust, Level::Bad, text, next.clone());
+    }
+    match &parts.info {
+        Part::Answer(_) if lost.is_empty() => {
+            screen.add(Section::Trust, Level::Good, "Lost: nothing that touches an answer.", next);
+        }
+        Part::Answer(_) => {}
+        other => screen.missing(Section::Trust, other, "info"),
+    }
+}

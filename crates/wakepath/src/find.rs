@@ -1,0 +1,57 @@
+//! The request that a command line names.
+
+use crate::suggest;
+use anyhow::{Result, bail};
+use wakepath_analysis::names::Names;
+use wakepath_analysis::requests::kind_of;
+use wakepath_analysis::spans::lay_out;
+use wakepath_causality::path::Request;
+use wakepath_model::folder::Folder;
+
+/// The request of an id or its first digits, or the slowest (of a kind).
+///
+/// # Errors
+/// Where there is none, or where several begin with the digits.
+pub fn request(folder: &Folder, names: &Names<'_>, wanted: &str, kind: Option<&str>) -> Result<Request> {
+    let wanted = wanted.trim().to_ascii_lowercase();
+    let is_slowest = wanted == "slowest";
+    if !is_slowest && (wanted.is_empty() || !wanted.bytes().all(|b| b.is_ascii_hexdigit())) {
+        bail!(
+            "{wanted:?} is no request: give an id or its first digits, as `wakepath requests` prints them, or `slowest`"
+        );
+    }
+    let mut found: Option<(u64, Request)> = None;
+    let mut others = 0u64;
+    let is_of_kind = |r: &Request| {
+        kind.is_none_or(|k| {
+            let (service, asked) = kind_of(r, names);
+            asked == k || format!("{service} {asked}") == k
+        })
+    };
+    wakepath_causality::reconstruct(
+        folder,
+        |r| {
+            let duration = lay_out(&r).first().map_or(0, |t| t.duration_ns());
+            let is_it = if is_slowest {
+                r.orphan.is_none() && found.as_ref().is_none_or(|f| f.0 < duration) && is_of_kind(&r)
+            } else {
+                let hit = format!("{:016x}", r.id).starts_with(&wanted);
+                others += u64::from(hit && found.is_some());
+                hit && found.is_none()
+            };
+            if is_it {
+                found = Some((duration, r));
+            }
+        },
+        |_, _, _, _| {},
+    );
+    match (found, kind) {
+        (Some(_), _) if others > 0 => bail!("{} requests begin with {wanted:?}: give more digits", others + 1),
+        (Some((_, request)), _) => Ok(request),
+        (None, Some(kind)) if is_slowest => bail!("no request of kind {kind:?}: {}", suggest::kind(folder, kind)),
+        (None, _) if is_slowest => bail!("no request was seen; `wakepath info` shows what was recorded"),
+        (None, _) => {
+            bail!("no request begins with {wanted:?}; `wakepath requests` lists kinds with the ids of their slowest")
+        }
+    }
+}

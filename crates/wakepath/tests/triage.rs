@@ -1,0 +1,130 @@
+//! `wakepath triage`: it says what its parts say, on one screen, and in time.
+
+mod support;
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use support::{Tested, check, run, stderr, stdout, wakepath, widest, write_small};
+use wakepath_testkit::recording::Cuts;
+use wakepath_testkit::shapes::{Plan, Shape, simulate};
+
+fn path(p: &Path) -> &str {
+    p.to_str().expect("temporary paths are UTF-8")
+}
+
+fn recorded(dir: &Path, plan: &Plan) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    Ok(simulate(plan).write(dir, Cuts::default())?.remove(0))
+}
+
+fn of<'f>(triage: &'f Value, section: &str) -> Vec<&'f Value> {
+    let findings = triage["findings"].as_array().expect("checked");
+    findings.iter().filter(|f| f["section"] == section).collect()
+}
+
+fn sentence(finding: &Value) -> &str {
+    finding["sentence"].as_str().expect("checked")
+}
+
+#[test]
+fn each_statement_is_one_of_its_parts() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let plan = Plan { clients: 6, requests: 40, ..Plan::new(Shape::ThreadPerConnection, 7) };
+    let folder = recorded(dir.path(), &plan)?;
+    let folder = path(&folder);
+    let ask = |name: &str| check(name, &stdout(&run(&[name, "--json", folder])));
+    let triage = ask("triage");
+    let (requests, why, open) = (ask("requests"), ask("why"), ask("open"));
+    assert_eq!(triage["requests"], requests["requests"]);
+
+    // slow: the kind with most time, and the sentences of `why`
+    let slow = of(&triage, "slow");
+    let total = |k: &Value| k["mean_ns"].as_u64().unwrap_or(0) * k["count"].as_u64().unwrap_or(0);
+    let most = requests["kinds"].as_array().and_then(|k| k.iter().max_by_key(|k| total(k))).expect("there are kinds");
+    let expected = format!("{} at {}", most["asked"].as_str().unwrap_or("?"), most["service"].as_str().unwrap_or("?"));
+    assert!(sentence(slow[0]).contains(&expected), "{slow:?}");
+    for (finding, kind) in slow[1..].iter().zip(why["kinds"].as_array().expect("checked")) {
+        assert_eq!(finding["sentence"], kind["sentence"]);
+    }
+
+    // fails: counts of `requests`
+    let failed: u64 = requests["kinds"].as_array().into_iter().flatten().filter_map(|k| k["failed"].as_u64()).sum();
+    let fails = of(&triage, "fails");
+    assert!(failed > 0 && fails.iter().all(|f| f["level"] == "bad"), "{fails:?}");
+
+    // hangs: as many as `open` has
+    let in_flight = open["requests"].as_array().map_or(0, Vec::len);
+    let hangs = of(&triage, "hangs");
+    assert!(in_flight > 0 || hangs[0]["level"] == "good", "{hangs:?}");
+
+    // every finding has a command, and every command works
+    let findings = triage["findings"].as_array().expect("checked");
+    assert!(findings.iter().all(|f| f["next"].is_string()), "{findings:?}");
+    for next in findings.iter().filter_map(|f| f["next"].as_str()) {
+        let output = std::process::Command::new("sh")
+            .args(["-c", &next.replacen("wakepath", env!("CARGO_BIN_EXE_wakepath"), 1)])
+            .output()?;
+        assert_eq!(output.status.code(), Some(0), "{next}: {}", stderr(&output));
+    }
+    Ok(())
+}
+
+#[test]
+fn one_screen_at_any_width() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = recorded(dir.path(), &Plan::new(Shape::DispatcherReplies, 3))?;
+    for width in [80, 100, 200] {
+        let output = wakepath(&["triage", path(&folder)]).env("COLUMNS", width.to_string()).output()?;
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let prose: Vec<&str> = text.lines().filter(|l| !l.contains("→")).collect();
+        assert!(widest(&prose.join("\n")) <= width && text.lines().count() <= 50, "{text}");
+        for title in ["What is slow", "What fails", "What hangs", "What limits", "How far to believe it"] {
+            assert!(text.contains(title), "{title} is missing:\n{text}");
+        }
+    }
+    let strict = run(&["triage", "--strict", path(&folder)]);
+    assert_eq!(strict.status.code(), Some(3), "paths are incomplete here");
+    Ok(())
+}
+
+#[test]
+fn what_is_not_known_is_said_with_the_reason() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = dir.path().join("t");
+    write_small(&folder, "web", "aaaaaaaa-1", true);
+    let output = run(&["triage", "--json", path(&folder)]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let triage = check("triage", &stdout(&output));
+    let hangs = of(&triage, "hangs");
+    assert_eq!(hangs[0]["level"], "unknown");
+    assert!(sentence(hangs[0]).contains("no waits were recorded"), "{hangs:?}");
+    let trust = of(&triage, "trust");
+    assert!(trust.iter().any(|f| sentence(f).contains("loss.ring.op") && f["level"] == "bad"), "{trust:?}");
+    let text = stdout(&run(&["triage", path(&folder)]));
+    assert!(!text.contains('\x1b') && text.contains("Not known: "), "{text}");
+    Ok(())
+}
+
+#[test]
+fn answers_that_take_too_long_are_left_out_and_said() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let plan = Plan { clients: 20, requests: 100, ..Plan::new(Shape::ThreadPerConnection, 7) };
+    let folder = recorded(dir.path(), &plan)?;
+    let began = Instant::now();
+    let output = run(&["triage", "--json", "--within", "0s", path(&folder)]);
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let triage = check("triage", &stdout(&output));
+    assert!(triage["late"].as_array().is_some_and(|l| l.contains(&"forecast".into())), "{triage}");
+    let limits = of(&triage, "limits");
+    assert!(limits[0]["level"] == "unknown" && sentence(limits[0]).contains("--within"), "{limits:?}");
+
+    // what was half made then is removed by the next question, as what a killed process left
+    std::fs::create_dir_all(folder.join("cache/.graph-999999999-killed"))?;
+    let output = run(&["open", path(&folder)]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let left: Vec<_> = std::fs::read_dir(folder.join("cache"))?.flatten().map(|e| e.file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{left:?}");
+    Ok(())
+}
