@@ -70,9 +70,16 @@ fn is_root() -> bool {
 
 /// What is written into these folders belongs to the owner of the first, as the cache is in that one.
 pub fn makes_caches(dirs: &[std::path::PathBuf]) {
-    if let Some((dir, owner)) = dirs.first().and_then(|dir| Some((dir, Owner::of(dir)?))) {
-        owner.give(&dir.join("cache"));
-        owner.makes_files();
+    match dirs.first().and_then(|dir| Some((dir, Owner::of(dir)?))) {
+        Some((dir, owner)) => {
+            // before: only root may give away
+            rights::write_as_self();
+            owner.give(&dir.join("cache"));
+            owner.makes_files();
+        }
+        // of several folders, one before this may have been another's
+        None if is_root() => rights::write_as_self(),
+        None => {}
     }
 }
 
