@@ -325,18 +325,10 @@ fn fails(screen: &mut Screen<'_>, parts: &Parts) {
     let Part::Answer(r) = &parts.requests else { return screen.missing(Section::Fails, &parts.requests, "requests") };
     let mut found: Vec<(u64, String, Option<String>)> = Vec::new();
     for k in &r.kinds {
-        // what had not ended when the recording did is told by what hangs
-        let open = match &parts.open {
-            Part::Answer(o) => o.requests.iter().filter(|q| q.kind == k.asked && q.service == k.service).count() as u64,
-            _ => 0,
-        };
-        let cut = k.cut.saturating_sub(open);
-        if let Some(text) = failures(k, cut) {
-            found.push((
-                k.failed + k.reset + cut,
-                format!("{} at {}: {text}.", k.asked, k.service),
-                slowest(screen, k),
-            ));
+        // what was still in progress when the recording ended is told by what hangs
+        if let Some(text) = failures(k) {
+            let text = format!("{} at {}: {text}.", k.asked, k.service);
+            found.push((k.failed + k.reset + k.cut, text, slowest(screen, k)));
         }
     }
     for f in &r.refused {
@@ -374,8 +366,8 @@ fn times(n: u64) -> String {
     if n == 1 { "once".into() } else { format!("{} times", units::count(n)) }
 }
 
-/// How requests of a kind failed, if any did. `cut`: without a complete reply, and no longer under way at the end.
-fn failures(k: &KindView, cut: u64) -> Option<String> {
+/// How requests of a kind failed, if any did.
+fn failures(k: &KindView) -> Option<String> {
     let listed = |from: u16, to: u16| {
         let of = k.statuses.iter().filter(|(s, _)| (from..to).contains(s));
         of.map(|(s, n)| format!("{s} × {}", units::count(*n))).collect::<Vec<_>>()
@@ -389,8 +381,8 @@ fn failures(k: &KindView, cut: u64) -> Option<String> {
     if k.reset > 0 {
         parts.push(format!("{} reset before the reply was complete", units::count(k.reset)));
     }
-    if cut > 0 {
-        parts.push(format!("{} without a complete reply", units::count(cut)));
+    if k.cut > 0 {
+        parts.push(format!("{} without a complete reply", units::count(k.cut)));
     }
     let refused: u64 = k.statuses.iter().filter(|(s, _)| (400..500).contains(s)).map(|(_, n)| n).sum();
     if refused as f64 >= REFUSED_SHARE * k.count as f64 && refused > 0 {
@@ -497,6 +489,14 @@ fn trust(screen: &mut Screen<'_>, parts: &Parts) {
         if r.requests + orphans > 0 {
             let next = screen.command("requests");
             screen.add(Section::Trust, level, text, next);
+        }
+        if !r.queued.is_empty() {
+            let what: Vec<String> =
+                r.queued.iter().take(FINDINGS_MAX).map(|q| format!("{} at {}", q.asked, q.service)).collect();
+            let text =
+                format!("Not known: what becomes of what was put into queues ({}); paths end there.", what.join(", "));
+            let next = screen.command("requests");
+            screen.add(Section::Trust, Level::Unknown, text, next);
         }
     }
     let lost: Vec<&Loss> = parts.losses.iter().filter(|l| l.severity != Severity::Info.name()).collect();
