@@ -335,7 +335,7 @@ fn fails(screen: &mut Screen<'_>, parts: &Parts) {
         let text = format!("{} {} {}: {}.", f.process, refusals::met(f.error), f.remote, times(f.count));
         found.push((f.count, text, screen.command("requests")));
     }
-    found.sort_by(|a, b| b.0.cmp(&a.0));
+    found.sort_by_key(|f| std::cmp::Reverse(f.0));
     let more = found.len().saturating_sub(FINDINGS_MAX);
     for (_, text, next) in found.into_iter().take(FINDINGS_MAX) {
         screen.add(Section::Fails, Level::Bad, text, next);
