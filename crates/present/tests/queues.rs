@@ -27,7 +27,7 @@ fn a_message_put_into_a_queue_is_named_and_its_consumer_is_not_claimed() {
         },
         |_, _, _, _| {},
     );
-    let view = RequestsView::new(&kinds, &report, 1_000_000);
+    let view = RequestsView::new(&kinds, &report, &[(0, 1_000_000)]);
     let text = view.render(0, &[], Style::default());
     assert!(text.contains("Put into queues, lists or topics: GET /q1 at broker:"), "{text}");
     assert!(text.contains("What others do with these later is not linked"), "{text}");
