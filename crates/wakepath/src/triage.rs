@@ -66,12 +66,12 @@ fn counted(dirs: &Arc<Vec<PathBuf>>) -> (Awaited<RequestsView>, Awaited<(Info, V
     let dirs = Arc::clone(dirs);
     thread::spawn(move || {
         let folder = folders::open(&dirs);
-        let counts = folder.and_then(|folder| {
+        let counts = folder.map(|folder| {
             let _ = to_requests.send(Ok(requests::view(&folder)));
             let info = info::collect(&folder, &dirs, false);
             // after all that was read: what was found damaged on the way is among them
             let losses = losses::collect(&folder);
-            Ok((info, losses))
+            (info, losses)
         });
         let _ = to_info.send(counts);
     });
