@@ -385,7 +385,7 @@ fn used(whose: libc::c_int) -> (f64, u64) {
 
 fn read(trace: &Path, rows: bool, times: u64) -> Result<()> {
     let (started, before) = (Instant::now(), used(libc::RUSAGE_SELF).0);
-    let importer = rows.then(|| Importer::new(Nowhere::default()));
+    let importer = rows.then(|| Importer::new(Nowhere::default(), 0));
     let mut sink = Later { importer, by: 0, last: 0, taken: 0 };
     let (mut events, mut first) = (0, None);
     for _ in 0..times {
