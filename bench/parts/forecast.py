@@ -26,6 +26,10 @@ WARM_S, AGAIN_S = 1.0, 0.2
 PERIOD_US = 10_000
 
 
+class Refused(Failed):
+    """`wakepath forecast` gave a reason instead of an answer."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Step:
     """A change really made, or several: always told from the system as recorded on."""
@@ -77,6 +81,8 @@ class Case:
     unit = "requests"
     # whether `--quick` has it
     is_quick = False
+    # whether it may be refused, with a reason; what is answered must be inside the printed bar
+    may_be_refused = False
     # further flags of `wakepath forecast`, such as ("--request", "GET /work")
     flags = ()
     # what must be named as limiting the system as it is, as `Step.next_bottleneck`
@@ -251,6 +257,8 @@ def told(trace, changes, flags=()):
     if "forecast" not in run([program("wakepath"), "--help"], 10):
         return None
     done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, text=True, check=False)
+    if done.returncode == 1:
+        raise Refused(f"wakepath forecast: {done.stderr.strip()[:400]}")
     if done.returncode != 0:
         raise Failed(f"wakepath forecast: {done.stderr.strip()[-400:]}")
     return json.loads(done.stdout)

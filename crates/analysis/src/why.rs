@@ -66,6 +66,8 @@ pub struct Group {
     pub left_out: LeftOut,
     /// Lengths of the paths that were looked at (ns).
     pub durations: Histogram,
+    /// How long all of them took that were answered, those left out for an incomplete path too (ns).
+    pub answered: Histogram,
     /// Of these, whose reply said that they failed.
     pub failed: u64,
     elapsed_ns: u128,
@@ -401,7 +403,10 @@ fn gather(recording: &Recording<'_>, plans: &mut BTreeMap<KindName, Plan>) {
         let reply = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref()).map(|h| &h.exchange);
         if reply.is_none_or(|e| e.cut || e.reset || !e.replied) {
             group.left_out.unanswered += 1;
-        } else if !r.is_complete() {
+            return;
+        }
+        group.answered.add(duration);
+        if !r.is_complete() {
             group.left_out.incomplete += 1;
         } else if wanted.is_its_turn() {
             group.failed += u64::from(reply.is_some_and(crate::requests::has_failed));

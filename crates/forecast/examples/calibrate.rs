@@ -58,8 +58,10 @@ fn describe(jobs: &Jobs) {
             Some(s) => (
                 s.name.as_str(),
                 format!(
-                    "workers {:?} {:?}, station {}, backlog {:?}, wake {} µs",
+                    "workers {:?} in {} processes, turns {:?}, {:?}, station {}, backlog {:?}, wake {} µs",
                     s.workers,
+                    s.processes.len(),
+                    s.turns,
                     s.holds,
                     s.station.index(),
                     s.backlog,

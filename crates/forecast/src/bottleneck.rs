@@ -166,9 +166,10 @@ impl Limit {
             Limit::Room(q) => {
                 let name = queue(q)?.name.clone();
                 match queue(q)?.kind {
-                    QueueKind::Workers => {
-                        Change::Workers { of: name.strip_suffix(" workers").unwrap_or(&name).to_owned(), to }
-                    }
+                    QueueKind::Workers => match name.strip_suffix(" threads") {
+                        Some(of) => Change::Threads { of: of.to_owned(), to },
+                        None => Change::Workers { of: name.strip_suffix(" workers").unwrap_or(&name).to_owned(), to },
+                    },
                     QueueKind::Pool => Change::Pool { name, to },
                     QueueKind::Lock => {
                         let (process, state) = name.rsplit_once('/')?;

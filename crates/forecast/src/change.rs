@@ -8,6 +8,7 @@ mod jobs;
 mod machines;
 mod names;
 mod parse;
+mod serving;
 
 pub use parse::{ParseError, VERBS};
 
@@ -111,6 +112,20 @@ pub enum Change {
         /// How many.
         to: Amount,
     },
+    /// `threads NAME=+N`: threads of the processes that there are.
+    Threads {
+        /// Of which service.
+        of: String,
+        /// How many, in all processes together.
+        to: Amount,
+    },
+    /// `processes NAME=+N`: processes with as many threads each as now.
+    Processes {
+        /// Of which service.
+        of: String,
+        /// How many.
+        to: Amount,
+    },
     /// `pool NAME=+N`.
     Pool {
         /// Which.
@@ -187,10 +202,18 @@ impl std::error::Error for Refusal {}
 
 /// Makes a change. A refused one leaves the model as it was.
 pub fn apply(change: &Change, model: &mut Model) -> Result<Effect, Refusal> {
+    let before = model.clone();
     let made = match model {
         Model::Jobs(jobs) => jobs::apply(change, jobs),
         Model::Machines(system) => machines::apply(change, system),
     };
+    let made = made.and_then(|effect| match *model == before {
+        true => Err(No::because(format!("it changes nothing ({})", effect.done.join("; ")))),
+        false => Ok(effect),
+    });
+    if made.is_err() {
+        *model = before;
+    }
     made.map_err(|no| Refusal { change: change.to_string(), reason: no.reason, missing: no.missing, near: no.near })
 }
 
@@ -229,9 +252,22 @@ impl Amount {
         }
     }
 
-    /// The same of whole things: rounded, at least `least`.
-    fn whole(self, now: f64, least: u64) -> Option<u64> {
-        self.of(now).map(|n| (n.round() as u64).max(least))
+    /// The same of whole things: rounded; `None` = without bound. Refused where fewer than `least` would be left.
+    fn whole(self, what: &str, now: f64, least: u64) -> Result<Option<u64>, No> {
+        let then = self.of(now).map(f64::round);
+        if let Amount::By(more) = self
+            && now + more < least as f64
+        {
+            return Err(No::because(format!(
+                "there are {} {what}, and {} less are not at least {least}",
+                number(now),
+                number(-more)
+            )));
+        }
+        match then {
+            Some(n) if n < least as f64 => Err(No::because(format!("at least {least} {what} must be left"))),
+            then => Ok(then.map(|n| n as u64)),
+        }
     }
 }
 
@@ -288,6 +324,8 @@ impl fmt::Display for Change {
             }
             Change::Queue { name, to } => write!(f, "queue {}={to}", quoted(name)),
             Change::Workers { of, to } => write!(f, "workers {}={to}", quoted(of)),
+            Change::Threads { of, to } => write!(f, "threads {}={to}", quoted(of)),
+            Change::Processes { of, to } => write!(f, "processes {}={to}", quoted(of)),
             Change::Pool { name, to } => write!(f, "pool {}={to}", quoted(name)),
             Change::Drop { span, which } => {
                 write!(f, "drop {}", quoted(span))?;

@@ -267,8 +267,11 @@ impl Paths {
                     true => scan.takes.get(&(current, queue)).copied(),
                     false => scan.visits.get(&s.actor).copied(),
                 };
+                // a part of the path is in one round of a queue: else its rounds would be longer than the path
+                let from = from.map(|from| from.max(scan.closed.get(&queue).copied().unwrap_or(0)));
                 if let Some(from) = from.filter(|from| at + 1 - from <= budget) {
                     budget -= at + 1 - from;
+                    scan.closed.insert(queue, at + 1);
                     let mut total = 0.0;
                     for part in &stretch[from..=at] {
                         total += part.ns;
@@ -352,6 +355,8 @@ struct Scan {
     visits: FxHashMap<u32, usize>,
     /// Where a machine took from a queue last.
     takes: FxHashMap<(u32, u32), usize>,
+    /// Where a queue's last round ended.
+    closed: FxHashMap<u32, usize>,
 }
 
 impl Scan {
@@ -360,6 +365,7 @@ impl Scan {
         self.by_place.clear();
         self.visits.clear();
         self.takes.clear();
+        self.closed.clear();
     }
 
     fn add(&mut self, place: u32, (ns, count): Sum) {

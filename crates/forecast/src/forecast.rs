@@ -5,6 +5,7 @@
 //! far the unchanged replay is from what was measured is told (`calibration`), and goes into the bar.
 
 use crate::bottleneck::{Found, Limit, Score, find};
+use crate::calibration::{Calibration, Uncalibrated, Verdict, calibrate};
 use crate::change::{Change, Effect, Refusal, apply};
 use crate::derived::{Derived, Measured, Model, Unit};
 use crate::jobs::Arrivals;
@@ -90,6 +91,8 @@ pub struct Forecast {
     pub effects: Vec<(Change, Effect)>,
     /// How the changed system fares.
     pub fares: Fares,
+    /// How the unchanged replay compares with what was measured.
+    pub calibration: Calibration,
     /// The kind of request that the figures are of, where one was asked for.
     pub kind: Option<KindId>,
     /// What throughput counts.
@@ -118,6 +121,21 @@ pub enum NoForecast {
     /// The model has nothing that a figure could be of.
     #[error("{0}")]
     Empty(String),
+    /// The changed model of requests comes to a standstill, which the recorded system did not: it is wrong.
+    #[error(
+        "with that changed, the replay comes to a standstill ({count} wait for ever, as {first}): what the model takes for locks \
+         or pools is then taken in an order that did not occur, and would not be so in the real system; no forecast can be \
+         made of it from this recording"
+    )]
+    Standstill {
+        /// How many wait for ever.
+        count: usize,
+        /// One of them.
+        first: String,
+    },
+    /// The model is none of what was recorded.
+    #[error("{0}; {1}")]
+    Uncalibrated(Uncalibrated, String),
 }
 
 /// The kind of the system that was asked for. `requests` names kinds with or without the entry service.
@@ -163,6 +181,8 @@ pub fn forecast(derived: &Derived, question: &Question) -> Result<Forecast, NoFo
             "the recording has nothing whose throughput or latency could be forecast".into(),
         ));
     }
+    let calibration = calibrate(derived, &system, &base, kind);
+    trusted(&calibration, derived)?;
     let mut model = derived.model.clone();
     let mut effects = Vec::new();
     for change in &question.changes {
@@ -177,6 +197,9 @@ pub fn forecast(derived: &Derived, question: &Question) -> Result<Forecast, NoFo
         outcome = replay(&changed, &Options { before: Some(base.order.clone()), ..Options::default() });
         reordered = (outcome.reordered, outcome.queues.iter().map(|q| q.count).sum());
         stuck = outcome.stuck.iter().filter(|s| !base.stuck.contains(s)).cloned().collect();
+        if let (Model::Jobs(_), Some(first)) = (&model, stuck.first()) {
+            return Err(NoForecast::Standstill { count: stuck.len(), first: first.clone() });
+        }
     }
     let fares = of.fares(&outcome, &slower(&changed, &outcome));
     let mut assumptions = derived.assumptions.clone();
@@ -202,6 +225,7 @@ pub fn forecast(derived: &Derived, question: &Question) -> Result<Forecast, NoFo
         coming: coming(&derived.model),
         effects,
         fares,
+        calibration,
         kind,
         unit: derived.measured.unit,
         assumptions,
@@ -211,6 +235,26 @@ pub fn forecast(derived: &Derived, question: &Question) -> Result<Forecast, NoFo
         base,
         system,
     })
+}
+
+/// The figures of an unchanged model, whose replay is `base`.
+pub fn unchanged(derived: &Derived, system: &System, base: &Outcome, kind: Option<KindId>) -> Fares {
+    Of { measured: &derived.measured, lossy: derived.lossy, base, kind }.fares(base, &slower(system, base))
+}
+
+/// Refuses a model that is none of what was recorded, with what is known of why.
+pub fn trusted(calibration: &Calibration, derived: &Derived) -> Result<(), NoForecast> {
+    if calibration.verdict() != Verdict::Unusable {
+        return Ok(());
+    }
+    let mut why =
+        "no forecast and no bottleneck can be told from it. What it takes for granted may be what is wrong:".to_owned();
+    for sentence in &derived.assumptions {
+        why.push_str("\n    ");
+        why.push_str(sentence);
+    }
+    why.push_str("\n  `wakepath why` and `wakepath requests` tell where the time went, from what was recorded alone");
+    Err(NoForecast::Uncalibrated(Uncalibrated(*calibration), why))
 }
 
 /// A kind that the recording does not have.

@@ -43,6 +43,13 @@ pub struct Service {
     pub station: StationId,
     /// Workers: processes or threads that take requests; `None` where their number limits nothing (one a connection).
     pub workers: Option<u32>,
+    /// The processes that they are in, by number. As many as workers: each worker is a process, and has its own of all
+    /// that threads of one process share. Fewer: workers are their threads. None: not known.
+    pub processes: Vec<u32>,
+    /// Its processes run one thread at a time.
+    pub turns: Option<Turns>,
+    /// Clients keep their connections to it, and each stays with the process that accepted it.
+    pub keeps_connections: bool,
     /// How long one is taken.
     pub holds: Holds,
     /// Room of its accept queue, where known and where connections wait in it.
@@ -50,6 +57,22 @@ pub struct Service {
     /// From being woken to running on a processor that nobody else has (ns): passes each time that it is asked or
     /// answered, and is nobody's work.
     pub wake_ns: u64,
+}
+
+/// How many processors the processes of a service can use, of which each lets one of its threads run at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Turns {
+    /// Each process.
+    pub each: f64,
+    /// All together at most: what there is.
+    pub most: f64,
+}
+
+impl Service {
+    /// Whether its workers are threads of fewer processes.
+    pub fn is_threaded(&self) -> bool {
+        !self.processes.is_empty() && self.workers.is_some_and(|n| n as usize > self.processes.len())
+    }
 }
 
 /// Something of which there is a number, taken and given back: connections of a pool, a lock.
@@ -61,6 +84,8 @@ pub struct Pool {
     pub tokens: u32,
     /// It is a lock.
     pub is_lock: bool,
+    /// The process whose threads share it: another process has one of its own. `None` = processes share it.
+    pub process: Option<u32>,
 }
 
 /// Index in [`Jobs::services`].

@@ -8,6 +8,7 @@
 #![deny(missing_docs)]
 
 pub mod bottleneck;
+pub mod calibration;
 pub mod change;
 mod critical;
 pub mod derive;

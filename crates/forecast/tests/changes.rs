@@ -236,6 +236,9 @@ fn jobs() -> Jobs {
         wake_ns: 0,
         holds: Holds::Visit,
         backlog,
+        processes: Vec::new(),
+        turns: None,
+        keeps_connections: false,
     };
     Jobs {
         stations: vec![
@@ -245,8 +248,8 @@ fn jobs() -> Jobs {
         ],
         services: vec![service("app:8000", "web", 0, Some(2), Some(16)), service("postgres:5432", "db", 1, None, None)],
         pools: vec![
-            Pool { name: "app:8000->postgres:5432".into(), tokens: 2, is_lock: false },
-            Pool { name: "app/lock 1".into(), tokens: 1, is_lock: true },
+            Pool { name: "app:8000->postgres:5432".into(), tokens: 2, is_lock: false, process: None },
+            Pool { name: "app/lock 1".into(), tokens: 1, is_lock: true, process: None },
         ],
         asked: ["app:8000 GET /", "postgres:5432 SELECT a, b FROM t", "redis:6379 GET"].map(String::from).into(),
         jobs: vec![Job { at_ns: 10 * MS, ..job.clone() }, job],
@@ -347,7 +350,8 @@ fn calls_are_left_out_with_their_loop() {
     assert!(matches!(all.jobs[0].root.parts[..], [Part::Take(0), Part::Work { .. }, Part::Give(0), ..]));
     // every other one: three of six
     assert_eq!(total(&made("drop SELECT* share=50%"), WorkState::Disk), 12);
-    assert_eq!(total(&made("drop SELECT* share=0%"), WorkState::Disk), 24);
+    let refusal = apply(&change("drop SELECT* share=0%"), &mut Model::Jobs(jobs())).expect_err("none is left out");
+    assert!(refusal.reason.contains("changes nothing"), "{refusal}");
     assert_eq!(total(&made("drop SELECT* share=100%"), WorkState::Disk), 0);
 }
 

@@ -2,6 +2,7 @@
 
 use wakepath_analysis::histogram::Histogram;
 use wakepath_forecast::bottleneck::{Limit, Score, find};
+use wakepath_forecast::calibration::Verdict;
 use wakepath_forecast::change::Change;
 use wakepath_forecast::derived::{Block, Derived, Measured, Model, Unit};
 use wakepath_forecast::forecast::{Forecast, NoForecast, Question, forecast, lay_out};
@@ -27,6 +28,9 @@ fn service(name: &str, station: u32) -> Service {
         wake_ns: 0,
         holds: Holds::Visit,
         backlog: None,
+        processes: Vec::new(),
+        turns: None,
+        keeps_connections: false,
     }
 }
 
@@ -109,17 +113,54 @@ fn more_or_faster_servers_are_worth_what_queueing_theory_says() {
 #[test]
 fn a_biased_model_forecasts_ratios_and_a_wider_bar() {
     let exact = recorded(Model::Jobs(random_line(0.5, 20_000)), 0.0);
-    let mut biased = exact.clone();
-    let mut slower = Histogram::default();
-    (0..1000).for_each(|_| slower.add(2 * exact.measured.latency.mean()));
-    biased.measured.latency = slower;
+    let biased = slower(&exact, 1.4);
     let (right, wrong) = (ask(&exact, &["speed web=2x"], 0), ask(&biased, &["speed web=2x"], 0));
-    near(mean(&wrong), 2.0 * mean(&right), 0.01);
+    near(mean(&wrong), 1.4 * mean(&right), 0.01);
+    assert_eq!((right.calibration.verdict(), wrong.calibration.verdict()), (Verdict::Holds, Verdict::Misses));
     let (right, wrong) = (right.fares.mean_ns.expect("mean"), wrong.fares.mean_ns.expect("mean"));
     assert!(right.bar.calibration < 0.01);
-    near(wrong.bar.calibration, 1.0, 0.05);
+    near(wrong.bar.calibration, 0.4, 0.05);
     let width = |f: wakepath_forecast::forecast::Figure| f.range().1 / f.range().0;
-    assert!(width(wrong) > 2.0 * width(right));
+    assert!(width(wrong) > 1.5 * width(right));
+}
+
+/// The same recording, of which longer latencies were measured.
+fn slower(exact: &Derived, times: f64) -> Derived {
+    let mut biased = exact.clone();
+    let mut latency = Histogram::default();
+    (0..1000).for_each(|_| latency.add((times * exact.measured.latency.mean() as f64) as u64));
+    biased.measured.latency = latency;
+    biased
+}
+
+/// Two locks taken in different orders stand still as soon as two threads may run: no real system was recorded doing so.
+#[test]
+fn refuses_a_change_with_which_the_model_stands_still() {
+    let lock = |n| Pool { name: format!("app/lock {n}"), tokens: 1, is_lock: true, process: Some(1) };
+    let held = |a, b| vec![Part::Take(a), work(MS), Part::Take(b), work(MS), Part::Give(b), Part::Give(a)];
+    let all = (0..200).map(|n| job(0, 0, visit(0, if n % 2 == 0 { held(0, 1) } else { held(1, 0) }))).collect();
+    let mut app = service("app:80", 0);
+    app.workers = Some(1);
+    let mut jobs = jobs(vec![station("web", 8.0)], vec![app], all, Arrivals::Closed { clients: 4 });
+    jobs.pools = vec![lock(1), lock(2)];
+    let derived = recorded(Model::Jobs(jobs), 0.0);
+    let changes = vec!["workers app:80=4".parse().expect("a change")];
+    let problem = forecast(&derived, &Question { changes, next: 0, kind: None }).expect_err("it stands still");
+    assert!(matches!(problem, NoForecast::Standstill { .. }), "{problem}");
+}
+
+/// A model that takes half of what was measured is none of that system: nothing is forecast from it.
+#[test]
+fn refuses_a_model_that_does_not_behave_as_what_was_recorded() {
+    let exact = recorded(Model::Jobs(random_line(0.5, 20_000)), 0.0);
+    for changes in [vec![], vec!["speed web=2x".parse::<Change>().expect("a change")]] {
+        let question = Question { changes, next: 0, kind: None };
+        assert!(forecast(&exact, &question).is_ok());
+        let problem = forecast(&slower(&exact, 3.6), &question).expect_err("it is 260 % off");
+        assert!(matches!(problem, NoForecast::Uncalibrated(..)), "{problem}");
+        let text = problem.to_string();
+        assert!(text.contains("mean latency is ") && text.contains("260 % off"), "{text}");
+    }
 }
 
 #[test]
@@ -245,7 +286,7 @@ fn a_pool_is_named_and_worth_its_connections() {
         (0..2000).map(|_| job(0, 0, visit(0, parts()))).collect(),
         Arrivals::Closed { clients: 8 },
     );
-    model.pools.push(Pool { name: "app:80->pg:5432".into(), tokens: 2, is_lock: false });
+    model.pools.push(Pool { name: "app:80->pg:5432".into(), tokens: 2, is_lock: false, process: None });
     let derived = recorded(Model::Jobs(model), 0.0);
     near(ask(&derived, &[], 0).fares.throughput.value, 200.0, 0.01);
     near(ask(&derived, &["pool app:80->pg:5432=+1"], 0).fares.throughput.value, 300.0, 0.01);

@@ -165,16 +165,35 @@ impl Queue {
 
 /// Threads that share connections: each request asks twice. Gives when each hold began and ended.
 fn pooled(threads: u32, connections: usize, requests: usize, seed: u64) -> (Bed, Vec<(u32, u64, u64)>) {
+    pooled_with(threads, connections, requests, seed, false)
+}
+
+/// The same. `in_vain`: each gives its connection back between the two questions, wakes who waits, and takes it again first.
+fn pooled_with(
+    threads: u32,
+    connections: usize,
+    requests: usize,
+    seed: u64,
+    in_vain: bool,
+) -> (Bed, Vec<(u32, u64, u64)>) {
     let (mut bed, mut random, mut truth) = (Bed::new(threads), Random::new(seed), Vec::new());
     let mut queue = Queue::new(connections);
+    // of each connection, when its holder last gave it back for a moment
+    let mut offered = vec![0u64; connections];
     let mut next: BinaryHeap<Reverse<(u64, u32)>> =
         (0..threads).map(|t| Reverse((MS + u64::from(t) * 7 * US, LEADER + t))).collect();
     for _ in 0..requests {
         let Reverse((begin, task)) = next.pop().unwrap();
         let asked = begin + 100 * US;
         let (which, taken, by) = queue.take(asked);
-        if taken > asked {
-            bed.wait(waited(task, asked, taken, cause::TASK, by, FUTEX, 0x7000_0000 + 4096 * u64::from(task)));
+        let mut asleep = asked;
+        let address = 0x7000_0000 + 4096 * u64::from(task);
+        if in_vain && asked < offered[which] && offered[which] + 50 * US < taken {
+            bed.wait(waited(task, asked, offered[which], cause::TASK, by, FUTEX, address));
+            asleep = offered[which] + 10 * US;
+        }
+        if taken > asleep {
+            bed.wait(waited(task, asleep, taken, cause::TASK, by, FUTEX, address));
         }
         let flow = 100 + which as u64;
         let first = (taken + 40 * US, taken + 40 * US + random.within(2 * MS, 6 * MS));
@@ -184,6 +203,7 @@ fn pooled(threads: u32, connections: usize, requests: usize, seed: u64) -> (Bed,
         }
         let given = second.1 + 20 * US;
         queue.free[which] = (given, task);
+        offered[which] = first.1 + 150 * US;
         truth.push((task, taken, given));
         bed.request(task, begin, given + 100 * US, &[(flow, first.0, first.1), (flow, second.0, second.1)]);
         next.push(Reverse((given + 200 * US + random.within(0, 200 * US), task)));
@@ -209,6 +229,40 @@ proptest! {
             near += usize::from(held.len() == 1 && held[0].given.0.abs_diff(given) <= 60 * US);
         }
         prop_assert!(near as f64 >= 0.95 * truth.len() as f64, "{near} of {} holds", truth.len());
+    }
+
+    /// Who is woken for a connection that its holder takes again at once waited for the pool, and for no lock.
+    #[test]
+    fn a_connection_that_was_offered_in_vain_is_the_pools(connections in 2usize..6, more in 2u32..6, seed: u64) {
+        let (bed, _) = pooled_with(connections as u32 + more, connections, 400, seed, true);
+        let found = bed.find();
+        let kinds: Vec<_> = found.tokens.pools.iter().map(|p| (p.is_lock, p.tokens)).collect();
+        prop_assert_eq!(kinds, vec![(false, connections as u32)], "{:?}", found.tokens.pools);
+    }
+
+    /// What several have at once is no lock.
+    #[test]
+    fn what_several_have_at_once_is_no_lock(tokens in 3usize..6, more in 3u32..6, seed: u64) {
+        let threads = tokens as u32 + more;
+        let (mut bed, mut random, mut queue) = (Bed::new(threads), Random::new(seed), Queue::new(tokens));
+        let mut next: BinaryHeap<Reverse<(u64, u32)>> =
+            (0..threads).map(|t| Reverse((MS + u64::from(t) * 7 * US, LEADER + t))).collect();
+        for _ in 0..400 {
+            let Reverse((begin, task)) = next.pop().unwrap();
+            let asked = begin + 100 * US;
+            let (which, taken, by) = queue.take(asked);
+            if taken > asked {
+                bed.wait(waited(task, asked, taken, cause::TASK, by, FUTEX, 0x7000_0000 + 4096 * u64::from(task)));
+            }
+            let slept = taken + random.within(3 * MS, 5 * MS);
+            bed.wait(waited(task, taken + 20 * US, slept, cause::TIMER, 0, NANOSLEEP, 0));
+            queue.free[which] = (slept + 20 * US, task);
+            bed.request(task, begin, slept + 120 * US, &[]);
+            next.push(Reverse((slept + 200 * US, task)));
+        }
+        let found = bed.find();
+        prop_assert!(found.tokens.pools.is_empty(), "{:?}", found.tokens.pools);
+        prop_assert!(found.tokens.unseen.iter().any(|s| s.contains("at the same time")), "{:?}", found.tokens.unseen);
     }
 
     /// Connections enough for all, or one a thread, are no pool.

@@ -1,5 +1,6 @@
 //! What holds a system up, as text and as JSON.
 
+use crate::calibration::CalibrationView;
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, columns, sanitise, wrap};
 use crate::units;
@@ -50,8 +51,8 @@ pub struct ShareView {
     pub ns: u64,
     /// Of the path; 1 = all of it.
     pub share: f64,
-    /// How often.
-    pub count: u64,
+    /// How often on the path: of requests, of one on average.
+    pub count: f64,
 }
 
 /// A loop on the critical path.
@@ -101,20 +102,21 @@ pub struct BottleneckView {
     pub tried: Vec<TriedView>,
 }
 
-/// A critical path: that of a run, or of all requests of a kind.
+/// A critical path: that of a run, or that of a request on average. All its times add up to its length: none is a sum over
+/// requests that were served at the same time, or over several passes of a replay.
 #[derive(Clone, Debug, Serialize)]
 pub struct PathView {
     /// Of what: a kind of request; `None` = all, or the whole run.
     pub request: Option<String>,
-    /// Its length (ns); of a kind, all of its requests'.
+    /// Its length (ns): of a run, as long as the recording; of requests, the mean of one.
     pub ns: u64,
-    /// Requests that it is of; 0 for a run.
+    /// Requests that it is the mean of; 0 for a run.
     pub requests: u64,
     /// Where its time went, longest first.
     pub shares: Vec<ShareView>,
     /// The work that is most of it.
     pub most_critical: Option<String>,
-    /// Loops on the run's path, longest first.
+    /// Loops on the run's path, longest first; none on that of a request.
     pub loops: Vec<LoopView>,
 }
 
@@ -163,6 +165,8 @@ pub struct FlowView {
 /// The answer to `wakepath bottleneck`.
 #[derive(Clone, Debug, Serialize)]
 pub struct BottlenecksView {
+    /// Whether the model behaves as what was recorded.
+    pub calibration: CalibrationView,
     /// How requests come.
     pub arrivals: ArrivalsView,
     /// The path.
@@ -209,9 +213,15 @@ fn station(system: &System, id: StationId) -> (String, &'static str) {
     system.stations.get(id.index()).map_or(("?".into(), "servers"), |s| (s.name.clone(), s.what))
 }
 
+/// Whether workers are threads of fewer processes.
+fn is_threads(q: &Queue) -> bool {
+    q.name.ends_with(" threads")
+}
+
 /// The queue's name without what its kind says already.
 fn bare(q: &Queue) -> &str {
     let suffix = match q.kind {
+        QueueKind::Workers if is_threads(q) => " threads",
         QueueKind::Workers => " workers",
         QueueKind::AcceptQueue => " accept queue",
         _ => return &q.name,
@@ -256,6 +266,7 @@ pub fn place(system: &System, at: Place) -> (&'static str, String) {
 /// What one waits for at a queue.
 fn held(q: &Queue) -> String {
     match q.kind {
+        QueueKind::Workers if is_threads(q) => format!("a thread of {}", bare(q)),
         QueueKind::Workers => format!("a worker of {}", bare(q)),
         QueueKind::Pool => format!("a connection of the pool {}", q.name),
         QueueKind::Lock => format!("the lock {}", q.name),
@@ -275,6 +286,7 @@ pub fn limit(system: &System, l: Limit) -> String {
         Limit::Room(q) => queue(q).map_or_else(String::new, |q| {
             let now = l.now(system);
             match q.kind {
+                QueueKind::Workers if is_threads(q) => format!("threads of {} ({})", bare(q), number(now)),
                 QueueKind::Workers => format!("workers of {} ({})", bare(q), number(now)),
                 QueueKind::Pool => format!("pool {} ({})", q.name, number(now)),
                 QueueKind::Lock => format!("lock {}", q.name),
@@ -299,14 +311,16 @@ pub fn limit(system: &System, l: Limit) -> String {
 
 fn share_view(system: &System, s: &Share, whole: u64) -> ShareView {
     let (class, what) = place(system, s.place);
-    ShareView { place: class, what, ns: s.ns, share: s.ns as f64 / whole.max(1) as f64, count: s.count }
+    ShareView { place: class, what, ns: s.ns, share: s.ns as f64 / whole.max(1) as f64, count: s.count as f64 }
 }
 
-fn loop_view(system: &System, l: &Loop, whole: u64) -> LoopView {
+/// `whole` is the length of the path that the loop is on, of all `passes`.
+fn loop_view(system: &System, l: &Loop, whole: u64, passes: u64) -> LoopView {
     let queue = system.queues.get(l.closed_by.index());
     let round: u64 = l.round.iter().map(|s| s.ns).sum();
     let mut parts: Vec<ShareView> = Vec::new();
-    for view in l.round.iter().map(|s| share_view(system, s, round)) {
+    for mut view in l.round.iter().map(|s| share_view(system, s, round)) {
+        (view.ns, view.count) = (view.ns / passes, view.count / passes as f64);
         match parts.iter_mut().find(|o| o.what == view.what) {
             Some(o) => (o.ns, o.count, o.share) = (o.ns + view.ns, o.count + view.count, o.share + view.share),
             None => parts.push(view),
@@ -315,9 +329,9 @@ fn loop_view(system: &System, l: &Loop, whole: u64) -> LoopView {
     LoopView {
         queue: queue.map_or_else(String::new, |q| bare(q).to_owned()),
         kind: queue.map_or("queue", |q| queue_kind(q.kind)),
-        ns: l.ns,
+        ns: l.ns / passes,
         share: l.ns as f64 / whole.max(1) as f64,
-        count: l.count,
+        count: l.count.div_ceil(passes),
         round: parts,
     }
 }
@@ -358,7 +372,7 @@ impl PathView {
         for s in all {
             let view = share_view(system, s, 1);
             match shares.iter_mut().find(|o| o.what == view.what) {
-                Some(other) => (other.ns, other.count) = (other.ns + s.ns, other.count + s.count),
+                Some(other) => (other.ns, other.count) = (other.ns + s.ns, other.count + view.count),
                 None => shares.push(view),
             }
             if let Place::State(id) = s.place {
@@ -368,28 +382,35 @@ impl PathView {
                 }
             }
         }
-        let ns: u64 = shares.iter().map(|s| s.ns).sum();
-        shares.iter_mut().for_each(|s| s.share = s.ns as f64 / ns.max(1) as f64);
-        shares.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.what.cmp(&b.what)));
-        let run: u64 = outcome.path.iter().map(|s| s.ns).sum();
+        let sum: u64 = shares.iter().map(|s| s.ns).sum();
+        let requests = kinds().map(|k| k.latency.count()).sum();
+        // a replay of few requests goes through them several times
+        let passes = u64::from(system.rounds.max(1));
+        let of = if is_of_requests { requests } else { passes }.max(1);
+        for s in &mut shares {
+            s.share = s.ns as f64 / sum.max(1) as f64;
+            (s.ns, s.count) = (s.ns / of, s.count / of as f64);
+        }
+        shares.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.what.cmp(&b.what)));
+        let loops = outcome.loops.iter().filter(|_| scope == Scope::Run);
         PathView {
             request: kind.and_then(|k| system.kinds.get(k.index()).cloned()),
-            ns,
-            requests: kinds().map(|k| k.latency.count()).sum(),
+            ns: sum / of,
+            requests,
             shares,
             most_critical: worked.iter().max_by_key(|w| w.0).map(|w| work(system, w.1)),
-            loops: outcome.loops.iter().map(|l| loop_view(system, l, run)).collect(),
+            loops: loops.map(|l| loop_view(system, l, sum, passes)).collect(),
         }
     }
 
     /// As text.
     pub fn render(&self, out: &mut String, style: Style) {
-        let title = if let Some(mean) = self.ns.checked_div(self.requests) {
-            let mean = units::duration(mean);
+        let length = units::duration(self.ns);
+        let title = if self.requests > 0 {
             let kind = self.request.as_ref().map_or(String::new(), |k| format!(" {k}"));
-            format!("Critical paths of {} requests{kind}, {mean} each on average:", units::count(self.requests))
+            format!("Critical path of a request{kind}, {length} (the mean of {}):", units::count(self.requests))
         } else {
-            format!("Critical path of the run, {}:", units::duration(self.ns))
+            format!("Critical path of the run, {length} from its first request to its last reply:")
         };
         let _ = writeln!(out, "{}", style.paint(&sanitise(&title), Tint::Strong));
         let mut t = Table::new(&[
@@ -400,17 +421,18 @@ impl PathView {
         ])
         .indented(2);
         let shown = self.shares.iter().take(ROWS_MAX).take_while(|s| s.share >= SHARE_SHOWN).count();
-        let row = |what: String, ns: u64, count: u64| {
-            let share = format!("{:.1} %", 100.0 * ns as f64 / self.ns.max(1) as f64);
-            [Cell::from(what), Cell::from(units::duration(ns)), Cell::from(share), Cell::from(units::count(count))]
+        let row = |what: String, ns: u64, share: f64, count: f64| {
+            let share = format!("{:.1} %", 100.0 * share);
+            let times = if count < 10.0 { number(count) } else { units::count(count.round() as u64) };
+            [Cell::from(what), Cell::from(units::duration(ns)), Cell::from(share), Cell::from(times)]
         };
         for s in &self.shares[..shown] {
-            t.row(row(s.what.clone(), s.ns, s.count));
+            t.row(row(s.what.clone(), s.ns, s.share, s.count));
         }
         let rest = &self.shares[shown..];
         if !rest.is_empty() {
-            let sum = rest.iter().fold((0, 0), |a, s| (a.0 + s.ns, a.1 + s.count));
-            t.row(row(format!("({} more)", rest.len()), sum.0, sum.1));
+            let sum = rest.iter().fold((0, 0.0, 0.0), |a, s| (a.0 + s.ns, a.1 + s.share, a.2 + s.count));
+            t.row(row(format!("({} more)", rest.len()), sum.0, sum.1, sum.2));
         }
         out.push_str(&t.render(style));
         if let Some(work) = &self.most_critical {
@@ -656,6 +678,7 @@ impl BottlenecksView {
     /// As text for a terminal. `folders` as they were given.
     pub fn render(&self, folders: &str, style: Style) -> String {
         let mut out = String::new();
+        self.calibration.render(&mut out, style);
         out.push_str(&wrap(&self.arrivals.sentence(), "", style.prose()));
         out.push('\n');
         let what = if self.arrivals.model == "recorded" { "the run" } else { "mean latency" };

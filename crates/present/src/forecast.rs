@@ -1,6 +1,7 @@
 //! What would happen if, as text and as JSON.
 
 use crate::bottleneck::{ArrivalsView, BottleneckView, PathView, Scope, lines, listed, lossy_sentence, number};
+use crate::calibration::CalibrationView;
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
@@ -9,7 +10,7 @@ use std::fmt::Write as _;
 use wakepath_forecast::derived::Unit;
 use wakepath_forecast::forecast::{Fares, Figure, Forecast, QUANTILES, Step};
 
-/// From here on the replay of the unchanged model misses what was measured by so much that this is said first.
+/// From here on the replay of the unchanged model misses what was measured by so much that triage names no bottleneck.
 pub(crate) const POOR: f64 = 0.25;
 /// From here on a change of order is worth a sentence.
 const REORDERED: f64 = 0.01;
@@ -84,6 +85,8 @@ pub struct StepView {
 /// The answer to `wakepath forecast`.
 #[derive(Clone, Debug, Serialize)]
 pub struct ForecastView {
+    /// Whether the model behaves as what was recorded.
+    pub calibration: CalibrationView,
     /// How requests come.
     pub arrivals: ArrivalsView,
     /// What throughput counts: `requests`, `bytes` or `items`.
@@ -165,6 +168,7 @@ impl ForecastView {
         };
         let mut assumptions = f.assumptions.clone();
         ForecastView {
+            calibration: CalibrationView::new(&f.calibration),
             arrivals: ArrivalsView::new(&f.coming, inferred, &mut assumptions),
             unit: match f.unit {
                 Unit::Requests => "requests",
@@ -201,7 +205,9 @@ impl ForecastView {
 
     /// As text for a terminal. `folders` as they were given.
     pub fn render(&self, folders: &str, style: Style) -> String {
-        let mut out = wrap(&self.arrivals.sentence(), "", style.prose());
+        let mut out = String::new();
+        self.calibration.render(&mut out, style);
+        out.push_str(&wrap(&self.arrivals.sentence(), "", style.prose()));
         out.push('\n');
         for line in wrap(&sanitise(&self.sentence()), "", style.prose()).lines() {
             let _ = writeln!(out, "{}", style.paint(line, Tint::Strong));
@@ -272,27 +278,15 @@ impl ForecastView {
         out.push_str(&t.render(style));
     }
 
-    /// What a reader must know before believing it.
     /// By how much the replay of the unchanged model misses what was measured, at worst; a part of that.
     pub fn calibration(&self) -> f64 {
         self.forecast.rows().iter().take(2).map(|(_, _, f)| f.bar.calibration).fold(0.0, f64::max)
     }
 
+    /// What a reader must know before believing it.
     fn notes(&self) -> Vec<String> {
         let mut out = Vec::new();
         let rows = self.forecast.rows();
-        let worst = self.calibration();
-        if worst > POOR {
-            let why = match self.unit {
-                "bytes" => " What limits may be the congestion or the receive window, which are not recorded.",
-                _ => "",
-            };
-            out.push(format!(
-                "The model without any change misses what was measured by {:.0} %: take this forecast for a direction, not for \
-                 a figure.{why}",
-                100.0 * worst
-            ));
-        }
         if rows.iter().any(|(_, _, f)| f.bar.variation.is_none()) {
             out.push(
                 "The recording is too short to know how much it varies: the bars lack that part; record for longer."

@@ -2,6 +2,7 @@
 //! Parquet for queries; see ARCHITECTURE.md.
 
 pub mod bottleneck;
+pub mod calibration;
 pub mod doctor;
 pub mod forecast;
 pub mod import;

@@ -44,6 +44,9 @@ pub struct GroupView {
     pub p50_ns: u64,
     /// Longest (ns).
     pub max_ns: u64,
+    /// Average of all that were answered, those too that are left out for an incomplete path (ns); null where that is not
+    /// asked, as of tasks.
+    pub all_mean_ns: Option<u64>,
     /// Of `count`, whose reply said that they failed.
     pub failed: u64,
     /// Left out, since their path is incomplete.
@@ -509,6 +512,7 @@ fn group_view(g: &Group, label: String) -> GroupView {
         mean_ns: g.mean_ns(),
         p50_ns: g.durations.quantile(0.5),
         max_ns: g.durations.max(),
+        all_mean_ns: (g.answered.count() > 0).then(|| g.answered.mean()),
         failed: g.failed,
         incomplete: g.left_out.incomplete,
         unanswered: g.left_out.unanswered,
@@ -620,8 +624,35 @@ fn text(d: &Difference, main: Option<&Detail>) -> String {
     out
 }
 
-/// The answer in one sentence.
+/// From here on the ones that could be looked at are not like all of them.
+const UNLIKE: f64 = 0.25;
+
+impl GroupView {
+    /// What must be said first where the paths that are whole are not like the others.
+    fn unlike(&self) -> Option<String> {
+        let all = self.all_mean_ns.filter(|_| self.incomplete > 0 && self.count > 0)?;
+        let (less, more) = (all.min(self.mean_ns).max(1), all.max(self.mean_ns));
+        (more as f64 > less as f64 * (1.0 + UNLIKE)).then(|| {
+            format!(
+                "Of {}, {} have an incomplete path, and the {} that could be looked at are not like them: these took {} on average, \
+                 all of them {}. What follows holds for these alone. ",
+                self.label,
+                units::count(self.incomplete),
+                units::count(self.count),
+                units::duration(self.mean_ns),
+                units::duration(all)
+            )
+        })
+    }
+}
+
+/// The answer in one sentence; before it, whom it is not of.
 fn sentence(k: &KindView, words: &Words<'_>) -> String {
+    let unlike: String = [&k.slow, &k.typical].into_iter().filter_map(GroupView::unlike).collect();
+    format!("{unlike}{}", comparison(k, words))
+}
+
+fn comparison(k: &KindView, words: &Words<'_>) -> String {
     const SECOND: f64 = 0.2;
     const HARDLY: f64 = 0.1;
     let kind = if k.service.is_empty() { k.kind.clone() } else { format!("{} at {}", k.kind, k.service) };

@@ -5,12 +5,14 @@ use crate::forecast::{Modelled, typed};
 use crate::output;
 use anyhow::{Result, bail};
 use wakepath_forecast::bottleneck::{find, margins};
-use wakepath_forecast::forecast::{coming, kind_of, lay_out, no_kind, score};
+use wakepath_forecast::calibration::calibrate;
+use wakepath_forecast::forecast::{coming, kind_of, lay_out, no_kind, score, trusted};
 use wakepath_forecast::replay::{Options, replay};
 use wakepath_forecast::slack::slack;
 use wakepath_present::bottleneck::{
     ArrivalsView, BottleneckView, BottlenecksView, FlowView, MarginView, PathView, Scope, SlackView,
 };
+use wakepath_present::calibration::CalibrationView;
 use wakepath_present::json;
 use wakepath_present::text::Style;
 
@@ -30,12 +32,15 @@ pub fn run(args: &BottleneckArgs) -> Result<i32> {
     if outcome.steps == 0 {
         bail!("the recording has nothing that could be replayed; `wakepath info` shows what it holds");
     }
+    let calibration = calibrate(derived, &system, &outcome, kind);
+    trusted(&calibration, derived)?;
     let score = score(&derived.model, kind);
     let found = find(&system, &outcome, score);
     let margins = margins(&system, &outcome, &found, score);
     let coming = coming(&derived.model);
     let mut assumptions = derived.assumptions.clone();
     let view = BottlenecksView {
+        calibration: CalibrationView::new(&calibration),
         arrivals: ArrivalsView::new(&coming, args.part.arrivals.is_none(), &mut assumptions),
         path: PathView::new(&system, &outcome, Scope::of(&coming, kind)),
         bottleneck: BottleneckView::new(&system, &found),

@@ -1,7 +1,7 @@
 //! Changes to a recording as jobs, but for those of its calls (`calls.rs`).
 
 use super::names::{find, is_meant, nearest};
-use super::{Amount, Bandwidth, Change, Delay, Effect, No, calls, number};
+use super::{Amount, Bandwidth, Change, Delay, Effect, No, calls, number, serving};
 use crate::jobs::{Jobs, Part, PoolId, ServiceId, Visit, WorkState};
 use crate::system::Station;
 use rustc_hash::FxHashMap;
@@ -19,7 +19,9 @@ pub(super) fn apply(change: &Change, jobs: &mut Jobs) -> Result<Effect, No> {
         Change::Speed { of, factor } => speed(jobs, of, *factor),
         Change::Link { between, bandwidth, delay } => link(jobs, between, *bandwidth, *delay),
         Change::Queue { name, to } => queue(jobs, name, *to),
-        Change::Workers { of, to } => workers(jobs, of, *to),
+        Change::Workers { of, to } => serving::workers(jobs, of, *to),
+        Change::Threads { of, to } => serving::threads(jobs, of, *to),
+        Change::Processes { of, to } => serving::processes(jobs, of, *to),
         Change::Pool { name, to } => pool(jobs, name, *to),
         Change::Drop { span, which } => calls::leave_out(jobs, span, *which),
         Change::Parallel { spans } => calls::at_once(jobs, spans),
@@ -33,7 +35,7 @@ fn names_of(jobs: &Jobs, id: ServiceId) -> Vec<&str> {
 }
 
 /// The services that a name means, or all that could be meant.
-fn services(jobs: &Jobs, given: &str) -> Result<Vec<ServiceId>, No> {
+pub(super) fn services(jobs: &Jobs, given: &str) -> Result<Vec<ServiceId>, No> {
     let found = find(given, (0..jobs.services.len()).map(|id| (id, names_of(jobs, id))));
     let listed = || nearest(given, jobs.services.iter().map(|s| s.name.clone()));
     match found.len() {
@@ -476,7 +478,7 @@ fn queue(jobs: &mut Jobs, name: &str, to: Amount) -> Result<Effect, No> {
     for id in found {
         let s = &mut jobs.services[id];
         let now = s.backlog.unwrap_or(0);
-        let then = to.whole(now as f64, 1);
+        let then = to.whole("places in the accept queue", now as f64, 1)?;
         effect.done.push(format!("room of the accept queue of {}: {now} → {}", s.name, whole_or_unbounded(then)));
         s.backlog = then;
     }
@@ -489,35 +491,8 @@ pub(super) fn whole_or_unbounded(n: Option<u64>) -> String {
 }
 
 /// A whole number that fits; what is larger is as good as without bound.
-fn small(n: u64) -> u32 {
+pub(super) fn small(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-fn workers(jobs: &mut Jobs, of: &str, to: Amount) -> Result<Effect, No> {
-    let found = services(jobs, of.strip_suffix(" workers").unwrap_or(of))?;
-    let is_counted = |id: &usize| jobs.services[*id].workers.is_some();
-    let counted: Vec<usize> = found.iter().copied().filter(is_counted).collect();
-    if counted.is_empty() {
-        let with: Vec<String> =
-            (0..jobs.services.len()).filter(is_counted).map(|id| jobs.services[id].name.clone()).collect();
-        let reason = format!(
-            "the number of workers of {} limits nothing here: it has one a connection, or none was ever waited for",
-            jobs.services[found[0]].name
-        );
-        return Err(No::because(reason).missing(&jobs.unseen).near(with));
-    }
-    let mut effect = Effect::default();
-    for id in counted {
-        let s = &mut jobs.services[id];
-        let now = s.workers.unwrap_or(0);
-        let then = to.whole(f64::from(now), 1);
-        effect.done.push(format!("workers of {}: {now} → {}", s.name, whole_or_unbounded(then)));
-        s.workers = then.map(small);
-    }
-    effect
-        .assumptions
-        .push("Any worker can take any request, and new ones are as fast as those that were seen.".into());
-    Ok(effect)
 }
 
 fn pool(jobs: &mut Jobs, name: &str, to: Amount) -> Result<Effect, No> {
@@ -538,7 +513,7 @@ fn pool(jobs: &mut Jobs, name: &str, to: Amount) -> Result<Effect, No> {
     let mut effect = Effect::default();
     for i in pools {
         let p = &mut jobs.pools[i];
-        let then = to.whole(f64::from(p.tokens), 1);
+        let then = to.whole("connections", f64::from(p.tokens), 1)?;
         effect.done.push(format!("size of the pool {}: {} → {}", p.name, p.tokens, whole_or_unbounded(then)));
         p.tokens = then.map_or(u32::MAX, small);
     }

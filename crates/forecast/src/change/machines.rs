@@ -18,7 +18,9 @@ pub(super) fn apply(change: &Change, system: &mut System) -> Result<Effect, No> 
         Change::Speed { of, factor } => speed(system, of, *factor),
         Change::Link { between, bandwidth, delay } => link(system, between, *bandwidth, *delay),
         Change::Queue { name, to } => room(system, name, *to),
-        Change::Workers { of, to } => tokens(system, of, *to, QueueKind::Workers),
+        Change::Workers { of, to } | Change::Threads { of, to } | Change::Processes { of, to } => {
+            tokens(system, of, *to, QueueKind::Workers)
+        }
         Change::Pool { name, to } => tokens(system, name, *to, QueueKind::Pool),
         Change::Drop { .. } | Change::Parallel { .. } | Change::Cache { .. } => Err(No::because(
             "this recording was made into state machines, not requests: nothing tells what depends on a call's reply",
@@ -203,7 +205,7 @@ fn room(system: &mut System, name: &str, to: Amount) -> Result<Effect, No> {
         let q = &mut system.queues[i];
         let is_credits = q.is_tokens();
         let now = if is_credits { q.initial } else { q.capacity.unwrap_or(0) };
-        let then = to.whole(now as f64, 1);
+        let then = to.whole("places", now as f64, 1)?;
         let unit = if q.is_bytes { " bytes" } else { "" };
         effect.done.push(format!("room of {}: {now} → {}{unit}", q.name, whole_or_unbounded(then)));
         if is_credits {
@@ -237,7 +239,7 @@ fn tokens(system: &mut System, name: &str, to: Amount, kind: QueueKind) -> Resul
     let mut effect = Effect::default();
     for i in found {
         let q = &mut system.queues[i];
-        let then = to.whole(q.initial as f64, 1);
+        let then = to.whole("of them", q.initial as f64, 1)?;
         effect.done.push(format!("{words} {}: {} → {}", q.name, q.initial, whole_or_unbounded(then)));
         q.initial = then.unwrap_or(WITHOUT_BOUND).min(WITHOUT_BOUND);
         q.capacity = q.capacity.and(then.map(|n| n.max(q.initial)));

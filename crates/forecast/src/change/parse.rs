@@ -7,13 +7,15 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Each kind of change with an example.
-pub const VERBS: [(&str, &str); 10] = [
+pub const VERBS: [(&str, &str); 12] = [
     ("scale", "scale */postgres/disk=0.5"),
     ("cpu", "cpu web1=+1"),
     ("speed", "speed postgres:5432=2x"),
     ("link", "link web1-db1 bandwidth=10x delay=-50%"),
     ("queue", "queue nginx:80=+128"),
     ("workers", "workers gunicorn:8000=+2"),
+    ("threads", "threads java:8080=+8"),
+    ("processes", "processes gunicorn:8000=+1"),
     ("pool", "pool app:8000->postgres:5432=+6"),
     ("drop", "drop postgres:5432 SELECT * FROM votes WHERE id = ? keep=1"),
     ("parallel", "parallel users:81 GET /user,carts:82 GET /cart"),
@@ -312,9 +314,14 @@ impl FromStr for Change {
                 let (name, value) = rest.assignment("a queue", "+N")?;
                 Ok(Change::Queue { name, to: value.amount(true)? })
             }
-            "workers" => {
+            verb @ ("workers" | "threads" | "processes") => {
                 let (of, value) = rest.assignment("a service", "+N")?;
-                Ok(Change::Workers { of, to: value.amount(false)? })
+                let to = value.amount(false)?;
+                Ok(match verb {
+                    "threads" => Change::Threads { of, to },
+                    "processes" => Change::Processes { of, to },
+                    _ => Change::Workers { of, to },
+                })
             }
             "pool" => {
                 let (name, value) = rest.assignment("a pool", "+N")?;

@@ -9,6 +9,7 @@
 
 use super::requests::collect::{Collected, Did, NOBODYS, Point};
 use super::requests::services::{Services, is_epoll, is_output};
+use super::requests::survivors::Cover;
 use crate::jobs::{ServiceId, WorkState};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -37,9 +38,9 @@ pub struct Piece {
 /// Processor time of a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Used {
-    /// For spans that become parts of jobs (ns).
+    /// For spans that become parts of jobs (ns), each as often as it does.
     pub own_ns: u64,
-    /// For other spans (ns).
+    /// For other spans (ns), as far as nothing stands for them.
     pub others_ns: u64,
     /// In all, of all tasks of its processes (ns).
     pub all_ns: u64,
@@ -99,6 +100,7 @@ pub fn measure(
     names: &Names<'_>,
     collected: &Collected,
     services: &Services,
+    cover: &Cover,
     classify: Classify<'_>,
 ) -> Demand {
     let count = services.all.len();
@@ -143,7 +145,25 @@ pub fn measure(
         }
     }
     out.pieces.sort_unstable();
+    weigh(&mut out, collected, services, cover);
     out
+}
+
+/// Counts what was computed for a span as often as its request stands for others.
+fn weigh(out: &mut Demand, collected: &Collected, services: &Services, cover: &Cover) {
+    if cover.donors.is_empty() {
+        return;
+    }
+    out.used.iter_mut().for_each(|u| (u.own_ns, u.others_ns) = (0, (u.others_ns as f64 * cover.uncovered) as u64));
+    let mut request = 0;
+    for p in out.pieces.iter().filter(|p| p.state == WorkState::Cpu) {
+        while collected.first.get(request + 1).is_some_and(|first| *first <= p.span) {
+            request += 1;
+        }
+        if let Some(id) = services.of_span.get(p.span as usize).copied().flatten() {
+            out.used[id].own_ns += p.ns * u64::from(cover.weights[request]);
+        }
+    }
 }
 
 /// The service to which tasks of this name without requests of their own belong.

@@ -26,6 +26,8 @@ const WAITS_MIN: usize = 8;
 const WAITS_SHARE: f64 = 0.01;
 /// Words of one lock lie at most so far apart (bytes): a condition has several.
 const APART_MAX: u64 = 64;
+/// What so many have at the same time, on average while anybody has it, is no lock.
+const AT_ONCE_MAX: f64 = 2.0;
 /// Who is woken and finds the lock taken again sleeps again within this time (ns); who lets go wakes all that waited.
 const AGAIN_NS: u64 = 100_000;
 
@@ -156,6 +158,25 @@ fn by_address(names: &Names<'_>, visits: &Visits, mut all: Vec<Wait>) -> Vec<Gro
     groups
 }
 
+/// How many had it at the same time, on average while anybody had it, by the holds of which both ends were seen.
+fn at_once(seen: &[Seen]) -> f64 {
+    let whole = seen.iter().filter_map(|s| Some((s.handed?.1.0, s.given?.0)));
+    let mut holds: Vec<(u64, u64)> = whole.filter(|(taken, given)| given > taken).collect();
+    holds.sort_unstable();
+    let (mut any, mut until, mut sum) = (0u64, 0u64, 0u64);
+    for (taken, given) in holds {
+        sum += given - taken;
+        any += given.saturating_sub(until.max(taken));
+        until = until.max(given);
+    }
+    sum as f64 / any.max(1) as f64
+}
+
+/// How many different addresses were slept at.
+fn addresses(group: &[Wait]) -> usize {
+    group.iter().map(|w| w.address).collect::<FxHashSet<_>>().len()
+}
+
 struct Finder<'a> {
     index: &'a Index,
     names: &'a Names<'a>,
@@ -197,6 +218,15 @@ impl Finder<'_> {
             return;
         }
         let seen = self.seen(&group);
+        let at_once = at_once(&seen);
+        if at_once >= AT_ONCE_MAX {
+            self.out.unseen.push(format!(
+                "what {process} waits for at {} address(es): {at_once:.1} of its tasks had it at the same time, so that it is no \
+                 lock, and who gave it was seen with no connection of a pool. These waits stay as long as they were",
+                addresses(&group)
+            ));
+            return;
+        }
         let Some(typical) = Typical::of(self.index, self.visits, &self.children(&seen), &seen) else { return };
         let number = 1 + self.out.pools.iter().filter(|p| p.name.starts_with(&format!("{process}/lock "))).count();
         let name = format!("{process}/lock {number}");
@@ -213,7 +243,12 @@ impl Finder<'_> {
             }
         }
         let put = holds.len() - shown;
-        self.out.pools.push(Pool { name: name.clone(), tokens: 1, is_lock: true });
+        self.out.pools.push(Pool {
+            name: name.clone(),
+            tokens: 1,
+            is_lock: true,
+            process: (first.tgid != 0).then_some(first.tgid),
+        });
         self.out.assumptions.push(format!(
             "{name} is held {:.3} ms at a time; {shown} holds were seen since somebody waited, {put} that nobody waited for \
              are put where the others are",

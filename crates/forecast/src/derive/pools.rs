@@ -38,17 +38,21 @@ struct Use {
     given: Option<MonoNs>,
 }
 
+/// Begins and ends of a task's exchanges over a group's connections, by time.
+type Exchanges = FxHashMap<(u32, TaskId), Vec<(MonoNs, MonoNs)>>;
+
 /// Connections from one process to one service.
 struct Group {
     host: HostId,
+    process: u32,
     name: String,
 }
 
 /// The pools of connections through which services of `requests` called others. `turns` are waits known to be for
 /// something else.
 pub fn find(index: &Index, names: &Names<'_>, requests: &[Request], visits: &Visits, turns: &Tokens) -> Tokens {
-    let (groups, mut uses) = uses(names, requests, visits);
-    let waited = handed(index, &groups, &mut uses, turns);
+    let (groups, mut uses, exchanges) = uses(names, requests, visits);
+    let waited = handed(index, &groups, &mut uses, &exchanges, turns);
     let (mut out, mut holds, mut of_pools) = (Tokens::default(), Vec::new(), FxHashSet::default());
     for of_group in uses.chunk_by(|a, b| a.group == b.group) {
         if pool(&groups[of_group[0].group as usize], of_group, &mut out, &mut holds) {
@@ -63,7 +67,16 @@ pub fn find(index: &Index, names: &Names<'_>, requests: &[Request], visits: &Vis
 
 /// Finds out which uses waited for another to give a connection back: it ended their sleep in the middle of its own
 /// visit, after its last use and before its next. Gives these waits by group.
-fn handed(index: &Index, groups: &[Group], uses: &mut [Use], turns: &Tokens) -> Vec<(u32, (HostId, TaskId, MonoNs))> {
+///
+/// Who gives one back and takes it again at once, before who was woken for it came, goes on with it: one use, in the midst of
+/// which others were woken in vain. They wait on, until one is theirs.
+fn handed(
+    index: &Index,
+    groups: &[Group],
+    uses: &mut [Use],
+    exchanges: &Exchanges,
+    turns: &Tokens,
+) -> Vec<(u32, (HostId, TaskId, MonoNs))> {
     let mut of_task: FxHashMap<(u32, TaskId), Vec<usize>> = FxHashMap::default();
     let mut order: Vec<usize> = (0..uses.len()).collect();
     order.sort_by_key(|&i| uses[i].first);
@@ -77,15 +90,23 @@ fn handed(index: &Index, groups: &[Group], uses: &mut [Use], turns: &Tokens) -> 
         let own = of_task.get(&(u.group, u.task)).map_or(&[][..], Vec::as_slice);
         let before = own[..own.partition_point(|&j| uses[j].first < u.first)].last().map(|&j| &uses[j]);
         let from = before.map_or(u.within.0, |b| b.last.max(u.within.0));
-        let (mut asked, mut had) = (None, None);
+        let (mut asked, mut had, mut in_vain) = (None, None, Vec::new());
         for w in waits(index, host, u.task, from, u.first) {
             let is_one = w.cause == cause::TASK && w.woken <= u.first && !turns.is_turn(host, u.task, w.blocked);
             let Some(of) = of_task.get(&(u.group, w.by)).filter(|_| is_one) else { continue };
             let last = of[..of.partition_point(|&j| uses[j].first <= w.woken)].last();
-            let Some(&by) = last.filter(|&&j| uses[j].last <= w.woken && w.woken <= uses[j].within.1) else { continue };
-            waited.push((u.group, (host, u.task, w.blocked)));
+            let Some(&by) = last.filter(|&&j| w.woken <= uses[j].within.1) else { continue };
+            let asking = exchanges.get(&(u.group, w.by)).map_or(&[][..], Vec::as_slice);
+            let latest = asking[..asking.partition_point(|e| e.0 <= w.woken)].last();
+            if latest.is_none_or(|e| e.1 > w.woken) {
+                continue;
+            }
             asked.get_or_insert(w.blocked);
-            had = Some((w.woken, by));
+            in_vain.push((u.group, (host, u.task, w.blocked)));
+            if uses[by].last <= w.woken {
+                waited.append(&mut in_vain);
+                had = Some((w.woken, by));
+            }
         }
         if let (Some(asked), Some((woken, by))) = (asked, had) {
             let is_same = uses[by].flow == uses[i].flow;
@@ -98,7 +119,7 @@ fn handed(index: &Index, groups: &[Group], uses: &mut [Use], turns: &Tokens) -> 
 }
 
 /// All uses, by group, connection and time.
-fn uses(names: &Names<'_>, requests: &[Request], visits: &Visits) -> (Vec<Group>, Vec<Use>) {
+fn uses(names: &Names<'_>, requests: &[Request], visits: &Visits) -> (Vec<Group>, Vec<Use>, Exchanges) {
     let mut groups: Vec<Group> = Vec::new();
     let mut known: FxHashMap<(HostId, u32, String), u32> = FxHashMap::default();
     let mut uses: Vec<Use> = Vec::new();
@@ -109,7 +130,7 @@ fn uses(names: &Names<'_>, requests: &[Request], visits: &Visits) -> (Vec<Group>
             let e = &asked.exchange;
             let name = format!("{}->{}", names.service(&r.spans[v.span as usize]), names.service(s));
             let group = *known.entry((v.host, v.tgid, name)).or_insert_with_key(|k| {
-                groups.push(Group { host: v.host, name: k.2.clone() });
+                groups.push(Group { host: v.host, process: v.tgid, name: k.2.clone() });
                 groups.len() as u32 - 1
             });
             uses.push(Use {
@@ -126,6 +147,11 @@ fn uses(names: &Names<'_>, requests: &[Request], visits: &Visits) -> (Vec<Group>
             });
         }
     }
+    let mut exchanges: Exchanges = FxHashMap::default();
+    for u in &uses {
+        exchanges.entry((u.group, u.task)).or_default().push((u.first, u.last));
+    }
+    exchanges.values_mut().for_each(|all| all.sort_unstable());
     uses.sort_unstable_by_key(|u| (u.group, u.flow, u.first, u.last));
     uses.dedup_by(|next, last| {
         let is_same = (next.group, next.flow, next.visit) == (last.group, last.flow, last.visit);
@@ -134,7 +160,7 @@ fn uses(names: &Names<'_>, requests: &[Request], visits: &Visits) -> (Vec<Group>
         }
         is_same
     });
-    (groups, uses)
+    (groups, uses, exchanges)
 }
 
 /// One group's pool; whether it is one.
@@ -156,7 +182,7 @@ fn pool(group: &Group, uses: &[Use], out: &mut Tokens, holds: &mut Vec<Hold>) ->
         return false;
     }
     let waited = uses.iter().filter(|u| u.handed.is_some()).count();
-    out.pools.push(Pool { name: group.name.clone(), tokens: most, is_lock: false });
+    out.pools.push(Pool { name: group.name.clone(), tokens: most, is_lock: false, process: Some(group.process) });
     out.assumptions.push(format!(
         "the pool {} has {most} connections, each taken for all consecutive calls of a request ({waited} of {} uses waited \
          for one)",

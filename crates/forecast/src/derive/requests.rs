@@ -2,8 +2,10 @@
 
 pub mod assemble;
 pub mod collect;
+pub mod order;
 pub mod services;
 pub mod stations;
+pub mod survivors;
 
 use super::arrivals::{self, Coming, Inferred};
 use super::demand::{self, Demand};
@@ -12,8 +14,9 @@ use super::visits::is_futex;
 use super::{Selection, Unsupported};
 use crate::derived::{Block, Derived, Measured, Model, Unit};
 use crate::jobs::{Arrivals, Job, Jobs, Service};
-use collect::{Collected, collect, interval, is_of_kind};
+use collect::{Collected, collect, flow_of, interval, is_of_kind};
 use services::Services;
+use survivors::Cover;
 use wakepath_analysis::histogram::Histogram;
 use wakepath_analysis::names::Names;
 use wakepath_causality::graph::Index;
@@ -38,10 +41,12 @@ pub fn derive(
     names: &Names<'_>,
     selection: &Selection,
 ) -> Result<Derived, Unsupported> {
-    let collected = collect(folder, index, selection);
+    let collected = collect(folder, index, names, selection);
     if collected.requests.len() < REQUESTS_MIN {
         return Err(too_few(folder, &collected));
     }
+    let took = |i: usize| interval(index, &collected.requests[i]).map_or(0, |(came, left)| between(came, left));
+    let cover = survivors::cover(&collected, took)?;
     let mut services = services::find(&collected, names);
     let requests = &collected.requests;
     let super::holds::Found { tokens, interpreters, disks } = super::holds::find(index, names, requests);
@@ -57,14 +62,16 @@ pub fn derive(
             None => Some(demand::classify(w)),
         }
     };
-    let demand = demand::measure(folder, index, names, &collected, &services, &classify);
+    let demand = demand::measure(folder, index, names, &collected, &services, &cover, &classify);
     services.settle(&demand.awaited);
     let turns = turns(&services, names, &interpreters);
     let elapsed_ns = between(collected.span.0, collected.span.1);
     let (stations, rooms) = stations::find(folder, names, &services, &demand, &turns, elapsed_ns);
     let links = Links::read(folder, index);
     let opened = links.opened(index, requests);
-    let coming = coming(index, requests, &opened);
+    // of all that were answered: whole ones, then those for which a whole one stands
+    let stands: Vec<u32> = (0..requests.len() as u32).chain(cover.donors.iter().copied().flatten()).collect();
+    let coming = coming(index, &collected, &cover, &opened);
     // who had to ask for a connection more than once came before others whose request is older
     let mut order: Vec<usize> = (0..coming.len()).collect();
     order.sort_by_key(|&i| coming[i].came);
@@ -77,7 +84,7 @@ pub fn derive(
         pools: tokens.pools.clone(),
         asked,
         arrivals: Some(inferred.arrivals.clone()),
-        left_out: collected.holes + collected.too_many,
+        left_out: (requests.len() as u64 + collected.holes + collected.too_many) - stands.len() as u64,
         elapsed_ns,
         unseen: tokens.unseen.clone(),
         syn_linear: links.syn_linear(),
@@ -99,25 +106,29 @@ pub fn derive(
             process: s.process.clone(),
             station: stations.of[id],
             workers: s.workers,
+            processes: stations::processes(names, s.host, &s.tasks),
+            turns: stations.turns[id],
+            keeps_connections: !s.is_per_connection,
             holds: s.holds,
             backlog: rooms[id].filter(|_| connects > 0),
             wake_ns: demand.wakes[id].quantile(BARE_WAKE),
         });
     }
-    let at_once = (0..coming.len()).filter(|&i| opened[i].is_some_and(|c| c.retries == 0));
+    let at_once = (0..requests.len()).filter(|&i| opened[i].is_some_and(|c| c.retries == 0));
     let mut at_once: Vec<u64> = at_once.map(|i| connecting(index, &requests[i], &coming[i])).collect();
     let usual_ns = super::visits::median(&mut at_once);
-    let mut roots: Vec<_> = roots.into_iter().map(Some).collect();
     for (&i, think_ns) in order.iter().zip(&inferred.thinks) {
-        let (c, Some(mut root)) = (&coming[i], roots.get_mut(i).and_then(Option::take)) else { continue };
-        if let Some(connect) = opened[i] {
+        let c = &coming[i];
+        let Some(mut root) = roots.get(stands[i] as usize).cloned() else { continue };
+        if let Some(connect) = opened.get(i).copied().flatten() {
             // what passes until a SYN is sent again is the replay's to make
             root.there_ns = if connect.retries == 0 { connecting(index, &requests[i], c) } else { usual_ns };
         }
         let (at_ns, took_ns) = (between(t0, c.came), between(c.came, c.left));
         jobs.jobs.push(Job { at_ns, think_ns: *think_ns, took_ns, root });
     }
-    let mut assumptions = assumptions(&collected, &services, &demand, &inferred, &jobs);
+    let contradictory = order::settle(&mut jobs);
+    let mut assumptions = assumptions(&collected, &cover, &services, &demand, &inferred, &jobs);
     assumptions.extend(stations.assumptions);
     if again > 0 {
         let then = match jobs.syn_linear {
@@ -134,7 +145,8 @@ pub fn derive(
             .push(format!("{} connections are like those before: there were too many to look at.", links.more()));
     }
     assumptions.extend(tokens.assumptions.iter().chain(&disks.assumptions).cloned());
-    let measured = measure(requests, &coming, names, selection, &collected);
+    assumptions.extend(contradictory);
+    let measured = measure(&coming, selection, &collected, &cover);
     if measured.count == 0 {
         let kind = selection.kind.as_deref().unwrap_or_default();
         return Err(Unsupported::new(
@@ -191,25 +203,25 @@ fn connecting(index: &Index, r: &Request, c: &Coming) -> u64 {
     interval(index, r).map_or(0, |(asked, _)| between(c.came, asked))
 }
 
-/// When each came: where its connection was made for it and the call was seen, it came with that.
-fn coming(index: &Index, requests: &[Request], opened: &[Option<Connect>]) -> Vec<Coming> {
+/// When each came: where its connection was made for it and the call was seen, it came with that. Whole ones, then those
+/// for which a whole one stands.
+fn coming(index: &Index, collected: &Collected, cover: &Cover, opened: &[Option<Connect>]) -> Vec<Coming> {
     let one = |(r, connect): (&Request, &Option<Connect>)| {
         let (asked, left) = interval(index, r)?;
         let came = connect.map_or(asked, |c| c.at.min(asked));
-        let half = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref())?;
-        Some(Coming { flow: (half.host, half.exchange.flow), came, left })
+        Some(Coming { flow: flow_of(r)?, came, left })
     };
+    let missing = collected.missing.iter().zip(&cover.donors).filter(|(_, donor)| donor.is_some());
+    let missing = missing.map(|(m, _)| Coming { flow: m.flow, came: m.came, left: m.left });
     // all that were kept have an interval
-    requests.iter().zip(opened).filter_map(one).collect()
+    collected.requests.iter().zip(opened).filter_map(one).chain(missing).collect()
 }
 
 /// Of each service, how many processors its processes can use at the same time where they run one thread at a time; 0
 /// where none does.
 fn turns(services: &Services, names: &Names<'_>, interpreters: &[super::locks::Interpreter]) -> Vec<f64> {
     let of = |s: &services::Found| {
-        let mut processes: Vec<u32> = s.tasks.iter().map(|&t| names.tgid(s.host, t)).collect();
-        processes.sort_unstable();
-        processes.dedup();
+        let processes = stations::processes(names, s.host, &s.tasks);
         let known = interpreters.iter().filter(|i| i.host == s.host && processes.contains(&i.tgid));
         // of the others of the same program too little was seen to tell
         let (sum, count) = known.fold((0.0, 0u32), |(sum, count), i| (sum + i.at_a_time, count + 1));
@@ -223,19 +235,15 @@ fn is_interpreter(all: &[super::locks::Interpreter], names: &Names<'_>, host: Ho
     !all.is_empty() && all.iter().any(|i| (i.host, i.tgid) == (host, names.tgid(host, task)))
 }
 
-fn measure(
-    requests: &[Request],
-    coming: &[Coming],
-    names: &Names<'_>,
-    selection: &Selection,
-    collected: &Collected,
-) -> Measured {
+fn measure(coming: &[Coming], selection: &Selection, collected: &Collected, cover: &Cover) -> Measured {
     let (t0, elapsed_ns) = (collected.span.0, between(collected.span.0, collected.span.1));
     let mut latency = Histogram::default();
     let step = (elapsed_ns / BLOCKS as u64).max(1);
     let mut sums = [(0u64, 0u128); BLOCKS];
-    for (r, c) in requests.iter().zip(coming) {
-        if selection.kind.as_deref().is_some_and(|k| !is_of_kind(r, names, k)) {
+    let covered = collected.missing.iter().zip(&cover.donors).filter(|(_, donor)| donor.is_some());
+    let kinds = collected.kind_of.iter().copied().chain(covered.map(|(m, _)| m.kind));
+    for (kind, c) in kinds.zip(coming) {
+        if selection.kind.as_deref().is_some_and(|k| !is_of_kind(&collected.kinds[kind as usize], k)) {
             continue;
         }
         let ns = between(c.came, c.left);
@@ -253,6 +261,7 @@ fn measure(
 
 fn assumptions(
     collected: &Collected,
+    cover: &Cover,
     services: &Services,
     demand: &Demand,
     inferred: &Inferred,
@@ -294,8 +303,15 @@ fn assumptions(
             "{percent:.0} % of the requests' time passes waiting for what was not seen, and stays as it is."
         ));
     }
-    if collected.holes > 0 {
-        out.push(format!("{} requests whose path has holes are like the others.", collected.holes));
+    let covered = cover.donors.iter().flatten().count() as u64;
+    if covered > 0 {
+        out.push(format!(
+            "{covered} answered requests whose path has holes took the way of a whole one of the same kind that took as long."
+        ));
+    }
+    if collected.holes > covered {
+        let left = collected.holes - covered;
+        out.push(format!("{left} more, not answered or like no whole one, are left out."));
     }
     if collected.too_many > 0 {
         let seconds = jobs.elapsed_ns as f64 / 1e9;

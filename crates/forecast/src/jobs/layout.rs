@@ -52,6 +52,11 @@ impl Jobs {
     }
 }
 
+/// What the queue of a service's workers is called: `NAME workers`, or `NAME threads` where they are threads.
+fn workers_name(s: &Service) -> String {
+    format!("{} {}", s.name, if s.is_threaded() { "threads" } else { "workers" })
+}
+
 struct Layout<'a> {
     jobs: &'a Jobs,
     system: System,
@@ -89,9 +94,8 @@ impl Layout<'_> {
             self.queue(pool.name.clone(), kind, None, u64::from(pool.tokens));
         }
         for service in &self.jobs.services {
-            let workers = service
-                .workers
-                .map(|n| self.queue(format!("{} workers", service.name), QueueKind::Workers, None, u64::from(n)));
+            let workers =
+                service.workers.map(|n| self.queue(workers_name(service), QueueKind::Workers, None, u64::from(n)));
             let accepts = service.backlog.filter(|_| workers.is_some()).map(|room| {
                 self.queue(format!("{} accept queue", service.name), QueueKind::AcceptQueue, Some(room), 0)
             });

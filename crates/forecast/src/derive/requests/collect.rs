@@ -1,13 +1,14 @@
 //! The requests that become jobs, and the moments at which tasks took up and put away their work.
 
 use crate::derive::Selection;
+use rustc_hash::FxHashMap;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::kind_of;
 use wakepath_analysis::spans::lay_out;
 use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
 use wakepath_model::folder::Folder;
-use wakepath_model::ids::{CommonNs, HostId, MonoNs, TaskId};
+use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
 
 /// Most requests that become jobs.
 const REQUESTS_MAX: usize = 100_000;
@@ -46,6 +47,19 @@ pub struct Point {
     pub call: u32,
 }
 
+/// A request that was answered, and whose path is not known as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// Its kind: index in [`Collected::kinds`].
+    pub kind: u32,
+    /// Over which connection.
+    pub flow: (HostId, EndpointId),
+    /// When it came.
+    pub came: CommonNs,
+    /// When it was answered.
+    pub left: CommonNs,
+}
+
 /// Requests of a contiguous part of the recording.
 #[derive(Default)]
 pub struct Collected {
@@ -55,6 +69,12 @@ pub struct Collected {
     pub first: Vec<u32>,
     /// All points, by host, task and time.
     pub points: Vec<Point>,
+    /// Kinds of requests: entry service, and what was asked.
+    pub kinds: Vec<(String, String)>,
+    /// Of each kept request, its kind.
+    pub kind_of: Vec<u32>,
+    /// Requests that are not kept, since something of their path is missing, though they were answered; by time.
+    pub missing: Vec<Missing>,
     /// Requests that are not kept, since something of their path is missing.
     pub holes: u64,
     /// Requests that are not kept, since there are too many.
@@ -84,16 +104,29 @@ pub fn interval(index: &Index, r: &Request) -> Option<(CommonNs, CommonNs)> {
         .then(|| (index.common(root.host, root.start), index.common(root.host, root.end)))
 }
 
-/// Whether a request is of a kind, as `requests` names it.
-pub fn is_of_kind(r: &Request, names: &Names<'_>, kind: &str) -> bool {
-    let (service, asked) = kind_of(r, names);
+/// Whether a kind is the one that is asked for, as `requests` names it.
+pub fn is_of_kind((service, asked): &(String, String), kind: &str) -> bool {
     asked == kind || format!("{service} {asked}") == kind
 }
 
+/// Over which connection a request came.
+pub fn flow_of(r: &Request) -> Option<(HostId, EndpointId)> {
+    let root = r.spans.first()?;
+    let half = root.callee.as_ref().or(root.caller.as_ref())?;
+    Some((half.host, half.exchange.flow))
+}
+
 /// Reads the requests of a folder.
-pub fn collect(folder: &Folder, index: &Index, selection: &Selection) -> Collected {
+pub fn collect(folder: &Folder, index: &Index, names: &Names<'_>, selection: &Selection) -> Collected {
     let mut out = Collected::default();
-    let mut kept: Vec<(CommonNs, Request)> = Vec::new();
+    let mut kept: Vec<(CommonNs, u32, Request)> = Vec::new();
+    let mut kinds: FxHashMap<(String, String), u32> = FxHashMap::default();
+    let mut kind = |r: &Request, all: &mut Vec<(String, String)>| {
+        *kinds.entry(kind_of(r, names)).or_insert_with_key(|k| {
+            all.push(k.clone());
+            all.len() as u32 - 1
+        })
+    };
     let (mut spans, mut is_full) = (0, false);
     let from = selection.from.unwrap_or(CommonNs(i64::MIN));
     let to = selection.to.unwrap_or(CommonNs(i64::MAX));
@@ -112,6 +145,12 @@ pub fn collect(folder: &Folder, index: &Index, selection: &Selection) -> Collect
                 out.holes += u64::from(r.orphan.is_none());
                 if !is_full {
                     points(&r, NOBODYS, &mut out.points);
+                    if let (Some((came, left)), Some(flow), None) = (when, flow_of(&r), r.orphan)
+                        && out.missing.len() < REQUESTS_MAX
+                    {
+                        let kind = kind(&r, &mut out.kinds);
+                        out.missing.push(Missing { kind, flow, came, left });
+                    }
                 }
                 return;
             };
@@ -123,13 +162,18 @@ pub fn collect(folder: &Folder, index: &Index, selection: &Selection) -> Collect
             spans += r.spans.len();
             let span = if kept.is_empty() { (came, left) } else { out.span };
             out.span = (span.0.min(came), span.1.max(left));
-            kept.push((came, r));
+            kept.push((came, kind(&r, &mut out.kinds), r));
         },
         |_, _, _, _| {},
     );
-    kept.sort_by_key(|(came, r)| (*came, r.id));
+    kept.sort_by_key(|(came, _, r)| (*came, r.id));
+    out.missing.sort_by_key(|m| (m.came, m.left, m.flow));
+    for m in &out.missing {
+        out.span = (out.span.0.min(m.came), out.span.1.max(m.left));
+    }
     let mut next = 0u32;
-    for (_, r) in kept {
+    for (_, kind, r) in kept {
+        out.kind_of.push(kind);
         out.first.push(next);
         points(&r, next, &mut out.points);
         next += r.spans.len() as u32;

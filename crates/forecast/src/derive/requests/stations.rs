@@ -2,6 +2,7 @@
 
 use super::services::Services;
 use crate::derive::demand::Demand;
+use crate::jobs::Turns;
 use crate::system::{Discipline, Station, StationId};
 use rustc_hash::FxHashMap;
 use wakepath_analysis::names::Names;
@@ -26,6 +27,8 @@ pub struct Stations {
     pub all: Vec<Station>,
     /// Of each service.
     pub of: Vec<StationId>,
+    /// Of each service, how its processes take turns, where that limits it.
+    pub turns: Vec<Option<Turns>>,
     /// Of hosts of which nothing tells the number of processors.
     pub assumptions: Vec<String>,
 }
@@ -81,7 +84,7 @@ pub fn find(
 ) -> (Stations, Vec<Option<u64>>) {
     let mut limits: FxHashMap<HostId, Limits> = FxHashMap::default();
     let mut ids: FxHashMap<Bound, StationId> = FxHashMap::default();
-    let mut out = Stations { all: Vec::new(), of: Vec::new(), assumptions: Vec::new() };
+    let mut out = Stations { all: Vec::new(), of: Vec::new(), turns: Vec::new(), assumptions: Vec::new() };
     let mut rooms = Vec::new();
     for (id, s) in services.all.iter().enumerate() {
         let known = limits.entry(s.host).or_insert_with(|| read(folder, names, s.host));
@@ -96,7 +99,8 @@ pub fn find(
         // who serves none of the requests computed all the same
         let others = demand.strangers.iter().filter(|((h, _), _)| *h == s.host).map(|(_, ns)| *ns).sum::<u64>();
         let taken = others as f64 / elapsed_ns.max(1) as f64;
-        let mut servers = (host_servers as f64 - taken).max(LEFT_MIN * host_servers as f64);
+        let whole = host_servers as f64;
+        let mut servers = (whole - taken).max(LEFT_MIN * whole);
         let mut bound = Bound::Host(s.host);
         let mut discipline = Discipline::Shared;
         let mut name = names.host(s.host).to_owned();
@@ -123,6 +127,10 @@ pub fn find(
             name = s.name.clone();
         }
         let at_a_time = turns.get(id).copied().unwrap_or(0.0);
+        let each = at_a_time / processes(names, s.host, &s.tasks).len().max(1) as f64;
+        let is_under_quota = matches!(discipline, Discipline::Quota { .. });
+        let limits = at_a_time > 0.0 && at_a_time < if is_under_quota { whole } else { servers };
+        out.turns.push(limits.then_some(Turns { each, most: if is_under_quota { whole } else { servers } }));
         if at_a_time > 0.0 && at_a_time < servers {
             servers = at_a_time;
             discipline = Discipline::Shared;
@@ -143,6 +151,14 @@ pub fn find(
         rooms.push(known.backlogs.get(&s.port).copied().filter(|_| s.is_per_connection && s.workers.is_some()));
     }
     (out, rooms)
+}
+
+/// The processes of these tasks, by number.
+pub fn processes(names: &Names<'_>, host: HostId, tasks: &[TaskId]) -> Vec<u32> {
+    let mut all: Vec<u32> = tasks.iter().map(|&t| names.tgid(host, t)).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// The bound of the processes of these tasks, where one has one.
