@@ -4,6 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use std::os::unix::fs::FileExt as _;
 use wakepath_capture::{Arena, ArenaOptions, LibrarySource};
+use wakepath_decode::recurring::Said;
 use wakepath_decode::{KernelDecoder, Payload, RowSink, TaskFacts};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
 use wakepath_model::rows::Row;
@@ -17,6 +18,9 @@ impl RowSink for Nowhere {
     fn count(&mut self, _: &'static str, _: MonoNs) {}
     fn intern(&mut self, _: &[u8]) -> StrId {
         StrId::EMPTY
+    }
+    fn said(&mut self, text: &str, _: &Said) -> StrId {
+        self.intern(text.as_bytes())
     }
     fn describe(&mut self, _: u32, _: u32) -> TaskFacts {
         TaskFacts::default()

@@ -5,6 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use wakepath_decode::network::{Sniffer, SnifferOptions};
+use wakepath_decode::recurring::Said;
 use wakepath_decode::{RowSink, TaskFacts};
 use wakepath_model::defects;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
@@ -21,6 +22,9 @@ impl RowSink for Sink {
     }
     fn intern(&mut self, _: &[u8]) -> StrId {
         StrId(1)
+    }
+    fn said(&mut self, text: &str, _: &Said) -> StrId {
+        self.intern(text.as_bytes())
     }
     fn describe(&mut self, _: u32, _: u32) -> TaskFacts {
         TaskFacts::default()

@@ -21,6 +21,7 @@ use wakepath_model::folder::Host;
 use wakepath_model::ids::{CommonNs, SniffedFlowId, StrId};
 use wakepath_model::intern::Interner;
 use wakepath_model::rows::{SniffedExchangeRow, SniffedFlowRow, exchange_row, flow_row, side_how};
+use wakepath_model::words;
 
 /// What a kind without room is called.
 pub const OTHER: &str = "(other)";
@@ -86,7 +87,10 @@ impl Texts for Host {
 
 impl Texts for Interner {
     fn text(&self, id: StrId) -> Cow<'_, str> {
-        self.get(id).map_or(Cow::Borrowed(""), String::from_utf8_lossy)
+        match self.get(id).map_or(Cow::Borrowed(""), String::from_utf8_lossy) {
+            Cow::Borrowed(text) => words::show(text),
+            Cow::Owned(text) => Cow::Owned(words::show(&text).into_owned()),
+        }
     }
 }
 

@@ -1,12 +1,18 @@
 //! One endpoint as the decoder follows it: byte numbers unwrapped and chained, messages found.
 
 use crate::RowSink;
-use crate::words::{self, Boxed, text};
+use crate::recurring::{Asker, address_number};
+use crate::words::{self, Boxed, Speech};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
-use wakepath_model::rows::{FlowNoteRow, MessageEndRow, MessageRow, OPEN, message_flag, range, role, witness};
+use wakepath_model::rows::{
+    EndpointRow, FlowNoteRow, MessageEndRow, MessageRow, OPEN, message_flag, range, role, witness,
+};
 use wakepath_protocols::{
     Border, Dir, EndHow, Message, Outcome, Processor, Protocol, Role, Sink, Status, Transport, Verdict, recognise,
 };
+
+/// The family of UNIX sockets.
+const AF_UNIX: u16 = 1;
 
 /// Numbers of one direction, from 32 wrapping bits to 64.
 #[derive(Clone, Copy, Default)]
@@ -97,7 +103,10 @@ pub struct Flow {
     /// Plaintext of a TLS session was seen: received, sent.
     plain: [bool; 2],
     talk: Talk,
-    names: Option<StrId>,
+    known: Option<(Protocol, StrId)>,
+    /// Numbers for the local and the remote address.
+    addresses: [u64; 2],
+    asker: Option<Asker>,
 }
 
 /// After how many turns without a recognised message a flow is called opaque.
@@ -115,7 +124,9 @@ impl Flow {
             last_sent: None,
             plain: [false; 2],
             talk: Talk::Listening(TRIES),
-            names: None,
+            known: None,
+            addresses: [0; 2],
+            asker: None,
         }
     }
 
@@ -137,6 +148,32 @@ impl Flow {
         }
         if !std::mem::replace(&mut self.plain[usize::from(sent)], true) {
             *(if sent { &mut self.snd } else { &mut self.rcv }) = Numbers::default();
+        }
+    }
+
+    /// Whose ends it joins.
+    pub fn joins(&mut self, row: &EndpointRow) {
+        self.ports = (row.lport, row.rport);
+        let number = |address: [u8; 16]| {
+            let all = u128::from_le_bytes(address);
+            address_number([all as u64, (all >> 64) as u64])
+        };
+        self.addresses = [number(row.laddr), number(row.raddr)];
+        // the ends of a UNIX connection have no addresses, and one of them has no name: the two endpoints tell it apart
+        let connection = if row.peer.0 == 0 { row.flow.0 } else { row.flow.0.min(row.peer.0) };
+        self.asker = (row.family == AF_UNIX).then_some(Asker { service: 1, address: 1, connection });
+    }
+
+    /// Who asks whom, as far as that is known.
+    fn asker(&mut self) -> Asker {
+        let (local, remote) = ((self.addresses[0], self.ports.0), (self.addresses[1], self.ports.1));
+        match (self.asker, self.side) {
+            (Some(asker), _) => asker,
+            (None, 0) => Asker::default(),
+            (None, side) => {
+                let asker = if side == 1 { Asker::of(local, remote) } else { Asker::of(remote, local) };
+                *self.asker.insert(asker)
+            }
         }
     }
 
@@ -180,10 +217,11 @@ impl Flow {
             }
         }
         let Some(dir) = self.dir(sent) else { return };
+        let asker = self.asker();
         let Talk::Known(p) = &mut self.talk else {
             return;
         };
-        let mut out = Out::new(id, at, self.side, self.names, sink);
+        let Some(mut out) = Out::new(id, at, self.side, self.known, asker, sink) else { return };
         if turned && !self.datagram {
             p.turn(dir, start, &mut out);
         }
@@ -201,7 +239,7 @@ impl Flow {
         }
         self.talk = Talk::Known(protocol.make(Boxed));
         let name = sink.intern(protocol.id().as_bytes());
-        self.names = Some(name);
+        self.known = Some((protocol, name));
         sink.push(&FlowNoteRow { at, flow: id, protocol: name, reason: StrId::EMPTY });
     }
 
@@ -211,16 +249,17 @@ impl Flow {
         let (Some(pos), Some(dir)) = (pos, self.dir(sent)) else {
             return;
         };
+        let asker = self.asker();
         let Talk::Known(p) = &mut self.talk else {
             return;
         };
-        let mut out = Out::new(id, at, self.side, self.names, sink);
+        let Some(mut out) = Out::new(id, at, self.side, self.known, asker, sink) else { return };
         p.shutdown(dir, pos, &mut out);
     }
 
     /// The note again, for a segment that must stand alone.
     pub fn restate<S: RowSink>(&self, id: EndpointId, at: MonoNs, sink: &mut S) {
-        if let Some(protocol) = self.names {
+        if let Some((_, protocol)) = self.known {
             sink.push(&FlowNoteRow { at, flow: id, protocol, reason: StrId::EMPTY });
         }
     }
@@ -236,15 +275,24 @@ struct Out<'a, S: RowSink> {
     at: MonoNs,
     sent_dir: Dir,
     protocol: StrId,
+    speech: Speech,
     /// Start and end of the last message whose row told both.
     told: (u64, u64),
     sink: &'a mut S,
 }
 
 impl<'s, S: RowSink> Out<'s, S> {
-    fn new(id: EndpointId, at: MonoNs, side: u8, names: Option<StrId>, sink: &'s mut S) -> Self {
+    fn new(
+        id: EndpointId,
+        at: MonoNs,
+        side: u8,
+        known: Option<(Protocol, StrId)>,
+        asker: Asker,
+        sink: &'s mut S,
+    ) -> Option<Self> {
+        let (protocol, name) = known?;
         let sent_dir = if side == 1 { Dir::ToClient } else { Dir::ToServer };
-        Out { id, at, sent_dir, protocol: names.unwrap_or_default(), told: (OPEN, OPEN), sink }
+        Some(Out { id, at, sent_dir, protocol: name, speech: Speech { protocol, asker }, told: (OPEN, OPEN), sink })
     }
 }
 
@@ -259,6 +307,7 @@ impl<S: RowSink> Sink for Out<'_, S> {
     fn message(&mut self, m: &Message<'_>) {
         let (witness_kind, witness) = m.witnesses.first().map_or((witness::NONE, 0), |w| words::witness(*w));
         let s = &mut *self.sink;
+        let [verb, target, detail] = self.speech.message(m, s);
         let row = MessageRow {
             at: self.at,
             flow: self.id,
@@ -269,9 +318,9 @@ impl<S: RowSink> Sink for Out<'_, S> {
             },
             witness,
             protocol: self.protocol,
-            verb: text(s, m.attrs.verb),
-            target: text(s, m.attrs.target),
-            detail: text(s, m.attrs.status.class),
+            verb,
+            target,
+            detail,
             status: m.attrs.status.code.unwrap_or(0),
             role: match m.role {
                 Role::Request | Role::OneWay => role::REQUEST,
@@ -308,7 +357,7 @@ impl<S: RowSink> Sink for Out<'_, S> {
     }
 
     fn amend(&mut self, dir: Dir, start: u64, status: Status<'_>) {
-        let detail = text(self.sink, status.class);
+        let detail = self.speech.class(&status, start, self.sink);
         self.sink.push(&MessageEndRow {
             at: self.at,
             flow: self.id,
@@ -331,6 +380,7 @@ impl<S: RowSink> Sink for Out<'_, S> {
 mod tests {
     use super::*;
     use crate::TaskFacts;
+    use crate::recurring::Said;
     use wakepath_model::rows::{Row, Table};
 
     /// The tables of the rows that were pushed.
@@ -344,6 +394,9 @@ mod tests {
         fn push_head(&mut self, _: MonoNs, _: EndpointId, _: u64, _: bool, _: &[u8]) {}
         fn count(&mut self, _: &'static str, _: MonoNs) {}
         fn intern(&mut self, _: &[u8]) -> StrId {
+            StrId(2)
+        }
+        fn said(&mut self, _: &str, _: &Said) -> StrId {
             StrId(2)
         }
         fn describe(&mut self, _: u32, _: u32) -> TaskFacts {

@@ -220,7 +220,7 @@ impl KernelDecoder {
                 (m.row.lport, m.row.rport, m.row.laddr, m.row.raddr) = (r.lport, r.rport, r.laddr, r.raddr);
                 m.row.family = r.family;
                 plain_v4(&mut m.row);
-                m.flow.ports = (r.lport, r.rport);
+                m.flow.joins(&m.row);
             }
             // a UNIX socket that tries another path after one that failed
             if r.family == AF_UNIX && r.marks & w::FLOW_NAMED == 0 && !name.is_empty() {
@@ -238,7 +238,6 @@ impl KernelDecoder {
         if flow.side == 0 {
             flow.side = side;
         }
-        flow.ports = (r.lport, r.rport);
         flow.datagram = datagram;
         let (snd, rcv) = (flow.snd.begin(r.snd_seq), flow.rcv.begin(r.rcv_seq));
         let mut row = EndpointRow {
@@ -262,6 +261,7 @@ impl KernelDecoder {
             ulp: u8::from(r.marks & w::FLOW_ULP != 0),
         };
         plain_v4(&mut row);
+        flow.joins(&row);
         sink.push(&row);
         if row.ulp != 0 {
             flow.opaque(id, at, "kernel TLS or MPTCP: its bytes are not those of the wire", sink);
@@ -317,6 +317,7 @@ impl KernelDecoder {
         }
         m.row.side = m.flow.side;
         if m.row != before {
+            m.flow.joins(&m.row);
             m.push(at, sink);
         }
     }
@@ -371,6 +372,7 @@ impl KernelDecoder {
             ..base
         };
         plain_v4(&mut row);
+        flow.joins(&row);
         // the first operation tells the side where the ports do not, and writes the row then
         if side != 0 {
             sink.push(&row);

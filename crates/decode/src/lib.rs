@@ -9,12 +9,14 @@ mod library;
 pub mod network;
 pub mod raw;
 pub mod readers;
+pub mod recurring;
 mod tasks;
 mod words;
 
 pub use kernel::{KernelDecoder, Payload};
 pub use tasks::TaskFacts;
 
+use recurring::Said;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
 use wakepath_model::rows::Row;
 
@@ -26,8 +28,10 @@ pub trait RowSink {
     fn push_head(&mut self, at: MonoNs, flow: EndpointId, pos: u64, sent: bool, bytes: &[u8]);
     /// Counts a defect of the central list.
     fn count(&mut self, defect: &'static str, at: MonoNs);
-    /// Interns a text.
+    /// Interns a text that the host or we ourselves chose.
     fn intern(&mut self, text: &[u8]) -> StrId;
+    /// Interns a text that a message says of itself. Whatever writes it down lets it pass [`recurring::Recurring`] first.
+    fn said(&mut self, text: &str, said: &Said) -> StrId;
     /// Nobody can read what a flow says: its bytes are not needed any more.
     fn quiet(&mut self, _flow: EndpointId) {}
     /// The text ([`wakepath_model::stack`]) of stack number `id` in the kernel's table, taken in that process while it ran the

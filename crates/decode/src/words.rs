@@ -1,10 +1,12 @@
 //! What protocol processors say, in the numbers of the model's rows: one place for all vantages.
 
 use crate::RowSink;
+use crate::recurring::{Asker, Said};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::StrId;
 use wakepath_model::rows::{end_how, witness};
-use wakepath_protocols::{Defect, EndHow, Maker, Processor, Witness};
+use wakepath_protocols::vocabulary::Attribute;
+use wakepath_protocols::{Defect, Dir, EndHow, Maker, Message, Processor, Protocol, Status, Witness};
 
 /// Makes processors as large as their protocol needs, and no larger.
 pub(crate) struct Boxed;
@@ -59,4 +61,38 @@ pub(crate) fn defect(of: Defect) -> &'static str {
 /// A text that is empty where there is none.
 pub(crate) fn text<S: RowSink>(sink: &mut S, text: &str) -> StrId {
     if text.is_empty() { StrId::EMPTY } else { sink.intern(text.as_bytes()) }
+}
+
+/// What the messages of a flow say of themselves, on its way into rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Speech {
+    pub protocol: Protocol,
+    pub asker: Asker,
+}
+
+impl Speech {
+    /// Verb and target of a message, and its class of error.
+    pub fn message<S: RowSink>(self, m: &Message<'_>, sink: &mut S) -> [StrId; 3] {
+        // what a server says of itself is an echo
+        let asks = m.dir == Dir::ToServer;
+        let mut of = |text, attribute, counts| self.text(text, attribute, m.start, counts, sink);
+        [
+            of(m.attrs.verb, Attribute::Verb, asks),
+            of(m.attrs.target, Attribute::Target, asks),
+            of(m.attrs.status.class, Attribute::Class, true),
+        ]
+    }
+
+    /// The class of error of the message that begins at `start`.
+    pub fn class<S: RowSink>(self, status: &Status<'_>, start: u64, sink: &mut S) -> StrId {
+        self.text(status.class, Attribute::Class, start, true, sink)
+    }
+
+    fn text<S: RowSink>(self, text: &str, attribute: Attribute, start: u64, counts: bool, sink: &mut S) -> StrId {
+        let Speech { protocol, asker } = self;
+        if text.is_empty() {
+            return StrId::EMPTY;
+        }
+        sink.said(text, &Said { protocol, attribute, asker, start, counts })
+    }
 }

@@ -1,5 +1,6 @@
 //! Both vantages at once: one row an operation, with the kernel's numbers and the library's first bytes.
 
+use wakepath_decode::recurring::Said;
 use wakepath_decode::{KernelDecoder, Payload, RowSink, TaskFacts};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{EndpointRow, Event, InputRow, MessageRow, OpRow, PollRow, Row, TaskRow, life};
@@ -33,6 +34,9 @@ impl RowSink for Sink {
     fn intern(&mut self, text: &[u8]) -> StrId {
         self.texts.push(text.to_vec());
         StrId(self.texts.len() as u32)
+    }
+    fn said(&mut self, text: &str, _: &Said) -> StrId {
+        self.intern(text.as_bytes())
     }
     fn describe(&mut self, _: u32, _: u32) -> TaskFacts {
         TaskFacts::default()

@@ -1,5 +1,6 @@
 //! Records of stacks into rows: what was lost is counted, and its row says so.
 
+use wakepath_decode::recurring::Said;
 use wakepath_decode::{KernelDecoder, Payload, RowSink, TaskFacts};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
@@ -29,6 +30,9 @@ impl RowSink for Sink {
     fn stack(&mut self, tgid: u32, image: u64, id: u32) -> StrId {
         self.asked.push((tgid, image, id));
         StrId(9)
+    }
+    fn said(&mut self, text: &str, _: &Said) -> StrId {
+        self.intern(text.as_bytes())
     }
     fn describe(&mut self, _: u32, _: u32) -> TaskFacts {
         TaskFacts::default()

@@ -161,6 +161,12 @@ defects! {
     INTERNER = "loss.interner", Warning, &[Names, Metrics],
         "More distinct strings than a recording holds; the rest are shown as an ellipsis.",
         "Check the path templates: an identifier may have been left in them.";
+    WORDS_FORGOTTEN = "words.forgotten", Info, &[Names],
+        "More different words were said than are remembered until they recur: some that recur later than usual show as {value}.",
+        "Nothing to do: paths or statements hold very many values; the requests themselves are whole.";
+    WORDS_FULL = "words.full", Info, &[Names, Metrics],
+        "More different texts with words that had not recurred than a recording holds: those words stay {value}.",
+        "Nothing to do: paths or statements hold very many values; the requests themselves are whole.";
     BPF_RECURSION = "loss.bpf.recursion", Warning, EVERYTHING,
         "The kernel skipped a probe because one was already running on that processor.",
         "Nothing to do: the count bounds what is missing.";

@@ -11,3 +11,4 @@ pub mod intern;
 pub mod rows;
 pub mod stack;
 pub mod syscalls;
+pub mod words;

@@ -26,6 +26,7 @@ pub mod mask;
 pub mod registry;
 mod shapes;
 mod text;
+pub mod vocabulary;
 
 pub mod amqp;
 pub mod dns;

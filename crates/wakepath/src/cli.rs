@@ -465,6 +465,9 @@ pub struct RecordArgs {
     /// What is kept of what was said: nothing, masked attributes, or also the first bytes as they were
     #[arg(long, value_enum, default_value = "attributes")]
     pub payload: PayloadFlag,
+    /// Which words of paths, statements and names are written: those that several clients said, or all (docs/privacy.md)
+    #[arg(long, value_enum, default_value = "recurring", env = "WAKEPATH_WORDS", value_name = "WHICH")]
+    pub words: WordsFlag,
     /// Most bytes looked at of each message's head
     #[arg(long, default_value_t = 2048, value_name = "BYTES")]
     pub head_bytes: u32,
@@ -519,6 +522,7 @@ impl RecordArgs {
     pub fn flags(&self) -> Vec<String> {
         let mut f = vec![
             format!("--payload {}", self.payload.to_possible_value().map_or(String::new(), |v| v.get_name().into())),
+            self.words.setting(),
             format!("--backend {}", self.backend.to_possible_value().map_or(String::new(), |v| v.get_name().into())),
             format!("--ring-bytes {}", self.ring_bytes.0),
         ];
@@ -612,6 +616,21 @@ impl From<PayloadFlag> for wakepath_decode::Payload {
             PayloadFlag::Attributes => Self::Attributes,
             PayloadFlag::Heads => Self::Heads,
         }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum, PartialEq, Eq)]
+pub enum WordsFlag {
+    /// Words that several clients said; others are a keyed hash, shown as {value}
+    Recurring,
+    /// Every word as it is: where nothing that is said is secret
+    All,
+}
+
+impl WordsFlag {
+    /// The flag with its value, for whom it matters later.
+    pub fn setting(self) -> String {
+        format!("--words {}", self.to_possible_value().map_or(String::new(), |v| v.get_name().into()))
     }
 }
 

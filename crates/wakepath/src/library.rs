@@ -11,13 +11,14 @@ use crate::owner::Owner;
 use crate::program::{self, CannotStart};
 use crate::record::stopped;
 use crate::rights;
-use crate::sink::{Drops, Sink, anchor, facts, host_info, options};
+use crate::sink::{self, Drops, Sink, anchor, facts, host_info, options};
 use anyhow::{Context as _, Result, bail};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 use wakepath_capture::{Arena, ArenaOptions, KernelOptions, KernelSource, LibrarySource, Watch, monotonic_ns, procfs};
+use wakepath_decode::recurring::Recurring;
 use wakepath_decode::{KernelDecoder, Payload, RowSink as _};
 use wakepath_model::defects::id as defect;
 use wakepath_model::folder::{Durability, FolderWriter};
@@ -88,7 +89,7 @@ pub fn run(args: &RunArgs) -> Result<i32> {
         &args.output,
         host_info(selection, flags),
         options(args.append, args.force, None, None, !args.library.no_compress),
-        payload,
+        (payload, sink::recurring(args.library.words, payload)?),
         source,
         kernel,
     )?;
@@ -123,6 +124,7 @@ fn tell_unseen(what: &str, has_kernel: bool) {
 
 /// Records what runs under a folder's arena until SIGTERM or SIGINT. Says `ready` on standard output when it records.
 pub fn recorder(args: &RecorderArgs) -> Result<i32> {
+    let payload = args.library.payload.into();
     let stop = ending::on_signals()?;
     let arena = Arena::of_folder(&args.output, &arena_options(&args.library))?;
     let source = LibrarySource::new(arena)?;
@@ -133,7 +135,7 @@ pub fn recorder(args: &RecorderArgs) -> Result<i32> {
             args.library.flags(args.isolation, false),
         ),
         options(true, false, None, None, !args.library.no_compress),
-        args.library.payload.into(),
+        (payload, sink::recurring(args.library.words, payload)?),
         source,
         None,
     )?;
@@ -188,13 +190,13 @@ impl Recording {
         output: &Path,
         host: wakepath_model::folder::HostInfo,
         options: wakepath_model::folder::Options,
-        payload: Payload,
+        (payload, recurring): (Payload, Recurring),
         source: LibrarySource,
         mut kernel: Option<KernelSource>,
     ) -> Result<Recording> {
         let folder = FolderWriter::create(output, host, options)?;
         Owner::caller().iter().for_each(|o| o.give(output));
-        let mut sink = Sink::new(folder, payload == Payload::Heads, None);
+        let mut sink = Sink::new(folder, payload, recurring, None);
         let started = MonoNs(monotonic_ns());
         sink.push(&anchor());
         let mut decoder = KernelDecoder::new(payload);

@@ -12,7 +12,7 @@ use crate::output::tell;
 use crate::owner::{Owner, write_ready_file};
 use crate::program::{self, CannotStart};
 use crate::rights;
-use crate::sink::{Drops, Sink, anchor, facts, host_info, options};
+use crate::sink::{self, Drops, Sink, anchor, facts, host_info, options};
 use crate::status::Status;
 use anyhow::{Context as _, Result, bail};
 use pace::Pace;
@@ -59,6 +59,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     let is_all = watch == Watch::All;
     let watch_command = !selected && !args.all;
     let payload = args.payload.into();
+    let recurring = sink::recurring(args.words, payload)?;
 
     let stop = ending::on_signals()?;
 
@@ -89,7 +90,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     )?;
     let owner = Owner::caller();
     owner.iter().for_each(|o| o.give(&args.output));
-    let mut sink = Sink::new(folder, payload == Payload::Heads, source.stacks()?.map(Stacks::new));
+    let mut sink = Sink::new(folder, payload, recurring, source.stacks()?.map(Stacks::new));
     let started = MonoNs(monotonic_ns());
     sink.push(&anchor());
     let mut decoder = KernelDecoder::new(payload);

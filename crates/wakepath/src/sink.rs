@@ -1,9 +1,13 @@
 //! What every recording has: the folder as the decoder sees it, and what was lost on the way into it.
 
+use crate::cli::WordsFlag;
 use crate::record::files::Files;
 use crate::record::stacks::Stacks;
+use anyhow::{Context as _, Result};
+use std::io::Read as _;
 use wakepath_capture::{monotonic_ns, procfs, realtime_ns};
-use wakepath_decode::{RowSink, TaskFacts};
+use wakepath_decode::recurring::{Key, Recurring, Said};
+use wakepath_decode::{Payload, RowSink, TaskFacts};
 use wakepath_model::defects::id as defect;
 use wakepath_model::folder::{FolderWriter, HostInfo, MONOTONIC, Options, Overwrite};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
@@ -27,13 +31,15 @@ pub struct Sink {
     /// Only where stacks are asked for.
     stacks: Option<Stacks>,
     files: Files,
+    recurring: Recurring,
 }
 
 impl Sink {
     /// A sink into a folder.
-    pub fn new(folder: FolderWriter, keep_heads: bool, stacks: Option<Stacks>) -> Sink {
+    pub fn new(folder: FolderWriter, payload: Payload, recurring: Recurring, stacks: Option<Stacks>) -> Sink {
         let (counts, new_processes, quiet, files) = Default::default();
-        Sink { folder, counts, new_processes, quiet, keep_heads, stacks, files }
+        let keep_heads = payload == Payload::Heads;
+        Sink { folder, counts, new_processes, quiet, keep_heads, stacks, files, recurring }
     }
 }
 
@@ -64,6 +70,14 @@ impl RowSink for Sink {
     fn intern(&mut self, text: &[u8]) -> StrId {
         self.folder.intern(text)
     }
+    fn said(&mut self, text: &str, said: &Said) -> StrId {
+        let Sink { folder, counts, recurring, .. } = self;
+        let (id, lost) = recurring.take(text, said, |text| folder.intern(text));
+        if let Some(defect) = lost {
+            count(counts, defect);
+        }
+        id
+    }
     fn quiet(&mut self, flow: EndpointId) {
         if !self.keep_heads {
             self.quiet.push(flow);
@@ -92,6 +106,19 @@ fn count(counts: &mut Vec<(&'static str, u64)>, defect: &'static str) {
         Some((_, n)) => *n += 1,
         None => counts.push((defect, 1)),
     }
+}
+
+/// Which words a recording writes. The key of their hashes is in this process's memory alone, and gone with it.
+pub fn recurring(words: WordsFlag, payload: Payload) -> Result<Recurring> {
+    // where whole heads are kept, there is nothing to hide behind a hash
+    if words == WordsFlag::All || payload == Payload::Heads {
+        return Ok(Recurring::all_words());
+    }
+    let mut random = [0; 16];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut source| source.read_exact(&mut random))
+        .context("/dev/urandom gives no random key for the words of this recording")?;
+    Ok(Recurring::new(Key::new(random)))
 }
 
 /// What `/proc` says, as the decoder takes it.

@@ -16,7 +16,7 @@ use crate::outlets::{Outlets, Totals};
 use crate::output::{self, tell};
 use crate::rights;
 use crate::scrape::Scrape;
-use crate::sink::{anchor, host_info};
+use crate::sink::{self, anchor, host_info};
 use anyhow::{Context as _, Result, anyhow};
 use rows::{Batch, Rows};
 use source::{Source, Taken};
@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::time::{Duration, Instant};
 use wakepath_capture::monotonic_ns;
+use wakepath_decode::Payload;
 use wakepath_decode::network::{Sniffed, Sniffer, SnifferOptions};
 use wakepath_model::defects::{self, id as defect};
 use wakepath_model::folder::{HostInfo, WriteCounts};
@@ -73,6 +74,7 @@ pub fn run(args: &SniffArgs) -> Result<i32> {
     if is_shown || scrape.is_some() {
         outlets.figures(figures.clone(), 0);
     }
+    let recurring = sink::recurring(args.words, Payload::Attributes)?;
     let stop = ending::on_signals()?;
     if !is_file {
         rights::go_first();
@@ -92,7 +94,7 @@ pub fn run(args: &SniffArgs) -> Result<i32> {
     let end_ns = args.duration.map_or(u64::MAX, |d| monotonic_ns().saturating_add(d.0));
     let capturing = {
         let stop = Arc::clone(&stop);
-        let rows = Rows::new(out, empty);
+        let rows = Rows::new(out, empty, recurring);
         let run = move || capture(&mut source, rows, &stop, end_ns).map(|()| faults(&source));
         std::thread::Builder::new().name("capture".into()).spawn(run).context("starting the thread that captures")?
     };
@@ -404,7 +406,7 @@ fn host_of(args: &SniffArgs) -> HostInfo {
     let flag = |name: &str, values: &[String]| values.iter().map(|v| format!("{name} {v}")).collect::<Vec<_>>();
     let mut selection = [flag("--iface", &args.iface), flag("--listen", &args.listen)].concat();
     selection.extend(args.pcap.iter().map(|p| format!("--pcap {}", p.display())));
-    let mut flags = Vec::new();
+    let mut flags = vec![args.words.setting()];
     if let Some(filter) = &args.filter {
         flags.push(format!("--filter '{filter}'"));
     }

@@ -10,7 +10,7 @@
 use super::trail::Trail;
 use super::unsure::{Order, Trust};
 use crate::RowSink;
-use crate::words;
+use crate::words::{self, Speech};
 use std::collections::VecDeque;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{MonoNs, SniffedFlowId, StrId};
@@ -57,11 +57,13 @@ struct Open {
     trial: bool,
     /// Replies were hidden while it was open: perhaps its own.
     doubtful: bool,
+    /// Of what was asked: see [`question`].
+    question: u64,
 }
 
 impl Open {
     fn new(row: SniffedExchangeRow, kind: Kind, parts: [Part; 2]) -> Open {
-        Open { row, kind, parts, ordered: false, trial: false, doubtful: false }
+        Open { row, kind, parts, ordered: false, trial: false, doubtful: false, question: 0 }
     }
 
     fn waits(&self) -> bool {
@@ -94,6 +96,7 @@ pub(super) enum Ending {
 pub(super) struct Book {
     flow: SniffedFlowId,
     protocol: StrId,
+    speech: Speech,
     pub trails: [Trail; 2],
     opens: VecDeque<Open>,
     /// Earliest ends of messages that are known and not reached.
@@ -112,10 +115,11 @@ pub(super) struct Book {
 
 impl Book {
     /// Of a flow. `whole`: nothing that was said before is hidden.
-    pub fn new(flow: SniffedFlowId, protocol: StrId, whole: bool) -> Book {
+    pub fn new(flow: SniffedFlowId, protocol: StrId, speech: Speech, whole: bool) -> Book {
         Book {
             flow,
             protocol,
+            speech,
             trails: [Trail::new(), Trail::new()],
             opens: VecDeque::new(),
             due: [OPEN; 2],
@@ -205,7 +209,7 @@ impl Book {
         if let Number::Own(kind, value) = number {
             if let Some(i) = self.opens.iter().position(|o| o.waits() && has(&o.row, kind, value)) {
                 let old = &mut self.opens[i];
-                if kind == witness::DNS && (old.row.verb, old.row.target) == (open.row.verb, open.row.target) {
+                if kind == witness::DNS && old.question == open.question {
                     // The same question again: its answer answers both, and was waited for from the first on.
                     old.row.request_packets = old.row.request_packets.saturating_add(1);
                     return;
@@ -236,7 +240,7 @@ impl Book {
         let found = match number {
             Number::Own(kind, value) => {
                 let found = self.opens.iter().position(|o| {
-                    o.waits() && has(&o.row, kind, value) && (kind != witness::DNS || same_question(&o.row, &row))
+                    o.waits() && has(&o.row, kind, value) && (kind != witness::DNS || same_question(o, m))
                 });
                 // Replies were hidden: if its own was among them, this one answers a later request of the same number.
                 let unsure = found.filter(|&i| self.opens[i].doubtful && reused(kind));
@@ -512,9 +516,13 @@ fn reused(kind: u8) -> bool {
 }
 
 /// A response repeats its question, unless it was cut.
-fn same_question(asked: &SniffedExchangeRow, answered: &SniffedExchangeRow) -> bool {
-    let cut = asked.cut | answered.cut != 0;
-    cut || answered.target == StrId::EMPTY || (asked.target, asked.verb) == (answered.target, answered.verb)
+fn same_question(asked: &Open, answered: &Message<'_>) -> bool {
+    asked.row.cut != 0 || answered.attrs.cut || answered.attrs.target.is_empty() || asked.question == question(answered)
+}
+
+/// A number for verb and target. (The texts in the row are masked, and another one once their words have recurred.)
+fn question(m: &Message<'_>) -> u64 {
+    mask::fnv1a(m.attrs.verb.as_bytes()) ^ mask::fnv1a(m.attrs.target.as_bytes()).rotate_left(1)
 }
 
 /// What a message's own number says of its exchange.
@@ -555,13 +563,11 @@ impl<S: RowSink> Ear<'_, S> {
         let trail = &self.book.trails[m.dir.index()];
         let first = trail.first(m.start);
         let head = trail.latest(m.start, m.head_end.max(m.start.saturating_add(1)));
-        let mut text = |t: &str| words::text(self.out, t);
         let mut row: SniffedExchangeRow = bytemuck::Zeroable::zeroed();
         row.flow = self.book.flow;
         row.protocol = self.book.protocol;
         (row.request_start, row.request_end, row.reply_start, row.reply_end) = (OPEN, OPEN, OPEN, OPEN);
-        (row.verb, row.target) = (text(m.attrs.verb), text(m.attrs.target));
-        row.detail = text(m.attrs.status.class);
+        [row.verb, row.target, row.detail] = self.book.speech.message(m, self.out);
         (row.witness, row.witness_kind) = (value, witness_kind);
         row.cut = u8::from(m.attrs.cut);
         row.status = m.attrs.status.code.unwrap_or(0);
@@ -609,7 +615,8 @@ impl<S: RowSink> Sink for Ear<'_, S> {
                 return;
             }
             (Role::Request, Dir::ToServer) => {
-                let open = Open::new(row, Kind::Asked, [book.begin(m), Part::default()]);
+                let mut open = Open::new(row, Kind::Asked, [book.begin(m), Part::default()]);
+                open.question = question(m);
                 return book.request(number, open, self.out);
             }
             (Role::Reply, Dir::ToClient) => return book.reply(m, number, row, self.out),
@@ -653,7 +660,7 @@ impl<S: RowSink> Sink for Ear<'_, S> {
     }
 
     fn amend(&mut self, _: Dir, start: u64, status: Status<'_>) {
-        let detail = words::text(self.out, status.class);
+        let detail = self.book.speech.class(&status, start, self.out);
         let mut opens = self.book.opens.iter_mut();
         let Some(open) = opens.find(|o| o.parts[1].begun && o.row.reply_start == start) else { return };
         open.row.failed = u8::from(status.outcome == Outcome::Error);

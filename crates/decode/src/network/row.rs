@@ -37,6 +37,10 @@ impl Key {
         (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
     }
 
+    fn addresses(&self) -> [[u64; 2]; 2] {
+        self.ends.map(|end| end.0)
+    }
+
     fn port(&self, lane: usize) -> u16 {
         self.ends[lane].1
     }
@@ -237,6 +241,7 @@ impl Flow {
             flow: self.id,
             transport: Transport::Datagram,
             ports: (self.key.port(0), self.key.port(1)),
+            addresses: self.key.addresses(),
             side: &mut self.side,
             whole: true,
         };
@@ -248,7 +253,14 @@ impl Flow {
         let Flow { carrier, talk, side, id, key, .. } = self;
         let tcp = if let Carrier::Tcp(tcp) = carrier { Some(tcp) } else { None };
         let whole = tcp.as_ref().is_some_and(|tcp| tcp.lanes.iter().all(|lane| lane.exact));
-        let about = About { flow: *id, transport: Transport::Stream, ports: (key.port(0), key.port(1)), side, whole };
+        let about = About {
+            flow: *id,
+            transport: Transport::Stream,
+            ports: (key.port(0), key.port(1)),
+            addresses: key.addresses(),
+            side,
+            whole,
+        };
         (tcp, Listener { talk, about, out })
     }
 

@@ -2,7 +2,8 @@
 
 use super::exchanges::{Book, Ear, Ending};
 use crate::RowSink;
-use crate::words::Boxed;
+use crate::recurring::{Asker, address_number};
+use crate::words::{Boxed, Speech};
 use wakepath_model::ids::{MonoNs, SniffedFlowId};
 use wakepath_model::rows::side_how;
 use wakepath_protocols::{Dir, Processor, Protocol, Transport, Verdict, recognise};
@@ -51,9 +52,18 @@ pub(super) struct About<'a> {
     pub flow: SniffedFlowId,
     pub transport: Transport,
     pub ports: (u16, u16),
+    pub addresses: [[u64; 2]; 2],
     pub side: &'a mut Side,
     /// The first byte of each lane is known to be that of its stream.
     pub whole: bool,
+}
+
+impl About<'_> {
+    fn asker(&self) -> Asker {
+        let ports = [self.ports.0, self.ports.1];
+        let end = |lane: usize| (address_number(self.addresses[lane]), ports[lane]);
+        Asker::of(end(1 - self.side.client), end(self.side.client))
+    }
 }
 
 /// The first bytes of a message that may be known when there are more of them.
@@ -214,10 +224,11 @@ impl Talk {
     ) {
         let name = out.intern(protocol.id().as_bytes());
         let whole = about.whole && !self.unheard;
+        let speech = Speech { protocol, asker: about.asker() };
         let mut known = Box::new(Known {
             protocol,
             processor: protocol.make(Boxed),
-            book: Book::new(about.flow, name, whole || about.transport == Transport::Datagram),
+            book: Book::new(about.flow, name, speech, whole || about.transport == Transport::Datagram),
             begun: [false; 2],
         });
         let (dir, stream) = (about.side.dir(piece.lane), about.transport == Transport::Stream);

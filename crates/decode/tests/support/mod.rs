@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use wakepath_decode::imported::Importer;
 use wakepath_decode::raw::{self, Block, Packet, Raw, RawSink, Task};
+use wakepath_decode::recurring::Said;
 use wakepath_decode::{RowSink, TaskFacts};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::intern::Interner;
@@ -48,6 +49,9 @@ impl RowSink for Rows {
     }
     fn intern(&mut self, text: &[u8]) -> StrId {
         self.strings.intern(text)
+    }
+    fn said(&mut self, text: &str, _: &Said) -> StrId {
+        self.intern(text.as_bytes())
     }
     fn describe(&mut self, _: u32, _: u32) -> TaskFacts {
         TaskFacts::default()

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use wakepath_decode::network::{Sniffer, SnifferOptions};
+use wakepath_decode::recurring::Said;
 use wakepath_decode::{RowSink, TaskFacts};
 use wakepath_model::ids::{EndpointId, MonoNs, SniffedFlowId, StrId};
 use wakepath_model::rows::{Event, Row, SniffedExchangeRow, SniffedFlowRow, exchange_row};
@@ -44,6 +45,9 @@ impl RowSink for Rows {
             self.texts.len() - 1
         });
         StrId(i as u32 + 1)
+    }
+    fn said(&mut self, text: &str, _: &Said) -> StrId {
+        self.intern(text.as_bytes())
     }
     fn describe(&mut self, _: u32, _: u32) -> TaskFacts {
         TaskFacts::default()

@@ -213,6 +213,10 @@ impl Host {
         }
         let mut next = 0u32;
         for recording in &mut host.recordings {
+            let overflow = recording.strings.settle(&mut host.strings);
+            if overflow > 0 {
+                host.ledger.add(id::INTERNER, overflow, None);
+            }
             recording.task_offset = next;
             next = next.saturating_add(recording.task_max);
         }

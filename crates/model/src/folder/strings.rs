@@ -2,7 +2,9 @@
 
 use crate::ids::StrId;
 use crate::intern::OVERFLOW_TEXT;
+use crate::words::Words;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The id of every string whose definition is gone.
@@ -81,6 +83,10 @@ impl Strings {
 #[derive(Clone, Debug, Default)]
 pub(super) struct StringMap {
     ids: Vec<u32>,
+    /// Words that have recurred in this recording.
+    words: Words,
+    /// Texts with hashes of words: what they mean is known when all of the recording's texts are.
+    hashed: BTreeMap<u32, Box<str>>,
 }
 
 impl StringMap {
@@ -99,16 +105,34 @@ impl StringMap {
             }
             let (text, rest) = rest.split_at(length);
             bytes = rest;
-            let id = strings.define(local, &String::from_utf8_lossy(text)).unwrap_or_else(|| {
+            let text = String::from_utf8_lossy(text);
+            if !self.words.learn(&text) {
+                overflow += self.define(strings, local, &text);
+            } else if strings.bytes + text.len() > BYTES_MAX {
                 overflow += 1;
-                strings.define(1, OVERFLOW_TEXT).unwrap_or(UNDEFINED.0)
-            });
-            if self.ids.len() <= local as usize {
-                self.ids.resize(local as usize + 1, UNDEFINED.0);
+            } else if self.hashed.insert(local, text.as_ref().into()).is_none() {
+                strings.bytes += text.len();
             }
-            self.ids[local as usize] = id;
         }
         (true, overflow)
+    }
+
+    /// All definitions were read: gives the texts with words in them their meaning. Returns the number of those that there was
+    /// no room for.
+    pub fn settle(&mut self, strings: &mut Strings) -> u64 {
+        let hashed = std::mem::take(&mut self.hashed);
+        strings.bytes -= hashed.values().map(|text| text.len()).sum::<usize>().min(strings.bytes);
+        hashed.into_iter().map(|(local, text)| self.define(strings, local, &self.words.show(&text).into_owned())).sum()
+    }
+
+    /// Gives a recording's id a text. 1 where there was no room.
+    fn define(&mut self, strings: &mut Strings, local: u32, text: &str) -> u64 {
+        let id = strings.define(local, text);
+        if self.ids.len() <= local as usize {
+            self.ids.resize(local as usize + 1, UNDEFINED.0);
+        }
+        self.ids[local as usize] = id.or_else(|| strings.define(1, OVERFLOW_TEXT)).unwrap_or(UNDEFINED.0);
+        u64::from(id.is_none())
     }
 
     /// The host's id; [`UNDEFINED`] where the recording's definition is gone.
@@ -138,6 +162,31 @@ mod tests {
         assert_eq!((text(2), text(3), text(4), text(5), text(0), text(77)), ("PUT", "/a", "GET", "new", "", "?"));
         assert_eq!(strings.find("GET"), Some(StrId(2)));
         assert_eq!(second.get(77), UNDEFINED.0);
+    }
+
+    #[test]
+    fn a_word_that_recurs_is_read_in_texts_from_before_and_all_other_values_are_one_text() {
+        let (mut strings, mut map) = (Strings::default(), StringMap::default());
+        let (alice, bob, orders) = ("{~00000000000000aa}", "{~00000000000000bb}", "{~00000000000000cc}");
+        let bytes = [
+            definition(2, &format!("/{orders}/{alice}")),
+            definition(3, &format!("/{orders}/{bob}")),
+            definition(4, "/{=00000000000000cc:orders}/{~00000000000000dd}"),
+            definition(5, "GET"),
+        ];
+        assert_eq!(map.define_all(&mut strings, &bytes.concat()), (true, 0));
+        // a segment that tells a text again changes nothing
+        assert_eq!(map.define_all(&mut strings, &bytes[0]), (true, 0));
+        assert_eq!(map.settle(&mut strings), 0);
+        let text = |local| strings.get(StrId(map.get(local)));
+        assert_eq!([2, 3, 4, 5].map(text), ["/orders/{value}", "/orders/{value}", "/orders/{value}", "GET"]);
+        assert_eq!((map.get(2), map.get(3)), (map.get(4), map.get(4)), "one kind");
+        assert_eq!(strings.bytes, "/orders/{value}GET".len());
+        // another recording's hashes are under another key
+        let mut other = StringMap::default();
+        assert_eq!(other.define_all(&mut strings, &definition(2, &format!("/{orders}"))), (true, 0));
+        assert_eq!(other.settle(&mut strings), 0);
+        assert_eq!(strings.get(StrId(other.get(2))), "/{value}");
     }
 
     #[test]

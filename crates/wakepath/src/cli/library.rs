@@ -1,6 +1,6 @@
 //! The commands of the library vantage.
 
-use super::{PayloadFlag, Size, Time};
+use super::{PayloadFlag, Size, Time, WordsFlag};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -104,6 +104,9 @@ pub struct LibraryArgs {
     /// What is kept of what was said: nothing, masked attributes, or also the first bytes as they were
     #[arg(long, value_enum, default_value = "attributes")]
     pub payload: PayloadFlag,
+    /// Which words of paths, statements and names are written: those that several clients said, or all (docs/privacy.md)
+    #[arg(long, value_enum, default_value = "recurring", env = "WAKEPATH_WORDS", value_name = "WHICH")]
+    pub words: WordsFlag,
     /// Most bytes looked at of each message's head
     #[arg(long, default_value_t = 2048, value_name = "BYTES")]
     pub head_bytes: u32,
@@ -211,6 +214,7 @@ impl LibraryArgs {
         let mut f = vec![
             isolation.flag().to_owned(),
             format!("--payload {}", self.payload.to_possible_value().map_or(String::new(), |v| v.get_name().into())),
+            self.words.setting(),
             format!("--ring-bytes {}", self.ring_bytes.0),
         ];
         if kernel {

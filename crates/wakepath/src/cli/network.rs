@@ -1,6 +1,6 @@
 //! The commands of the network vantage.
 
-use super::{Answering, Size, Time};
+use super::{Answering, Size, Time, WordsFlag};
 use crate::sink;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use wakepath_model::folder::Options;
 /// Requests and their service times from the packets that pass: live, of a capture file, or out of a mirror's tunnel.
 ///
 /// TCP streams are put together and read by protocol; each request with its reply becomes one row, each connection a few.
-/// No payload is kept: attributes are masked as in a recording. Rows go into a folder (-o), to a collector elsewhere
+/// No payload is kept: attributes are masked as in a recording, and only words that several clients said are written. Rows go into a folder (-o), to a collector elsewhere
 /// (--forward) and into figures for Prometheus (--metrics); where none of them is asked for, a table of the figures is
 /// shown while it runs. What the kernel dropped since nobody took it up in time is counted, and no reply is paired across
 /// such a hole. docs/network.md says where to sniff, and how to mirror.
@@ -47,6 +47,9 @@ pub struct SniffArgs {
     /// Memory of each interface's ring, or of each tunnel's queue
     #[arg(long, default_value = "64M", value_name = "BYTES")]
     pub ring_bytes: Size,
+    /// Which words of paths, statements and names are written: those that several clients said, or all (docs/privacy.md)
+    #[arg(long, value_enum, default_value = "recurring", env = "WAKEPATH_WORDS", value_name = "WHICH")]
+    pub words: WordsFlag,
     #[command(flatten)]
     pub into: IntoFolder,
     /// Send rows on to `wakepath collect` at this address

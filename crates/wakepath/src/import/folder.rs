@@ -4,6 +4,7 @@ use super::{BATCH_BYTES, Problem};
 use wakepath_decode::imported::{Imported, Importer};
 use wakepath_decode::raw::{Raw, RawSink};
 use wakepath_decode::readers::HostFacts;
+use wakepath_decode::recurring::Said;
 use wakepath_decode::{RowSink, TaskFacts};
 use wakepath_model::defects::{self, Severity};
 use wakepath_model::folder::{Durability, FolderError, FolderWriter};
@@ -37,6 +38,10 @@ impl RowSink for Rows {
     }
     fn intern(&mut self, text: &[u8]) -> StrId {
         self.folder.intern(text)
+    }
+    /// Kernel traces hold nothing of what was said.
+    fn said(&mut self, _: &str, _: &Said) -> StrId {
+        StrId::EMPTY
     }
     fn describe(&mut self, _: u32, _: u32) -> TaskFacts {
         TaskFacts::default()

@@ -71,7 +71,11 @@ fn start_recorder(folder: &Path, isolation: Isolation, library: &LibraryArgs) ->
     let mut command = Command::new(std::env::current_exe().context("finding this program's own file")?);
     command.arg("recorder").arg("-o").arg(folder).arg(isolation.flag());
     let payload = library.payload.to_possible_value().map_or(String::new(), |v| v.get_name().into());
-    command.args(["--payload", &payload]).args(["--head-bytes", &library.head_bytes.to_string()]);
+    let words = library.words.to_possible_value().map_or(String::new(), |v| v.get_name().into());
+    command
+        .args(["--payload", &payload])
+        .args(["--words", &words])
+        .args(["--head-bytes", &library.head_bytes.to_string()]);
     command.args(["--ring-bytes", &library.ring_bytes.0.to_string()]).args(["--slots", &library.slots.to_string()]);
     if library.no_compress {
         command.arg("--no-compress");

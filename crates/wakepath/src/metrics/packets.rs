@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use wakepath_analysis::metrics::Metrics;
 use wakepath_decode::network::{Sniffer, SnifferOptions};
 use wakepath_decode::readers::pcap::Record;
+use wakepath_decode::recurring::Said;
 use wakepath_decode::{RowSink, TaskFacts};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{CommonNs, EndpointId, MonoNs, StrId};
@@ -41,6 +42,10 @@ impl RowSink for Sink {
     }
     fn intern(&mut self, text: &[u8]) -> StrId {
         self.texts.intern(text)
+    }
+    /// Nothing is written, and who asks has the capture itself: words are shown as they are.
+    fn said(&mut self, text: &str, _: &Said) -> StrId {
+        self.texts.intern(text.as_bytes())
     }
     fn describe(&mut self, _: u32, _: u32) -> TaskFacts {
         TaskFacts::default()

@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::{Receiver, SyncSender};
 use wakepath_decode::network::Sniffed;
+use wakepath_decode::recurring::{Recurring, Said};
 use wakepath_decode::{RowSink, TaskFacts};
 use wakepath_model::defects::{self, Severity, id as defect};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
@@ -46,6 +47,7 @@ pub struct Gone;
 /// Where the sniffer's rows go.
 pub struct Rows {
     interner: Interner,
+    recurring: Recurring,
     /// Strings that were told.
     told: usize,
     batch: Batch,
@@ -60,11 +62,12 @@ pub struct Rows {
 
 impl Rows {
     /// Sends batches into `out` and takes those that were used from `empty`.
-    pub fn new(out: SyncSender<Batch>, empty: Receiver<Batch>) -> Rows {
+    pub fn new(out: SyncSender<Batch>, empty: Receiver<Batch>, recurring: Recurring) -> Rows {
         let interner = Interner::new();
         let told = interner.count();
         Rows {
             interner,
+            recurring,
             told,
             batch: Batch::default(),
             out,
@@ -147,6 +150,14 @@ impl RowSink for Rows {
     fn intern(&mut self, text: &[u8]) -> StrId {
         self.interner.intern(text)
     }
+    fn said(&mut self, text: &str, said: &Said) -> StrId {
+        let Rows { interner, recurring, .. } = self;
+        let (id, lost) = recurring.take(text, said, |text| interner.intern(text));
+        if let Some(defect) = lost {
+            self.count(defect, MonoNs(0));
+        }
+        id
+    }
     fn describe(&mut self, _: u32, _: u32) -> TaskFacts {
         TaskFacts::default()
     }
@@ -161,7 +172,7 @@ mod tests {
     fn strings_have_the_same_numbers_on_both_sides() {
         let (out, batches) = sync_channel(64);
         let (_back, empty) = channel();
-        let mut rows = Rows::new(out, empty);
+        let mut rows = Rows::new(out, empty, Recurring::all_words());
         let mut sent = Vec::new();
         for i in 0..3000u32 {
             let text = format!("/path/{}", i % 700);
@@ -189,7 +200,7 @@ mod tests {
     fn where_nobody_takes_rows_the_sender_learns_it() {
         let (out, batches) = sync_channel(1);
         let (_back, empty) = channel();
-        let mut rows = Rows::new(out, empty);
+        let mut rows = Rows::new(out, empty, Recurring::all_words());
         drop(batches);
         assert!(rows.send(Sniffed::default(), 0).is_err());
     }

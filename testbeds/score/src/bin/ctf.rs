@@ -12,6 +12,7 @@ use wakepath_decode::imported::Importer;
 use wakepath_decode::raw::{Raw, RawSink};
 use wakepath_decode::readers::ReadAt;
 use wakepath_decode::readers::ctf::{CtfReader, Source, is_stream};
+use wakepath_decode::recurring::Said;
 use wakepath_decode::{RowSink, TaskFacts};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
 use wakepath_model::intern::Interner;
@@ -328,6 +329,9 @@ impl RowSink for Nowhere {
     fn count(&mut self, _: &'static str, _: MonoNs) {}
     fn intern(&mut self, text: &[u8]) -> StrId {
         self.strings.intern(text)
+    }
+    fn said(&mut self, text: &str, _: &Said) -> StrId {
+        self.intern(text.as_bytes())
     }
     fn describe(&mut self, _: u32, _: u32) -> TaskFacts {
         TaskFacts::default()
