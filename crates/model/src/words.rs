@@ -13,6 +13,9 @@ use std::borrow::Cow;
 
 /// What stands for a word that has not recurred.
 pub const VALUE: &str = "{value}";
+/// Words of a recording that a reader takes, far above what a recorder writes, and the longest.
+const WORDS_MAX: usize = 1 << 20;
+const WORD_BYTES_MAX: usize = 256;
 /// Hexadecimal digits of a hash.
 const DIGITS: usize = 16;
 
@@ -27,6 +30,8 @@ impl Words {
         for part in parts(text) {
             has_token |= !matches!(part, Part::Plain(_));
             if let Part::Word(hash, word) = part
+                && word.len() <= WORD_BYTES_MAX
+                && self.0.len() < WORDS_MAX
                 && !self.0.contains_key(&hash)
             {
                 self.0.insert(hash, word.into());

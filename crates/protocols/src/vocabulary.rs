@@ -136,14 +136,19 @@ fn divide_segment<'t>(segment: &'t str, known: List, each: &mut dyn FnMut(Part<'
     }
 }
 
-/// A statement's shape: names and keywords, with marks between them. A name in quotation marks is one word.
+/// A statement's shape: names and keywords, with marks between them. A name in quotation marks is one word; so is what has the
+/// form of a mail address or of a token, which no name has.
 fn divide_statement<'t>(text: &'t str, known: List, each: &mut dyn FnMut(Part<'t>)) {
     let bytes = text.as_bytes();
     let is_letter = |b: u8| b.is_ascii_alphabetic() || matches!(b, b'_' | b'\\');
     let mut at = 0;
     while at < bytes.len() {
         let (first, start) = (bytes[at], at);
-        if is_letter(first) {
+        let run = address_or_token(&bytes[at..]);
+        if run > 0 {
+            at += run;
+            each(Part::Word(&text[start..at]));
+        } else if is_letter(first) {
             let more = |b: &&u8| is_letter(**b) || b.is_ascii_digit() || **b == b'$';
             at += bytes[at..].iter().take_while(more).count();
             each(known.part(&text[start..at]));
@@ -161,6 +166,17 @@ fn divide_statement<'t>(text: &'t str, known: List, each: &mut dyn FnMut(Part<'t
             each(Part::Known(&text[start..at]));
         }
     }
+}
+
+/// Length of the mail address or JSON Web Token at the start of a text; 0 where it is none.
+fn address_or_token(text: &[u8]) -> usize {
+    if !text[0].is_ascii_alphanumeric() {
+        return 0;
+    }
+    let within = |b: &&u8| b.is_ascii_alphanumeric() || matches!(**b, b'_' | b'.' | b'@' | b'-' | b'+');
+    let run = text.iter().take_while(within).count();
+    let is_either = text[..run].contains(&b'@') || text.starts_with(b"eyJ") && text[..run].contains(&b'.');
+    if is_either { run } else { 0 }
 }
 
 /// Methods (RFC 9110 and the registry of IANA), and what the processor itself says.
@@ -421,6 +437,13 @@ mod tests {
             (Protocol::Postgres, Target, "EXECUTE <prepared>", "EXECUTE <prepared>"),
             (Protocol::Postgres, Target, "select $1, \"My Name\", \"cut", "select $1, \"[My Name]\", \"[cut]"),
             (Protocol::MySql, Target, "set x\\xc3\\xa9 = `` + `a`;", "set [x\\xc3\\xa9] = `` + `[a]`;"),
+            (
+                Protocol::MySql,
+                Target,
+                "set role ann.lee@corp.example, @a.b",
+                "set role [ann.lee@corp.example], @[a].[b]",
+            ),
+            (Protocol::Postgres, Target, "listen eyJhb.eyJz.c2ln; a-b", "listen [eyJhb.eyJz.c2ln]; [a]-[b]"),
             (Protocol::MySql, Verb, "LONG DATA", "LONG DATA"),
             (Protocol::Postgres, Class, "40P01", "40P01"),
             (Protocol::Redis, Target, "CONFIG GET", "CONFIG GET"),

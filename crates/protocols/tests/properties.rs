@@ -5,6 +5,7 @@ mod support;
 use proptest::prelude::*;
 use support::{Step, cases, run, run_to_borders, same};
 use wakepath_protocols::mask::Sql;
+use wakepath_protocols::vocabulary::{Attribute, Part, divide};
 use wakepath_protocols::{Dir, Protocol, Text, Transport, Verdict, mask, recognise};
 
 const SECRET: &str = "Zq7Xw9Kv";
@@ -355,6 +356,22 @@ proptest! {
                 }
             }
         }
+    }
+
+    #[test]
+    fn attributes_are_divided_without_loss(
+        text in "[a-zA-Z0-9 ./{}\"`?~=$_*\\\\-]{0,40}", which in 0..Protocol::ALL.len(), attribute in 0usize..3,
+    ) {
+        let attribute = [Attribute::Verb, Attribute::Target, Attribute::Class][attribute];
+        let mut again = String::new();
+        divide(Protocol::ALL[which], attribute, &text, &mut |part| match part {
+            Part::Known(known) => again.push_str(known),
+            Part::Word(word) => {
+                assert!(!word.is_empty());
+                again.push_str(word);
+            }
+        });
+        prop_assert_eq!(again, text);
     }
 
     #[test]

@@ -102,6 +102,8 @@ fn record_in(
     let ready = dir.path().join("ready");
     let stderr = dir.path().join("stderr");
     let child = Command::new(binary())
+        // a few requests are asked once and looked for by name
+        .env("WAKEPATH_WORDS", "all")
         .args(["record", "--backend", backend, "-o"])
         .arg(&folder)
         .arg("--ready-file")

@@ -13,7 +13,8 @@ use wakepath_model::rows::{AnchorRow, EndpointRow, FlowNoteRow, MessageRow, Task
 /// Any failure of a test.
 pub type Tested = Result<(), Box<dyn std::error::Error>>;
 
-/// The command, with nothing of the caller's environment that changes what it prints.
+/// The command, with nothing of the caller's environment that changes what it prints. Most tests ask a few things once and
+/// look for them by name, so all words are written; `tests/privacy.rs` holds what is written by default.
 pub fn wakepath(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wakepath"));
     command.args(args).stdin(Stdio::null());
@@ -21,7 +22,7 @@ pub fn wakepath(args: &[&str]) -> Command {
     {
         command.env_remove(name);
     }
-    command.env("TERM", "xterm");
+    command.env("TERM", "xterm").env("WAKEPATH_WORDS", "all");
     command
 }
 
