@@ -34,7 +34,8 @@ impl Recording {
         for (attribute, text) in [(Attribute::Verb, verb), (Attribute::Target, target)] {
             let said = Said { protocol, attribute, asker, start: self.start, counts: true };
             let (taken, lost) = self.recurring.take(text, &said, |t| self.texts.intern(t));
-            (id, _) = (taken, self.lost.extend(lost));
+            id = taken;
+            self.lost.extend(lost);
         }
         id
     }

@@ -122,7 +122,7 @@ impl StringMap {
     pub fn settle(&mut self, strings: &mut Strings) -> u64 {
         let hashed = std::mem::take(&mut self.hashed);
         strings.bytes -= hashed.values().map(|text| text.len()).sum::<usize>().min(strings.bytes);
-        hashed.into_iter().map(|(local, text)| self.define(strings, local, &self.words.show(&text).into_owned())).sum()
+        hashed.into_iter().map(|(local, text)| self.define(strings, local, &self.words.show(&text))).sum()
     }
 
     /// Gives a recording's id a text. 1 where there was no room.
