@@ -12,6 +12,8 @@ use wakepath_causality::path::Request;
 pub const KINDS_MAX: usize = 2000;
 /// Most tiers told apart in a kind.
 const TIERS_MAX: usize = 200;
+/// Most errors of calls told apart; what comes later is counted together.
+const ERRORS_MAX: usize = 1000;
 /// How many of the slowest requests of a kind are remembered.
 const SLOWEST: usize = 3;
 
@@ -57,6 +59,28 @@ pub struct Kind {
     pub statuses: BTreeMap<u16, u64>,
 }
 
+/// An error that a service replied to a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CallError {
+    /// Who replied.
+    pub service: String,
+    /// What it had been asked for.
+    pub asked: String,
+    /// The protocol's class of error (a SQLSTATE, `WRONGTYPE`), or a status; empty where the reply only says that it failed.
+    pub error: String,
+    /// Entry service and kind of the request that it was part of; `None` where that is not known.
+    pub kind: Option<(String, String)>,
+}
+
+/// How often a call met an error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Met {
+    /// Replies with it.
+    pub count: u64,
+    /// Of them, in requests that were answered without an error.
+    pub hidden: u64,
+}
+
 /// All kinds of a recording.
 #[derive(Default)]
 pub struct Kinds {
@@ -64,6 +88,8 @@ pub struct Kinds {
     pub kinds: BTreeMap<(String, String), Kind>,
     /// Messages whose caller is watched but whose request is not known, by service.
     pub orphans: BTreeMap<String, (u64, BTreeMap<Hole, u64>)>,
+    /// Errors that calls of requests were answered with, whatever came of the request.
+    pub call_errors: BTreeMap<CallError, Met>,
     /// Connections that did not come about, by who tried, where, and why (Linux's error number, 0 = not known).
     pub refused: BTreeMap<(String, String, i32), u64>,
     /// Messages that put something where others take it up later (a queue, a list, a topic), by service and what was asked.
@@ -85,8 +111,33 @@ pub fn has_failed(e: &Exchange) -> bool {
 }
 
 impl Kinds {
+    /// Adds the errors that calls were answered with; of a request itself its kind counts them.
+    fn add_errors(&mut self, r: &Request, names: &Names<'_>) {
+        let root = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref());
+        let has_hidden = r.orphan.is_none() && root.is_some_and(|h| h.exchange.replied && !has_failed(&h.exchange));
+        for span in r.spans.iter().skip(usize::from(r.orphan.is_none())) {
+            let Some(half) = span.callee.as_ref().or(span.caller.as_ref()).filter(|h| has_failed(&h.exchange)) else {
+                continue;
+            };
+            let e = &half.exchange;
+            let error = match names.text(half.host, e.detail) {
+                "" if e.status != 0 => e.status.to_string(),
+                class => class.to_owned(),
+            };
+            let kind = r.orphan.is_none().then(|| kind_of(r, names));
+            let mut key = CallError { service: names.service(span), asked: names.asked(half), error, kind };
+            if self.call_errors.len() >= ERRORS_MAX && !self.call_errors.contains_key(&key) {
+                key = CallError { service: "(other)".into(), ..CallError::default() };
+            }
+            let met = self.call_errors.entry(key).or_default();
+            met.count += 1;
+            met.hidden += u64::from(has_hidden);
+        }
+    }
+
     /// Adds a request.
     pub fn add(&mut self, r: &Request, names: &Names<'_>) {
+        self.add_errors(r, names);
         if let Some(hole) = r.orphan {
             let o = self.orphans.entry(names.service(&r.spans[0])).or_default();
             o.0 += 1;
