@@ -128,7 +128,8 @@ class Quota:
     V2 = pathlib.Path("/sys/fs/cgroup")
     numbers = itertools.count()
 
-    def __init__(self, name, share):
+    def __init__(self, name, share, period_us=PERIOD_US):
+        self.period_us = period_us
         self.is_v1 = (self.V1 / "cpu.cfs_quota_us").exists() or (self.V1 / "cgroup.procs").exists()
         self.folder = (self.V1 if self.is_v1 else self.V2) / f"wakepath-{name}-{os.getpid()}-{next(self.numbers)}"
         self.share = share
@@ -158,12 +159,21 @@ class Quota:
     def set(self, share):
         """Changes the share, also under way."""
         self.share = share
-        quota = str(int(share * PERIOD_US))
+        quota = str(int(share * self.period_us))
         if self.is_v1:
-            (self.folder / "cpu.cfs_period_us").write_text(str(PERIOD_US), encoding="ascii")
+            (self.folder / "cpu.cfs_period_us").write_text(str(self.period_us), encoding="ascii")
             (self.folder / "cpu.cfs_quota_us").write_text(quota, encoding="ascii")
         else:
-            (self.folder / "cpu.max").write_text(f"{quota} {PERIOD_US}", encoding="ascii")
+            (self.folder / "cpu.max").write_text(f"{quota} {self.period_us}", encoding="ascii")
+
+    def take(self, pid):
+        """Puts a process that runs into the group."""
+        (self.folder / "cgroup.procs").write_text(str(pid), encoding="ascii")
+
+    def leave(self, pid):
+        """Puts it into the group above; one that has ended needs that no more."""
+        with contextlib.suppress(OSError):
+            (self.folder.parent / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
     @property
     def prefix(self):

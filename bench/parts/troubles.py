@@ -8,6 +8,7 @@ application must do for one is a function of the same name in `testbeds/demo/inj
 import contextlib
 import json
 import os
+import pathlib
 import statistics
 import subprocess
 import time
@@ -16,8 +17,6 @@ from .programs import ROOT, Failed, Recording, program, run, server, vload
 
 TOOLS = ROOT / "testbeds" / "cases" / "tools"
 KIND = "GET /work"
-# Requests of the load that ask for the trouble: more than the slowest hundredth, and far from most.
-SHARE = 4
 RATE = 80
 # How much slower than the others those must be, that there is something to explain.
 SLOWDOWN_MIN = 2.0
@@ -52,6 +51,8 @@ class Trouble:
     by_request = True
     # whether it hits those under way beside one that asks for it, too
     is_shared = False
+    # of 100 requests, how many ask for it: more than the slowest hundredth, and far from most
+    share = 4
     # whether "not known", with the reason, is as good as its name: where no evidence can carry more
     may_be_unknown = False
     # seconds recorded a round: in all, and with --quick
@@ -66,11 +67,15 @@ class Trouble:
         """What must be so beside the application."""
         yield
 
+    def in_app(self, name):
+        """A file in the application's folder."""
+        return pathlib.Path(self.stack.env["STACK_DIR"]) / "gunicorn" / name
+
     def mix(self):
         """The load's."""
         if not self.by_request:
             return "/work=1"
-        return f"/work={100 - SHARE},/work?cause={self.name}={SHARE}"
+        return f"/work={100 - self.share},/work?cause={self.name}={self.share}"
 
     def hit(self, line):
         """Whether this request, a line of the load's truth, was meant to be slow."""
