@@ -59,6 +59,10 @@ typedef _Bool bool;
 #define PF_KTHREAD 0x00200000
 #define PF_IO_WORKER 0x00000010
 #define TASK_DEAD 0x80
+#define TASK_STOPPED 4
+#define TASK_TRACED 8
+#define SIGSTOP 19
+#define SIGTTOU 22
 #define PROT_EXEC 4
 #define MSG_OOB 1
 #define MSG_PEEK 2
@@ -150,7 +154,9 @@ struct mm_struct { unsigned long arg_start, arg_end, start_stack; };
 struct kernfs_node { u64 id; };
 struct cgroup { struct kernfs_node *kn; };
 struct css_set { struct cgroup *dfl_cgrp; };
-struct sched_entity { u64 sum_exec_runtime, prev_sum_exec_runtime; };
+/* Of a group of tasks on one processor; counts the levels of the group that have used up their quota. */
+struct cfs_rq { int throttle_count; };
+struct sched_entity { u64 sum_exec_runtime, prev_sum_exec_runtime; struct cfs_rq *cfs_rq; };
 struct task_struct {
 	unsigned int flags;
 	int on_cpu;

@@ -65,9 +65,12 @@ struct task_state {
 	u32 later_seq;
 	u32 generation;
 	s32 stack; /* of the wait that goes on: its number in `stacks`, a negative error, or NO_STACK */
+	u32 stopped_by; /* of a thread group's leader: who sent the last signal that stops */
 	u8 watched;
 	u8 mmsg; /* messages of this sendmmsg or recvmmsg so far */
-	u8 pad[26];
+	u8 stop_signal;
+	u8 throttled; /* it was preempted since a cgroup of it had used up its quota */
+	u8 pad[20];
 };
 _Static_assert(sizeof(struct task_state) == 128, "two cache lines");
 

@@ -113,6 +113,30 @@ int BPF_PROG(on_waking, struct task_struct *p)
 	return 0;
 }
 
+/* Its leader's state, which says what stopped a thread group. A leader whose slot another task holds has none to give. */
+static __always_inline struct task_state *group_state(struct task_struct *task)
+{
+	struct task_state *t = slot_of(task->tgid);
+
+	return t && t->owner == (u64)task->group_leader ? t : 0;
+}
+
+/* A signal is sent. Those that stop are rare, and stop the whole thread group. */
+SEC("tp_btf/signal_generate")
+int BPF_PROG(on_signal, int sig, void *info, struct task_struct *task)
+{
+	struct task_state *t;
+
+	if (sig < SIGSTOP || sig > SIGTTOU)
+		return 0;
+	t = group_state(task);
+	if (t) {
+		t->stop_signal = sig;
+		t->stopped_by = (u32)bpf_get_current_pid_tgid();
+	}
+	return 0;
+}
+
 /* Writes the wait that ended at `now`; its cause. */
 static __always_inline u8 emit_wait(struct task_struct *task, struct task_state *t, u64 now)
 {
@@ -138,11 +162,19 @@ static __always_inline u8 emit_wait(struct task_struct *task, struct task_state 
 	r->ts_ns = now;
 	r->blocked_ns = t->blocked_ns;
 	r->woken_ns = woken;
-	r->object = t->state ? t->object : 0;
+	r->object = t->state ? t->object : t->throttled;
 	r->arg0 = t->arg0;
 	r->tid = task->pid;
 	r->tgid = task->tgid;
 	r->by_tid = t->by_tid;
+	/* who let it go on says less than who stopped it */
+	if (t->state & (TASK_STOPPED | TASK_TRACED)) {
+		struct task_state *g = group_state(task);
+
+		cause = CAUSE_STOPPED;
+		r->object = g && t->state & TASK_STOPPED ? g->stop_signal : 0;
+		r->by_tid = g && t->state & TASK_STOPPED ? g->stopped_by : 0;
+	}
 	r->rcv_seq = t->rcv_seq;
 	r->state = t->state;
 	r->syscall = t->syscall;
@@ -212,6 +244,15 @@ static __noinline int came_unseen(struct cpu_state *c, struct task_struct *task,
 	return 0;
 }
 
+/* Whether the kernel keeps a task that could run off the processor, since a cgroup of it has used up its quota. */
+static __always_inline u8 is_throttled(struct task_struct *task)
+{
+	if (!bpf_core_field_exists(((struct cfs_rq *)0)->throttle_count) ||
+	    !bpf_core_field_exists(((struct sched_entity *)0)->cfs_rq))
+		return 0;
+	return field(task, se.cfs_rq, throttle_count) > 0;
+}
+
 #define AMID_TIMER 0x80
 
 SEC("tp_btf/sched_switch")
@@ -255,6 +296,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 			if (!state) {
 				t->by_tid = next->pid;
 				t->woken_ns = 0;
+				t->throttled = is_throttled(prev);
 			} else if (!(prev->flags & PF_KTHREAD)) {
 				regs = regs_of(prev);
 				t->syscall = regs->orig_ax < SYSCALLS ? regs->orig_ax : NO_SYSCALL;

@@ -6,8 +6,10 @@
 //! they cover the interval exactly whatever the records say. A wait is followed to its source by a frame on an explicit
 //! stack; the frame goes down to where the wait began, and there the waiter's own time goes on.
 
-mod locks;
+pub(crate) mod locks;
 mod network;
+mod others;
+pub(crate) mod timeouts;
 
 use crate::backwards::Backwards;
 use crate::names::remote_of;
@@ -32,6 +34,10 @@ const BUSY_NS: u64 = 1_000_000;
 const BUSY_FROM_NS: u64 = 100_000;
 /// No system call.
 const NO_SYSCALL: u16 = 0xffff;
+/// Object of a preemption: a cgroup of the task had used up its CPU quota.
+const QUOTA: u64 = 1;
+/// `__TASK_TRACED`.
+const TRACED: u16 = 8;
 /// Interrupt lines of the keyboard and mouse controller of a PC.
 const INPUT_LINES: [u64; 2] = [1, 12];
 
@@ -105,6 +111,10 @@ pub struct Walk<'a> {
     span: Option<u32>,
     /// Messages that end waits of the task itself are these: they are told and not followed.
     message: Option<Message>,
+    /// Of a request, what its own task does in it: the connection on which it came in. Others' inputs are not its.
+    entry: Option<(HostId, EndpointId)>,
+    /// The wait for a futex that was looked at last, where it went on behind a time-out.
+    again: Option<timeouts::Again>,
 }
 
 /// A message whose way is known already.
@@ -140,6 +150,8 @@ impl<'a> Walk<'a> {
             base_evidence: None,
             span: None,
             message: None,
+            entry: None,
+            again: None,
         }
     }
 
@@ -186,6 +198,13 @@ impl<'a> Walk<'a> {
         self.message = Some(message);
         self.back(task.0, task.1, floor, self.at);
         self.message = None;
+    }
+
+    /// The path of `task` down to `floor`, of a request that came in on `entry`: others' inputs are not what it waited for.
+    pub(crate) fn back_within(&mut self, task: (HostId, TaskId), floor: CommonNs, entry: EndpointId) {
+        self.entry = Some((task.0, entry));
+        self.back(task.0, task.1, floor, self.at);
+        self.entry = None;
     }
 
     /// What was walked, to be read in order of time.
@@ -282,7 +301,7 @@ impl<'a> Walk<'a> {
             return;
         }
         let index = self.index;
-        let Some(w) = f.place.checked_sub(1).and_then(|p| index.wait(f.host, f.task, p)) else {
+        let Some(mut w) = f.place.checked_sub(1).and_then(|p| index.wait(f.host, f.task, p)) else {
             self.beginning(f);
             return;
         };
@@ -306,14 +325,15 @@ impl<'a> Walk<'a> {
                 return;
             }
         }
-        let begin = index.common(f.host, w.blocked);
         // an open wait has a record at each flush
         f.place -= 1;
         if f.place > 0 && index.wait(f.host, f.task, f.place - 1).is_some_and(|p| p.blocked == w.blocked) {
             f.place = index.waits_from(f.host, f.task, w.blocked);
         }
-        let inner = Frame { floor: begin.max(f.floor), ..f };
-        self.stack.push(f);
+        let (place, evidence) = self.without_others(&f, &mut w);
+        let begin = index.common(f.host, w.blocked);
+        let inner = Frame { floor: begin.max(f.floor), evidence, ..f };
+        self.stack.push(Frame { place, ..f });
         self.blocked(inner, &w);
     }
 
@@ -335,7 +355,11 @@ impl<'a> Walk<'a> {
             return;
         }
         let is_busy = b.0.saturating_sub(a.0) >= BUSY_FROM_NS && index.polls_busily(f.host, f.task, a, b, BUSY_NS);
-        let what = if is_busy { because(reasons::BUSY) } else { What::default() };
+        let what = match () {
+            () if is_busy => because(reasons::BUSY),
+            () if index.is_by_library(f.host) => because(reasons::NO_KERNEL),
+            () => What::default(),
+        };
         self.tell(f, from, State::Running, what);
     }
 
@@ -347,6 +371,11 @@ impl<'a> Walk<'a> {
     /// The task lost its processor at the frame's floor, and could have run since.
     fn preempted(&mut self, f: &Frame, w: &WaitRow, what: What) {
         let index = self.index;
+        if w.object == QUOTA {
+            // who had the processor meanwhile did not keep it from this one
+            self.tell(f, f.floor, State::Preempted, What { reason: Some(reasons::QUOTA), ..what });
+            return;
+        }
         // it waited where it had run, and may have been moved to where it ran next
         let before = f.place.checked_sub(1).and_then(|p| index.wait(f.host, f.task, p));
         let was_on = before.filter(|b| b.cause != cause::OPEN && b.at <= w.blocked).map_or(w.cpu, |b| b.cpu);
@@ -405,6 +434,9 @@ impl<'a> Walk<'a> {
         let host = f.host;
         let syscall = (w.syscall != NO_SYSCALL).then_some(w.syscall);
         let what = |reason| What { by: None, syscall, object: None, reason };
+        if self.tell_others(&f, w, syscall) {
+            return;
+        }
         if let Some(m) = self.message
             && f.depth == self.base_depth
             && is_by_message(w, m.by)
@@ -418,10 +450,15 @@ impl<'a> Walk<'a> {
             cause::PREEMPTED => self.preempted(&f, w, what(None)),
             cause::OPEN => {
                 let state = if is_futex(w) { State::Lock } else { State::Unknown };
-                let object = is_futex(w).then(|| format!("futex {:#x}", w.arg0));
+                let object = is_futex(w).then(|| futex_name(w));
                 self.tell_wait(&f, state, What { object, ..what(Some(reasons::OPEN)) });
             }
             cause::TIMER => self.timed_out(f, w, syscall),
+            cause::STOPPED => self.stopped(&f, w, what(None)),
+            // an imported trace knows who let it go on, and not who stopped it
+            cause::TASK | cause::UNKNOWN if w.is_stopped() => {
+                self.stopped(&f, &WaitRow { by: TaskId::UNKNOWN, object: 0, ..*w }, what(None));
+            }
             cause::BLOCK => {
                 let fault = self.index.fault_around(host, w);
                 let is_fault = fault.is_some() || syscall.is_none() && w.is_uninterruptible();
@@ -461,6 +498,20 @@ impl<'a> Walk<'a> {
             }
             _ => self.tell_wait(&f, State::Unknown, what(Some(reasons::NO_CAUSE))),
         }
+    }
+
+    /// A signal or a debugger stopped the task: who sent the signal, where that was seen.
+    fn stopped(&mut self, f: &Frame, w: &WaitRow, what: What) {
+        let by = (w.by != TaskId::UNKNOWN).then_some((f.host, w.by));
+        let object = Some(match w.object {
+            _ if w.state & TRACED != 0 => "a debugger".to_owned(),
+            19 => "SIGSTOP".to_owned(),
+            20 => "SIGTSTP".to_owned(),
+            21 => "SIGTTIN".to_owned(),
+            22 => "SIGTTOU".to_owned(),
+            _ => "a signal".to_owned(),
+        });
+        self.tell_wait(f, State::Stopped, What { by, object, ..what });
     }
 
     /// Goes on with another task at the cursor, down to the frame's floor.
@@ -532,9 +583,11 @@ fn because(reason: &'static str) -> What {
     What { reason: Some(reason), ..What::default() }
 }
 
-/// Whether a wait was ended by a message, as far as its record tells: by the network, or by the writer itself.
+/// Whether a wait was ended by a message, as far as its record tells: by the network, or by the writer itself. One in poll
+/// that a time-out ended before the message came was for it too.
 fn is_by_message(w: &WaitRow, by: Option<(HostId, TaskId)>) -> bool {
     match w.cause {
+        cause::TIMER => timeouts::is_for_bytes(w),
         cause::SOCKET | cause::NET | cause::PACKET => true,
         cause::TASK => w.by != TaskId::UNKNOWN && by.is_some_and(|b| b.1 == w.by),
         _ => false,
@@ -544,6 +597,10 @@ fn is_by_message(w: &WaitRow, by: Option<(HostId, TaskId)>) -> bool {
 fn is_futex(w: &WaitRow) -> bool {
     // futex, futex_waitv, futex_wait of x86-64
     matches!(w.syscall, 202 | 449 | 455)
+}
+
+fn futex_name(w: &WaitRow) -> String {
+    format!("futex {:#x}", w.arg0)
 }
 
 /// The disk that a wait's object names; older folders have a softirq's number there where no disk was known.

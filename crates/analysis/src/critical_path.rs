@@ -15,7 +15,7 @@ use wakepath_causality::evidence::Class;
 use wakepath_causality::graph::Index;
 use wakepath_causality::path::{Half, Request, Span, Wire};
 use wakepath_model::folder::Folder;
-use wakepath_model::ids::{CommonNs, HostId, MonoNs, TaskId};
+use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::cause;
 
 /// A span that is being walked back.
@@ -33,6 +33,8 @@ struct Frame {
     task: (HostId, TaskId),
     /// Its calls in `Critical::calls` that are not passed yet.
     calls: std::ops::Range<usize>,
+    /// The connection on which it came in; 0 where nobody watches.
+    entry: EndpointId,
     /// A call that was gone down into, and whose way there is still to be told.
     outstanding: Option<u32>,
 }
@@ -137,6 +139,7 @@ impl Critical<'_> {
             taker: (host, e.task),
             is_on_wire: false,
             task: (host, last),
+            entry: e.flow,
             calls: from..to,
             outstanding: None,
         });
@@ -166,6 +169,7 @@ impl Critical<'_> {
             taker: nobody,
             is_on_wire: true,
             task: nobody,
+            entry: EndpointId(0),
             calls: from..to,
             outstanding: None,
         });
@@ -176,7 +180,7 @@ impl Critical<'_> {
         if f.is_on_wire {
             self.walk.put(f.taker, from, State::Unknown, unwatched(), None);
         } else {
-            self.walk.back(f.task.0, f.task.1, from, self.walk.at());
+            self.walk.back_within(f.task, from, f.entry);
         }
     }
 
@@ -285,7 +289,7 @@ impl Critical<'_> {
                 );
                 return;
             };
-            let is_preempted = w.cause == cause::PREEMPTED;
+            let is_preempted = matches!(w.cause, cause::PREEMPTED | cause::STOPPED);
             let ready = index.common(host, if is_preempted { w.blocked } else { w.woken }).max(f.start);
             if ready >= self.walk.at() {
                 self.walk.put(f.taker, f.start, State::Queued, nothing, None);

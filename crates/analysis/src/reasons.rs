@@ -35,6 +35,20 @@ reasons! {
     SEND_ROOM = "the send buffer was full, and no read was seen at the other end meanwhile";
     /// Room in the send buffer, which a reader may have made.
     NO_READER = "the send buffer was full, and who reads at the other end was not recorded";
+    /// A futex on which nobody woke the task in time.
+    NOT_SIGNALLED = "nobody woke it on the futex before its time-out: who held what it waited for is not known";
+    /// An answer that did not come in time.
+    NO_ANSWER = "no answer came before the time-out";
+    /// An uninterruptible sleep of the kernel's.
+    HELD_UP = "the kernel held it up for a time, as it does where writes or memory are over a limit";
+    /// An alarm ended a wait that had no time-out.
+    ALARM = "its alarm ended the wait, and what it waited for had not come: often a lock";
+    /// A loop that went on with a request when it had taken another's input.
+    OTHERS = "its loop went on with it behind another request's input: what it waited for itself is not known";
+    /// The library vantage, alone.
+    NO_KERNEL = "the preload library sees calls and no processor: it computed, had no processor, or waited for what no call shows";
+    /// A signal that stops it.
+    INTERRUPTED = "a signal that stopped the task interrupted the wait";
     /// A cycle at one moment.
     CYCLE = "tasks that woke each other at the same moment";
     /// It woke itself.
@@ -59,6 +73,8 @@ reasons! {
     MAYBE_LOST = "wait records were lost meanwhile, it may have waited here";
     /// Busy waiting.
     BUSY = "busy waiting: it polled again and again without blocking";
+    /// A CPU quota.
+    QUOTA = "its cgroup had used up its CPU quota";
     /// Wake-up latency.
     LATENCY = "no other task was seen on the processor";
     /// More holders of a processor than are told apart.

@@ -26,6 +26,8 @@ pub enum State {
     Input,
     /// An interrupt or softirq that is none of the above.
     Interrupt,
+    /// A signal or a debugger had stopped it.
+    Stopped,
     /// The message was there and no task had taken it up.
     Queued,
     /// Not known; the reason stands in [`Slice::reason`].
@@ -45,6 +47,7 @@ impl State {
         State::PageFault,
         State::Input,
         State::Interrupt,
+        State::Stopped,
         State::Queued,
         State::Unknown,
     ];

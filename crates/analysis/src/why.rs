@@ -227,7 +227,12 @@ impl Comparison {
         let sign = if more_ns < 0 { -1 } else { 1 };
         let mut differences: Vec<Difference> =
             whats.into_iter().map(|w| difference(&slow, &typical, w)).filter(|d| d.more_ns != 0).collect();
-        differences.sort_by(|a, b| (b.more_ns * sign).cmp(&(a.more_ns * sign)).then_with(|| a.what.cmp(&b.what)));
+        // what the recording itself caused explains nothing of the system
+        let is_ours = |d: &Difference| d.what.cause == Cause::Isolation;
+        differences.sort_by(|a, b| {
+            let by_time = (b.more_ns * sign).cmp(&(a.more_ns * sign));
+            is_ours(a).cmp(&is_ours(b)).then(by_time).then_with(|| a.what.cmp(&b.what))
+        });
         differences.truncate(DIFFERENCES_MAX);
         for d in &mut differences {
             explain(&slow, &typical, d);
@@ -538,7 +543,16 @@ mod tests {
 
     fn detail(by: usize) -> Detail {
         let by = Some(format!("b{by}"));
-        Detail { state: State::Running, syscall: None, by, object: None, meanwhile: None, reason: None }
+        Detail {
+            state: State::Running,
+            syscall: None,
+            by,
+            object: None,
+            meanwhile: None,
+            is_own_thread: false,
+            serving: None,
+            reason: None,
+        }
     }
 
     /// A group of paths: of each, what it spent time on, by whom, how long.
@@ -587,6 +601,17 @@ mod tests {
         let c = Comparison::new(group(&after), group(&before));
         assert_eq!((c.more_ns, c.differences[0].what.cause, c.differences[0].more_ns), (-880, Cause::Disk, -900));
         assert_eq!(c.differences.len(), 2, "what did not change is no difference");
+    }
+
+    #[test]
+    fn what_the_recording_caused_comes_last() {
+        let usual = vec![vec![(0, 0, 100)]; 10];
+        let isolation = Cause::ALL.iter().position(|c| *c == Cause::Isolation).expect("a cause");
+        let slow = vec![vec![(0, 0, 150), (isolation, 0, 10_000)]; 10];
+        let c = Comparison::new(group(&slow), group(&usual));
+        let causes: Vec<Cause> = c.differences.iter().map(|d| d.what.cause).collect();
+        assert_eq!(causes, [Cause::Cpu, Cause::Isolation]);
+        assert_eq!((c.more_ns, c.rest_ns), (10_050, 0), "it is told, with its time");
     }
 
     #[test]

@@ -86,6 +86,64 @@ flow e A E
     assert_eq!(seen, 1);
 }
 
+/// A loop that sleeps in one request and answers another meanwhile: the first slept, and waited for nobody's input.
+#[test]
+fn others_inputs_are_not_what_a_request_waited_for() {
+    let script = "
+task A app
+flow c - A
+flow e - A
+90 A woken by c since 10
+100 A takes r1 c
+200 A woken by e since 110 in epoll
+205 A takes r2 e
+210 A answers r2
+400 A woken by timer since 215 in epoll
+410 A answers r1
+";
+    let mut seen = 0;
+    each(&play(script).expect("the script"), |folder, index, r| {
+        let slices = slices_of(folder, index, r);
+        let of = |state: State| -> u64 { slices.iter().filter(|s| s.state == state).map(|s| s.duration_ns()).sum() };
+        if lay_out(r)[0].duration_ns() < 200_000 {
+            return;
+        }
+        // from where the loop left it until the timer
+        assert_eq!((of(State::Timer), of(State::Network)), (289_000, 0), "{slices:?}");
+        let timer = slices.iter().find(|s| s.state == State::Timer).expect("a sleep");
+        assert_eq!(timer.evidence.map(|e| e.0), Some("others' inputs"));
+        seen += 1;
+    });
+    assert_eq!(seen, 1);
+}
+
+/// A loop that went on with a request when it had taken another's input: what the request waited for is not known.
+#[test]
+fn a_loop_that_goes_on_behind_anothers_input_says_so() {
+    let script = "
+task A app
+flow c - A
+flow e - A
+90 A woken by c since 10
+100 A takes r1 c
+300 A woken by e since 110 in epoll
+305 A takes r2 e
+310 A answers r1
+320 A answers r2
+";
+    let mut seen = 0;
+    each(&play(script).expect("the script"), |folder, index, r| {
+        let slices = slices_of(folder, index, r);
+        let long = slices.iter().max_by_key(|s| s.duration_ns()).expect("slices");
+        if lay_out(r)[0].duration_ns() < 200_000 {
+            return;
+        }
+        assert_eq!((long.state, long.reason), (State::Unknown, Some(wakepath_analysis::reasons::OTHERS)), "{slices:?}");
+        seen += 1;
+    });
+    assert_eq!(seen, 1);
+}
+
 /// Requests that sniffers saw, alone or beside the kernel: covered exactly too, with clocks that disagree.
 #[test]
 fn sniffed_requests_are_covered_exactly() {

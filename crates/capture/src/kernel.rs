@@ -142,6 +142,7 @@ const TRACEPOINTS: &[&str] = &[
     "hrtimer_expire_entry",
     "hrtimer_expire_exit",
     "block_rq_complete",
+    "signal_generate",
     "sched_process_fork",
     "sched_process_exec",
     "sched_process_exit",
@@ -386,6 +387,7 @@ impl KernelSource {
                         | "on_softirq_entry"
                         | "on_softirq_exit"
                         | "on_block_complete"
+                        | "on_signal"
                 )
             );
             let wanted = match point {

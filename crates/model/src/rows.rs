@@ -391,7 +391,7 @@ pub mod cause {
     pub const IRQ: u8 = 6;
     /// Another softirq.
     pub const SOFTIRQ: u8 = 7;
-    /// Preempted: nobody had to wake it.
+    /// Preempted: nobody had to wake it. `object` = 1: by the CPU quota of a cgroup of it.
     pub const PREEMPTED: u8 = 8;
     /// Not ended when the recording was cut or ended.
     pub const OPEN: u8 = 9;
@@ -399,6 +399,9 @@ pub mod cause {
     pub const VECTOR: u64 = 1 << 32;
     /// A packet that was being received (`object` = [`super::PacketRow::id`] of its row on the same host).
     pub const PACKET: u8 = 10;
+    /// The task was stopped by a signal (`object` = its number, 0 = not known; `by` = who sent it) or a debugger
+    /// ([`super::WaitRow::state`] says which).
+    pub const STOPPED: u8 = 11;
 }
 
 /// [`WaitRow::state`] of a wait whose begin was not seen (imported traces).

@@ -170,6 +170,7 @@ pub const fn name(state: State) -> &'static str {
         State::PageFault => "page fault",
         State::Input => "user input",
         State::Interrupt => "interrupt",
+        State::Stopped => "stopped",
         State::Queued => "queued",
         State::Unknown => "unknown",
     }
@@ -195,6 +196,7 @@ const fn mark(state: State) -> char {
         State::PageFault => 'P',
         State::Input => 'U',
         State::Interrupt => 'I',
+        State::Stopped => 'S',
         State::Queued => 'q',
         State::Unknown => '?',
     }
@@ -204,7 +206,7 @@ const fn tint(state: State) -> Tint {
     match state {
         State::Running => Tint::Good,
         State::Unknown => Tint::Bad,
-        State::Preempted | State::Lock | State::Queued => Tint::Warn,
+        State::Preempted | State::Lock | State::Queued | State::Stopped => Tint::Warn,
         _ => Tint::Plain,
     }
 }

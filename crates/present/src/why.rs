@@ -1,13 +1,14 @@
 //! Why some took longer than others, as text and as JSON.
 
+mod words;
+
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
 use crate::waits::name as state_name;
 use serde::Serialize;
 use std::fmt::Write as _;
-use wakepath_analysis::reasons;
-use wakepath_analysis::why::{Answer, Cause, Comparison, Detail, Difference, Group, KindName, Part};
+use wakepath_analysis::why::{Answer, Cause, Comparison, Difference, Group, KindName, Part};
 use wakepath_model::syscalls;
 
 /// A difference that is less than this part of the whole is not worth a row of its own.
@@ -70,6 +71,10 @@ pub struct PartView {
     pub object: Option<String>,
     /// Whose time passed meanwhile, where that was another's.
     pub meanwhile: Option<String>,
+    /// Of a lock: another thread of the same process holds it.
+    pub is_own_thread: bool,
+    /// What the service had been asked for, where another service asked.
+    pub serving: Option<String>,
     /// Why no more is known.
     pub reason: Option<&'static str>,
 }
@@ -117,6 +122,8 @@ pub struct MainView {
     pub by: Option<String>,
     /// As of a part.
     pub object: Option<String>,
+    /// As of a part.
+    pub serving: Option<String>,
 }
 
 /// One comparison.
@@ -399,6 +406,11 @@ fn sub_rows(d: &DifferenceView) -> Vec<String> {
         {
             let _ = write!(text, "{}{object}", if text.is_empty() { "" } else { ", " });
         }
+        if p.serving != d.main.serving
+            && let Some(asked) = &p.serving
+        {
+            let _ = write!(text, "{}for {asked}", if text.is_empty() { "" } else { ", " });
+        }
         if text.is_empty() && p.syscall != d.main.syscall {
             text = p.syscall.as_ref().map_or_else(|| "in no system call".into(), |call| format!("in {call}"));
         }
@@ -528,7 +540,7 @@ fn difference_view(d: &Difference, rank: u32, whole: i64, show: &dyn Fn(u64) -> 
     DifferenceView {
         rank,
         cause: d.what.cause.name(),
-        text: text(d, main),
+        text: words::text(d, main),
         service: d.what.service.clone(),
         host: d.what.host.clone(),
         main: main.map_or_else(MainView::default, |m| MainView {
@@ -536,6 +548,7 @@ fn difference_view(d: &Difference, rank: u32, whole: i64, show: &dyn Fn(u64) -> 
             syscall: call(m.syscall),
             by: m.by.clone(),
             object: m.object.clone(),
+            serving: m.serving.clone(),
         }),
         more_ns: d.more_ns,
         share: if whole == 0 { 0.0 } else { d.more_ns as f64 / whole as f64 },
@@ -556,72 +569,10 @@ fn part_view(p: &Part) -> PartView {
         by: d.by.clone(),
         object: d.object.clone(),
         meanwhile: d.meanwhile.clone(),
+        is_own_thread: d.is_own_thread,
+        serving: d.serving.clone(),
         reason: d.reason,
     }
-}
-
-/// A difference as a colleague would name it.
-fn text(d: &Difference, main: Option<&Detail>) -> String {
-    let service = if d.what.service.is_empty() { "?" } else { &d.what.service };
-    let process = service.split(':').next().unwrap_or(service);
-    let by = main.and_then(|m| m.by.as_deref());
-    let object = main.and_then(|m| m.object.as_deref());
-    let reason = main.and_then(|m| m.reason);
-    let mut out = match d.what.cause {
-        Cause::Cpu if reason == Some(reasons::BUSY) => format!("{service} polling without a rest (busy waiting)"),
-        Cause::Cpu => format!("{service} computing"),
-        // of many, none is to blame
-        Cause::Preempted if d.parts.first().is_some_and(|p| p.more_ns.abs() * 2 < d.more_ns.abs()) => {
-            format!("{service} ready to run while others had the processor")
-        }
-        Cause::Preempted => match by {
-            Some(by) if by == process => format!("{service} ready to run while another {by} had the processor"),
-            Some(by) => format!("{service} ready to run while {by} had the processor"),
-            None => format!("{service} ready to run and not yet on a processor"),
-        },
-        Cause::Lock => match by {
-            Some(by) if by == process => format!("{service} waiting for another {by} that holds a lock"),
-            Some(by) => format!("{service} waiting for a lock that {by} holds"),
-            None => format!("{service} waiting for a lock"),
-        },
-        Cause::Network => match object {
-            Some(object) => format!("on the network {object}"),
-            None => format!("on the network to or from {service}"),
-        },
-        Cause::Dns => match object {
-            Some(object) => format!("{service} waiting for the DNS name server, {object}"),
-            None => format!("{service} waiting for the DNS name server"),
-        },
-        Cause::Disk => match by {
-            Some(by) if by != process => format!("{service} waiting for the disk (through {by})"),
-            _ => format!("{service} waiting for the disk"),
-        },
-        Cause::Timer => format!("{service} sleeping until a time of its own (timer)"),
-        Cause::Queue => format!("queued before a task of {service} took it"),
-        Cause::PageFault => match object.filter(|o| !o.starts_with("device ")) {
-            Some(file) => format!("{service} reading pages of {file} from the disk (page faults)"),
-            None => format!("{service} reading pages from the disk (page faults)"),
-        },
-        Cause::Task => match by {
-            Some(by) => format!("{service} waiting for {by}"),
-            None => format!("{service} waiting for another task"),
-        },
-        Cause::Unwatched => match by {
-            Some(by) => format!("{by} waiting for {service}, where nobody watches"),
-            None => format!("waiting for {service}, where nobody watches"),
-        },
-        Cause::Input => format!("{service} waiting for a person"),
-        Cause::Interrupt => format!("{service}: interrupts"),
-        Cause::Unknown => match reason {
-            Some(reason) => format!("{service}, not known: {reason}"),
-            None => format!("{service}, not known"),
-        },
-    };
-    let is_waiting = matches!(d.what.cause, Cause::Lock | Cause::Disk | Cause::Timer | Cause::Task);
-    if let Some(name) = call(main.and_then(|m| m.syscall)).filter(|_| is_waiting) {
-        let _ = write!(out, ", in {name}");
-    }
-    out
 }
 
 /// From here on the ones that could be looked at are not like all of them.

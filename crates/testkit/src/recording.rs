@@ -21,6 +21,8 @@ pub const PROTOCOL: &str = "proto.http1";
 const NO_SYSCALL: u16 = 0xffff;
 /// System call number of futex on x86-64.
 const FUTEX: u16 = 202;
+/// epoll_wait of x86-64.
+const EPOLL_WAIT: u16 = 232;
 /// `OpRow::flags`: the flow changed direction with this operation.
 const TURN: u16 = 8;
 
@@ -316,6 +318,13 @@ impl HostRows {
     pub fn at_futex(&mut self, address: u64) {
         if let Some(Event::Wait(row)) = self.rows.last_mut() {
             (row.syscall, row.arg0) = (FUTEX, address);
+        }
+    }
+
+    /// The wait that was added last was in epoll.
+    pub fn in_epoll(&mut self) {
+        if let Some(Event::Wait(row)) = self.rows.last_mut() {
+            row.syscall = EPOLL_WAIT;
         }
     }
 

@@ -25,7 +25,7 @@
 //!                                was at rest), since, timeout
 //! 175 A else                     A's process goes on with something else than the input that it was given at rest
 //! 180 B woken by A since 170     B was blocked since 170; `by timer`, `by c` (a flow); behind it: when 175 (B ran late), at 64
-//!                                (the futex)
+//!                                (the futex), in epoll
 //! 190 A forks B app              B begins
 //! 195 B ends
 //! 200 A closes d                 also `A resets d`
@@ -482,17 +482,21 @@ impl Player {
                         (0, side.ok_or("this end is not watched")?.1)
                     }
                 };
-                let (mut woken, mut futex) = (at - US, None);
+                let (mut woken, mut futex, mut is_epoll) = (at - US, None, false);
                 for pair in rest.chunks(2) {
                     match pair {
                         ["when", t] => woken = number(t)? * US,
                         ["at", address] => futex = Some(number(address)?),
+                        ["in", "epoll"] => is_epoll = true,
                         other => return Err(format!("unknown behind `woken`: {other:?}")),
                     }
                 }
                 let h = &mut self.out.hosts[host];
                 h.waited(number(blocked)? * US, woken, at, task, by, on);
                 futex.into_iter().for_each(|address| h.at_futex(address));
+                if is_epoll {
+                    h.in_epoll();
+                }
                 Ok(())
             }
             ("forks", [name, comm]) => {

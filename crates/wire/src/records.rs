@@ -141,6 +141,8 @@ constants! {
     CAUSE_PREEMPTED: u8 = 8;
     /// `Wait.cause`: the wait goes on; written again when it ends, with the same `blocked_ns`.
     CAUSE_OPEN: u8 = 9;
+    /// `Wait.cause`: a signal (`object` is its number, 0 = not seen) or a debugger had stopped the task; `by_tid` sent it.
+    CAUSE_STOPPED: u8 = 11;
 
     /// `TaskEvent.what`: a task was made.
     TASK_FORK: u8 = 1;
@@ -401,7 +403,7 @@ layouts! {
         blocked_ns: u64,
         /// When it was made runnable (`blocked_ns` where it was preempted).
         woken_ns: u64,
-        /// What `cause` names.
+        /// What `cause` names; of `CAUSE_PREEMPTED` 1: by the CPU quota of a cgroup of it.
         object: u64,
         /// First argument of the system call (descriptor, futex address).
         arg0: u64,

@@ -182,7 +182,7 @@ impl Walk<'_> {
 
     /// A connection was being established until the cursor. The kernels do that by themselves; where the first packet
     /// went unanswered, the queue of the listener was full until somebody accepted.
-    fn connecting(&mut self, f: Frame, w: &WaitRow, end: Option<End>, what: What) {
+    pub(super) fn connecting(&mut self, f: Frame, w: &WaitRow, end: Option<End>, what: What) {
         let index = self.index;
         let what = |reason| What { reason: Some(reason), ..what.clone() };
         if w.woken.0.saturating_sub(w.blocked.0) < SYN_AGAIN_NS {

@@ -4,6 +4,8 @@
 //! than what went on behind it: whoever waits for a lock waits for a lock, though its holder sleeps. It is the innermost
 //! where a task only waited for another's work: then that work is the cause. A disk is the cause for whoever waits for it.
 
+use crate::active_path::locks::is_lock_call;
+use crate::active_path::timeouts::is_for_an_interpreter;
 use crate::names::Names;
 use crate::reasons;
 use crate::slices::{Slice, State};
@@ -15,6 +17,10 @@ use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
 use wakepath_model::rows::{Event, Table, WaitRow, cause as ended_by};
 
+/// What is known of a futex that is asked for every 5 ms.
+const INTERPRETER: &str = "asked for every 5 ms, as CPython asks for its interpreter lock";
+/// Errors of statements that waited for a lock: a deadlock, `lock_timeout`.
+const LOCK_ERRORS: [&str; 2] = ["40P01", "55P03"];
 /// Port of name servers.
 const DNS_PORT: u16 = 53;
 /// Programs that resolve names for others on their host; what they are waited for is a name.
@@ -37,6 +43,8 @@ pub enum Cause {
     Cpu,
     /// Ready, and the processor was another's.
     Preempted,
+    /// Ready, and its cgroup had used up its CPU quota.
+    Quota,
     /// A lock that another task held.
     Lock,
     /// Bytes on their way, or room to send them.
@@ -47,8 +55,16 @@ pub enum Cause {
     Disk,
     /// Asleep until a time.
     Timer,
+    /// A futex on which nobody woke it before its time-out: a lock, a condition or a sleep of its runtime.
+    Futex,
+    /// Somebody who did not answer before the time-out.
+    Unanswered,
+    /// A signal or a debugger had stopped it.
+    Stopped,
     /// The request was there, and no task had taken it up.
     Queue,
+    /// The recording itself: inputs were handed over one at a time. Never ranked as the cause.
+    Isolation,
     /// A page was read in.
     PageFault,
     /// Another task, which the path could not follow further.
@@ -80,6 +96,11 @@ impl Cause {
         Cause::Input,
         Cause::Interrupt,
         Cause::Unknown,
+        Cause::Quota,
+        Cause::Futex,
+        Cause::Unanswered,
+        Cause::Stopped,
+        Cause::Isolation,
     ];
 
     /// As answers name it.
@@ -87,12 +108,17 @@ impl Cause {
         match self {
             Cause::Cpu => "cpu",
             Cause::Preempted => "preempted",
+            Cause::Quota => "quota",
             Cause::Lock => "lock",
             Cause::Network => "network",
             Cause::Dns => "dns",
             Cause::Disk => "disk",
             Cause::Timer => "timer",
+            Cause::Futex => "futex",
+            Cause::Unanswered => "unanswered",
+            Cause::Stopped => "stopped",
             Cause::Queue => "queue",
+            Cause::Isolation => "isolation",
             Cause::PageFault => "page_fault",
             Cause::Task => "task",
             Cause::Unwatched => "unwatched",
@@ -128,6 +154,10 @@ pub struct Detail {
     pub object: Option<String>,
     /// Of a lock or name server: whose time passed meanwhile, where that was another's.
     pub meanwhile: Option<String>,
+    /// Of a lock: another thread of the same process holds it.
+    pub is_own_thread: bool,
+    /// Of processor time, a lock or a sleep: what the service had been asked for, where another service asked.
+    pub serving: Option<String>,
     /// Why no more is known.
     pub reason: Option<&'static str>,
 }
@@ -142,6 +172,10 @@ pub struct Reader<'a> {
 /// A span of the request, as its slices need it.
 struct Place {
     service: String,
+    /// What was asked for, where it is a call.
+    asked_for: Option<String>,
+    /// The reply's class of error.
+    error: String,
     process: String,
     caller: Option<String>,
     host: HostId,
@@ -159,6 +193,8 @@ struct Outer {
     syscall: Option<u16>,
     /// The port or address of the name server that it waited for.
     name_server: Option<String>,
+    /// It ended as waits for CPython's interpreter lock do.
+    is_for_an_interpreter: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -199,6 +235,7 @@ impl<'a> Reader<'a> {
 
     fn places(&self, r: &Request) -> Vec<Place> {
         let mut places: Vec<Place> = Vec::with_capacity(r.spans.len());
+        let root = r.spans.first().and_then(|s| s.callee.as_ref()).map(|h| self.names.asked(h));
         for s in &r.spans {
             let half = s.callee.as_ref().or(s.caller.as_ref());
             let parent = s.parent.and_then(|p| places.get(p as usize));
@@ -215,7 +252,12 @@ impl<'a> Reader<'a> {
             };
             let service = self.names.service(s);
             let process = s.callee.as_ref().map(|h| self.names.process(h.host, h.exchange.task).to_owned());
+            // what is handed on as it came says nothing new
+            let asked_for =
+                parent.and(s.callee.as_ref()).map(|h| self.names.asked(h)).filter(|a| root.as_ref() != Some(a));
             places.push(Place {
+                asked_for,
+                error: half.map_or_else(String::new, |h| self.names.text(h.host, h.exchange.detail).to_owned()),
                 process: process.unwrap_or_else(|| service.clone()),
                 service,
                 caller,
@@ -246,6 +288,7 @@ impl<'a> Reader<'a> {
             by: by.filter(|b| *b != waiter),
             waiter,
             syscall: row.map_or(last.syscall, |r| (r.syscall != NO_SYSCALL).then_some(r.syscall)),
+            is_for_an_interpreter: row.as_ref().is_some_and(is_for_an_interpreter),
             name_server: self.name_server(&slices[run], waiter.0, row, by.filter(|b| *b != waiter)),
         }
     }
@@ -308,12 +351,18 @@ impl<'a> Reader<'a> {
             What { cause, service, host }
         };
         let name_of = |t: (HostId, TaskId)| self.names.process(t.0, t.1).to_owned();
+        let serving = |cause: Cause| {
+            let p = place.filter(|_| matches!(cause, Cause::Cpu | Cause::Timer | Cause::Lock))?;
+            p.asked_for.clone().filter(|_| service_of_task(p, process))
+        };
         let mut detail = Detail {
             state: s.state,
             syscall: s.syscall.filter(|_| s.state != State::Running && s.state != State::Preempted),
             by: s.by.map(name_of),
             object: None,
             meanwhile: None,
+            is_own_thread: false,
+            serving: None,
             reason: s.reason,
         };
         let server = place.and_then(|p| p.asked.clone()).or_else(|| {
@@ -327,26 +376,52 @@ impl<'a> Reader<'a> {
             return (what(Cause::Dns, asker, host), detail);
         }
         let Some(o) = outer else {
-            let cause = leaf(s);
-            let of = if cause == Cause::Queue { place.map(|p| p.service.clone()) } else { None };
+            let cause = self.leaf(s);
+            detail.serving = serving(cause);
+            let of =
+                if matches!(cause, Cause::Queue | Cause::Isolation) { place.map(|p| p.service.clone()) } else { None };
             return (what(cause, of.unwrap_or_else(|| service(s.host, s.task)), s.host), detail);
         };
         let waiter = service(o.waiter.0, o.waiter.1);
         // a disk that is waited for is the cause for whoever waits, and for whoever waits for the one that waits
-        if is_flush(o.syscall) || (s.state == State::Disk && o.state != State::Network) {
-            detail.object = s.object.clone().filter(|_| s.state == State::Disk);
+        let is_paging = s.state == State::PageFault && o.state == State::Lock;
+        if is_flush(o.syscall) || is_paging || (s.state == State::Disk && o.state != State::Network) {
+            detail.object = s.object.clone().filter(|_| matches!(s.state, State::Disk | State::PageFault));
             detail.syscall = o.syscall;
             detail.by = o.by.map(name_of);
-            return (what(Cause::Disk, waiter, o.waiter.0), detail);
+            let cause = if is_paging { Cause::PageFault } else { Cause::Disk };
+            return (what(cause, waiter, o.waiter.0), detail);
+        }
+        if s.reason == Some(reasons::ALARM)
+            && let Some(error) = place.map(|p| p.error.as_str()).filter(|e| LOCK_ERRORS.contains(e))
+        {
+            // the reply says what the wait was for, though not who held it
+            detail.syscall = o.syscall;
+            detail.object = Some(format!("given up: {error}"));
+            detail.serving = place.and_then(|p| p.asked_for.clone());
+            return (what(Cause::Lock, waiter, o.waiter.0), detail);
+        }
+        if s.reason == Some(reasons::NOT_SIGNALLED) {
+            detail.syscall = o.syscall;
+            return (what(Cause::Futex, waiter, o.waiter.0), detail);
         }
         if Self::is_lock(o) {
             detail.syscall = o.syscall;
             detail.by = o.by.map(name_of);
             detail.meanwhile = (s.depth > place.map_or(0, |p| p.depth)).then(|| process.to_owned());
+            let tgid = |t: (HostId, TaskId)| (t.0, self.names.tgid(t.0, t.1));
+            detail.is_own_thread = o.by.is_some_and(|by| tgid(by) == tgid(o.waiter));
+            detail.serving = place.and_then(|p| p.asked_for.clone());
+            detail.object = o.is_for_an_interpreter.then(|| INTERPRETER.to_owned());
             return (what(Cause::Lock, waiter, o.waiter.0), detail);
         }
-        let cause = leaf(s);
+        let cause = self.leaf(s);
+        detail.serving = serving(cause);
         match (cause, place) {
+            (Cause::Unanswered, _) => {
+                detail.object = s.object.as_deref().map(stable);
+                (what(cause, service(s.host, s.task), s.host), detail)
+            }
             (Cause::Network | Cause::Unwatched, Some(p)) if s.depth <= p.depth => {
                 let caller = p.caller.as_deref().unwrap_or("the client");
                 detail.object = Some(format!("between {caller} and {}", p.service));
@@ -360,7 +435,7 @@ impl<'a> Reader<'a> {
                 detail.object = s.object.as_deref().map(|o| format!("between {process} and {}", stable(o)));
                 (what(cause, service(s.host, s.task), s.host), detail)
             }
-            (Cause::Queue, Some(p)) => (what(cause, p.service.clone(), p.host), detail),
+            (Cause::Queue | Cause::Isolation, Some(p)) => (what(cause, p.service.clone(), p.host), detail),
             _ => {
                 detail.object = s.object.clone().filter(|_| s.state != State::Lock);
                 (what(cause, service(s.host, s.task), s.host), detail)
@@ -368,19 +443,35 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// What a slice was spent on, by itself. Where inputs were handed over one at a time, what would have been queued without
+    /// that is not known, and polls that found nothing are its own.
+    fn leaf(&self, s: &Slice) -> Cause {
+        let cause = leaf(s);
+        let may_be_isolation = cause == Cause::Queue || s.reason == Some(reasons::BUSY);
+        if may_be_isolation && self.index.is_isolated(s.host) { Cause::Isolation } else { cause }
+    }
+
     /// Whether a task waited for a lock that another held.
     fn is_lock(o: &Outer) -> bool {
-        // semop, flock, fcntl, semtimedop of x86-64: made for locks
-        o.state == State::Lock || matches!(o.syscall, Some(65 | 72 | 73 | 220))
+        o.state == State::Lock || o.syscall.is_some_and(is_lock_call)
     }
+}
+
+/// Whether a process is the one that serves a span.
+fn service_of_task(place: &Place, process: &str) -> bool {
+    place.process == process
 }
 
 /// What a slice was spent on, by itself.
 fn leaf(s: &Slice) -> Cause {
     match s.state {
+        // the library vantage alone sees no processor
+        State::Running if s.reason == Some(reasons::NO_KERNEL) => Cause::Unknown,
         State::Running => Cause::Cpu,
+        State::Preempted if s.reason == Some(reasons::QUOTA) => Cause::Quota,
         State::Preempted => Cause::Preempted,
         State::Blocked => Cause::Task,
+        State::Network if s.reason == Some(reasons::NO_ANSWER) => Cause::Unanswered,
         State::Network | State::Unknown if is_unwatched(s) => Cause::Unwatched,
         State::Network => Cause::Network,
         State::Disk => Cause::Disk,
@@ -389,6 +480,7 @@ fn leaf(s: &Slice) -> Cause {
         State::PageFault => Cause::PageFault,
         State::Input => Cause::Input,
         State::Interrupt => Cause::Interrupt,
+        State::Stopped => Cause::Stopped,
         State::Queued => Cause::Queue,
         State::Unknown => Cause::Unknown,
     }

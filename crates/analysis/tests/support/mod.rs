@@ -9,10 +9,11 @@
 //!                                   `flow f A -`: to somebody who is not watched
 //! A 10..50 55 task B futex          blocked, woken, ran; the cause; the system call
 //!                                   causes: task X, socket F SEQ, net, timer, disk, irq N, softirq N, preempted X, open,
-//!                                   packet N, none; behind it also `cpu N`, `D` (uninterruptible)
+//!                                   packet N, none, stopped X SIGNAL (`-` where nobody is known); behind it also `cpu N`, `D` (uninterruptible),
+//!                                   `traced` (by a debugger)
 //! A sends f 100..110 0..80          a send: entry, return, bytes
 //! A receives f 100..110 0..80       so too; also connects, accepts, closes (no bytes)
-//! A polls 100..101                  a poll that found nothing and was not to wait
+//! A polls 100..101                  a poll that found nothing and was not to wait; `for 50`: at most so long; `endless`
 //! A faults 10..20 major /lib/x      a page fault: began, over, how, the file; `A faults 10..20 major 77`: a file without a name
 //! packet web 20 1 7 sent A          on a host, at, number, key; `sent A`, `sent net TRIGGER`, `sent timer`, `received`;
 //!                                   behind it: seq 5, bytes 20
@@ -235,6 +236,12 @@ impl Script {
                 "open" => row.cause = cause::OPEN,
                 "packet" => (row.cause, row.object) = (cause::PACKET, number(next())),
                 "none" => row.cause = cause::UNKNOWN,
+                "stopped" => {
+                    (row.cause, row.state) = (cause::STOPPED, 4);
+                    row.by = self.tasks.get(next()).map_or(TaskId(0), |t| TaskId(t.1));
+                    row.object = number(next());
+                }
+                "traced" => row.state = 8,
                 "cpu" => row.cpu = number(next()) as u16,
                 "D" => row.state = 2,
                 call => row.syscall = wakepath_model::syscalls::number(call).unwrap_or_else(|| panic!("{call}: what?")),
@@ -248,7 +255,12 @@ impl Script {
         if words[1] == "polls" {
             let (entry, at) = range(words[2]);
             let (entry, at) = (self.at(host, entry), self.at(host, at));
-            self.push(host, PollRow { at, entry, timeout_ns: 0, task, ready: 0, fd: 3, pad: 0 });
+            let timeout_ns = match words.get(3) {
+                Some(&"endless") => u64::MAX,
+                Some(&"for") => number(words[4]) * US,
+                _ => 0,
+            };
+            self.push(host, PollRow { at, entry, timeout_ns, task, ready: 0, fd: 3, pad: 0 });
             return;
         }
         if words[1] == "faults" {

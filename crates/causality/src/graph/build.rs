@@ -189,7 +189,7 @@ fn ends(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Result<()> {
                         protocol: place.protocol,
                         how: number(how),
                         state: 0,
-                        pad: 0,
+                        side: 0,
                     };
                     sorters[usize::from(other.0.0)].push(mirrored)?;
                 }
@@ -224,7 +224,7 @@ fn end(r: &EndpointRow, peer: Option<((HostId, EndpointId), How)>) -> End {
         protocol: place.protocol,
         how,
         state: u16::from(r.state),
-        pad: 0,
+        side: u16::from(r.side),
     }
 }
 

@@ -34,7 +34,7 @@ use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{Event, FaultRow, OpRow, PacketRow, PollRow, Table, TaskRow, WaitRow, life, op};
 
 /// Version of the files: older ones are made again.
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 /// The subfolder of `DIR/cache` where indexes are.
 const CACHE: &str = "cache";
 /// Most intervals of losses told apart on a host; further ones are joined to the last.
@@ -79,6 +79,8 @@ struct HostRows {
     recordings: Vec<(RangeInclusive<u32>, MonoNs, MonoNs)>,
     /// Intervals in which wait records were lost, in order, apart from each other.
     losses: Vec<(MonoNs, MonoNs)>,
+    is_by_library: bool,
+    is_isolated: bool,
 }
 
 /// A folder of this process, whose name has the process's number. Those of processes that ended before they were done
@@ -167,6 +169,8 @@ impl Index {
                 span: host.span().unwrap_or_default(),
                 recordings: host.recordings(),
                 losses: losses(host),
+                is_by_library: is_by_library(&host.info().flags),
+                is_isolated: has_flag(&host.info().flags, "--isolate"),
             });
         }
         let sent = store.open(&build::file(dir, "sent", 0))?;
@@ -290,6 +294,24 @@ impl Index {
             empty += u32::from(o.kind == op::RECV && o.result == EAGAIN);
         }
         empty * 4 >= all * 3
+    }
+
+    /// Whether a host was recorded by the preload library alone, which sees no processor.
+    pub fn is_by_library(&self, host: HostId) -> bool {
+        self.rows(host).is_some_and(|h| h.is_by_library)
+    }
+
+    /// Whether programs of a host were handed one input at a time while it was recorded.
+    pub fn is_isolated(&self, host: HostId) -> bool {
+        self.rows(host).is_some_and(|h| h.is_isolated)
+    }
+
+    /// Whether the call to poll in which a task waited had no time-out of its own; `false` where its record is not there.
+    pub fn polls_without_time_out(&self, host: HostId, w: &WaitRow) -> bool {
+        let Some(h) = self.rows(host) else { return false };
+        let place = self.store.lower_bound(&h.polls, (u64::from(w.task.0), w.at.0, 0));
+        let poll = self.store.get(&h.polls, place).filter(|p| p.task == w.task && p.entry <= w.blocked);
+        poll.is_some_and(|p| p.timeout_ns == u64::MAX)
     }
 
     /// An endpoint, with its other end where it is known.
@@ -509,6 +531,15 @@ fn is_of_waits(what: &str) -> bool {
     let touches =
         defects::find(what).is_some_and(|d| d.severity != Severity::Info && d.touches.contains(&Answer::Waits));
     touches && (what.starts_with("loss.") || what == defects::id::CTF_PACKETS_LOST || defects::hides_rows(what))
+}
+
+/// Whether a host was recorded by the preload library and not by the kernel.
+fn is_by_library(flags: &[String]) -> bool {
+    (has_flag(flags, "--isolate") || has_flag(flags, "--observe")) && !has_flag(flags, "--kernel")
+}
+
+fn has_flag(flags: &[String], flag: &str) -> bool {
+    flags.iter().any(|f| f.split('=').next() == Some(flag))
 }
 
 fn losses(host: &Host) -> Vec<(MonoNs, MonoNs)> {

@@ -166,8 +166,8 @@ pub struct End {
     pub how: u16,
     /// TCP state when it was announced (10 = listening).
     pub state: u16,
-    /// Zero.
-    pub pad: u16,
+    /// 1 = the server's, 2 = the client's, 0 = not known.
+    pub side: u16,
 }
 
 /// By endpoint; what knows its other end stands last.

@@ -54,7 +54,7 @@ words! {
         cause::UNKNOWN => "unknown", cause::TASK => "task", cause::SOCKET => "socket", cause::NET => "net",
         cause::TIMER => "timer", cause::BLOCK => "block", cause::IRQ => "irq", cause::SOFTIRQ => "softirq",
         cause::PREEMPTED => "preempted", cause::OPEN => "open",
-        cause::PACKET => "packet",
+        cause::PACKET => "packet", cause::STOPPED => "stopped",
     }
     /// In whose name a packet was handled.
     packet_context(u8) {

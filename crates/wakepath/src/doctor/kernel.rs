@@ -56,6 +56,7 @@ fn without(name: &str) -> &'static str {
         }
         "hrtimer_expire_entry" | "hrtimer_expire_exit" => "waits ended by timers do not say so",
         "block_rq_complete" => "waits ended by a disk do not say so",
+        "signal_generate" => "who stopped a task by a signal is not known",
         "sched_process_fork" | "sched_process_exec" | "sched_process_exit" => {
             "new tasks are met at their first operation, without parent"
         }

@@ -1,0 +1,73 @@
+//! A loop that serves several requests takes others' inputs while one of them waits: for a timer, or for a thread. What the
+//! loop did for the others is nothing that this one waited for. So its wait goes on through them, up to the wake-up with
+//! which the loop went on with it.
+
+use super::locks::is_poll;
+use super::{Evidence, Frame, Walk, What, because};
+use crate::reasons;
+use crate::slices::State;
+use wakepath_causality::evidence::Class;
+use wakepath_model::ids::{EndpointId, HostId};
+use wakepath_model::rows::{WaitRow, cause, op};
+
+const OTHERS: Evidence = ("others' inputs", Class::ByRule);
+/// `EndpointRow::side` of who is asked.
+const SERVER: u16 = 1;
+
+impl Walk<'_> {
+    /// Lets a wait of the request's own task begin where the loop had left the request, before it took others' inputs.
+    /// Gives the place of the wait that it begins with, and how that is known.
+    pub(super) fn without_others(&self, f: &Frame, w: &mut WaitRow) -> (u64, Option<Evidence>) {
+        let (mut place, mut evidence) = (f.place, f.evidence);
+        let is_sleep = w.cause != cause::PREEMPTED && w.cause != cause::OPEN;
+        let entry = self.entry.filter(|e| is_sleep && e.0 == f.host && f.depth == self.base_depth);
+        while let Some((at, before)) = entry.and_then(|_| self.sleep_before(f, place)) {
+            if !entry.is_some_and(|e| self.is_others(f.host, &before, e.1)) {
+                break;
+            }
+            (w.blocked, place, evidence) = (before.blocked, at, Some(OTHERS));
+        }
+        (place, evidence)
+    }
+
+    /// Where a wait of the request's own task ended with another's input, and the loop went on with the request: what that
+    /// had waited for is not known.
+    pub(super) fn tell_others(&mut self, f: &Frame, w: &WaitRow, syscall: Option<u16>) -> bool {
+        let entry = self.entry.filter(|e| e.0 == f.host && f.depth == self.base_depth);
+        let is_others = entry.is_some_and(|e| self.is_others(f.host, w, e.1));
+        if is_others {
+            self.tell_wait(f, State::Unknown, What { syscall, ..because(reasons::OTHERS) });
+        }
+        is_others
+    }
+
+    /// The last sleep of a frame's task before the wait at a place, preemptions aside.
+    fn sleep_before(&self, f: &Frame, mut place: u64) -> Option<(u64, WaitRow)> {
+        loop {
+            place = place.checked_sub(1)?;
+            let w = self.index.wait(f.host, f.task, place)?;
+            if w.cause != cause::PREEMPTED {
+                return (w.cause != cause::OPEN).then_some((place, w));
+            }
+        }
+    }
+
+    /// Whether a wait in poll ended with an input that is none of the request that came in on `entry`: a connection, or
+    /// bytes on another one on which this process is asked.
+    fn is_others(&self, host: HostId, w: &WaitRow, entry: EndpointId) -> bool {
+        if !is_poll(w) {
+            return false;
+        }
+        let next = || self.index.operation_from(host, w.task, w.at);
+        let flow = match w.cause {
+            cause::SOCKET => EndpointId(w.object),
+            cause::NET => match next() {
+                Some(o) if matches!(o.kind, op::RECV | op::ACCEPT) => o.flow,
+                _ => return false,
+            },
+            _ => return false,
+        };
+        const LISTENING: u16 = 10;
+        flow != entry && self.index.end(host, flow).is_some_and(|e| e.side == SERVER || e.state == LISTENING)
+    }
+}
