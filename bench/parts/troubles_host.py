@@ -107,6 +107,9 @@ class RowTimeout(Row):
     name = "row_timeout"
     may_be_unknown = True
 
+    def is_where(self, difference):
+        return is_of("postgres", difference)
+
 
 class Deadlock(Trouble):
     """Two sessions wait for each other until PostgreSQL ends one, and the application hides it."""
@@ -119,7 +122,7 @@ class Deadlock(Trouble):
         return "lock" in (part["state"], part["wait"])
 
     def is_where(self, difference):
-        return difference["by"] in ("postgres", "gunicorn")
+        return is_of("postgres", difference) or difference["by"] == "gunicorn"
 
     def verdicts(self, trace):
         yield from super().verdicts(trace)

@@ -4,6 +4,8 @@ mod support;
 
 use support::check;
 use wakepath_analysis::critical_path::critical_path;
+use wakepath_analysis::names::Names;
+use wakepath_analysis::requests::Kinds;
 use wakepath_analysis::slices::{Slice, State};
 use wakepath_analysis::spans::lay_out;
 use wakepath_causality::graph::Index;
@@ -96,6 +98,7 @@ flow e - A
 90 A woken by c since 10
 100 A takes r1 c
 200 A woken by e since 110 in epoll
+204 A woken by e since 201
 205 A takes r2 e
 210 A answers r2
 400 A woken by timer since 215 in epoll
@@ -142,6 +145,31 @@ flow e - A
         seen += 1;
     });
     assert_eq!(seen, 1);
+}
+
+/// An error that a database replied and the application hid: it is counted, with whose request it was in.
+#[test]
+fn hidden_errors_of_calls_are_listed() {
+    let script = "
+task A app
+task D db
+flow c - A
+flow d A D
+90 A woken by c since 10
+100 A takes r1 c
+110 A asks q1 d for r1
+120 D takes q1
+140 D answers q1 500
+150 A hears q1
+200 A answers r1
+";
+    let mut kinds = Kinds::default();
+    each(&play(script).expect("the script"), |folder, _, r| kinds.add(r, &Names::read(folder)));
+    let (error, met) = kinds.call_errors.first_key_value().expect("an error");
+    assert_eq!((error.service.split(':').next(), error.error.as_str()), (Some("db"), "500"));
+    assert_eq!(error.kind.as_ref().and_then(|k| k.0.split(':').next()), Some("app"));
+    assert_eq!((met.count, met.hidden, kinds.call_errors.len()), (1, 1, 1));
+    assert!(kinds.kinds.values().all(|k| k.failed == 0), "the request itself succeeded");
 }
 
 /// Requests that sniffers saw, alone or beside the kernel: covered exactly too, with clocks that disagree.

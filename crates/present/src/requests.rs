@@ -374,11 +374,7 @@ impl RequestsView {
                 (Some(kind), n) => format!("in {kind}, whose own reply says nothing of {}", units::count(n)),
             };
             let line = format!("{} to {}: {error} × {}, {within}", e.service, e.asked, units::count(e.count));
-            let mut indent = "  ";
-            for line in wrap(&sanitise(&line), "", WIDTH_MAX - 4).lines() {
-                let _ = writeln!(out, "{indent}{}", style.paint(line, Tint::Bad));
-                indent = "    ";
-            }
+            below(out, &line, Tint::Bad, style);
         }
         if let Some(more) = self.call_errors.len().checked_sub(SHOWN).filter(|n| *n > 0) {
             let _ = writeln!(out, "  … and {more} more (--json has all)");
@@ -400,7 +396,7 @@ impl RequestsView {
             let why: Vec<String> =
                 k.why_incomplete.iter().map(|(w, n)| format!("{} × {w}", units::count(*n))).collect();
             let line = format!("{} of {} are incomplete: {}", units::count(k.incomplete), k.asked, why.join("; "));
-            warn(out, &line, style);
+            below(out, &line, Tint::Warn, style);
         }
         for o in &self.orphans {
             let why: Vec<String> = o.why.iter().map(|(w, n)| format!("{} × {w}", units::count(*n))).collect();
@@ -410,7 +406,7 @@ impl RequestsView {
                 o.service,
                 why.join("; ")
             );
-            warn(out, &line, style);
+            below(out, &line, Tint::Warn, style);
         }
         if let Some(w) = &self.on_wire {
             let all = [

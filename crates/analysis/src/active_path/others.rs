@@ -11,6 +11,8 @@ use wakepath_model::ids::{EndpointId, HostId};
 use wakepath_model::rows::{WaitRow, cause, op};
 
 const OTHERS: Evidence = ("others' inputs", Class::ByRule);
+/// Most waits of a loop between two polls that are looked at.
+const WORK_MAX: usize = 4096;
 /// `EndpointRow::side` of who is asked.
 const SERVER: u16 = 1;
 
@@ -19,9 +21,9 @@ impl Walk<'_> {
     /// Gives the place of the wait that it begins with, and how that is known.
     pub(super) fn without_others(&self, f: &Frame, w: &mut WaitRow) -> (u64, Option<Evidence>) {
         let (mut place, mut evidence) = (f.place, f.evidence);
-        let is_sleep = w.cause != cause::PREEMPTED && w.cause != cause::OPEN;
-        let entry = self.entry.filter(|e| is_sleep && e.0 == f.host && f.depth == self.base_depth);
-        while let Some((at, before)) = entry.and_then(|_| self.sleep_before(f, place)) {
+        let is_loop = is_poll(w) && w.cause != cause::PREEMPTED && w.cause != cause::OPEN;
+        let entry = self.entry.filter(|e| is_loop && e.0 == f.host && f.depth == self.base_depth);
+        while let Some((at, before)) = entry.and_then(|_| self.poll_before(f, place)) {
             if !entry.is_some_and(|e| self.is_others(f.host, &before, e.1)) {
                 break;
             }
@@ -41,15 +43,12 @@ impl Walk<'_> {
         is_others
     }
 
-    /// The last sleep of a frame's task before the wait at a place, preemptions aside.
-    fn sleep_before(&self, f: &Frame, mut place: u64) -> Option<(u64, WaitRow)> {
-        loop {
-            place = place.checked_sub(1)?;
-            let w = self.index.wait(f.host, f.task, place)?;
-            if w.cause != cause::PREEMPTED {
-                return (w.cause != cause::OPEN).then_some((place, w));
-            }
-        }
+    /// The last wait in poll of a frame's task before the one at a place. What waits between them was for is the work that
+    /// began with it.
+    fn poll_before(&self, f: &Frame, place: u64) -> Option<(u64, WaitRow)> {
+        let before = (0..place).rev().take(WORK_MAX);
+        let mut polls = before.map_while(|at| Some((at, self.index.wait(f.host, f.task, at)?)));
+        polls.find(|(_, w)| is_poll(w) && w.cause != cause::PREEMPTED).filter(|(_, w)| w.cause != cause::OPEN)
     }
 
     /// Whether a wait in poll ended with an input that is none of the request that came in on `entry`: a connection, or
