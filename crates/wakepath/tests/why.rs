@@ -6,7 +6,8 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::Path;
 use support::{Tested, check, run, stderr, stdout, widest};
-use wakepath_model::rows::{Event, cause};
+use wakepath_model::ids::TaskId;
+use wakepath_model::rows::{Event, WaitRow, cause};
 use wakepath_testkit::recording::Cuts;
 use wakepath_testkit::script::play;
 
@@ -127,6 +128,34 @@ fn a_lock_between_processes_is_named() -> Tested {
     let behind = waits["slices"].as_array().expect("a list").iter().find(|s| s["evidence"] == "latch (by-rule)");
     let behind = behind.expect("the lock is followed");
     assert_eq!((&behind["wait"], &behind["state"]), (&Value::from("lock"), &Value::from("timer")), "{behind:#}");
+    Ok(())
+}
+
+/// What a wait was for is its cause, however it ended.
+#[test]
+fn a_wait_is_named_by_its_object() -> Tested {
+    type Change = fn(&mut WaitRow);
+    let cases: [(&str, &str, Change); 4] = [
+        ("futex", "waiting until a time-out on a futex where nobody woke it", |w| w.syscall = 202),
+        ("stopped", "stopped by SIGSTOP from front", |w| {
+            (w.cause, w.state, w.object, w.by) = (cause::STOPPED, 4, 19, TaskId(1));
+        }),
+        ("quota", "held back by the CPU quota of its cgroup", |w| {
+            (w.cause, w.state, w.object, w.woken) = (cause::PREEMPTED, 0, 1, w.blocked);
+        }),
+        ("unknown", "the kernel held it up for a time", |w| (w.state, w.syscall) = (2, 1)),
+    ];
+    for (name, text, change) in cases {
+        let dir = tempfile::tempdir()?;
+        let folder = folder_with(dir.path(), "t", &script(5_000, 0), &|row| match row {
+            Event::Wait(w) if w.cause == cause::TIMER => change(w),
+            _ => {}
+        });
+        let document = check("why", &stdout(&run(&["why", "--json", &folder])));
+        let first = &document["kinds"][0]["differences"][0];
+        assert_eq!((&first["cause"], number(&first["more_ns"])), (&Value::from(name), 4_999_000), "{first:#}");
+        assert!(first["text"].as_str().is_some_and(|t| t.contains(text)), "{first:#}");
+    }
     Ok(())
 }
 

@@ -9,7 +9,7 @@
 //!                                   `flow f A -`: to somebody who is not watched
 //! A 10..50 55 task B futex          blocked, woken, ran; the cause; the system call
 //!                                   causes: task X, socket F SEQ, net, timer, disk, irq N, softirq N, preempted X, open,
-//!                                   packet N, none, stopped X SIGNAL (`-` where nobody is known); behind it also `cpu N`, `D` (uninterruptible),
+//!                                   packet N, none, quota, stopped X SIGNAL (`-` where nobody is known); behind it also `cpu N`, `D` (uninterruptible),
 //!                                   `traced` (by a debugger)
 //! A sends f 100..110 0..80          a send: entry, return, bytes
 //! A receives f 100..110 0..80       so too; also connects, accepts, closes (no bytes)
@@ -242,6 +242,7 @@ impl Script {
                     row.object = number(next());
                 }
                 "traced" => row.state = 8,
+                "quota" => (row.cause, row.object, row.state) = (cause::PREEMPTED, 1, 0),
                 "cpu" => row.cpu = number(next()) as u16,
                 "D" => row.state = 2,
                 call => row.syscall = wakepath_model::syscalls::number(call).unwrap_or_else(|| panic!("{call}: what?")),

@@ -1,6 +1,7 @@
 //! Waits that end by a time-out of their own: after one, a thread goes on for nobody that is known.
 
 use crate::process::watch;
+use crate::record::{self, Call, Cause};
 use crate::{real, rest, sys};
 use libc::*;
 
@@ -17,25 +18,38 @@ fn waited<T: Copy>(answer: T, over: impl FnOnce(T) -> bool) -> T {
     answer
 }
 
+/// A sleep until a time: a wait like any other.
+#[inline]
+fn slept<T: Copy>(sleep: impl FnOnce() -> T) -> T {
+    let before = watch().map(|me| (me, sys::now()));
+    let answer = sleep();
+    if let Some((me, entry)) = before {
+        let error = sys::errno();
+        record::wait(&me, Call::done(entry, SYS_clock_nanosleep), -1, &Cause::Timer);
+        sys::set_errno(error);
+    }
+    waited(answer, |_| true)
+}
+
 hooks! {
     /// `nanosleep`.
     fn nanosleep(t: *const timespec, left: *mut timespec) -> c_int {
-        waited(real::nanosleep(t, left), |_| true)
+        slept(|| real::nanosleep(t, left))
     }
 
     /// `clock_nanosleep`.
     fn clock_nanosleep(clock: clockid_t, flags: c_int, t: *const timespec, left: *mut timespec) -> c_int {
-        waited(real::clock_nanosleep(clock, flags, t, left), |_| true)
+        slept(|| real::clock_nanosleep(clock, flags, t, left))
     }
 
     /// `usleep`.
     fn usleep(us: c_uint) -> c_int {
-        waited(real::usleep(us), |_| true)
+        slept(|| real::usleep(us))
     }
 
     /// `sleep`.
     fn sleep(s: c_uint) -> c_uint {
-        waited(real::sleep(s), |_| true)
+        slept(|| real::sleep(s))
     }
 
     /// `pthread_cond_timedwait`.
