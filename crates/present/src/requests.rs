@@ -1,5 +1,9 @@
 //! `wakepath requests`: the kinds of request, where each spends its time, and what went wrong.
 
+mod call_errors;
+
+pub use call_errors::CallErrorView;
+
 use crate::losses::{Loss, losses_or_none};
 use crate::refusals;
 use crate::table::{Cell, Column, Table};
@@ -84,27 +88,6 @@ pub struct RefusedView {
     pub error: i32,
     /// How often.
     pub count: u64,
-}
-
-/// An error that calls of requests were answered with.
-#[derive(Serialize)]
-pub struct CallErrorView {
-    /// Who replied.
-    pub service: String,
-    /// What it had been asked for.
-    pub asked: String,
-    /// The protocol's class of error (a SQLSTATE, `WRONGTYPE`), or a status; empty where the reply only says that it failed.
-    pub error: String,
-    /// The same in words, where they are known.
-    pub words: Option<&'static str>,
-    /// Entry service of the request that it was part of; `None` where that is not known.
-    pub entry: Option<String>,
-    /// The kind of that request.
-    pub kind: Option<String>,
-    /// Replies with it.
-    pub count: u64,
-    /// Of them, in requests that were answered without an error.
-    pub hidden: u64,
 }
 
 /// Messages without a request.
@@ -203,7 +186,7 @@ impl RequestsView {
             recordings: spans.len() as u64,
             requests: kinds.requests,
             kinds: list,
-            call_errors: call_errors(kinds),
+            call_errors: call_errors::call_errors(kinds),
             refused: kinds
                 .refused
                 .iter()
@@ -335,7 +318,7 @@ impl RequestsView {
             let line = format!("  {} at {}: {}", k.asked, k.service, parts.join(", "));
             error(out, line.trim_start(), style);
         }
-        self.render_call_errors(out, style);
+        call_errors::render(&self.call_errors, out, style);
         for r in &self.refused {
             let times = if r.count == 1 { "once".to_owned() } else { format!("{} times", units::count(r.count)) };
             error(out, &format!("{} {} {}: {times}", r.process, refusals::met(r.error), r.remote), style);
@@ -355,29 +338,6 @@ impl RequestsView {
             for line in wrap(&sanitise(&line), "  ", style.prose()).lines() {
                 let _ = writeln!(out, "{line}");
             }
-        }
-    }
-
-    /// Errors in replies to calls: the application may have hidden them from whoever asked.
-    fn render_call_errors(&self, out: &mut String, style: Style) {
-        const SHOWN: usize = 10;
-        for e in self.call_errors.iter().take(SHOWN) {
-            let error = match (e.error.as_str(), e.words) {
-                ("", _) => "failed".to_owned(),
-                (class, Some(words)) => format!("{class} ({words})"),
-                (class, None) => class.to_owned(),
-            };
-            let within = match (&e.kind, e.hidden) {
-                (None, _) => "in requests that are not known".to_owned(),
-                (Some(kind), 0) => format!("in {kind}"),
-                (Some(kind), n) if n == e.count => format!("in {kind}, whose own reply says nothing of it"),
-                (Some(kind), n) => format!("in {kind}, whose own reply says nothing of {}", units::count(n)),
-            };
-            let line = format!("{} to {}: {error} × {}, {within}", e.service, e.asked, units::count(e.count));
-            below(out, &line, Tint::Bad, style);
-        }
-        if let Some(more) = self.call_errors.len().checked_sub(SHOWN).filter(|n| *n > 0) {
-            let _ = writeln!(out, "  … and {more} more (--json has all)");
         }
     }
 
@@ -434,47 +394,9 @@ impl RequestsView {
         let what: Vec<String> =
             self.queued.iter().map(|q| format!("{} at {} × {}", q.asked, q.service, units::count(q.count))).collect();
         let line = format!("Put into queues, lists or topics: {}.", what.join(", "));
-        warn(out, &line, style);
-        warn(out, "What others do with these later is not linked: paths end there.", style);
+        below(out, &line, Tint::Warn, style);
+        below(out, "What others do with these later is not linked: paths end there.", Tint::Warn, style);
     }
-}
-
-fn call_errors(kinds: &Kinds) -> Vec<CallErrorView> {
-    let mut errors: Vec<CallErrorView> = kinds
-        .call_errors
-        .iter()
-        .map(|(e, met)| CallErrorView {
-            service: e.service.clone(),
-            asked: e.asked.clone(),
-            error: e.error.clone(),
-            words: in_words(&e.error),
-            entry: e.kind.as_ref().map(|k| k.0.clone()),
-            kind: e.kind.as_ref().map(|k| k.1.clone()),
-            count: met.count,
-            hidden: met.hidden,
-        })
-        .collect();
-    errors.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| (&a.service, &a.asked).cmp(&(&b.service, &b.asked))));
-    errors
-}
-
-/// Classes of error that are met in practice, by SQLSTATE (the standard's, and PostgreSQL's and MySQL's own).
-fn in_words(class: &str) -> Option<&'static str> {
-    Some(match class {
-        "22012" => "division by zero",
-        "23503" => "foreign key violated",
-        "23505" => "unique key violated",
-        "25P02" => "the transaction had failed before",
-        "40001" => "could not be serialized: try again",
-        "40P01" => "deadlock",
-        "42601" => "syntax error",
-        "42P01" => "no such table",
-        "53300" => "too many connections",
-        "55P03" => "lock not available in time",
-        "57014" => "cancelled",
-        "57P01" => "ended by an administrator",
-        _ => return None,
-    })
 }
 
 fn kind_view(service: &str, asked: &str, k: &Kind, span_ns: u64) -> KindView {
