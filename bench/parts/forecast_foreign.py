@@ -215,7 +215,9 @@ class Uwsgi(Foreign):
                 "--disable-logging", "--die-on-term"]
         with served(line, port, self.place):
             load = ("--connections", str(self.clients), "--mix", "/list=1")
-            yield Load(f"http://127.0.0.1:{port}", self.place, *load, watch=("--port", port))
+            # each request has a connection of its own: how long its client waits for it, only the client shows
+            watch = ("--port", port, "--comm", "vload")
+            yield Load(f"http://127.0.0.1:{port}", self.place, *load, watch=watch)
 
 
 class HaProxy(Foreign):
