@@ -170,7 +170,8 @@ def keep(trace, truth, name=None):
         place = pathlib.Path(where) / (name or pathlib.Path(trace).parent.name)
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(trace, place / "trace")
-        shutil.copy(truth, place / "truth.jsonl")
+        if truth:
+            shutil.copy(truth, place / "truth.jsonl")
         print(f"  kept: {place}", file=sys.stderr)
 
 

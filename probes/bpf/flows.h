@@ -226,7 +226,9 @@ static __always_inline void fill_sizes(struct wp_sizes *r, struct sock *sk, u64 
 	r->state = field(sk, __sk_common.skc_state);
 	r->lport = field(sk, __sk_common.skc_family) == AF_UNIX ? 0 : field(sk, __sk_common.skc_num);
 	r->backlog = field(sk, sk_max_ack_backlog);
-	r->waiting = field(sk, sk_ack_backlog);
+	/* a UNIX listener keeps who connects as it keeps data */
+	r->waiting = field(sk, __sk_common.skc_family) == AF_UNIX ? field(sk, sk_receive_queue.qlen) :
+								    field(sk, sk_ack_backlog);
 	r->sndbuf = field(sk, sk_sndbuf);
 	r->rcvbuf = field(sk, sk_rcvbuf);
 	r->pad = 0;
@@ -448,6 +450,47 @@ int on_reset_sent(struct bpf_raw_tracepoint_args *ctx)
 	return reset((struct sock *)ctx->args[0], 2);
 }
 
+/* What TCP sends once more, data or a SYN: it, or its acknowledgement, was lost or late. Rare. */
+SEC("tp_btf/tcp_retransmit_skb")
+int BPF_PROG(on_retransmit, const struct sock *csk, const struct sk_buff *skb)
+{
+	struct sock *sk = (struct sock *)csk;
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct cpu_state *c = this_cpu();
+	struct flow_state *f;
+	struct wp_resent *r;
+	u64 position, id;
+
+	if (cfg_sock_hooks) {
+		id = field(sk, __sk_common.skc_cookie.counter);
+	} else {
+		f = flow_at(sk);
+		id = f ? f->id : 0;
+	}
+	if (!id)
+		return 0;
+	r = reserve(c, sizeof(*r), DROP_FLOW, &position);
+	if (!r)
+		return 0;
+	r->ts_ns = bpf_ktime_get_ns();
+	r->flow = id;
+	if (bpf_core_type_exists(struct tcp_skb_cb)) {
+		const struct tcp_skb_cb *cb = (const void *)__builtin_preserve_access_index(&skb->cb[0]);
+
+		r->seq = BPF_CORE_READ(cb, seq);
+		r->seq_end = BPF_CORE_READ(cb, end_seq);
+	} else {
+		r->seq = field(tp, snd_una);
+		r->seq_end = r->seq + 1;
+	}
+	r->rtt_us = field(tp, srtt_us) >> 3;
+	r->state = field(sk, __sk_common.skc_state);
+	r->pad = 0;
+	r->pad2 = 0;
+	commit(r, position, sizeof(*r), KIND_RESENT, 0);
+	return 0;
+}
+
 /* Data, or a connection in a listener's queue, became readable: the wake-up that follows on this processor is its doing. */
 SEC("tp_btf/sk_data_ready")
 int BPF_PROG(on_data_ready, const struct sock *csk)
@@ -470,6 +513,9 @@ int BPF_PROG(on_data_ready, const struct sock *csk)
 	if (!c->sk_cookie)
 		c->sk_cookie = bpf_get_socket_cookie(sk);
 	c->sk_seq = stream ? tp->rcv_nxt : 0;
+	/* this connection filled the listener's queue: until one is accepted, the kernel drops what asks for another */
+	if (tp && !stream && sk->sk_ack_backlog > sk->sk_max_ack_backlog)
+		tell_sizes(c, sk, c->sk_cookie, now);
 	return 0;
 }
 

@@ -56,6 +56,7 @@ typedef _Bool bool;
 #define S_IFMT 0170000
 #define S_IFSOCK 0140000
 #define S_IFIFO 0010000
+#define TCP_NAGLE_OFF 1
 #define PF_KTHREAD 0x00200000
 #define PF_IO_WORKER 0x00000010
 #define TASK_DEAD 0x80
@@ -63,6 +64,8 @@ typedef _Bool bool;
 #define TASK_TRACED 8
 #define SIGSTOP 19
 #define SIGTTOU 22
+/* Priorities below are those of the real-time classes. */
+#define MAX_RT_PRIO 100
 #define PROT_EXEC 4
 #define MSG_OOB 1
 #define MSG_PEEK 2
@@ -101,6 +104,7 @@ struct sock_common {
 	unsigned long skc_flags;
 };
 struct socket;
+struct sk_buff_head { u32 qlen; };
 struct sock {
 	struct sock_common __sk_common;
 
@@ -111,15 +115,27 @@ struct sock {
 	u32 sk_max_ack_backlog;
 	int sk_rcvbuf;
 	int sk_sndbuf;
+	struct sk_buff_head sk_receive_queue;
 	struct socket *sk_socket;
 };
-struct sk_buff { unsigned int len; unsigned char *data; };
-struct inet_connection_sock { const void *icsk_ulp_ops; };
+struct sk_buff { unsigned int len; unsigned char *data; char cb[48]; };
+/* What TCP keeps in a packet's `cb`. */
+struct tcp_skb_cb { u32 seq; u32 end_seq; };
+struct inet_connection_sock { const void *icsk_ulp_ops; struct { u32 lrcvtime; } icsk_ack; };
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u32 copied_seq;
 	u32 write_seq;
 	u32 rcv_nxt;
+	u32 snd_nxt;
+	u32 snd_una;
+	u32 snd_wnd;
+	u32 mss_cache;
+	u32 packets_out;
+	u8 nonagle : 4;
+	u32 srtt_us;
+	u32 lsndtime;
+	u64 bytes_sent;
 	u64 tcp_clock_cache;
 	u64 bytes_received;
 	u64 bytes_acked;
@@ -157,10 +173,16 @@ struct css_set { struct cgroup *dfl_cgrp; };
 /* Of a group of tasks on one processor; counts the levels of the group that have used up their quota. */
 struct cfs_rq { int throttle_count; };
 struct sched_entity { u64 sum_exec_runtime, prev_sum_exec_runtime; struct cfs_rq *cfs_rq; };
+struct pipe_inode_info { unsigned int head; unsigned int tail; unsigned int max_usage; };
+struct sched_info { u64 last_arrival; };
 struct task_struct {
+	unsigned int __state;
 	unsigned int flags;
 	int on_cpu;
+	int on_rq;
+	int prio;
 	struct sched_entity se;
+	struct sched_info sched_info;
 	int pid;
 	int tgid;
 	struct task_struct *real_parent;
@@ -175,6 +197,8 @@ struct task_struct {
 	struct files_struct *files;
 	struct css_set *cgroups;
 };
+/* Before Linux 5.14. */
+struct task_struct___old { long state; };
 struct linux_binprm { int argc; };
 
 #if defined(__TARGET_ARCH_x86)

@@ -7,6 +7,8 @@ const volatile u32 cfg_agent_tgid = 0;
 const volatile u32 cfg_ring_bytes = 1 << 20;
 const volatile u32 cfg_head_bytes = 2048;
 const volatile u32 cfg_tag_key = 0;
+/* Length of a jiffy. */
+const volatile u32 cfg_tick_ns = 4000000;
 const volatile u8 cfg_watch_all = 1;
 /* Programs are watched by their names (watch_comms) from their exec on. */
 const volatile u8 cfg_watch_comms = 0;

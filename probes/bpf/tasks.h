@@ -141,7 +141,40 @@ int BPF_PROG(on_rename, struct task_struct *task, const char *name)
 	return simple_task_event(task, TASK_NAME, name);
 }
 
-/* Every socket of every process, as it stands: read once after attaching. */
+/* A moment that the kernel noted in jiffies, as `now` is told. */
+static __always_inline u64 moment(u32 jiffies, u64 now)
+{
+	return now - (u64)((u32)bpf_jiffies64() - jiffies) * cfg_tick_ns;
+}
+
+/* How a descriptor's socket stands. */
+static __always_inline void fill_queues(struct wp_fd *d, struct sock *sk, u64 now)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	u64 sent;
+
+	d->state = field(sk, __sk_common.skc_state);
+	if (field(sk, __sk_common.skc_family) == AF_UNIX) {
+		d->unread = field(sk, sk_receive_queue.qlen);
+		return;
+	}
+	if (field(sk, sk_protocol) != IPPROTO_TCP || d->state == TCP_LISTEN)
+		return;
+	d->received_ns = moment(field(tp, inet_conn.icsk_ack.lrcvtime), now);
+	d->sent_ns = moment(field(tp, lsndtime), now);
+	d->unread = field(tp, rcv_nxt) - field(tp, copied_seq);
+	d->unacked = field(tp, write_seq) - field(tp, snd_una);
+	d->window = field(tp, snd_wnd);
+	/* before Linux 4.19: of what was acknowledged the SYN may be a byte */
+	sent = bpf_core_field_exists(tp->bytes_sent) ? field(tp, bytes_sent) : field(tp, bytes_acked) > 1;
+	if (sent || (d->state != TCP_SYN_SENT && d->unacked))
+		d->marks |= FDM_SENT;
+	/* the end of the stream counts as a byte */
+	if (field(tp, bytes_received) > (field(sk, sk_shutdown) & RCV_SHUTDOWN))
+		d->marks |= FDM_RECEIVED;
+}
+
+/* Every socket of every process, as it stands: read after attaching, and at the end. */
 SEC("iter/task_file")
 int snapshot_files(struct bpf_iter__task_file *ctx)
 {
@@ -154,6 +187,7 @@ int snapshot_files(struct bpf_iter__task_file *ctx)
 	struct wp_sizes sizes = {};
 	struct wp_fd d = {};
 	struct flow_state at = {}, *f;
+	struct task_state *t;
 	struct socket *s;
 	struct sock *sk;
 	u16 mode;
@@ -166,9 +200,18 @@ int snapshot_files(struct bpf_iter__task_file *ctx)
 	d.head.kind = KIND_FD;
 	d.tgid = task->tgid;
 	d.fd = ctx->fd;
+	d.ts_ns = bpf_ktime_get_ns();
+	d.look = ctx->meta->session_id;
+	t = state_of(task);
+	if (cfg_watch_all ? task->tgid != cfg_agent_tgid : t && is_watched(t, task))
+		d.marks = FDM_WATCHED;
 	if (mode == S_IFIFO) {
+		struct pipe_inode_info *pipe = field(file, private_data);
+
 		d.head.sub = FD_PIPE;
 		d.flow = FLOW_PIPE_BIT | field(file, f_inode, i_ino);
+		d.unread = field(pipe, head) - field(pipe, tail);
+		d.window = field(pipe, max_usage);
 		bpf_seq_write(ctx->meta->seq, &d, sizeof(d));
 		return 0;
 	}
@@ -215,6 +258,7 @@ int snapshot_files(struct bpf_iter__task_file *ctx)
 	}
 	d.head.sub = FD_SOCKET;
 	d.flow = at.id;
+	fill_queues(&d, sk, d.ts_ns);
 	bpf_seq_write(ctx->meta->seq, &d, sizeof(d));
 	return 0;
 }

@@ -327,6 +327,59 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	return 0;
 }
 
+/* What the kernel keeps beside the clock of its run queues, which began at another moment: read in the task that asks,
+ * whose run that clock knows up to the last tick. */
+static __always_inline u64 run_end(struct task_struct *task)
+{
+	return task->sched_info.last_arrival + task->se.sum_exec_runtime - task->se.prev_sum_exec_runtime;
+}
+
+/* When a task that sleeps went to sleep; `now` where the kernel keeps nothing that would tell. Only the fair class keeps
+ * how long the last run was. */
+static __always_inline u64 asleep_since(struct task_struct *task, u64 now)
+{
+	struct task_struct *here = bpf_get_current_task_btf();
+	u64 ago;
+
+	if (!bpf_core_field_exists(task->sched_info.last_arrival) ||
+	    !bpf_core_field_exists(task->se.prev_sum_exec_runtime) || task->prio < MAX_RT_PRIO ||
+	    here->prio < MAX_RT_PRIO)
+		return now;
+	ago = run_end(here) - run_end(task);
+	return (s64)ago < 0 ? now : ago < now ? now - ago : 1;
+}
+
+static __always_inline u32 sleeps_in(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->__state))
+		return task->__state;
+	return BPF_CORE_READ((struct task_struct___old *)task, state);
+}
+
+/* A task of a program that slept before the programs came, and was not seen since: its wait began then. What was seen goes
+ * before, so each word is only set where it is still as it was made. */
+static __always_inline void adopt_wait(struct task_struct *task, struct task_state *t, u64 now)
+{
+	u32 state = sleeps_in(task);
+	struct pt_regs *regs;
+	u64 since, word;
+	u16 syscall;
+
+	if (!state || (state & TASK_DEAD) || task->on_cpu || task->on_rq || (task->flags & PF_KTHREAD))
+		return;
+	since = asleep_since(task, now);
+	regs = regs_of(task);
+	syscall = regs->orig_ax < SYSCALLS ? regs->orig_ax : NO_SYSCALL;
+	if (cfg_stacks)
+		t->stack = NO_STACK;
+	/* syscall, woken_cpu, state, cause and amid */
+	word = syscall | (u64)(state & 0xffff) << 32;
+	if (__sync_val_compare_and_swap((u64 *)&t->syscall, 0, word))
+		return;
+	__sync_val_compare_and_swap(&t->arg0, 0, regs->di);
+	__sync_val_compare_and_swap(&t->blocked_ns, 0, since > RUNS ? since : RUNS + 1);
+}
+
 /* Waits that go on: a hang is the most interesting of all. Read every few seconds and at the end; and once at the
  * start, to give a state to every task that has none, since on_switch may not. */
 SEC("iter/task")
@@ -349,6 +402,8 @@ int open_waits(struct bpf_iter__task *ctx)
 	}
 	if (!t)
 		return 0;
+	if (!*(volatile u64 *)&t->blocked_ns)
+		adopt_wait(task, t, bpf_ktime_get_ns());
 	r.blocked_ns = *(volatile u64 *)&t->blocked_ns;
 	r.state = t->state;
 	/* who is dead waits for nothing, nor does who runs without our having seen it come */

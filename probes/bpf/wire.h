@@ -16,6 +16,7 @@
 #define KIND_MAPPED 0xcULL
 #define KIND_FAULT 0xdULL
 #define KIND_FAULT_FILE 0xeULL
+#define KIND_RESENT 0xfULL
 #define FAULT_MINOR 0x1ULL
 #define FAULT_MAJOR 0x2ULL
 #define FAULT_NEITHER 0x3ULL
@@ -55,6 +56,10 @@
 #define OPF_UNNUMBERED 0x400ULL
 #define OPF_BORDER 0x800ULL
 #define OPF_PLAIN 0x1000ULL
+#define OPF_HELD 0xe000ULL
+#define OPF_HELD_NAGLE 0x2000ULL
+#define OPF_HELD_WINDOW 0x4000ULL
+#define OPF_HELD_OTHER 0x6000ULL
 #define FLOW_CONNECTED 0x1ULL
 #define FLOW_ACCEPTED 0x2ULL
 #define FLOW_MET 0x3ULL
@@ -133,8 +138,11 @@
 #define FLOW_PEER_NAMED 0x4ULL
 #define SIZES_BYTES_MIN 0x10000ULL
 #define MMSG_MAX 0x10ULL
-#define FD_PIPE 0x2ULL
 #define FD_SOCKET 0x1ULL
+#define FD_PIPE 0x2ULL
+#define FDM_SENT 0x1ULL
+#define FDM_RECEIVED 0x2ULL
+#define FDM_WATCHED 0x4ULL
 #define FLOW_PIPE_BIT 0x8000000000000000ULL
 
 struct wp_head {
@@ -340,10 +348,32 @@ _Static_assert(sizeof(struct wp_fault_file) == 96, "wp_fault_file");
 
 struct wp_fd {
 	struct wp_head head;
+	__u64 ts_ns;
 	__u64 flow;
+	__u64 received_ns;
+	__u64 sent_ns;
 	__u32 tgid;
 	__u32 fd;
+	__u32 unread;
+	__u32 unacked;
+	__u32 window;
+	__u8 state;
+	__u8 marks;
+	__u16 look;
 };
-_Static_assert(sizeof(struct wp_fd) == 24, "wp_fd");
+_Static_assert(sizeof(struct wp_fd) == 64, "wp_fd");
+
+struct wp_resent {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u64 flow;
+	__u32 seq;
+	__u32 seq_end;
+	__u32 rtt_us;
+	__u8 state;
+	__u8 pad;
+	__u16 pad2;
+};
+_Static_assert(sizeof(struct wp_resent) == 40, "wp_resent");
 
 #endif

@@ -6,13 +6,23 @@
 //! descriptor, or by what the task sent last. What it wrote to a pipe meanwhile (a log) is no question. Who holds a futex
 //! is not known, and no circle is made of guesses.
 
+mod looks;
+mod queues;
+mod sessions;
+
+pub use looks::Before;
+pub use queues::AcceptQueue;
+pub use sessions::{Held, Session};
+
 use crate::names::{Names, remote_of};
 use crate::requests::kind_of;
 use crate::selected::Selected;
+use looks::{Looks, Side};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use wakepath_causality::exchange::Exchange;
 use wakepath_causality::graph::Index;
+use wakepath_causality::pairs::Place;
 use wakepath_causality::path::Request;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
@@ -37,6 +47,8 @@ pub enum For {
     Bytes,
     /// Somebody who connects.
     Connection,
+    /// Its own connection to come about.
+    Connect,
     /// Something to happen on any of its descriptors.
     Poll,
     /// A futex: a lock, or work that another thread hands over.
@@ -67,6 +79,7 @@ impl For {
             _ if w.is_uninterruptible() => For::Disk,
             0 | 17 | 19 | 45 | 47 | 295 | 299 | 327 => For::Bytes,
             43 | 288 => For::Connection,
+            42 => For::Connect,
             7 | 23 | 232 | 270 | 271 | 281 | 441 => For::Poll,
             35 | 230 => For::Timer,
             61 | 247 => For::Child,
@@ -85,6 +98,10 @@ pub enum Known {
     Descriptor,
     /// It sent there last, pipes apart.
     LastSend,
+    /// Its socket, as it stood at the end: this end spoke last there, or is the one that asks.
+    Socket,
+    /// The connection has not come about.
+    Connecting,
 }
 
 /// A connection on which a task waits for bytes.
@@ -98,6 +115,8 @@ pub struct Awaited {
     pub peer: Option<At>,
     /// How the connection is known.
     pub known: Known,
+    /// The queue before the listener in which the connection lies, or finds no room.
+    pub queue: Option<AcceptQueue>,
 }
 
 /// A wait that went on.
@@ -138,6 +157,8 @@ pub struct InFlight {
     pub task: Option<At>,
     /// Its caller is watched, but for which request it was made is not known.
     pub is_orphan: bool,
+    /// Nobody has accepted its connection: the queue in which that lies.
+    pub queue: Option<AcceptQueue>,
 }
 
 /// Tasks that wait for each other.
@@ -160,6 +181,14 @@ pub struct Unended {
     pub idle: BTreeMap<For, u64>,
     /// Circles among the waits.
     pub circles: Vec<Circle>,
+    /// TCP connections of watched processes that were open when the recording began.
+    pub open_before: u64,
+    /// Of these, those on which somebody had spoken last before, and still waits: longest first.
+    pub before: Vec<Before>,
+    /// PostgreSQL's sessions that sleep in the middle of a statement.
+    pub sessions: Vec<Held>,
+    /// Listeners whose queues had no room for one more when they were looked at last.
+    pub full: Vec<AcceptQueue>,
 }
 
 /// An exchange that was cut, as candidates for requests in flight are kept.
@@ -171,16 +200,39 @@ struct Cut {
     calls: Vec<(At, End)>,
     /// Tasks that hold a part of it.
     holders: Vec<At>,
+    /// Those of them that are sessions of a PostgreSQL server: what they were asked, and for how long (ns).
+    sessions: Vec<(At, String, u64)>,
+    /// The connection of its innermost call, where nobody was seen to take that.
+    untaken: Option<(End, Place)>,
 }
 
 /// Finds what had not ended. Memory: the tasks, and what is open.
 pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
     let mut cuts = cuts(folder, names);
+    let looks = Looks::read(folder, names);
     let (mut waits, mut descriptors) = last_waits(folder, names);
     let selected = Selected::read(folder);
     waits.retain(|(host, task), _| selected.has(*host, names.tgid(*host, *task)));
+    for (at, w) in &waits {
+        // as it was when the recording ended, whatever the number was before
+        if let Some(key) = descriptor_of(names, *at, w)
+            && let Some(row) = looks.at(key.0, key.1, key.2)
+        {
+            descriptors.insert(key, row.flow);
+        }
+    }
     let last = last_operations(folder, names, &waits, &mut descriptors, &mut cuts);
-    let mut out = Unended::default();
+    for c in &mut cuts {
+        c.flight.queue = c.untaken.as_ref().and_then(|(end, place)| queues::of_unaccepted(index, &looks, *end, place));
+    }
+    let tasks = TasksOf::read(folder);
+    let mut out = Unended {
+        open_before: looks.open_before,
+        before: looks.before(index, |h| span_of(folder, h), |h, tgid| tasks.only(h, tgid)),
+        full: queues::full(index, &looks),
+        sessions: sessions::held(folder, names, &cuts, &waits),
+        ..Unended::default()
+    };
     let mut calls: FxHashMap<At, Vec<End>> = FxHashMap::default();
     let mut holds: FxHashMap<At, Vec<u64>> = FxHashMap::default();
     for c in &cuts {
@@ -192,8 +244,13 @@ pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
         let mut awaited: Vec<Awaited> = Vec::new();
         let mut add = |end: End, known: Known| {
             if !awaited.iter().any(|a| a.end == end) {
-                let address = index.end(end.0, end.1).as_ref().map(remote_of);
-                awaited.push(Awaited { end, address, peer: None, known });
+                let place = looks.place(end);
+                let address = index.end(end.0, end.1).as_ref().map(remote_of).or(place.map(crate::names::remote));
+                let queue = place.and_then(|p| match known {
+                    Known::Connecting => queues::of_connecting(index, end.0, p),
+                    _ => queues::of_unaccepted(index, &looks, end, p),
+                });
+                awaited.push(Awaited { end, address, peer: None, known, queue });
             }
         };
         if matches!(what, For::Bytes | For::Poll) {
@@ -208,6 +265,9 @@ pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
                 add((at.0, o.flow), is_known);
             }
         }
+        for (end, known) in by_socket(&looks, &tasks, names, span_of(folder, at.0).0, *at, w) {
+            add(end, known);
+        }
         let open = Open {
             at: *at,
             since: w.blocked,
@@ -218,7 +278,9 @@ pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
             awaited,
             holds: holds.remove(at).unwrap_or_default(),
         };
-        let is_busy = matches!(what, For::Disk | For::Stopped | For::Lock);
+        // who was asked before the recording is told of, whatever it does
+        let owes = out.before.iter().any(|b| b.is_asked && b.task == Some(*at));
+        let is_busy = owes || matches!(what, For::Disk | For::Stopped | For::Lock | For::Connect);
         if open.awaited.is_empty() && open.holds.is_empty() && !is_busy {
             *out.idle.entry(what).or_default() += 1;
         } else {
@@ -237,12 +299,73 @@ pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
     out
 }
 
-fn is_open(e: &Exchange) -> bool {
-    e.cut && !e.replied && !e.reset
+/// The connections that a task's wait is for, as far as its process's sockets tell: the one whose descriptor its call names;
+/// of a process of one task that polls, those on which it spoke last before the recording `began`.
+fn by_socket(
+    looks: &Looks,
+    tasks: &TasksOf,
+    names: &Names<'_>,
+    began: MonoNs,
+    at: At,
+    w: &WaitRow,
+) -> Vec<(End, Known)> {
+    let tgid = names.tgid(at.0, at.1);
+    let what = For::of(w);
+    let is_only = tasks.only(at.0, tgid).is_some();
+    let mut out: Vec<(End, Known)> = Vec::new();
+    if what == For::Connect || (what == For::Poll && is_only) {
+        let asked = looks.connecting(at.0, tgid).filter(|(fd, _)| what == For::Poll || *fd == w.arg0);
+        out.extend(asked.map(|(_, end)| (end, Known::Connecting)));
+    }
+    if what == For::Bytes
+        && let Some(row) = looks.at(at.0, tgid, w.arg0)
+    {
+        let end = (at.0, row.flow);
+        // a UNIX socket does not tell who spoke last: whoever asks there and sleeps in a read waits for an answer
+        let waits = looks.side(end) == Side::Client
+            && (row.asks_since().is_some_and(|t| t <= w.at) || (looks.is_unix(end) && row.unread == 0));
+        out.extend(waits.then_some((end, Known::Socket)));
+    }
+    if what == For::Poll && is_only {
+        out.extend(looks.asking(at.0, tgid, began).map(|end| (end, Known::Socket)));
+    }
+    out
 }
 
-fn end_of(folder: &Folder, host: HostId) -> MonoNs {
-    folder.host(host).and_then(|h| h.span()).map_or(MonoNs(0), |s| s.1)
+/// Which tasks processes have.
+#[derive(Default)]
+struct TasksOf(FxHashMap<(HostId, u32), FxHashSet<TaskId>>);
+
+impl TasksOf {
+    fn read(folder: &Folder) -> TasksOf {
+        let mut out = TasksOf::default();
+        for host in folder.hosts() {
+            for event in host.events(TableSet::of(&[Table::Task]), ..) {
+                let Event::Task(r) = event else { continue };
+                let of = out.0.entry((host.id(), r.tgid)).or_default();
+                if r.what == life::EXIT {
+                    of.remove(&r.task)
+                } else {
+                    of.insert(r.task)
+                };
+            }
+        }
+        out
+    }
+
+    /// The only task of a process.
+    fn only(&self, host: HostId, tgid: u32) -> Option<TaskId> {
+        let of = self.0.get(&(host, tgid))?;
+        (of.len() == 1).then(|| of.iter().next().copied()).flatten()
+    }
+}
+
+fn span_of(folder: &Folder, host: HostId) -> (MonoNs, MonoNs) {
+    folder.host(host).and_then(|h| h.span()).unwrap_or_default()
+}
+
+fn is_open(e: &Exchange) -> bool {
+    e.cut && !e.replied && !e.reset
 }
 
 /// Requests that were cut: by the end of the recording, or of their connection.
@@ -256,14 +379,19 @@ fn cuts(folder: &Folder, names: &Names<'_>) -> Vec<Cut> {
         }
         let e = &half.exchange;
         let since = if e.arrived.0 != 0 { e.arrived.min(e.began) } else { e.began };
-        let (mut calls, mut holders, mut inner) = (Vec::new(), Vec::new(), root);
+        let age = |host: HostId, since: MonoNs| span_of(folder, host).1.0.saturating_sub(since.0);
+        let (mut calls, mut holders, mut sessions, mut inner) = (Vec::new(), Vec::new(), Vec::new(), root);
         for s in &r.spans {
             if let Some(c) = s.caller.as_ref().filter(|c| is_open(&c.exchange)) {
                 calls.push(((c.host, c.exchange.task), (c.host, c.exchange.flow)));
                 inner = s;
             }
             if let Some(c) = s.callee.as_ref().filter(|c| is_open(&c.exchange)) {
-                holders.push((c.host, c.exchange.task));
+                let at = (c.host, c.exchange.task);
+                holders.push(at);
+                if names.text(c.host, c.exchange.protocol) == sessions::POSTGRES {
+                    sessions.push((at, names.asked(c), age(c.host, c.exchange.began)));
+                }
                 inner = s;
             }
         }
@@ -272,12 +400,15 @@ fn cuts(folder: &Folder, names: &Names<'_>) -> Vec<Cut> {
             id: r.id,
             kind: kind_of(&r, names),
             since,
-            age_ns: end_of(folder, half.host).0.saturating_sub(since.0),
+            age_ns: age(half.host, since),
+            queue: None,
             where_: (names.service(inner), asked),
             task: inner.callee.as_ref().map(|h| (h.host, h.exchange.task)),
             is_orphan: r.orphan.is_some(),
         };
-        cuts.push(Cut { flight, end: (half.host, e.flow), began: e.began, calls, holders });
+        let untaken = inner.caller.as_ref().filter(|_| inner.callee.is_none());
+        let untaken = untaken.map(|c| ((c.host, c.exchange.flow), c.place));
+        cuts.push(Cut { flight, end: (half.host, e.flow), began: e.began, calls, holders, sessions, untaken });
     };
     wakepath_causality::reconstruct(folder, out, |_, _, _, _| {});
     cuts
@@ -488,7 +619,9 @@ fn serve_only(folder: &Folder, waits: &mut Vec<Open>) -> u64 {
     let before = waits.len();
     waits.retain_mut(|w| {
         w.awaited.retain(|a| a.known == Known::Call || !servers.contains(&a.end));
-        !w.awaited.is_empty() || !w.holds.is_empty() || matches!(w.what, For::Disk | For::Stopped | For::Lock)
+        !w.awaited.is_empty()
+            || !w.holds.is_empty()
+            || matches!(w.what, For::Disk | For::Stopped | For::Lock | For::Connect)
     });
     (before - waits.len()) as u64
 }

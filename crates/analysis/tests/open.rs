@@ -131,3 +131,53 @@ fn only_selected_processes_and_their_children_are_told() {
     assert_eq!(idle(true), 2, "the process and its child");
     assert_eq!(idle(false), 3, "a recording that does not say who was selected has all");
 }
+
+/// A session of PostgreSQL is asked something at `at`; its answer, where it has one, 50 later.
+fn session_asked(host: &mut HostRows, at: u64, task: u32, statement: (&str, &str), place: u64, is_answered: bool) {
+    let flow = u64::from(task) + 100;
+    let mut say = |host: &mut HostRows, at: u64, sent: bool, status: u16| {
+        host.moved((at - 5, at, if sent { 0 } else { at - 6 }), task, flow, sent, place..place + 10);
+        host.message(at, flow, sent, place..place + 10, if sent { ("", "") } else { statement }, status);
+        let protocol = host.text("proto.postgres");
+        let Some(Event::Message(row)) = host.rows.last_mut() else { unreachable!("it was added") };
+        row.protocol = protocol;
+    };
+    say(host, at, false, 0);
+    if is_answered {
+        say(host, at + 50, true, 200);
+    }
+}
+
+/// Sessions 1 and 2 have a transaction open, 3 has none; 1 sleeps in the middle of its second statement.
+#[test]
+fn a_session_that_sleeps_amid_a_statement_is_named_with_those_that_may_hold_it_up() {
+    const EPOLL_WAIT: u16 = 232;
+    let mut host = HostRows::new("db", 0);
+    for task in 1..=3 {
+        host.task(0, task, task, 0, "postgres");
+        let (local, remote) = (([127, 0, 0, 1], 5432), ([127, 0, 0, 2], 40000 + task as u16));
+        let (how, flow) = (seen::ACCEPTED, u64::from(task) + 100);
+        host.endpoint(10, &Announced { flow, local, remote, netns: 1, snd: 0, rcv: 0, task, how, side: 1 });
+    }
+    session_asked(&mut host, 1_000, 2, ("BEGIN", ""), 0, true);
+    session_asked(&mut host, 2_000, 2, ("UPDATE", "t SET a = ?"), 10, true);
+    session_asked(&mut host, 3_000, 1, ("BEGIN", ""), 0, true);
+    session_asked(&mut host, 3_500, 3, ("BEGIN", ""), 0, true);
+    session_asked(&mut host, 3_600, 3, ("COMMIT", ""), 10, true);
+    session_asked(&mut host, 4_000, 1, ("UPDATE", "t SET a = ?"), 10, false);
+    for (task, since) in [(1, 4_010), (2, 2_060), (3, 3_660)] {
+        host.waited(since, 9_000, 9_000, task, task, 0);
+        let Some(Event::Wait(row)) = host.rows.last_mut() else { unreachable!("it was added") };
+        *row = WaitRow { syscall: EPOLL_WAIT, arg0: 4, object: 0, cause: cause::OPEN, ..*row };
+    }
+    let recording = Recording { hosts: vec![host], ..Recording::default() };
+    let dir = tempfile::tempdir().expect("a folder");
+    let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
+    let folder = Folder::open(&dirs).expect("opened");
+    let index = Index::open(&folder, &dirs).expect("an index");
+    let found = open(&folder, &index, &Names::read(&folder)).sessions;
+    let told: Vec<_> = found.iter().map(|h| (h.pid, h.statement.as_str(), h.is_in_transaction)).collect();
+    assert_eq!(told, [(1, "UPDATE t SET a = ?", true)], "{found:#?}");
+    let others: Vec<_> = found[0].others.iter().map(|o| (o.at.1.0, o.statement.as_str())).collect();
+    assert_eq!(others, [(2, "UPDATE t SET a = ?")], "3 has committed");
+}

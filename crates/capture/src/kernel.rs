@@ -133,6 +133,7 @@ const TRACEPOINTS: &[&str] = &[
     "tcp_probe",
     "inet_sock_set_state",
     "tcp_receive_reset",
+    "tcp_retransmit_skb",
     "sched_switch",
     "sched_waking",
     "softirq_entry",
@@ -357,6 +358,7 @@ impl KernelSource {
             r.cfg_ring_bytes = options.ring_bytes;
             r.cfg_head_bytes = options.head_bytes.min(w::HEAD_MAX);
             r.cfg_tag_key = key;
+            r.cfg_tick_ns = tick_ns();
             r.cfg_watch_all = u8::from(options.watch == Watch::All);
             r.cfg_watch_comms = u8::from(!options.comms.is_empty());
             r.cfg_waits = u8::from(options.waits);
@@ -495,10 +497,16 @@ impl KernelSource {
         iterate(&link, &mut sink).map_err(|e| CaptureError::Load(format!("reading the snapshot of open files: {e}")))
     }
 
-    /// What sockets have room for now, as [`w::Sizes`]; of a socket that several processes hold, several times.
-    pub fn sizes(&mut self, mut sink: impl FnMut(Frame<'_>)) -> Result<(), CaptureError> {
+    /// What sockets have room for now, as [`w::Sizes`]; how they and pipes stand, as [`w::Descriptor`]; and where those that
+    /// are being connected go to. Of a socket that several processes hold, several times.
+    pub fn sockets(&mut self, mut sink: impl FnMut(Frame<'_>)) -> Result<(), CaptureError> {
+        const SYN_SENT: u8 = 2;
         self.snapshot(|f| {
-            if f.head().is_some_and(|h| h.kind == w::KIND_SIZES) {
+            let is_news = match f.head().map(|h| h.kind) {
+                Some(w::KIND_FLOW) => f.read::<w::FlowSeen>().is_some_and(|r| r.state == SYN_SENT),
+                kind => matches!(kind, Some(w::KIND_SIZES | w::KIND_FD)),
+            };
+            if is_news {
                 sink(f);
             }
         })
@@ -705,6 +713,15 @@ fn listener<'a>(skel: &'a skel::WakepathSkel<'static>) -> Option<&'a libbpf_rs::
 /// Whether this kernel has user-space probes.
 fn has_uprobes() -> bool {
     std::path::Path::new("/sys/bus/event_source/devices/uprobe/type").exists()
+}
+
+/// Length of a jiffy: what the kernel's coarse clocks go by.
+fn tick_ns() -> u32 {
+    const USUAL: u32 = 4_000_000;
+    let mut tick = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes one timespec.
+    let r = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut tick) };
+    if r == 0 && tick.tv_sec == 0 { u32::try_from(tick.tv_nsec).unwrap_or(USUAL) } else { USUAL }
 }
 
 fn page_up(n: usize) -> usize {

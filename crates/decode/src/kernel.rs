@@ -9,8 +9,8 @@ use std::hash::{Hash, Hasher};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    EndpointRow, FaultRow, FlowStateRow, InputRow, LimitRow, MarkRow, OpRow, PollRow, StackRow, WaitRow, limit, op,
-    range, seen,
+    DescriptorRow, EndpointRow, FaultRow, FlowStateRow, InputRow, LimitRow, MarkRow, OpRow, PollRow, ResentRow,
+    StackRow, WaitRow, limit, op, range, seen,
 };
 use wakepath_wire::{self as w, Frame};
 
@@ -180,6 +180,16 @@ impl KernelDecoder {
             w::KIND_SIZES => {
                 if let Some(r) = f.read::<w::Sizes>() {
                     sink.push(&sizes(&r));
+                }
+            }
+            w::KIND_FD => {
+                if let Some(r) = f.read::<w::Descriptor>() {
+                    self.descriptor(&r, sink);
+                }
+            }
+            w::KIND_RESENT => {
+                if let Some(r) = f.read::<w::Resent>() {
+                    sink.push(&resent(&r));
                 }
             }
             w::KIND_TASK => {
@@ -397,7 +407,7 @@ impl KernelDecoder {
             result: o.bytes,
             kind: o.head.sub,
             range: range::NONE,
-            flags: o.flags & (w::OPF_TURN | w::OPF_MORE | w::OPF_IO_URING | w::OPF_SHUT_WRITE),
+            flags: o.flags & (w::OPF_TURN | w::OPF_MORE | w::OPF_IO_URING | w::OPF_SHUT_WRITE | w::OPF_HELD),
             syscall: o.syscall,
             cpu: o.cpu,
         };
@@ -520,6 +530,25 @@ impl KernelDecoder {
             m.flow.ended(id, at, false, sink);
             self.flows.remove(&r.flow);
         }
+    }
+
+    fn descriptor<S: RowSink>(&mut self, r: &w::Descriptor, sink: &mut S) {
+        let at = MonoNs(r.ts_ns);
+        let task = self.tasks.id(r.tgid, r.tgid, at, sink);
+        sink.push(&DescriptorRow {
+            at,
+            flow: EndpointId(r.flow),
+            received: MonoNs(r.received_ns),
+            sent: MonoNs(r.sent_ns),
+            task,
+            fd: r.fd,
+            unread: r.unread,
+            unacked: r.unacked,
+            window: r.window,
+            state: r.state,
+            marks: r.marks,
+            look: r.look,
+        });
     }
 
     fn wait<S: RowSink>(&mut self, r: &w::Wait, sink: &mut S) {
@@ -659,6 +688,19 @@ impl KernelDecoder {
             fd: r.fd,
             pad: 0,
         });
+    }
+}
+
+/// A segment that was sent once more.
+fn resent(r: &w::Resent) -> ResentRow {
+    ResentRow {
+        at: MonoNs(r.ts_ns),
+        flow: EndpointId(r.flow),
+        seq: r.seq,
+        seq_end: r.seq_end,
+        rtt_us: r.rtt_us,
+        state: r.state,
+        pad: [0; 3],
     }
 }
 

@@ -2,8 +2,9 @@
 //! that a segment needs, and to translate ids where recordings are joined.
 
 use crate::rows::{
-    EndpointRow, FaultRow, FlowNoteRow, FlowStateRow, InputRow, LimitRow, LossRow, MarkRow, MessageEndRow, MessageRow,
-    OpRow, PacketRow, PollRow, SniffedExchangeRow, SniffedFlowRow, StackRow, Table, TaskRow, WaitRow,
+    DescriptorRow, EndpointRow, FaultRow, FlowNoteRow, FlowStateRow, InputRow, LimitRow, LossRow, MarkRow,
+    MessageEndRow, MessageRow, OpRow, PacketRow, PollRow, SniffedExchangeRow, SniffedFlowRow, StackRow, Table, TaskRow,
+    WaitRow,
 };
 use std::mem::offset_of;
 
@@ -42,7 +43,15 @@ pub const fn str_fields(table: Table) -> &'static [usize] {
         }
         Table::Mark => const { &[offset_of!(MarkRow, machine), offset_of!(MarkRow, name)] },
         Table::Limit => const { &[offset_of!(LimitRow, cgroup)] },
-        Table::Op | Table::FlowState | Table::Wait | Table::Poll | Table::Anchor | Table::Packet | Table::Input => &[],
+        Table::Op
+        | Table::FlowState
+        | Table::Wait
+        | Table::Poll
+        | Table::Anchor
+        | Table::Packet
+        | Table::Input
+        | Table::Descriptor
+        | Table::Resent => &[],
     }
 }
 
@@ -61,20 +70,22 @@ pub const fn task_fields(table: Table) -> &'static [usize] {
         Table::Mark => const { &[offset_of!(MarkRow, task)] },
         Table::Limit => const { &[offset_of!(LimitRow, task)] },
         Table::Task => const { &[offset_of!(TaskRow, task), offset_of!(TaskRow, parent)] },
+        Table::Descriptor => const { &[offset_of!(DescriptorRow, task)] },
         Table::Message
         | Table::MessageEnd
         | Table::Loss
         | Table::Anchor
         | Table::FlowNote
         | Table::SniffedFlow
-        | Table::SniffedExchange => &[],
+        | Table::SniffedExchange
+        | Table::Resent => &[],
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rows::{AnchorRow, Row};
+    use crate::rows::{AnchorRow, ResentRow, Row};
 
     fn holds<R: Row>() {
         assert_eq!(size_of::<R>() % 8, 0, "{} rows are whole words", R::TABLE.name());
@@ -106,5 +117,7 @@ mod tests {
         holds::<MarkRow>();
         holds::<LimitRow>();
         holds::<FaultRow>();
+        holds::<DescriptorRow>();
+        holds::<ResentRow>();
     }
 }

@@ -6,11 +6,13 @@
 use crate::ids::{EndpointId, MonoNs, StrId, TaskId};
 use bytemuck::{Pod, Zeroable};
 
+mod descriptors;
 mod faults;
 mod limits;
 mod marks;
 mod sniffed;
 
+pub use descriptors::{DescriptorRow, ResentRow, descriptor, held};
 pub use faults::{FaultRow, NO_OFFSET, access, fault};
 pub use limits::{LimitRow, limit};
 pub use marks::{MarkRow, mark};
@@ -109,6 +111,10 @@ tables! {
     Limit = 18 => LimitRow, "limits";
     /// Page faults (only with `--faults`).
     Fault = 19 => FaultRow, "faults";
+    /// How descriptors' sockets and pipes stood.
+    Descriptor = 20 => DescriptorRow, "descriptors";
+    /// What TCP sent once more.
+    Resent = 21 => ResentRow, "retransmissions";
 }
 
 /// Operation kinds.
@@ -165,7 +171,7 @@ pub struct OpRow {
     pub kind: u8,
     /// One of [`range`].
     pub range: u8,
-    /// `OPF_…` of the wire room that matter later: 8 turn, 32 more unread, 64 io_uring.
+    /// `OPF_…` of the wire room that matter later: 8 turn, 32 more unread, 64 io_uring, 0xe000 one of [`held`].
     pub flags: u16,
     /// System call number.
     pub syscall: u16,

@@ -1,12 +1,12 @@
 //! What had not ended, as text and as JSON.
 
-use crate::table::{Cell, Column, Table};
-use crate::text::{Style, Tint, sanitise, wrap};
+mod text;
+
 use crate::units;
 use serde::Serialize;
 use std::fmt::Write as _;
 use wakepath_analysis::names::Names;
-use wakepath_analysis::open::{Awaited, For, Known, Open, Unended};
+use wakepath_analysis::open::{AcceptQueue, Awaited, Before, For, Held, Known, Open, Unended};
 use wakepath_model::ids::{HostId, TaskId};
 use wakepath_model::syscalls;
 
@@ -31,6 +31,112 @@ pub struct RequestView {
     pub host: Option<String>,
     /// Its caller is watched, but for which request it was made is not known.
     pub orphan: bool,
+    /// Nobody has accepted its connection: the queue in which that lies.
+    pub queue: Option<QueueView>,
+}
+
+/// The queue of connections before a listener.
+#[derive(Clone, Debug, Serialize)]
+pub struct QueueView {
+    /// Who listens: name and port.
+    pub listener: String,
+    /// How many connections were in it when it was looked at last.
+    pub waiting: Option<u64>,
+    /// How many have room.
+    pub room: Option<u64>,
+    /// It has no room for one more.
+    pub is_full: bool,
+    /// The connection is in it; else it is still being asked for.
+    pub is_in: bool,
+}
+
+impl QueueView {
+    /// `NAME:PORT (3 of 3)`.
+    fn name(&self) -> String {
+        let length = match (self.waiting, self.room) {
+            (Some(waiting), Some(room)) => format!(" ({} of {})", units::count(waiting), units::count(room)),
+            _ => String::new(),
+        };
+        format!("{}{length}", self.listener)
+    }
+
+    /// Where a connection that nobody has accepted is.
+    fn in_words(&self) -> String {
+        match (self.is_in, self.is_full) {
+            (true, true) => format!("in the full accept queue of {}", self.name()),
+            (true, false) => format!("in the accept queue of {}", self.name()),
+            (false, true) => format!("no room in the accept queue of {}", self.name()),
+            (false, false) => format!("asked for at {}", self.listener),
+        }
+    }
+}
+
+/// A listener whose queue has no room for one more connection.
+#[derive(Clone, Debug, Serialize)]
+pub struct FullQueueView {
+    /// Who listens: name and port.
+    pub listener: String,
+    /// On which host.
+    pub host: String,
+    /// How many connections are in it.
+    pub waiting: u64,
+    /// How many have room.
+    pub room: u64,
+    /// In one sentence.
+    pub sentence: String,
+}
+
+/// A connection that was open before the recording, on which somebody waits since.
+#[derive(Clone, Debug, Serialize)]
+pub struct BeforeView {
+    /// For how long (ns).
+    pub age_ns: u64,
+    /// Who has the connection: a service where it was asked, else a process.
+    pub process: String,
+    /// On which host.
+    pub host: String,
+    /// It was asked and owes the answer; else it asked.
+    pub is_asked: bool,
+    /// The other end's address.
+    pub address: String,
+    /// Bytes that came and were not read.
+    pub unread: u32,
+    /// The other end has closed its side since.
+    pub is_given_up: bool,
+    /// The process's only task.
+    pub task: Option<String>,
+    /// What that does, in words.
+    pub doing: Option<String>,
+    /// In words.
+    pub text: String,
+}
+
+/// A session with an open transaction.
+#[derive(Clone, Debug, Serialize)]
+pub struct SessionView {
+    /// The server's process.
+    pub task: String,
+    /// What it was asked last.
+    pub statement: String,
+}
+
+/// A session that sleeps in the middle of a statement.
+#[derive(Clone, Debug, Serialize)]
+pub struct HeldView {
+    /// The server's process.
+    pub task: String,
+    /// On which host.
+    pub host: String,
+    /// For how long (ns).
+    pub age_ns: u64,
+    /// What it was asked.
+    pub statement: String,
+    /// It has a transaction open, for which others may wait.
+    pub is_in_transaction: bool,
+    /// Other sessions of the server with an open transaction.
+    pub others: Vec<SessionView>,
+    /// The query that tells which sessions it waits for.
+    pub query: String,
 }
 
 /// A connection from which bytes are awaited.
@@ -40,8 +146,10 @@ pub struct AwaitedView {
     pub address: Option<String>,
     /// Who works on the other end, where watched.
     pub peer: Option<String>,
-    /// How the connection is known: `call`, `descriptor`, `last send`.
+    /// How the connection is known: `call`, `descriptor`, `last send`, `socket`, `connecting`.
     pub known_by: &'static str,
+    /// The queue before the listener in which the connection lies, or finds no room.
+    pub queue: Option<QueueView>,
 }
 
 /// A wait that went on.
@@ -90,8 +198,16 @@ pub struct IdleView {
 pub struct OpenView {
     /// Circles of tasks that wait for each other.
     pub circles: Vec<CircleView>,
-    /// Requests in flight, oldest first.
+    /// Requests that began during the recording and were in flight at its end, oldest first.
     pub requests: Vec<RequestView>,
+    /// TCP connections of watched processes that were open when the recording began.
+    pub open_before: u64,
+    /// Of these, those on which somebody waits since before, longest first.
+    pub before: Vec<BeforeView>,
+    /// PostgreSQL's sessions that sleep in the middle of a statement, longest first.
+    pub sessions: Vec<HeldView>,
+    /// Accept queues without room for one more connection.
+    pub full_queues: Vec<FullQueueView>,
     /// Waits that are for something, oldest first.
     pub waits: Vec<WaitView>,
     /// Idle tasks, by what they wait for.
@@ -102,6 +218,7 @@ const fn word(what: For) -> &'static str {
     match what {
         For::Bytes => "bytes",
         For::Connection => "connection",
+        For::Connect => "connect",
         For::Poll => "poll",
         For::Futex => "futex",
         For::Lock => "lock",
@@ -122,7 +239,7 @@ const fn idle_words(what: For) -> &'static str {
         For::Futex => "at a futex",
         For::Timer => "asleep",
         For::Child => "for a child",
-        For::Lock | For::Disk | For::Stopped | For::Other => "otherwise",
+        For::Connect | For::Lock | For::Disk | For::Stopped | For::Other => "otherwise",
         For::Unseen => "for what was not seen: they slept before the recording began, or events are missing",
     }
 }
@@ -147,9 +264,88 @@ impl Namer<'_, '_> {
         }
     }
 
+    /// Who listens: name and port.
+    fn listener(&self, q: &AcceptQueue) -> String {
+        let name = q.task.map_or("a process that is not known", |t| self.names.process(t.0, t.1));
+        format!("{name}:{}", q.port)
+    }
+
+    fn queue_view(&self, q: &AcceptQueue) -> QueueView {
+        QueueView {
+            listener: self.listener(q),
+            waiting: q.length.map(|l| l.0),
+            room: q.length.map(|l| l.1),
+            is_full: q.is_full(),
+            is_in: q.is_in,
+        }
+    }
+
+    fn full(&self, q: &AcceptQueue) -> FullQueueView {
+        let listener = self.listener(q);
+        let (waiting, room) = q.length.unwrap_or_default();
+        let sentence = format!(
+            "The accept queue of {listener} is full: {} of {} places taken, and nobody accepts. Who asks for a connection \
+             there gets no answer, and asks again after 1 s, 3 s, 7 s …",
+            units::count(waiting),
+            units::count(room),
+        );
+        FullQueueView { listener, host: self.names.host(q.end.0).to_owned(), waiting, room, sentence }
+    }
+
+    fn before(&self, b: &Before, waits: &[Open]) -> BeforeView {
+        let process = self.names.process(b.leader.0, b.leader.1);
+        let process = if b.is_asked { format!("{process}:{}", b.port) } else { process.to_owned() };
+        let doing = b.task.and_then(|t| waits.iter().find(|w| w.at == t)).map(|w| self.text(w));
+        let mut text = match (b.is_asked, b.unread) {
+            (true, 0) => format!("was asked by {}, and has sent nothing since", b.address),
+            (true, n) => format!("was sent {} bytes by {} that it has not read", units::count(n.into()), b.address),
+            (false, _) => format!("asked {}, and has received nothing since", b.address),
+        };
+        if b.is_given_up {
+            text.push_str(if b.is_asked { "; the client has closed" } else { "; the server has closed" });
+        }
+        if let Some(doing) = &doing {
+            let _ = write!(text, "; it {doing}");
+        }
+        BeforeView {
+            age_ns: b.age_ns,
+            process,
+            host: self.names.host(b.leader.0).to_owned(),
+            is_asked: b.is_asked,
+            address: b.address.clone(),
+            unread: b.unread,
+            is_given_up: b.is_given_up,
+            task: b.task.map(|t| self.task(t)),
+            doing,
+            text,
+        }
+    }
+
+    fn held(&self, h: &Held) -> HeldView {
+        let others = h.others.iter();
+        HeldView {
+            task: self.task(h.at),
+            host: self.names.host(h.at.0).to_owned(),
+            age_ns: h.age_ns,
+            statement: h.statement.clone(),
+            is_in_transaction: h.is_in_transaction,
+            others: others.map(|o| SessionView { task: self.task(o.at), statement: o.statement.clone() }).collect(),
+            query: format!("SELECT pg_blocking_pids({})", h.pid),
+        }
+    }
+
     fn text(&self, w: &Open) -> String {
         const NAMED: usize = 2;
+        let in_queue = match &w.awaited[..] {
+            [Awaited { queue: Some(q), .. }] => Some(format!("its connection: {}", self.queue_view(q).in_words())),
+            _ => None,
+        };
         let mut out = match w.what {
+            For::Bytes | For::Poll | For::Connect if in_queue.is_some() => in_queue.unwrap_or_default(),
+            For::Connect => {
+                let to = w.awaited.first().map(|a| format!(" {}", self.awaited(a)));
+                format!("asks{} for a connection", to.unwrap_or_default())
+            }
             For::Bytes | For::Poll if !w.awaited.is_empty() => {
                 let named: Vec<String> = w.awaited.iter().take(NAMED).map(|a| self.awaited(a)).collect();
                 let more = w.awaited.len().saturating_sub(NAMED);
@@ -196,6 +392,7 @@ impl OpenView {
                 task: r.task.map(|t| namer.task(t)),
                 host: r.task.map(|t| names.host(t.0).to_owned()),
                 orphan: r.is_orphan,
+                queue: r.queue.as_ref().map(|q| namer.queue_view(q)),
             })
             .collect();
         let waits = unended
@@ -218,7 +415,10 @@ impl OpenView {
                             Known::Call => "call",
                             Known::Descriptor => "descriptor",
                             Known::LastSend => "last send",
+                            Known::Socket => "socket",
+                            Known::Connecting => "connecting",
                         },
+                        queue: a.queue.as_ref().map(|q| namer.queue_view(q)),
                     })
                     .collect(),
                 holds: w.holds.iter().map(|id| format!("{id:016x}")).collect(),
@@ -240,104 +440,15 @@ impl OpenView {
             })
             .collect();
         let idle = unended.idle.iter().map(|(what, n)| IdleView { waits_for: word(*what), tasks: *n }).collect();
-        OpenView { circles, requests, waits, idle }
-    }
-
-    /// How many requests were in flight.
-    pub fn head(&self) -> String {
-        match self.requests.len() {
-            0 => "No request was in flight when the recording ended.".to_owned(),
-            n => format!("In flight when the recording ended: {}", plural(n as u64, "request", "requests")),
+        OpenView {
+            circles,
+            requests,
+            open_before: unended.open_before,
+            before: unended.before.iter().map(|b| namer.before(b, &unended.waits)).collect(),
+            full_queues: unended.full.iter().map(|q| namer.full(q)).collect(),
+            sessions: unended.sessions.iter().map(|h| namer.held(h)).collect(),
+            waits,
+            idle,
         }
-    }
-
-    /// As text for a terminal; at most `limit` requests and waits (0 = all).
-    pub fn render(&self, unended: &Unended, limit: usize, style: Style) -> String {
-        let mut out = String::new();
-        let limit = if limit == 0 { usize::MAX } else { limit };
-        for c in &self.circles {
-            for line in wrap(&sanitise(&c.sentence), "", style.prose()).lines() {
-                let _ = writeln!(out, "{}", style.paint(line, if c.is_deadlock { Tint::Bad } else { Tint::Warn }));
-            }
-        }
-        if !self.circles.is_empty() {
-            out.push('\n');
-        }
-        let _ = writeln!(out, "{}", style.paint(&self.head(), Tint::Strong));
-        if !self.requests.is_empty() {
-            let mut t = Table::new(&[
-                Column::number("age"),
-                Column::text("request"),
-                Column::text("what was asked"),
-                Column::text("where it is"),
-            ]);
-            for r in self.requests.iter().take(limit) {
-                let task = r.task.as_deref().unwrap_or("nobody watches there");
-                let place = if r.asked == r.kind && r.at_service == r.service {
-                    format!("{} ({task})", r.at_service)
-                } else {
-                    format!("{} ({task}): {}", r.at_service, r.asked)
-                };
-                t.row([
-                    Cell::from(units::duration(r.age_ns)),
-                    Cell::from(&r.request[..8]),
-                    Cell::from(format!("{} at {}", r.kind, r.service)),
-                    Cell::from(place),
-                ]);
-            }
-            out.push_str(&t.render(style));
-            more(&mut out, self.requests.len(), limit);
-        }
-        out.push('\n');
-        let head = match self.waits.len() {
-            0 => "No wait was open but those of idle tasks.".to_owned(),
-            n => format!("Waits that went on: {}", units::count(n as u64)),
-        };
-        let _ = writeln!(out, "{}", style.paint(&head, Tint::Strong));
-        if !self.waits.is_empty() {
-            let mut t = Table::new(&[
-                Column::number("age"),
-                Column::text("task"),
-                Column::text("what it waits for"),
-                Column::text("holds"),
-            ]);
-            for w in self.waits.iter().take(limit) {
-                let holds = match &w.holds[..] {
-                    [] => String::new(),
-                    [one] => one[..8].to_owned(),
-                    [one, rest @ ..] => format!("{} +{}", &one[..8], rest.len()),
-                };
-                t.row([
-                    Cell::from(units::duration(w.age_ns)),
-                    Cell::from(&w.task),
-                    Cell::from(&w.text),
-                    Cell::from(holds),
-                ]);
-            }
-            out.push_str(&t.render(style));
-            more(&mut out, self.waits.len(), limit);
-        }
-        if !unended.idle.is_empty() {
-            let total: u64 = unended.idle.values().sum();
-            let parts: Vec<String> =
-                unended.idle.iter().map(|(what, n)| format!("{} {}", units::count(*n), idle_words(*what))).collect();
-            let line = format!(
-                "Idle, with no request and no call open: {} ({}).",
-                plural(total, "task", "tasks"),
-                parts.join(", ")
-            );
-            out.push_str(&wrap(&line, "", style.prose()));
-        }
-        out
-    }
-}
-
-fn plural(n: u64, one: &str, many: &str) -> String {
-    format!("{} {}", units::count(n), if n == 1 { one } else { many })
-}
-
-fn more(out: &mut String, count: usize, limit: usize) {
-    if count > limit {
-        let _ = writeln!(out, "… and {} more; --limit 0 shows all.", units::count((count - limit) as u64));
     }
 }

@@ -100,13 +100,14 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         let (tgid, tid) = (t.tgid, t.tid);
         decoder.task(tgid, tid, &facts(t), started, &mut sink);
     }
-    let mut snapshot: Vec<Vec<u8>> = Vec::new();
-    source.snapshot(|f| snapshot.push(f.bytes.to_vec()))?;
     let mut watched = if is_all { procfs::processes() } else { Vec::new() };
     if selected && !args.all {
         // again, now that forks are followed: a child made while we attached is nobody's descendant yet
         let mut chosen = selected_now(args);
-        chosen.extend(args.port.iter().flat_map(|p| holders_of(&snapshot, *p)));
+        if !args.port.is_empty() {
+            let sockets = snapshot(&mut source)?;
+            chosen.extend(args.port.iter().flat_map(|p| holders_of(&sockets, *p)));
+        }
         watched = with_descendants(chosen);
         for tgid in &watched {
             source.watch(*tgid)?;
@@ -117,18 +118,9 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
             tell!("no process matches {}: nothing is watched{until}", args.selection());
         }
     }
-    // listeners first: they tell which end of the others serves
-    for listeners in [true, false] {
-        for bytes in &snapshot {
-            let f = w::Frame { origin: u32::MAX, bytes };
-            let is = f.head().is_some_and(|h| h.kind == w::KIND_FLOW)
-                && f.read::<w::FlowSeen>().is_some_and(|r| r.state == 10);
-            if is == listeners {
-                decoder.frame(f, &mut sink);
-            }
-        }
-    }
-    drop(snapshot);
+    // behind the selection: what its connections move from here on is recorded, so no byte lies between
+    begin_flows(&snapshot(&mut source)?, &mut decoder, &mut sink);
+    feed(&open_waits(&mut source)?, &mut decoder, &mut sink);
     Marks::begin(&mut source, &watched, &mut sink);
     let pids = if is_all { Vec::new() } else { watched };
     let mut roots = Roots { pids, command: None, comms: args.comm.clone() };
@@ -155,14 +147,14 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     let result =
         tell_ready(args).and_then(|()| pump(&mut source, &mut decoder, &mut sink, about, &mut ending, &mut drops));
     let open = open_waits(&mut source);
-    let sizes = sizes(&mut source);
+    let sockets = sockets(&mut source);
     // detach first: whatever happens to the disk, the programs go
     source.detach();
     let written = result.and_then(|status| {
         let now = monotonic_ns();
         source.drain(now, |f| decoder.frame(f, &mut sink));
         feed(&open?, &mut decoder, &mut sink);
-        feed(&sizes?, &mut decoder, &mut sink);
+        feed(&sockets?, &mut decoder, &mut sink);
         source.drain(u64::MAX, |f| decoder.frame(f, &mut sink));
         limits.all(&decoder, &mut sink);
         drops.report(source.drops(), &[(defect::BPF_RECURSION, source.skipped())], &mut sink);
@@ -240,7 +232,7 @@ fn pump(
                 decoder.restate(MonoNs(now), sink);
                 roots.write(decoder, sink);
                 limits.all(decoder, sink);
-                feed(&sizes(source)?, decoder, sink);
+                feed(&sockets(source)?, decoder, sink);
             }
             flushed = now;
         }
@@ -262,11 +254,33 @@ fn open_waits(source: &mut KernelSource) -> Result<Vec<Vec<u8>>> {
     Ok(out)
 }
 
-/// What sockets have room for, as records.
-fn sizes(source: &mut KernelSource) -> Result<Vec<Vec<u8>>> {
+/// How sockets and pipes stand, as records.
+fn sockets(source: &mut KernelSource) -> Result<Vec<Vec<u8>>> {
     let mut out = Vec::new();
-    source.sizes(|f| out.push(f.bytes.to_vec()))?;
+    source.sockets(|f| out.push(f.bytes.to_vec()))?;
     Ok(out)
+}
+
+/// Everything that was open before, as records.
+fn snapshot(source: &mut KernelSource) -> Result<Vec<Vec<u8>>> {
+    let mut out = Vec::new();
+    source.snapshot(|f| out.push(f.bytes.to_vec()))?;
+    Ok(out)
+}
+
+/// Feeds a snapshot, listeners first: they tell which end of the others serves.
+fn begin_flows(snapshot: &[Vec<u8>], decoder: &mut KernelDecoder, sink: &mut Sink) {
+    const LISTEN: u8 = 10;
+    for listeners in [true, false] {
+        for bytes in snapshot {
+            let f = w::Frame { origin: u32::MAX, bytes };
+            let is = f.head().is_some_and(|h| h.kind == w::KIND_FLOW)
+                && f.read::<w::FlowSeen>().is_some_and(|r| r.state == LISTEN);
+            if is == listeners {
+                decoder.frame(f, sink);
+            }
+        }
+    }
 }
 
 fn feed(records: &[Vec<u8>], decoder: &mut KernelDecoder, sink: &mut Sink) {

@@ -29,6 +29,8 @@ constants! {
     KIND_FAULT: u8 = 13;
     /// Record kind: [`FaultFile`].
     KIND_FAULT_FILE: u8 = 14;
+    /// Record kind: [`Resent`].
+    KIND_RESENT: u8 = 15;
 
     /// Fault: the page was in memory, or was made.
     FAULT_MINOR: u8 = 1;
@@ -111,6 +113,15 @@ constants! {
     OPF_BORDER: u16 = 2048;
     /// `Op.flags`: plaintext, seen at a TLS library's own calls; numbers count plaintext bytes.
     OPF_PLAIN: u16 = 4096;
+
+    /// `Op.flags`: where TCP kept bytes of this send back (not all had left when the call returned), these bits say for what.
+    OPF_HELD: u16 = 0xe000;
+    /// Of `OPF_HELD`: for an acknowledgement of earlier bytes (Nagle's algorithm).
+    OPF_HELD_NAGLE: u16 = 0x2000;
+    /// Of `OPF_HELD`: for room in the receiver's window.
+    OPF_HELD_WINDOW: u16 = 0x4000;
+    /// Of `OPF_HELD`: for something else (the congestion window, pacing, TCP_CORK).
+    OPF_HELD_OTHER: u16 = 0x6000;
 
     /// `FlowSeen.how`: the socket became established by connecting out.
     FLOW_CONNECTED: u8 = 1;
@@ -276,10 +287,16 @@ constants! {
     SIZES_BYTES_MIN: u32 = 65536;
     /// Most messages of one recvmmsg or sendmmsg that are told apart where the kernel does not do it for us.
     MMSG_MAX: u32 = 16;
-    /// `how` in `Descriptor`: a pipe.
-    FD_PIPE: u8 = 2;
-    /// `how` in `Descriptor`: a socket.
+    /// `Descriptor.sub`: a socket.
     FD_SOCKET: u8 = 1;
+    /// `Descriptor.sub`: a pipe.
+    FD_PIPE: u8 = 2;
+    /// `Descriptor.marks`: the socket has sent data.
+    FDM_SENT: u8 = 1;
+    /// `Descriptor.marks`: the socket has received data.
+    FDM_RECEIVED: u8 = 2;
+    /// `Descriptor.marks`: operations of the process are recorded.
+    FDM_WATCHED: u8 = 4;
     /// Bit that marks a flow id made from a pipe's inode number.
     FLOW_PIPE_BIT: u64 = 1 << 63;
 }
@@ -633,15 +650,55 @@ layouts! {
         name: [u8; 64],
     }
 
-    /// A descriptor of a process (snapshot).
+    /// A descriptor of a process, and how its socket or pipe stood (snapshot).
     struct Descriptor as "wp_fd" {
         /// Head; `sub` is `FD_…`.
         head: Head,
+        /// When it was looked at.
+        ts_ns: u64,
         /// Cookie or pipe id.
         flow: u64,
+        /// TCP: when data came last, to the kernel's tick; where none ever did, when the connection began. Else 0.
+        received_ns: u64,
+        /// TCP: when data was sent last, so too.
+        sent_ns: u64,
         /// Thread group.
         tgid: u32,
         /// Descriptor number.
         fd: u32,
+        /// TCP: bytes that came and were not read. UNIX: pieces. Pipe: buffers in use.
+        unread: u32,
+        /// TCP: bytes that were written and not acknowledged by the other end.
+        unacked: u32,
+        /// TCP: bytes that the other end has room for, beyond what it acknowledged. Pipe: buffers that it has in all.
+        window: u32,
+        /// TCP state, as far as the socket has one.
+        state: u8,
+        /// `FDM_…`.
+        marks: u8,
+        /// Which snapshot it is of: the same number, modulo 65,536, in all its records.
+        look: u16,
+    }
+
+    /// TCP sent a segment once more.
+    struct Resent as "wp_resent" {
+        /// Head; `sub` is 0.
+        head: Head,
+        /// When.
+        ts_ns: u64,
+        /// Socket cookie.
+        flow: u64,
+        /// The segment's first byte.
+        seq: u32,
+        /// One past its last byte (a SYN and a FIN count as a byte).
+        seq_end: u32,
+        /// Smoothed round-trip time, 0 where none was measured yet.
+        rtt_us: u32,
+        /// TCP state.
+        state: u8,
+        /// Zero.
+        pad: u8,
+        /// Zero.
+        pad2: u16,
     }
 }

@@ -1,6 +1,6 @@
 //! Building the index: the rows of each table of each host once, and the endpoints of all hosts in order of time.
 
-use super::records::{Came, End, Faulted, Left, OfFlow, Sent};
+use super::records::{Came, End, Faulted, Left, Listener, OfFlow, Sent};
 use super::sort::{Keyed, Sorter};
 use crate::pairs::{How, Pairs};
 use rustc_hash::FxHashSet;
@@ -14,13 +14,16 @@ use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId};
 use wakepath_model::rows::{
-    EndpointRow, Event, FaultRow, OpRow, PacketRow, PollRow, Row, Table, TaskRow, WaitRow, cause, fault, op,
+    EndpointRow, Event, FaultRow, LimitRow, OpRow, PacketRow, PollRow, ResentRow, Row, Table, TaskRow, WaitRow, cause,
+    fault, held, limit, op,
 };
 
 /// How long the endpoints of a flow that is gone are remembered, since the other end may still be announced.
 const FORGET_NS: i64 = 20_000_000_000;
 /// TCP's number for a closed socket.
 const CLOSED: u8 = 7;
+/// And for one that listens.
+const LISTENS: u8 = 10;
 
 /// The file that says how long the others are, and its last line.
 pub(super) const LENGTHS: &str = "lengths";
@@ -44,6 +47,8 @@ pub(super) fn build(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Res
         operations(host, i, dir)?;
         plain::<PollRow>(host, dir, &file(dir, "polls", i))?;
         plain::<TaskRow>(host, dir, &file(dir, "tasks", i))?;
+        plain::<ResentRow>(host, dir, &file(dir, "resent", i))?;
+        backlogs(host, i, dir)?;
         packets(host, i, dir, &mut sent)?;
     }
     sent.finish(create(&file(dir, "sent", 0))?)?;
@@ -126,13 +131,20 @@ fn operations(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
                 task: r.task,
                 kind: r.kind,
                 range: r.range,
-                pad: 0,
+                held: if r.kind == op::SEND { r.flags & held::BITS } else { 0 },
             })?;
         }
         ops.push(*r)
     })?;
     ops.finish(create(&file(dir, "operations", i))?)?;
     left.finish(create(&file(dir, "left", i))?)
+}
+
+/// How long the queues of listeners were, and might become.
+fn backlogs(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
+    let mut sorter = Sorter::new(dir);
+    each::<LimitRow>(host, |r| if r.kind == limit::BACKLOG { sorter.push(*r) } else { Ok(()) })?;
+    sorter.finish(create(&file(dir, "backlogs", i))?)
 }
 
 fn packets(host: &Host, i: usize, dir: &Path, sent: &mut Sorter<Sent>) -> io::Result<()> {
@@ -153,6 +165,7 @@ fn packets(host: &Host, i: usize, dir: &Path, sent: &mut Sorter<Sent>) -> io::Re
 /// Endpoints with their other ends, found over all hosts in order of the common time.
 fn ends(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Result<()> {
     let mut sorters: Vec<Sorter<End>> = folder.hosts().iter().map(|_| Sorter::new(dir)).collect();
+    let mut listeners: Vec<Sorter<Listener>> = folder.hosts().iter().map(|_| Sorter::new(dir)).collect();
     let mut streams: Vec<Peekable<Events<'_>>> = folder
         .hosts()
         .iter()
@@ -171,6 +184,9 @@ fn ends(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Result<()> {
         let host = HostId(i as u16);
         match streams[i].next() {
             Some(Event::Endpoint(r)) => {
+                if r.state == LISTENS {
+                    listeners[i].push(listener(&r))?;
+                }
                 let was_paired = pairs.peer((host, r.flow)).is_some();
                 pairs.add(host, &r);
                 let peer = pairs.peer((host, r.flow));
@@ -207,7 +223,15 @@ fn ends(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Result<()> {
     for (i, sorter) in sorters.into_iter().enumerate() {
         sorter.finish(create(&file(dir, "ends", i))?)?;
     }
+    for (i, sorter) in listeners.into_iter().enumerate() {
+        sorter.finish(create(&file(dir, "listeners", i))?)?;
+    }
     Ok(())
+}
+
+fn listener(r: &EndpointRow) -> Listener {
+    let place = crate::pairs::Place::of(r);
+    Listener { flow: r.flow, laddr: place.laddr, task: r.task, netns: r.netns, port: r.lport, family: r.family, pad: 0 }
 }
 
 fn end(r: &EndpointRow, peer: Option<((HostId, EndpointId), How)>) -> End {

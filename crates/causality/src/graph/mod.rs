@@ -7,13 +7,15 @@
 //! is the same of them on both hosts. Building it streams each table once; a question costs a few binary searches.
 
 mod build;
+mod listeners;
 mod processors;
 mod records;
 mod sort;
 mod store;
 
+pub use listeners::Backlog;
 pub use processors::{Held, Holders};
-pub use records::{End, Left};
+pub use records::{End, Left, Listener};
 
 use crate::pairs::How;
 use records::{Came, Faulted, OfFlow, Sent, place};
@@ -31,7 +33,9 @@ use wakepath_model::clock::Timeline;
 use wakepath_model::defects::{self, Answer, Severity};
 use wakepath_model::folder::{Folder, Host, TableSet};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{Event, FaultRow, OpRow, PacketRow, PollRow, Table, TaskRow, WaitRow, life, op};
+use wakepath_model::rows::{
+    Event, FaultRow, LimitRow, OpRow, PacketRow, PollRow, ResentRow, Table, TaskRow, WaitRow, life, op,
+};
 
 /// Version of the files: older ones are made again.
 const VERSION: u64 = 5;
@@ -70,6 +74,10 @@ struct HostRows {
     packets: Rows<PacketRow>,
     flows: Rows<OfFlow>,
     ends: Rows<End>,
+    listeners: Rows<Listener>,
+    /// Lengths of listeners' queues.
+    backlogs: Rows<LimitRow>,
+    resent: Rows<ResentRow>,
     /// Page faults that slept for a read.
     faults: Rows<FaultRow>,
     /// Paths of the files that they read.
@@ -164,6 +172,9 @@ impl Index {
                 packets: store.open(&build::file(dir, "packets", i))?,
                 flows: store.open(&build::file(dir, "flows", i))?,
                 ends: store.open(&build::file(dir, "ends", i))?,
+                listeners: store.open(&build::file(dir, "listeners", i))?,
+                backlogs: store.open(&build::file(dir, "backlogs", i))?,
+                resent: store.open(&build::file(dir, "resent", i))?,
                 faults: store.open(&build::file(dir, "faults", i))?,
                 files,
                 span: host.span().unwrap_or_default(),

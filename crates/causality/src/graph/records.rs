@@ -3,7 +3,7 @@
 use super::sort::{Key, Keyed};
 use bytemuck::{Pod, Zeroable};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{FaultRow, OpRow, PacketRow, PollRow, TaskRow, WaitRow};
+use wakepath_model::rows::{FaultRow, LimitRow, OpRow, PacketRow, PollRow, ResentRow, TaskRow, WaitRow};
 
 fn task(t: TaskId) -> u64 {
     u64::from(t.0)
@@ -44,6 +44,20 @@ impl Keyed for TaskRow {
     }
 }
 
+/// Bounds of endpoints, by endpoint and time.
+impl Keyed for LimitRow {
+    fn key(&self) -> Key {
+        (self.flow.0, self.at.0, 0)
+    }
+}
+
+/// What was sent once more, by endpoint and time.
+impl Keyed for ResentRow {
+    fn key(&self) -> Key {
+        (self.flow.0, self.at.0, u64::from(self.seq))
+    }
+}
+
 /// Packets of a host by their number.
 impl Keyed for PacketRow {
     fn key(&self) -> Key {
@@ -71,8 +85,8 @@ pub struct Left {
     pub kind: u8,
     /// One of `rows::range`.
     pub range: u8,
-    /// Zero.
-    pub pad: u16,
+    /// Of a send, for what TCP kept bytes of it back: one of `rows::held`, 0 = for nothing.
+    pub held: u16,
 }
 
 /// A file that a page fault read, once.
@@ -174,6 +188,33 @@ pub struct End {
 impl Keyed for End {
     fn key(&self) -> Key {
         (self.flow.0, u64::from(self.how), 0)
+    }
+}
+
+/// A socket that listens.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct Listener {
+    /// Its endpoint.
+    pub flow: EndpointId,
+    /// Its address, zero = any.
+    pub laddr: [u8; 16],
+    /// A task of a process that holds it, where known.
+    pub task: TaskId,
+    /// Network namespace.
+    pub netns: u32,
+    /// Its port.
+    pub port: u16,
+    /// Address family.
+    pub family: u16,
+    /// Zero.
+    pub pad: u32,
+}
+
+/// Listeners by port, then by endpoint; what knows its task stands last.
+impl Keyed for Listener {
+    fn key(&self) -> Key {
+        (u64::from(self.port), self.flow.0, u64::from(self.task != TaskId::UNKNOWN))
     }
 }
 

@@ -63,7 +63,9 @@ const fn rank(table: Table) -> u8 {
         Table::Packet => 4,
         Table::SniffedFlow => 2,
         Table::SniffedExchange => 9,
-        Table::Limit => 3,
+        Table::Limit | Table::Descriptor => 3,
+        // before the waits that they prolonged
+        Table::Resent => 4,
         Table::Mark => 9,
     }
 }

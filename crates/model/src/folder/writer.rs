@@ -126,6 +126,8 @@ impl FolderWriter {
             Event::Mark(r) => self.push(r),
             Event::Limit(r) => self.push(r),
             Event::Fault(r) => self.push(r),
+            Event::Descriptor(r) => self.push(r),
+            Event::Resent(r) => self.push(r),
         }
     }
 

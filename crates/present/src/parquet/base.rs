@@ -5,7 +5,7 @@ use super::{Column, ColumnKind, RowWriter, TableError, TableWriter};
 use wakepath_model::clock::WallClock;
 use wakepath_model::folder::Host;
 use wakepath_model::ids::{MonoNs, StrId};
-use wakepath_model::rows::{Event, NO_OFFSET, OPEN, Table, access, message_flag};
+use wakepath_model::rows::{Event, NO_OFFSET, OPEN, Table, access, descriptor, message_flag};
 
 use ColumnKind::{Bool, I32, I64, Text, U16, U32, U64};
 
@@ -199,6 +199,24 @@ pub(super) fn columns(table: Table) -> Vec<Column> {
             may("flow", U64),
             may("port", U16),
         ],
+        Table::Descriptor => vec![
+            must("task", U32),
+            must("fd", U32),
+            must("flow", U64),
+            may("received_ns", I64),
+            may("sent_ns", I64),
+            must("unread", U32),
+            must("unacked", U32),
+            must("window", U32),
+            may("state", Text),
+            must("has_sent", Bool),
+            must("has_received", Bool),
+            must("watched", Bool),
+            must("look", U16),
+        ],
+        Table::Resent => {
+            vec![must("flow", U64), must("seq", U32), must("seq_end", U32), may("rtt_us", U32), must("state", Text)]
+        }
         Table::SniffedFlow => vec![
             must("flow", U64),
             must("what", Text),
@@ -423,6 +441,20 @@ pub(super) fn put(table: &mut TableWriter, context: &Context<'_>, event: &Event)
             w.u64(r.name_key).u64(r.count);
             u32_or_none(w, r.task.0, 0);
             w.u64(r.seq);
+        }
+        Event::Descriptor(r) => {
+            w.u32(r.task.0).u32(r.fd).u64(r.flow.0);
+            ns_or_none(w, r.received.0, 0);
+            ns_or_none(w, r.sent.0, 0);
+            w.u32(r.unread).u32(r.unacked).u32(r.window);
+            w.text_or_none(names::tcp_state(r.state));
+            w.bool(r.marks & descriptor::SENT != 0).bool(r.marks & descriptor::RECEIVED != 0);
+            w.bool(r.marks & descriptor::WATCHED != 0).u32(r.look.into());
+        }
+        Event::Resent(r) => {
+            w.u64(r.flow.0).u32(r.seq).u32(r.seq_end);
+            u32_or_none(w, r.rtt_us, 0);
+            w.text(names::tcp_state(r.state));
         }
         Event::Limit(r) => {
             w.text(names::limit_kind(r.kind)).u64(r.value).u64(r.beside);

@@ -130,3 +130,171 @@ fn a_server_that_never_answers_has_the_request() {
         drop(asked);
     }
 }
+
+#[test]
+fn what_hung_before_the_recording_is_known() {
+    const NAME: &str = "open::what_hung_before_the_recording_is_known";
+    match part().as_deref() {
+        Some("front") => {
+            let listener = listen();
+            let mut line = String::new();
+            std::io::stdin().read_line(&mut line).expect("the other's port");
+            // one that was answered, and is kept
+            let (mut kept, _) = listener.accept().expect("it accepts");
+            kept.read_exact(&mut [0; 4]).expect("a request");
+            kept.write_all(b"pong").expect("it is sent");
+            let (mut from, _) = listener.accept().expect("it accepts");
+            let _ = from.read(&mut [0; 100]).expect("a request");
+            let mut back =
+                TcpStream::connect(("127.0.0.1", line.trim().parse().expect("a port"))).expect("it connects");
+            println!("tid {} asks {}", gettid(), back.as_raw_fd());
+            back.write_all(b"what is yours?").expect("it is sent");
+            let _ = back.read(&mut [0; 10]);
+            return;
+        }
+        Some(_) => {
+            let listener = listen();
+            let (mut from, _) = listener.accept().expect("it accepts");
+            let _ = from.read(&mut [0; 100]).expect("a request");
+            pause(1_000_000);
+            return;
+        }
+        None => {}
+    }
+    for backend in BACKENDS {
+        let (mut front, back) = (start(NAME, "front"), start(NAME, "back"));
+        writeln!(front.to, "{}", back.port).expect("it listens");
+        let connect = || TcpStream::connect(("127.0.0.1", front.port)).expect("it connects");
+        let mut kept = connect();
+        kept.write_all(b"ping").expect("it is sent");
+        kept.read_exact(&mut [0; 4]).expect("the answer");
+        let mut hung = connect();
+        hung.write_all(b"GET /hung HTTP/1.1\r\n\r\n").expect("it is sent");
+        let (tid, fd) = front.asked();
+        until_asleep(tid, libc::SYS_recvfrom, Some(fd));
+        pause(1000);
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let folder = dir.path().join("trace");
+        let pids = [front.child.id().to_string(), back.child.id().to_string()];
+        let args = ["--pid", pids[0].as_str(), "--pid", &pids[1]];
+        let Some(rec) = record_to(backend, &args, folder.clone()) else { continue };
+        pause(100);
+        rec.stop();
+        let found = unended(&folder);
+        let before = found["before"].as_array().expect("a list");
+        let asked: Vec<&Value> = before.iter().filter(|b| b["is_asked"] == true).collect();
+        let mine = format!(":{}", front.port);
+        assert_eq!(asked.len(), 2, "{backend}: front's client and front wait: {before:#?}");
+        let waits_since = |b: &&&Value| b["age_ns"].as_u64() > Some(1_000_000_000);
+        assert_eq!(asked.iter().filter(waits_since).count(), 2, "{backend}: {asked:#?}");
+        assert!(
+            asked.iter().any(|b| b["process"].as_str().is_some_and(|p| p.ends_with(&mine))),
+            "{backend}: {asked:#?}"
+        );
+        assert_eq!(found["open_before"], 4, "{backend}: the kept one, the hung one, and both ends of what it asks");
+        // and what its task has waited for since
+        let waits = found["waits"].as_array().expect("a list");
+        let wait = waits.iter().find(|w| w["task"].as_str().is_some_and(|t| t.ends_with(&format!("/{tid}"))));
+        let wait = wait.unwrap_or_else(|| panic!("{backend}: {found:#}"));
+        assert!(wait["age_ns"].as_u64() > Some(1_000_000_000), "{backend}: {wait:#}");
+        assert_eq!(wait["awaited"][0]["address"], format!("127.0.0.1:{}", back.port), "{backend}: {wait:#}");
+        drop((kept, hung));
+    }
+}
+
+#[test]
+fn a_full_accept_queue_is_named_with_its_length() {
+    const NAME: &str = "open::a_full_accept_queue_is_named_with_its_length";
+    match part().as_deref() {
+        Some("server") => {
+            let listener = listen();
+            // SAFETY: changes the queue's length of a listener of our own.
+            assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 1) }, 0);
+            wait_stdin();
+            return;
+        }
+        Some(_) => {
+            println!("port 0");
+            let mut line = String::new();
+            std::io::stdin().read_line(&mut line).expect("the other's port");
+            let port: u16 = line.trim().parse().expect("a port");
+            let ask = move || {
+                println!("tid {} asks 0", gettid());
+                let mut to = TcpStream::connect(("127.0.0.1", port)).expect("it connects");
+                to.write_all(b"GET /queued HTTP/1.1\r\n\r\n").expect("it is sent");
+                let _ = to.read(&mut [0; 100]);
+            };
+            for _ in 0..3 {
+                std::thread::spawn(ask);
+                pause(50);
+            }
+            wait_stdin();
+            return;
+        }
+        None => {}
+    }
+    for backend in BACKENDS {
+        let (server, mut client) = (start(NAME, "server"), start(NAME, "client"));
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let folder = dir.path().join("trace");
+        let pids = [server.child.id().to_string(), client.child.id().to_string()];
+        let args = ["--pid", pids[0].as_str(), "--pid", &pids[1]];
+        let Some(rec) = record_to(backend, &args, folder.clone()) else { continue };
+        writeln!(client.to, "{}", server.port).expect("it listens");
+        let tids = [(); 3].map(|()| client.asked().0);
+        for (tid, call) in tids.into_iter().zip([libc::SYS_recvfrom, libc::SYS_recvfrom, libc::SYS_connect]) {
+            until_asleep(tid, call, None);
+        }
+        pause(100);
+        rec.stop();
+        let found = unended(&folder);
+        let full = &found["full_queues"][0];
+        let name = |v: &Value| v["listener"].as_str().is_some_and(|l| l.ends_with(&format!(":{}", server.port)));
+        assert!(name(full) && full["waiting"] == 2 && full["room"] == 2, "{backend}: {found:#}");
+        let waits = found["waits"].as_array().expect("a list");
+        let queue_of = |tid: i32| {
+            let of = waits.iter().find(|w| w["task"].as_str().is_some_and(|t| t.ends_with(&format!("/{tid}"))));
+            of.map_or(Value::Null, |w| w["awaited"][0]["queue"].clone())
+        };
+        for (tid, is_in) in tids.into_iter().zip([true, true, false]) {
+            let queue = queue_of(tid);
+            assert!(name(&queue) && queue["is_full"] == true && queue["is_in"] == is_in, "{backend} {tid}: {found:#}");
+        }
+        drop(client);
+        drop(server);
+    }
+}
+
+#[test]
+fn live_traffic_at_the_start_is_no_loss() {
+    const NAME: &str = "open::live_traffic_at_the_start_is_no_loss";
+    if part().is_some() {
+        let listener = listen();
+        for _ in 0..8 {
+            let mut to = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it connects");
+            let (mut from, _) = listener.accept().expect("it accepts");
+            std::thread::spawn(move || {
+                let mut piece = [0; 64];
+                while from.read_exact(&mut piece).is_ok() && from.write_all(&piece).is_ok() {}
+            });
+            std::thread::spawn(move || {
+                let mut piece = [7; 64];
+                while to.write_all(&piece).is_ok() && to.read_exact(&mut piece).is_ok() {}
+            });
+        }
+        wait_stdin();
+        return;
+    }
+    for backend in BACKENDS {
+        let busy = start(NAME, "busy");
+        pause(50);
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let folder = dir.path().join("trace");
+        let pid = busy.child.id().to_string();
+        let Some(rec) = record_to(backend, &["--pid", &pid, "--ring-bytes", "32M"], folder.clone()) else { continue };
+        pause(100);
+        let trace = rec.stop();
+        assert!(trace.ops.len() > 100, "{backend}: it was busy");
+        assert_eq!(trace.losses, [], "{backend}: of {} operations", trace.ops.len());
+    }
+}

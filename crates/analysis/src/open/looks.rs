@@ -1,0 +1,209 @@
+//! What the last look at all descriptors of a host found: which socket or pipe each was, and who had the last word there.
+
+use super::{At, End, HELD_MAX};
+use crate::names::Names;
+use rustc_hash::{FxHashMap, FxHashSet};
+use wakepath_causality::graph::Index;
+use wakepath_causality::pairs::Place;
+use wakepath_model::folder::{Folder, TableSet};
+use wakepath_model::ids::{HostId, MonoNs, TaskId};
+use wakepath_model::rows::{DescriptorRow, Event, Table, descriptor};
+
+const AF_UNIX: u16 = 1;
+const TCP_ESTABLISHED: u8 = 1;
+const TCP_SYN_SENT: u8 = 2;
+const TCP_CLOSE_WAIT: u8 = 8;
+const TCP_LISTEN: u8 = 10;
+
+/// Which end of a connection serves: [`wakepath_model::rows::EndpointRow::side`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Server,
+    Client,
+    Unknown,
+}
+
+/// An endpoint of a descriptor.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    place: Place,
+    side: Side,
+}
+
+/// The descriptors of all hosts at the last look, as far as operations of their processes are recorded.
+#[derive(Default)]
+pub(super) struct Looks {
+    /// By host, process and number.
+    rows: FxHashMap<(HostId, u32, u64), DescriptorRow>,
+    /// Endpoints that some process had open then, watched or not.
+    held: FxHashSet<End>,
+    ends: FxHashMap<End, Known>,
+    /// Hosts that were looked at.
+    hosts: FxHashSet<HostId>,
+    /// TCP connections that were open at the first look.
+    pub open_before: u64,
+}
+
+/// A connection that was open before the recording, on which one end spoke last before the recording began, and waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Before {
+    /// The end that is watched.
+    pub end: End,
+    /// The task that leads its process.
+    pub leader: At,
+    /// The process's only task.
+    pub task: Option<At>,
+    /// When data was sent last, on its host's clock, to some milliseconds.
+    pub since: MonoNs,
+    /// For how long (ns).
+    pub age_ns: u64,
+    /// The other end spoke last: this one owes the answer. Else this end asked.
+    pub is_asked: bool,
+    /// This end serves: the port that it listens at.
+    pub port: u16,
+    /// The other end's address.
+    pub address: String,
+    /// Bytes that came and that nobody has read.
+    pub unread: u32,
+    /// The other end has closed its side since.
+    pub is_given_up: bool,
+}
+
+impl Looks {
+    pub(super) fn read(folder: &Folder, names: &Names<'_>) -> Looks {
+        let mut looks = Looks::default();
+        for host in folder.hosts() {
+            let id = host.id();
+            let (mut look, mut first): (Option<u16>, Option<u16>) = (None, None);
+            let mut before: FxHashSet<End> = FxHashSet::default();
+            for event in host.events(TableSet::of(&[Table::Descriptor]), ..) {
+                let Event::Descriptor(r) = event else { continue };
+                if look != Some(r.look) {
+                    looks.rows.retain(|key, _| key.0 != id);
+                    looks.held.retain(|end| end.0 != id);
+                    look = Some(r.look);
+                }
+                first.get_or_insert(r.look);
+                if looks.rows.len() >= HELD_MAX || looks.held.len() >= HELD_MAX {
+                    continue;
+                }
+                looks.held.insert((id, r.flow));
+                if r.marks & descriptor::WATCHED != 0 {
+                    if look == first && r.state == TCP_ESTABLISHED && r.received.0 != 0 {
+                        before.insert((id, r.flow));
+                    }
+                    looks.rows.insert((id, names.tgid(id, r.task), r.fd.into()), r);
+                }
+            }
+            if look.is_some() {
+                looks.hosts.insert(id);
+            }
+            looks.open_before += before.len() as u64;
+        }
+        looks.name_ends(folder);
+        looks
+    }
+
+    /// Where the endpoints are, and which side each is.
+    fn name_ends(&mut self, folder: &Folder) {
+        let wanted: FxHashSet<End> = self.rows.iter().map(|(key, r)| (key.0, r.flow)).collect();
+        for host in folder.hosts().iter().filter(|h| self.hosts.contains(&h.id())) {
+            for event in host.events(TableSet::of(&[Table::Endpoint]), ..) {
+                let Event::Endpoint(r) = event else { continue };
+                let end = (host.id(), r.flow);
+                if wanted.contains(&end) {
+                    let side = [Side::Unknown, Side::Server, Side::Client][usize::from(r.side.min(2))];
+                    self.ends.insert(end, Known { place: Place::of(&r), side });
+                }
+            }
+        }
+    }
+
+    /// What a descriptor of a process was.
+    pub(super) fn at(&self, host: HostId, tgid: u32, fd: u64) -> Option<&DescriptorRow> {
+        self.rows.get(&(host, tgid, fd))
+    }
+
+    pub(super) fn side(&self, end: End) -> Side {
+        self.ends.get(&end).map_or(Side::Unknown, |k| k.side)
+    }
+
+    /// Where an endpoint of a descriptor is.
+    pub(super) fn place(&self, end: End) -> Option<&Place> {
+        self.ends.get(&end).map(|k| &k.place)
+    }
+
+    /// Whether no process had this endpoint open at the last look; `None` where nobody looked.
+    pub(super) fn is_unheld(&self, end: End) -> Option<bool> {
+        self.hosts.contains(&end.0).then(|| !self.held.contains(&end))
+    }
+
+    pub(super) fn is_unix(&self, end: End) -> bool {
+        self.place(end).is_some_and(|p| p.family == AF_UNIX)
+    }
+
+    /// The listeners, each with the task that leads a process that has it.
+    pub(super) fn listeners(&self) -> impl Iterator<Item = (End, TaskId)> + '_ {
+        self.rows.iter().filter(|(_, r)| r.state == TCP_LISTEN).map(|(key, r)| ((key.0, r.flow), r.task))
+    }
+
+    /// The connections of a process on which it asked before `began`, and has no answer.
+    pub(super) fn asking(&self, host: HostId, tgid: u32, began: MonoNs) -> impl Iterator<Item = End> + '_ {
+        let asks = move |r: &DescriptorRow| r.asks_since().is_some_and(|t| t < began);
+        let of = self.rows.iter().filter(move |(key, r)| (key.0, key.1) == (host, tgid) && asks(r));
+        of.map(|(key, r)| (key.0, r.flow)).filter(|end| self.side(*end) == Side::Client)
+    }
+
+    /// The connections that a process was asking for, with their descriptors.
+    pub(super) fn connecting(&self, host: HostId, tgid: u32) -> impl Iterator<Item = (u64, End)> + '_ {
+        let of = self.rows.iter().filter(move |(key, r)| (key.0, key.1) == (host, tgid) && r.state == TCP_SYN_SENT);
+        of.map(|(key, r)| (key.2, (key.0, r.flow)))
+    }
+
+    /// The connections on which somebody spoke last before `began`, oldest first. Of a connection of which both ends are
+    /// watched, the end that owes the answer.
+    pub(super) fn before(
+        &self,
+        index: &Index,
+        span: impl Fn(HostId) -> (MonoNs, MonoNs),
+        only_task: impl Fn(HostId, u32) -> Option<TaskId>,
+    ) -> Vec<Before> {
+        let mut out: Vec<Before> = Vec::new();
+        let mut told: FxHashSet<End> = FxHashSet::default();
+        let mut rows: Vec<_> = self.rows.iter().collect();
+        // who owes an answer first, and always in the same order
+        rows.sort_unstable_by_key(|(key, r)| (r.asked_since().is_none(), **key));
+        for (&(host, tgid, _), r) in rows {
+            let end = (host, r.flow);
+            let Some(known) = self.ends.get(&end) else { continue };
+            let is_asked = known.side == Side::Server;
+            let since = match known.side {
+                Side::Server => r.asked_since(),
+                Side::Client => r.asks_since(),
+                Side::Unknown => None,
+            };
+            let (began, ended) = span(host);
+            let is_open = matches!(r.state, TCP_ESTABLISHED | TCP_CLOSE_WAIT);
+            let Some(since) = since.filter(|s| is_open && *s < began) else { continue };
+            let other = super::peer(index, end);
+            if told.contains(&end) || other.is_some_and(|o| told.contains(&o)) {
+                continue;
+            }
+            told.insert(end);
+            out.push(Before {
+                end,
+                leader: (host, r.task),
+                task: only_task(host, tgid).map(|t| (host, t)),
+                since,
+                age_ns: ended.0.saturating_sub(since.0),
+                is_asked,
+                port: if is_asked { known.place.lport } else { 0 },
+                address: crate::names::remote(&known.place),
+                unread: r.unread,
+                is_given_up: r.state == TCP_CLOSE_WAIT,
+            });
+        }
+        out.sort_by(|a, b| b.age_ns.cmp(&a.age_ns).then(a.end.cmp(&b.end)));
+        out
+    }
+}

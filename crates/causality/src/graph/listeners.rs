@@ -1,0 +1,73 @@
+//! Listeners and the queues before them, and what TCP sent once more.
+
+use super::records::Listener;
+use super::{HostRows, Index};
+use wakepath_model::ids::{EndpointId, HostId, MonoNs};
+use wakepath_model::rows::{LimitRow, ResentRow};
+
+/// How many connections waited to be accepted at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backlog {
+    /// When it was looked at, or filled.
+    pub at: MonoNs,
+    /// So many waited.
+    pub waiting: u64,
+    /// So many have room.
+    pub room: u64,
+}
+
+impl Backlog {
+    fn of(r: &LimitRow) -> Backlog {
+        // Linux takes one more than the number that was given
+        Backlog { at: r.at, waiting: r.beside, room: r.value.saturating_add(1) }
+    }
+
+    /// Whether the kernel drops whoever asks for one more connection.
+    pub fn is_full(&self) -> bool {
+        self.waiting >= self.room
+    }
+}
+
+impl Index {
+    /// The listener of a host that takes connections to an address and port; `None` where there is none, or where several
+    /// (of several network namespaces) could be it.
+    pub fn listener(&self, host: HostId, address: &[u8; 16], port: u16) -> Option<Listener> {
+        let h = self.rows(host)?;
+        let fits = |l: &Listener| l.laddr == *address || l.laddr == [0; 16];
+        let mut found: Option<Listener> = None;
+        for l in self.listeners_at(h, port).filter(fits) {
+            match found {
+                Some(f) if f.flow != l.flow => return None,
+                _ => found = Some(l),
+            }
+        }
+        found
+    }
+
+    /// The listeners at a port, those of one endpoint behind each other.
+    fn listeners_at<'a>(&'a self, h: &'a HostRows, port: u16) -> impl Iterator<Item = Listener> + 'a {
+        let first = self.store.lower_bound(&h.listeners, (u64::from(port), 0, 0));
+        (first..h.listeners.count()).map_while(move |i| self.store.get(&h.listeners, i).filter(|l| l.port == port))
+    }
+
+    /// The queue of a listener as it was looked at last, not after `until`.
+    pub fn backlog(&self, host: HostId, listener: EndpointId, until: MonoNs) -> Option<Backlog> {
+        let h = self.rows(host)?;
+        let after = self.store.lower_bound(&h.backlogs, (listener.0, until.0.saturating_add(1), 0));
+        let row = self.store.get(&h.backlogs, after.checked_sub(1)?).filter(|r| r.flow == listener)?;
+        Some(Backlog::of(&row))
+    }
+
+    /// What an endpoint sent once more between two moments, in order of time.
+    pub fn resent(
+        &self,
+        host: HostId,
+        flow: EndpointId,
+        from: MonoNs,
+        to: MonoNs,
+    ) -> impl Iterator<Item = ResentRow> + '_ {
+        let rows = self.rows(host).map(|h| &h.resent);
+        let first = rows.map_or(0, |rows| self.store.lower_bound(rows, (flow.0, from.0, 0)));
+        (first..).map_while(move |i| self.store.get(rows?, i).filter(|r| r.flow == flow && r.at <= to))
+    }
+}

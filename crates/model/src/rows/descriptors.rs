@@ -1,0 +1,98 @@
+//! How sockets and pipes stood at a moment, and what TCP had to do again: what no operation tells.
+
+use crate::ids::{EndpointId, MonoNs, TaskId};
+use bytemuck::{Pod, Zeroable};
+
+/// Bits of [`DescriptorRow::marks`].
+pub mod descriptor {
+    /// It has sent data.
+    pub const SENT: u8 = 1;
+    /// It has received data.
+    pub const RECEIVED: u8 = 2;
+    /// Operations of its process are recorded.
+    pub const WATCHED: u8 = 4;
+}
+
+/// For what TCP kept bytes of a send back, in [`super::OpRow::flags`]; 0 where all had left when the call returned, or where
+/// that was not looked at.
+pub mod held {
+    /// The bits.
+    pub const BITS: u16 = 0xe000;
+    /// For an acknowledgement of earlier bytes (Nagle's algorithm).
+    pub const NAGLE: u16 = 0x2000;
+    /// For room in the receiver's window.
+    pub const WINDOW: u16 = 0x4000;
+    /// For something else: the congestion window, pacing, TCP_CORK.
+    pub const OTHER: u16 = 0x6000;
+}
+
+/// A descriptor of a process, and how its socket or pipe stood: when the recording (or one of its segments) began, and when
+/// it ended.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct DescriptorRow {
+    /// When it was looked at.
+    pub at: MonoNs,
+    /// The endpoint.
+    pub flow: EndpointId,
+    /// TCP: when data came last, to some milliseconds (the kernel's tick); where none ever did, when the connection began.
+    /// 0 = not known.
+    pub received: MonoNs,
+    /// TCP: when data was sent last, so too.
+    pub sent: MonoNs,
+    /// The task that leads the process.
+    pub task: TaskId,
+    /// The descriptor's number.
+    pub fd: u32,
+    /// TCP: bytes that came and were not read. UNIX: pieces. Pipe: buffers in use.
+    pub unread: u32,
+    /// TCP: bytes that were written and that the other end had not acknowledged.
+    pub unacked: u32,
+    /// TCP: bytes that the other end has room for. Pipe: buffers that it has in all.
+    pub window: u32,
+    /// TCP's state (10 = listening).
+    pub state: u8,
+    /// Bits of [`descriptor`].
+    pub marks: u8,
+    /// Which look at all descriptors it is of: the same number in all its rows, another in the next look's.
+    pub look: u16,
+}
+
+impl DescriptorRow {
+    fn has(&self, mark: u8) -> bool {
+        self.marks & mark != 0
+    }
+
+    /// Since when the other end had the last word: it sent data, and nothing was sent after that. `None` where that is not
+    /// so, or not known.
+    pub fn asked_since(&self) -> Option<MonoNs> {
+        let is_last = !self.has(descriptor::SENT) || self.received > self.sent;
+        (self.has(descriptor::RECEIVED) && is_last && self.received.0 != 0).then_some(self.received)
+    }
+
+    /// Since when this end had the last word, so too.
+    pub fn asks_since(&self) -> Option<MonoNs> {
+        let is_last = !self.has(descriptor::RECEIVED) || self.sent > self.received;
+        (self.has(descriptor::SENT) && is_last && self.sent.0 != 0).then_some(self.sent)
+    }
+}
+
+/// TCP sent a segment once more: it, or its acknowledgement, was lost or late.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct ResentRow {
+    /// When.
+    pub at: MonoNs,
+    /// The endpoint that sent it.
+    pub flow: EndpointId,
+    /// Its first byte, the low 32 bits.
+    pub seq: u32,
+    /// One past its last byte, so too; a SYN and a FIN count as a byte.
+    pub seq_end: u32,
+    /// Smoothed round-trip time (µs), 0 where none was measured yet.
+    pub rtt_us: u32,
+    /// TCP's state: 2 = the connection was being asked for.
+    pub state: u8,
+    /// Zero.
+    pub pad: [u8; 3],
+}

@@ -1,0 +1,188 @@
+//! What had not ended, as text for a terminal.
+
+use super::{OpenView, idle_words};
+use crate::table::{Cell, Column, Table};
+use crate::text::{Style, Tint, sanitise, wrap};
+use crate::units;
+use std::fmt::Write as _;
+use wakepath_analysis::open::Unended;
+
+impl OpenView {
+    /// How many requests were in flight.
+    pub fn head(&self) -> String {
+        match self.requests.len() {
+            0 => "No request that began during the recording was in flight when it ended.".to_owned(),
+            n => format!("In flight when the recording ended: {}", plural(n as u64, "request", "requests")),
+        }
+    }
+
+    /// As text for a terminal; at most `limit` requests and waits (0 = all).
+    pub fn render(&self, unended: &Unended, limit: usize, style: Style) -> String {
+        let mut out = String::new();
+        let limit = if limit == 0 { usize::MAX } else { limit };
+        for c in &self.circles {
+            for line in wrap(&sanitise(&c.sentence), "", style.prose()).lines() {
+                let _ = writeln!(out, "{}", style.paint(line, if c.is_deadlock { Tint::Bad } else { Tint::Warn }));
+            }
+        }
+        for q in &self.full_queues {
+            for line in wrap(&sanitise(&q.sentence), "", style.prose()).lines() {
+                let _ = writeln!(out, "{}", style.paint(line, Tint::Bad));
+            }
+        }
+        if !self.circles.is_empty() || !self.full_queues.is_empty() {
+            out.push('\n');
+        }
+        let _ = writeln!(out, "{}", style.paint(&self.head(), Tint::Strong));
+        self.render_requests(limit, style, &mut out);
+        self.render_before(limit, style, &mut out);
+        self.render_sessions(limit, style, &mut out);
+        out.push('\n');
+        self.render_waits(limit, style, &mut out);
+        if !unended.idle.is_empty() {
+            let total: u64 = unended.idle.values().sum();
+            let parts: Vec<String> =
+                unended.idle.iter().map(|(what, n)| format!("{} {}", units::count(*n), idle_words(*what))).collect();
+            let line = format!(
+                "Idle, with no request and no call open: {} ({}).",
+                plural(total, "task", "tasks"),
+                parts.join(", ")
+            );
+            out.push_str(&wrap(&line, "", style.prose()));
+        }
+        out
+    }
+
+    fn render_requests(&self, limit: usize, style: Style, out: &mut String) {
+        if !self.requests.is_empty() {
+            let mut t = Table::new(&[
+                Column::number("age"),
+                Column::text("request"),
+                Column::text("what was asked"),
+                Column::text("where it is"),
+            ]);
+            for r in self.requests.iter().take(limit) {
+                let task = r.task.as_deref().unwrap_or("nobody watches there");
+                let place = match &r.queue {
+                    Some(q) => q.in_words(),
+                    None => format!("{} ({task})", r.at_service),
+                };
+                let place = match r.asked == r.kind && r.at_service == r.service {
+                    true => place,
+                    false => format!("{place}: {}", r.asked),
+                };
+                t.row([
+                    Cell::from(units::duration(r.age_ns)),
+                    Cell::from(&r.request[..8]),
+                    Cell::from(format!("{} at {}", r.kind, r.service)),
+                    Cell::from(place),
+                ]);
+            }
+            out.push_str(&t.render(style));
+            more(out, self.requests.len(), limit);
+        }
+    }
+
+    /// What hung before the recording began.
+    fn render_before(&self, limit: usize, style: Style, out: &mut String) {
+        if self.open_before == 0 && self.before.is_empty() {
+            return;
+        }
+        let open = plural(self.open_before, "connection was", "connections were");
+        let line = match self.before.len() {
+            0 => format!("Before it: {open} open; on none of them was an answer due, as far as their sockets tell."),
+            1 => format!(
+                "Before it: {open} open. On one of them somebody waits since then for an answer (or the protocol \
+                 lets the client speak last):"
+            ),
+            n => format!(
+                "Before it: {open} open. On {} of them somebody waits since then for an answer (or the protocol \
+                 lets the client speak last):",
+                units::count(n as u64)
+            ),
+        };
+        out.push_str(&wrap(&line, "", style.prose()));
+        if self.before.is_empty() {
+            return;
+        }
+        for b in self.before.iter().take(limit) {
+            let who = b.task.as_ref().unwrap_or(&b.process);
+            let line = format!("{} ago {who} {}.", units::duration(b.age_ns), b.text);
+            out.push_str(&wrap(&sanitise(&line), "  ", style.prose()));
+        }
+        more(out, self.before.len(), limit);
+    }
+
+    /// Sessions of PostgreSQL that sleep amid a statement.
+    fn render_sessions(&self, limit: usize, style: Style, out: &mut String) {
+        const NAMED: usize = 3;
+        if self.sessions.is_empty() {
+            return;
+        }
+        out.push('\n');
+        let head = "PostgreSQL's sessions that sleep in the middle of a statement";
+        let _ = writeln!(out, "{}", style.paint(head, Tint::Strong));
+        for h in self.sessions.iter().take(limit) {
+            let open = if h.is_in_transaction { ", in a transaction" } else { "" };
+            let others: Vec<String> =
+                h.others.iter().take(NAMED).map(|o| format!("{} ({})", o.task, o.statement)).collect();
+            let more = h.others.len().saturating_sub(NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let suspects = match others.is_empty() {
+                true => "no other session with an open transaction was recorded".to_owned(),
+                false => format!("sessions with an open transaction: {}{more}", others.join(", ")),
+            };
+            let line = format!(
+                "{} since {}{open}: {}. It waits for a lock of another session, or sleeps by itself; {suspects}. The server \
+                 knows: {}",
+                h.task,
+                units::duration(h.age_ns),
+                h.statement,
+                h.query,
+            );
+            out.push_str(&wrap(&sanitise(&line), "  ", style.prose()));
+        }
+        more(out, self.sessions.len(), limit);
+    }
+
+    fn render_waits(&self, limit: usize, style: Style, out: &mut String) {
+        let head = match self.waits.len() {
+            0 => "No wait was open but those of idle tasks.".to_owned(),
+            n => format!("Waits that went on: {}", units::count(n as u64)),
+        };
+        let _ = writeln!(out, "{}", style.paint(&head, Tint::Strong));
+        if !self.waits.is_empty() {
+            let mut t = Table::new(&[
+                Column::number("age"),
+                Column::text("task"),
+                Column::text("what it waits for"),
+                Column::text("holds"),
+            ]);
+            for w in self.waits.iter().take(limit) {
+                let holds = match &w.holds[..] {
+                    [] => String::new(),
+                    [one] => one[..8].to_owned(),
+                    [one, rest @ ..] => format!("{} +{}", &one[..8], rest.len()),
+                };
+                t.row([
+                    Cell::from(units::duration(w.age_ns)),
+                    Cell::from(&w.task),
+                    Cell::from(&w.text),
+                    Cell::from(holds),
+                ]);
+            }
+            out.push_str(&t.render(style));
+            more(out, self.waits.len(), limit);
+        }
+    }
+}
+
+fn plural(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", units::count(n), if n == 1 { one } else { many })
+}
+
+fn more(out: &mut String, count: usize, limit: usize) {
+    if count > limit {
+        let _ = writeln!(out, "… and {} more; --limit 0 shows all.", units::count((count - limit) as u64));
+    }
+}
