@@ -4,6 +4,7 @@ why` must rank it first, or say that it is not known, and never name another cau
 
 import contextlib
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -15,8 +16,8 @@ from parts.programs import ROOT, Failed, Namespace, Recording, keep, program, ru
 SERVER = ROOT / "testbeds" / "cases" / "tools" / "network-troubles"
 KIND = "GET /work"
 CLIENTS, REQUESTS = 3, 24
-# One in so many asks for the trouble.
-EVERY = 8
+# Of the first client one request in so many asks for the trouble, so that no two have it at a time.
+EVERY = 4
 # How long a slow client sleeps before it reads, and how much it has room for.
 SLEEP_S, ROOM = 0.25, 32 << 10
 # How much slower the requests with it must be, that there is something to explain.
@@ -86,21 +87,22 @@ def ask(sock, name, is_slow):
     return time.monotonic() - began
 
 
-def client(place, port, name, count, times):
-    """Asks `count` times over one connection, as who lives in that namespace."""
+def client(first, port, name, count, times):
+    """Asks `count` times over one connection; the first client for the trouble now and then."""
     with socket.socket() as sock:
         if name == "slow_reader":
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ROOM)
         sock.connect(("127.0.0.1", port))
         for number in range(count):
-            is_slow = number % EVERY == EVERY - 1
+            is_slow = first and number % EVERY == EVERY - 1
             times.append((is_slow, ask(sock, name, is_slow)))
             time.sleep(0.01)
 
 
 def load(host, port, name, requests=REQUESTS):
     """All clients, in the server's namespace; the times that requests took."""
-    line = [*host.prefix, sys.executable, "-c", "import sys; from parts.troubles_network import main; main()", port, name, requests]
+    code = "from parts.troubles_network import main; main()"
+    line = [*host.prefix, sys.executable, "-c", code, port, name, requests]
     out = subprocess.run(
         [str(x) for x in line], cwd=ROOT / "bench", check=True, timeout=120, stdout=subprocess.PIPE, text=True
     )
@@ -111,7 +113,7 @@ def main():
     """The load's own process."""
     port, name, requests = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     times = []
-    threads = [threading.Thread(target=client, args=(None, port, name, requests, times)) for _ in range(CLIENTS)]
+    threads = [threading.Thread(target=client, args=(i == 0, port, name, requests, times)) for i in range(CLIENTS)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -147,9 +149,11 @@ def injected(name):
         place = rig.place / name
         place.mkdir()
         named, unknown, wrong = 0, 0, 0
-        with Namespace("net") as host, server([*host.prefix, SERVER], first_line=True) as (port, pid):
+        if name == "loss" and not shutil.which("nft"):
+            raise Failed("nft is not there; remedy: apt-get install nftables")
+        with Namespace("net") as host, server([*host.prefix, SERVER], first_line=True) as (port, pid, back):
             load(host, port, "none", EVERY)
-            with trouble.outside(host, int(port)) if trouble.outside else contextlib.nullcontext():
+            with trouble.outside(host, int(back)) if trouble.outside else contextlib.nullcontext():
                 for number in range(rounds):
                     trace, ratio, first = one_round(host, port, pid, name, place)
                     if ratio < SLOWDOWN_MIN:

@@ -114,6 +114,26 @@ static __always_inline struct tcp_sock *tcp_of(struct sock *sk)
 	return cast(struct tcp_sock, sk);
 }
 
+/* For what TCP keeps bytes back when a send returns, or kept them back since the last one, as far as its own numbers tell. */
+static __always_inline u16 held_for(struct tcp_sock *tp, struct flow_state *f)
+{
+	u32 waits = tp->chrono_stat[TCP_WINDOW_LIMITED];
+	bool has_waited = waits != f->window_waits && f->announced;
+	u32 unsent = tp->write_seq - tp->snd_nxt, segment = tp->mss_cache;
+	s32 room = tp->snd_una + tp->snd_wnd - tp->snd_nxt;
+
+	f->window_waits = waits;
+	if (has_waited)
+		return OPF_HELD_WINDOW;
+	if (!unsent)
+		return 0;
+	if (room < (s32)(unsent < segment ? unsent : segment))
+		return OPF_HELD_WINDOW;
+	if (unsent < segment && tp->packets_out && !BPF_CORE_READ_BITFIELD(tp, nonagle))
+		return OPF_HELD_NAGLE;
+	return OPF_HELD_OTHER;
+}
+
 /* The other end of a UNIX socket, 0 where there is none or it has no id yet (it names us when it is announced). */
 static __always_inline u64 peer_at(struct sock *sk)
 {
@@ -483,7 +503,7 @@ int BPF_PROG(on_retransmit, const struct sock *csk, const struct sk_buff *skb)
 		r->seq = field(tp, snd_una);
 		r->seq_end = r->seq + 1;
 	}
-	r->rtt_us = field(tp, srtt_us) >> 3;
+	r->rtt_us = field(tp, rtt_min.s[0].v);
 	r->state = field(sk, __sk_common.skc_state);
 	r->pad = 0;
 	r->pad2 = 0;

@@ -56,7 +56,8 @@ typedef _Bool bool;
 #define S_IFMT 0170000
 #define S_IFSOCK 0140000
 #define S_IFIFO 0010000
-#define TCP_NAGLE_OFF 1
+/* Place in chrono_stat of the time for which the receiver's window kept bytes back. */
+#define TCP_WINDOW_LIMITED 1
 #define PF_KTHREAD 0x00200000
 #define PF_IO_WORKER 0x00000010
 #define TASK_DEAD 0x80
@@ -122,6 +123,8 @@ struct sk_buff { unsigned int len; unsigned char *data; char cb[48]; };
 /* What TCP keeps in a packet's `cb`. */
 struct tcp_skb_cb { u32 seq; u32 end_seq; };
 struct inet_connection_sock { const void *icsk_ulp_ops; struct { u32 lrcvtime; } icsk_ack; };
+struct minmax_sample { u32 t; u32 v; };
+struct minmax { struct minmax_sample s[3]; };
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u32 copied_seq;
@@ -133,8 +136,9 @@ struct tcp_sock {
 	u32 mss_cache;
 	u32 packets_out;
 	u8 nonagle : 4;
-	u32 srtt_us;
 	u32 lsndtime;
+	u32 chrono_stat[3];
+	struct minmax rtt_min;
 	u64 bytes_sent;
 	u64 tcp_clock_cache;
 	u64 bytes_received;

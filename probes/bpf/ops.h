@@ -273,19 +273,6 @@ static __always_inline bool is_again(s32 ret)
 /* The end of stream takes a number of its own; when the reader passed it, its last byte's is one less. */
 #define without_fin(copied, rcv_nxt, flags) ((copied) - ((copied) == (rcv_nxt) && ((flags) >> SOCK_DONE & 1)))
 
-/* Why TCP keeps bytes back, as far as its own numbers tell. */
-static __always_inline u16 held_for(struct tcp_sock *tp)
-{
-	u32 unsent = tp->write_seq - tp->snd_nxt, segment = tp->mss_cache;
-	s32 room = tp->snd_una + tp->snd_wnd - tp->snd_nxt;
-
-	if (room < (s32)(unsent < segment ? unsent : segment))
-		return OPF_HELD_WINDOW;
-	if (unsent < segment && tp->packets_out && !BPF_CORE_READ_BITFIELD(tp, nonagle))
-		return OPF_HELD_NAGLE;
-	return OPF_HELD_OTHER;
-}
-
 /* A send or receive on a typed socket, after it happened (kernels from 6.3). */
 static __always_inline int on_socket(struct sock *sk, int ret, u8 op, int flags)
 {
@@ -328,8 +315,8 @@ static __always_inline int on_socket(struct sock *sk, int ret, u8 op, int flags)
 	if (tp) {
 		if (op == OP_SEND) {
 			m.seq_end = tp->write_seq;
-			if (m.seq_end != tp->snd_nxt)
-				m.flags |= held_for(tp);
+			if (m.seq_end != tp->snd_nxt || tp->chrono_stat[TCP_WINDOW_LIMITED] != f->window_waits)
+				m.flags |= held_for(tp, f);
 		} else {
 			u32 next = tp->rcv_nxt, copied = tp->copied_seq;
 
@@ -467,8 +454,8 @@ __noinline int on_descriptor(u64 entered_ns, u64 fd, s32 ret, u32 op, u64 part)
 		if (op == OP_SEND) {
 			m.seq_end = field(tp, write_seq);
 			/* before Linux 6.2 each field takes a helper's call */
-			if (CAN_CAST && m.seq_end != field(tp, snd_nxt))
-				m.flags |= held_for(cast(struct tcp_sock, tp));
+			if (CAN_CAST && f)
+				m.flags |= held_for(cast(struct tcp_sock, tp), f);
 		} else {
 			u32 next = field(tp, rcv_nxt), copied = field(tp, copied_seq);
 

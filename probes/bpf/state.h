@@ -111,7 +111,8 @@ struct flow_state {
 	u8 quiet; /* nobody can read what it says: no more heads */
 	u8 pad;
 	u32 inode; /* of the socket, where it was found by address: an address is used again */
-	u32 pad2[5];
+	u32 window_waits; /* as TCP counted them when it sent last: ticks for which the receiver's window kept bytes back */
+	u32 pad2[4];
 };
 _Static_assert(sizeof(struct flow_state) == 64, "one cache line");
 

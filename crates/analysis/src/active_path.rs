@@ -126,6 +126,8 @@ pub(crate) struct Message {
     pub evidence: Option<Evidence>,
     /// Why no more is known.
     pub reason: Option<&'static str>,
+    /// Where it left from: the endpoint, and the number (32 wrapping bits) of the byte behind its last.
+    pub from: Option<(HostId, EndpointId, u32)>,
 }
 
 /// What a slice says besides its place.
@@ -190,7 +192,11 @@ impl<'a> Walk<'a> {
             wait: (state != State::Running && state != State::Preempted).then_some(state),
             syscall: None,
         };
-        self.tell(&f, from, state, What { by: m.by, object, reason: m.reason, syscall: None });
+        let what = What { by: m.by, object, reason: m.reason, syscall: None };
+        match m.from {
+            Some(sender) if state == State::Network => self.on_its_way(&f, sender, from, what),
+            _ => self.tell(&f, from, state, what),
+        }
     }
 
     /// The path of `task` down to `floor`, in which messages that end its own waits are `message`.
@@ -443,7 +449,14 @@ impl<'a> Walk<'a> {
         {
             let object = self.index.end(host, EndpointId(w.object)).as_ref().map(remote_of);
             f.evidence = m.evidence.or(f.evidence);
-            self.tell_wait(&f, State::Network, What { by: m.by, syscall, object, reason: m.reason });
+            let what = What { by: m.by, syscall, object, reason: m.reason };
+            match m.from {
+                Some(sender) => {
+                    f.wait = f.wait.or(Some(State::Network));
+                    self.on_its_way(&f, sender, f.floor, what);
+                }
+                None => self.tell_wait(&f, State::Network, what),
+            }
             return;
         }
         match w.cause {

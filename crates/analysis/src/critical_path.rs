@@ -24,6 +24,8 @@ struct Frame {
     depth: u16,
     /// From here on a task had it.
     taken: CommonNs,
+    /// When a task took its first byte.
+    began: CommonNs,
     /// First byte's arrival.
     start: CommonNs,
     taker: (HostId, TaskId),
@@ -135,6 +137,7 @@ impl Critical<'_> {
             span,
             depth,
             taken,
+            began: self.common(host, e.began).clamp(start, taken),
             start,
             taker: (host, e.task),
             is_on_wire: false,
@@ -165,6 +168,7 @@ impl Critical<'_> {
             span,
             depth,
             taken,
+            began: taken,
             start: floor,
             taker: nobody,
             is_on_wire: true,
@@ -198,6 +202,9 @@ impl Critical<'_> {
                 }
                 None => {
                     self.own(&f, f.taken);
+                    // from its first byte until its head was whole its task was reading, and may have waited for the rest
+                    let (host, task) = f.taker;
+                    self.walk.back(host, task, f.began, self.walk.at());
                     self.queued(&f);
                 }
             }
@@ -240,7 +247,8 @@ impl Critical<'_> {
             (Some(callee), _) => {
                 let answered = self.common(callee.host, callee.exchange.ended).clamp(began, ended.max(began));
                 let by = Some((callee.host, callee.exchange.reply_task));
-                let message = Message { by, evidence: None, reason: None };
+                let sender = (callee.host, callee.exchange.flow, callee.exchange.reply_end as u32);
+                let message = Message { by, evidence: None, reason: None, from: Some(sender) };
                 self.walk.back_until(answerer(caller), answered, message);
                 f.outstanding = Some(call);
                 self.stack.push(f);
@@ -265,7 +273,9 @@ impl Critical<'_> {
         let began = self.common(caller.host, caller.exchange.began).max(f.taken);
         let task = (caller.host, caller.exchange.task);
         self.walk.place(f.depth.saturating_add(1), Some(call), self.evidence(call));
-        let message = Message { by: Some(task), evidence: None, reason: None };
+        // its first byte is what the server saw arrive
+        let sender = (caller.host, caller.exchange.flow, (caller.exchange.request_start as u32).wrapping_add(1));
+        let message = Message { by: Some(task), evidence: None, reason: None, from: Some(sender) };
         self.walk.put(task, began, State::Network, message, Some(remote(&caller.place)));
         self.walk.place(f.depth, Some(f.span), self.evidence(f.span));
     }
@@ -311,7 +321,7 @@ fn answerer(caller: &Half) -> (HostId, TaskId) {
     (caller.host, if e.reply_task == TaskId::UNKNOWN { e.task } else { e.reply_task })
 }
 
-const NOTHING: Message = Message { by: None, evidence: None, reason: None };
+const NOTHING: Message = Message { by: None, evidence: None, reason: None, from: None };
 
 /// What a sniffer saw of a span whose server nobody watches, where that can be laid into its caller's time.
 fn sniffed(span: &Span) -> Option<&Wire> {
@@ -319,5 +329,5 @@ fn sniffed(span: &Span) -> Option<&Wire> {
 }
 
 fn unwatched() -> Message {
-    Message { by: None, evidence: None, reason: Some(reasons::NOT_WATCHED) }
+    Message { reason: Some(reasons::NOT_WATCHED), ..NOTHING }
 }

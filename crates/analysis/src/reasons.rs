@@ -31,6 +31,18 @@ reasons! {
     CONNECTING = "the connection was being established";
     /// Nobody answered the first attempt, and who made room for a later one is not known.
     UNANSWERED = "the connection was not answered at first: its listener's queue was full, or a packet was lost";
+    /// A listener without room.
+    ACCEPT_QUEUE = "the accept queue of the listener was full: the kernel asks again after 1 s, 3 s, 7 s";
+    /// A SYN that was lost.
+    SYN_LOST = "the connection was asked for again: the first packet, or its answer, was lost";
+    /// A segment that was sent again.
+    LOSS = "TCP sent it again: the first time it, or its acknowledgement, was lost";
+    /// Nagle's algorithm.
+    NAGLE = "TCP held it back until the other end acknowledged earlier bytes: Nagle's algorithm, and that end delays it";
+    /// A window that nobody opens.
+    NOT_READ = "the other end's buffer was full: who reads there is slow, and is not recorded";
+    /// A network that takes its time.
+    SENT_SLOWLY = "the send buffer was full while the network took what was in it";
     /// Room in the send buffer, which no reader is known to have made.
     SEND_ROOM = "the send buffer was full, and no read was seen at the other end meanwhile";
     /// Room in the send buffer, which a reader may have made.

@@ -26,6 +26,8 @@ pub struct Tier {
     pub self_ns: u64,
     /// Time requests waited there before a task took them (ns).
     pub queued_ns: u64,
+    /// Time in which its replies found no room, since its clients had not read what came before (ns).
+    pub unread_ns: u64,
     /// Time between its callers and it (ns).
     pub between_ns: u64,
     /// Least depth at which it was met.
@@ -190,6 +192,7 @@ impl Kinds {
             tier.spans += 1;
             tier.self_ns += t.self_ns;
             tier.queued_ns += t.queued_ns;
+            tier.unread_ns += t.unread_ns;
             tier.between_ns += t.between_ns.unwrap_or(0);
             tier.depth = if fresh { t.depth } else { tier.depth.min(t.depth) };
             tier.unwatched = span.callee.is_none() && t.wire.is_none();

@@ -30,6 +30,8 @@ pub enum State {
     Stopped,
     /// The message was there and no task had taken it up.
     Queued,
+    /// There was no room to send: what was sent before had not been read.
+    Unread,
     /// Not known; the reason stands in [`Slice::reason`].
     Unknown,
 }
@@ -49,6 +51,7 @@ impl State {
         State::Interrupt,
         State::Stopped,
         State::Queued,
+        State::Unread,
         State::Unknown,
     ];
 }

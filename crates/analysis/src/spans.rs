@@ -19,8 +19,10 @@ pub struct Timed {
     pub end: MonoNs,
     /// Time from the first byte's arrival until a task took the request (ns).
     pub queued_ns: u64,
-    /// Time inside the span that none of its calls covers, without the queueing (ns).
+    /// Time inside the span that none of its calls covers, without the queueing and what its client's reading took (ns).
     pub self_ns: u64,
+    /// Time in which its reply found no room, since the client had not read what came before (ns).
+    pub unread_ns: u64,
     /// Time that the caller saw and the server did not: network, and what it waited to be read (ns); `None` where
     /// nothing tells the two apart. Where the wire alone tells, what is not its server's time.
     pub between_ns: Option<u64>,
@@ -88,7 +90,7 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
         let end = e.ended.max(e.began);
         let queued_ns = if served { e.taken.0.saturating_sub(start.0) } else { 0 };
         let wire = legs(s);
-        let self_ns = match (&s.wire, wire) {
+        let mut self_ns = match (&s.wire, wire) {
             _ if served => (end.0 - start.0).saturating_sub(union(&mut calls[i], e.taken.0, end.0) + queued_ns),
             (Some(w), Some(legs)) => {
                 let to = w.reply_first.0;
@@ -98,6 +100,8 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
             (Some(w), None) => (end.0 - start.0).saturating_sub(union(&mut calls[i], w.request_first.0, u64::MAX)),
             _ => end.0 - start.0,
         };
+        let unread_ns = if served { e.unread_ns.min(self_ns) } else { 0 };
+        self_ns -= unread_ns;
         let between_ns = match (&s.caller, &s.callee) {
             _ if !served => wire.map(|w| (end.0 - start.0).saturating_sub(w.server_ns)),
             (Some(c), Some(_)) => {
@@ -107,7 +111,7 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
             _ => None,
         };
         let index = i as u32;
-        out.push(Timed { index, depth, host: half.host, start, end, queued_ns, self_ns, between_ns, wire });
+        out.push(Timed { index, depth, host: half.host, start, end, queued_ns, self_ns, unread_ns, between_ns, wire });
     }
     out
 }

@@ -135,7 +135,7 @@ fn only_selected_processes_and_their_children_are_told() {
 /// A session of PostgreSQL is asked something at `at`; its answer, where it has one, 50 later.
 fn session_asked(host: &mut HostRows, at: u64, task: u32, statement: (&str, &str), place: u64, is_answered: bool) {
     let flow = u64::from(task) + 100;
-    let mut say = |host: &mut HostRows, at: u64, sent: bool, status: u16| {
+    let say = |host: &mut HostRows, at: u64, sent: bool, status: u16| {
         host.moved((at - 5, at, if sent { 0 } else { at - 6 }), task, flow, sent, place..place + 10);
         host.message(at, flow, sent, place..place + 10, if sent { ("", "") } else { statement }, status);
         let protocol = host.text("proto.postgres");
@@ -158,6 +158,7 @@ fn a_session_that_sleeps_amid_a_statement_is_named_with_those_that_may_hold_it_u
         let (local, remote) = (([127, 0, 0, 1], 5432), ([127, 0, 0, 2], 40000 + task as u16));
         let (how, flow) = (seen::ACCEPTED, u64::from(task) + 100);
         host.endpoint(10, &Announced { flow, local, remote, netns: 1, snd: 0, rcv: 0, task, how, side: 1 });
+        host.note(20, flow, true);
     }
     session_asked(&mut host, 1_000, 2, ("BEGIN", ""), 0, true);
     session_asked(&mut host, 2_000, 2, ("UPDATE", "t SET a = ?"), 10, true);
@@ -177,7 +178,7 @@ fn a_session_that_sleeps_amid_a_statement_is_named_with_those_that_may_hold_it_u
     let index = Index::open(&folder, &dirs).expect("an index");
     let found = open(&folder, &index, &Names::read(&folder)).sessions;
     let told: Vec<_> = found.iter().map(|h| (h.pid, h.statement.as_str(), h.is_in_transaction)).collect();
-    assert_eq!(told, [(1, "UPDATE t SET a = ?", true)], "{found:#?}");
+    assert_eq!(told, [(1001, "UPDATE t SET a = ?", true)], "{found:#?}");
     let others: Vec<_> = found[0].others.iter().map(|o| (o.at.1.0, o.statement.as_str())).collect();
     assert_eq!(others, [(2, "UPDATE t SET a = ?")], "3 has committed");
 }

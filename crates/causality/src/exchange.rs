@@ -91,6 +91,8 @@ pub struct Exchange {
     pub witness: (u8, u64),
     /// Messages of its flow were missed: which reply is whose is not known from here on.
     pub murky: bool,
+    /// Of a server, the time of its reply in which bytes found no room, since the client had not read those before (ns).
+    pub unread_ns: u64,
 }
 
 impl Exchange {
@@ -263,6 +265,9 @@ impl<S: Steps> Engine<S> {
             return;
         };
         let is_request = (side == Side::Client) == sent;
+        if side == Side::Server {
+            ep.sends_to_reader(r, sent);
+        }
         // the kernel's programs note each change of direction, also where the record of it found no room
         let missed_run = r.flags & TURN != 0 && ep.last_was_request == Some(is_request);
         ep.last_was_request = Some(is_request);
@@ -381,6 +386,7 @@ impl<S: Steps> Engine<S> {
             process: 0,
             witness: (0, 0),
             murky: false,
+            unread_ns: 0,
         };
         self.begin(r.flow, e, r.at);
     }
@@ -611,6 +617,7 @@ impl<S: Steps> Engine<S> {
                 process: 0,
                 witness: (r.witness_kind, r.witness),
                 murky: false,
+                unread_ns: 0,
             };
             let x = self.begin(flow, e, r.at);
             if one_way && r.end != OPEN {
@@ -804,6 +811,7 @@ impl<S: Steps> Engine<S> {
         }
         if let Some(ep) = self.eps.get_mut(&flow) {
             ep.open.retain(|&o| o != x);
+            e.unread_ns = std::mem::take(&mut ep.unread_ns);
         }
         self.steps.closed(&self.xs, x, at);
         if !S::KEEPS {

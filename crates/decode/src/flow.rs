@@ -47,6 +47,11 @@ impl Numbers {
         self.next
     }
 
+    /// Whether no operation was seen since its number was looked at.
+    pub fn is_looked_at(&self) -> bool {
+        self.soft
+    }
+
     /// The range of `bytes` that end at `seq_end`, and how well it chains to what came before.
     pub fn moved(&mut self, seq_end: u32, bytes: u64, counted: bool) -> (u64, u64, u8) {
         let seq_end = if counted { seq_end.wrapping_add(self.uncounted as u32) } else { seq_end };

@@ -460,6 +460,7 @@ impl KernelDecoder {
             let numbers = if sent { &mut m.flow.snd } else { &mut m.flow.rcv };
             let bytes = o.bytes as u64;
             let counted = o.flags & w::OPF_COUNTED != 0;
+            let is_first = numbers.is_looked_at() && m.row.how == seen::SNAPSHOT;
             let (start, end, class) = if by_peer || o.flags & w::OPF_UNNUMBERED != 0 {
                 numbers.follow(bytes)
             } else {
@@ -468,6 +469,7 @@ impl KernelDecoder {
             (row.start, row.end, row.range) = (start, end, class);
             sink.push(&row);
             match class {
+                range::GAP if is_first => sink.count(defect::RANGE_START, at),
                 range::GAP => sink.count(defect::RANGE_GAP, at),
                 range::OVERLAP => sink.count(defect::RANGE_OVERLAP, at),
                 _ => {}

@@ -371,6 +371,9 @@ defects! {
     LATE_ROWS = "order.late_rows", Warning, WAITING,
         "Rows came later than the reorder window bears and were given out of order.",
         "Report it with the trace: a recorder is expected to flush in time.";
+    RANGE_START = "range.start", Info, &[],
+        "Bytes moved on a connection that was open before, between the look at it and its first recorded operation.",
+        "Nothing to do: the recording began in the middle of that connection.";
     RANGE_GAP = "range.gap", Warning, PATHS,
         "Bytes moved on a flow that no recorded operation moved.",
         "Select every task that uses the flow, or look for splice and io_uring in the programs.";

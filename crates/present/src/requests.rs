@@ -26,6 +26,8 @@ pub struct TierView {
     pub self_ns: u64,
     /// Waited there before a task took it, for each request (ns).
     pub queued_ns: u64,
+    /// Time in which its replies found no room, since its clients had not read what came before (ns, average a request).
+    pub unread_ns: u64,
     /// Between its callers and it, for each request (ns).
     pub between_ns: u64,
     /// Share of the mean duration that is its own time.
@@ -411,6 +413,7 @@ fn kind_view(service: &str, asked: &str, k: &Kind, span_ns: u64) -> KindView {
                 spans_per_request: t.spans as f64 / n as f64,
                 self_ns: t.self_ns / n,
                 queued_ns: t.queued_ns / n,
+                unread_ns: t.unread_ns / n,
                 between_ns: t.between_ns / n,
                 share: (t.self_ns / n) as f64 / mean as f64,
                 unwatched: t.unwatched,
@@ -482,6 +485,14 @@ fn render_tiers(k: &KindView, out: &mut String, style: Style) {
         ]);
     }
     out.push_str(&t.render(style));
+    for tier in k.tiers.iter().filter(|t| t.unread_ns > 0) {
+        let line = format!(
+            "{} waited {} for clients that read slowly (their windows were full): that is not in its own time.",
+            tier.service,
+            units::duration(tier.unread_ns),
+        );
+        out.push_str(&wrap(&sanitise(&line), "  ", style.prose()));
+    }
     if let Some(id) = k.slowest.first() {
         let _ = writeln!(out, "  slowest: {} ({})", id, units::duration(k.max_ns));
     }

@@ -172,6 +172,7 @@ pub const fn name(state: State) -> &'static str {
         State::Interrupt => "interrupt",
         State::Stopped => "stopped",
         State::Queued => "queued",
+        State::Unread => "unread",
         State::Unknown => "unknown",
     }
 }
@@ -198,6 +199,7 @@ const fn mark(state: State) -> char {
         State::Interrupt => 'I',
         State::Stopped => 'S',
         State::Queued => 'q',
+        State::Unread => 'R',
         State::Unknown => '?',
     }
 }
@@ -206,7 +208,7 @@ const fn tint(state: State) -> Tint {
     match state {
         State::Running => Tint::Good,
         State::Unknown => Tint::Bad,
-        State::Preempted | State::Lock | State::Queued | State::Stopped => Tint::Warn,
+        State::Preempted | State::Lock | State::Queued | State::Stopped | State::Unread => Tint::Warn,
         _ => Tint::Plain,
     }
 }

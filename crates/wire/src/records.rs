@@ -692,7 +692,7 @@ layouts! {
         seq: u32,
         /// One past its last byte (a SYN and a FIN count as a byte).
         seq_end: u32,
-        /// Smoothed round-trip time, 0 where none was measured yet.
+        /// Least round-trip time that was measured lately; all ones where none was.
         rtt_us: u32,
         /// TCP state.
         state: u8,

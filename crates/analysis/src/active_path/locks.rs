@@ -10,6 +10,7 @@ use wakepath_model::rows::{OpRow, WaitRow, cause, op};
 
 const WAKE_UP: Evidence = ("wake-up", Class::Observed);
 const FUTEX: Evidence = ("futex", Class::Observed);
+const READ: Evidence = ("read", Class::Observed);
 const LATCH: Evidence = ("latch", Class::ByRule);
 /// Most that a task does between the signal that stops it and its stop.
 const STOPS_NS: u64 = 1_000_000;
@@ -17,6 +18,15 @@ const STOPS_NS: u64 = 1_000_000;
 impl Walk<'_> {
     /// Another task of the host woke it.
     pub(super) fn woken_by(&mut self, f: Frame, w: &WaitRow, syscall: Option<u16>) {
+        if let Some(object) = self.full_pipe(f.host, w) {
+            let by = (w.by != TaskId::UNKNOWN && w.by != f.task).then_some((f.host, w.by));
+            let what = What { by, syscall, object: Some(object), reason: None };
+            match by {
+                Some(by) => self.follow(f, by, State::Unread, READ, what),
+                None => self.tell_wait(&f, State::Unread, What { reason: Some(reasons::NO_WAKER), ..what }),
+            }
+            return;
+        }
         let is_latch = self.amid_a_request(f.host, w).is_some_and(|taken| self.is_held_by(f.host, w, &taken));
         let (kind, evidence) = match () {
             () if is_futex(w) => (State::Lock, FUTEX),
@@ -47,6 +57,14 @@ impl Walk<'_> {
     fn is_interrupted(&self, f: &Frame, w: &WaitRow) -> bool {
         let next = self.index.wait(f.host, w.task, f.place.saturating_add(1));
         next.is_some_and(|n| n.cause == cause::STOPPED && n.blocked.0.saturating_sub(w.at.0) <= STOPS_NS)
+    }
+
+    /// What had no room, where a task waited in a call that wrote to a pipe or a UNIX socket.
+    fn full_pipe(&self, host: HostId, w: &WaitRow) -> Option<String> {
+        let o = self.index.operation_from(host, w.task, w.at)?;
+        let is_write = o.kind == op::SEND && o.entry <= w.blocked && o.syscall == w.syscall;
+        (is_write && self.is_local(host, o.flow))
+            .then(|| if o.flow.is_pipe() { "a pipe".to_owned() } else { "a UNIX socket".to_owned() })
     }
 
     /// What a task had taken up, where it slept in poll in the middle of it: the last thing that it did before was to

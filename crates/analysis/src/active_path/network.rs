@@ -5,10 +5,10 @@ use crate::names::remote_of;
 use crate::reasons;
 use crate::slices::State;
 use wakepath_causality::evidence::Class;
-use wakepath_causality::graph::{End, Left, how, is_vague};
+use wakepath_causality::graph::{Backlog, End, Left, Listener, how, is_vague};
 use wakepath_causality::pairs::How;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
-use wakepath_model::rows::{PacketRow, WaitRow, context, op};
+use wakepath_model::rows::{OpRow, PacketRow, ResentRow, WaitRow, context, held, op};
 
 const BYTES: Evidence = ("bytes", Class::Observed);
 const TRANSLATED: Evidence = ("bytes (translated address)", Class::Observed);
@@ -28,6 +28,8 @@ const SYN_AGAIN_NS: u64 = 1_000_000_000;
 const ACCEPTS_MAX: usize = 256;
 /// How long before its return a read may have made room.
 const COPYING_NS: i64 = 1_000_000;
+/// From this round-trip time on, what is sent once more may be told from what came late.
+const LONG_WAY_US: u32 = 1_000;
 
 impl Walk<'_> {
     /// Whether an endpoint is none of a network: a UNIX socket or a pipe.
@@ -37,12 +39,38 @@ impl Walk<'_> {
         self.index.end(host, flow).is_none_or(|e| e.family != AF_INET && e.family != AF_INET6)
     }
 
+    /// Bytes were on their way from `sent` to the cursor. Where TCP sent them once more, they were lost until then; where it
+    /// held them back for an acknowledgement, that was what they waited for. `sender`: the endpoint, and the number (32
+    /// wrapping bits) behind the last of them.
+    pub(super) fn on_its_way(&mut self, f: &Frame, sender: (HostId, EndpointId, u32), sent: CommonNs, what: What) {
+        let index = self.index;
+        let (host, flow, end) = sender;
+        let local = |t| index.timeline().local(host, t);
+        // one that was measured to be fast, and was there sooner than anything comes that way, was late and not lost
+        let is_late = |r: &ResentRow| {
+            let passed = local(self.at).0.saturating_sub(r.at.0);
+            r.rtt_us != u32::MAX && r.rtt_us >= LONG_WAY_US && passed < u64::from(r.rtt_us) * 250
+        };
+        let is_before = |r: &ResentRow| (end.wrapping_sub(r.seq) as i32) > 0;
+        let resent = index.resent(host, flow, local(sent), local(self.at));
+        if let Some(r) = resent.filter(|r| is_before(r) && !is_late(r)).last() {
+            let again = index.common(host, r.at).max(sent);
+            self.tell(f, again, State::Network, what.clone());
+            self.tell(f, sent, State::Network, What { reason: Some(reasons::LOSS), ..what });
+            return;
+        }
+        let left = index.send_of(host, flow, end, self.at);
+        let is_held = left.is_some_and(|l| l.held == held::NAGLE);
+        let reason = if is_held { Some(reasons::NAGLE) } else { what.reason };
+        self.tell(f, sent, State::Network, What { reason, ..what });
+    }
+
     /// A message was on its way from `sent` to the cursor; its sender's time goes on below.
     fn sent_by(&mut self, f: Frame, from: HostId, left: &Left, evidence: Evidence, what: What) {
         let sent = self.index.common(from, left.entry).max(f.floor);
         let on_way = Frame { evidence: Some(evidence), wait: f.wait.or(Some(State::Network)), ..f };
         let by = Some((from, left.task));
-        self.tell(&on_way, sent, State::Network, What { by, ..what.clone() });
+        self.on_its_way(&on_way, (from, left.flow, left.end as u32), sent, What { by, ..what.clone() });
         if self.at > f.floor {
             if left.task == TaskId::UNKNOWN {
                 self.tell_wait(&f, State::Unknown, What { reason: Some(reasons::NO_WAKER), ..what });
@@ -67,7 +95,7 @@ impl Walk<'_> {
         }
         let Some(end) = end else { return };
         if self.tried(f.host, w, flow) == Some(op::CONNECT) {
-            self.connecting(f, w, Some(end), what(None));
+            self.connecting(f, w, flow, Some(end), what(None));
             return;
         }
         let Some(kind) = how(&end) else {
@@ -112,13 +140,14 @@ impl Walk<'_> {
         let object = end.as_ref().map(remote_of);
         let what = |reason| What { by: None, syscall, object: object.clone(), reason };
         let tried = self.tried(f.host, w, o.flow);
+        let held = self.held(f.host, w, &o);
         let reason = match (o.kind, &end) {
             (op::CONNECT | op::SEND, _) if tried == Some(op::CONNECT) => {
-                self.connecting(f, w, end, what(None));
+                self.connecting(f, w, o.flow, end, what(None));
                 return;
             }
             (op::SEND, _) if tried == Some(op::SEND) => {
-                self.room(f, w, end, what(None));
+                self.room(f, w, end, held, what(None));
                 return;
             }
             (op::RECV | op::ACCEPT, Some(e)) if e.how != 0 => {
@@ -158,8 +187,25 @@ impl Walk<'_> {
         goes_on.then_some(before.kind)
     }
 
-    /// There was no room to send until the cursor: whoever reads at the other end makes it.
-    fn room(&mut self, f: Frame, w: &WaitRow, end: Option<End>, what: What) {
+    /// For what TCP kept bytes back while a task waited for room: as the send in which it waited tells when it returned, or,
+    /// where the task polled, the one before.
+    fn held(&self, host: HostId, w: &WaitRow, next: &OpRow) -> u16 {
+        let behind = next.flags & held::BITS;
+        if next.entry <= w.blocked || behind == held::WINDOW {
+            return behind;
+        }
+        let before = self.index.operation_before(host, w.task, w.blocked).filter(|o| o.flow == next.flow);
+        before.map_or(0, |o| o.flags & held::BITS)
+    }
+
+    /// There was no room to send until the cursor: whoever reads at the other end makes it, or the network.
+    fn room(&mut self, f: Frame, w: &WaitRow, end: Option<End>, held: u16, what: What) {
+        let is_slow_reader = held == held::WINDOW;
+        let state = if is_slow_reader { State::Unread } else { State::Network };
+        if held == held::OTHER {
+            self.tell_wait(&f, State::Network, What { reason: Some(reasons::SENT_SLOWLY), ..what });
+            return;
+        }
         let index = self.index;
         let begin = index.common(f.host, w.blocked);
         let until = index.common(f.host, w.woken).max(self.at);
@@ -168,13 +214,20 @@ impl Walk<'_> {
             how(e).is_some() && [op::RECV, op::SEND, op::ACCEPT, op::CONNECT].into_iter().any(reads)
         });
         let Some(end) = known else {
-            self.tell_wait(&f, State::Unknown, What { reason: Some(reasons::NO_READER), ..what });
+            let (state, reason) = match is_slow_reader {
+                true => (State::Unread, reasons::NOT_READ),
+                false => (State::Unknown, reasons::NO_READER),
+            };
+            self.tell_wait(&f, state, What { reason: Some(reason), ..what });
             return;
         };
         let peer = HostId(end.peer_host);
         let read = index.last_read(peer, end.peer, until, COPYING_NS).filter(|l| index.common(peer, l.at) >= begin);
         match read.filter(|l| l.task != TaskId::UNKNOWN) {
-            Some(l) => self.made_by(f, peer, &l, READ, what),
+            Some(l) => self.made_by(Frame { wait: f.wait.or(Some(state)), ..f }, peer, &l, READ, what),
+            None if is_slow_reader => {
+                self.tell_wait(&f, State::Unread, What { reason: Some(reasons::SEND_ROOM), ..what });
+            }
             // what was on its way arrived, and nobody had to read it for that
             None => self.tell_wait(&f, State::Network, What { reason: Some(reasons::SEND_ROOM), ..what }),
         }
@@ -182,11 +235,22 @@ impl Walk<'_> {
 
     /// A connection was being established until the cursor. The kernels do that by themselves; where the first packet
     /// went unanswered, the queue of the listener was full until somebody accepted.
-    pub(super) fn connecting(&mut self, f: Frame, w: &WaitRow, end: Option<End>, what: What) {
+    pub(super) fn connecting(&mut self, f: Frame, w: &WaitRow, flow: EndpointId, end: Option<End>, what: What) {
         let index = self.index;
         let what = |reason| What { reason: Some(reason), ..what.clone() };
         if w.woken.0.saturating_sub(w.blocked.0) < SYN_AGAIN_NS {
             self.tell_wait(&f, State::Network, what(reasons::CONNECTING));
+            return;
+        }
+        if let Some((listener, backlog)) = end.as_ref().and_then(|e| self.full_listener(&f, e)) {
+            let object = end.as_ref().map(|e| format!("{} ({} of {})", remote_of(e), backlog.waiting, backlog.room));
+            let by = Some(listener).filter(|l| l.1 != TaskId::UNKNOWN);
+            self.tell_wait(&f, State::Queued, What { by, object, ..what(reasons::ACCEPT_QUEUE) });
+            return;
+        }
+        let is_resent = index.resent(f.host, flow, w.blocked, w.woken).next().is_some();
+        if end.as_ref().is_some_and(|e| self.listener_of(&f, e).is_some()) && is_resent {
+            self.tell_wait(&f, State::Network, what(reasons::SYN_LOST));
             return;
         }
         let accepted = end.filter(|e| how(e).is_some()).and_then(|e| {
@@ -205,13 +269,27 @@ impl Walk<'_> {
         }
     }
 
+    /// The listener that a connection went to, where that is on a recorded host.
+    fn listener_of(&self, f: &Frame, e: &End) -> Option<(HostId, Listener)> {
+        let host = if how(e).is_some() { HostId(e.peer_host) } else { f.host };
+        Some((host, self.index.listener(host, &e.raddr, e.rport)?))
+    }
+
+    /// The task that listens where a connection went to, and its queue, where that had no room at the cursor.
+    fn full_listener(&self, f: &Frame, e: &End) -> Option<((HostId, TaskId), Backlog)> {
+        let (host, l) = self.listener_of(f, e)?;
+        let backlog = self.index.backlog(host, l.flow, self.index.timeline().local(host, self.at))?;
+        backlog.is_full().then_some(((host, l.task), backlog))
+    }
+
     /// What a task at the other end did let this one go on, by a packet that was on its way since: its time goes on.
     fn made_by(&mut self, f: Frame, peer: HostId, l: &Left, evidence: Evidence, what: What) {
         let done = self.index.common(peer, l.at).max(f.floor);
         let on_way = Frame { evidence: Some(evidence), wait: f.wait.or(Some(State::Network)), ..f };
         self.tell(&on_way, done, State::Network, What { by: Some((peer, l.task)), ..what.clone() });
         if self.at > f.floor {
-            self.follow(f, (peer, l.task), State::Network, evidence, What { reason: None, ..what });
+            let kind = f.wait.unwrap_or(State::Network);
+            self.follow(f, (peer, l.task), kind, evidence, What { reason: None, ..what });
         }
     }
 

@@ -80,7 +80,7 @@ impl Walk<'_> {
             Awaited::Connection(flow) => {
                 let end = self.index.end(f.host, flow);
                 let object = end.as_ref().map(remote_of);
-                self.connecting(f, w, end, What { object, ..what });
+                self.connecting(f, w, flow, end, What { object, ..what });
             }
             Awaited::Kernel => self.tell_wait(&f, State::Unknown, What { syscall, ..because(reasons::HELD_UP) }),
             Awaited::Alarm => self.tell_wait(&f, State::Unknown, What { syscall, ..because(reasons::ALARM) }),

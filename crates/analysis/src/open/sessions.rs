@@ -70,12 +70,16 @@ pub(super) fn held(folder: &Folder, names: &Names<'_>, cuts: &[Cut], waits: &BTr
         out.push(Held {
             at: *at,
             pid: names.tgid(at.0, at.1),
-            statement: statement.clone(),
+            statement: statement.trim_end_matches(';').to_owned(),
             age_ns: *age_ns,
             is_in_transaction: all.iter().find(mine).is_some_and(|s| s.is_in_transaction),
             others: others
                 .take(OTHERS_MAX)
-                .map(|s| Session { at: (at.0, s.task), statement: s.statement.clone(), since: s.since })
+                .map(|s| Session {
+                    at: (at.0, s.task),
+                    statement: s.statement.trim_end_matches(';').to_owned(),
+                    since: s.since,
+                })
                 .collect(),
         });
     }

@@ -49,6 +49,14 @@ pub enum Cause {
     Lock,
     /// Bytes on their way, or room to send them.
     Network,
+    /// Bytes that were lost on their way, until they were sent again.
+    Loss,
+    /// Bytes that TCP held back for an acknowledgement that the other end delayed.
+    DelayedAck,
+    /// A listener's queue that had no room for the connection.
+    AcceptQueue,
+    /// Somebody who did not read what was sent: there was no room for more.
+    SlowReader,
     /// A name server's answer.
     Dns,
     /// A disk.
@@ -95,6 +103,10 @@ impl Cause {
         Cause::Unwatched,
         Cause::Input,
         Cause::Interrupt,
+        Cause::Loss,
+        Cause::DelayedAck,
+        Cause::AcceptQueue,
+        Cause::SlowReader,
         Cause::Unknown,
         Cause::Quota,
         Cause::Futex,
@@ -111,6 +123,10 @@ impl Cause {
             Cause::Quota => "quota",
             Cause::Lock => "lock",
             Cause::Network => "network",
+            Cause::Loss => "packet_loss",
+            Cause::DelayedAck => "delayed_ack",
+            Cause::AcceptQueue => "accept_queue",
+            Cause::SlowReader => "slow_reader",
             Cause::Dns => "dns",
             Cause::Disk => "disk",
             Cause::Timer => "timer",
@@ -190,6 +206,8 @@ struct Outer {
     /// Who ended it, where that is another task.
     by: Option<(HostId, TaskId)>,
     waiter: (HostId, TaskId),
+    /// Its record.
+    row: Option<WaitRow>,
     syscall: Option<u16>,
     /// The port or address of the name server that it waited for.
     name_server: Option<String>,
@@ -287,6 +305,7 @@ impl<'a> Reader<'a> {
             state,
             by: by.filter(|b| *b != waiter),
             waiter,
+            row,
             syscall: row.map_or(last.syscall, |r| (r.syscall != NO_SYSCALL).then_some(r.syscall)),
             is_for_an_interpreter: row.as_ref().is_some_and(is_for_an_interpreter),
             name_server: self.name_server(&slices[run], waiter.0, row, by.filter(|b| *b != waiter)),
@@ -405,6 +424,13 @@ impl<'a> Reader<'a> {
             detail.syscall = o.syscall;
             return (what(Cause::Futex, waiter, o.waiter.0), detail);
         }
+        if o.state == State::Unread {
+            detail.syscall = o.syscall;
+            detail.by = o.by.map(name_of);
+            detail.object = self.unread(o);
+            detail.meanwhile = (s.depth > place.map_or(0, |p| p.depth)).then(|| process.to_owned());
+            return (what(Cause::SlowReader, waiter, o.waiter.0), detail);
+        }
         if Self::is_lock(o) {
             detail.syscall = o.syscall;
             detail.by = o.by.map(name_of);
@@ -422,7 +448,19 @@ impl<'a> Reader<'a> {
                 detail.object = s.object.as_deref().map(stable);
                 (what(cause, service(s.host, s.task), s.host), detail)
             }
-            (Cause::Network | Cause::Unwatched, Some(p)) if s.depth <= p.depth => {
+            (Cause::AcceptQueue, _) => {
+                let listener = s.by.map_or_else(
+                    || s.object.as_deref().map_or_else(String::new, stable),
+                    |by| {
+                        let port = s.object.as_deref().and_then(port_of);
+                        let port = port.map_or_else(String::new, |p| format!(":{p}"));
+                        format!("{}{port}", name_of(by))
+                    },
+                );
+                detail.object = s.object.clone();
+                (what(cause, listener, s.host), detail)
+            }
+            (Cause::Network | Cause::Loss | Cause::DelayedAck | Cause::Unwatched, Some(p)) if s.depth <= p.depth => {
                 let caller = p.caller.as_deref().unwrap_or("the client");
                 detail.object = Some(format!("between {caller} and {}", p.service));
                 (what(cause, p.service.clone(), p.host), detail)
@@ -431,7 +469,7 @@ impl<'a> Reader<'a> {
                 detail.by = Some(process.to_owned());
                 (what(cause, s.object.as_deref().map_or_else(String::new, stable), s.host), detail)
             }
-            (Cause::Network | Cause::Unwatched, _) => {
+            (Cause::Network | Cause::Loss | Cause::DelayedAck | Cause::Unwatched, _) => {
                 detail.object = s.object.as_deref().map(|o| format!("between {process} and {}", stable(o)));
                 (what(cause, service(s.host, s.task), s.host), detail)
             }
@@ -451,6 +489,17 @@ impl<'a> Reader<'a> {
         if may_be_isolation && self.index.is_isolated(s.host) { Cause::Isolation } else { cause }
     }
 
+    /// What had no room for what a task wanted to send.
+    fn unread(&self, o: &Outer) -> Option<String> {
+        let row = o.row?;
+        let next = self.index.operation_from(o.waiter.0, row.task, row.at)?;
+        if next.flow.is_pipe() {
+            return Some("a pipe".into());
+        }
+        let end = self.index.end(o.waiter.0, next.flow)?;
+        Some(if end.lport != 0 && end.rport != 0 { "a connection".to_owned() } else { "a UNIX socket".to_owned() })
+    }
+
     /// Whether a task waited for a lock that another held.
     fn is_lock(o: &Outer) -> bool {
         o.state == State::Lock || o.syscall.is_some_and(is_lock_call)
@@ -464,6 +513,12 @@ fn service_of_task(place: &Place, process: &str) -> bool {
 
 /// What a slice was spent on, by itself.
 fn leaf(s: &Slice) -> Cause {
+    match s.reason {
+        Some(reasons::ACCEPT_QUEUE) => return Cause::AcceptQueue,
+        Some(reasons::LOSS | reasons::SYN_LOST) => return Cause::Loss,
+        Some(reasons::NAGLE) => return Cause::DelayedAck,
+        _ => {}
+    }
     match s.state {
         // the library vantage alone sees no processor
         State::Running if s.reason == Some(reasons::NO_KERNEL) => Cause::Unknown,
@@ -482,6 +537,7 @@ fn leaf(s: &Slice) -> Cause {
         State::Interrupt => Cause::Interrupt,
         State::Stopped => Cause::Stopped,
         State::Queued => Cause::Queue,
+        State::Unread => Cause::SlowReader,
         State::Unknown => Cause::Unknown,
     }
 }
@@ -510,6 +566,11 @@ fn has_dns_port(object: &str) -> bool {
         Some(ends) => ends.iter().any(|e| e.1 == DNS_PORT),
         None => object.ends_with(":53") && !object.starts_with("device "),
     }
+}
+
+/// The port of `ADDRESS:PORT (…)`.
+fn port_of(object: &str) -> Option<u16> {
+    object.split(' ').next()?.rsplit(':').next()?.parse().ok()
 }
 
 /// A connection without the end that is another each time: of a packet's two ports the lower one's. 0 is not known.

@@ -4,7 +4,7 @@ use crate::exchange::{ExId, Side};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{OpRow, op};
+use wakepath_model::rows::{OpRow, held, op};
 
 /// How long an end whose descriptor was closed is kept: another process may have the socket too.
 const FORGET_NS: u64 = 20_000_000_000;
@@ -66,6 +66,10 @@ pub(super) struct Ep {
     pub(super) missed_reply: bool,
     /// Messages were missed: what is whose is not known until the flow ends.
     pub(super) murky: bool,
+    /// Since when bytes of the reply lie here that the client has no room for.
+    unread_since: Option<MonoNs>,
+    /// For how long that was so in all, in this reply (ns).
+    pub(super) unread_ns: u64,
     /// Its last operation, whose it was, and whether that closed the descriptor.
     last: MonoNs,
     user: TaskId,
@@ -101,6 +105,24 @@ pub(super) struct Ends {
     ended: VecDeque<(MonoNs, u32)>,
     has_ended: FxHashSet<u32>,
     now: MonoNs,
+}
+
+impl Ep {
+    /// An operation of a server: how long its reply had to wait for a client that had not read what came before. That ended
+    /// when more of it could be sent.
+    pub(super) fn sends_to_reader(&mut self, r: &OpRow, sent: bool) {
+        if !sent {
+            self.unread_since = None;
+            return;
+        }
+        if let Some(since) = self.unread_since.take() {
+            self.unread_ns += r.entry.0.saturating_sub(since.0);
+        }
+        if r.flags & held::BITS == held::WINDOW {
+            self.unread_ns += r.at.0.saturating_sub(r.entry.0);
+            self.unread_since = Some(r.at);
+        }
+    }
 }
 
 impl Ends {

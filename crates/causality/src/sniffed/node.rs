@@ -174,6 +174,7 @@ impl Node {
             process: 0,
             witness: (r.witness_kind, r.witness),
             murky: false,
+            unread_ns: 0,
         };
         Half { host: self.host, exchange, place: self.place }
     }

@@ -89,7 +89,7 @@ pub struct ResentRow {
     pub seq: u32,
     /// One past its last byte, so too; a SYN and a FIN count as a byte.
     pub seq_end: u32,
-    /// Smoothed round-trip time (µs), 0 where none was measured yet.
+    /// Least round-trip time that was measured lately (µs), all ones where none was.
     pub rtt_us: u32,
     /// TCP's state: 2 = the connection was being asked for.
     pub state: u8,

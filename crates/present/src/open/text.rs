@@ -1,6 +1,6 @@
 //! What had not ended, as text for a terminal.
 
-use super::{OpenView, idle_words};
+use super::{HeldView, OpenView, idle_words};
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
@@ -141,6 +141,13 @@ impl OpenView {
                 h.query,
             );
             out.push_str(&wrap(&sanitise(&line), "  ", style.prose()));
+        }
+        let may_wait_for = |a: &HeldView, b: &HeldView| a.others.iter().any(|o| o.task == b.task);
+        let pairs = |a: &HeldView| self.sessions.iter().any(|b| may_wait_for(a, b) && may_wait_for(b, a));
+        if self.sessions.iter().any(pairs) {
+            let line = "Where two of them wait for each other it is a deadlock: the server ends one of them after \
+                        deadlock_timeout.";
+            out.push_str(&wrap(line, "  ", style.prose()));
         }
         more(out, self.sessions.len(), limit);
     }

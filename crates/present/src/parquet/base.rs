@@ -453,7 +453,7 @@ pub(super) fn put(table: &mut TableWriter, context: &Context<'_>, event: &Event)
         }
         Event::Resent(r) => {
             w.u64(r.flow.0).u32(r.seq).u32(r.seq_end);
-            u32_or_none(w, r.rtt_us, 0);
+            u32_or_none(w, r.rtt_us, u32::MAX);
             w.text(names::tcp_state(r.state));
         }
         Event::Limit(r) => {

@@ -13,6 +13,9 @@ pub(super) fn text(d: &Difference, main: Option<&Detail>) -> String {
         Cause::Cpu | Cause::Preempted | Cause::Quota | Cause::Lock | Cause::Stopped | Cause::Isolation => {
             held_up(d, service, main)
         }
+        Cause::Network | Cause::Loss | Cause::DelayedAck | Cause::AcceptQueue | Cause::SlowReader => {
+            on_its_way(d, service, main)
+        }
         _ => awaited(d, service, main),
     };
     let is_waiting = matches!(d.what.cause, Cause::Lock | Cause::Disk | Cause::Timer | Cause::Task);
@@ -26,6 +29,36 @@ pub(super) fn text(d: &Difference, main: Option<&Detail>) -> String {
         let _ = write!(out, ", for {asked}");
     }
     out
+}
+
+/// What bytes or a connection met on their way.
+fn on_its_way(d: &Difference, service: &str, main: Option<&Detail>) -> String {
+    let by = main.and_then(|m| m.by.as_deref());
+    let object = main.and_then(|m| m.object.as_deref());
+    match d.what.cause {
+        Cause::Network => match object {
+            Some(object) => format!("on the network {object}"),
+            None => format!("on the network to or from {service}"),
+        },
+        Cause::Loss => match object {
+            Some(object) => format!("lost on the network {object}, until TCP sent it again"),
+            None => format!("lost on the network to or from {service}, until TCP sent it again"),
+        },
+        Cause::DelayedAck => {
+            let way = object.map_or_else(|| format!("to or from {service}"), str::to_owned);
+            format!("held back {way} for a delayed acknowledgement (Nagle's algorithm; TCP_NODELAY ends it)")
+        }
+        Cause::AcceptQueue => {
+            let length = object.and_then(|o| o.split_once(" (")).map_or("", |o| o.1.trim_end_matches(')'));
+            let length = if length.is_empty() { String::new() } else { format!(", {length}") };
+            format!("the accept queue of {service} was full{length}")
+        }
+        _ => {
+            let what = object.unwrap_or("a connection");
+            let who = by.map_or_else(|| "the client".to_owned(), str::to_owned);
+            format!("{service} waiting for room in {what} that {who} reads slowly")
+        }
+    }
 }
 
 /// What it did itself, and what kept it from that.
@@ -72,10 +105,6 @@ fn awaited(d: &Difference, service: &str, main: Option<&Detail>) -> String {
     let object = main.and_then(|m| m.object.as_deref());
     let reason = main.and_then(|m| m.reason);
     match d.what.cause {
-        Cause::Network => match object {
-            Some(object) => format!("on the network {object}"),
-            None => format!("on the network to or from {service}"),
-        },
         Cause::Dns => {
             let server = object.map(|o| format!(", {o}")).unwrap_or_default();
             let silent =

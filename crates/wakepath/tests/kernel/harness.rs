@@ -244,7 +244,8 @@ impl Trace {
     pub fn ranged(&self, class: u8, flows: &[EndpointId]) -> usize {
         let what = if class == range::GAP { defect::RANGE_GAP } else { defect::RANGE_OVERLAP };
         let is_of_class = |o: &&OpRow| o.range == class;
-        assert_eq!(self.lost(what), self.ops.iter().filter(is_of_class).count() as u64, "{what}");
+        let at_start = if class == range::GAP { self.lost(defect::RANGE_START) } else { 0 };
+        assert_eq!(self.lost(what) + at_start, self.ops.iter().filter(is_of_class).count() as u64, "{what}");
         self.ops.iter().filter(is_of_class).filter(|o| flows.contains(&o.flow)).count()
     }
 
