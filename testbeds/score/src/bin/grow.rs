@@ -125,6 +125,16 @@ fn shifted(event: &Event, s: Shift, text: impl Fn(StrId) -> StrId) -> Option<Eve
             s.time(&mut r.at);
             s.flow(&mut r.flow);
         }
+        Event::Descriptor(r) => {
+            // 0 is no time
+            s.time(&mut r.at);
+            [&mut r.received, &mut r.sent].into_iter().filter(|t| t.0 != 0).for_each(|t| s.time(t));
+            s.flow(&mut r.flow);
+        }
+        Event::Resent(r) => {
+            s.time(&mut r.at);
+            s.flow(&mut r.flow);
+        }
         // of one import: repetitions would need numbers of their own
         Event::Mark(r) => {
             s.time(&mut r.at);
