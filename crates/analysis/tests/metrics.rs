@@ -2,11 +2,12 @@
 //! Any rows whatever give what plain counting gives. `UPDATE_GOLDEN=1` writes `expected.txt` anew.
 
 use proptest::prelude::*;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use wakepath_analysis::metrics::{
-    Counts, Metrics, MetricsOptions, NetworkCounts, Spread, Window, address, of_endpoints,
+    Counts, Metrics, MetricsOptions, NetworkCounts, Spread, Tally, Window, address, of_endpoints,
 };
 use wakepath_analysis::names::Names;
 use wakepath_causality::path::Request;
@@ -14,6 +15,7 @@ use wakepath_model::folder::Folder;
 use wakepath_model::ids::CommonNs;
 use wakepath_model::rows::exchange_row;
 use wakepath_testkit::recording::Cuts;
+use wakepath_testkit::script::play;
 use wakepath_testkit::shapes::{Plan, Shape, simulate};
 use wakepath_testkit::sniffed::{Script, Step, common, mono};
 
@@ -389,5 +391,31 @@ fn endpoints_tell_the_same_exchanges_as_requests_do() {
         let sum: u128 =
             (0..seen.server.services().len() as u32).map(|s| seen.server.service_tally(s).times.last.sum()).sum();
         assert_eq!(sum, times.iter().map(|&t| u128::from(t)).sum(), "{shape:?}");
+    }
+}
+
+#[test]
+fn endpoints_tell_the_times_of_all_requests_of_a_connection() {
+    // one task, one connection that is kept, each reply behind the next request; then two requests at once
+    let mut text = String::from("task A app\ntask D db\nflow c - A\nflow d A D\n");
+    for i in 1..=50u64 {
+        let at = i * 100;
+        let _ = writeln!(text, "{at} A takes r{i} c\n{} A asks q{i} d for r{i}\n{} D takes q{i}", at + 10, at + 20);
+        let _ = writeln!(text, "{} D answers q{i}\n{} A hears q{i}\n{} A answers r{i}", at + 30, at + 40, at + 50);
+    }
+    text += "9000 A takes s1,s2 c\n9010 A answers s1\n9020 A answers s2\n";
+    let dir = tempfile::tempdir().expect("a folder");
+    let dirs = play(&text).expect("a script").write(&dir.path().join("t"), Cuts::default()).expect("written");
+    let folder = Folder::open(&dirs).expect("opened");
+    let seen = of_endpoints(&folder, &Names::read(&folder), MetricsOptions::default());
+    for (metrics, expected) in [(&seen.server, 102), (&seen.client, 50)] {
+        let tallies: Vec<_> = (0..metrics.services().len() as u32).map(|s| metrics.service_tally(s)).collect();
+        assert_eq!(tallies.iter().map(|t| t.counts.answered_count()).sum::<u64>(), expected);
+        for first in [false, true] {
+            let of = |t: &Cow<'_, Tally>| Spread::from(if first { &t.times.first } else { &t.times.head });
+            let spreads: Vec<Spread> = tallies.iter().map(of).collect();
+            assert_eq!(spreads.iter().map(|s| s.count).sum::<u64>(), expected, "all of them");
+            assert!(spreads.iter().all(|s| s.max <= 51_000 && s.min > 0), "{spreads:?}");
+        }
     }
 }

@@ -336,7 +336,7 @@ impl<'a, F: Finished> Component<'a, F> {
     fn is_behind(&self, xs: &Slab, x: ExId, list: &[ExId]) -> bool {
         let e = xs.get(x);
         self.states[x.place as usize].is_lying
-            && matches!(e.witness.0, witness::NONE | witness::TRACEPARENT | witness::X_REQUEST_ID)
+            && !witness::names_exchange(e.witness.0)
             && list.iter().any(|&y| self.is_open(xs, y) && xs.get(y).flow == e.flow && xs.get(y).number < e.number)
     }
 

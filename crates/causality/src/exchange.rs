@@ -14,7 +14,7 @@ use refusals::{Connect, Refusals};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
     EndpointRow, FlowNoteRow, FlowStateRow, MessageEndRow, MessageRow, OPEN, OpRow, TaskRow, end_how, life,
-    message_flag, op, range, role, seen,
+    message_flag, op, range, role, seen, witness,
 };
 
 /// Which side of an exchange an endpoint is.
@@ -270,12 +270,14 @@ impl<S: Steps> Engine<S> {
         }
         // the kernel's programs note each change of direction, also where the record of it found no room
         let missed_run = r.flags & TURN != 0 && ep.last_was_request == Some(is_request);
+        // a reply ends where a request follows, or where its message did
+        let goes_on = !is_request && ep.last_was_request == Some(false) && r.start != ep.reply_explained_to;
         ep.last_was_request = Some(is_request);
         ep.missed_reply |= missed_run && is_request;
         let spans = if is_request { &mut ep.request } else { &mut ep.reply };
         // consecutive operations of one task are one (Algorithm 1, line 5)
         match spans.back_mut() {
-            Some(b) if b.end == r.start && b.task == r.task && !is_request => {
+            Some(b) if b.end == r.start && b.task == r.task && goes_on => {
                 b.end = r.end;
                 b.at = r.at;
             }
@@ -625,12 +627,11 @@ impl<S: Steps> Engine<S> {
             }
             return;
         }
-        // a reply: the oldest exchange without one, or the one with the same witness
+        // a reply: the oldest exchange without one, or the one with the same identifier, where that names exchanges
+        let is_named = witness::names_exchange(r.witness_kind);
         let found = ep.open.iter().copied().find(|&x| {
             let e = self.xs.get(x);
-            e.is_owed()
-                && !e.by_order
-                && (r.witness_kind == 0 || e.witness.0 != r.witness_kind || e.witness.1 == r.witness)
+            e.is_owed() && !e.by_order && (!is_named || e.witness.0 != r.witness_kind || e.witness.1 == r.witness)
         });
         let spans: Vec<Span> = ep.reply.iter().filter(|s| s.end > r.start).copied().collect();
         while ep.reply.front().is_some_and(|s| s.end <= r.start) {
@@ -638,7 +639,7 @@ impl<S: Steps> Engine<S> {
         }
         let missed = r.start > ep.reply_explained_to && ep.reply_explained_to != 0;
         let owed = ep.open.iter().filter(|&&x| self.xs.get(x).is_owed()).count();
-        if missed && owed > 1 && r.witness_kind == 0 {
+        if missed && owed > 1 && !is_named {
             let flow = r.flow;
             self.become_murky(flow, r.at);
             return;

@@ -3,6 +3,7 @@
 use crate::RowSink;
 use crate::recurring::{Asker, address_number};
 use crate::words::{self, Boxed, Speech};
+use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
 use wakepath_model::rows::{
     EndpointRow, FlowNoteRow, MessageEndRow, MessageRow, OPEN, message_flag, range, role, witness,
@@ -108,6 +109,7 @@ pub struct Flow {
     /// Plaintext of a TLS session was seen: received, sent.
     plain: [bool; 2],
     talk: Talk,
+    is_tls: bool,
     known: Option<(Protocol, StrId)>,
     /// Numbers for the local and the remote address.
     addresses: [u64; 2],
@@ -129,6 +131,7 @@ impl Flow {
             last_sent: None,
             plain: [false; 2],
             talk: Talk::Listening(TRIES),
+            is_tls: false,
             known: None,
             addresses: [0; 2],
             asker: None,
@@ -149,7 +152,7 @@ impl Flow {
     pub fn plaintext(&mut self, sent: bool) {
         if !self.plain.contains(&true) {
             self.last_sent = None;
-            self.talk = Talk::Listening(TRIES);
+            (self.talk, self.is_tls) = (Talk::Listening(TRIES), false);
         }
         if !std::mem::replace(&mut self.plain[usize::from(sent)], true) {
             *(if sent { &mut self.snd } else { &mut self.rcv }) = Numbers::default();
@@ -236,6 +239,10 @@ impl Flow {
         if !self.datagram && (head.len() as u64) < len {
             p.gap(dir, start + head.len() as u64, len - head.len() as u64, &mut out);
         }
+        if out.closes && self.is_tls {
+            self.opaque(id, at, "encrypted (TLS), perhaps HTTP/2 inside", sink);
+            sink.count(defect::PROTOCOL_TLS, at);
+        }
     }
 
     fn know<S: RowSink>(&mut self, id: EndpointId, at: MonoNs, protocol: Protocol, dir: Dir, sent: bool, sink: &mut S) {
@@ -243,6 +250,7 @@ impl Flow {
             self.side = if (dir == Dir::ToServer) == sent { 2 } else { 1 };
         }
         self.talk = Talk::Known(protocol.make(Boxed));
+        self.is_tls = protocol == Protocol::Tls;
         let name = sink.intern(protocol.id().as_bytes());
         self.known = Some((protocol, name));
         sink.push(&FlowNoteRow { at, flow: id, protocol: name, reason: StrId::EMPTY });
@@ -283,6 +291,8 @@ struct Out<'a, S: RowSink> {
     speech: Speech,
     /// Start and end of the last message whose row told both.
     told: (u64, u64),
+    /// Behind this nothing is to be understood any more.
+    closes: bool,
     sink: &'a mut S,
 }
 
@@ -297,7 +307,16 @@ impl<'s, S: RowSink> Out<'s, S> {
     ) -> Option<Self> {
         let (protocol, name) = known?;
         let sent_dir = if side == 1 { Dir::ToClient } else { Dir::ToServer };
-        Some(Out { id, at, sent_dir, protocol: name, speech: Speech { protocol, asker }, told: (OPEN, OPEN), sink })
+        Some(Out {
+            id,
+            at,
+            sent_dir,
+            protocol: name,
+            speech: Speech { protocol, asker },
+            told: (OPEN, OPEN),
+            closes: false,
+            sink,
+        })
     }
 }
 
@@ -340,6 +359,7 @@ impl<S: RowSink> Sink for Out<'_, S> {
             flags: flags(m),
         };
         s.push(&row);
+        self.closes |= m.attrs.verb == "OPAQUE";
         self.told = (row.start, row.end);
     }
 

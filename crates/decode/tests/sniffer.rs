@@ -663,3 +663,79 @@ fn interim_and_unasked_messages_are_no_replies() {
     assert_eq!(rows.lines(), ["answered SELECT SELECT ?", "unsolicited NOTIFY", "no reply TERMINATE TERMINATE"]);
     assert_eq!((rows.exchanges[1].reply_start > 1 << 32, rows.exchanges[1].request_start), (true, OPEN));
 }
+
+#[test]
+fn a_syn_that_is_sent_again_counts_as_sent_again() {
+    let mut tcp = Tcp::new(40000, 80);
+    let [client, server] = tcp.seq;
+    let mut frames = vec![tcp.raw(MS, true, SYN, client, 0, &[]), tcp.raw(1001 * MS, true, SYN, client, 0, &[])];
+    frames.push(tcp.raw(1002 * MS, false, SYN | ACK, server, client + 1, &[]));
+    frames.push(tcp.raw(2003 * MS, false, SYN | ACK, server, client + 1, &[]));
+    frames.push(tcp.raw(2004 * MS, true, ACK, client + 1, server + 1, &[]));
+    tcp.seq = tcp.seq.map(|seq| seq + 1);
+    frames.push(tcp.data(2005 * MS, true, &get("/a")));
+    frames.push(tcp.data(2006 * MS, false, &ok(1)));
+    let rows = sniff(&frames);
+    assert_eq!(rows.lines(), ["answered GET /a 200"]);
+    assert_eq!((rows.flow().retransmitted, rows.flow().packets), ([1, 1], [4, 3]));
+    // captured twice it is no other packet
+    let twice: Vec<Frame> = frames.iter().flat_map(|frame| [frame.clone(), frame.later(1000)]).collect();
+    assert_eq!((sniff(&twice).flow().retransmitted, sniff(&twice).flow().packets), ([1, 1], [4, 3]));
+}
+
+#[test]
+fn a_segment_that_is_sent_twice_within_a_moment_is_no_copy_of_the_first() {
+    // Who gives all its packets one identification, or none: a repetition looks like the first.
+    for id in [1, 0] {
+        let mut tcp = Tcp::new(40000, 80);
+        let mut frames = tcp.open(MS);
+        let seq = tcp.seq[0];
+        frames.push(tcp.data(2 * MS, true, &get("/a")));
+        frames.push(tcp.raw(60 * MS, true, ACK | PSH, seq, tcp.seq[1], &get("/a")));
+        frames.push(tcp.data(70 * MS, false, &ok(1)));
+        frames.iter_mut().for_each(|frame| frame.bytes[4..6].copy_from_slice(&[0, id]));
+        let rows = sniff(&frames);
+        assert_eq!(rows.lines(), ["answered GET /a 200"]);
+        assert_eq!((rows.flow().retransmitted, rows.flow().packets), ([1, 0], [4, 2]), "{id}");
+        assert_eq!(rows.count_of("net.duplicate"), 0);
+    }
+}
+
+const YEAR: u64 = 365 * 24 * 3600 * 1000 * MS;
+
+#[test]
+fn a_packet_with_a_time_of_its_own_disturbs_nothing() {
+    let (mut tcp, frames) = simple();
+    let all: Vec<Frame> = frames.into_iter().chain(tcp.close(8 * MS)).collect();
+    for odd in [0, 20 * YEAR, 500 * YEAR, u64::MAX] {
+        for i in 1..all.len() - 1 {
+            let mut all: Vec<Frame> = all.iter().map(|f| f.later(YEAR)).collect();
+            all[i].at = odd;
+            let rows = sniff(&all);
+            assert_eq!(rows.lines(), ["answered GET /a 200"], "packet {i} at {odd}");
+            assert_eq!((rows.flow().what, rows.last_flows().len()), (flow_row::FIN, 1));
+            assert_eq!(rows.count_of("net.time_jumps"), 1);
+        }
+    }
+}
+
+#[test]
+fn time_may_jump_by_years_in_either_direction() {
+    let (mut tcp, frames) = simple();
+    let one: Vec<Frame> = frames.into_iter().chain(tcp.close(8 * MS)).collect();
+    let at = |years: u64| one.iter().map(move |f| f.later(years * YEAR));
+    let all: Vec<Frame> = at(3).chain(at(250)).chain(at(2)).collect();
+    let rows = sniff(&all);
+    assert_eq!(rows.lines(), ["answered GET /a 200"; 3]);
+    let ended = rows.flows.iter().filter(|f| f.what == flow_row::FIN).count();
+    assert_eq!((ended, rows.count_of("net.time_jumps")), (3, 0));
+    let took = rows.exchanges.iter().map(|e| e.reply_last.0 - e.request_first.0).collect::<Vec<_>>();
+    assert_eq!(took, [3 * MS; 3]);
+    // what is open then is not waited for
+    let mut open = Tcp::new(40001, 80);
+    let mut begun = open.open(MS);
+    begun.push(open.data(2 * MS, true, &get("/open")));
+    let later = begun.into_iter().chain(one.iter().map(|f| f.later(200 * YEAR)));
+    let rows = sniff(&later.collect::<Vec<_>>());
+    assert_eq!(rows.lines(), ["open GET /open", "answered GET /a 200"]);
+}

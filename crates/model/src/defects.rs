@@ -249,8 +249,12 @@ defects! {
         "More requests of one flow waited for replies than are remembered.",
         "Nothing to do: replies to those beyond the limit are told alone.";
     NET_UNPAIRED = "net.pairing_unsure", Warning, PATHS,
-        "A request or a reply was left alone, because bytes were missing and nothing says which belong together.",
-        "Look for the capture's losses, or begin it before the connections.";
+        "A request or a reply was left alone: its connection began before the capture, or bytes were missing, and nothing says which \
+         belong together.",
+        "Begin the capture before the connections, or look for its losses.";
+    NET_TIME = "net.time_jumps", Warning, PATHS,
+        "A packet's time was hours or years from those before and behind it: it was taken to have passed with the one before.",
+        "Look for damage in the capture, or for captures that were put together in another order than they were made.";
     NET_URGENT = "net.urgent", Info, &[Requests, Metrics],
         "A stream has urgent data, which its reader may get apart from the rest.",
         "Nothing to do, unless messages of the flow are malformed from there on.";
@@ -389,6 +393,9 @@ defects! {
     PROTOCOL_UNKNOWN = "protocol.unknown", Info, &[Requests, Metrics],
         "No protocol processor knows a flow's bytes; its messages end where the direction turns.",
         "Nothing to do, unless the protocol matters: then add a processor for it.";
+    PROTOCOL_TLS = "protocol.tls_multiplexed", Warning, &[Requests, Metrics],
+        "A TLS connection may carry HTTP/2, whose requests cannot be told apart from outside: none of them is counted.",
+        "Watch what is spoken in clear behind it, or let the server offer HTTP/1.1 alone.";
     PROTOCOL_LIMIT = "protocol.limit", Warning, &[Requests, Metrics],
         "A protocol processor ran into one of its bounds and let a message go.",
         "Report it with the flow's notes if the traffic is well-formed.";

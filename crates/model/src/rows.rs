@@ -237,6 +237,12 @@ pub mod witness {
     pub const AMQP_DELIVERY: u8 = 10;
     /// X11 sequence number.
     pub const X11: u8 = 11;
+
+    /// Whether an identifier of this kind says which request of its flow a reply answers. Others name the request across
+    /// hosts, where a server or a gateway may set one of its own in the reply, or something else: there order decides.
+    pub const fn names_exchange(kind: u8) -> bool {
+        !matches!(kind, NONE | TRACEPARENT | X_REQUEST_ID | AMQP_DELIVERY)
+    }
 }
 
 /// A message seen at one endpoint.

@@ -72,6 +72,19 @@ enum Kind {
 
 use Kind::{Alone, Answers, AnswersWith, Asks, Carries};
 
+impl Method {
+    /// Who sends it, where only one side does.
+    fn sender(&self) -> Option<Dir> {
+        match self.id {
+            // Close and flow, and what confirms: either side.
+            (10, 50 | 51) | (20, 20..=41) | (60, 30 | 31 | 80 | 120) => None,
+            (10, 31) | (60, 40 | 90 | 100) => Some(Dir::ToServer),
+            _ if self.kind == Asks => Some(Dir::ToServer),
+            _ => Some(Dir::ToClient),
+        }
+    }
+}
+
 const fn method(class: u16, number: u16, name: &'static str, kind: Kind, strings: u8, bit: u8) -> Method {
     Method { id: (class, number), name, kind, strings, bit }
 }
@@ -283,7 +296,7 @@ fn string(bytes: &[u8], at: usize) -> Option<&[u8]> {
 }
 
 /// Whether a flow of which these are the first bytes is AMQP: by the protocol's header, by Connection.Start, or by
-/// another method in a whole frame.
+/// another method in a whole frame that this side sends.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8]) -> Fit {
     const HEADER: &[u8; 8] = b"AMQP\0\0\x09\x01";
     if dir == Dir::ToServer && bytes[0] == b'A' {
@@ -299,10 +312,11 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8]) -> Fit {
         return if bytes[0] == METHOD && bytes.len() < 7 { Fit::More } else { Fit::No };
     };
     let (class, number) = (be16(bytes, 7), be16(bytes, 9));
-    let known = METHODS.iter().any(|method| (Some(method.id.0), Some(method.id.1)) == (class, number));
+    let method = METHODS.iter().find(|method| (Some(method.id.0), Some(method.id.1)) == (class, number));
+    let fits = method.is_some_and(|method| method.sender().is_none_or(|sender| sender == dir));
     match bytes.get(7 + size as usize) {
         _ if bytes.len() < 11 && size < 1 << 20 => Fit::More,
-        _ if !known || size >= 1 << 20 => Fit::No,
+        _ if !fits || size >= 1 << 20 => Fit::No,
         Some(end) => (*end == 0xce).into(),
         None => Fit::More,
     }

@@ -383,12 +383,15 @@ struct Frame {
     kind: u8,
     flags: u8,
     stream: u32,
+    /// A bit that is always 0.
+    reserved: bool,
 }
 
 impl Frame {
     fn of(bytes: &[u8]) -> Option<Frame> {
         let (length, stream) = (be32(bytes, 0)? >> 8, be32(bytes, 5)?);
-        Some(Frame { length, kind: bytes[3], flags: bytes[4], stream: stream & 0x7fff_ffff })
+        let reserved = stream >> 31 != 0;
+        Some(Frame { length, kind: bytes[3], flags: bytes[4], stream: stream & 0x7fff_ffff, reserved })
     }
 
     fn total(&self) -> u64 {
@@ -414,7 +417,28 @@ impl Frame {
             && (self.stream != 0) == stream
             && (self.kind != 4 || self.length.is_multiple_of(6))
             && (self.kind != HEADERS || self.stream % 2 == 1)
-            && self.stream < 1 << 24
+            && !self.reserved
+    }
+
+    /// Who sent a frame that begins a head, of which `bytes` are at hand: its first field says it where that is one of
+    /// those that only requests have, or only replies, and its name stands in the static table (RFC 7541, appendix A).
+    fn sender(&self, bytes: &[u8]) -> Option<Dir> {
+        if self.kind == PUSH {
+            return Some(Dir::ToClient);
+        }
+        let has = |flag, bytes| if self.flags & flag != 0 { bytes } else { 0 };
+        let first = bytes.get(9 + has(PADDED, 1) + has(PRIORITY, 5)).filter(|_| self.kind == HEADERS)?;
+        let index = match first {
+            0x80.. => first & 0x7f,
+            0x40.. => first & 0x3f,
+            0x20.. => return None, // the table's new size
+            _ => first & 0xf,
+        };
+        match index {
+            1..=7 => Some(Dir::ToServer),
+            8..=14 => Some(Dir::ToClient),
+            _ => None,
+        }
     }
 }
 
@@ -449,24 +473,26 @@ fn preface(dir: Dir, bytes: &[u8]) -> Fit {
     }
 }
 
-/// Whether a flow of which these are the first bytes is HTTP/2: by the client's preface, by the server's SETTINGS, or by
-/// a chain of frames with a head.
+/// Whether a flow of which these are the first bytes is HTTP/2: by the client's preface, by the server's SETTINGS, by a
+/// chain of frames with a head, or by one frame that is just the bytes and begins a head as this side sends it.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8]) -> Fit {
     match preface(dir, bytes) {
         Fit::No => {}
         fit => return fit,
     }
-    let (mut rest, mut heads, mut frames) = (bytes, false, 0);
+    let (mut rest, mut heads, mut frames, mut known) = (bytes, false, 0, false);
     while let Some(frame) = Frame::of(rest) {
-        if !frame.plausible() {
+        let sender = frame.sender(rest);
+        if !frame.plausible() || sender.is_some_and(|sender| sender != dir) {
             return Fit::No;
         }
         if frames == 0 && dir == Dir::ToClient && frame.kind == 4 && frame.flags == 0 && frame.length > 0 {
             return Fit::Yes;
         }
         heads |= frame.kind == HEADERS && frame.flags & END_HEADERS != 0;
+        known |= sender.is_some() && rest.len() as u64 == frame.total();
         frames += 1;
         rest = rest.get(frame.total() as usize..).unwrap_or(&[]);
     }
-    (heads && frames > 1).into()
+    (heads && (frames > 1 || known)).into()
 }

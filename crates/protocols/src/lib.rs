@@ -41,6 +41,7 @@ pub mod mysql;
 pub mod oneshot;
 pub mod postgres;
 pub mod redis;
+pub mod tls;
 pub mod x11;
 
 pub use duplex::Duplex;

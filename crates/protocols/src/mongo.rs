@@ -24,7 +24,7 @@ pub type Mongo = Duplex<Framing, HEAD>;
 pub struct Framing {
     sides: [Walk; 2],
     /// Request id of the last reply that said that more would come.
-    exhaust: u32,
+    exhaust: Option<u32>,
 }
 
 /// The message at hand, of which the document is walked.
@@ -63,14 +63,15 @@ const COMPRESSED: u32 = 2012;
 const MSG: u32 = 2013;
 
 impl Framer for Framing {
-    const NEW: Framing = Framing { sides: [Walk::NONE; 2], exhaust: 0 };
+    const NEW: Framing = Framing { sides: [Walk::NONE; 2], exhaust: None };
 
     fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit {
         if bytes.len() < 16 {
             return Fit::More;
         }
         let known = matches!(le32(bytes, 12), Some(REPLY | 2001..=2007 | COMPRESSED | MSG));
-        let fits = known && (dir == Dir::ToClient) == (le32(bytes, 8) != Some(0));
+        // What answers request 0 has a 0 there too.
+        let fits = known && (dir == Dir::ToClient || le32(bytes, 8) == Some(0));
         (fits && le32(bytes, 0).is_some_and(|length| (16..1 << 27).contains(&length))).into()
     }
 
@@ -89,10 +90,10 @@ impl Framer for Framing {
         }
         let (id, to) = (le32(bytes, 4).unwrap_or(0), le32(bytes, 8).unwrap_or(0));
         let total = u64::from(length);
-        let walk =
-            Walk { end: wire.behind(total), start: wire.at, witness: if to != 0 { to } else { id }, ..Walk::NONE };
-        self.sides[d] = walk;
-        let mut role = if to != 0 { Role::Reply } else { Role::Request };
+        let replies = wire.dir == Dir::ToClient;
+        let witness = if replies { to } else { id };
+        self.sides[d] = Walk { end: wire.behind(total), start: wire.at, witness, ..Walk::NONE };
+        let mut role = if replies { Role::Reply } else { Role::Request };
         let mut verb = "";
         let document = match code {
             MSG => {
@@ -101,13 +102,13 @@ impl Framer for Framing {
                     return Err(Stop::Need);
                 };
                 let more = flags & 2 != 0;
-                if to != 0 && to == self.exhaust {
+                if replies && self.exhaust == Some(to) {
                     role = Role::Unsolicited;
-                } else if to == 0 && more {
+                } else if !replies && more {
                     role = Role::OneWay;
                 }
-                if to != 0 && more {
-                    self.exhaust = id;
+                if replies && more {
+                    self.exhaust = Some(id);
                 }
                 if *kind == 0 { Some(21) } else { None }
             }
@@ -289,6 +290,8 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8]) -> Fit {
     let code = le32(bytes, 12).unwrap_or(0);
     let to = le32(bytes, 8).unwrap_or(0);
     let size = le32(bytes, 0).unwrap_or(0);
-    let plausible = (16..48_000_000).contains(&size) && (dir == Dir::ToClient) == (to != 0);
+    // What answers request 0 says 0 too; but what asks says in which database.
+    let asks = to == 0 && (dir == Dir::ToServer || bytes.windows(4).any(|part| part == b"$db\0"));
+    let plausible = (16..48_000_000).contains(&size) && (dir == Dir::ToServer) == asks;
     (plausible && matches!(code, QUERY | COMPRESSED | MSG)).into()
 }

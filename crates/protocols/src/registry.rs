@@ -14,6 +14,7 @@ use crate::mysql::{self, MySql};
 use crate::oneshot::Oneshot;
 use crate::postgres::{self, Postgres};
 use crate::redis::{self, Redis};
+use crate::tls::{self, Tls};
 use crate::x11::{self, X11};
 use crate::{Dir, Processor, Sink};
 
@@ -76,6 +77,21 @@ macro_rules! registry {
                 match self { $(Protocol::$variant => maker.take(<$type>::new())),+ }
             }
 
+            /// In which direction `bytes` travel, as the begin of a message of this protocol: known where only one side
+            /// could send them.
+            pub fn direction(self, bytes: &[u8]) -> Option<Dir> {
+                if bytes.is_empty() {
+                    return None;
+                }
+                // Replies of Kafka look like requests, but for the client's name.
+                let usual = self.id() != "proto.kafka";
+                match [Dir::ToServer, Dir::ToClient].map(|dir| self.fit(dir, bytes, usual)) {
+                    [Fit::Yes, Fit::No] => Some(Dir::ToServer),
+                    [Fit::No, Fit::Yes] => Some(Dir::ToClient),
+                    _ => None,
+                }
+            }
+
             fn fit(self, dir: Dir, bytes: &[u8], usual: bool) -> Fit {
                 let fit: fn(Dir, &[u8], bool) -> Fit = match self { $(Protocol::$variant => $fit),+ };
                 fit(dir, bytes, usual)
@@ -136,6 +152,7 @@ registry! {
     X11(X11) = "proto.x11", Stream, &[6000, 6001], fit_x11, "X11, as a client speaks it.";
     DnsTcp(DnsTcp) = "proto.dns", Stream, &[53], fit_dns_tcp, "DNS over TCP.";
     DnsUdp(DnsUdp) = "proto.dns", Datagram, &[53, 5353], fit_dns_udp, "DNS datagrams.";
+    Tls(Tls) = "proto.tls", Stream, &[443, 8443], fit_tls, "TLS, of which only the handshake is read.";
     Line(Line) = "proto.line", Stream, &[], never, "Lines, of which nothing else is known; only where asked for.";
     Oneshot(Oneshot) = "proto.oneshot", Stream, &[], never, "One exchange a connection; only where asked for.";
 }
@@ -193,6 +210,10 @@ fn fit_amqp(dir: Dir, bytes: &[u8], _: bool) -> Fit {
 
 fn fit_mongo(dir: Dir, bytes: &[u8], _: bool) -> Fit {
     mongo::recognise(dir, bytes)
+}
+
+fn fit_tls(dir: Dir, bytes: &[u8], _: bool) -> Fit {
+    tls::recognise(dir, bytes)
 }
 
 fn fit_x11(dir: Dir, bytes: &[u8], _: bool) -> Fit {

@@ -123,7 +123,8 @@ fn bytes_decide_before_ports() {
     assert_eq!(says(b"PRI * HTTP/2.0\r\n\r\nSM", 80), Verdict::NeedMore);
     let http2 = Verdict::Protocol(Protocol::Http2, Dir::ToServer);
     assert_eq!(says(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 80), http2);
-    assert_eq!(says(b"\x16\x03\x01\x02\x00\x01\x00\x01", 5432), Verdict::Unknown);
+    let tls = Verdict::Protocol(Protocol::Tls, Dir::ToServer);
+    assert_eq!(says(b"\x16\x03\x01\x02\x00\x01\x00\x01", 5432), tls);
     // joined between a reply and the rest of its request
     let fastcgi = Verdict::Protocol(Protocol::FastCgi, Dir::ToServer);
     assert_eq!(says(b"\x01\x05\x00\x01\x00\x00\x00\x00", 1), fastcgi);

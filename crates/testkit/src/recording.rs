@@ -270,6 +270,13 @@ impl HostRows {
         }
     }
 
+    /// The message told last has an identifier of this kind and value.
+    pub fn bears(&mut self, kind: u8, value: u64) {
+        if let Some(Event::Message(r)) = self.rows.last_mut() {
+            (r.witness_kind, r.witness) = (kind, value);
+        }
+    }
+
     /// A flow is closed, or reset.
     pub fn closed(&mut self, t: u64, flow: u64, task: u32, reset: bool) {
         let at = self.at(t);

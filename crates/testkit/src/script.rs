@@ -10,7 +10,7 @@
 //!                                behind it: opaque, old (older than the recording), ports 40000 80, netns 2 (both ends),
 //!                                seq 4294967000 (first byte of both directions), seen as 10.9.9.9 80 (what the client
 //!                                dialled, where an address is translated), peer (the server's end is one of the peers of
-//!                                an unconnected datagram socket)
+//!                                an unconnected datagram socket), ids (each message has an x-request-id of its own)
 //! 100 A takes r1 c               A reads a request that somebody unwatched sent; `r1,r2`: both at once
 //! 110 A asks q1 d for r1         A sends a request in the service of r1 (`for -`: of nothing)
 //! 110 A posts q1 d for r1        the same of a message that gets no reply, put into a queue
@@ -47,7 +47,7 @@ mod wire;
 use crate::recording::{Announced, HEAD_BYTES, HostRows, Recording};
 use crate::truth::Call;
 use std::collections::BTreeMap;
-use wakepath_model::rows::{input, op, seen};
+use wakepath_model::rows::{input, op, seen, witness};
 
 const US: u64 = 1_000;
 const REQUEST_BYTES: u64 = 80;
@@ -70,6 +70,7 @@ struct Flow {
     /// Leading tasks of both ends' processes.
     leaders: [u32; 2],
     opaque: bool,
+    has_ids: bool,
     noted: [bool; 2],
     /// Client and server, as the client has them.
     addresses: [([u8; 4], u16); 2],
@@ -212,7 +213,7 @@ impl Player {
         let index = self.flows.len() as u16;
         let mut ports = (40_000 + index, 80 + index);
         let (mut opaque, mut old, mut netns, mut seq) = (false, false, 1, 1_000 * u64::from(index + 1));
-        let (mut dialled, mut is_peer) = (None, false);
+        let (mut dialled, mut is_peer, mut has_ids) = (None, false, false);
         let mut rest = rest;
         while let Some((word, more)) = rest.split_first() {
             rest = match (*word, more) {
@@ -222,6 +223,10 @@ impl Player {
                 }
                 ("peer", _) => {
                     is_peer = true;
+                    more
+                }
+                ("ids", _) => {
+                    has_ids = true;
                     more
                 }
                 ("old", _) => {
@@ -281,7 +286,17 @@ impl Player {
         let addresses = [(address(client), ports.0), dialled.unwrap_or((address(server), ports.1))];
         self.flows.insert(
             name.to_owned(),
-            Flow { client, server, leaders, opaque, noted: [false; 2], addresses, sent: numbers, read: numbers },
+            Flow {
+                client,
+                server,
+                leaders,
+                opaque,
+                has_ids,
+                noted: [false; 2],
+                addresses,
+                sent: numbers,
+                read: numbers,
+            },
         );
         Ok(())
     }
@@ -352,6 +367,9 @@ impl Player {
                 h.message(at, flow, is_send, range.clone(), ("GET", &format!("/{name}")), *status);
                 if self.asked.get(name).is_some_and(|a| a.is_posted) {
                     h.is_posted();
+                }
+                if f.has_ids {
+                    h.bears(witness::X_REQUEST_ID, range.start);
                 }
             }
         }

@@ -181,6 +181,8 @@ fn capture(source: &mut Source, rows: Rows, stop: &AtomicBool, end_ns: u64) -> R
     let mut result = Ok(());
     loop {
         let more = source.next(&mut |taken| match taken {
+            // who asks for the end does not wait for the rest of a chunk
+            Taken::Packet(_) if stop.load(Ordering::Relaxed) => {}
             Taken::Packet(packet) => {
                 if !is_anchored {
                     // a file's times are those of the wall clock

@@ -337,3 +337,57 @@ fn are_read_as_they_are(captures: Captures<'_>) {
     assert_eq!(back.status.code(), Some(1));
     assert!(stderr(&back).contains("in order of time"), "{}", stderr(&back));
 }
+
+/// A capture of IP packets between 10.0.0.1 and 10.0.0.2, each with its time in microseconds, who sent it, and its TCP payload.
+fn capture_of(ports: [u16; 2], said: &[(u32, bool, Vec<u8>)]) -> Vec<u8> {
+    let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 101, 0, 0, 0];
+    let mut next = [770_000u32, 990_000];
+    for (i, (us, client, payload)) in said.iter().enumerate() {
+        let own = usize::from(!client);
+        let length = (40 + payload.len()) as u16;
+        let mut packet = vec![0x45, 0];
+        packet.extend(length.to_be_bytes());
+        packet.extend((i as u16 + 1).to_be_bytes());
+        packet.extend([0x40, 0, 64, 6, 0, 0, 10, 0, 0, own as u8 + 1, 10, 0, 0, 2 - own as u8]);
+        packet.extend([ports[own], ports[1 - own]].map(u16::to_be_bytes).concat());
+        packet.extend([next[own], next[1 - own]].map(u32::to_be_bytes).concat());
+        packet.extend([0x50, 0x18, 4, 0, 0, 0, 0, 0]);
+        packet.extend(payload);
+        next[own] += payload.len() as u32;
+        [1_700_000_000, *us, length.into(), length.into()].iter().for_each(|n| file.extend(n.to_le_bytes()));
+        file.extend(packet);
+    }
+    file
+}
+
+#[test]
+fn a_capture_and_the_folder_made_of_it_give_one_answer_where_flows_turn_out_to_go_the_other_way() -> Tested {
+    let frame = |stream: u32, flags: u8, field: u8| {
+        let mut frame = vec![0, 0, 1, 1, flags];
+        frame.extend(stream.to_be_bytes());
+        frame.push(field);
+        frame
+    };
+    // behind a reply, and from a port that is usual for servers
+    let mut said = vec![(500, false, frame(3, 5, 0x88))];
+    for i in 0..30u32 {
+        said.push((1000 + i * 1000, true, frame(5 + 2 * i, 5, 0x82)));
+        said.push((1400 + i * 1000, false, frame(5 + 2 * i, 5, 0x88)));
+    }
+    let dir = tempfile::tempdir()?;
+    for ports in [[50_051, 61_616], [40_000, 61_616], [61_616, 50_051]] {
+        let (file, folder) = (dir.path().join("c.pcap"), dir.path().join(format!("{}-{}", ports[0], ports[1])));
+        std::fs::write(&file, capture_of(ports, &said))?;
+        let sniffed = run(&["sniff", "--pcap", path(&file), "-o", path(&folder)]);
+        assert_eq!(sniffed.status.code(), Some(0), "{}", stderr(&sniffed));
+        let [of_file, of_folder] =
+            [&file, &folder].map(|of| check("metrics", &stdout(&run(&["metrics", "--json", "--map", path(of)]))));
+        assert_eq!(of_file["services"], of_folder["services"], "{ports:?}");
+        assert_eq!(of_file["callers"], of_folder["callers"], "{ports:?}");
+        let services: Vec<_> = of_file["services"].as_array().into_iter().flatten().collect();
+        assert_eq!(services.len(), 1, "{services:?}");
+        assert_eq!(services[0]["service"], format!("10.0.0.2:{}", ports[1]));
+        assert_eq!((&services[0]["succeeded"], &services[0]["reply_only"]), (&30.into(), &1.into()));
+    }
+    Ok(())
+}

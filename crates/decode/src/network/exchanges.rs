@@ -111,6 +111,10 @@ pub(super) struct Book {
     /// Exchanges ended.
     pub ended: u64,
     latest: MonoNs,
+    /// The flow began before what is known of it.
+    joined: bool,
+    /// A message of each direction was met.
+    met: [bool; 2],
 }
 
 impl Book {
@@ -129,7 +133,15 @@ impl Book {
             opaque: false,
             ended: 0,
             latest: MonoNs(0),
+            joined: !whole,
+            met: [false; 2],
         }
+    }
+
+    /// Of the same flow, of which nothing was said.
+    pub fn anew(&self) -> Book {
+        // What is said again is said by the same one, so that a word does not seem to come from two clients.
+        Book::new(self.flow, self.protocol, self.speech, !self.joined)
     }
 
     /// The flow turned to `dir`.
@@ -541,9 +553,8 @@ fn number(witnesses: &[Witness]) -> (Number, u8, u64) {
     let Some(first) = witnesses.first() else { return (Number::None, witness::NONE, 0) };
     let (kind, value) = words::witness(*first);
     let number = match kind {
-        // names the request across hosts, not the exchange in its flow
         witness::TRACEPARENT | witness::X_REQUEST_ID => return (Number::None, witness::NONE, 0),
-        witness::AMQP_DELIVERY => Number::None,
+        kind if !witness::names_exchange(kind) => Number::None,
         witness::MEMCACHED => Number::Echo(value),
         _ => Number::Own(kind, value),
     };
@@ -598,6 +609,7 @@ impl<S: RowSink> Sink for Ear<'_, S> {
     fn message(&mut self, m: &Message<'_>) {
         let (row, number) = self.row(m);
         let book = &mut *self.book;
+        book.met[m.dir.index()] = true;
         let kind = match (m.role, m.dir) {
             (Role::Interim, Dir::ToServer) => return,
             (Role::Interim, Dir::ToClient) => {
@@ -668,7 +680,11 @@ impl<S: RowSink> Sink for Ear<'_, S> {
         open.row.status = status.code.unwrap_or(open.row.status);
     }
 
-    fn defect(&mut self, d: wakepath_protocols::Defect, _: Dir, _: u64) {
-        self.out.count(words::defect(d), self.at);
+    fn defect(&mut self, d: wakepath_protocols::Defect, dir: Dir, _: u64) {
+        // Joined amid a message: nothing is missing but what passed before the capture.
+        let joins = self.book.joined && !self.book.met[dir.index()];
+        if !joins || d != wakepath_protocols::Defect::BorderLost {
+            self.out.count(words::defect(d), self.at);
+        }
     }
 }

@@ -4,6 +4,7 @@ use super::datagrams::Datagrams;
 use super::exchanges::Ending;
 use super::link::Inner;
 use super::row::{Flow, Key, TUNNELS_MAX};
+use super::servers::Servers;
 use super::tcp::{RST, SYN, Segment, Taken, Tcp};
 use super::{Sniffed, SnifferOptions};
 use crate::RowSink;
@@ -50,6 +51,7 @@ pub(super) struct Flows {
     /// Flows that hold segments, by when they began to.
     holding: VecDeque<(u32, u32)>,
     held_bytes: usize,
+    servers: Servers,
     now: MonoNs,
     lost: MonoNs,
 }
@@ -70,6 +72,7 @@ impl Flows {
             wakes: BinaryHeap::new(),
             holding: VecDeque::new(),
             held_bytes: 0,
+            servers: Servers::default(),
             now: MonoNs(0),
             lost: MonoNs(0),
         }
@@ -126,7 +129,7 @@ impl Flows {
         let flow = &mut self.slots[slot as usize];
         let held = flow.held_bytes();
         let (taken, wake) = flow.segment(lane, segment, now, out);
-        flow.tell_turned(inner.at, out);
+        flow.tell_decided(inner.at, out);
         match taken {
             Taken::Yes | Taken::Reset => {}
             Taken::Duplicate => out.count(defect::NET_DUPLICATE, inner.at),
@@ -136,15 +139,24 @@ impl Flows {
         if flow.ended != 0 && !flow.talk.is_over() {
             done.exchanges += flow.finish(Ending::Closed, self.lost, out);
         }
+        self.wake_at(slot, wake);
+        self.holds(slot, held, out, done);
+        // What was told of it stays; what comes is another flow, which may turn out to go the other way.
+        if self.slots[slot as usize].talk.is_reversed() {
+            self.end(slot, flow_row::FORGOTTEN, inner.at, out, done);
+        }
+    }
+
+    /// A flow that held `held` bytes may hold more now, or less.
+    fn holds<S: RowSink>(&mut self, slot: u32, held: usize, out: &mut S, done: &mut Sniffed) {
+        let flow = &self.slots[slot as usize];
         let holds = flow.held_bytes();
         if holds != held {
             self.held_bytes = self.held_bytes + holds - held;
             if held == 0 {
-                let entry = (slot, flow.generation);
-                self.holding.push_back(entry);
+                self.holding.push_back((slot, flow.generation));
             }
         }
-        self.wake_at(slot, wake);
         if self.held_bytes > self.options.held_bytes_max {
             self.give_up_oldest(out, done);
         }
@@ -165,11 +177,13 @@ impl Flows {
             slot = self.begin(key, inner, lane, None, out, done);
         }
         let flow = &mut self.slots[slot as usize];
+        let held = flow.held_bytes();
         if !flow.datagram(lane, inner, payload, self.now, out) {
             out.count(defect::NET_DUPLICATE, inner.at);
         }
-        flow.tell_turned(inner.at, out);
+        flow.tell_decided(inner.at, out);
         done.exchanges += flow.talk.take_ended();
+        self.holds(slot, held, out, done);
     }
 
     /// The flow of `key` in `tunnel`, or one in another tunnel that `fits`.
@@ -219,7 +233,7 @@ impl Flows {
         done.flows += 1;
         let next_same = self.table.get(&key).copied().unwrap_or(NONE);
         let generation = done.flows as u32;
-        let flow = Flow::new(key, inner, lane, segment, generation, next_same);
+        let flow = Flow::new(key, inner, lane, segment, generation, next_same, &self.servers);
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = flow;
@@ -232,8 +246,25 @@ impl Flows {
         };
         self.table.insert(key, slot);
         self.visits.push_back((self.now.0.saturating_add(self.options.update_ns), slot, generation));
-        self.slots[slot as usize].tell(flow_row::BEGIN, inner.at, out);
+        self.slots[slot as usize].tell_decided(inner.at, out);
+        self.meet(slot);
         slot
+    }
+
+    /// What a new flow says of its ends, and so of another flow that was met with one of them.
+    fn meet(&mut self, slot: u32) {
+        let flow = &self.slots[slot as usize];
+        let (ends, server, new) = (flow.ends(), flow.server(), (slot, flow.generation));
+        let likely = server.or(self.servers.of(ends));
+        if let Some(likely) = likely {
+            let end = ends[likely];
+            let (first, generation) = self.servers.first_of(end);
+            if self.live(first, generation) {
+                let flow = &mut self.slots[first as usize];
+                flow.turn_to(usize::from(flow.ends()[1] == end));
+            }
+        }
+        self.servers.meet(ends, server, new);
     }
 
     fn live(&self, slot: u32, generation: u32) -> bool {
@@ -282,6 +313,7 @@ impl Flows {
         }
         let held = flow.held_bytes();
         let wake = flow.overdue(now, out);
+        flow.tell_decided(now, out);
         done.exchanges += flow.talk.take_ended();
         self.held_bytes = self.held_bytes + flow.held_bytes() - held;
         self.wake_at(slot, wake);
@@ -290,6 +322,9 @@ impl Flows {
     fn visit<S: RowSink>(&mut self, slot: u32, out: &mut S, done: &mut Sniffed) {
         let (now, options) = (self.now, self.options);
         let flow = &mut self.slots[slot as usize];
+        let held = flow.held_bytes();
+        flow.decide(out);
+        self.held_bytes = self.held_bytes + flow.held_bytes() - held;
         if now.0.saturating_sub(flow.last.0) >= options.idle_ns {
             return self.end(slot, flow_row::FORGOTTEN, now, out, done);
         }
@@ -311,7 +346,9 @@ impl Flows {
             let flow = &mut self.slots[slot as usize];
             let held = flow.held_bytes();
             if held > 0 {
-                out.count(defect::NET_HELD_LIMIT, self.now);
+                if held > flow.talk.held_bytes() {
+                    out.count(defect::NET_HELD_LIMIT, self.now);
+                }
                 flow.flush(self.now, out);
                 done.exchanges += flow.talk.take_ended();
                 self.held_bytes = self.held_bytes + flow.held_bytes() - held;
@@ -391,6 +428,19 @@ impl Flows {
                 flow.live && flow.generation == generation && flow.held_bytes() > 0
             });
         }
+    }
+
+    /// Time goes on at `now`, before that of the packets so far: none of the flows goes on.
+    pub fn restart<S: RowSink>(&mut self, now: MonoNs, out: &mut S, done: &mut Sniffed) {
+        for slot in 0..self.slots.len() as u32 {
+            let flow = &self.slots[slot as usize];
+            if flow.live {
+                let what = if flow.ended == 0 { flow_row::FORGOTTEN } else { flow.ended };
+                self.end(slot, what, self.now, out, done);
+            }
+        }
+        *self = Flows::new(self.options);
+        self.now = now;
     }
 
     /// The capture ended.

@@ -10,14 +10,17 @@ mod flows;
 mod fragments;
 mod link;
 mod row;
+mod servers;
 mod talk;
 mod tcp;
 mod trail;
+mod undecided;
 mod unsure;
 
 use crate::RowSink;
 use flows::Flows;
 use link::{Counts, Link};
+use wakepath_model::defects::id as defect;
 use wakepath_model::ids::MonoNs;
 use wakepath_wire::packet::Packet;
 
@@ -66,6 +69,18 @@ pub struct Sniffed {
     pub last: MonoNs,
 }
 
+/// A packet whose time is further than this from those before it may be alone with that time, ns.
+const JUMP_NS: u64 = 3600 * 1_000_000_000;
+
+/// Later times (after 2262) are none.
+const TIME_MAX_NS: u64 = i64::MAX as u64;
+
+/// A packet whose time is far from those before it. The one behind it tells whether time goes on there.
+struct Ahead {
+    packet: Packet<'static>,
+    bytes: Vec<u8>,
+}
+
 /// Makes flows and exchanges of one capture's packets.
 pub struct Sniffer<S> {
     out: S,
@@ -73,6 +88,9 @@ pub struct Sniffer<S> {
     link: Link,
     counts: Counts,
     flows: Flows,
+    ahead: Option<Box<Ahead>>,
+    /// Time of the packet before.
+    at: Option<u64>,
 }
 
 impl<S: RowSink> Sniffer<S> {
@@ -84,6 +102,8 @@ impl<S: RowSink> Sniffer<S> {
             link: Link::new(options.held_bytes_max),
             counts: Counts::default(),
             flows: Flows::new(options),
+            ahead: None,
+            at: None,
         }
     }
 
@@ -97,10 +117,41 @@ impl<S: RowSink> Sniffer<S> {
         self.done
     }
 
-    /// Takes the next packet. Times may go back a little, as between the queues of a device.
+    /// Takes the next packet. Times may go back a little, as between the queues of a device, and jump: captures are put
+    /// together, clocks are set, and bytes get damaged.
     pub fn packet(&mut self, packet: &Packet<'_>) {
-        let Sniffer { out, done, link, counts, flows } = self;
+        let packet = Packet { at_ns: packet.at_ns.min(TIME_MAX_NS), ..*packet };
+        if let Some(ahead) = self.ahead.take() {
+            let goes_on = packet.at_ns.abs_diff(ahead.packet.at_ns) <= JUMP_NS;
+            self.arrive(&ahead, goes_on);
+        }
+        if self.at.is_some_and(|at| packet.at_ns.abs_diff(at) > JUMP_NS) {
+            self.ahead = Some(Box::new(Ahead { packet: packet_about(&packet), bytes: packet.bytes.to_vec() }));
+        } else {
+            self.take(&packet);
+        }
+    }
+
+    /// Takes a packet whose time was far from those before it. `goes_on`: it is near that of the packet behind it.
+    fn arrive(&mut self, ahead: &Ahead, goes_on: bool) {
+        let before = self.at.unwrap_or(ahead.packet.at_ns);
+        let mut packet = Packet { bytes: &ahead.bytes, ..ahead.packet };
+        if !goes_on {
+            self.out.count(defect::NET_TIME, MonoNs(before));
+            packet.at_ns = before;
+        } else if packet.at_ns < before {
+            // Another capture, or the clock was set back: what was open then does not go on now.
+            let Sniffer { out, done, link, counts, flows, .. } = self;
+            link.finish(&mut |inner| flows.take(inner, out, done), counts);
+            flows.restart(MonoNs(packet.at_ns), out, done);
+        }
+        self.take(&packet);
+    }
+
+    fn take(&mut self, packet: &Packet<'_>) {
+        let Sniffer { out, done, link, counts, flows, .. } = self;
         let at = MonoNs(packet.at_ns);
+        self.at = Some(packet.at_ns);
         done.packets += 1;
         done.bytes += u64::from(packet.length);
         done.first = if done.packets == 1 { at } else { done.first.min(at) };
@@ -118,7 +169,12 @@ impl<S: RowSink> Sniffer<S> {
 
     /// It is `now`, and no packet came: what has been silent for long is forgotten, what is open is told.
     pub fn idle(&mut self, now: MonoNs) {
-        let Sniffer { out, done, link, counts, flows } = self;
+        if let Some(ahead) = self.ahead.take() {
+            self.arrive(&ahead, now.0.abs_diff(ahead.packet.at_ns) <= JUMP_NS);
+        }
+        let now = MonoNs(now.0.min(TIME_MAX_NS));
+        self.at = self.at.map(|at| at.max(now.0));
+        let Sniffer { out, done, link, counts, flows, .. } = self;
         link.idle(now, &mut |inner| flows.take(inner, out, done), counts);
         counts.take().for_each(|(defect, at)| out.count(defect, at));
         flows.idle(now, out, done);
@@ -126,9 +182,19 @@ impl<S: RowSink> Sniffer<S> {
 
     /// The capture ended: tells of all that is open.
     pub fn finish(&mut self) {
-        let Sniffer { out, done, link, counts, flows } = self;
+        if let Some(ahead) = self.ahead.take() {
+            let is_later = self.at.is_none_or(|at| ahead.packet.at_ns > at);
+            self.arrive(&ahead, is_later);
+        }
+        let Sniffer { out, done, link, counts, flows, .. } = self;
         link.finish(&mut |inner| flows.take(inner, out, done), counts);
         counts.take().for_each(|(defect, at)| out.count(defect, at));
         flows.finish(out, done);
     }
+}
+
+/// A packet without its bytes.
+fn packet_about(packet: &Packet<'_>) -> Packet<'static> {
+    let Packet { at_ns, link, interface, length, .. } = *packet;
+    Packet { at_ns, link, interface, length, bytes: &[] }
 }

@@ -4,6 +4,7 @@ use super::datagrams::Datagrams;
 use super::exchanges::Ending;
 use super::flows::{Carrier, NONE, linger, opener};
 use super::link::Inner;
+use super::servers::{End, Servers, rank};
 use super::talk::{About, Piece, Side, Talk};
 use super::tcp::{self, Hearer, Segment, Taken, Tcp};
 use crate::RowSink;
@@ -76,6 +77,8 @@ pub(super) struct Flow {
     told_packets: u64,
     /// The client's lane as it was told.
     told_client: usize,
+    /// When it began, where its begin was not told because it is not sure who the server is.
+    untold: Option<MonoNs>,
     /// When it is looked at next for what it waits for, 0 = it does not wait.
     pub wake: u64,
     pub carrier: Carrier,
@@ -91,6 +94,7 @@ impl Flow {
         segment: Option<&Segment<'_>>,
         generation: u32,
         next_same: u32,
+        servers: &Servers,
     ) -> Flow {
         let stream = segment.is_some();
         let talk = match inner.ip_protocol {
@@ -99,7 +103,7 @@ impl Flow {
         };
         let side = match segment.and_then(|segment| opener(lane, segment)) {
             Some(client) => Side { client, how: side_how::HANDSHAKE },
-            None => by_port(&key, lane, stream),
+            None => by_port(&key, lane, stream, servers),
         };
         // The client's first number where it is known: both the SYN and its answer say it.
         let epoch = match segment {
@@ -127,6 +131,7 @@ impl Flow {
             told_urgent: false,
             told_packets: 0,
             told_client: 0,
+            untold: Some(inner.at),
             wake: 0,
             carrier: if stream { Carrier::Tcp(Tcp::new()) } else { Carrier::Datagrams(Datagrams::new()) },
             talk,
@@ -148,7 +153,8 @@ impl Flow {
 
     /// What its held segments cost.
     pub fn held_bytes(&self) -> usize {
-        if let Carrier::Tcp(tcp) = &self.carrier { tcp.held_bytes } else { 0 }
+        let segments = if let Carrier::Tcp(tcp) = &self.carrier { tcp.held_bytes } else { 0 };
+        segments + self.talk.held_bytes()
     }
 
     /// Takes a segment that `lane` sent. What became of it, and when the flow is to be looked at again (0: never).
@@ -280,6 +286,7 @@ impl Flow {
         if let (Some(tcp), mut listener) = self.parts(out) {
             tcp.flush(now, &mut listener);
         }
+        self.decide(out);
     }
 
     /// Notes that both ends are closed.
@@ -294,6 +301,7 @@ impl Flow {
 
     /// Tells of the exchanges that are open. How many ended.
     pub fn finish<S: RowSink>(&mut self, ending: Ending, lost: MonoNs, out: &mut S) -> u64 {
+        self.decide(out);
         let stream = matches!(self.carrier, Carrier::Tcp(_));
         self.talk.finish(ending, if stream { Transport::Stream } else { Transport::Datagram }, lost, out)
     }
@@ -310,15 +318,56 @@ impl Flow {
         self.packets() != self.told_packets
     }
 
-    /// Writes its row where it turned out to go the other way round: its exchanges come after.
-    pub fn tell_turned<S: RowSink>(&mut self, at: MonoNs, out: &mut S) {
-        if self.told_client != self.side.client {
-            self.tell(flow_row::UPDATE, at, out);
+    /// The ends of its addresses and ports.
+    pub fn ends(&self) -> [End; 2] {
+        self.key.ends
+    }
+
+    /// Which end is known to be the server.
+    pub fn server(&self) -> Option<usize> {
+        matches!(self.side.how, side_how::HANDSHAKE | side_how::PROTOCOL).then_some(1 - self.side.client)
+    }
+
+    /// Other flows say that `server` is the server. Its own messages, where it has some, say more.
+    pub fn turn_to(&mut self, server: usize) {
+        if self.side.how == side_how::GUESSED && self.talk.protocol().is_none() {
+            self.side.client = 1 - server;
         }
     }
 
-    /// Writes its row.
+    /// Tells what waited until it is known who the server is, if it is: the flow first, since exchanges are read by it.
+    pub fn tell_decided<S: RowSink>(&mut self, at: MonoNs, out: &mut S) {
+        if self.talk.is_undecided() {
+            return;
+        }
+        let is_known = self.talk.held_bytes() > 0 || self.side.how == side_how::HANDSHAKE;
+        match self.untold {
+            Some(_) if is_known => self.tell_begin(out),
+            None if self.told_client != self.side.client => self.tell(flow_row::UPDATE, at, out),
+            _ => {}
+        }
+        self.talk.decide(out);
+    }
+
+    /// It is decided who the server is, as far as it is known.
+    pub fn decide<S: RowSink>(&mut self, out: &mut S) {
+        self.tell_begin(out);
+        self.talk.decide(out);
+    }
+
+    fn tell_begin<S: RowSink>(&mut self, out: &mut S) {
+        if let Some(begun) = self.untold.take() {
+            self.write(flow_row::BEGIN, begun, out);
+        }
+    }
+
+    /// Writes its row, behind that of its begin.
     pub fn tell<S: RowSink>(&mut self, what: u8, at: MonoNs, out: &mut S) {
+        self.tell_begin(out);
+        self.write(what, at, out);
+    }
+
+    fn write<S: RowSink>(&mut self, what: u8, at: MonoNs, out: &mut S) {
         (self.told_packets, self.told_client) = (self.packets(), self.side.client);
         let mut text = |text: &str| crate::words::text(out, text);
         let protocol = text(self.talk.protocol().map_or("", Protocol::id));
@@ -388,17 +437,21 @@ impl<S: RowSink> Hearer for Listener<'_, S> {
     }
 }
 
-/// Who is the server of a flow whose begin was not seen: the end with a port of a known protocol, or with the lower one.
-fn by_port(key: &Key, lane: usize, stream: bool) -> Side {
+/// Who is the server of a flow whose begin was not seen: the end with a port of a known protocol, or that serves other flows, or
+/// whose port looks like one that programs listen on.
+fn by_port(key: &Key, lane: usize, stream: bool, servers: &Servers) -> Side {
     let transport = if stream { Transport::Stream } else { Transport::Datagram };
     let usual = |port: u16| Protocol::ALL.iter().any(|p| p.transport() == transport && p.ports().contains(&port));
     let ports = [key.port(0), key.port(1)];
-    let how = side_how::PORT;
-    match (usual(ports[0]), usual(ports[1])) {
-        (true, false) => Side { client: 1, how },
-        (false, true) => Side { client: 0, how },
-        _ if ports[0] == ports[1] => Side { client: lane, how: side_how::GUESSED },
-        _ => Side { client: usize::from(ports[0] < ports[1]), how },
+    let [a, b] = ports.map(rank);
+    let side = |server: usize, how: u8| Side { client: 1 - server, how };
+    match (usual(ports[0]), usual(ports[1]), servers.of(key.ends)) {
+        (true, false, _) => side(0, side_how::PORT),
+        (false, true, _) => side(1, side_how::PORT),
+        (_, _, Some(server)) => side(server, side_how::PORT),
+        _ if a != b => side(usize::from(b > a), if a.max(b) > 1 { side_how::PORT } else { side_how::GUESSED }),
+        _ if ports[0] == ports[1] => side(1 - lane, side_how::GUESSED),
+        _ => side(usize::from(ports[1] < ports[0]), side_how::GUESSED),
     }
 }
 

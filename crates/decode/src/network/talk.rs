@@ -1,6 +1,7 @@
 //! What a flow says: which protocol it is, and its bytes on to that.
 
 use super::exchanges::{Book, Ear, Ending};
+use super::undecided::Undecided;
 use crate::RowSink;
 use crate::recurring::{Asker, address_number};
 use crate::words::{Boxed, Speech};
@@ -10,6 +11,9 @@ use wakepath_protocols::{Dir, Processor, Protocol, Transport, Verdict, recognise
 
 /// After how many turns without a recognised message a flow is called opaque.
 const TRIES: u8 = 6;
+
+/// So many messages more than fit show that a side which nothing had shown before is the wrong one.
+const REVERSED: u8 = 3;
 
 /// Bytes of a flow's first message that are kept until its protocol is known.
 const FIRST_MAX: usize = 1024;
@@ -29,6 +33,14 @@ pub(super) struct Piece<'a> {
     pub at: MonoNs,
     /// How far that packet acknowledged the other direction, 0 = not known.
     pub ack: u64,
+}
+
+impl Piece<'_> {
+    /// The same without its bytes.
+    pub fn without_bytes(&self) -> Piece<'static> {
+        let Piece { lane, pos, length, at, ack, .. } = *self;
+        Piece { lane, pos, bytes: &[], length, at, ack }
+    }
 }
 
 /// Who of a flow's two ends is the server.
@@ -103,17 +115,27 @@ pub(super) struct Talk {
     last: Option<usize>,
     /// Something was said that was not understood.
     unheard: bool,
+    /// It is not decided who the server is.
+    undecided: Option<Box<Undecided>>,
+    /// Messages that do not fit the side that was decided by ports, less those that do.
+    against: u8,
 }
 
 impl Talk {
     /// Of a flow that has said nothing yet.
     pub fn new() -> Talk {
-        Talk { state: State::Listening { tries: TRIES, first: None }, last: None, unheard: false }
+        Talk {
+            state: State::Listening { tries: TRIES, first: None },
+            last: None,
+            unheard: false,
+            undecided: None,
+            against: 0,
+        }
     }
 
     /// Of a flow that nobody here understands.
     pub fn opaque(reason: &'static str) -> Talk {
-        Talk { state: State::Opaque(reason), last: None, unheard: true }
+        Talk { state: State::Opaque(reason), last: None, unheard: true, undecided: None, against: 0 }
     }
 
     /// Its bytes are of use.
@@ -146,7 +168,32 @@ impl Talk {
 
     /// Exchanges that ended since the last call.
     pub fn take_ended(&mut self) -> u64 {
-        if let State::Known(known) = &mut self.state { std::mem::take(&mut known.book.ended) } else { 0 }
+        match &mut self.state {
+            State::Known(known) if self.undecided.is_none() => std::mem::take(&mut known.book.ended),
+            _ => 0,
+        }
+    }
+
+    /// What it holds until it is decided who the server is, bytes.
+    pub fn held_bytes(&self) -> usize {
+        self.undecided.as_ref().map_or(0, |undecided| undecided.cost())
+    }
+
+    /// Something waits to be told until it is decided who the server is, and that is not known yet.
+    pub fn is_undecided(&self) -> bool {
+        self.undecided.as_ref().is_some_and(|undecided| !undecided.is_over())
+    }
+
+    /// The server was taken for the client, as what was said since shows.
+    pub fn is_reversed(&self) -> bool {
+        self.against >= REVERSED
+    }
+
+    /// It is decided: tells what waited for that.
+    pub fn decide<S: RowSink>(&mut self, out: &mut S) {
+        if let Some(undecided) = self.undecided.take() {
+            undecided.tell(out);
+        }
     }
 
     /// Takes the next bytes.
@@ -155,8 +202,37 @@ impl Talk {
             return self.listen(piece, about, out);
         }
         let turned = self.last.replace(piece.lane) != Some(piece.lane);
-        if let State::Known(known) = &mut self.state {
-            known.take(piece, about.side.dir(piece.lane), turned && about.transport == Transport::Stream, out);
+        self.pass(piece, turned && about.transport == Transport::Stream, true, about, out);
+    }
+
+    /// Gives a piece to the protocol. `votes`: it may tell who the server is, if it begins a message.
+    fn pass<S: RowSink>(&mut self, piece: Piece<'_>, turned: bool, votes: bool, about: &mut About<'_>, out: &mut S) {
+        let State::Known(known) = &mut self.state else { return };
+        let dir = about.side.dir(piece.lane);
+        let begins = votes && (turned || about.transport == Transport::Datagram);
+        let Some(undecided) = &mut self.undecided else {
+            if begins
+                && matches!(about.side.how, side_how::PORT | side_how::GUESSED)
+                && let Some(told) = known.protocol.direction(piece.bytes)
+            {
+                self.against =
+                    if told == dir { self.against.saturating_sub(1) } else { self.against.saturating_add(1) };
+            }
+            return known.take(piece, dir, turned, out);
+        };
+        let told = known.protocol.direction(piece.bytes).filter(|_| begins);
+        undecided.keep(piece, turned, told.map(|told| told == dir));
+        if undecided.turns() {
+            about.side.client = 1 - about.side.client;
+            **known = Known::new(known.protocol, known.book.anew());
+            let (said, made) = undecided.again();
+            let mut out = made.sink(out);
+            said.for_each(|(piece, turned)| known.take(piece, about.side.dir(piece.lane), turned, &mut out));
+        } else {
+            known.take(piece, dir, turned, &mut undecided.again().1.sink(out));
+        }
+        if undecided.is_likely() {
+            about.side.how = side_how::PROTOCOL;
         }
     }
 
@@ -181,10 +257,19 @@ impl Talk {
         let side = (about.side.how == side_how::HANDSHAKE).then(|| about.side.dir(piece.lane));
         let all = piece.bytes.len() as u64 == piece.length;
         match recognise(about.transport, side, bytes, about.ports) {
+            Verdict::Protocol(Protocol::Tls, _) => self.state = State::Opaque("encrypted (TLS)"),
             Verdict::Protocol(protocol, dir) => {
                 if about.side.how != side_how::HANDSHAKE {
-                    let client = if dir == Dir::ToServer { piece.lane } else { 1 - piece.lane };
-                    *about.side = Side { client, how: side_how::PROTOCOL };
+                    // Where either side could have said it, the ports tell more than the order in which sides are tried.
+                    let told = protocol.direction(bytes);
+                    let guessed = (about.side.how == side_how::GUESSED).then_some(dir);
+                    if let Some(dir) = told.or(guessed) {
+                        about.side.client = if dir == Dir::ToServer { piece.lane } else { 1 - piece.lane };
+                    }
+                    if told.is_some() {
+                        about.side.how = side_how::PROTOCOL;
+                    }
+                    self.undecided = Some(Box::new(Undecided::new(i32::from(told.is_some()))));
                 }
                 let first = first.take();
                 self.know(protocol, first, piece, about, out);
@@ -225,34 +310,34 @@ impl Talk {
         let name = out.intern(protocol.id().as_bytes());
         let whole = about.whole && !self.unheard;
         let speech = Speech { protocol, asker: about.asker() };
-        let mut known = Box::new(Known {
-            protocol,
-            processor: protocol.make(Boxed),
-            book: Book::new(about.flow, name, speech, whole || about.transport == Transport::Datagram),
-            begun: [false; 2],
-        });
-        let (dir, stream) = (about.side.dir(piece.lane), about.transport == Transport::Stream);
+        let book = Book::new(about.flow, name, speech, whole || about.transport == Transport::Datagram);
+        self.state = State::Known(Box::new(Known::new(protocol, book)));
+        let stream = about.transport == Transport::Stream;
         let Some(first) = first else {
-            known.take(piece, dir, stream, out);
-            self.state = State::Known(known);
-            return;
+            return self.pass(piece, stream, false, about, out);
         };
         let (mut pos, mut rest) = (first.pos, &first.bytes[..]);
         for (i, &(length, at, ack)) in first.pieces.iter().enumerate() {
             let (bytes, behind) = rest.split_at(length.min(rest.len()));
             let last = i + 1 == first.pieces.len();
             let length = if last { piece.length } else { length as u64 };
-            known.take(Piece { lane: first.lane, pos, bytes, length, at, ack }, dir, stream && i == 0, out);
+            let part = Piece { lane: first.lane, pos, bytes, length, at, ack };
+            self.pass(part, stream && i == 0, false, about, out);
             (pos, rest) = (pos + length, behind);
         }
-        self.state = State::Known(known);
     }
 
     /// `lane` ended at `pos`.
     pub fn shutdown<S: RowSink>(&mut self, lane: usize, pos: u64, at: MonoNs, side: Side, out: &mut S) {
         let State::Known(known) = &mut self.state else { return };
         let dir = side.dir(lane);
-        known.processor.shutdown(dir, pos, &mut Ear { book: &mut known.book, at, out });
+        match &mut self.undecided {
+            Some(undecided) => {
+                let mut out = undecided.again().1.sink(out);
+                known.processor.shutdown(dir, pos, &mut Ear { book: &mut known.book, at, out: &mut out });
+            }
+            None => known.processor.shutdown(dir, pos, &mut Ear { book: &mut known.book, at, out }),
+        }
     }
 
     /// See [`Book::visit`].
@@ -275,6 +360,11 @@ impl Talk {
 }
 
 impl Known {
+    /// Nothing was said yet.
+    fn new(protocol: Protocol, book: Book) -> Known {
+        Known { protocol, processor: protocol.make(Boxed), book, begun: [false; 2] }
+    }
+
     fn take<S: RowSink>(&mut self, piece: Piece<'_>, dir: Dir, turned: bool, out: &mut S) {
         let Known { processor, book, begun, .. } = self;
         let captured = piece.bytes.len() as u64;

@@ -28,8 +28,12 @@ const HELD_COST: usize = 96;
 /// Packets remembered of each direction, to know them again.
 const RECENT: usize = 8;
 
-/// For how long a packet may be captured again: less than the shortest time-out after which it is sent again.
+/// For how long a packet may be captured again where it would look otherwise if it were sent again: less than the shortest
+/// time-out after which that happens.
 const AGAIN_NS: u64 = 150_000_000;
+
+/// The same where it would look the same.
+const AGAIN_ALIKE_NS: u64 = 2_000_000;
 
 pub(super) const FIN: u8 = 1;
 pub(super) const SYN: u8 = 2;
@@ -146,6 +150,8 @@ pub(super) struct Lane {
     pub started: bool,
     /// The first byte is that behind the SYN.
     pub exact: bool,
+    /// When its SYN passed last, 0 = never.
+    opened: MonoNs,
     pub isn: u32,
     /// Number of the first byte.
     pub origin: u64,
@@ -171,6 +177,8 @@ pub(super) struct Lane {
     held: VecDeque<Held>,
     /// The latest IP identification, and when it came.
     ip_id: (u32, MonoNs),
+    /// Several of its packets have one identification, so that one that is sent again has it too.
+    ids_alike: bool,
     recent: [(u32, u32); RECENT],
     recent_next: u8,
 }
@@ -186,6 +194,7 @@ impl Lane {
             zero_windows: 0,
             started: false,
             exact: false,
+            opened: MonoNs(0),
             isn: 0,
             origin: 1 << 32,
             next: 1 << 32,
@@ -200,6 +209,7 @@ impl Lane {
             held_since: MonoNs(0),
             held: VecDeque::new(),
             ip_id: (u32::MAX, MonoNs(0)),
+            ids_alike: false,
             recent: [(0, 0); RECENT],
             recent_next: 0,
         }
@@ -261,9 +271,9 @@ impl Lane {
     fn again(&mut self, segment: &Segment<'_>, new: bool) -> bool {
         let mark = segment.mark().max(1);
         let time = (segment.at.0 >> 10) as u32;
-        let known = segment.known_id();
-        // Without an identification a segment that is sent again at once looks the same.
-        let limit = (if known { AGAIN_NS } else { 2_000_000 } >> 10) as u32;
+        let known = segment.known_id() && !self.ids_alike;
+        // Who sends a segment again gives it a new identification and a new time stamp, if it has such.
+        let limit = (if known || segment.stamp != 0 { AGAIN_NS } else { AGAIN_ALIKE_NS } >> 10) as u32;
         let near = |then: u32| time.wrapping_sub(then).min(then.wrapping_sub(time)) <= limit;
         if !new && self.recent.iter().any(|&(m, then)| m == mark && near(then)) {
             return true;
@@ -281,7 +291,8 @@ impl Lane {
         }
         self.recent[usize::from(self.recent_next) % RECENT] = (mark, time);
         self.recent_next = self.recent_next.wrapping_add(1);
-        if known && (id == u32::MAX || segment.ip_id.wrapping_sub(id) & 0xffff < 0x8000) {
+        if segment.known_id() && (id == u32::MAX || segment.ip_id.wrapping_sub(id) & 0xffff < 0x8000) {
+            self.ids_alike |= new && id == segment.ip_id;
             self.ip_id = (segment.ip_id, segment.at);
         }
         false
@@ -387,6 +398,11 @@ impl Tcp {
         own.packets += 1;
         own.wire_bytes += u64::from(segment.wire_bytes);
         own.last_at = now;
+        if syn && !segment.has(RST) {
+            let before = std::mem::replace(&mut own.opened, segment.at);
+            let again = before.0 != 0 && segment.at.0.abs_diff(before.0) > AGAIN_NS;
+            own.retransmitted = own.retransmitted.saturating_add(u32::from(again));
+        }
         if segment.has(RST) {
             let fits = pos.abs_diff(own.next) <= FAR || !own.exact || segment.seq == 0;
             return if fits { Taken::Reset } else { Taken::OutOfWindow };
@@ -486,7 +502,8 @@ impl Tcp {
         if own.held.is_empty() {
             own.held_since = now;
         }
-        let behind = pos > own.next;
+        // Held is also what waits for the other direction, or for the stream's begin: that is in order.
+        let behind = pos > own.next && !own.has(own.next, pos);
         // Into the holes between what is held: what came first stays.
         let (mut at, mut repeats) = (start, false);
         while at < end {

@@ -21,13 +21,13 @@ pub mod flow_row {
 
 /// How it is known which side of a sniffed flow is the server: [`super::SniffedFlowRow::side`].
 pub mod side_how {
-    /// Not known: the "server" is whom the first packet went to.
+    /// Not known: neither what was said nor the ports tell, and the server is a guess.
     pub const GUESSED: u8 = 0;
     /// By its SYN or SYN-ACK.
     pub const HANDSHAKE: u8 = 1;
     /// By what was said: one side asks, the other replies.
     pub const PROTOCOL: u8 = 2;
-    /// By a registered or lower port.
+    /// By its port: one of a known protocol, one that serves other flows, or one that clients do not get.
     pub const PORT: u8 = 3;
 }
 

@@ -31,11 +31,13 @@ pub(super) struct Sections {
     at_ns: u64,
     /// Time of the first packet.
     first_ns: u64,
+    /// The block at hand has a time that is none.
+    is_timeless: bool,
 }
 
 impl Default for Sections {
     fn default() -> Sections {
-        Sections { order: Order::Little, interfaces: Vec::new(), before: 0, at_ns: 0, first_ns: 0 }
+        Sections { order: Order::Little, interfaces: Vec::new(), before: 0, at_ns: 0, first_ns: 0, is_timeless: false }
     }
 }
 
@@ -77,16 +79,17 @@ impl Unit {
 }
 
 impl Interface {
-    /// ns since 1970 of a time as blocks have it.
+    /// ns since 1970 of a time as blocks have it; `None` where that is before 1970 or behind 2262.
     #[inline]
-    fn ns(&self, high: u32, low: u32) -> u64 {
+    fn ns(&self, high: u32, low: u32) -> Option<u64> {
         let time = u64::from(high) << 32 | u64::from(low);
         let ns = match self.unit {
-            Unit::Ns(ns) => time.saturating_mul(ns),
+            Unit::Ns(ns) => time.checked_mul(ns)?,
             Unit::PartOfNs(parts) => time / parts,
-            Unit::Binary(power) => ((u128::from(time) * 1_000_000_000) >> power).try_into().unwrap_or(u64::MAX),
+            Unit::Binary(power) => ((u128::from(time) * 1_000_000_000) >> power).try_into().ok()?,
         };
-        ns.saturating_add_signed(self.offset_s.saturating_mul(1_000_000_000))
+        let ns = ns.checked_add_signed(self.offset_s.checked_mul(1_000_000_000)?)?;
+        (ns <= i64::MAX as u64).then_some(ns)
     }
 }
 
@@ -130,6 +133,9 @@ impl Sections {
             self.interfaces.clear();
         } else if self.block(kind, body, out).is_none() {
             fault("a block that contradicts itself was left out");
+        }
+        if std::mem::take(&mut self.is_timeless) {
+            fault("a time before 1970 or after 2262: the time of the packet before is used instead");
         }
         Step::Took(size)
     }
@@ -179,7 +185,9 @@ impl Sections {
             false => (field(0), 0),
         };
         let interface = self.interfaces.get(number as usize)?;
-        let at_ns = interface.ns(field(4), field(8));
+        let time = interface.ns(field(4), field(8));
+        self.is_timeless = time.is_none();
+        let at_ns = time.unwrap_or(self.at_ns);
         let (captured, length) = (field(12) as usize, field(16));
         let bytes = body[20..].get(..captured)?;
         let rest = body.get(20 + captured.next_multiple_of(4)..).unwrap_or_default();
@@ -215,7 +223,9 @@ impl Sections {
         let order = self.order;
         let number = order.u32_at(body, 0)?;
         let interface = self.interfaces.get_mut(number as usize)?;
-        let at_ns = interface.ns(order.u32_at(body, 4)?, order.u32_at(body, 8)?);
+        let time = interface.ns(order.u32_at(body, 4)?, order.u32_at(body, 8)?);
+        self.is_timeless = time.is_none();
+        let at_ns = time.unwrap_or(self.at_ns);
         let mut dropped: u64 = 0;
         for (code, value) in options(order, &body[12..]) {
             // By the interface, by the operating system.
