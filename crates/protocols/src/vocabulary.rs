@@ -99,7 +99,7 @@ fn rule(protocol: Protocol, attribute: Attribute) -> (Grammar, List) {
         // numbers' names, and SQLSTATE, which is checked for its form
         (Protocol::Http1 | Protocol::Http2 | Protocol::FastCgi | Protocol::Postgres | Protocol::MySql, Class)
         | (Protocol::Amqp | Protocol::Kafka | Protocol::DnsTcp | Protocol::DnsUdp, Verb | Class)
-        | (Protocol::X11, _) => (Constant, List::NONE),
+        | (Protocol::X11 | Protocol::Tls, _) => (Constant, List::NONE),
     }
 }
 
