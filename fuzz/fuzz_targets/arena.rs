@@ -2,6 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use wakepath_fuzz::{mutations, within};
 use std::os::unix::fs::FileExt as _;
 use wakepath_capture::{Arena, ArenaOptions, LibrarySource};
 use wakepath_decode::recurring::Said;
@@ -29,7 +30,18 @@ impl RowSink for Nowhere {
 
 const RING: u32 = 1 << 16;
 
-fuzz_target!(|data: &[u8]| {
+/// Records of every kind and of two lengths, whose contents are zeros.
+fn records() -> Vec<Vec<u8>> {
+    let record = |kind: u8, length: u16| {
+        let mut out = vec![0; usize::from(length)];
+        out[4..6].copy_from_slice(&length.to_ne_bytes());
+        out[6] = kind;
+        out
+    };
+    (0..32).flat_map(|kind| [record(kind, 64), record(kind, 128)]).collect()
+}
+
+fn one(data: &[u8]) {
     let Some((&[shape, tgid], data)) = data.split_first_chunk::<2>() else { return };
     let options = ArenaOptions { slots: 1, ring_bytes: RING, head_bytes: 64 };
     let Ok(mut source) = Arena::create(&options).and_then(LibrarySource::new) else { return };
@@ -66,4 +78,8 @@ fuzz_target!(|data: &[u8]| {
         });
     }
     decoder.finish(&mut Nowhere);
-});
+}
+
+fuzz_target!(|data: &[u8]| within(|| one(data)));
+
+mutations!(records());

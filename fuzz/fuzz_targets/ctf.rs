@@ -7,7 +7,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use wakepath_decode::readers::ctf::{CtfReader, Source};
-use wakepath_fuzz::Sum;
+use wakepath_fuzz::{Sum, mutate, mutations, within};
 
 fn part(data: &[u8]) -> (&[u8], &[u8]) {
     match data.split_first_chunk::<2>() {
@@ -23,7 +23,7 @@ fn reader(data: &[u8]) -> Option<CtfReader> {
     CtfReader::new(vec![Source { name: "t".into(), metadata: metadata.to_vec(), streams }]).ok()
 }
 
-fuzz_target!(|data: &[u8]| {
+fn one(data: &[u8]) {
     let Some(mut whole) = reader(data) else { return };
     let mut sum = Sum::default();
     whole.run(&mut sum);
@@ -41,4 +41,8 @@ fuzz_target!(|data: &[u8]| {
         assert!(event.agrees, "{event:?}");
     });
     assert_eq!(count, whole.tally().events);
-});
+}
+
+fuzz_target!(|data: &[u8]| within(|| one(data)));
+
+mutations!(mutate::golden(&["read.ctf"], mutate::whole));

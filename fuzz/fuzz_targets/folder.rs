@@ -5,6 +5,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use wakepath_fuzz::{mutations, within};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -62,7 +63,20 @@ fn framed(mut data: &[u8]) -> Vec<u8> {
     out
 }
 
-fuzz_target!(|data: &[u8]| {
+/// A row of each table as the target reads it: zeros, at a time.
+fn frames() -> Vec<Vec<u8>> {
+    let tables = (0..=u8::MAX).filter_map(Table::from_number);
+    let row = |table: Table| {
+        let length = table.row_bytes() as u16;
+        let mut out = length.to_le_bytes().to_vec();
+        out.extend([table as u8, 0, 1, 0, 0, 5, 3, 0, 0, 0]);
+        out.resize(out.len() + usize::from(length), 0);
+        out
+    };
+    tables.map(row).collect()
+}
+
+fn one(data: &[u8]) {
     let (dir, segment) = &*SEGMENT;
     let bytes = match data.split_first() {
         Some((n, rest)) if n % 4 != 0 => framed(rest),
@@ -83,4 +97,8 @@ fuzz_target!(|data: &[u8]| {
         let _ = (host.heads(..).count(), host.wall_clock().wall_ns(MonoNs(5)), host.span());
     }
     assert!(folder.defects().iter().all(|d| d.count > 0));
-});
+}
+
+fuzz_target!(|data: &[u8]| within(|| one(data)));
+
+mutations!(frames());

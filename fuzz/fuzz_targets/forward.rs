@@ -5,6 +5,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use wakepath_fuzz::{mutations, within};
 use wakepath_model::forward::{Frame, FrameKind, Gaps};
 use wakepath_model::intern::Interner;
 
@@ -20,7 +21,12 @@ fn sealed(data: &[u8]) -> Vec<u8> {
     frame
 }
 
-fuzz_target!(|data: &[u8]| {
+/// Frames of each kind as the target reads them, of small numbers.
+fn frames() -> Vec<Vec<u8>> {
+    (0..4).flat_map(|kind| [8u8, 24, 80].map(|n| [&[n + 1, kind][..], &(0..n).collect::<Vec<_>>()].concat())).collect()
+}
+
+fn one(data: &[u8]) {
     let mut gaps = Gaps::default();
     let (mut events, mut texts) = (Vec::new(), Interner::with_bounds(1000, 1 << 20));
     // a stream of frames, each behind its length
@@ -47,4 +53,8 @@ fuzz_target!(|data: &[u8]| {
     while let Some(lost) = gaps.settle(u64::MAX) {
         assert!(lost.rows > 0 && lost.from <= lost.at);
     }
-});
+}
+
+fuzz_target!(|data: &[u8]| within(|| one(data)));
+
+mutations!(frames());

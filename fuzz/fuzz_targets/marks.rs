@@ -4,6 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use wakepath_fuzz::{mutate, mutations, within};
 use wakepath_decode::readers::marks::{Bad, MarksReader};
 
 fn read(data: &[u8], piece: usize) -> (Vec<String>, Vec<Bad>) {
@@ -17,11 +18,15 @@ fn read(data: &[u8], piece: usize) -> (Vec<String>, Vec<Bad>) {
     (lines, reader.bad().to_vec())
 }
 
-fuzz_target!(|data: &[u8]| {
+fn one(data: &[u8]) {
     let piece = 1 + data.first().map_or(0, |b| usize::from(*b));
     // without a header nothing is read: half of the inputs begin with one
     let with_header = [b"wakepath-marks 1 unit=1us\n", data].concat();
     for data in [data, &with_header] {
         assert_eq!(read(data, data.len().max(1)), read(data, piece));
     }
-});
+}
+
+fuzz_target!(|data: &[u8]| within(|| one(data)));
+
+mutations!(mutate::golden(&["read.marks"], mutate::lines));

@@ -4,6 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use wakepath_fuzz::{mutate, mutations, within};
 use wakepath_decode::readers::Counts;
 use wakepath_decode::readers::pcap::{PcapReader, Record};
 
@@ -26,7 +27,23 @@ fn read(data: &[u8], chunk: usize) -> (Counts, Vec<u64>) {
     (reader.counts(), records)
 }
 
-fuzz_target!(|data: &[u8]| {
+/// A capture's blocks; a file of the older format has none.
+fn blocks(file: Vec<u8>) -> Vec<Vec<u8>> {
+    let (mut out, mut rest) = (Vec::new(), &file[..]);
+    while let Some(length) = rest.get(4..8).and_then(|bytes| bytes.first_chunk()).map(|b| u32::from_le_bytes(*b)) {
+        let Some((block, behind)) = rest.split_at_checked(length as usize).filter(|(block, _)| block.len() >= 12) else { break };
+        out.push(block.to_vec());
+        rest = behind;
+    }
+    out.push(file);
+    out
+}
+
+fn one(data: &[u8]) {
     let Some((&chunk, data)) = data.split_first() else { return };
     assert_eq!(read(data, data.len().max(1)), read(data, usize::from(chunk).max(1)));
-});
+}
+
+fuzz_target!(|data: &[u8]| within(|| one(data)));
+
+mutations!(mutate::golden(&["read.pcap"], blocks));

@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use wakepath_decode::readers::perf::PerfReader;
-use wakepath_fuzz::Sum;
+use wakepath_fuzz::{Sum, mutate, mutations, within};
 
 fn read(data: &[u8]) -> Sum {
     let mut sum = Sum::default();
@@ -16,6 +16,10 @@ fn read(data: &[u8]) -> Sum {
     sum
 }
 
-fuzz_target!(|data: &[u8]| {
+fn one(data: &[u8]) {
     assert_eq!(read(data), read(data));
-});
+}
+
+fuzz_target!(|data: &[u8]| within(|| one(data)));
+
+mutations!(mutate::golden(&["read.perf"], mutate::whole));

@@ -5,6 +5,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use wakepath_fuzz::{mutate, mutations, within};
 use wakepath_protocols::{
     AnyProcessor, Defect, Dir, EndHow, Message, Processor, Protocol, Sink, Status, Transport, recognise,
 };
@@ -76,7 +77,44 @@ fn feed(protocol: Protocol, input: &[u8], piece: usize, borders: bool) -> Log {
     log
 }
 
-fuzz_target!(|input: &[u8]| {
+/// A golden case's bytes as steps.
+fn steps(file: Vec<u8>) -> Vec<Vec<u8>> {
+    let mut out = Vec::new();
+    for line in String::from_utf8_lossy(&file).lines() {
+        let (dir, text) = match line.split_at_checked(3) {
+            Some(("> \"", text)) => (0, text),
+            Some(("< \"", text)) => (1, text),
+            _ => continue,
+        };
+        out.push(vec![2 | dir, 0]);
+        for chunk in unescaped(text).chunks(255) {
+            out.push([&[6 | dir, chunk.len() as u8], chunk].concat());
+        }
+    }
+    out
+}
+
+/// The bytes of a text up to its closing quote.
+fn unescaped(text: &str) -> Vec<u8> {
+    let (mut out, mut bytes) = (Vec::new(), text.bytes());
+    while let Some(byte) = bytes.next().filter(|b| *b != b'"') {
+        out.push(match if byte == b'\\' { bytes.next() } else { None } {
+            None => byte,
+            Some(b'n') => b'\n',
+            Some(b'r') => b'\r',
+            Some(b't') => b'\t',
+            Some(b'0') => 0,
+            Some(b'x') => {
+                let mut digit = || bytes.next().and_then(|b| char::from(b).to_digit(16)).unwrap_or(0) as u8;
+                digit() << 4 | digit()
+            }
+            Some(other) => other,
+        });
+    }
+    out
+}
+
+fn one(input: &[u8]) {
     let Some((&which, input)) = input.split_first() else {
         return;
     };
@@ -93,4 +131,11 @@ fuzz_target!(|input: &[u8]| {
     for port in [0, 53, 3306, 5432, 6379, 9000, 9092, 11211] {
         recognise(protocol.transport(), None, input, (port, 0));
     }
+}
+
+fuzz_target!(|input: &[u8]| within(|| one(input)));
+
+mutations!({
+    let ids: Vec<&str> = Protocol::ALL.iter().map(|protocol| protocol.id()).collect();
+    mutate::golden(&ids, steps)
 });

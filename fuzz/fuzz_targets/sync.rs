@@ -4,11 +4,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use wakepath_fuzz::{mutations, within};
 use wakepath_model::clock::{Timeline, WallClock};
 use wakepath_model::folder::SyncFile;
 use wakepath_model::ids::{HostId, MonoNs};
 
-fuzz_target!(|data: &[u8]| {
+fn one(data: &[u8]) {
     let Some(file) = SyncFile::parse(data) else { return };
     // every host is taken for one of four
     let Some(groups) = file.groups(|hash| Some(HostId((hash % 4) as u16))) else { return };
@@ -30,4 +31,13 @@ fuzz_target!(|data: &[u8]| {
         line.local(HostId(h), at);
         line.uncertainty_ns(HostId(0), HostId(h));
     }
-});
+}
+
+fuzz_target!(|data: &[u8]| within(|| one(data)));
+
+mutations!(vec![EXAMPLE.to_vec()]);
+
+const EXAMPLE: &[u8] = br#"{"format":"wakepath-sync","version":1,"groups":[{"hosts":[
+{"hostname":"a","boot_id":"1","points":[[0,0],[1000,1000]]},
+{"hostname":"b","boot_id":"2","points":[[5,0],[2000,1990],[9000000000,9000000100]]}],
+"pairs":[{"a":0,"b":1,"uncertainty_ns":20}]}]}"#;
