@@ -34,7 +34,7 @@ reasons! {
     /// A listener without room.
     ACCEPT_QUEUE = "the accept queue of the listener was full: the kernel asks again after 1 s, 3 s, 7 s";
     /// A SYN that was lost.
-    SYN_LOST = "the connection was asked for again: the first packet, or its answer, was lost";
+    SYN_LOST = "the connection was asked for again: its first packet, or the answer, was lost, or the listener's queue had no room";
     /// A segment that was sent again.
     LOSS = "TCP sent it again: the first time it, or its acknowledgement, was lost";
     /// Nagle's algorithm.

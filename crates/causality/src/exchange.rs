@@ -5,107 +5,19 @@
 //! step to a [`Steps`] in the order in which it happened on the host.
 
 mod ends;
+mod record;
 mod refusals;
 
 pub use crate::slab::{ExId, Slab};
 pub(crate) use ends::is_peer;
 use ends::{Ends, NO_SOCKET, SPANS, Span};
+pub use record::{Exchange, Side};
 use refusals::{Connect, Refusals};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
     EndpointRow, FlowNoteRow, FlowStateRow, MessageEndRow, MessageRow, OPEN, OpRow, TaskRow, end_how, life,
     message_flag, op, range, role, seen, witness,
 };
-
-/// Which side of an exchange an endpoint is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// Takes the request, sends the reply.
-    Server,
-    /// Sends the request, takes the reply.
-    Client,
-}
-
-/// A request and its reply at one endpoint.
-#[derive(Clone, Debug)]
-pub struct Exchange {
-    /// Number in the order of beginning: never reused, while slab places are.
-    pub number: u64,
-    /// The endpoint.
-    pub flow: EndpointId,
-    /// Which side it is.
-    pub side: Side,
-    /// First byte of the request.
-    pub request_start: u64,
-    /// One past its last byte, as far as known.
-    pub request_end: u64,
-    /// First byte of the reply; [`OPEN`] where none was seen.
-    pub reply_start: u64,
-    /// One past the reply's last byte, as far as known.
-    pub reply_end: u64,
-    /// When the request's first byte reached the host (server; 0 where not known).
-    pub arrived: MonoNs,
-    /// When its first byte was taken or sent (entry of the call where sent).
-    pub began: MonoNs,
-    /// When the head was complete at the endpoint's task.
-    pub taken: MonoNs,
-    /// First byte of the reply.
-    pub reply_began: MonoNs,
-    /// Last byte of the reply (return of the call where received).
-    pub ended: MonoNs,
-    /// Who took or sent the request.
-    pub task: TaskId,
-    /// Who sent or took the reply's last byte.
-    pub reply_task: TaskId,
-    /// Protocol id, empty where not known.
-    pub protocol: StrId,
-    /// Verb.
-    pub verb: StrId,
-    /// Template or shape.
-    pub target: StrId,
-    /// Error class.
-    pub detail: StrId,
-    /// Status code.
-    pub status: u16,
-    /// The reply says that it failed.
-    pub failed: bool,
-    /// The flow was reset before the reply was complete.
-    pub reset: bool,
-    /// The flow, or the recording, ended before the reply was complete.
-    pub cut: bool,
-    /// It was the recording that ended.
-    pub unfinished: bool,
-    /// Reply complete.
-    pub replied: bool,
-    /// The end of the reply shows only when something else begins.
-    pub open_ended: bool,
-    /// Made by direction, not by messages.
-    pub by_order: bool,
-    /// The request gets no reply: the exchange is over when the request is.
-    pub one_way: bool,
-    /// The request puts something where others take it up later: a queue, a list, a topic.
-    pub queued: bool,
-    /// The process of `task`: the number of its leading task.
-    pub process: u32,
-    /// Witness kind and value.
-    pub witness: (u8, u64),
-    /// Messages of its flow were missed: which reply is whose is not known from here on.
-    pub murky: bool,
-    /// Of a server, the time of its reply in which bytes found no room, since the client had not read those before (ns).
-    pub unread_ns: u64,
-}
-
-impl Exchange {
-    /// A reply is due of which nothing was seen yet.
-    fn is_owed(&self) -> bool {
-        self.reply_start == OPEN && !self.one_way
-    }
-
-    /// Both sides are one process's, and nothing is known of what was said: a pair of sockets by which it wakes itself.
-    pub fn is_talk_to_itself(&self, other: &Exchange) -> bool {
-        self.process == other.process && self.process != 0 && self.by_order && other.by_order
-    }
-}
 
 /// What happens to exchanges, in order.
 pub trait Steps {

@@ -448,7 +448,7 @@ fn in_flight(r: &RequestView, open: &OpenView, kinds: &[KindView]) -> String {
 
 fn limits(screen: &mut Screen<'_>, parts: &Parts) {
     let Part::Answer(f) = &parts.forecast else {
-        return screen.missing(Section::Limits, &parts.forecast, "bottleneck");
+        return screen.missing(Section::Limits, &parts.forecast, "why");
     };
     let next = screen.command("bottleneck");
     let misses = f.calibration();
@@ -458,7 +458,8 @@ fn limits(screen: &mut Screen<'_>, parts: &Parts) {
              no evidence.",
             100.0 * misses
         );
-        return screen.add(Section::Limits, Level::Unknown, text, next);
+        // `bottleneck` may refuse here; where the time went is known all the same
+        return screen.add(Section::Limits, Level::Unknown, text, screen.command("why"));
     }
     let what = if f.arrivals.model == "recorded" { "the run" } else { "mean latency" };
     match f.bottlenecks.first() {

@@ -1,7 +1,7 @@
 //! `wakepath waits`: a path of slices as a timeline and a table, with sums that add up to the elapsed time.
 
 use crate::table::{Cell, Column, Table};
-use crate::text::{Style, Tint, cut, sanitise, wrap};
+use crate::text::{Style, Tint, columns, cut, sanitise, wrap};
 use crate::units;
 use serde::Serialize;
 use serde::ser::{SerializeSeq as _, Serializer};
@@ -20,8 +20,9 @@ const ROWS_HELD: usize = 4096;
 const WIDTH: usize = 64;
 /// Tasks that get a line of their own in the timeline.
 const LANES_MAX: usize = 12;
-/// Columns of a lane's name.
+/// Columns of a lane's name, and what a narrow terminal leaves of them.
 const LANE: usize = 26;
+const LANE_MIN: usize = 12;
 
 /// A slice, as shown.
 #[derive(Serialize)]
@@ -423,8 +424,9 @@ impl WaitsView {
 
     fn timeline(&self, out: &mut String, style: Style) {
         let mut used: Vec<State> = Vec::new();
+        let names = style.width.saturating_sub(WIDTH + 2).clamp(LANE_MIN, LANE);
         for lane in &self.lanes {
-            let _ = write!(out, "{:<LANE$} ", cut(&sanitise(&lane.name), LANE));
+            let _ = write!(out, "{:<names$} ", cut(&sanitise(&lane.name), names));
             for column in &lane.columns {
                 match column.iter().max_by_key(|(_, ns)| **ns).map(|(s, _)| *s) {
                     Some(state) => {
@@ -440,7 +442,14 @@ impl WaitsView {
         }
         used.sort_unstable();
         let legend: Vec<String> = used.iter().map(|s| format!("{} {}", mark(*s), name(*s))).collect();
-        let _ = writeln!(out, "{:LANE$} {}", "", style.paint(&legend.join("  "), Tint::Dim));
+        let (line, indent) = (legend.join("  "), " ".repeat(names + 1));
+        if names + 1 + columns(&line) <= style.width {
+            let _ = writeln!(out, "{indent}{}", style.paint(&line, Tint::Dim));
+        } else {
+            for line in wrap(&line, &indent, style.width).lines() {
+                let _ = writeln!(out, "{}", style.paint(line, Tint::Dim));
+            }
+        }
     }
 
     fn sums(&self, out: &mut String, style: Style) {

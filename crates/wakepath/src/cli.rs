@@ -42,7 +42,7 @@ Examples:
   wakepath tables shop                      Parquet tables for DuckDB, Polars, pandas
 
 Exit codes: 0 answered; 1 failed; 2 wrong usage; 3 answered, but losses touch the answer (--strict).
-Of `record -- CMD` and `run -- CMD`: that of CMD; 126 or 127 where it cannot be started, 128 + its signal.
+`record -- CMD` and `run -- CMD` end as CMD did (128 + a signal), or 126 and 127 if it cannot start.
 Answers go to standard output, everything else to standard error.
 `wakepath COMMAND --help` has examples.")]
 pub struct Cli {

@@ -251,7 +251,11 @@ fn a_connection_that_nobody_takes_waits_in_a_full_queue() {
                 && s.1["reason"].as_str().is_some_and(|r| r.contains("accept queue"))
                 && s.1["object"] == format!("127.0.0.1:{port} (1 of 1)")
         };
-        let told: Vec<Interval> = path.iter().filter(its).map(|s| s.0).collect();
+        // without the socket hooks a queue's length is known at the begin and the end alone
+        let may_be = |s: &&(Interval, Value)| {
+            backend == "syscalls" && s.1["reason"].as_str().is_some_and(|r| r.contains("queue had no room"))
+        };
+        let told: Vec<Interval> = path.iter().filter(|s| its(s) || may_be(s)).map(|s| s.0).collect();
         let (share, all) = (common(&told, &[blocked]), blocked.1 - blocked.0);
         assert!(
             share >= all - all / 10,
