@@ -111,7 +111,8 @@ fn harm(file: &Path, how: Harm) {
     match how {
         Harm::Remove => return fs::remove_file(file).expect("it goes"),
         Harm::Empty => bytes.clear(),
-        Harm::Cut(at) => bytes.truncate(at % bytes.len().max(1)),
+        // a description without the line's end says the same
+        Harm::Cut(at) => bytes.truncate(at % bytes.trim_ascii_end().len().max(1)),
         Harm::Flip(at) => {
             let at = at % bytes.len().max(1);
             bytes[at] ^= 0x20;
