@@ -17,7 +17,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 TESTBEDS = ("vapp", "load", "rpc", "score")
-PACKAGES = ["wakepath", *(f"wakepath-testbed-{name}" for name in TESTBEDS)]
+PACKAGES = ["wakepath", "wakepath-preload", *(f"wakepath-testbed-{name}" for name in TESTBEDS)]
 WAIT_S = 120
 
 
