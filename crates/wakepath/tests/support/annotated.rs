@@ -10,6 +10,9 @@ const ANNOTATIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../annotation
 /// How long a program waits to be listened to (s).
 const PATIENCE_S: u64 = 200;
 
+/// All of them go on a tenth of a second after they are listened to: the kernel attaches the probes one after another, and the
+/// first already makes a program think that it is heard.
+///
 /// `silent`: marks without any system call but the last, since the kernel kills who makes another one. `wait`: only when there is
 /// something to read.
 const C: &str = r#"
@@ -23,6 +26,7 @@ int main(int argc, char **argv) {
     char mode = argc > 1 ? argv[1][0] : 0, byte;
     if (mode == 'w' && read(0, &byte, 1) != 1) return 2;
     for (i = 0; mode != 's' && !WAKEPATH_LISTENS() && i < 20000; i++) usleep(10000);
+    if (mode != 's') usleep(100000);
     if (mode == 's' && prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT)) return 3;
     for (i = 0; i < 50; i++) {
         WAKEPATH_BEGIN("machine", i, "job");
@@ -43,6 +47,7 @@ import time, wakepath
 for i in range(20000):
     if wakepath.listens(): break
     time.sleep(0.01)
+time.sleep(0.1)
 for i in range(50):
     m = wakepath.Machine("machine", i)
     m.begin("job")
@@ -65,6 +70,7 @@ pub fn say() {
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
+    std::thread::sleep(std::time::Duration::from_millis(100));
     for i in 0..50 {
         let m = Machine::new(c"machine", i);
         m.begin(c"job");
