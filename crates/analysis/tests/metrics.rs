@@ -55,6 +55,7 @@ fn counts(c: &Counts, open: u64) -> String {
         (c.succeeded, "succeeded"),
         (c.rejected, "rejected"),
         (c.failed, "failed"),
+        (c.outcome_unknown, "outcome_unknown"),
         (c.unanswered, "unanswered"),
         (c.no_reply, "no_reply"),
         (c.reply_missed, "reply_missed"),

@@ -15,7 +15,7 @@ pub use record::{Exchange, Side};
 use refusals::{Connect, Refusals};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    EndpointRow, FlowNoteRow, FlowStateRow, MessageEndRow, MessageRow, OPEN, OpRow, TaskRow, end_how, life,
+    EndpointRow, FlowNoteRow, FlowStateRow, MessageEndRow, MessageRow, OPEN, OpRow, TaskRow, end_how, failed, life,
     message_flag, op, range, role, seen, witness,
 };
 
@@ -289,6 +289,7 @@ impl<S: Steps> Engine<S> {
             detail: StrId::EMPTY,
             status: 0,
             failed: false,
+            outcome_unknown: true,
             reset: false,
             cut: false,
             unfinished: false,
@@ -520,6 +521,7 @@ impl<S: Steps> Engine<S> {
                 detail: r.detail,
                 status: 0,
                 failed: false,
+                outcome_unknown: true,
                 reset: false,
                 cut: false,
                 unfinished: false,
@@ -570,7 +572,8 @@ impl<S: Steps> Engine<S> {
         e.reply_end = r.end;
         e.open_ended = r.end == OPEN;
         e.status = r.status;
-        e.failed = r.failed == 1;
+        e.failed = r.failed == failed::YES;
+        e.outcome_unknown = r.failed == failed::UNKNOWN;
         if r.detail != StrId::EMPTY {
             e.detail = r.detail;
         }
@@ -616,8 +619,10 @@ impl<S: Steps> Engine<S> {
             }
             return;
         }
-        if r.failed == 1 {
-            e.failed = true;
+        match (r.how, r.failed) {
+            (_, failed::YES) => (e.failed, e.outcome_unknown) = (true, false),
+            (0, failed::NO) => e.outcome_unknown = false,
+            _ => {}
         }
         if r.detail != StrId::EMPTY {
             e.detail = r.detail;

@@ -9,7 +9,7 @@ use wakepath_model::rows::{
     EndpointRow, FlowNoteRow, MessageEndRow, MessageRow, OPEN, message_flag, range, role, witness,
 };
 use wakepath_protocols::{
-    Border, Dir, EndHow, Message, Outcome, Processor, Protocol, Role, Sink, Status, Transport, Verdict, recognise,
+    Border, Dir, EndHow, Message, Processor, Protocol, Role, Sink, Status, Transport, Verdict, recognise,
 };
 
 /// The family of UNIX sockets.
@@ -354,7 +354,7 @@ impl<S: RowSink> Sink for Out<'_, S> {
             },
             sent: u8::from(m.dir == self.sent_dir),
             witness_kind,
-            failed: u8::from(m.attrs.status.outcome == Outcome::Error),
+            failed: words::failed(m.role, m.attrs.status.outcome),
             cut: u8::from(m.attrs.cut),
             flags: flags(m),
         };
@@ -390,7 +390,7 @@ impl<S: RowSink> Sink for Out<'_, S> {
             end: OPEN,
             sent: u8::from(dir == self.sent_dir),
             how: 0,
-            failed: u8::from(status.outcome == Outcome::Error),
+            failed: words::failed(Role::Reply, status.outcome),
             pad: 0,
             detail,
         });

@@ -4,9 +4,9 @@ use crate::RowSink;
 use crate::recurring::{Asker, Said};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::StrId;
-use wakepath_model::rows::{end_how, witness};
+use wakepath_model::rows::{end_how, failed, witness};
 use wakepath_protocols::vocabulary::Attribute;
-use wakepath_protocols::{Defect, Dir, EndHow, Maker, Message, Processor, Protocol, Status, Witness};
+use wakepath_protocols::{Defect, Dir, EndHow, Maker, Message, Outcome, Processor, Protocol, Role, Status, Witness};
 
 /// Makes processors as large as their protocol needs, and no larger.
 pub(crate) struct Boxed;
@@ -15,6 +15,15 @@ impl Maker for Boxed {
     type Made = Box<dyn Processor + Send>;
     fn take<P: Processor + Send + 'static>(self, processor: P) -> Self::Made {
         Box::new(processor)
+    }
+}
+
+/// What a message says of failure: only a reply can leave it open.
+pub(crate) fn failed(of: Role, outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::Error => failed::YES,
+        Outcome::Unknown if of == Role::Reply => failed::UNKNOWN,
+        Outcome::Unknown | Outcome::Ok => failed::NO,
     }
 }
 

@@ -116,6 +116,7 @@ fn half(side: Side, task: u32, flow: u64, from: u64, to: u64, port: u16) -> Half
         detail: StrId::EMPTY,
         status: 200,
         failed: false,
+        outcome_unknown: false,
         reset: false,
         cut: false,
         unfinished: false,

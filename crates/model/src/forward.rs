@@ -80,6 +80,7 @@ mod exchange {
     pub const FAILED: u32 = 1 << 28;
     pub const CUT: u32 = 1 << 29;
     pub const INTERIM: u32 = 1 << 30;
+    pub const OUTCOME_UNKNOWN: u32 = 1 << 31;
 }
 
 /// Bits of a flow's mask: four times from bit 0, then which fields are not 0, or not as in the flow's row before.

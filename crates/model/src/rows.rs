@@ -275,7 +275,7 @@ pub struct MessageRow {
     pub sent: u8,
     /// One of [`witness`].
     pub witness_kind: u8,
-    /// 1 = the message says that the request failed.
+    /// One of [`failed`].
     pub failed: u8,
     /// 1 = attributes were cut by the end of what was captured.
     pub cut: u8,
@@ -299,12 +299,22 @@ pub struct MessageEndRow {
     pub sent: u8,
     /// One of [`end_how`].
     pub how: u8,
-    /// 1 = what came after the head says that it failed.
+    /// One of [`failed`]: what came after the head says. In a row of an end (`how` is not 0) it says nothing.
     pub failed: u8,
     /// Zero.
     pub pad: u8,
     /// Error class learned after the head, empty where none.
     pub detail: StrId,
+}
+
+/// Whether a reply says that the request failed. Older folders know only the first two.
+pub mod failed {
+    /// It says success; also messages that are no replies.
+    pub const NO: u8 = 0;
+    /// It says failure.
+    pub const YES: u8 = 1;
+    /// It says neither, or where it would say so was not read.
+    pub const UNKNOWN: u8 = 2;
 }
 
 /// How an endpoint came to be known.

@@ -96,12 +96,14 @@ pub struct FiguresView {
     pub concurrency: f64,
     /// Share of the requests of known outcome that succeeded.
     pub success_rate: Option<f64>,
-    /// Answered without an error.
+    /// Answered, and the reply says success.
     pub succeeded: u64,
     /// HTTP 4xx.
     pub rejected: u64,
     /// HTTP 5xx, or the error of another protocol.
     pub failed: u64,
+    /// Answered, but whether with success is not known: the reply does not say it, or that part was not read.
+    pub outcome_unknown: u64,
     /// The flow ended before a reply.
     pub unanswered: u64,
     /// Requests that get no reply.
@@ -145,6 +147,7 @@ impl FiguresView {
             succeeded: counts.succeeded,
             rejected: counts.rejected,
             failed: counts.failed,
+            outcome_unknown: counts.outcome_unknown,
             unanswered: counts.unanswered,
             no_reply: counts.no_reply,
             reply_missed: counts.reply_missed,

@@ -129,7 +129,7 @@ fn golden_rows_give_golden_answers() -> Tested {
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     let mut wrong = String::new();
     // the others are about bounds that the command does not set, or about several captures
-    for name in ["shop", "network", "opaque", "turned_around", "windows"] {
+    for name in ["shop", "network", "opaque", "outcome_unknown", "turned_around", "windows"] {
         let case = golden().join(name);
         let folder = folder_of(&case, dir.path());
         let asked: [(&str, &[&str]); 2] =
@@ -324,7 +324,8 @@ fn are_read_as_they_are(captures: Captures<'_>) {
         let of: Vec<&Value> = document["services"].as_array().into_iter().flatten().collect();
         let found = of.iter().find(|s| s["service"] == *service || service.is_empty());
         let found = found.unwrap_or_else(|| panic!("{name}: no {service} in {document}"));
-        let sum: u64 = ["succeeded", "rejected", "failed"].iter().filter_map(|k| found[k].as_u64()).sum();
+        let sum: u64 =
+            ["succeeded", "rejected", "failed", "outcome_unknown"].iter().filter_map(|k| found[k].as_u64()).sum();
         assert!(sum >= *answered, "{name}: {sum} answered");
         assert!(found["service_time"]["count"].as_u64() >= Some(*answered), "{name}");
         parse(&stdout(&run(&["metrics", "--prometheus", path(file)])));

@@ -11,7 +11,7 @@ use wakepath_causality::pairs;
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, SniffedFlowId, StrId, TaskId};
-use wakepath_model::rows::{Event, OPEN, SniffedExchangeRow, Table, exchange_row};
+use wakepath_model::rows::{Event, OPEN, SniffedExchangeRow, Table, exchange_row, failed};
 
 const TABLES: [Table; 7] =
     [Table::Op, Table::Message, Table::MessageEnd, Table::Endpoint, Table::FlowState, Table::Task, Table::FlowNote];
@@ -163,7 +163,12 @@ fn as_row(e: &Exchange, host: HostId, is_over: bool) -> SniffedExchangeRow {
         }
     }
     (row.protocol, row.verb, row.target, row.detail) = (e.protocol, e.verb, e.target, e.detail);
-    (row.status, row.failed) = (e.status, u8::from(e.failed));
+    row.status = e.status;
+    row.failed = match e {
+        _ if e.failed => failed::YES,
+        _ if e.outcome_unknown => failed::UNKNOWN,
+        _ => failed::NO,
+    };
     row.what = match e {
         _ if e.one_way => exchange_row::NO_REPLY,
         _ if e.replied => exchange_row::ANSWERED,

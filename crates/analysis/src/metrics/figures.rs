@@ -3,7 +3,7 @@
 use crate::histogram::Histogram;
 use std::borrow::Cow;
 use wakepath_model::ids::MonoNs;
-use wakepath_model::rows::{OPEN, SniffedExchangeRow, exchange_row};
+use wakepath_model::rows::{OPEN, SniffedExchangeRow, exchange_row, failed};
 
 /// Status codes told apart in one tally; the others are counted together.
 const STATUSES_MAX: usize = 32;
@@ -23,12 +23,14 @@ pub struct Times {
 /// How it went with requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Answered, and the reply says nothing of a failure.
+    /// Answered, and the reply says success.
     pub succeeded: u64,
     /// Answered: HTTP 4xx. The server did its work, the request was wrong.
     pub rejected: u64,
     /// Answered: HTTP 5xx, or the error of another protocol.
     pub failed: u64,
+    /// Answered, and the reply says neither success nor failure, or that part of it was not read.
+    pub outcome_unknown: u64,
     /// The flow ended, or was reset, before a reply.
     pub unanswered: u64,
     /// Requests that get no reply by their nature.
@@ -89,7 +91,8 @@ impl Counts {
 
     fn answered(&mut self, r: &SniffedExchangeRow, http: bool) {
         match (r.failed, http && (400..500).contains(&r.status)) {
-            (0, _) => self.succeeded += 1,
+            (failed::NO, _) => self.succeeded += 1,
+            (failed::UNKNOWN, _) => self.outcome_unknown += 1,
             (_, true) => self.rejected += 1,
             (_, false) => self.failed += 1,
         }
@@ -113,6 +116,7 @@ impl Counts {
             (&mut self.succeeded, other.succeeded),
             (&mut self.rejected, other.rejected),
             (&mut self.failed, other.failed),
+            (&mut self.outcome_unknown, other.outcome_unknown),
             (&mut self.unanswered, other.unanswered),
             (&mut self.no_reply, other.no_reply),
             (&mut self.reply_missed, other.reply_missed),
@@ -136,7 +140,7 @@ impl Counts {
 
     /// Requests with a reply.
     pub fn answered_count(&self) -> u64 {
-        self.succeeded + self.rejected + self.failed
+        self.succeeded + self.rejected + self.failed + self.outcome_unknown
     }
 
     /// Requests that are over: answered, or known to stay without an answer, or not known to have one.
@@ -146,7 +150,7 @@ impl Counts {
 
     /// Of the requests whose outcome is known, the share that succeeded (SDN paper, section 4); `None` where there are none.
     pub fn success_rate(&self) -> Option<f64> {
-        let known = self.answered_count() + self.unanswered;
+        let known = self.succeeded + self.rejected + self.failed + self.unanswered;
         (known > 0).then(|| self.succeeded as f64 / known as f64)
     }
 

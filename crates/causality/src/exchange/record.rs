@@ -55,6 +55,8 @@ pub struct Exchange {
     pub status: u16,
     /// The reply says that it failed.
     pub failed: bool,
+    /// No reply that says success or failure was read: none, or of no known protocol, or not the part that says so.
+    pub outcome_unknown: bool,
     /// The flow was reset before the reply was complete.
     pub reset: bool,
     /// The flow, or the recording, ended before the reply was complete.

@@ -7,7 +7,7 @@ use crate::exchange::{Exchange, Side};
 use crate::pairs::Place;
 use crate::path::{Half, Wire, number};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, SniffedFlowId, TaskId};
-use wakepath_model::rows::{OPEN, SniffedExchangeRow, exchange_row, witness};
+use wakepath_model::rows::{OPEN, SniffedExchangeRow, exchange_row, failed, witness};
 
 pub(crate) type NodeId = u64;
 
@@ -162,7 +162,8 @@ impl Node {
             target: r.target,
             detail: r.detail,
             status: r.status,
-            failed: r.failed == 1,
+            failed: r.failed == failed::YES,
+            outcome_unknown: r.failed == failed::UNKNOWN,
             reset: !replied && self.is_reset,
             cut: !replied && !self.is_reset,
             unfinished: r.what == exchange_row::OPEN,

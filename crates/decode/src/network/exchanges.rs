@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{MonoNs, SniffedFlowId, StrId};
 use wakepath_model::rows::{OPEN, SniffedExchangeRow, end_how, exchange_row, witness};
-use wakepath_protocols::{Dir, EndHow, Message, Outcome, Role, Sink, Status, Witness, mask};
+use wakepath_protocols::{Dir, EndHow, Message, Role, Sink, Status, Witness, mask};
 
 /// Messages of one flow that are not at their ends, or wait for replies.
 const OPEN_MAX: usize = 1024;
@@ -582,7 +582,7 @@ impl<S: RowSink> Ear<'_, S> {
         (row.witness, row.witness_kind) = (value, witness_kind);
         row.cut = u8::from(m.attrs.cut);
         row.status = m.attrs.status.code.unwrap_or(0);
-        row.failed = u8::from(m.attrs.status.outcome == Outcome::Error);
+        row.failed = words::failed(m.role, m.attrs.status.outcome);
         if m.dir == Dir::ToServer {
             (row.request_start, row.request_first, row.request_head) = (m.start, first, head);
             for witness in m.witnesses {
@@ -675,7 +675,7 @@ impl<S: RowSink> Sink for Ear<'_, S> {
         let detail = self.book.speech.class(&status, start, self.out);
         let mut opens = self.book.opens.iter_mut();
         let Some(open) = opens.find(|o| o.parts[1].begun && o.row.reply_start == start) else { return };
-        open.row.failed = u8::from(status.outcome == Outcome::Error);
+        open.row.failed = words::failed(Role::Reply, status.outcome);
         open.row.detail = detail;
         open.row.status = status.code.unwrap_or(open.row.status);
     }

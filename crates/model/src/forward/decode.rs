@@ -6,7 +6,7 @@ use super::{
 };
 use crate::folder::HostInfo;
 use crate::ids::{MonoNs, SniffedFlowId, StrId};
-use crate::rows::{AnchorRow, Event, LossRow, OPEN, SniffedExchangeRow, SniffedFlowRow};
+use crate::rows::{AnchorRow, Event, LossRow, OPEN, SniffedExchangeRow, SniffedFlowRow, failed};
 use bytemuck::Zeroable as _;
 
 /// Why bytes are no frame.
@@ -221,7 +221,12 @@ impl<I: FnMut(&[u8]) -> StrId> Reader<'_, '_, I> {
         if has(exchange::INTERIM) {
             r.interim = self.c.byte()?;
         }
-        (r.failed, r.cut) = (u8::from(has(exchange::FAILED)), u8::from(has(exchange::CUT)));
+        r.failed = match (has(exchange::FAILED), has(exchange::OUTCOME_UNKNOWN)) {
+            (true, _) => failed::YES,
+            (_, true) => failed::UNKNOWN,
+            _ => failed::NO,
+        };
+        r.cut = u8::from(has(exchange::CUT));
         r.what = self.c.byte()?;
         let how = self.c.byte()?;
         (r.request_how, r.reply_how) = (how >> 4, how & 15);

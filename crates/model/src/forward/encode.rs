@@ -6,7 +6,7 @@ use super::{
 };
 use crate::folder::HostInfo;
 use crate::ids::StrId;
-use crate::rows::{AnchorRow, Event, LossRow, OPEN, SniffedExchangeRow, SniffedFlowRow};
+use crate::rows::{AnchorRow, Event, LossRow, OPEN, SniffedExchangeRow, SniffedFlowRow, failed};
 
 /// Packs the rows of one sender. After the first frames it allocates nothing.
 pub struct Encoder {
@@ -221,7 +221,11 @@ impl Encoder {
             mask |= exchange::INTERIM;
             self.body.push(r.interim);
         }
-        mask |= if r.failed != 0 { exchange::FAILED } else { 0 };
+        mask |= match r.failed {
+            failed::NO => 0,
+            failed::YES => exchange::FAILED,
+            _ => exchange::OUTCOME_UNKNOWN,
+        };
         mask |= if r.cut != 0 { exchange::CUT } else { 0 };
         self.body.extend_from_slice(&[r.what, r.request_how.min(15) << 4 | r.reply_how.min(15)]);
         varint(&mut self.body, u64::from(r.status));

@@ -64,7 +64,7 @@ prop_compose! {
         missing_bytes in small(any::<u32>(), 0),
         s in prop::array::uniform4(string()),
         (status, what, kind, flags, how, interim) in
-            (any::<u16>(), any::<u8>(), any::<u8>(), 0u8..4, 0u8..=255, small(any::<u8>(), 0)),
+            (any::<u16>(), any::<u8>(), any::<u8>(), 0u8..6, 0u8..=255, small(any::<u8>(), 0)),
     ) -> Event {
         Event::SniffedExchange(SniffedExchangeRow {
             at: t[0], flow: SniffedFlowId(flow),
@@ -75,7 +75,7 @@ prop_compose! {
             request_packets: packets[0], reply_packets: packets[1], missing_bytes,
             protocol: s[0], verb: s[1], target: s[2], detail: s[3],
             status, what, witness_kind: if w[0] == 0 { 0 } else { kind },
-            failed: flags & 1, cut: flags >> 1, request_how: how >> 4, reply_how: how & 15, interim, pad: [0; 3],
+            failed: flags % 3, cut: flags / 3, request_how: how >> 4, reply_how: how & 15, interim, pad: [0; 3],
         })
     }
 }

@@ -166,7 +166,7 @@ pub struct SniffedExchangeRow {
     pub what: u8,
     /// One of [`super::witness`].
     pub witness_kind: u8,
-    /// 1 = the reply says that the request failed.
+    /// One of [`super::failed`]: what the reply says.
     pub failed: u8,
     /// 1 = attributes were cut by the end of what was captured.
     pub cut: u8,

@@ -96,7 +96,7 @@ impl KindSample {
         [("service", &self.service), ("protocol", &self.protocol), ("kind", &self.asked)]
     }
 
-    /// Requests by what became of them: HTTP's status codes, elsewhere `ok` and `error`.
+    /// Requests by what became of them: HTTP's status codes, elsewhere `ok`, `error` and `unknown`.
     fn statuses(&self) -> Vec<(String, u64)> {
         let c = &self.tally.counts;
         let mut out: Vec<(String, u64)> = Vec::new();
@@ -107,6 +107,7 @@ impl KindSample {
         } else {
             out.push(("ok".into(), c.succeeded));
             out.push(("error".into(), c.rejected + c.failed));
+            out.push(("unknown".into(), c.outcome_unknown));
         }
         out.push(("unanswered".into(), c.unanswered));
         out.push(("no_reply".into(), c.no_reply));

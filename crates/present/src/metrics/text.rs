@@ -1,6 +1,6 @@
 //! Metrics for the terminal: what was lost, services, their kinds, windows, the network where it has something to say.
 
-use super::{FiguresView, KindView, MetricsView, NetworkView, Seen, ServiceView};
+use super::{FiguresView, KindView, MetricsView, NetworkView, Seen, ServiceView, SpreadView};
 use crate::losses::{Loss, losses_or_none};
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, sanitise, wrap};
@@ -39,6 +39,20 @@ fn time(count: u64, ns: u64) -> Cell {
     if count == 0 { Cell::tinted("-", Tint::Dim) } else { Cell::from(units::duration(ns)) }
 }
 
+/// Whether times are known of some of `all` and not of all of them.
+fn is_of_few(t: &SpreadView, all: u64) -> bool {
+    (1..all).contains(&t.count)
+}
+
+/// A percentile, with the number of times that it is made of where those are fewer than `all`.
+fn percentile(t: &SpreadView, all: u64, ns: u64, tint: Tint) -> Cell {
+    match t.count {
+        0 => Cell::tinted("-", Tint::Dim),
+        n if is_of_few(t, all) => Cell::tinted(format!("{} ({})", units::duration(ns), units::count(n)), tint),
+        _ => Cell::tinted(units::duration(ns), tint),
+    }
+}
+
 const COLUMNS: [Column; 9] = [
     Column::text("service"),
     Column::number("requests"),
@@ -54,8 +68,6 @@ const COLUMNS: [Column; 9] = [
 /// A row of a table of [`COLUMNS`].
 fn figures(name: Cell, f: &FiguresView, rate: String, slow: bool) -> [Cell; 9] {
     let t = &f.service_time;
-    let p99 =
-        if slow && t.count > 0 { Cell::tinted(units::duration(t.p99_ns), Tint::Warn) } else { time(t.count, t.p99_ns) };
     [
         name,
         Cell::from(units::count(f.requests)),
@@ -63,8 +75,8 @@ fn figures(name: Cell, f: &FiguresView, rate: String, slow: bool) -> [Cell; 9] {
         success(f),
         few(f.rejected, Tint::Warn),
         few(f.bad(), Tint::Bad),
-        time(t.count, t.p50_ns),
-        p99,
+        percentile(t, f.requests, t.p50_ns, Tint::Plain),
+        percentile(t, f.requests, t.p99_ns, if slow { Tint::Warn } else { Tint::Plain }),
         time(t.count, t.max_ns),
     ]
 }
@@ -167,10 +179,15 @@ impl MetricsView {
             _ => "Times: at the client, from the call that sent the request to the one that read the reply.",
         };
         out.push_str(&wrap(how, "", style.prose()));
+        if with.iter().take(rows).any(|s| is_of_few(&s.figures.service_time, s.figures.requests)) {
+            let said = "In brackets: the number of requests whose time is known, where that is not all of them.";
+            out.push_str(&wrap(said, "", style.prose()));
+        }
         for s in with.iter().take(rows) {
             let f = &s.figures;
             let parts = [
                 (f.open, "still open"),
+                (f.outcome_unknown, "answered without a readable success or error"),
                 (f.unanswered, "never answered"),
                 (f.reply_missed, "whose reply was not captured"),
                 (f.no_reply, "that get no reply"),
@@ -236,9 +253,11 @@ impl MetricsView {
                 }
                 let t = &f.service_time;
                 let wall = units::wall(w.from_ns);
+                let timed =
+                    if is_of_few(t, f.requests) { format!(" ({})", units::count(t.count)) } else { String::new() };
                 table.row([
                     Cell::from(wall.get(11..wall.len() - 1).unwrap_or(&wall)),
-                    Cell::from(units::count(f.requests)),
+                    Cell::from(units::count(f.requests) + &timed),
                     Cell::from(units::rate(f.requests, w.covered_ns)),
                     success(f),
                     few(f.bad(), Tint::Bad),
@@ -288,14 +307,19 @@ impl MetricsView {
                 Cell::from(units::count(n.flows)),
                 few(n.refused, Tint::Bad),
                 few(n.resets_by_client + n.resets_by_server, Tint::Warn),
-                time(n.handshake_server.count, n.handshake_server.p50_ns),
-                time(n.handshake_client.count, n.handshake_client.p50_ns),
+                percentile(&n.handshake_server, n.flows, n.handshake_server.p50_ns, Tint::Plain),
+                percentile(&n.handshake_client, n.flows, n.handshake_client.p50_ns, Tint::Plain),
                 resent,
                 few(n.zero_windows.sum(), Tint::Warn),
                 few_bytes(n.missing_bytes.sum(), Tint::Warn),
             ]);
         }
         out.push_str(&table.render(style));
+        let is_few = |n: &NetworkView| [n.handshake_server, n.handshake_client].iter().any(|h| is_of_few(h, n.flows));
+        if with.iter().take(rows).any(|(_, n)| is_few(n)) {
+            let said = "In brackets: the number of flows whose handshake was captured, where that is not all of them.";
+            out.push_str(&wrap(said, "", style.prose()));
+        }
         if with.len() > rows {
             let _ = writeln!(out, "… and {} more services (--limit 0 shows all)", with.len() - rows);
         }

@@ -5,7 +5,7 @@ use super::{Column, ColumnKind, RowWriter, TableError, TableWriter};
 use wakepath_model::clock::WallClock;
 use wakepath_model::folder::Host;
 use wakepath_model::ids::{MonoNs, StrId};
-use wakepath_model::rows::{Event, NO_OFFSET, OPEN, Table, access, descriptor, message_flag};
+use wakepath_model::rows::{Event, NO_OFFSET, OPEN, Table, access, descriptor, failed, message_flag};
 
 use ColumnKind::{Bool, I32, I64, Text, U16, U32, U64};
 
@@ -333,13 +333,16 @@ pub(super) fn put(table: &mut TableWriter, context: &Context<'_>, event: &Event)
             w.text_or_none(text(r.protocol)).text_or_none(text(r.verb));
             w.text_or_none(text(r.target)).text_or_none(text(r.detail));
             w.u32(r.status.into()).text(names::message_role(r.role));
-            w.bool(r.sent != 0).bool(r.failed != 0).bool(r.cut != 0);
+            w.bool(r.sent != 0).bool(r.failed == failed::YES).bool(r.cut != 0);
             w.bool(r.flags & message_flag::NO_REPLY != 0).bool(r.flags & message_flag::QUEUED != 0);
         }
         Event::MessageEnd(r) => {
             w.u64(r.flow.0).u64(r.start);
             u64_or_none(w, r.end, OPEN);
-            w.bool(r.sent != 0).text(names::message_end(r.how)).bool(r.failed != 0).text_or_none(text(r.detail));
+            w.bool(r.sent != 0)
+                .text(names::message_end(r.how))
+                .bool(r.failed == failed::YES)
+                .text_or_none(text(r.detail));
         }
         Event::Endpoint(r) => {
             w.u64(r.flow.0);
@@ -481,7 +484,7 @@ pub(super) fn put(table: &mut TableWriter, context: &Context<'_>, event: &Event)
         Event::SniffedExchange(r) => {
             w.u64(r.flow.0).text(names::exchange_row(r.what));
             w.text_or_none(text(r.protocol)).text_or_none(text(r.verb)).text_or_none(text(r.target));
-            w.u32(r.status.into()).bool(r.failed != 0).text_or_none(text(r.detail)).bool(r.cut != 0);
+            w.u32(r.status.into()).bool(r.failed == failed::YES).text_or_none(text(r.detail)).bool(r.cut != 0);
             for t in [r.request_first, r.request_head, r.request_last, r.reply_first, r.reply_head, r.reply_last] {
                 ns_or_none(w, t.0, 0);
             }
