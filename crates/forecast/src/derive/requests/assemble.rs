@@ -214,43 +214,80 @@ fn apart(holds: &[Hold]) -> Vec<Hold> {
     out
 }
 
-/// The parts of a visit, in order. Calls that overlap are made at once.
-fn parts(pieces: &[Piece], holds: &[Hold], mut calls: Vec<Call>, ended: MonoNs, factor: f64) -> Vec<Part> {
-    let mut items: Vec<(MonoNs, u8, Item)> = Vec::with_capacity(pieces.len() + calls.len() + 2 * holds.len() + 1);
-    items.push((ended, 1, Item::Reply));
-    let holds = &apart(holds);
-    for h in holds {
-        items.push((h.taken, 0, Item::Take(h.pool)));
-        items.push((h.given, 2, Item::Give(h.pool)));
-    }
+/// Calls made at once.
+struct Group {
+    /// When the first and when the last of them began, and when all had ended.
+    first: MonoNs,
+    last: MonoNs,
+    ended: MonoNs,
+}
+
+/// When what ends at a moment is to end, since calls cannot be parted: where that is amid calls that began under it, at
+/// their begin or end, whichever is nearer. Who waits for an answer has mostly let go of a lock just after asking.
+fn given(h: &Hold, groups: &[Group]) -> MonoNs {
+    let amid = groups.iter().find(|g| h.taken <= g.first && g.first < h.given && h.given < g.ended);
+    let begin = amid.filter(|g| h.given.0 - g.first.0 < g.ended.0 - h.given.0).map(|g| g.first);
+    begin.unwrap_or(h.given)
+}
+
+/// What comes first of what happens at the same moment.
+mod rank {
+    pub const TAKE: u8 = 0;
+    pub const REPLY: u8 = 1;
+    pub const GIVE: u8 = 2;
+    /// What was computed while calls were under way, before something that goes before them.
+    pub const WORK_BEFORE: u8 = 3;
+    /// What was given back while calls were under way.
+    pub const GIVE_BEFORE: u8 = 4;
+    pub const CALLS: u8 = 5;
+    pub const WORK: u8 = 6;
+}
+
+/// Puts calls among the items, those that overlap as one; gives their times.
+fn group(mut calls: Vec<Call>, items: &mut Vec<(MonoNs, u8, Item)>) -> Vec<Group> {
     calls.sort_by_key(|c| (c.from, c.to));
     // of several calls on one connection, the first waited for it
     calls.dedup_by(|b, a| b.is_handshake && a.is_handshake && b.from == a.from);
-    let shaking: Vec<(MonoNs, MonoNs)> = calls.iter().filter(|c| c.is_handshake).map(|c| (c.from, c.to)).collect();
-    // of each group of calls at once: the first begin, the last
-    let mut groups: Vec<(MonoNs, MonoNs)> = Vec::new();
-    let mut until = MonoNs(0);
+    let mut groups: Vec<Group> = Vec::new();
     for c in calls {
-        match items.last_mut() {
-            Some((_, _, Item::Calls(group))) if c.from < until => {
-                group.push(c.visit);
-                if let Some(g) = groups.last_mut() {
-                    g.1 = c.from;
-                }
+        match (groups.last_mut(), items.last_mut()) {
+            (Some(g), Some((_, _, Item::Calls(visits)))) if c.from < g.ended => {
+                visits.push(c.visit);
+                (g.last, g.ended) = (c.from, g.ended.max(c.to));
             }
             _ => {
-                items.push((c.from, 3, Item::Calls(vec![c.visit])));
-                groups.push((c.from, c.from));
+                items.push((c.from, rank::CALLS, Item::Calls(vec![c.visit])));
+                groups.push(Group { first: c.from, last: c.from, ended: c.to });
             }
         }
-        until = until.max(c.to);
+    }
+    groups
+}
+
+/// The parts of a visit, in order. Calls that overlap are made at once.
+fn parts(pieces: &[Piece], holds: &[Hold], calls: Vec<Call>, ended: MonoNs, factor: f64) -> Vec<Part> {
+    let mut items: Vec<(MonoNs, u8, Item)> = Vec::with_capacity(pieces.len() + calls.len() + 2 * holds.len() + 1);
+    items.push((ended, rank::REPLY, Item::Reply));
+    let shaking: Vec<(MonoNs, MonoNs)> = calls.iter().filter(|c| c.is_handshake).map(|c| (c.from, c.to)).collect();
+    let groups = group(calls, &mut items);
+    let holds = &apart(holds);
+    // from when to when what is computed goes before the calls that are under way
+    let mut before: Vec<(MonoNs, MonoNs)> = groups.iter().map(|g| (g.first, g.last)).collect();
+    for h in holds {
+        let given = given(h, &groups);
+        let is_before = given < h.given;
+        items.push((h.taken, rank::TAKE, Item::Take(h.pool)));
+        items.push((given, if is_before { rank::GIVE_BEFORE } else { rank::GIVE }, Item::Give(h.pool)));
+        if is_before {
+            before.push((given, h.given));
+        }
     }
     for p in pieces {
         if p.state == WorkState::Outside && shaking.iter().any(|s| p.from >= s.0 && p.from <= s.1) {
             continue;
         }
         if p.state != WorkState::Cpu {
-            items.push((p.from, 4, Item::Work(p.state, p.ns)));
+            items.push((p.from, rank::WORK, Item::Work(p.state, p.ns)));
             continue;
         }
         // cut where something is taken or given back
@@ -262,8 +299,9 @@ fn parts(pieces: &[Piece], holds: &[Hold], mut calls: Vec<Call>, ended: MonoNs, 
         for to in cuts.into_iter().chain([p.to]) {
             let ns = (u128::from(p.ns) * u128::from(to.0 - from.0) / u128::from(length)) as u64;
             // what is computed while the first of several calls is under way prepares the others
-            let at = groups.iter().find(|g| g.0 <= from && from < g.1).map_or(from, |g| g.0);
-            items.push((at, if at < from { 2 } else { 4 }, Item::Work(WorkState::Cpu, ns)));
+            let moved = before.iter().find(|b| b.0 <= from && from < b.1);
+            let (at, rank) = moved.map_or((from, rank::WORK), |b| (b.0, rank::WORK_BEFORE));
+            items.push((at, rank, Item::Work(WorkState::Cpu, ns)));
             from = to;
         }
     }
@@ -294,4 +332,66 @@ fn parts(pieces: &[Piece], holds: &[Hold], mut calls: Vec<Call>, ended: MonoNs, 
         out.pop();
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Part::{Calls, Give, Take};
+    use wakepath_model::ids::TaskId;
+
+    fn hold(taken: u64, given: u64) -> Hold {
+        let (host, task) = (HostId(0), TaskId(1));
+        Hold { host, task, pool: 0, asked: MonoNs(taken), taken: MonoNs(taken), given: MonoNs(given) }
+    }
+
+    fn piece(from: u64, to: u64) -> Piece {
+        Piece { span: 0, from: MonoNs(from), to: MonoNs(to), state: WorkState::Cpu, ns: to - from }
+    }
+
+    fn call(from: u64, to: u64) -> Call {
+        let visit = Visit { service: None, asked: 0, there_ns: to - from, back_ns: 0, parts: Vec::new() };
+        Call { from: MonoNs(from), to: MonoNs(to), visit, is_handshake: false }
+    }
+
+    fn work(ns: u64) -> Part {
+        Part::Work { state: WorkState::Cpu, ns }
+    }
+
+    fn calls(all: &[Call]) -> Part {
+        Calls(all.iter().map(|c| c.visit.clone()).collect())
+    }
+
+    /// An interpreter's lock is let go just after a query was sent: it is not held while the database answers.
+    #[test]
+    fn a_lock_let_go_after_asking_is_not_held_until_the_answer() {
+        let asked = [call(120, 10_000)];
+        let pieces = [piece(100, 120), piece(120, 150), piece(10_000, 10_040)];
+        let found = parts(&pieces, &[hold(100, 150)], vec![call(120, 10_000)], MonoNs(10_040), 1.0);
+        assert_eq!(found, [Take(0), work(20 + 30), Give(0), calls(&asked), work(40)]);
+    }
+
+    /// What was let go just before the answer was held for it.
+    #[test]
+    fn a_lock_let_go_before_the_answer_is_held_while_asking() {
+        let asked = [call(120, 10_000)];
+        let pieces = [piece(100, 120), piece(9_900, 9_950), piece(10_000, 10_040)];
+        let found = parts(&pieces, &[hold(100, 9_950)], vec![call(120, 10_000)], MonoNs(10_040), 1.0);
+        assert_eq!(found, [Take(0), work(20), calls(&asked), work(50), Give(0), work(40)]);
+    }
+
+    /// What is taken and given while others work ends before it is taken again.
+    #[test]
+    fn a_lock_taken_while_asking_is_given_after_it_was_taken() {
+        let pieces = [piece(100, 120), piece(200, 250), piece(10_000, 10_040)];
+        let found = parts(&pieces, &[hold(200, 250)], vec![call(120, 10_000)], MonoNs(10_040), 1.0);
+        assert_eq!(found, [work(20), calls(&[call(120, 10_000)]), Take(0), work(50), Give(0), work(40)]);
+    }
+
+    #[test]
+    fn what_is_computed_between_calls_made_at_once_prepares_them() {
+        let both = || vec![call(100, 900), call(150, 1_000)];
+        let found = parts(&[piece(50, 100), piece(100, 150), piece(1_000, 1_010)], &[], both(), MonoNs(1_010), 1.0);
+        assert_eq!(found, [work(100), calls(&both()), work(10)]);
+    }
 }
