@@ -92,6 +92,39 @@ fn the_reason_of_the_slow_ones_comes_first() -> Tested {
     Ok(())
 }
 
+/// Of the slowest, the longest lost an event each: only the others can be looked at, and they are not like them.
+#[test]
+fn who_could_be_looked_at_is_told_where_the_others_are_not_like_them() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let whole = script(5_000, 0);
+    let mut text = whole.clone();
+    for n in REQUESTS + 1..=REQUESTS + 3 {
+        let t = 1_000 + n as u64 * 30_000;
+        let _ = writeln!(text, "{t} A woken by c since {}\n{} A takes r{n} c", t - 500, t + 10);
+        let _ = writeln!(text, "~{} A asks q{n} d for r{n}\nlost {} {}", t + 20, t + 15, t + 25);
+        let _ = writeln!(text, "{} A woken by d since {}", t + 20_015, t + 30);
+        let _ = writeln!(text, "{} A hears q{n}\n{} A answers r{n}", t + 20_020, t + 20_060);
+    }
+    let asked = |name: &str, text: &str| {
+        let folder = folder(dir.path(), name, text);
+        let document = check("why", &stdout(&run(&["why", "--json", &folder, "--slowest", "10%"])));
+        (document["kinds"][0].clone(), stdout(&run(&["why", &folder, "--slowest", "10%"])))
+    };
+    let (kind, text) = asked("some", &text);
+    let (slow, sentence) = (&kind["slow"], kind["sentence"].as_str().expect("a sentence"));
+    assert_eq!((number(&slow["count"]), number(&slow["incomplete"])), (3, 3), "{kind:#}");
+    let (mean, all) = (number(&slow["mean_ns"]), number(&slow["all_mean_ns"]));
+    assert!((5_000_000..5_400_000).contains(&mean) && (12_000_000..13_000_000).contains(&all), "{kind:#}");
+    let first = "3 have an incomplete path, and the 3 that could be looked at are not like them: these took ";
+    assert!(sentence.contains(first) && sentence.contains("all of them 12."), "{sentence}");
+    let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains(first) && told.contains("What follows holds for these alone."), "{text}");
+    // nothing is said of the kind where all are whole
+    let (kind, _) = asked("all", &whole);
+    assert!(!kind["sentence"].as_str().expect("a sentence").contains("incomplete path"), "{kind:#}");
+    Ok(())
+}
+
 /// Amid a slow request the store sleeps in epoll_wait until another store, which slept itself, wakes it: a row lock.
 #[test]
 fn a_lock_between_processes_is_named() -> Tested {
