@@ -46,9 +46,7 @@ fn system() -> System {
         scripts: std::iter::once(0..steps.len()).collect(),
         steps,
         shared: vec![(script, 0); REQUESTS as usize],
-        actors: (0..CLIENTS)
-            .map(|n| Actor { name: format!("client {n}"), start_ns: 0, runs: Runs::Shared })
-            .collect(),
+        actors: (0..CLIENTS).map(|n| Actor { name: format!("client {n}"), start_ns: 0, runs: Runs::Shared }).collect(),
         rounds: 20,
         ..System::default()
     }

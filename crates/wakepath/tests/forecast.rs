@@ -23,7 +23,12 @@ fn folder(dir: &Path) -> String {
         let _ = writeln!(text, "{} D answers q{n}\n{} A woken by d since {}", t + 520, t + 530, t + 310);
         let _ = writeln!(text, "{} A hears q{n}\n{} A answers r{n}", t + 535, t + 600);
     }
-    let mut recording = play(&text).expect("the script");
+    recorded(dir, &text)
+}
+
+/// A recording of requests of one kind, which a script names one by one.
+fn recorded(dir: &Path, script: &str) -> String {
+    let mut recording = play(script).expect("the script");
     for host in &mut recording.hosts {
         let target = host.text("/vote");
         for row in &mut host.rows {
@@ -158,6 +163,36 @@ fn what_the_recording_cannot_support_is_refused_with_what_there_is() -> Tested {
     let output = run(&["forecast", &folder, "--request", "GET /nowhere"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("GET /nowhere"), "{}", stderr(&output));
+    Ok(())
+}
+
+/// The gateway keeps each request to itself before it asks on, as a proxy with a limit of connections does: no record says
+/// what for, and who asks for its pool is told.
+#[test]
+fn a_queue_within_a_process_is_told_where_it_is_asked_for() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let mut text = String::from("task A front\ntask D store\nflow c - A\nflow d A D\nflow e - A\n");
+    for n in 1..=REQUESTS {
+        let t = n as u64 * 2_000;
+        let _ = writeln!(text, "{t} A woken by c since {}\n{} A takes r{n} c", t - 480, t + 5);
+        let _ = writeln!(text, "{} A woken by e since {}\n{} A asks q{n} d for r{n}", t + 500, t + 10, t + 510);
+        let _ = writeln!(text, "{} D woken by d since {}\n{} D takes q{n}", t + 520, t - 560, t + 525);
+        let _ = writeln!(text, "{} D answers q{n}\n{} A woken by d since {}", t + 720, t + 730, t + 515);
+        let _ = writeln!(text, "{} A hears q{n}\n{} A answers r{n}", t + 735, t + 800);
+    }
+    let folder = recorded(dir.path(), &text);
+    let output = run(&["forecast", &folder, "--change", "pool front->store=+1"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    let told = stderr(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "no pool is called",
+        "Not seen: what 6",
+        "% of the requests' time was spent waiting for, most of it in front:80",
+    ] {
+        assert!(told.contains(part), "{part:?} is missing: {told}");
+    }
+    let told = stdout(&run(&["bottleneck", &folder])).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("stays as it is, whatever changes: were it a queue, it would not."), "{told}");
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use super::links::{Connect, Links};
 use super::visits::is_futex;
 use super::{Selection, Unsupported};
 use crate::derived::{Block, Derived, Measured, Model, Unit};
-use crate::jobs::{Arrivals, Job, Jobs, Service};
+use crate::jobs::{Arrivals, Job, Jobs, Part, Service, Visit, WorkState};
 use collect::{Collected, collect, flow_of, interval, is_of_kind};
 use services::Services;
 use survivors::Cover;
@@ -33,6 +33,8 @@ const REQUESTS_MIN: usize = 16;
 const BARE_WAKE: f64 = 0.1;
 /// Part of a service's processor time or waiting that is worth a sentence.
 const WORTH_SAYING: f64 = 0.02;
+/// Part of the requests' time spent waiting for nobody knows what that refusals name: what is asked for may be that.
+const MUCH_UNKNOWN: f64 = 0.1;
 
 /// Makes jobs of a recording's requests.
 pub fn derive(
@@ -58,7 +60,7 @@ pub fn derive(
             return None;
         }
         match disks.served_ns(host, w) {
-            Some(ns) => Some((crate::jobs::WorkState::Disk, ns)),
+            Some(ns) => Some((WorkState::Disk, ns)),
             None => Some(demand::classify(w)),
         }
     };
@@ -126,6 +128,14 @@ pub fn derive(
         }
         let (at_ns, took_ns) = (between(t0, c.came), between(c.came, c.left));
         jobs.jobs.push(Job { at_ns, think_ns: *think_ns, took_ns, root });
+    }
+    let (share, most) = unknown(&jobs, demand.unknown_ns);
+    if share > MUCH_UNKNOWN {
+        jobs.unseen.push(format!(
+            "what {:.0} % of the requests' time was spent waiting for{most}: a queue that a process keeps in itself, such as a \
+             proxy's limit of connections or the pool of an event loop, looks like that",
+            100.0 * share
+        ));
     }
     let contradictory = order::settle(&mut jobs);
     let mut assumptions = assumptions(&collected, &cover, &services, &demand, &inferred, &jobs);
@@ -259,6 +269,28 @@ fn measure(coming: &[Coming], selection: &Selection, collected: &Collected, cove
     Measured { unit: Unit::Requests, count: latency.count(), elapsed_ns, latency, blocks }
 }
 
+/// The part of the requests' time in which services waited for what no record explains, and where most of that is, in
+/// words.
+fn unknown(jobs: &Jobs, ns: u64) -> (f64, String) {
+    fn add(v: &Visit, by_service: &mut [u64]) {
+        for part in &v.parts {
+            match (part, v.service) {
+                (Part::Work { state: WorkState::Outside, ns }, Some(id)) => by_service[id] += ns,
+                (Part::Calls(calls), _) => calls.iter().for_each(|c| add(c, by_service)),
+                _ => {}
+            }
+        }
+    }
+    let took: u64 = jobs.jobs.iter().map(|j| j.took_ns).sum();
+    let mut by_service = vec![0; jobs.services.len()];
+    jobs.jobs.iter().for_each(|j| add(&j.root, &mut by_service));
+    let most = (0..by_service.len()).max_by_key(|&id| by_service[id]).filter(|&id| by_service[id] > 0);
+    (
+        ns as f64 / took.max(1) as f64,
+        most.map_or_else(String::new, |id| format!(", most of it in {}", jobs.services[id].name)),
+    )
+}
+
 fn assumptions(
     collected: &Collected,
     cover: &Cover,
@@ -296,11 +328,12 @@ fn assumptions(
             names.join(", ")
         ));
     }
-    let took: u64 = jobs.jobs.iter().map(|j| j.took_ns).sum();
-    if demand.unknown_ns as f64 > WORTH_SAYING * took as f64 {
-        let percent = 100.0 * demand.unknown_ns as f64 / took as f64;
+    let (unknown, most) = unknown(jobs, demand.unknown_ns);
+    if unknown > WORTH_SAYING {
+        let percent = unknown * 100.0;
         out.push(format!(
-            "{percent:.0} % of the requests' time passes waiting for what was not seen, and stays as it is."
+            "{percent:.0} % of the requests' time passes waiting for what was not seen{most}, and stays as it is, whatever \
+             changes: were it a queue, it would not."
         ));
     }
     let covered = cover.donors.iter().flatten().count() as u64;
