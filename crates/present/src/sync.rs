@@ -359,7 +359,8 @@ impl SyncView {
         let mut table = Table::new(&[
             Column::text("HOST"),
             Column::text("LINE"),
-            Column::number("WITHIN"),
+            Column::number("WITHIN, AMID MESSAGES"),
+            Column::number("AT WORST"),
             Column::number("WALL CLOCK AHEAD"),
         ]);
         for h in &self.hosts {
@@ -369,10 +370,17 @@ impl SyncView {
                 (Some(g), false) => format!("as {}", self.groups[g].reference),
             };
             let ahead = h.wall_ahead_ns.filter(|_| !h.reference);
+            let bound = |ns: Option<u64>| ns.filter(|_| !h.reference).map_or("-".into(), units::duration);
+            let reference = h.group.map(|g| &self.groups[g].reference);
+            let is_of = |p: &&PairView| {
+                (p.a == h.host && Some(&p.b) == reference) || (p.b == h.host && Some(&p.a) == reference)
+            };
+            let amid = self.pairs.iter().find(is_of).and_then(|p| p.uncertainty_amid_ns);
             table.row([
                 Cell::from(&h.host),
                 line.into(),
-                h.uncertainty_ns.filter(|_| !h.reference).map_or("-".into(), units::duration).into(),
+                bound(amid.or(h.uncertainty_ns)).into(),
+                bound(h.uncertainty_ns).into(),
                 ahead.map_or("-".to_owned(), |a| format!("{}{}", if a < 0 { "-" } else { "" }, time(a as f64))).into(),
             ]);
         }
@@ -457,5 +465,60 @@ impl SyncView {
             ]);
         }
         out.push_str(&table.render(style));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_hosts_has_both_bounds() {
+        let host = |name: &str, uncertainty_ns| HostView {
+            host: name.into(),
+            boot_id: String::new(),
+            group: Some(0),
+            reference: uncertainty_ns == Some(0),
+            uncertainty_ns,
+            wall_ahead_ns: Some(0),
+        };
+        let none = EvidenceView { socket_bytes: 0, datagrams: 0, packets: 0, packet_bytes: 0 };
+        let view = SyncView {
+            hosts: vec![host("web", Some(0)), host("db", Some(27_800_000))],
+            groups: vec![GroupView {
+                reference: "web".into(),
+                hosts: vec!["web".into(), "db".into()],
+                tree: Vec::new(),
+                pieces: 1,
+            }],
+            pairs: vec![PairView {
+                a: "db".into(),
+                b: "web".into(),
+                synchronised: true,
+                messages_there: 23,
+                messages_back: 23,
+                evidence: none,
+                ambiguous: 0,
+                rejected: 0,
+                delay_min_there_ns: None,
+                delay_min_back_ns: None,
+                inversions: 0,
+                via: vec!["db".into(), "web".into()],
+                in_tree: true,
+                uncertainty_ns: Some(27_800_000),
+                uncertainty_amid_ns: Some(150_000),
+                pieces: Vec::new(),
+                why_not: None,
+                remedy: None,
+            }],
+            messages: 46,
+            inversions: 0,
+            complete: true,
+            matching: MatchingView { coarse_entries_max: 0, main_entries_max: 0, window_ns: 0 },
+            written: Vec::new(),
+        };
+        let text = view.render(Style::default());
+        let row: Vec<&str> = text.lines().find(|l| l.starts_with("db ")).expect("its row").split_whitespace().collect();
+        assert_eq!(row[..7], ["db", "as", "web", "150", "µs", "27.8", "ms"], "{text}");
     }
 }

@@ -335,6 +335,10 @@ fn fails(screen: &mut Screen<'_>, parts: &Parts) {
         let text = format!("{} {} {}: {}.", f.process, refusals::met(f.error), f.remote, times(f.count));
         found.push((f.count, text, screen.command("requests")));
     }
+    // of those in failed requests, the requests are told already; these the application may have hidden from its clients
+    for e in r.call_errors.iter().filter(|e| e.hidden > 0 || e.kind.is_none()) {
+        found.push((e.hidden.max(1), format!("{}.", e.sentence()), screen.command("requests")));
+    }
     found.sort_by_key(|f| std::cmp::Reverse(f.0));
     let more = found.len().saturating_sub(FINDINGS_MAX);
     for (_, text, next) in found.into_iter().take(FINDINGS_MAX) {

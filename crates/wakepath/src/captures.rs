@@ -4,9 +4,11 @@ use anyhow::{Context as _, Result, bail};
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
 use std::io::{Cursor, ErrorKind, Read};
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use wakepath_decode::readers::Counts;
 use wakepath_decode::readers::pcap::{PcapReader, Record};
 
@@ -20,7 +22,11 @@ pub struct Capture {
     /// Bytes of the file, packed as they are; `None` where there is no end to be known.
     pub bytes: Option<u64>,
     source: Box<dyn Read + Send>,
+    /// The descriptor on which may be nothing for long: standard input, a pipe. `None` of a file on a disk.
+    waits_on: Option<RawFd>,
     is_packed: bool,
+    /// Chunks asked for.
+    reads: u32,
     buf: Vec<u8>,
     reader: PcapReader,
     /// Bytes of the file that were read.
@@ -48,7 +54,7 @@ impl Capture {
     /// There is no such file, it may not be read, or it begins with what is no capture; each says what to do then.
     pub fn open(path: &Path) -> Result<Capture> {
         if path.as_os_str() == "-" {
-            return Capture::new("standard input".to_owned(), None, std::io::stdin());
+            return Capture::new("standard input".to_owned(), None, Some(0), std::io::stdin());
         }
         let file = match File::open(path) {
             Err(e) if e.kind() == ErrorKind::NotFound => {
@@ -62,10 +68,16 @@ impl Capture {
         if about.is_dir() {
             bail!("{}: is a folder; give a capture file", path.display());
         }
-        Capture::new(path.display().to_string(), about.is_file().then_some(about.len()), file)
+        let waits_on = (!about.is_file()).then(|| file.as_raw_fd());
+        Capture::new(path.display().to_string(), about.is_file().then_some(about.len()), waits_on, file)
     }
 
-    fn new(name: String, bytes: Option<u64>, file: impl Read + Send + 'static) -> Result<Capture> {
+    fn new(
+        name: String,
+        bytes: Option<u64>,
+        waits_on: Option<RawFd>,
+        file: impl Read + Send + 'static,
+    ) -> Result<Capture> {
         let done = Arc::new(AtomicU64::new(0));
         let (head, source) = begin(Box::new(Counted { inner: file, done: done.clone() }), &name)?;
         let (is_packed, source): (bool, Box<dyn Read + Send>) = match head[..] {
@@ -79,7 +91,17 @@ impl Capture {
         if !PcapReader::fits(&head) {
             bail!("{name}: {}", not_a_capture(&head));
         }
-        Ok(Capture { name, bytes, source, is_packed, buf: vec![0; CHUNK], reader: PcapReader::new(), done })
+        Ok(Capture {
+            name,
+            bytes,
+            source,
+            waits_on,
+            is_packed,
+            reads: 0,
+            buf: vec![0; CHUNK],
+            reader: PcapReader::new(),
+            done,
+        })
     }
 
     /// Gives the records of the next chunk to `out`. `false` at the end. Of a live source, a chunk is what is there.
@@ -88,6 +110,7 @@ impl Capture {
     /// It cannot be read any further. That it is cut, or cannot be unpacked any further, is a fault in
     /// [`Capture::counts`] instead.
     pub fn next(&mut self, out: &mut impl FnMut(Record<'_>)) -> Result<bool> {
+        self.reads = self.reads.saturating_add(1);
         let count = loop {
             match self.source.read(&mut self.buf) {
                 Ok(count) => break count,
@@ -104,6 +127,16 @@ impl Capture {
             _ => self.reader.feed(&self.buf[..count], out),
         }
         Ok(count > 0)
+    }
+
+    /// Whether the next chunk, or the end, comes within `wait`. Of a file on a disk, always.
+    pub fn is_ready(&self, wait: Duration) -> bool {
+        // what was looked at already, to see what file it is, waits for nothing
+        let looked_at = 1 + u32::from(self.is_packed);
+        let Some(fd) = self.waits_on.filter(|_| self.reads >= looked_at) else { return true };
+        let mut fds = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid structure.
+        unsafe { libc::poll(&mut fds, 1, wait.as_millis() as i32) != 0 }
     }
 
     /// What was read so far; places are those in the unpacked file.

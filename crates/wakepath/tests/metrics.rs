@@ -3,7 +3,7 @@
 
 mod support;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use support::{Tested, check, run, stderr, stdout, widest};
@@ -337,6 +337,42 @@ fn are_read_as_they_are(captures: Captures<'_>) {
     let back = run(&["metrics", path(late), path(early)]);
     assert_eq!(back.status.code(), Some(1));
     assert!(stderr(&back).contains("in order of time"), "{}", stderr(&back));
+}
+
+/// Kinds apart: a folder writes words only that recur, and the capture has them all.
+fn without_kinds(document: &Value) -> Value {
+    let mut found = document.clone();
+    for list in ["services", "windows"] {
+        for entry in found[list].as_array_mut().into_iter().flatten() {
+            if let Some(entry) = entry.as_object_mut() {
+                entry.remove("kinds");
+            }
+            if let Some(rows) = entry["rows"].as_array_mut() {
+                rows.retain(|r| r["asked"].is_null());
+            }
+        }
+    }
+    json!([found["services"], found["windows"], found["callers"], found["span_ns"]])
+}
+
+#[test]
+fn a_capture_and_the_folder_made_of_it_have_the_same_windows() -> Tested {
+    let dir = tempfile::tempdir()?;
+    for (name, _, _) in OWN {
+        let (file, folder) = (data::own(&format!("pcap/{name}.pcap")), dir.path().join(name));
+        let sniffed = run(&["sniff", "--pcap", path(&file), "-o", path(&folder)]);
+        assert_eq!(sniffed.status.code(), Some(0), "{}", stderr(&sniffed));
+        for window in ["100us", "1ms", "1s"] {
+            let ask = |of: &Path| {
+                let output = run(&["metrics", "--json", "--window", window, path(of)]);
+                without_kinds(&check("metrics", &stdout(&output)))
+            };
+            let (of_file, of_folder) = (ask(&file), ask(&folder));
+            assert!(of_file[1].as_array().is_some_and(|w| !w.is_empty()), "{name}");
+            assert_eq!(of_file, of_folder, "{name} by {window}");
+        }
+    }
+    Ok(())
 }
 
 /// A capture of IP packets between 10.0.0.1 and 10.0.0.2, each with its time in microseconds, who sent it, and its TCP payload.

@@ -274,6 +274,33 @@ fn standard_input_is_read_as_it_comes_and_ctrl_c_keeps_it() -> Tested {
     Ok(())
 }
 
+/// A pipe that stays open and silent, after no more than its first bytes too, keeps nobody from ending it.
+#[test]
+fn sigterm_ends_the_reading_of_a_pipe_that_falls_silent() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let bytes = shop(12, 40).bytes().to_vec();
+    for (number, count) in [4, bytes.len() / 2, bytes.len()].into_iter().enumerate() {
+        let (pipe, folder) = (dir.path().join(format!("pipe{number}")), dir.path().join(format!("t{number}")));
+        let ready = dir.path().join(format!("ready{number}"));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status()?.success());
+        let args = ["sniff", "--pcap", path(&pipe), "-o", path(&folder), "--ready-file", path(&ready)];
+        let running = Running(wakepath(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
+        let mut input = std::fs::File::options().write(true).open(&pipe)?;
+        input.write_all(&bytes[..count])?;
+        assert_eq!(wait_for(|| usize::from(ready.exists())), 1, "{count}");
+        std::thread::sleep(Duration::from_millis(200));
+        let asked = Instant::now();
+        // SAFETY: signals a child of ours that was not waited for.
+        unsafe { libc::kill(running.0.id() as i32, libc::SIGTERM) };
+        let output = running.ended();
+        assert!(asked.elapsed() < Duration::from_secs(2), "{count} bytes: {:?}", asked.elapsed());
+        assert_eq!(output.status.code(), Some(0), "{count}");
+        drop(input);
+        assert!(Folder::open(&[&folder]).is_ok(), "{count}");
+    }
+    Ok(())
+}
+
 /// The address that the command says Prometheus is answered at.
 fn metrics_address(errors: &mut impl std::io::Read) -> Result<SocketAddr, Box<dyn std::error::Error>> {
     let mut text = String::new();

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use support::{Tested, check, run, stderr, stdout, wakepath, widest, write_small};
 use wakepath_testkit::recording::Cuts;
+use wakepath_testkit::script::play;
 use wakepath_testkit::shapes::{Plan, Shape, simulate};
 
 fn path(p: &Path) -> &str {
@@ -66,6 +67,32 @@ fn each_statement_is_one_of_its_parts() -> Tested {
             .output()?;
         assert_eq!(output.status.code(), Some(0), "{next}: {}", stderr(&output));
     }
+    Ok(())
+}
+
+#[test]
+fn errors_of_calls_that_the_application_hid_are_shown() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let script = "
+task A app
+task D db
+flow c - A
+flow d A D
+90 A woken by c since 10
+100 A takes r1 c
+110 A asks q1 d for r1
+120 D takes q1
+140 D answers q1 500
+150 A hears q1
+200 A answers r1
+";
+    let folder = play(script)?.write(dir.path(), Cuts::default())?.remove(0);
+    let triage = check("triage", &stdout(&run(&["triage", "--json", path(&folder)])));
+    let fails = of(&triage, "fails");
+    assert_eq!(fails.len(), 1, "{fails:?}");
+    assert_eq!(fails[0]["level"], "bad");
+    assert!(sentence(fails[0]).starts_with("db") && sentence(fails[0]).contains("500 × 1"), "{fails:?}");
+    assert!(sentence(fails[0]).contains("whose own reply says nothing of it"), "{fails:?}");
     Ok(())
 }
 

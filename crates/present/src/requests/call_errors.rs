@@ -28,23 +28,29 @@ pub struct CallErrorView {
     pub hidden: u64,
 }
 
-/// Those that are met most, as lines of the answer.
-pub(super) fn render(errors: &[CallErrorView], out: &mut String, style: Style) {
-    const SHOWN: usize = 10;
-    for e in errors.iter().take(SHOWN) {
-        let error = match (e.error.as_str(), e.words) {
+impl CallErrorView {
+    /// In words: who answered what with which error, how often, and in which requests.
+    pub(crate) fn sentence(&self) -> String {
+        let error = match (self.error.as_str(), self.words) {
             ("", _) => "failed".to_owned(),
             (class, Some(words)) => format!("{class} ({words})"),
             (class, None) => class.to_owned(),
         };
-        let within = match (&e.kind, e.hidden) {
+        let within = match (&self.kind, self.hidden) {
             (None, _) => "in requests that are not known".to_owned(),
             (Some(kind), 0) => format!("in {kind}"),
-            (Some(kind), n) if n == e.count => format!("in {kind}, whose own reply says nothing of it"),
+            (Some(kind), n) if n == self.count => format!("in {kind}, whose own reply says nothing of it"),
             (Some(kind), n) => format!("in {kind}, whose own reply says nothing of {}", units::count(n)),
         };
-        let line = format!("{} to {}: {error} × {}, {within}", e.service, e.asked, units::count(e.count));
-        below(out, &line, Tint::Bad, style);
+        format!("{} to {}: {error} × {}, {within}", self.service, self.asked, units::count(self.count))
+    }
+}
+
+/// Those that are met most, as lines of the answer.
+pub(super) fn render(errors: &[CallErrorView], out: &mut String, style: Style) {
+    const SHOWN: usize = 10;
+    for e in errors.iter().take(SHOWN) {
+        below(out, &e.sentence(), Tint::Bad, style);
     }
     if let Some(more) = errors.len().checked_sub(SHOWN).filter(|n| *n > 0) {
         let _ = writeln!(out, "  … and {more} more (--json has all)");

@@ -5,6 +5,7 @@ use crate::captures::Capture;
 use crate::cli::MetricsArgs;
 use anyhow::{Context as _, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::ops::ControlFlow;
 use wakepath_analysis::metrics::Metrics;
@@ -19,22 +20,52 @@ use wakepath_model::rows::{Row, SniffedExchangeRow, SniffedFlowRow};
 use wakepath_present::losses::{Loss, loss};
 use wakepath_present::metrics::{CaptureView, Seen};
 
-/// Rows that are counted and forgotten. A capture's times are wall-clock times.
+/// Rows held until they are counted in order of time, as a folder's are: about 20 MB of them.
+const HELD_MAX: usize = 1 << 16;
+
+/// A row on its way.
+enum Held {
+    Flow(SniffedFlowRow),
+    Exchange(SniffedExchangeRow),
+}
+
+/// Rows that are counted in order of time, and forgotten. A capture's times are wall-clock times.
 struct Sink {
     metrics: Metrics,
+    /// By time, table and number: the order in which a folder gives them. An exchange may become known long after it ended.
+    held: BTreeMap<(MonoNs, u8, u64), Held>,
+    pushed: u64,
     texts: Interner,
     counts: Vec<(&'static str, u64)>,
 }
 
+impl Sink {
+    /// Counts the oldest rows until at most `keep` are held.
+    fn count_held(&mut self, keep: usize) {
+        while self.held.len() > keep
+            && let Some(((at, _, _), row)) = self.held.pop_first()
+        {
+            let at = CommonNs(at.0 as i64);
+            match row {
+                Held::Flow(row) => self.metrics.flow(0, at, &row, &self.texts),
+                Held::Exchange(row) => self.metrics.exchange(0, at, &row, &self.texts),
+            }
+        }
+    }
+}
+
 impl RowSink for Sink {
     fn push<R: Row>(&mut self, row: &R) {
-        let at = CommonNs(row.at().0 as i64);
         let bytes = bytemuck::bytes_of(row);
-        if let (true, Ok(row)) = (R::TABLE == SniffedExchangeRow::TABLE, bytemuck::try_from_bytes(bytes)) {
-            self.metrics.exchange(0, at, row, &self.texts);
-        } else if let (true, Ok(row)) = (R::TABLE == SniffedFlowRow::TABLE, bytemuck::try_from_bytes(bytes)) {
-            self.metrics.flow(0, at, row, &self.texts);
-        }
+        let held = match R::TABLE {
+            SniffedFlowRow::TABLE => bytemuck::try_pod_read_unaligned(bytes).map(Held::Flow),
+            SniffedExchangeRow::TABLE => bytemuck::try_pod_read_unaligned(bytes).map(Held::Exchange),
+            _ => return,
+        };
+        let Ok(held) = held else { return };
+        self.pushed += 1;
+        self.held.insert((row.at(), R::TABLE as u8, self.pushed), held);
+        self.count_held(HELD_MAX);
     }
     fn push_head(&mut self, _: MonoNs, _: EndpointId, _: u64, _: bool, _: &[u8]) {}
     fn count(&mut self, defect: &'static str, _: MonoNs) {
@@ -65,7 +96,8 @@ struct Reading<'a> {
     sniffer: Sniffer<Sink>,
     /// Times are counted from here; known with the first packet.
     start: Option<u64>,
-    /// Nothing from here on is asked for.
+    /// Nothing before is asked for, and nothing from `to` on.
+    from: u64,
     to: u64,
     lost: u64,
 }
@@ -86,7 +118,9 @@ impl Reading<'_> {
             Record::Lost { from_ns, at_ns, count, .. } => {
                 self.lost += count;
                 self.sniffer.lost(MonoNs(from_ns), MonoNs(at_ns), count);
-                self.sniffer.out().metrics.lost(count);
+                if at_ns >= self.from {
+                    self.sniffer.out().metrics.lost(count);
+                }
             }
         }
         ControlFlow::Continue(())
@@ -97,15 +131,23 @@ impl Reading<'_> {
         let at = |m: Option<crate::moment::Moment>| m.map(|m| m.common_ns(first as i64));
         let (from, to) = (at(self.args.from).unwrap_or(i64::MIN), at(self.args.to).unwrap_or(i64::MAX));
         self.sniffer.out().metrics.only(CommonNs(from), CommonNs(to));
+        self.sniffer.out().metrics.watched(CommonNs(first as i64), CommonNs(first as i64));
+        self.from = u64::try_from(from).unwrap_or(0);
         self.to = u64::try_from(to).unwrap_or(0);
     }
 }
 
 /// Reads the files one after the other.
 pub fn read(args: &MetricsArgs) -> Result<Counted> {
-    let sink = Sink { metrics: Metrics::new(options(args)?), texts: Interner::new(), counts: Vec::new() };
+    let sink = Sink {
+        metrics: Metrics::new(options(args)?),
+        held: BTreeMap::new(),
+        pushed: 0,
+        texts: Interner::new(),
+        counts: Vec::new(),
+    };
     let sniffer = Sniffer::new(sink, SnifferOptions::default());
-    let mut reading = Reading { args, sniffer, start: None, to: u64::MAX, lost: 0 };
+    let mut reading = Reading { args, sniffer, start: None, from: 0, to: u64::MAX, lost: 0 };
     let mut losses: Vec<Loss> = Vec::new();
     let mut captures = args.sources.iter().map(|s| Capture::open(s)).collect::<Result<Vec<_>>>()?;
     let all = captures.iter().map(|c| c.bytes).sum::<Option<u64>>();
@@ -161,6 +203,7 @@ fn finish(mut reading: Reading<'_>, mut losses: Vec<Loss>) -> Counted {
     if seen.packets > 0 {
         sink.metrics.watched(CommonNs(seen.first.0 as i64), CommonNs(seen.last.0 as i64));
     }
+    sink.count_held(0);
     sink.metrics.finish();
     if sink.texts.overflow_count() > 0 {
         add(&mut sink.counts, defect::INTERNER, sink.texts.overflow_count());

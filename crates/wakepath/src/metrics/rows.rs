@@ -27,7 +27,7 @@ pub fn read(args: &MetricsArgs) -> Result<Counted> {
     let has = |tables: &[Table]| folder.hosts().iter().any(|h| tables.iter().any(|t| h.row_count(*t) > 0));
     let mut parts = Vec::new();
     if has(&SNIFFED) {
-        parts.push((Seen::Packets, of_packets(&folder, options)));
+        parts.push((Seen::Packets, of_packets(&folder, options, span)));
     }
     if has(&[Table::Op]) {
         let seen = of_endpoints(&folder, &Names::read(&folder), options);
@@ -58,8 +58,12 @@ fn span(folder: &Folder) -> Option<(CommonNs, CommonNs)> {
 }
 
 /// Metrics of what sniffers saw, in the order of the hosts' common time.
-fn of_packets(folder: &Folder, options: MetricsOptions) -> Metrics {
+fn of_packets(folder: &Folder, options: MetricsOptions, span: Option<(CommonNs, CommonNs)>) -> Metrics {
     let mut metrics = Metrics::new(options);
+    if let Some((from, to)) = span {
+        // before rows close windows, whose rates are by the time that was watched
+        metrics.watched(from, to);
+    }
     let line = folder.timeline();
     let mut tables = SNIFFED.to_vec();
     tables.push(Table::Loss);

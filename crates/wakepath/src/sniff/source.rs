@@ -107,10 +107,6 @@ pub struct Files {
 
 struct File {
     capture: Capture,
-    /// It is standard input, on which may be nothing for long.
-    is_live: bool,
-    /// Times it was read.
-    reads: u32,
     is_over: bool,
     /// Of several files: what was read of this one and not handed over, from `next` on.
     held: Vec<Held>,
@@ -135,15 +131,7 @@ impl Held {
 
 impl Files {
     fn new(captures: Vec<Capture>, filter: Option<Filter>) -> Files {
-        let file = |capture: Capture| File {
-            is_live: capture.bytes.is_none() && capture.name == "standard input",
-            capture,
-            reads: 0,
-            is_over: false,
-            held: Vec::new(),
-            bytes: Vec::new(),
-            next: 0,
-        };
+        let file = |capture: Capture| File { capture, is_over: false, held: Vec::new(), bytes: Vec::new(), next: 0 };
         Files { all: captures.into_iter().map(file).collect(), filter }
     }
 
@@ -191,11 +179,9 @@ impl Files {
 }
 
 impl File {
-    /// Reads a chunk; `false` at the end, and, of standard input, also `true` where nothing came.
+    /// Reads a chunk; `false` at the end, and, of standard input and pipes, also `true` where nothing came.
     fn read(&mut self, out: &mut impl FnMut(Record<'_>)) -> Result<bool> {
-        // the first two reads give what was looked at already to see what file it is
-        self.reads = self.reads.saturating_add(1);
-        if self.is_live && self.reads > 2 && !is_ready(0) {
+        if !self.capture.is_ready(TICK) {
             return Ok(true);
         }
         let more = self.capture.next(out)?;
@@ -232,11 +218,4 @@ impl File {
 /// A packet without its bytes.
 fn p_meta(p: &Packet<'_>) -> Packet<'static> {
     Packet { at_ns: p.at_ns, link: p.link, interface: p.interface, length: p.length, bytes: &[] }
-}
-
-/// Whether something can be read of a descriptor within a [`TICK`].
-fn is_ready(fd: i32) -> bool {
-    let mut fds = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one valid structure.
-    unsafe { libc::poll(&mut fds, 1, TICK.as_millis() as i32) != 0 }
 }
