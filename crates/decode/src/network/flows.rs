@@ -315,6 +315,9 @@ impl Flows {
         let wake = flow.overdue(now, out);
         flow.tell_decided(now, out);
         done.exchanges += flow.talk.take_ended();
+        if flow.ended != 0 && !flow.talk.is_over() {
+            done.exchanges += flow.finish(Ending::Closed, self.lost, out);
+        }
         self.held_bytes = self.held_bytes + flow.held_bytes() - held;
         self.wake_at(slot, wake);
     }
@@ -388,6 +391,7 @@ impl Flows {
             flow.flush(self.now, out);
             // What was held may hold the ends.
             flow.close_if_done();
+            flow.obey_reset(self.now, out);
         }
         let what = if flow.ended != 0 { flow.ended } else { what };
         let closed = what == flow_row::FIN || what == flow_row::RESET;

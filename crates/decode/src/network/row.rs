@@ -70,6 +70,8 @@ pub(super) struct Flow {
     /// 0, or how it ended.
     pub ended: u8,
     reset_by: Option<usize>,
+    /// A reset that is not acted on yet: who sent it, its time, and until when what it follows may still be read.
+    reset: Option<(usize, MonoNs, MonoNs)>,
     /// Something of it was told of as cut, or urgent.
     told_cut: bool,
     told_urgent: bool,
@@ -127,6 +129,7 @@ impl Flow {
             ack: MonoNs(0),
             ended: 0,
             reset_by: None,
+            reset: None,
             told_cut: false,
             told_urgent: false,
             told_packets: 0,
@@ -176,22 +179,14 @@ impl Flow {
         let (tcp, mut listener) = self.parts(out);
         let Some(tcp) = tcp else { return (Taken::OutOfWindow, MonoNs(0)) };
         let taken = tcp.take(lane, segment, now, &mut listener);
-        if taken == Taken::Reset {
-            tcp.flush(now, &mut listener);
-            for lane in 0..2 {
-                if !std::mem::replace(&mut tcp.lanes[lane].shut, true) {
-                    listener.shutdown(lane, tcp.lanes[lane].next, segment.at);
-                }
-            }
-        }
         let deadline = tcp.deadline();
         if taken == Taken::Duplicate {
             return (taken, deadline);
         }
         self.last = self.last.max(segment.at);
         match taken {
-            Taken::Reset if self.ended == 0 => {
-                (self.ended, self.reset_by) = (flow_row::RESET, Some(lane));
+            Taken::Reset if self.ended == 0 && self.reset.is_none() => {
+                self.reset = Some((lane, segment.at, MonoNs(now.0.saturating_add(tcp::GRACE_NS))));
             }
             Taken::Yes => self.handshake(lane, segment),
             _ => {}
@@ -200,7 +195,7 @@ impl Flow {
         if self.ended != 0 {
             return (taken, if before == 0 { linger(now) } else { MonoNs(0) });
         }
-        (taken, deadline)
+        (taken, self.or_reset(deadline))
     }
 
     /// Counts once what is unusual about the flow's segments.
@@ -275,10 +270,35 @@ impl Flow {
         if let (Some(tcp), mut listener) = self.parts(out) {
             tcp.overdue(now, &mut listener);
             let deadline = tcp.deadline();
+            if self.reset.is_some_and(|(_, _, due)| due <= now) {
+                self.obey_reset(now, out);
+            }
             self.close_if_done();
-            return if self.ended == 0 { deadline } else { linger(now) };
+            return if self.ended == 0 { self.or_reset(deadline) } else { linger(now) };
         }
         MonoNs(0)
+    }
+
+    /// The earlier of a deadline (0: there is none) and that of the reset.
+    fn or_reset(&self, deadline: MonoNs) -> MonoNs {
+        match self.reset {
+            Some((_, _, due)) if deadline == MonoNs(0) => due,
+            Some((_, _, due)) => due.min(deadline),
+            None => deadline,
+        }
+    }
+
+    /// Ends it by the reset that came, if one did.
+    pub fn obey_reset<S: RowSink>(&mut self, now: MonoNs, out: &mut S) {
+        let Some((by, at, _)) = self.reset.take().filter(|_| self.ended == 0) else { return };
+        let (Some(tcp), mut listener) = self.parts(out) else { return };
+        tcp.flush(now, &mut listener);
+        for lane in 0..2 {
+            if !std::mem::replace(&mut tcp.lanes[lane].shut, true) {
+                listener.shutdown(lane, tcp.lanes[lane].next, at);
+            }
+        }
+        (self.ended, self.reset_by) = (flow_row::RESET, Some(by));
     }
 
     /// Gives up all that is waited for.
