@@ -4,6 +4,7 @@
 mod completion;
 mod rest;
 mod steps;
+mod turn;
 
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{ExId, Exchange, Side, Slab};
@@ -12,6 +13,8 @@ use crate::roles::Roles;
 use crate::worker::{Mark, Pieces, State, Woken, Worker};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use turn::Made;
+pub(crate) use turn::Turn;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{InputRow, OPEN, PollRow, TaskRow, WaitRow, cause, input, life, witness};
 
@@ -106,7 +109,7 @@ impl<'a, F: Finished> Component<'a, F> {
     /// A poll returned.
     pub fn poll(&mut self, r: &PollRow) {
         self.last_poll = (r.task, r.entry.0.saturating_add(r.timeout_ns));
-        let is_over = |w: &&Worker| w.isolated_until.is_some() && (r.ready != 0 || r.timeout_ns != 0);
+        let is_over = |w: &&Worker| w.turn.is_isolated() && (r.ready != 0 || r.timeout_ns != 0);
         let left = self.tasks.get(&r.task).filter(is_over).and_then(|w| w.current);
         if let Some(x) = left {
             // nothing was done for it in its own fragment: it waits for something that is no input of its own
@@ -133,7 +136,8 @@ impl<'a, F: Finished> Component<'a, F> {
         let of = if r.isolated != 0 && r.kind == input::WRITE { self.writes_for(xs, r.flow, r.task) } else { None };
         let w = self.tasks.entry(r.task).or_default();
         w.given(r);
-        if let Some(x) = of.filter(|_| w.isolated_until.is_some()) {
+        if let Some(x) = of.filter(|_| w.turn.is_isolated()) {
+            w.turn.may_write(r.flow, x);
             w.enter(x, r.at);
         }
     }
@@ -149,20 +153,13 @@ impl<'a, F: Finished> Component<'a, F> {
         held.iter().filter(on_flow).min_by_key(|x| xs.get(**x).number).copied()
     }
 
-    /// The request that a task works on because the library vantage gave it that one input. Where any task may go on
-    /// with any request, the others must be at none that it could be instead.
+    /// Where any task may go on with any request: the one that a task works on because the library vantage gave it that one
+    /// input, where the others are at none that it could be instead.
     fn isolated(&self, xs: &Slab, task: TaskId, at: MonoNs) -> Option<ExId> {
         let w = self.tasks.get(&task)?;
-        let x = w.current.filter(|&x| w.is_isolated(at) && self.is_open(xs, x))?;
-        if w.inputs.contains(&xs.get(x).flow) && self.is_beside_another(xs, w, x) {
-            return None;
-        }
+        let is_isolated = w.turn.is_isolated() && w.turn.no_timer_due(at);
+        let x = w.current.filter(|&x| is_isolated && self.is_open(xs, x) && !self.is_beside_another(xs, w, x))?;
         let process = self.roles.process_of(task);
-        if !self.roles.is_migrating(process) {
-            let waits = |y: &ExId| *y != x && !Self::is_over_softly(xs, *y);
-            let is_free = w.is_answered && self.may_go_on(xs, process, w).iter().any(waits);
-            return Some(x).filter(|_| !is_free);
-        }
         let is_other = |t: &TaskId| *t != task && self.roles.process_of(*t) == process;
         let elsewhere: Vec<ExId> =
             self.tasks.iter().filter(|(t, _)| is_other(t)).filter_map(|(_, w)| w.current).collect();
@@ -203,7 +200,7 @@ impl<'a, F: Finished> Component<'a, F> {
         if r.syscall == IO_URING_ENTER
             && let Some(w) = self.tasks.get_mut(&r.task)
         {
-            w.polled = Some((r.at, r.blocked, 0));
+            w.turn.waited(r.blocked);
             w.leave_fragment();
         }
         if r.cause == cause::TIMER
@@ -276,7 +273,7 @@ impl<'a, F: Finished> Component<'a, F> {
     }
 
     /// The one request of a list that still wants something, if there is just one. Requests of one flow are answered
-    /// in order, so the oldest stands for them.
+    /// in order, so the oldest stands for them; but not where an identifier says which is answered, for then any may be.
     fn sole_of(&self, xs: &Slab, held: &[ExId]) -> Option<ExId> {
         let mut found: Option<ExId> = None;
         let mut soft: Option<ExId> = None;
@@ -290,7 +287,7 @@ impl<'a, F: Finished> Component<'a, F> {
             }
             match found {
                 None => found = Some(x),
-                Some(f) if xs.get(f).flow == xs.get(x).flow => {
+                Some(f) if xs.get(f).flow == xs.get(x).flow && !witness::names_exchange(xs.get(x).witness.0) => {
                     if xs.get(x).number < xs.get(f).number {
                         found = Some(x);
                     }
@@ -319,16 +316,6 @@ impl<'a, F: Finished> Component<'a, F> {
 
     fn all_open(&self, xs: &Slab, list: &[ExId]) -> Vec<ExId> {
         list.iter().copied().filter(|&x| self.is_open(xs, x)).collect()
-    }
-
-    /// Requests of an event loop that may have reason to go on: those in court. Where requests make several calls at
-    /// once also those that have calls outstanding, behind a reply or what may have been the end of a connection: one
-    /// more call of theirs may have waited for what that set free (a place in a pool).
-    fn may_go_on(&self, xs: &Slab, process: u32, w: &Worker) -> Vec<ExId> {
-        if (w.is_answered || w.has_unseen_input()) && self.roles.is_parallel(process) {
-            return w.held.iter().copied().filter(|&x| self.is_open(xs, x)).collect();
-        }
-        self.in_court(xs, &w.held)
     }
 
     /// Whether a pipelined request waits for the one before it on its flow: it was an input of its own, and nothing was
@@ -368,10 +355,13 @@ impl<'a, F: Finished> Component<'a, F> {
         let current = worker.and_then(|w| w.current).filter(|&x| self.is_open(xs, x));
         // a loop that has but one connection may work on several requests at once all the same
         let is_beside = |w: &Worker, x: ExId| self.is_open(xs, x) && self.is_beside_another(xs, w, x);
-        let has_several = |w: &Worker| w.is_given_inputs() && w.held.iter().any(|&x| is_beside(w, x));
-        let found = if let Some(x) = self.at_rest(xs, process, at).or_else(|| self.isolated(xs, task, at)) {
+        let has_several = |w: &Worker| w.turn.is_given_inputs() && w.held.iter().any(|&x| is_beside(w, x));
+        let found = if let Some(x) = self.at_rest(xs, process, at) {
             Ok((x, Rule::Isolation))
         } else if self.roles.is_migrating(process) {
+            if let Some(x) = self.isolated(xs, task, at) {
+                return self.checked(xs, x, Rule::Isolation, at);
+            }
             // any task may go on with any request: only the last one that could want something is certain
             let mut set = self.may_call(xs, process, open);
             if let Some(c) = current
@@ -385,7 +375,7 @@ impl<'a, F: Finished> Component<'a, F> {
                 }
                 _ => Err(set),
             }
-        } else if role.takes && !role.multiplexes && !worker.is_some_and(has_several) {
+        } else if role.takes && !role.is_loop() && !worker.is_some_and(has_several) {
             let held = worker.map_or(&none, |w| &w.held);
             match self.sole_of(xs, held) {
                 Some(x) => Ok((x, Rule::Fragment)),
@@ -393,7 +383,14 @@ impl<'a, F: Finished> Component<'a, F> {
                 None => Err(self.may_call(xs, process, open)),
             }
         } else if role.takes {
-            self.in_loop(xs, worker, current, at, process, self.roles.is_ring(task))
+            match self.in_turn(xs, task, at) {
+                // the kernel receives ahead of the program: there is no order of inputs and calls
+                _ if self.roles.is_ring(task) => Err(self.all_open(xs, open)),
+                Made::By(x, rule) => Ok((x, rule)),
+                Made::OneOf(set) => Err(set),
+                Made::Unasked if self.roles.is_lossy(MonoNs(0), at) => return (Parent::Open(Hole::Losses), Vec::new()),
+                Made::Unasked => return (Parent::Root, Vec::new()),
+            }
         } else if role.replies_foreign
             && let Some(x) = worker.and_then(|w| self.sole_of(xs, &w.held))
             && !Self::is_over_softly(xs, x)
@@ -419,19 +416,7 @@ impl<'a, F: Finished> Component<'a, F> {
             }
         };
         match found {
-            Ok((x, rule)) => {
-                let hole = match () {
-                    () if xs.get(x).murky => Hole::Borders,
-                    () if self.roles.is_lossy(xs.get(x).taken, at) => Hole::Losses,
-                    () => return (Parent::Of(x, rule), Vec::new()),
-                };
-                // its own end may be among what was missed, and the call another's
-                let mut set = self.may_call(xs, process, open);
-                if !set.contains(&x) {
-                    set.push(x);
-                }
-                (Parent::Open(hole), set)
-            }
+            Ok((x, rule)) => self.checked(xs, x, rule, at),
             Err(mut set) => {
                 if self.roles.is_ring(task) {
                     // a reply may have been received long before the program hears of it: nobody is out of court
@@ -443,46 +428,20 @@ impl<'a, F: Finished> Component<'a, F> {
         }
     }
 
-    /// In an event loop: the request of the fragment, where no other could have been gone on with.
-    fn in_loop(
-        &self,
-        xs: &Slab,
-        worker: Option<&Worker>,
-        current: Option<ExId>,
-        at: MonoNs,
-        process: u32,
-        is_ring: bool,
-    ) -> Result<(ExId, Rule), Vec<ExId>> {
-        let Some(w) = worker else { return Err(Vec::new()) };
-        // the kernel receives ahead of the program: there is no order of inputs and calls
-        let current = current.filter(|_| !is_ring);
-        let mut set = self.may_go_on(xs, process, w);
-        if let Some(c) = current
-            && !set.contains(&c)
-        {
-            set.push(c);
+    /// A request that made a call, unless what was lost speaks against it.
+    fn checked(&self, xs: &Slab, x: ExId, rule: Rule, at: MonoNs) -> (Parent, Vec<ExId>) {
+        let hole = match () {
+            () if xs.get(x).murky => Hole::Borders,
+            () if self.roles.is_lossy(xs.get(x).taken, at) => Hole::Losses,
+            () => return (Parent::Of(x, rule), Vec::new()),
+        };
+        // its own end may be among what was missed, and the call another's
+        let process = self.states[x.place as usize].process;
+        let mut set = self.may_call(xs, process, self.open.get(&process).map_or(&[][..], |open| &open[..]));
+        if !set.contains(&x) {
+            set.push(x);
         }
-        let all = set.clone();
-        // a call or connection that nobody could be told to have made may be what one of them waits for
-        let none_unknown = self.unknown.get(&process).is_none_or(|&n| n == 0) && !w.unknown_input;
-        if set.len() > 1
-            && none_unknown
-            && !w.is_answered
-            && !w.has_unseen_input()
-            && w.no_timer_due(at)
-            && let Some((returned, _, _)) = w.polled
-        {
-            // no timer was due, nothing was set free, and all that the poll gave is known: what was left lying before it
-            // had no reason to move
-            set.retain(|&x| Some(x) == current || self.states[x.place as usize].last_input >= returned);
-        }
-        // a request from before the recording may be in hand too, unless the poll that gave this input was recorded: then it
-        // was left lying before that poll
-        let is_alone = at > self.roles.unseen_until(process) || current.is_some() && w.no_timer_due(at);
-        match set[..] {
-            [x] if is_alone => Ok((x, if current == Some(x) { Rule::Fragment } else { Rule::Sole })),
-            _ => Err(all),
-        }
+        (Parent::Open(hole), set)
     }
 
     fn link(&mut self, xs: &Slab, y: ExId, x: ExId, rule: Rule) {
@@ -527,7 +486,7 @@ impl<'a, F: Finished> Component<'a, F> {
         let Some(y) = w.unknown_call.take() else { return };
         // only where that reply was all that there was to go on with
         let lossy = self.roles.is_lossy(xs.get(x).taken, at);
-        if lossy || self.roles.is_ring(task) || !w.no_timer_due(at) || w.ready != 1 {
+        if lossy || self.roles.is_ring(task) || !w.turn.is_single(at) {
             return;
         }
         let s = self.state(y);

@@ -87,6 +87,7 @@ impl<S: Steps> Engine<S> {
             ep.side = side;
         }
         ep.met |= r.how == seen::MET || r.how == seen::SNAPSHOT;
+        self.eps.pair(r);
     }
 
     /// A step in a task's life.
@@ -302,12 +303,16 @@ impl<S: Steps> Engine<S> {
             witness: (0, 0),
             murky: false,
             unread_ns: 0,
+            is_internal: false,
         };
         self.begin(r.flow, e, r.at);
     }
 
     fn begin(&mut self, flow: EndpointId, mut e: Exchange, at: MonoNs) -> ExId {
         e.process = self.steps.process_of(e.task);
+        let peer = self.eps.get(&flow).and_then(|ep| self.eps.get(&ep.peer));
+        let user = peer.map_or(TaskId::UNKNOWN, |p| p.user());
+        e.is_internal = user != TaskId::UNKNOWN && self.steps.process_of(user) == e.process;
         let x = self.xs.insert(e);
         let ep = self.eps.at(flow, at);
         ep.open.push_back(x);
@@ -534,6 +539,7 @@ impl<S: Steps> Engine<S> {
                 witness: (r.witness_kind, r.witness),
                 murky: false,
                 unread_ns: 0,
+                is_internal: false,
             };
             let x = self.begin(flow, e, r.at);
             if one_way && r.end != OPEN {

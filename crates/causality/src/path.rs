@@ -5,7 +5,6 @@ use crate::exchange::{Exchange, Side};
 use crate::finished::{Done, Finished, Refusal};
 use crate::pairs::{End, How, Pairs, Place, is_loopback};
 use crate::sniffed::{ByteKey, Wires};
-use crate::worker::REFUSALS_MAX;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -147,8 +146,6 @@ pub struct Linked {
     pub joined: FxHashMap<Rule, u64>,
     /// Calls whose other end is not watched.
     pub leaves: u64,
-    /// Exchanges of a process with itself, taken into the span that they were made in.
-    pub to_itself: u64,
     /// Pairs refused since the server took the message before it was sent: counts that do not line up.
     pub misaligned: u64,
 }
@@ -471,7 +468,7 @@ impl<'a> Assembler<'a> {
                 self.servers.remove(&key(node.half.host, &node.half.exchange));
                 (span.doubts, span.hole, span.refusals) = (node.doubts, node.hole, node.refusals);
                 span.callee = Some(node.half);
-                let mut calls = self.without_talk_to_itself(node.calls, &mut span);
+                let mut calls = node.calls;
                 calls.sort_by_key(|c| (c.half.exchange.began, c.half.exchange.number));
                 for call in calls.into_iter().rev() {
                     let (joined_by, server) = match call.server.and_then(|(s, r)| Some((r, self.nodes.remove(&s)?))) {
@@ -485,29 +482,6 @@ impl<'a> Assembler<'a> {
             spans.push(span);
         }
         spans
-    }
-
-    /// A process that wakes itself over a pair of sockets does one thing: what it did behind that is the span's own.
-    fn without_talk_to_itself(&mut self, calls: Vec<Call>, span: &mut Span) -> Vec<Call> {
-        let (mut kept, mut todo) = (Vec::with_capacity(calls.len()), calls);
-        while let Some(call) = todo.pop() {
-            let server = call.server.map(|(s, _)| s).filter(|s| {
-                let server = self.nodes.get(s).map(|n| &n.half);
-                server.is_some_and(|n| n.host == call.half.host && n.exchange.is_talk_to_itself(&call.half.exchange))
-            });
-            let Some(node) = server.and_then(|s| self.nodes.remove(&s)) else {
-                kept.push(call);
-                continue;
-            };
-            self.servers.remove(&key(node.half.host, &node.half.exchange));
-            self.linked.to_itself += 1;
-            span.doubts += node.doubts;
-            span.hole = span.hole.or(node.hole);
-            span.refusals.extend(node.refusals);
-            span.refusals.truncate(REFUSALS_MAX);
-            todo.extend(node.calls);
-        }
-        kept
     }
 
     /// The recording is over: what still waits is given as it is.

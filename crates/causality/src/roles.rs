@@ -5,6 +5,7 @@ use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange, Side, Slab, Steps};
 use crate::worker::TIMER_GRAIN_NS;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::hash_map::Entry;
 use wakepath_model::defects;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{InputRow, LossRow, OPEN, PollRow, TaskRow, WaitRow, input, life};
@@ -21,12 +22,48 @@ pub struct Role {
     pub takes: bool,
     /// Took a request while it had another of another flow.
     pub multiplexes: bool,
+    /// Waited amid a request at the epoll descriptor that had given it the request: a loop, which may go on with others, or
+    /// do something of its own.
+    pub waits_amid: bool,
     /// Replies to requests that another task took.
     pub replies_foreign: bool,
     /// Replies to requests that it took.
     pub replies_own: bool,
     /// Sends requests.
     pub calls: bool,
+}
+
+impl Role {
+    /// Whether it may work on several requests at once, or on none, between two steps of one.
+    pub fn is_loop(&self) -> bool {
+        self.multiplexes || self.waits_amid
+    }
+}
+
+/// In how many cases an exception could have shown before a habit is believed.
+const CASES_MIN: u32 = 8;
+/// The same of moments at which nothing was to do: what is rare shows in few of them.
+const GAPS_MIN: u32 = 8;
+
+/// What a process with loops was never seen to do, and how often it could have been. A habit is no proof: what rests on one
+/// says so.
+#[derive(Clone, Copy, Debug, Default)]
+struct Habits {
+    /// Turns in which one input led to just one call, and another one would have found a connection.
+    single: u32,
+    /// Several calls at once for one input.
+    is_parallel: bool,
+    /// Several calls at once on one connection: there is always room for another.
+    shares_connections: bool,
+    /// Turns in which a call was made behind an input, and calls that were made before any.
+    asked: u32,
+    spontaneous: u32,
+    /// Times at which the process had no request open, between two that it had.
+    gaps: u32,
+    /// Turns with one input in which a request was answered and a call behind that would have found a connection; and calls
+    /// behind such a reply that nobody else can have made.
+    replied: u32,
+    after: u32,
 }
 
 /// What an event loop did since it last waited for something to do.
@@ -36,10 +73,21 @@ struct Round {
     ready: u32,
     /// How many flows it sent requests on, or connected for one.
     calls: u32,
-    /// The last of them.
-    flow: EndpointId,
+    /// The last of them, and when that was sent.
+    last: (EndpointId, MonoNs),
     /// When a timer of its own may be due, in ns; 0 before its first poll.
     due: u64,
+    /// How many requests and replies were taken, and the flow of the last reply.
+    messages: u32,
+    heard: EndpointId,
+    /// Another call would have found a connection.
+    has_spare: bool,
+    /// A request was answered; and a call behind that would have found a connection.
+    has_replied: bool,
+    has_replied_freely: bool,
+    /// The epoll descriptor by which it was last given something, and that by which it was given a request, each plus 1; 0: none.
+    given_by: i32,
+    asked_by: i32,
 }
 
 /// The task by whose number a thread group goes.
@@ -79,8 +127,12 @@ pub struct Roles {
     asking: FxHashMap<u32, u32>,
     /// When a process last had more of them than requests open.
     fanned_out: FxHashMap<u32, MonoNs>,
-    /// Connections on which a call was made.
-    asked_on: FxHashSet<EndpointId>,
+    /// Connections on which a call was made, and how many of their calls are not over.
+    asked_on: FxHashMap<EndpointId, u32>,
+    /// The processes of those connections.
+    users: FxHashMap<EndpointId, u32>,
+    /// How many of them each process has on which nothing is asked now.
+    spare: FxHashMap<u32, u32>,
     /// Processes that made several calls on one connection.
     keeping: FxHashSet<u32>,
     rings: FxHashSet<TaskId>,
@@ -92,8 +144,8 @@ pub struct Roles {
     rests: FxHashMap<u32, (u32, u32, EndpointId)>,
     /// Processes that made several of them for one such input.
     parallel_at_rest: FxHashSet<u32>,
-    /// Processes in which one input made several calls at once.
-    parallel: FxHashSet<u32>,
+    /// Habits of processes with loops.
+    habits: FxHashMap<u32, Habits>,
     /// Who waited at each futex of a process; `UNKNOWN` where several tasks did. And whether tasks that take requests did,
     /// and others.
     futexes: FxHashMap<(u32, u64), (TaskId, [bool; 2])>,
@@ -154,7 +206,9 @@ impl Roles {
         self.rounds = PerTask::default();
         self.rests = FxHashMap::default();
         self.connecting = FxHashMap::default();
-        self.asked_on = FxHashSet::default();
+        self.asked_on = FxHashMap::default();
+        self.spare = FxHashMap::default();
+        self.users = FxHashMap::default();
         self.unanswered = FxHashMap::default();
         self.asking = FxHashMap::default();
     }
@@ -162,9 +216,22 @@ impl Roles {
     /// A call begins: more of them without an answer than requests that could make them show that a request makes several
     /// at once, or that some are nobody's.
     fn asks(&mut self, x: ExId, e: &Exchange, process: u32) {
-        if !self.asked_on.insert(e.flow) {
-            self.keeping.insert(process);
-        }
+        let spare = self.spare.entry(process).or_default();
+        let under_way = match self.asked_on.entry(e.flow) {
+            Entry::Vacant(flow) => {
+                self.users.insert(e.flow, process);
+                flow.insert(0)
+            }
+            Entry::Occupied(flow) => {
+                self.keeping.insert(process);
+                *spare = spare.saturating_sub(u32::from(*flow.get() == 0));
+                flow.into_mut()
+            }
+        };
+        *under_way += 1;
+        let habits = self.habits.entry(process).or_default();
+        habits.shares_connections |= *under_way > 1;
+        self.rounds.entry(e.task).has_spare = *spare > 0 || habits.shares_connections;
         let Some(&open) = self.open.get(&process) else { return };
         self.unanswered.insert(x, process);
         let asking = self.asking.entry(process).or_default();
@@ -187,9 +254,20 @@ impl Roles {
 
     /// A poll returned.
     pub fn poll(&mut self, r: &PollRow) {
+        let process = self.process_of(r.task);
         let round = self.rounds.entry(r.task);
+        let given_by = if r.ready > 0 && r.fd >= 0 { r.fd.saturating_add(1) } else { 0 };
+        let asked_by = round.asked_by;
         if r.timeout_ns != 0 {
-            *round = Round { due: r.entry.0.saturating_add(r.timeout_ns), ..Round::default() };
+            let habits = self.habits.entry(process).or_default();
+            habits.single += u32::from((round.ready, round.calls, round.has_spare) == (1, 1, true));
+            habits.asked += u32::from(round.calls > 0 && round.messages > 0);
+            habits.replied += u32::from(round.ready == 1 && round.has_replied_freely);
+            *round = Round { due: r.entry.0.saturating_add(r.timeout_ns), asked_by, ..Round::default() };
+        }
+        round.given_by = if given_by != 0 { given_by } else { round.given_by };
+        if r.fd >= 0 && asked_by == r.fd.saturating_add(1) && self.held.get(&r.task).is_some_and(|h| !h.is_empty()) {
+            self.roles.entry(r.task).waits_amid = true;
         }
         round.ready = round.ready.saturating_add(u32::try_from(r.ready).unwrap_or(0));
     }
@@ -214,14 +292,19 @@ impl Roles {
             }
         }
         let round = self.rounds.entry(task);
-        if round.flow == flow {
+        // what leaves by one operation is one step
+        if round.last == (flow, at) {
             return;
         }
-        round.flow = flow;
+        round.last = (flow, at);
         round.calls += 1;
-        if round.ready > 0 && round.calls > round.ready && at.0.saturating_add(TIMER_GRAIN_NS) < round.due {
-            self.parallel.insert(process);
-        }
+        let is_timely = at.0.saturating_add(TIMER_GRAIN_NS) < round.due;
+        let habits = self.habits.entry(process).or_default();
+        habits.is_parallel |= round.ready > 0 && round.calls > round.ready && is_timely;
+        habits.spontaneous += u32::from(round.messages == 0 && round.due != 0);
+        let is_alone = round.ready == 1 && is_timely && round.has_replied;
+        let is_nobody_else = round.has_replied_freely || self.open.get(&process).is_none_or(|&open| open == 0);
+        habits.after += u32::from(is_alone && is_nobody_else);
     }
 
     /// The process of a task: the number of its leading task.
@@ -247,9 +330,22 @@ impl Roles {
         self.concurrent.contains(&process)
     }
 
-    /// Whether requests of an event loop's process ever made several calls at once.
+    /// Whether requests of an event loop's process may make several calls at once: they did, or too few were seen to tell.
     pub fn is_parallel(&self, process: u32) -> bool {
-        self.parallel.contains(&process)
+        self.habits.get(&process).is_none_or(|h| h.is_parallel || h.single < CASES_MIN)
+    }
+
+    /// Whether a process with loops may make calls of its own accord: it did when it had no request open, or, as far as was
+    /// seen, could have had reason to at any time.
+    pub fn may_call_unasked(&self, process: u32) -> bool {
+        let is_known = |h: &Habits| h.gaps >= GAPS_MIN || h.spontaneous == 0 && h.asked >= CASES_MIN;
+        self.may_go_on_answered(process) || self.habits.get(&process).is_none_or(|h| !is_known(h))
+    }
+
+    /// Whether requests of a process with loops may go on after their reply.
+    pub fn may_go_on_answered(&self, process: u32) -> bool {
+        let is_known = |h: &Habits| h.after == 0 && (h.replied >= CASES_MIN || h.gaps >= GAPS_MIN);
+        self.calls_of_its_own(process) || self.habits.get(&process).is_none_or(|h| !is_known(h))
     }
 
     /// Whether one input, handed over when the whole process was at rest, ever led to several calls: a request makes
@@ -352,11 +448,14 @@ impl Roles {
 impl Steps for Roles {
     const KEEPS: bool = false;
 
-    fn begun(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
+    fn begun(&mut self, xs: &Slab, x: ExId, _: MonoNs) {
         let e = xs.get(x);
+        if e.is_internal {
+            return;
+        }
         let process = self.process_of(e.task);
         if e.side == Side::Client && self.connecting.remove(&e.flow).is_none() {
-            self.called(e.task, e.flow, at);
+            self.called(e.task, e.flow, e.began);
         }
         if e.side == Side::Client {
             self.asks(x, e, process);
@@ -371,10 +470,16 @@ impl Steps for Roles {
             }
             Side::Server => {
                 role.takes = true;
+                let round = self.rounds.entry(e.task);
+                round.messages += 1;
+                round.asked_by = if round.given_by != 0 { round.given_by } else { round.asked_by };
                 if let Some((took, ..)) = self.rests.get_mut(&process) {
                     *took += 1;
                 }
                 let open = self.open.entry(process).or_default();
+                if *open == 0 {
+                    self.habits.entry(process).or_default().gaps += 1;
+                }
                 *open += 1;
                 if *open > 1 {
                     self.concurrent.insert(process);
@@ -397,6 +502,13 @@ impl Steps for Roles {
     fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
         let e = xs.get(x);
         if e.side == Side::Server && task != TaskId::UNKNOWN && e.task != TaskId::UNKNOWN {
+            let process = self.process_of(task);
+            let spare = self.spare.get(&process).copied().unwrap_or_default();
+            let is_shared = self.habits.get(&process).is_some_and(|h| h.shares_connections);
+            let round = self.rounds.entry(task);
+            round.has_replied = true;
+            // who waited for the connection that was just set free would use that one
+            round.has_replied_freely = is_shared || spare > u32::from(round.heard != EndpointId(0));
             let role = self.roles.entry(task);
             if task == e.task {
                 role.replies_own = true;
@@ -406,16 +518,30 @@ impl Steps for Roles {
         }
     }
 
-    fn request_progress(&mut self, _: &Slab, _: ExId, _: TaskId, _: MonoNs) {}
+    fn request_progress(&mut self, _: &Slab, _: ExId, task: TaskId, _: MonoNs) {
+        self.rounds.entry(task).messages += 1;
+    }
 
-    fn reply_progress(&mut self, _: &Slab, x: ExId, _: TaskId, _: MonoNs) {
+    fn reply_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
         self.answered(x);
+        if xs.get(x).side == Side::Client && !xs.get(x).is_internal {
+            let round = self.rounds.entry(task);
+            round.messages += 1;
+            round.heard = xs.get(x).flow;
+        }
     }
 
     fn closed(&mut self, xs: &Slab, x: ExId, _: MonoNs) {
         self.answered(x);
         let e = xs.get(x);
+        if e.is_internal {
+            return;
+        }
         if e.side != Side::Server {
+            if let Some(under_way) = self.asked_on.get_mut(&e.flow) {
+                *under_way = under_way.saturating_sub(1);
+                *self.spare.entry(self.process_of(e.task)).or_default() += u32::from(*under_way == 0);
+            }
             return;
         }
         if let Some(open) = self.open.get_mut(&self.process_of(e.task)) {
@@ -461,7 +587,11 @@ impl Steps for Roles {
     fn left(&mut self, _: ExId, _: TaskId, _: MonoNs) {}
 
     fn flow_gone(&mut self, _: &Slab, flow: EndpointId) {
-        self.asked_on.remove(&flow);
+        let (under_way, user) = (self.asked_on.remove(&flow), self.users.remove(&flow));
+        if let (Some(0), Some(user)) = (under_way, user) {
+            let spare = self.spare.entry(user).or_default();
+            *spare = spare.saturating_sub(1);
+        }
         if let Some(task) = self.connecting.remove(&flow) {
             // refused: somebody tries again elsewhere
             let round = self.rounds.entry(task);

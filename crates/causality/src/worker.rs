@@ -1,10 +1,10 @@
 //! What is kept of a task and of an exchange while calls are being explained.
 
-use crate::component::GRACE_NS;
+use crate::component::{GRACE_NS, Turn};
 use crate::exchange::{ExId, Slab};
 use crate::finished::{Parent, Refusal};
 use std::collections::VecDeque;
-use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use wakepath_model::ids::{MonoNs, TaskId};
 use wakepath_model::rows::{InputRow, PollRow};
 
 /// Time-outs are given in rounded milliseconds: timers may be due that much earlier.
@@ -134,19 +134,8 @@ pub(crate) struct Worker {
     pub(crate) before: Option<ExId>,
     /// Calls since the last border, not yet explained.
     pub(crate) segment: Vec<ExId>,
-    /// Return, entry and time-out of its last poll.
-    pub(crate) polled: Option<(MonoNs, MonoNs, u64)>,
-    /// When the first timer of its loop can be due, in ns, while it works on an isolated input; `None` while it does not.
-    pub(crate) isolated_until: Option<u64>,
-    /// The flow of that input, and what was accepted since.
-    pub(crate) inputs: [EndpointId; 2],
-    /// It took a reply since its last poll that waited, or saw a call end without one: what that set free (a connection
-    /// of a pool), another request may have waited for.
-    pub(crate) is_answered: bool,
-    /// How many descriptors that poll found ready.
-    pub(crate) ready: i32,
-    /// From how many flows it took something since then, and the last of them.
-    pub(crate) taken_from: (i32, EndpointId),
+    /// What it was given since it last waited for something to do.
+    pub(crate) turn: Turn,
     /// Why it woke last, while it was idle.
     pub(crate) woken: Woken,
     /// The request that it was made in, until it waits for work.
@@ -157,9 +146,7 @@ pub(crate) struct Worker {
     heard: MonoNs,
     /// When it last began a call.
     pub(crate) called: MonoNs,
-    /// Its last input was for a request that is not known.
-    pub(crate) unknown_input: bool,
-    /// The call whose reply that input was.
+    /// The call of unknown origin whose reply its last input was.
     pub(crate) unknown_call: Option<ExId>,
     /// It took a request of which nothing is known.
     pub(crate) unknown_work: bool,
@@ -170,67 +157,19 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Whether no timer of an event loop can have been due: it asked its last poll to return by then.
-    pub(crate) fn no_timer_due(&self, at: MonoNs) -> bool {
-        self.polled
-            .is_some_and(|(_, entry, timeout)| at.0.saturating_add(TIMER_GRAIN_NS) < entry.0.saturating_add(timeout))
-    }
-
     /// A poll returned. One that asked for no waiting and was given nothing is not the end of what the last input began:
     /// it goes on with what that left for later (asyncio's `call_soon`, libuv's `setImmediate`).
     pub(crate) fn polled(&mut self, r: &PollRow) {
-        if r.ready == 0 && r.timeout_ns == 0 && self.isolated_until.is_some() {
-            return;
+        self.turn.polled(r);
+        if r.ready != 0 || r.timeout_ns != 0 {
+            self.leave_fragment();
         }
-        self.isolated_until = None;
-        self.polled = Some((r.at, r.entry, r.timeout_ns));
-        self.ready = r.ready;
-        self.taken_from = (0, EndpointId(0));
-        // what a reply left for later is done behind a poll that does not wait
-        self.is_answered &= r.timeout_ns == 0;
-        self.leave_fragment();
-        self.unknown_input = false;
     }
 
     /// The library vantage handed it an input.
     pub(crate) fn given(&mut self, r: &InputRow) {
         self.leave_fragment();
-        self.unknown_input = false;
-        self.inputs = [r.flow, EndpointId(0)];
-        let (entry, timeout_ns) = self.polled.map_or((r.at, 0), |(_, entry, timeout)| (entry, timeout));
-        // who asks not to wait has something else to do, and does it before or after this input
-        self.isolated_until = (r.isolated != 0 && timeout_ns != 0).then(|| entry.0.saturating_add(timeout_ns));
-    }
-
-    /// Whether the library vantage hands it inputs: it waits for them, as a loop does.
-    pub(crate) fn is_given_inputs(&self) -> bool {
-        self.inputs[0] != EndpointId(0)
-    }
-
-    /// It took something from a flow. Where that is not its input, it has something else to go on with.
-    pub(crate) fn took(&mut self, flow: EndpointId) {
-        self.saw(flow);
-        if !self.inputs.contains(&flow) {
-            self.isolated_until = None;
-        }
-    }
-
-    /// One of what its poll found ready was this flow.
-    pub(crate) fn saw(&mut self, flow: EndpointId) {
-        if self.taken_from.1 != flow {
-            self.taken_from = (self.taken_from.0.saturating_add(1), flow);
-        }
-    }
-
-    /// Whether its poll found something ready that it was not seen to take up, and may have without a sign: a pipe or
-    /// an eventfd by which another thread says that it is done.
-    pub(crate) fn has_unseen_input(&self) -> bool {
-        self.ready > self.taken_from.0
-    }
-
-    /// Whether all that it does now is for the input that it was given last.
-    pub(crate) fn is_isolated(&self, at: MonoNs) -> bool {
-        self.isolated_until.is_some_and(|until| at.0.saturating_add(TIMER_GRAIN_NS) < until)
+        self.turn.given(r);
     }
 
     /// It did something; gives what that says of pieces of work that a sign does not tell, and where it woke somebody
@@ -314,7 +253,6 @@ impl Worker {
     }
 
     pub(crate) fn enter(&mut self, x: ExId, at: MonoNs) {
-        self.unknown_input = false;
         self.unknown_call = None;
         if self.current != Some(x) {
             self.before = self.current;

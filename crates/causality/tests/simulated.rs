@@ -7,6 +7,7 @@ use proptest::test_runner::RngSeed;
 use support::{found, read};
 use wakepath_model::folder::merge;
 use wakepath_testkit::random::Random;
+use wakepath_testkit::reactor;
 use wakepath_testkit::recording::{Cuts, Recording};
 use wakepath_testkit::shapes::{Plan, Shape, long, namespaces, pipelined, simulate};
 
@@ -30,6 +31,31 @@ fn plans(shapes: &'static [Shape]) -> impl Strategy<Value = Plan> {
     )
 }
 
+fn reactors() -> impl Strategy<Value = reactor::Plan> {
+    let some = || proptest::sample::select(vec![0u64, 0, 60]);
+    let sizes = (any::<u64>(), 1..6u64, 1..30u64, 1..5u64, 1..6usize);
+    let percents = (some(), some(), some(), some(), some());
+    let own = proptest::sample::select(vec![0u64, 0, 700, 3_000]);
+    (sizes, percents, own, any::<bool>()).prop_map(
+        |((seed, clients, requests, streams, pool), (shared, timer, deferred, parallel, after), own_us, isolated)| {
+            reactor::Plan {
+                seed,
+                clients,
+                requests,
+                streams,
+                pool,
+                shared_percent: shared,
+                timer_percent: timer,
+                deferred_percent: deferred,
+                parallel_percent: parallel,
+                after_percent: after,
+                own_us,
+                isolated,
+            }
+        },
+    )
+}
+
 /// The same plans in every run, so that a failure is of this tree; `PROPTEST_RNG_SEED=N` tries others, `PROPTEST_CASES=N` more.
 fn config() -> ProptestConfig {
     let chosen = ProptestConfig::default();
@@ -45,6 +71,12 @@ proptest! {
     #[test]
     fn no_parent_is_wrong(plan in plans(&Shape::ALL)) {
         let verdict = right(&simulate(&plan))?;
+        prop_assert!(verdict.wrong_paths.is_empty(), "{:#?}", verdict.wrong_paths);
+    }
+
+    #[test]
+    fn programs_of_one_loop_make_no_wrong_parent(plan in reactors()) {
+        let verdict = right(&reactor::simulate(&plan))?;
         prop_assert!(verdict.wrong_paths.is_empty(), "{:#?}", verdict.wrong_paths);
     }
 

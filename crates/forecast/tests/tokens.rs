@@ -129,6 +129,7 @@ fn half(side: Side, task: u32, flow: u64, from: u64, to: u64, port: u16) -> Half
         witness: (0, 0),
         murky: false,
         unread_ns: 0,
+        is_internal: false,
     };
     Half { host: HostId(0), exchange, place: Place { lport: port, ..Place::default() } }
 }

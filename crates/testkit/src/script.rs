@@ -10,7 +10,8 @@
 //!                                behind it: opaque, old (older than the recording), ports 40000 80, netns 2 (both ends),
 //!                                seq 4294967000 (first byte of both directions), seen as 10.9.9.9 80 (what the client
 //!                                dialled, where an address is translated), peer (the server's end is one of the peers of
-//!                                an unconnected datagram socket), ids (each message has an x-request-id of its own)
+//!                                an unconnected datagram socket), ids (each message has an x-request-id of its own),
+//!                                streams (each bears the number of its request, and replies come in any order)
 //! 100 A takes r1 c               A reads a request that somebody unwatched sent; `r1,r2`: both at once
 //! 110 A asks q1 d for r1         A sends a request in the service of r1 (`for -`: of nothing)
 //! 110 A posts q1 d for r1        the same of a message that gets no reply, put into a queue
@@ -71,6 +72,7 @@ struct Flow {
     leaders: [u32; 2],
     opaque: bool,
     has_ids: bool,
+    has_streams: bool,
     noted: [bool; 2],
     /// Client and server, as the client has them.
     addresses: [([u8; 4], u16); 2],
@@ -213,7 +215,7 @@ impl Player {
         let index = self.flows.len() as u16;
         let mut ports = (40_000 + index, 80 + index);
         let (mut opaque, mut old, mut netns, mut seq) = (false, false, 1, 1_000 * u64::from(index + 1));
-        let (mut dialled, mut is_peer, mut has_ids) = (None, false, false);
+        let (mut dialled, mut is_peer, mut has_ids, mut has_streams) = (None, false, false, false);
         let mut rest = rest;
         while let Some((word, more)) = rest.split_first() {
             rest = match (*word, more) {
@@ -227,6 +229,10 @@ impl Player {
                 }
                 ("ids", _) => {
                     has_ids = true;
+                    more
+                }
+                ("streams", _) => {
+                    has_streams = true;
                     more
                 }
                 ("old", _) => {
@@ -292,6 +298,7 @@ impl Player {
                 leaders,
                 opaque,
                 has_ids,
+                has_streams,
                 noted: [false; 2],
                 addresses,
                 sent: numbers,
@@ -370,6 +377,11 @@ impl Player {
                 }
                 if f.has_ids {
                     h.bears(witness::X_REQUEST_ID, range.start);
+                }
+                if f.has_streams
+                    && let Some(a) = self.asked.get(name)
+                {
+                    h.bears(witness::HTTP2, a.call as u64 + 1);
                 }
             }
         }

@@ -86,6 +86,12 @@ impl Default for Truth {
 }
 
 impl Truth {
+    /// Whether a call began when the request that made it had its whole reply: a path ends there, so that call is a part of
+    /// it or a root.
+    fn is_after(&self, call: usize) -> bool {
+        self.calls[call].cause.is_some_and(|p| self.calls[p].ended_ns <= self.calls[call].began_ns)
+    }
+
     /// Judges paths.
     pub fn judge(&self, paths: &[ClaimedPath]) -> Verdict {
         let mut clients = BTreeMap::new();
@@ -162,10 +168,11 @@ impl Truth {
                     really.insert(i);
                 }
                 let is_sent = |c: &usize| self.calls[*c].client.is_some() || !self.calls[*c].wire.is_empty();
-                todo.extend(children.get(&i).into_iter().flatten().copied().filter(is_sent));
+                let is_due = |c: &usize| is_sent(c) && (!self.is_after(*c) || said.contains(c));
+                todo.extend(children.get(&i).into_iter().flatten().copied().filter(is_due));
             }
             let is_sent_unseen = self.calls[root].client.is_none() && self.calls[root].wire.is_empty();
-            let is_root = self.calls[root].cause.is_none() || is_sent_unseen;
+            let is_root = self.calls[root].cause.is_none() || is_sent_unseen || self.is_after(root);
             if said == really && is_root && v.wrong.len() == before && unserved.is_empty() {
                 v.right_paths += u64::from(self.calls[root].cause.is_none());
             } else {

@@ -71,6 +71,7 @@ struct Sock {
     over: Option<u64>,
     noted: bool,
     opaque: bool,
+    multiplexed: bool,
     latency: (u64, u64),
     rests: BTreeMap<usize, (u64, u64)>,
     announced: Option<Announced>,
@@ -96,6 +97,7 @@ struct Listening {
     backlog: VecDeque<(u64, usize)>,
     waiters: Vec<Sleeper>,
     opaque: bool,
+    multiplexed: bool,
 }
 
 #[derive(Default)]
@@ -426,6 +428,7 @@ impl Process {
             backlog: VecDeque::new(),
             waiters: Vec::new(),
             opaque: false,
+            multiplexed: false,
         });
         Listener(w.listeners.len() - 1)
     }
@@ -435,6 +438,12 @@ impl Listener {
     /// Clients dial another address, which is translated.
     pub fn publish(self, world: &World, address: [u8; 4], port: u16) -> Listener {
         world.0.borrow_mut().listeners[self.0].published = Some((address, port));
+        self
+    }
+
+    /// Messages of its flows bear the number of the request that they are of (a stream), and replies come in any order.
+    pub fn multiplexed(self, world: &World) -> Listener {
+        world.0.borrow_mut().listeners[self.0].multiplexed = true;
         self
     }
 

@@ -14,13 +14,17 @@ impl<F: Finished> Steps for Component<'_, F> {
         let e = xs.get(x);
         let process = self.roles.process_of(e.task);
         *self.state(x) = State { process, holder: e.task, last_input: at, ..State::default() };
+        if e.is_internal {
+            self.state(x).given = true;
+            return;
+        }
         self.out.began(e, !self.roles.serves(process, at));
         if e.side == Side::Server {
             self.open.entry(process).or_default().push(x);
             let w = self.tasks.entry(e.task).or_default();
             w.held.push(x);
             w.unknown_work = false;
-            w.took(e.flow);
+            w.turn.took(e.flow, x);
             // a task that takes a request in the flow's order is done with what it had of others
             w.enter(x, at);
             self.took_at_rest(e.task, e.flow, Some(x));
@@ -90,16 +94,16 @@ impl<F: Finished> Steps for Component<'_, F> {
     }
 
     fn request_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
-        if self.is_open(xs, x) {
+        if self.is_open(xs, x) && !xs.get(x).is_internal {
             self.take_input(x, task, at);
-            self.tasks.entry(task).or_default().saw(xs.get(x).flow);
+            self.tasks.entry(task).or_default().turn.took(xs.get(x).flow, x);
             self.took_at_rest(task, xs.get(x).flow, Some(x));
         }
     }
 
     fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         let e = xs.get(x);
-        if e.side != Side::Server {
+        if e.side != Side::Server || e.is_internal {
             return;
         }
         let role = self.roles.role(task);
@@ -118,6 +122,9 @@ impl<F: Finished> Steps for Component<'_, F> {
     }
 
     fn reply_progress(&mut self, xs: &Slab, y: ExId, task: TaskId, at: MonoNs) {
+        if xs.get(y).is_internal {
+            return;
+        }
         if xs.get(y).side != Side::Client {
             if xs.get(y).open_ended {
                 self.idle.push_back((at, y));
@@ -146,24 +153,18 @@ impl<F: Finished> Steps for Component<'_, F> {
         };
         self.took_at_rest(task, xs.get(y).flow, of);
         self.answered_at_rest(self.roles.process_of(task));
-        match parent {
-            Some(Parent::Of(x, _)) if self.is_open(xs, x) => {
-                let w = self.tasks.entry(task).or_default();
-                w.saw(xs.get(y).flow);
-                if w.current != Some(x) {
-                    w.took(xs.get(y).flow);
-                }
-                w.is_answered = true;
-                self.take_input(x, task, at);
-            }
-            _ => {
-                let w = self.tasks.entry(task).or_default();
-                w.saw(xs.get(y).flow);
-                w.is_answered = true;
-                w.leave_fragment();
-                w.unknown_input = true;
-                w.unknown_call = Some(y);
-            }
+        let made_by = match parent {
+            Some(Parent::Of(x, _)) if xs.is_live(x) => Some(x),
+            _ => None,
+        };
+        let is_known = made_by.is_some() || parent == Some(Parent::Root);
+        let w = self.tasks.entry(task).or_default();
+        w.turn.heard(xs.get(y).flow, made_by, is_known);
+        if let Some(x) = of {
+            self.take_input(x, task, at);
+        } else {
+            w.leave_fragment();
+            w.unknown_call = Some(y);
         }
     }
 
@@ -171,12 +172,15 @@ impl<F: Finished> Steps for Component<'_, F> {
         let e = xs.get(x);
         self.state(x).closed = true;
         self.waiting.push_back((at, x));
+        if e.is_internal {
+            return;
+        }
         if e.side == Side::Client {
             self.keep_rivals(xs, x);
             if !self.state(x).replied
                 && let Some(w) = self.tasks.get_mut(&e.task)
             {
-                w.is_answered = true;
+                w.turn.ended();
                 self.answered_at_rest(self.roles.process_of(e.task));
             }
             match self.state(x).parent {
@@ -208,9 +212,7 @@ impl<F: Finished> Steps for Component<'_, F> {
 
     fn accepted(&mut self, flow: EndpointId, task: TaskId) {
         if let Some(w) = self.tasks.get_mut(&task) {
-            w.inputs[1] = flow;
-            // one listener may give several, and what is read of them at once was not among what the poll found ready
-            w.ready = i32::MAX;
+            w.turn.accepted(flow);
         }
         self.accepted_at_rest(task, flow);
     }

@@ -4,7 +4,7 @@ use crate::exchange::{ExId, Side};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{OpRow, held, op};
+use wakepath_model::rows::{EndpointRow, OpRow, held, op};
 
 /// How long an end whose descriptor was closed is kept: another process may have the socket too.
 const FORGET_NS: u64 = 20_000_000_000;
@@ -58,6 +58,10 @@ pub(super) struct Ep {
     pub(super) reply_explained_to: u64,
     /// The last operation from before its side was known, and whether it sent.
     pub(super) early: Option<(bool, Span)>,
+    /// The other end, of a pair of UNIX sockets or where an address talks to itself.
+    pub(super) peer: EndpointId,
+    /// Its ports, where an address talks to itself.
+    ports: Option<Ports>,
     /// It was announced: its addresses and side are as known as they will be.
     announced: bool,
     /// Whether the last operation seen moved request bytes.
@@ -90,10 +94,17 @@ impl Ep {
         }
     }
 
+    pub(super) fn user(&self) -> TaskId {
+        self.user
+    }
+
     pub(super) fn is_announced(&self) -> bool {
         self.announced
     }
 }
+
+/// Ports here and there of a connection from an address to itself, with the address and its network namespace.
+type Ports = (u16, u16, [u8; 16], u32);
 
 /// All ends of a host.
 #[derive(Default)]
@@ -104,6 +115,8 @@ pub(super) struct Ends {
     /// Processes that ended not long ago, in order of time and to be asked for.
     ended: VecDeque<(MonoNs, u32)>,
     has_ended: FxHashSet<u32>,
+    /// Ends of connections from an address to itself.
+    to_itself: FxHashMap<Ports, EndpointId>,
     now: MonoNs,
 }
 
@@ -144,7 +157,28 @@ impl Ends {
     }
 
     pub(super) fn remove(&mut self, flow: EndpointId) -> bool {
-        self.all.remove(&flow).is_some()
+        let Some(ep) = self.all.remove(&flow) else { return false };
+        if let Some(ports) = ep.ports.filter(|p| self.to_itself.get(p) == Some(&flow)) {
+            self.to_itself.remove(&ports);
+        }
+        true
+    }
+
+    /// An end was announced: finds its other end, where the two are on one host for certain.
+    pub(super) fn pair(&mut self, r: &EndpointRow) {
+        let peer = if r.laddr != r.raddr || r.rport == 0 {
+            r.peer
+        } else {
+            self.to_itself.insert((r.lport, r.rport, r.laddr, r.netns), r.flow);
+            self.to_itself.get(&(r.rport, r.lport, r.laddr, r.netns)).copied().unwrap_or_default()
+        };
+        if let Some(ep) = self.all.get_mut(&r.flow) {
+            ep.peer = peer;
+            ep.ports = (r.laddr == r.raddr && r.rport != 0).then_some((r.lport, r.rport, r.laddr, r.netns));
+        }
+        if let Some(other) = self.all.get_mut(&peer) {
+            other.peer = r.flow;
+        }
     }
 
     /// Flows on which something is open, in order.

@@ -81,16 +81,13 @@ pub struct Exchange {
     pub murky: bool,
     /// Of a server, the time of its reply in which bytes found no room, since the client had not read those before (ns).
     pub unread_ns: u64,
+    /// Its process has both ends: by such a pair of sockets threads wake each other, or a loop itself. It is nobody's request.
+    pub is_internal: bool,
 }
 
 impl Exchange {
     /// A reply is due of which nothing was seen yet.
     pub(super) fn is_owed(&self) -> bool {
         self.reply_start == OPEN && !self.one_way
-    }
-
-    /// Both sides are one process's, and nothing is known of what was said: a pair of sockets by which it wakes itself.
-    pub fn is_talk_to_itself(&self, other: &Exchange) -> bool {
-        self.process == other.process && self.process != 0 && self.by_order && other.by_order
     }
 }

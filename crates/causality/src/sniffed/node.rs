@@ -176,6 +176,7 @@ impl Node {
             witness: (r.witness_kind, r.witness),
             murky: false,
             unread_ns: 0,
+            is_internal: false,
         };
         Half { host: self.host, exchange, place: self.place }
     }

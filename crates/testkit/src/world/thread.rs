@@ -4,7 +4,7 @@ use super::{Conn, Event, Got, Inner, Listener, Queue, Read, Sock, Source, Thread
 use crate::recording::{Announced, HEAD_BYTES, HostRows};
 use crate::truth::Call;
 use std::future::Future;
-use wakepath_model::rows::{input, op, seen};
+use wakepath_model::rows::{input, op, seen, witness};
 
 impl Thread {
     /// The world.
@@ -194,7 +194,7 @@ impl Thread {
                     side: if is_server { 1 } else { 2 },
                 })
             };
-            let opaque = w.listeners[to].opaque;
+            let (opaque, multiplexed) = (w.listeners[to].opaque, w.listeners[to].multiplexed);
             let index = w.socks.len();
             for (i, is_server) in [(0, false), (1, true)] {
                 w.socks.push(Sock {
@@ -204,6 +204,7 @@ impl Thread {
                     rcv: numbers[1 - i],
                     latency,
                     opaque,
+                    multiplexed,
                     announced: announce(is_server, ends[i]),
                     tuple: (here, port, to),
                     ..Sock::default()
@@ -319,9 +320,9 @@ impl Thread {
 
     /// The row of a message whose head is complete here.
     fn tell(&self, c: Conn, sent: bool, start: u64, bytes: u64, got: Got, status: u16) {
-        let (end, opaque, now) = {
+        let (end, opaque, multiplexed, now) = {
             let w = self.world().0.borrow();
-            (w.socks[c.0].end, w.socks[c.0].opaque, w.now)
+            (w.socks[c.0].end, w.socks[c.0].opaque, w.socks[c.0].multiplexed, w.now)
         };
         let name = {
             let w = self.world().0.borrow();
@@ -332,6 +333,9 @@ impl Thread {
         let status = if got.is_reply { status.max(1) } else { 0 };
         if !opaque {
             self.rows(|h| h.message(now, flow, sent, start..start + bytes, ("GET", &name), status));
+            if multiplexed {
+                self.rows(|h| h.bears(witness::HTTP2, got.call as u64 + 1));
+            }
         }
     }
 
