@@ -2,10 +2,11 @@
 
 import contextlib
 import os
+import pathlib
 import subprocess
 
 from .forecast import Quota
-from .programs import program, server, vload
+from .programs import Failed, program, server, vload
 from .troubles import RATE, TOOLS, Trouble, ask, is_of
 
 
@@ -34,11 +35,56 @@ class Interpreter(Trouble):
         return is_of("gunicorn", difference) and main["is_own_thread"] and "interpreter lock" in (main["object"] or "")
 
 
+class SlowReads:
+    """A bound on how many reads a second the processes in it may have of the disk under a file (a cgroup's), as a context.
+    A virtual disk may be as fast as memory. Needs root; version 1 or 2 of cgroups."""
+
+    V1, V2 = pathlib.Path("/sys/fs/cgroup/blkio"), pathlib.Path("/sys/fs/cgroup")
+
+    def __init__(self, file, reads_per_s, pids):
+        self.is_v1 = (self.V1 / "cgroup.procs").exists()
+        self.root = self.V1 if self.is_v1 else self.V2
+        self.folder = self.root / f"wakepath-reads-{os.getpid()}"
+        self.file, self.reads_per_s, self.pids = file, reads_per_s, pids
+
+    def disk(self):
+        """The file's disk: of a partition, the whole one."""
+        number = os.stat(self.file).st_dev
+        about = pathlib.Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve()
+        about = about.parent if (about / "partition").exists() else about
+        return (about / "dev").read_text(encoding="ascii").strip()
+
+    def __enter__(self):
+        if not self.is_v1:
+            with contextlib.suppress(OSError):
+                (self.V2 / "cgroup.subtree_control").write_text("+io", encoding="ascii")
+        try:
+            self.folder.mkdir()
+            if self.is_v1:
+                line = f"{self.disk()} {self.reads_per_s}"
+                (self.folder / "blkio.throttle.read_iops_device").write_text(line, encoding="ascii")
+            else:
+                (self.folder / "io.max").write_text(f"{self.disk()} riops={self.reads_per_s}", encoding="ascii")
+            self.move(self.folder)
+        except OSError as problem:
+            raise Failed(f"reads cannot be made slow: {problem}") from problem
+        return self
+
+    def move(self, folder):
+        for pid in self.pids:
+            with contextlib.suppress(ProcessLookupError):
+                (folder / "cgroup.procs").write_text(str(pid), encoding="ascii")
+
+    def __exit__(self, *problem):
+        self.move(self.root)
+        self.folder.rmdir()
+
+
 class Paging(Trouble):
-    """A thread of the worker reads pages from the disk under the interpreter's lock."""
+    """A thread of the worker reads pages from a slow disk under the interpreter's lock."""
 
     name, cause = "paging", "page_fault"
-    FILE_BYTES = 8 << 20
+    FILE_BYTES, READS_PER_S = 4 << 20, 10_000
 
     @contextlib.contextmanager
     def outside(self):
@@ -47,8 +93,10 @@ class Paging(Trouble):
             pages.write(os.urandom(self.FILE_BYTES))
             pages.flush()
             os.fsync(pages.fileno())
+        workers = [pid for pid in self.stack.processes() if is_in(pid, "gunicorn")]
         try:
-            yield
+            with SlowReads(file, self.READS_PER_S, workers):
+                yield
         finally:
             file.unlink()
 

@@ -8,7 +8,7 @@ mod turn;
 
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{ExId, Exchange, Side, Slab};
-use crate::finished::{Done, Finished, Parent};
+use crate::finished::{Calls, Done, Finished, Parent};
 use crate::roles::Roles;
 use crate::worker::{Mark, Pieces, State, Woken, Worker};
 use rustc_hash::FxHashMap;
@@ -58,6 +58,8 @@ pub struct Component<'a, F: Finished> {
     last_poll: (TaskId, u64),
     /// Where finished exchanges go.
     pub out: F,
+    /// What came of calls.
+    pub calls: Calls,
     /// Links by rule.
     pub links: FxHashMap<Rule, u64>,
     /// Where a stronger rule overruled a weaker one.
@@ -83,6 +85,7 @@ impl<'a, F: Finished> Component<'a, F> {
             doubtful: FxHashMap::default(),
             last_poll: (TaskId::UNKNOWN, 0),
             out,
+            calls: Calls::default(),
             links: FxHashMap::default(),
             disagreements: 0,
         }
@@ -450,6 +453,7 @@ impl<'a, F: Finished> Component<'a, F> {
         for s in suspects.into_iter().filter(|&s| xs.is_live(s)) {
             let s = self.state(s);
             s.doubts = s.doubts.saturating_sub(1);
+            s.open_calls.retain(|c| c.0 != y);
         }
         let before = self.state(y).parent.replace(Parent::Of(x, rule));
         if let Some(Parent::Of(old, _)) = before {
@@ -460,14 +464,15 @@ impl<'a, F: Finished> Component<'a, F> {
         let is_under_way = !self.state(y).closed && !Self::is_over_softly(xs, y);
         self.state(y).is_counted = is_under_way;
         let s = self.state(x);
-        if s.calls.len() < CALLS_MAX {
+        let is_beyond = s.calls.len() >= CALLS_MAX;
+        if !is_beyond {
             s.calls.push(y);
-        } else {
-            s.overflow = true;
         }
+        s.overflow |= is_beyond;
         if is_under_way {
             s.outstanding += 1;
         }
+        self.calls.beyond += u64::from(is_beyond);
         *self.links.entry(rule).or_default() += 1;
     }
 
@@ -653,6 +658,7 @@ impl<'a, F: Finished> Component<'a, F> {
                 continue;
             }
             with.push((xs.get(y).clone(), rule));
+            self.calls.linked += 1;
             self.state(y).given = true;
             if self.state(y).closed {
                 self.release(y);
@@ -669,6 +675,11 @@ impl<'a, F: Finished> Component<'a, F> {
         is_root_call: bool,
         x: ExId,
     ) {
+        match (exchange.side, is_root_call) {
+            (Side::Server, _) => {}
+            (Side::Client, true) => self.calls.own += 1,
+            (Side::Client, false) => self.calls.open += 1,
+        }
         let s = self.state(x);
         s.given = true;
         let hole = match () {
@@ -678,8 +689,9 @@ impl<'a, F: Finished> Component<'a, F> {
             () => None,
         };
         let (doubts, closed, refusals) = (s.doubts, s.closed, std::mem::take(&mut s.refusals));
+        let open_calls = std::mem::take(&mut s.open_calls).into_iter().map(|(_, e, others)| (e, others)).collect();
         let flows_lost = self.roles.is_lossy(MonoNs(0), exchange.ended);
-        self.out.done(Done { exchange, calls, parent, is_root_call, doubts, hole, flows_lost, refusals });
+        self.out.done(Done { exchange, calls, parent, is_root_call, doubts, open_calls, hole, flows_lost, refusals });
         if closed {
             self.release(x);
         }

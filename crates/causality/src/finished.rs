@@ -43,12 +43,45 @@ pub struct Done {
     pub is_root_call: bool,
     /// Calls that may belong to it and could not be told.
     pub doubts: u32,
+    /// The first of them, each with how many other requests could have made it.
+    pub open_calls: Vec<(Exchange, u32)>,
     /// Why it is not whole, besides.
     pub hole: Option<Hole>,
     /// Announcements of flows were lost on its host before it ended.
     pub flows_lost: bool,
     /// Connections that were tried for it and did not come about, the first ones.
     pub refusals: Vec<Refusal>,
+}
+
+/// What came of all calls that watched tasks made: each is in one class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// Seen to begin. What a process says to itself is no call.
+    pub begun: u64,
+    /// In the path of the request that made them.
+    pub linked: u64,
+    /// Left open: several requests could have made them, or something is missing.
+    pub open: u64,
+    /// Made by nobody's request that was open.
+    pub own: u64,
+    /// Too many of one request.
+    pub beyond: u64,
+}
+
+impl Calls {
+    /// Whether every call is in one class.
+    pub fn are_conserved(&self) -> bool {
+        self.begun == self.linked + self.open + self.own + self.beyond
+    }
+
+    /// Adds those of another host.
+    pub fn add(&mut self, other: &Calls) {
+        self.begun += other.begun;
+        self.linked += other.linked;
+        self.open += other.open;
+        self.own += other.own;
+        self.beyond += other.beyond;
+    }
 }
 
 /// Takes what is finished, and hears of what begins.

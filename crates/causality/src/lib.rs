@@ -37,6 +37,8 @@ use wakepath_model::rows::{Event, Table};
 pub struct Report {
     /// Counts of the assembler.
     pub linked: Linked,
+    /// What came of calls, as each host's own vantage saw them.
+    pub calls: finished::Calls,
     /// Links inside components, by rule.
     pub made: FxHashMap<evidence::Rule, u64>,
     /// Where a stronger rule overruled a weaker one.
@@ -127,6 +129,7 @@ pub fn reconstruct(
             *report.made.entry(*rule).or_default() += n;
         }
         report.disagreements += s.engine.steps.disagreements;
+        report.calls.add(&s.engine.steps.calls);
         report.operations += s.operations;
         report.held_max = report.held_max.max(s.held_max);
     }

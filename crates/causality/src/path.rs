@@ -39,12 +39,23 @@ pub struct Span {
     pub callee: Option<Half>,
     /// Calls that may have been its and could not be told.
     pub doubts: u32,
+    /// The first 8 of them.
+    pub open_calls: Vec<OpenCall>,
     /// What is missing, besides.
     pub hole: Option<Hole>,
     /// What a sniffer saw of it between the two sides.
     pub wire: Option<Wire>,
     /// Connections that were tried while it was served and did not come about, the first 16.
     pub refusals: Vec<Refusal>,
+}
+
+/// A call that several requests could have made.
+#[derive(Clone, Debug)]
+pub struct OpenCall {
+    /// The call, as its caller's side saw it begin.
+    pub half: Half,
+    /// How many other requests could have made it; 0: the program itself could, or nothing says that it was this one.
+    pub others: u32,
 }
 
 /// A request and its reply as they passed a sniffer, in its clock.
@@ -123,6 +134,7 @@ struct Node {
     half: Half,
     calls: Vec<Call>,
     doubts: u32,
+    open_calls: Vec<OpenCall>,
     hole: Option<Hole>,
     /// Calls whose server's side is still to come or not yet whole.
     pending: u32,
@@ -302,6 +314,7 @@ impl<'a> Assembler<'a> {
             half: self.half(host, d.exchange),
             calls: Vec::with_capacity(d.calls.len()),
             doubts: d.doubts,
+            open_calls: d.open_calls.into_iter().map(|(e, others)| OpenCall { half: self.half(host, e), others }).collect(),
             hole: d.hole,
             pending: 0,
             caller: None,
@@ -467,6 +480,7 @@ impl<'a> Assembler<'a> {
             if let Some(node) = node {
                 self.servers.remove(&key(node.half.host, &node.half.exchange));
                 (span.doubts, span.hole, span.refusals) = (node.doubts, node.hole, node.refusals);
+                span.open_calls = node.open_calls;
                 span.callee = Some(node.half);
                 let mut calls = node.calls;
                 calls.sort_by_key(|c| (c.half.exchange.began, c.half.exchange.number));

@@ -1,7 +1,7 @@
 //! What is kept of a task and of an exchange while calls are being explained.
 
 use crate::component::{GRACE_NS, Turn};
-use crate::exchange::{ExId, Slab};
+use crate::exchange::{ExId, Exchange, Slab};
 use crate::finished::{Parent, Refusal};
 use std::collections::VecDeque;
 use wakepath_model::ids::{MonoNs, TaskId};
@@ -21,6 +21,8 @@ pub(crate) struct State {
     pub(crate) holder: TaskId,
     pub(crate) last_input: MonoNs,
     pub(crate) doubts: u32,
+    /// The first of the calls that may be its, as they were when they began, each with how many others could have made it.
+    pub(crate) open_calls: Vec<(ExId, Exchange, u32)>,
     pub(crate) lossy: bool,
     pub(crate) closed: bool,
     /// Given to the next stage already, as it was then.
@@ -45,6 +47,8 @@ pub(crate) struct State {
 
 /// Most of them kept for one exchange.
 pub(crate) const REFUSALS_MAX: usize = 16;
+/// Most calls kept of those that may be a request's.
+pub(crate) const OPEN_CALLS_MAX: usize = 8;
 
 /// Why a helper task that was idle goes on.
 #[derive(Clone, Copy, PartialEq, Default)]

@@ -12,7 +12,9 @@ use wakepath_testkit::recording::{Cuts, Recording};
 use wakepath_testkit::shapes::{Plan, Shape, long, namespaces, pipelined, simulate};
 
 fn right(recording: &Recording) -> Result<wakepath_testkit::truth::Verdict, TestCaseError> {
-    let verdict = recording.truth.judge(&found(recording, Cuts::default()).claims());
+    let found = found(recording, Cuts::default());
+    prop_assert!(found.report.calls.are_conserved(), "{:?}", found.report.calls);
+    let verdict = recording.truth.judge(&found.claims());
     prop_assert!(verdict.wrong.is_empty(), "{:#?}", verdict.wrong);
     Ok(verdict)
 }

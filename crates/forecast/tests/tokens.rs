@@ -142,6 +142,7 @@ fn span(parent: Option<u32>, caller: Option<Half>, callee: Option<Half>) -> Span
         caller,
         callee,
         doubts: 0,
+        open_calls: Vec::new(),
         hole: None,
         wire: None,
         refusals: Vec::new(),

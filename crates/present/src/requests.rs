@@ -13,6 +13,7 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use wakepath_analysis::requests::{Kind, Kinds};
 use wakepath_causality::Report;
+use wakepath_causality::finished::Calls;
 use wakepath_model::defects::Answer;
 
 /// A tier of a kind.
@@ -163,10 +164,47 @@ pub struct RequestsView {
     pub queued: Vec<QueuedView>,
     /// Evidence: links by rule.
     pub rules: Vec<RuleView>,
+    /// What came of the calls that watched services made.
+    pub calls: CallsView,
     /// Where a stronger rule overruled a weaker one.
     pub disagreements: u64,
     /// What sniffers saw; `None` where there was none.
     pub on_wire: Option<OnWireView>,
+}
+
+/// What came of calls: each is in one class.
+#[derive(Serialize)]
+pub struct CallsView {
+    /// Seen to begin.
+    pub begun: u64,
+    /// In the path of the request that made them.
+    pub linked: u64,
+    /// Open: several requests could have made them, or something is missing.
+    pub open: u64,
+    /// Made when no request that could have was in progress: by the program itself, or behind a reply.
+    pub own: u64,
+    /// In no class: a defect of this program.
+    pub unaccounted: u64,
+}
+
+impl CallsView {
+    fn new(c: &Calls) -> CallsView {
+        let unaccounted = c.begun.abs_diff(c.linked + c.open + c.own);
+        CallsView { begun: c.begun, linked: c.linked, open: c.open, own: c.own, unaccounted }
+    }
+
+    fn render(&self, out: &mut String, style: Style) {
+        let classes = [(self.linked, "in paths"), (self.open, "open"), (self.own, "made for no request in progress")];
+        let told: Vec<String> =
+            classes.iter().filter(|c| c.0 > 0).map(|(n, what)| format!("{} {what}", units::count(*n))).collect();
+        if !told.is_empty() {
+            below(out, &format!("Calls of watched services: {}.", told.join(", ")), Tint::Plain, style);
+        }
+        if self.unaccounted > 0 {
+            let line = format!("{} calls are in none of these: a defect of wakepath.", units::count(self.unaccounted));
+            below(out, &line, Tint::Bad, style);
+        }
+    }
 }
 
 impl RequestsView {
@@ -215,6 +253,7 @@ impl RequestsView {
                 .map(|((service, asked), &count)| QueuedView { service: service.clone(), asked: asked.clone(), count })
                 .collect(),
             rules,
+            calls: CallsView::new(&report.calls),
             disagreements: report.disagreements,
             on_wire: Some(&report.on_wire).filter(|w| w.exchanges > 0).map(|w| OnWireView {
                 exchanges: w.exchanges,
@@ -353,6 +392,7 @@ impl RequestsView {
             if rules.is_empty() { "none".into() } else { rules.join(", ") }
         );
         let _ = write!(out, "\n{}", wrap(&line, "", style.prose()));
+        self.calls.render(out, style);
         self.render_queued(out, style);
         for k in self.kinds.iter().filter(|k| k.incomplete > 0) {
             let why: Vec<String> =

@@ -71,8 +71,25 @@ pub struct SpanView {
     pub wire: Option<WireView>,
     /// Connections that were tried while it was served and did not come about, the first 16.
     pub refused: Vec<RefusalView>,
+    /// Calls that may be its and could not be told, the first 8.
+    pub open_calls: Vec<OpenCallView>,
     /// Page faults of the task that served it, while it did; none where none were recorded.
     pub faults: Option<FaultView>,
+}
+
+/// A call that several requests could have made.
+#[derive(Serialize)]
+pub struct OpenCallView {
+    /// What it asks.
+    pub asked: String,
+    /// Whom.
+    pub remote: String,
+    /// Task that made it.
+    pub task: String,
+    /// When it began, after the root's begin, ns.
+    pub offset_ns: i64,
+    /// How many other requests could have made it; 0: the program itself, if not this one.
+    pub others: u32,
 }
 
 /// Page faults of a span.
@@ -211,6 +228,17 @@ impl ShowView {
                             offset_ns: common(half.host, f.at).0.saturating_sub(begin),
                         })
                         .collect(),
+                    open_calls: s
+                        .open_calls
+                        .iter()
+                        .map(|c| OpenCallView {
+                            asked: names.asked(&c.half),
+                            remote: names.asked_for(c.half.host, &c.half.place),
+                            task: names.task(c.half.host, c.half.exchange.task),
+                            offset_ns: common(c.half.host, c.half.exchange.began).0.saturating_sub(begin),
+                            others: c.others,
+                        })
+                        .collect(),
                     faults: faults.get(t.index as usize).filter(|f| !f.is_empty()).map(FaultView::new),
                 }
             })
@@ -331,6 +359,9 @@ impl ShowView {
         for s in self.spans.iter().filter(|s| !s.hole.is_empty()) {
             let line = format!("incomplete at span {} ({}): {}", s.span, s.service, s.hole);
             out.push_str(&painted(&line, Tint::Warn, style));
+            for c in &s.open_calls {
+                out.push_str(&painted(&c.line(), Tint::Dim, style));
+            }
         }
         out
     }
@@ -368,6 +399,19 @@ impl FaultView {
             parts.push(format!("{} counted as neither", units::count(self.neither)));
         }
         parts.join("; ")
+    }
+}
+
+impl OpenCallView {
+    /// In a line.
+    fn line(&self) -> String {
+        let others = match self.others {
+            0 => "this request's or nobody's".to_owned(),
+            1 => "this request's or that of another one".to_owned(),
+            n => format!("this request's or that of one of {} others", units::count(u64::from(n))),
+        };
+        let at = units::duration(self.offset_ns.max(0) as u64);
+        format!("  at {at}: {} to {}, by {}: {others}", self.asked, self.remote, self.task)
     }
 }
 

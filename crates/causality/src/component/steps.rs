@@ -4,8 +4,19 @@ use super::{CALLS_MAX, Component};
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{ExId, Side, Slab, Steps};
 use crate::finished::{Finished, Parent};
-use crate::worker::{Mark, REFUSALS_MAX, State, Woken};
+use crate::worker::{Mark, OPEN_CALLS_MAX, REFUSALS_MAX, State, Woken};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+
+impl<F: Finished> Component<'_, F> {
+    /// Call `y` may be request `x`'s, or that of one of the others among `candidates`.
+    fn doubt(&mut self, xs: &Slab, x: ExId, y: ExId, candidates: usize) {
+        let s = self.state(x);
+        s.doubts += 1;
+        if s.open_calls.len() < OPEN_CALLS_MAX {
+            s.open_calls.push((y, xs.get(y).clone(), candidates.saturating_sub(1) as u32));
+        }
+    }
+}
 
 impl<F: Finished> Steps for Component<'_, F> {
     const KEEPS: bool = true;
@@ -30,6 +41,7 @@ impl<F: Finished> Steps for Component<'_, F> {
             self.took_at_rest(e.task, e.flow, Some(x));
             return;
         }
+        self.calls.begun += 1;
         let task = e.task;
         self.tasks.entry(task).or_default().called = at;
         let owned = self.owners.remove(&e.flow).filter(|(o, _)| self.is_open(xs, *o));
@@ -73,7 +85,7 @@ impl<F: Finished> Steps for Component<'_, F> {
             }
             Parent::Pending | Parent::Open(_) => {
                 for &s in &suspects {
-                    self.state(s).doubts += 1;
+                    self.doubt(xs, s, x, suspects.len());
                     if parent == Parent::Open(Hole::Losses) {
                         self.state(s).lossy = true;
                     }

@@ -169,6 +169,7 @@ impl Wires<'_> {
             caller: Some(n.half()),
             callee: None,
             doubts: n.doubts,
+            open_calls: Vec::new(),
             hole,
             wire: Some(n.wire(Some(0), true)),
             refusals: Vec::new(),
