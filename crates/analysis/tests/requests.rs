@@ -120,6 +120,30 @@ flow e - A
     assert_eq!(seen, 1);
 }
 
+/// The poll that brought a request is none that it waited in, whatever ended it: a listener, or another's input before it.
+#[test]
+fn a_poll_before_a_request_was_taken_is_no_wait_of_it() {
+    let script = "
+task A app
+flow c - A
+flow e - A
+50 A woken by e since 10 in epoll
+55 A takes r0 e
+60 A takes r1 c
+500 A woken by timer since 100 in epoll
+510 A answers r0
+520 A answers r1
+";
+    let mut seen = 0;
+    each(&play(script).expect("the script"), |folder, index, r| {
+        let slices = slices_of(folder, index, r);
+        let timer = slices.iter().find(|s| s.state == State::Timer).expect("a sleep");
+        assert_eq!((timer.duration_ns(), timer.evidence.map(|e| e.0)), (399_000, None), "{slices:?}");
+        seen += 1;
+    });
+    assert_eq!(seen, 2);
+}
+
 /// A loop that went on with a request when it had taken another's input: what the request waited for is not known.
 #[test]
 fn a_loop_that_goes_on_behind_anothers_input_says_so() {

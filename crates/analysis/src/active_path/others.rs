@@ -24,7 +24,9 @@ impl Walk<'_> {
         let is_loop = is_poll(w) && w.cause != cause::PREEMPTED && w.cause != cause::OPEN;
         let entry = self.entry.filter(|e| is_loop && e.0 == f.host && f.depth == self.base_depth);
         while let Some((at, before)) = entry.and_then(|_| self.poll_before(f, place)) {
-            if !entry.is_some_and(|e| self.is_others(f.host, &before, e.1)) {
+            // one that ended before the request was taken brought the request itself, or what came before it
+            let is_amid = self.index.common(f.host, before.at) > f.floor;
+            if !is_amid || !entry.is_some_and(|e| self.is_others(f.host, &before, e.1)) {
                 break;
             }
             (w.blocked, place, evidence) = (before.blocked, at, Some(OTHERS));
