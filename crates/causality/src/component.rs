@@ -381,9 +381,12 @@ impl<'a, F: Finished> Component<'a, F> {
         } else if role.takes && !role.is_loop() && !worker.is_some_and(has_several) {
             let held = worker.map_or(&none, |w| &w.held);
             match self.sole_of(xs, held) {
-                Some(x) => Ok((x, Rule::Fragment)),
-                None if born_of.is_some() => return (Parent::Pending, self.all_open(xs, open)),
-                None => Err(self.may_call(xs, process, open)),
+                // where others read for it, one that is not read whole may have been put aside
+                Some(x) if !role.replies_foreign || xs.get(x).is_received() => Ok((x, Rule::Fragment)),
+                // its reply will tell which request it had picked up
+                _ if role.replies_foreign => return (Parent::Pending, self.all_open(xs, open)),
+                _ if born_of.is_some() => return (Parent::Pending, self.all_open(xs, open)),
+                _ => Err(self.may_call(xs, process, open)),
             }
         } else if role.takes {
             match self.in_turn(xs, task, at) {
@@ -391,7 +394,9 @@ impl<'a, F: Finished> Component<'a, F> {
                 _ if self.roles.is_ring(task) => Err(self.all_open(xs, open)),
                 Made::By(x, rule) => Ok((x, rule)),
                 Made::OneOf(set) => Err(set),
-                Made::Unasked if self.roles.is_lossy(MonoNs(0), at) => return (Parent::Open(Hole::Losses), Vec::new()),
+                Made::Unasked if self.roles.is_lossy(MonoNs(0), at) => {
+                    return (Parent::Open(Hole::Losses), self.all_open(xs, open));
+                }
                 Made::Unasked => return (Parent::Root, Vec::new()),
             }
         } else if role.replies_foreign
@@ -527,6 +532,9 @@ impl<'a, F: Finished> Component<'a, F> {
                 } else {
                     self.link(xs, y, x, Rule::Reply);
                 }
+            } else if self.roles.is_lossy(MonoNs(0), at) {
+                // that its request was taken before may be among what was lost
+                self.state(x).lossy = true;
             }
         }
     }

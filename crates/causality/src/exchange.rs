@@ -278,6 +278,7 @@ impl<S: Steps> Engine<S> {
             reply_start: OPEN,
             reply_end: OPEN,
             arrived: r.arrived,
+            received_to: r.end,
             began: if side == Side::Client { r.entry } else { r.at },
             taken: r.at,
             reply_began: MonoNs(0),
@@ -358,7 +359,8 @@ impl<S: Steps> Engine<S> {
     fn request_moved(&mut self, r: &OpRow, side: Side) {
         let last = self.eps.get(&r.flow).and_then(|ep| ep.open.back().copied());
         let Some(x) = last.filter(|_| side == Side::Server) else { return };
-        let e = self.xs.get(x);
+        let e = self.xs.get_mut(x);
+        e.received_to = e.received_to.max(r.end);
         if e.request_start < r.start && r.start < e.request_end && !e.by_order {
             self.steps.request_progress(&self.xs, x, r.task, r.at);
         }
@@ -514,6 +516,7 @@ impl<S: Steps> Engine<S> {
                 reply_start: OPEN,
                 reply_end: OPEN,
                 arrived: span.map_or(MonoNs(0), |s| s.arrived),
+                received_to: last.map_or(0, |s| s.end),
                 began: span.map_or(r.at, |s| if side == Side::Client { s.entry } else { s.at }),
                 taken: at,
                 reply_began: MonoNs(0),

@@ -314,7 +314,11 @@ impl<'a> Assembler<'a> {
             half: self.half(host, d.exchange),
             calls: Vec::with_capacity(d.calls.len()),
             doubts: d.doubts,
-            open_calls: d.open_calls.into_iter().map(|(e, others)| OpenCall { half: self.half(host, e), others }).collect(),
+            open_calls: d
+                .open_calls
+                .into_iter()
+                .map(|(e, others)| OpenCall { half: self.half(host, e), others })
+                .collect(),
             hole: d.hole,
             pending: 0,
             caller: None,

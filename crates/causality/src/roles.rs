@@ -27,6 +27,8 @@ pub struct Role {
     pub waits_amid: bool,
     /// Replies to requests that another task took.
     pub replies_foreign: bool,
+    /// Another task replied to a request that it took.
+    pub gives_away: bool,
     /// Replies to requests that it took.
     pub replies_own: bool,
     /// Sends requests.
@@ -197,7 +199,8 @@ impl Roles {
             let process = self.process_of(task);
             self.serving.insert(process);
             self.serving_names.extend(Some(self.names.get(TaskId(process))).filter(|n| *n != StrId::EMPTY));
-            if role.replies_foreign {
+            // one that replies to nothing reads for the others: they keep what they take
+            if role.gives_away && (role.replies_own || role.replies_foreign) {
                 self.migrating.insert(process);
             }
         }
@@ -320,7 +323,7 @@ impl Roles {
         self.roles.get(task)
     }
 
-    /// Whether requests of the process are taken up by one task and continued by another that takes requests too.
+    /// Whether tasks of the process that reply to requests give away some that they took: any may go on with any.
     pub fn is_migrating(&self, process: u32) -> bool {
         self.migrating.contains(&process)
     }
@@ -514,6 +517,7 @@ impl Steps for Roles {
                 role.replies_own = true;
             } else {
                 role.replies_foreign = true;
+                self.roles.entry(e.task).gives_away = true;
             }
         }
     }

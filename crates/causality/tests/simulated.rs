@@ -83,7 +83,7 @@ proptest! {
     }
 
     #[test]
-    fn blocking_shapes_are_found_whole(plan in plans(&[Shape::ThreadPerConnection, Shape::Prefork])) {
+    fn blocking_shapes_are_found_whole(plan in plans(&[Shape::ThreadPerConnection, Shape::Prefork, Shape::Reactor])) {
         let verdict = right(&simulate(&plan))?;
         prop_assert_eq!(verdict.right_paths, verdict.existing_paths);
     }

@@ -130,6 +130,7 @@ fn half(side: Side, task: u32, flow: u64, from: u64, to: u64, port: u16) -> Half
         murky: false,
         unread_ns: 0,
         is_internal: false,
+        received_to: 0,
     };
     Half { host: HostId(0), exchange, place: Place { lport: port, ..Place::default() } }
 }

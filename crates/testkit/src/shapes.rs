@@ -23,11 +23,13 @@ pub enum Shape {
     Seda,
     /// A thread a connection hands calls to a pool and waits for the results.
     Executor,
+    /// Workers read, call and reply; one task waits on idle connections, and reads what comes first on them for the workers.
+    Reactor,
 }
 
 impl Shape {
     /// Every shape.
-    pub const ALL: [Shape; 7] = [
+    pub const ALL: [Shape; 8] = [
         Shape::ThreadPerConnection,
         Shape::Prefork,
         Shape::Dispatcher,
@@ -35,6 +37,7 @@ impl Shape {
         Shape::EventLoop,
         Shape::Seda,
         Shape::Executor,
+        Shape::Reactor,
     ];
 
     /// Whether a task does all the work of a request, and no other's meanwhile.
@@ -134,6 +137,7 @@ pub fn simulate(plan: &Plan) -> Recording {
         Shape::EventLoop => event_loop(&app, front, s),
         Shape::Seda => seda(&app, front, s),
         Shape::Executor => executor(&app, front, s, plan),
+        Shape::Reactor => reactor(&app, front, s),
     }
     let outside = w.process(None, "client", 1);
     let keepalive = plan.keepalive && plan.shape != Shape::Prefork;
@@ -426,6 +430,67 @@ fn seda(app: &Process, front: Listener, s: Service) {
         });
     }
     app.main(move |t| read_all(t, front, first, None));
+}
+
+fn reactor(app: &Process, front: Listener, s: Service) {
+    let (work, idle): (Queue<(Conn, Option<usize>)>, Queue<Conn>) = Default::default();
+    let event = app.event();
+    for _ in 0..3 {
+        let (work, idle) = (work.clone(), idle.clone());
+        app.thread(move |t| async move {
+            let mut kept = None;
+            loop {
+                let (c, mut next) = t.pop(&work).await;
+                loop {
+                    let read = if next.is_none() { t.read(c).await } else { Read::Messages(Vec::new()) };
+                    let call = match (next.take(), read) {
+                        (Some(call), _) => call,
+                        (None, Read::Messages(all)) if !all.is_empty() => all[0].call,
+                        (None, Read::Messages(_)) => {
+                            t.push(&idle, c).await;
+                            t.signal(event).await;
+                            break;
+                        }
+                        (None, Read::End) => {
+                            t.close(c).await;
+                            break;
+                        }
+                    };
+                    kept = s.serve(&t, c, call, kept).await;
+                    t.work(200).await;
+                }
+            }
+        });
+    }
+    app.main(move |t| async move {
+        let mut sources = vec![Source::Listener(front), Source::Event(event)];
+        loop {
+            for source in t.poll(&sources.clone(), None).await {
+                match source {
+                    Source::Listener(l) => {
+                        let c = t.accept(l).await;
+                        t.push(&work, (c, None)).await;
+                    }
+                    Source::Event(e) => {
+                        t.take_signals(e).await;
+                        while let Some(c) = t.try_pop(&idle) {
+                            sources.push(Source::Conn(c));
+                        }
+                    }
+                    Source::Conn(c) => match t.read(c).await {
+                        Read::Messages(all) if all.is_empty() => {}
+                        read => {
+                            sources.retain(|&o| o != source);
+                            match read {
+                                Read::Messages(all) => t.push(&work, (c, Some(all[0].call))).await,
+                                Read::End => t.close(c).await,
+                            }
+                        }
+                    },
+                }
+            }
+        }
+    });
 }
 
 /// A request's piece of work: its call, how many others are not done, and where to say so.

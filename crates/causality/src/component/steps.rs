@@ -33,6 +33,10 @@ impl<F: Finished> Steps for Component<'_, F> {
         if e.side == Side::Server {
             self.open.entry(process).or_default().push(x);
             let w = self.tasks.entry(e.task).or_default();
+            if self.roles.role(e.task).replies_foreign {
+                // what it did before was for another, to which it did not reply
+                w.segment.clear();
+            }
             w.held.push(x);
             w.unknown_work = false;
             w.turn.took(e.flow, x);
@@ -122,7 +126,7 @@ impl<F: Finished> Steps for Component<'_, F> {
         if self.roles.is_migrating(self.roles.process_of(task)) {
             return;
         }
-        if role.takes {
+        if role.takes && (role.is_loop() || !role.replies_foreign) {
             self.claim_backwards(xs, x, task, at);
             return;
         }

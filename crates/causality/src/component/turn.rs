@@ -162,14 +162,19 @@ impl<F: Finished> Component<'_, F> {
         let process = self.roles.process_of(task);
         let Some(w) = self.tasks.get(&task) else { return Made::OneOf(Vec::new()) };
         let t = &w.turn;
-        let all = self.all_open(xs, &w.held);
+        // one that replies for others may go on with what any of them took
+        let held = match self.open.get(&process) {
+            Some(open) if self.roles.role(task).replies_foreign => open,
+            _ => &w.held,
+        };
+        let all = self.all_open(xs, held);
         // where a request does one thing at a time, one that waits for an answer does nothing else
-        let ready = if self.roles.is_parallel(process) { all.clone() } else { self.in_court(xs, &w.held) };
+        let ready = if self.roles.is_parallel(process) { all.clone() } else { self.in_court(xs, held) };
         let goes_on_answered = self.roles.may_go_on_answered(process);
         let is_unseen = t.is_unknown || t.has_unseen_input() || !t.no_timer_due(at);
         let may_others = is_unseen || t.is_answered;
         let may_go_on = |x: &ExId| match self.is_open(xs, *x) {
-            true => ready.contains(x) || !w.held.contains(x) || t.writes_for == Some(*x),
+            true => ready.contains(x) || !held.contains(x) || t.writes_for == Some(*x),
             false => goes_on_answered && xs.is_live(*x),
         };
         let mut set: Vec<ExId> = t.owners.iter().copied().filter(may_go_on).collect();

@@ -31,6 +31,8 @@ pub struct Exchange {
     pub reply_end: u64,
     /// When the request's first byte reached the host (server; 0 where not known).
     pub arrived: MonoNs,
+    /// How far the request was read (server).
+    pub received_to: u64,
     /// When its first byte was taken or sent (entry of the call where sent).
     pub began: MonoNs,
     /// When the head was complete at the endpoint's task.
@@ -86,6 +88,11 @@ pub struct Exchange {
 }
 
 impl Exchange {
+    /// The whole request was read.
+    pub fn is_received(&self) -> bool {
+        self.by_order || self.received_to >= self.request_end
+    }
+
     /// A reply is due of which nothing was seen yet.
     pub(super) fn is_owed(&self) -> bool {
         self.reply_start == OPEN && !self.one_way

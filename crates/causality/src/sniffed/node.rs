@@ -177,6 +177,7 @@ impl Node {
             murky: false,
             unread_ns: 0,
             is_internal: false,
+            received_to: 0,
         };
         Half { host: self.host, exchange, place: self.place }
     }
