@@ -53,6 +53,8 @@ const GAPS_MIN: u32 = 8;
 struct Habits {
     /// Turns in which one input led to just one call, and another one would have found a connection.
     single: u32,
+    /// The same of turns in which a connection was made for the call.
+    single_dialled: u32,
     /// Several calls at once for one input.
     is_parallel: bool,
     /// Several calls at once on one connection: there is always room for another.
@@ -84,6 +86,9 @@ struct Round {
     heard: EndpointId,
     /// Another call would have found a connection.
     has_spare: bool,
+    /// A connection was made, and one was accepted.
+    has_dialled: bool,
+    has_accepted: bool,
     /// A request was answered; and a call behind that would have found a connection.
     has_replied: bool,
     has_replied_freely: bool,
@@ -263,7 +268,9 @@ impl Roles {
         let asked_by = round.asked_by;
         if r.timeout_ns != 0 {
             let habits = self.habits.entry(process).or_default();
-            habits.single += u32::from((round.ready, round.calls, round.has_spare) == (1, 1, true));
+            let is_single = (round.ready, round.calls) == (1, 1);
+            habits.single += u32::from(is_single && round.has_spare);
+            habits.single_dialled += u32::from(is_single && round.has_dialled);
             habits.asked += u32::from(round.calls > 0 && round.messages > 0);
             habits.replied += u32::from(round.ready == 1 && round.has_replied_freely);
             *round = Round { due: r.entry.0.saturating_add(r.timeout_ns), asked_by, ..Round::default() };
@@ -335,7 +342,9 @@ impl Roles {
 
     /// Whether requests of an event loop's process may make several calls at once: they did, or too few were seen to tell.
     pub fn is_parallel(&self, process: u32) -> bool {
-        self.habits.get(&process).is_none_or(|h| h.is_parallel || h.single < CASES_MIN)
+        // where no connection is used again, another call would have made one too
+        let dialled = |h: &Habits| if self.keeps_connections(process) { 0 } else { h.single_dialled };
+        self.habits.get(&process).is_none_or(|h| h.is_parallel || h.single.max(dialled(h)) < CASES_MIN)
     }
 
     /// Whether a process with loops may make calls of its own accord: it did when it had no request open, or, as far as was
@@ -557,13 +566,14 @@ impl Steps for Roles {
     }
 
     fn accepted(&mut self, _: EndpointId, task: TaskId) {
-        // what is read of it at once is more to go on with than the poll found
+        // the poll found the listener, with which there is nothing to go on; what is read of each new connection is another matter
         let round = self.rounds.entry(task);
-        round.ready = round.ready.saturating_add(1);
+        round.ready = round.ready.saturating_add(u32::from(std::mem::replace(&mut round.has_accepted, true)));
     }
 
     fn connecting(&mut self, _: &Slab, flow: EndpointId, task: TaskId, at: MonoNs) {
         if self.connecting.insert(flow, task).is_none() {
+            self.rounds.entry(task).has_dialled = true;
             self.called(task, flow, at);
         }
     }

@@ -15,8 +15,8 @@ const OWNERS_MAX: usize = 64;
 /// was put off, and is done before or after what that poll gave.
 #[derive(Default)]
 pub(crate) struct Turn {
-    /// Entry, and when the first timer of the loop can be due (ns).
-    polled: Option<(MonoNs, u64)>,
+    /// When the first timer of the loop can be due (ns); 0 before its first poll.
+    due: u64,
     /// How many descriptors its polls found ready.
     ready: i32,
     /// From how many flows something was taken, and the last of them.
@@ -37,6 +37,8 @@ pub(crate) struct Turn {
     is_isolated: bool,
     /// The flow of that input, and what was accepted since.
     inputs: [EndpointId; 2],
+    /// Connections that were accepted.
+    accepted: Vec<EndpointId>,
 }
 
 impl Turn {
@@ -44,7 +46,7 @@ impl Turn {
     pub(crate) fn polled(&mut self, r: &PollRow) {
         if r.timeout_ns != 0 {
             let due = r.entry.0.saturating_add(r.timeout_ns);
-            *self = Turn { polled: Some((r.entry, due)), owners: std::mem::take(&mut self.owners), ..Turn::default() };
+            *self = Turn { due, owners: std::mem::take(&mut self.owners), ..Turn::default() };
             self.owners.clear();
         }
         if r.ready > 0 {
@@ -63,7 +65,8 @@ impl Turn {
 
     /// One of what its polls found ready was this flow.
     pub(crate) fn saw(&mut self, flow: EndpointId) {
-        if self.taken_from.1 != flow {
+        // what is read of a new connection at once was not among what the poll found ready: the listener was
+        if self.taken_from.1 != flow && !self.accepted.contains(&flow) {
             self.taken_from = (self.taken_from.0.saturating_add(1), flow);
         }
     }
@@ -106,21 +109,27 @@ impl Turn {
         self.is_answered = true;
     }
 
-    /// A connection was accepted: one listener may give several, and what is read of them at once was not among what the
-    /// poll found ready.
+    /// A connection was accepted. A listener may give several; two listeners count as one, so that something may seem unseen.
     pub(crate) fn accepted(&mut self, flow: EndpointId) {
         self.inputs[1] = flow;
-        self.ready = i32::MAX;
+        if self.accepted.is_empty() {
+            self.taken_from.0 = self.taken_from.0.saturating_add(1);
+        }
+        if self.accepted.len() < OWNERS_MAX {
+            self.accepted.push(flow);
+        } else {
+            self.is_unknown = true;
+        }
     }
 
     /// A wait in the kernel that is a poll, too, ended (io_uring): what it gave is not known.
     pub(crate) fn waited(&mut self, entry: MonoNs) {
-        *self = Turn { polled: Some((entry, entry.0)), is_unknown: true, ..Turn::default() };
+        *self = Turn { due: entry.0, is_unknown: true, ..Turn::default() };
     }
 
     /// Whether no timer of the loop can have been due: it asked its poll to return by then.
     pub(crate) fn no_timer_due(&self, at: MonoNs) -> bool {
-        self.polled.is_some_and(|(_, due)| at.0.saturating_add(TIMER_GRAIN_NS) < due)
+        at.0.saturating_add(TIMER_GRAIN_NS) < self.due
     }
 
     /// Whether its polls found something ready that it was not seen to take up, and may have without a sign: a pipe or an
