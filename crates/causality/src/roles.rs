@@ -86,6 +86,8 @@ struct Round {
     heard: EndpointId,
     /// Another call would have found a connection.
     has_spare: bool,
+    /// No timer was due when a call was made.
+    has_called_timely: bool,
     /// A connection was made, and one was accepted.
     has_dialled: bool,
     has_accepted: bool,
@@ -95,6 +97,13 @@ struct Round {
     /// The epoll descriptor by which it was last given something, and that by which it was given a request, each plus 1; 0: none.
     given_by: i32,
     asked_by: i32,
+}
+
+impl Round {
+    /// Whether no timer of the loop can have been due.
+    fn no_timer_due(&self, at: MonoNs) -> bool {
+        at.0.saturating_add(TIMER_GRAIN_NS) < self.due
+    }
 }
 
 /// The task by whose number a thread group goes.
@@ -268,7 +277,7 @@ impl Roles {
         let asked_by = round.asked_by;
         if r.timeout_ns != 0 {
             let habits = self.habits.entry(process).or_default();
-            let is_single = (round.ready, round.calls) == (1, 1);
+            let is_single = (round.ready, round.calls) == (1, 1) && round.has_called_timely;
             habits.single += u32::from(is_single && round.has_spare);
             habits.single_dialled += u32::from(is_single && round.has_dialled);
             habits.asked += u32::from(round.calls > 0 && round.messages > 0);
@@ -308,7 +317,8 @@ impl Roles {
         }
         round.last = (flow, at);
         round.calls += 1;
-        let is_timely = at.0.saturating_add(TIMER_GRAIN_NS) < round.due;
+        let is_timely = round.no_timer_due(at);
+        round.has_called_timely = is_timely;
         let habits = self.habits.entry(process).or_default();
         habits.is_parallel |= round.ready > 0 && round.calls > round.ready && is_timely;
         habits.spontaneous += u32::from(round.messages == 0 && round.due != 0);
@@ -511,7 +521,7 @@ impl Steps for Roles {
         }
     }
 
-    fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
+    fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         let e = xs.get(x);
         if e.side == Side::Server && task != TaskId::UNKNOWN && e.task != TaskId::UNKNOWN {
             let process = self.process_of(task);
@@ -520,7 +530,8 @@ impl Steps for Roles {
             let round = self.rounds.entry(task);
             round.has_replied = true;
             // who waited for the connection that was just set free would use that one
-            round.has_replied_freely = is_shared || spare > u32::from(round.heard != EndpointId(0));
+            round.has_replied_freely =
+                round.no_timer_due(at) && (is_shared || spare > u32::from(round.heard != EndpointId(0)));
             let role = self.roles.entry(task);
             if task == e.task {
                 role.replies_own = true;
