@@ -100,6 +100,12 @@ struct Round {
 }
 
 impl Round {
+    /// A request or reply was taken: what follows may be for it.
+    fn takes(&mut self) {
+        self.messages += 1;
+        (self.has_replied, self.has_replied_freely) = (false, false);
+    }
+
     /// Whether no timer of the loop can have been due.
     fn no_timer_due(&self, at: MonoNs) -> bool {
         at.0.saturating_add(TIMER_GRAIN_NS) < self.due
@@ -327,6 +333,18 @@ impl Roles {
         habits.after += u32::from(is_alone && is_nobody_else);
     }
 
+    /// A loop has answered a request, and was given nothing since.
+    fn has_replied(&mut self, task: TaskId, at: MonoNs) {
+        let process = self.process_of(task);
+        let spare = self.spare.get(&process).copied().unwrap_or_default();
+        let is_shared = self.habits.get(&process).is_some_and(|h| h.shares_connections);
+        let round = self.rounds.entry(task);
+        round.has_replied = true;
+        // who waited for the connection that was just set free would use that one
+        let is_spare = is_shared || spare > u32::from(round.heard != EndpointId(0));
+        round.has_replied_freely = is_spare && round.no_timer_due(at);
+    }
+
     /// The process of a task: the number of its leading task.
     pub fn process_of(&self, task: TaskId) -> u32 {
         match self.process.get(task) {
@@ -493,7 +511,7 @@ impl Steps for Roles {
             Side::Server => {
                 role.takes = true;
                 let round = self.rounds.entry(e.task);
-                round.messages += 1;
+                round.takes();
                 round.asked_by = if round.given_by != 0 { round.given_by } else { round.asked_by };
                 if let Some((took, ..)) = self.rests.get_mut(&process) {
                     *took += 1;
@@ -521,17 +539,9 @@ impl Steps for Roles {
         }
     }
 
-    fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
+    fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
         let e = xs.get(x);
         if e.side == Side::Server && task != TaskId::UNKNOWN && e.task != TaskId::UNKNOWN {
-            let process = self.process_of(task);
-            let spare = self.spare.get(&process).copied().unwrap_or_default();
-            let is_shared = self.habits.get(&process).is_some_and(|h| h.shares_connections);
-            let round = self.rounds.entry(task);
-            round.has_replied = true;
-            // who waited for the connection that was just set free would use that one
-            round.has_replied_freely =
-                round.no_timer_due(at) && (is_shared || spare > u32::from(round.heard != EndpointId(0)));
             let role = self.roles.entry(task);
             if task == e.task {
                 role.replies_own = true;
@@ -543,19 +553,19 @@ impl Steps for Roles {
     }
 
     fn request_progress(&mut self, _: &Slab, _: ExId, task: TaskId, _: MonoNs) {
-        self.rounds.entry(task).messages += 1;
+        self.rounds.entry(task).takes();
     }
 
     fn reply_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
         self.answered(x);
         if xs.get(x).side == Side::Client && !xs.get(x).is_internal {
             let round = self.rounds.entry(task);
-            round.messages += 1;
+            round.takes();
             round.heard = xs.get(x).flow;
         }
     }
 
-    fn closed(&mut self, xs: &Slab, x: ExId, _: MonoNs) {
+    fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         self.answered(x);
         let e = xs.get(x);
         if e.is_internal {
@@ -567,6 +577,9 @@ impl Steps for Roles {
                 *self.spare.entry(self.process_of(e.task)).or_default() += u32::from(*under_way == 0);
             }
             return;
+        }
+        if e.replied {
+            self.has_replied(e.reply_task, at);
         }
         if let Some(open) = self.open.get_mut(&self.process_of(e.task)) {
             *open = open.saturating_sub(1);
