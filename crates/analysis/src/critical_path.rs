@@ -121,7 +121,7 @@ impl Critical<'_> {
     /// How a span is known to be its caller's: by the weaker of its two links, since both must hold.
     fn evidence(&self, span: u32) -> Option<Evidence> {
         let s = &self.request.spans[span as usize];
-        let made = s.made_by.filter(|r| r.class() == Class::ByRule);
+        let made = s.made_by.filter(|r| r.class() != Class::Observed);
         made.or(s.joined_by).or(s.made_by).map(|r| (r.name(), r.class()))
     }
 

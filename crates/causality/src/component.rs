@@ -507,7 +507,8 @@ impl<'a, F: Finished> Component<'a, F> {
         if !closed {
             self.known_again(process);
         }
-        self.link(xs, y, x, Rule::Fragment);
+        // that X waited for the answer does not say that nobody else asked for it
+        self.link(xs, y, x, Rule::Habit);
     }
 
     /// vPath's thread pattern: the task that replies did the work since it took the request up. Only calls that it

@@ -24,6 +24,8 @@ pub enum Rule {
     Isolation,
     /// What a task does after one input and before the next.
     Fragment,
+    /// Others could have gone on, too, but for what their process was never seen to do though it could have been.
+    Habit,
     /// The only request that the component could have been working on.
     Sole,
     /// A task of the request woke an idle task, which then acted.
@@ -41,6 +43,8 @@ pub enum Class {
     Observed,
     /// Follows from what was seen, under the rule's condition.
     ByRule,
+    /// Follows only if the process goes on as it was always seen to: no proof.
+    ByHabit,
 }
 
 impl Rule {
@@ -56,6 +60,7 @@ impl Rule {
             Rule::Reply => "reply",
             Rule::Isolation => "isolation",
             Rule::Fragment => "fragment",
+            Rule::Habit => "habit",
             Rule::Sole => "sole",
             Rule::Handoff => "handoff",
             Rule::Completion => "completion",
@@ -67,6 +72,7 @@ impl Rule {
     pub const fn class(self) -> Class {
         match self {
             Rule::Bytes | Rule::BytesTranslated | Rule::Witness | Rule::WitnessTranslated => Class::Observed,
+            Rule::Habit | Rule::Sole | Rule::Handoff | Rule::Completion => Class::ByHabit,
             _ => Class::ByRule,
         }
     }
@@ -78,6 +84,7 @@ impl Class {
         match self {
             Class::Observed => "observed",
             Class::ByRule => "by-rule",
+            Class::ByHabit => "by-habit",
         }
     }
 }

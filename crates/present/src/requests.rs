@@ -13,6 +13,7 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use wakepath_analysis::requests::{Kind, Kinds};
 use wakepath_causality::Report;
+use wakepath_causality::evidence::Class;
 use wakepath_causality::finished::Calls;
 use wakepath_model::defects::Answer;
 
@@ -392,6 +393,14 @@ impl RequestsView {
             if rules.is_empty() { "none".into() } else { rules.join(", ") }
         );
         let _ = write!(out, "\n{}", wrap(&line, "", style.prose()));
+        let by_habit: u64 = self.rules.iter().filter(|r| r.class == Class::ByHabit.name()).map(|r| r.links).sum();
+        if by_habit > 0 {
+            let line = format!(
+                "{} of these links are by habit: right as long as a service does nothing that it was never seen to do. That is no proof.",
+                units::count(by_habit)
+            );
+            below(out, &line, Tint::Warn, style);
+        }
         self.calls.render(out, style);
         self.render_queued(out, style);
         for k in self.kinds.iter().filter(|k| k.incomplete > 0) {

@@ -1,9 +1,10 @@
 //! A service that runs every request in one loop, as programs on Node, asyncio or libuv do: requests share connections in both
-//! directions, wait for timers, for a place in a pool and for each other's crumbs, and go on after their reply; the
+//! directions, wait for timers, for a place in a pool and for what another one sets free, and go on after their reply; the
 //! program makes calls of its own besides.
 
 use crate::recording::Recording;
-use crate::world::{Conn, Got, Listener, Process, Read, Source, Thread, US, World};
+use crate::shapes::serve_backend;
+use crate::world::{Conn, Got, Listener, Read, Source, Thread, US, World};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
@@ -63,7 +64,7 @@ pub fn simulate(plan: &Plan) -> Recording {
     let host = w.host("web", 7_000_000_000);
     let db = w.process(Some(host), "db", 1);
     let backend = db.listen(5432);
-    serve(&db, backend);
+    serve_backend(&db, backend);
     let app = w.process(Some(host), "app", 1);
     let front = app.listen(80);
     let front = if plan.streams > 1 { front.multiplexed(&w) } else { front };
@@ -96,21 +97,6 @@ pub fn simulate(plan: &Plan) -> Recording {
     }
     w.run(2_000_000 * US);
     w.finish()
-}
-
-fn serve(db: &Process, l: Listener) {
-    db.main(move |t| async move {
-        loop {
-            let c = t.accept(l).await;
-            t.spawn(move |t| async move {
-                while let Some(got) = t.recv(c).await {
-                    t.work(250).await;
-                    t.reply(c, got.call, t.world().within(110, 900), 200).await;
-                }
-                t.close(c).await;
-            });
-        }
-    });
 }
 
 /// What is next in a request.

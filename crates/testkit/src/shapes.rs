@@ -216,7 +216,8 @@ impl Service {
     }
 }
 
-fn serve_backend(db: &Process, l: Listener) {
+/// A service with a thread for each connection.
+pub(crate) fn serve_backend(db: &Process, l: Listener) {
     db.main(move |t| async move {
         loop {
             let c = t.accept(l).await;

@@ -165,9 +165,18 @@ pub(super) enum Made {
 }
 
 impl<F: Finished> Component<'_, F> {
-    /// Who made a call in a turn of a loop. Inputs tell who had reason to go on; whoever else could have, by what was not seen
-    /// or not theirs, stands beside them.
+    /// Who made a call in a turn of a loop. What needs the habits of its process says so.
     pub(super) fn in_turn(&self, xs: &Slab, task: TaskId, at: MonoNs) -> Made {
+        match self.made_in_turn(xs, task, at, true) {
+            Made::By(x, rule) if matches!(self.made_in_turn(xs, task, at, false), Made::By(..)) => Made::By(x, rule),
+            Made::By(x, _) => Made::By(x, Rule::Habit),
+            other => other,
+        }
+    }
+
+    /// Inputs tell who had reason to go on; whoever else could have, by what was not seen or not theirs, stands beside them.
+    /// `by_habit`: as far as the process was ever seen to do such a thing.
+    fn made_in_turn(&self, xs: &Slab, task: TaskId, at: MonoNs, by_habit: bool) -> Made {
         let process = self.roles.process_of(task);
         let Some(w) = self.tasks.get(&task) else { return Made::OneOf(Vec::new()) };
         let t = &w.turn;
@@ -178,8 +187,9 @@ impl<F: Finished> Component<'_, F> {
         };
         let all = self.all_open(xs, held);
         // where a request does one thing at a time, one that waits for an answer does nothing else
-        let ready = if self.roles.is_parallel(process) { all.clone() } else { self.in_court(xs, held) };
-        let goes_on_answered = self.roles.may_go_on_answered(process);
+        let is_single = by_habit && !self.roles.is_parallel(process);
+        let ready = if !is_single { all.clone() } else { self.in_court(xs, held) };
+        let goes_on_answered = !by_habit || self.roles.may_go_on_answered(process);
         let is_unseen = t.is_unknown || t.has_unseen_input() || !t.no_timer_due(at);
         let may_others = is_unseen || t.is_answered;
         let may_go_on = |x: &ExId| match self.is_open(xs, *x) {
@@ -191,7 +201,7 @@ impl<F: Finished> Component<'_, F> {
             set.extend(ready.iter().copied().filter(|x| !t.owners.contains(x)));
         }
         let is_before = may_others && at <= self.roles.unseen_until(process);
-        let may_own = t.is_own || may_others && self.roles.may_call_unasked(process);
+        let may_own = t.is_own || may_others && (!by_habit || self.roles.may_call_unasked(process));
         let is_open = |x: &ExId| self.is_open(xs, *x);
         match set[..] {
             [x] if !may_own && !is_before && is_open(&x) => {
