@@ -30,8 +30,10 @@ fn pipeline() -> impl Strategy<Value = Pipeline> {
 }
 
 impl Pipeline {
-    /// When each machine is through, by the recurrence that defines it.
-    fn ends(&self) -> Vec<u64> {
+    /// When each machine is through, by the recurrence that defines it. `None` where an item arrives in the very
+    /// nanosecond in which its machine asks for it: whether the machine waited, and so whether it pays the latency,
+    /// then depends on which of the two happens first, and the recording does not say.
+    fn ends(&self) -> Option<Vec<u64>> {
         let (machines, items) = (self.work.len(), self.work[0].len());
         // when item i left machine m's queue, and when it was put into the next
         let mut taken = vec![vec![0u64; items]; machines];
@@ -43,6 +45,9 @@ impl Pipeline {
                     0 => free,
                     _ => {
                         let there = given[m - 1][i] + self.queues[m - 1].1;
+                        if there == free && self.latency[m - 1] > 0 {
+                            return None;
+                        }
                         if there > free { there + self.latency[m - 1] } else { free }
                     }
                 };
@@ -55,7 +60,7 @@ impl Pipeline {
                 };
             }
         }
-        given.iter().map(|g| *g.last().unwrap()).collect()
+        Some(given.iter().map(|g| *g.last().unwrap()).collect())
     }
 
     fn system(&self) -> System {
@@ -224,9 +229,11 @@ proptest! {
 
     #[test]
     fn what_was_recorded_comes_out_again(p in pipeline()) {
+        let expected = p.ends();
+        prop_assume!(expected.is_some());
         let outcome = run(&p.system());
         let ends: Vec<u64> = outcome.kinds.iter().map(|k| k.latency.max()).collect();
-        prop_assert_eq!(&ends, &p.ends());
+        prop_assert_eq!(Some(&ends), expected.as_ref());
         prop_assert_eq!(outcome.elapsed_ns, *ends.iter().max().unwrap());
         prop_assert!(outcome.stuck.is_empty());
         prop_assert_eq!(length(&outcome.path), outcome.elapsed_ns);
