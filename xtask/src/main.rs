@@ -19,6 +19,9 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Some("tidy") => {
+            for e in tidy::exceptions(root()) {
+                eprintln!("{e}");
+            }
             let problems = tidy::problems(root());
             for p in &problems {
                 println!("{p}");

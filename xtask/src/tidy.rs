@@ -1,7 +1,10 @@
 //! The house's rules, as far as a program can check them. Each rule is a function from the tree to lines that name the
 //! file and what to do.
 
+mod circles;
 mod documents;
+mod exceptions;
+mod limits;
 mod registries;
 mod rooms;
 mod sources;
@@ -16,11 +19,17 @@ pub fn problems(root: &Path) -> Vec<String> {
     documents::check(&tree, &mut out);
     registries::check(&tree, &mut out);
     sources::check(&tree, &mut out);
+    limits::check(&tree, &mut out);
     if !crate::bindings::is_current(root) {
         out.push("probes/bpf/wire.h: stale; remedy: cargo xtask bindings".into());
     }
     out.sort();
     out
+}
+
+/// What may be larger than the limits, a line each with its reason.
+pub fn exceptions(root: &Path) -> Vec<String> {
+    limits::exceptions(&Tree::read(root))
 }
 
 /// The text files of the repository, without what is built or derived.
