@@ -43,6 +43,8 @@ pub struct Kind {
     pub durations: Histogram,
     /// Of them, failed by their reply (5xx, an error).
     pub failed: u64,
+    /// Of them, answered, but the reply says neither success nor failure, or was not readable (encrypted, not recorded).
+    pub outcome_unknown: u64,
     /// Of them, whose flow was reset before the reply was complete.
     pub reset: u64,
     /// Of them, whose flow ended before the reply was complete.
@@ -81,6 +83,8 @@ pub struct Met {
     pub count: u64,
     /// Of them, in requests that were answered without an error.
     pub hidden: u64,
+    /// Of them, in requests whose own reply says neither success nor failure, or was not readable.
+    pub outcome_unknown: u64,
 }
 
 /// All kinds of a recording.
@@ -107,16 +111,28 @@ pub fn kind_of(r: &Request, names: &Names<'_>) -> (String, String) {
     (names.service(root), asked)
 }
 
-/// Whether the reply says that the server failed: 5xx, or an error of a protocol without codes.
+/// Whether the server failed, by its reply: 5xx, or an error of a protocol without codes. `None` where no reply that says
+/// so was read: none came, it is encrypted or of no known protocol, or that part of it was not recorded.
+pub fn failed(e: &Exchange) -> Option<bool> {
+    let is_known = e.failed || !e.outcome_unknown;
+    is_known.then_some(e.failed && (e.status >= 500 || e.status == 0))
+}
+
+/// Whether there is a whole reply that could say how it went.
+fn is_answered(e: &Exchange) -> bool {
+    e.replied && !e.one_way
+}
+
+/// Whether the reply says that the server failed.
 pub fn has_failed(e: &Exchange) -> bool {
-    e.failed && (e.status >= 500 || e.status == 0)
+    failed(e) == Some(true)
 }
 
 impl Kinds {
     /// Adds the errors that calls were answered with; of a request itself its kind counts them.
     fn add_errors(&mut self, r: &Request, names: &Names<'_>) {
         let root = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref());
-        let has_hidden = r.orphan.is_none() && root.is_some_and(|h| h.exchange.replied && !has_failed(&h.exchange));
+        let outcome = root.map(|h| &h.exchange).filter(|e| r.orphan.is_none() && is_answered(e)).map(failed);
         for span in r.spans.iter().skip(usize::from(r.orphan.is_none())) {
             let Some(half) = span.callee.as_ref().or(span.caller.as_ref()).filter(|h| has_failed(&h.exchange)) else {
                 continue;
@@ -133,7 +149,8 @@ impl Kinds {
             }
             let met = self.call_errors.entry(key).or_default();
             met.count += 1;
-            met.hidden += u64::from(has_hidden);
+            met.hidden += u64::from(outcome == Some(Some(false)));
+            met.outcome_unknown += u64::from(outcome == Some(None));
         }
     }
 
@@ -159,6 +176,7 @@ impl Kinds {
         let root = &r.spans[0];
         if let Some(e) = root.callee.as_ref().or(root.caller.as_ref()).map(|h| &h.exchange) {
             kind.failed += u64::from(has_failed(e));
+            kind.outcome_unknown += u64::from(is_answered(e) && failed(e).is_none());
             kind.reset += u64::from(e.reset);
             let unfinished = e.cut && e.unfinished;
             kind.unfinished += u64::from(unfinished);

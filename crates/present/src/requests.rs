@@ -61,6 +61,8 @@ pub struct KindView {
     pub max_ns: u64,
     /// Failed by their reply.
     pub failed: u64,
+    /// Answered, but the reply says neither success nor failure, or was not readable.
+    pub outcome_unknown: u64,
     /// Reset.
     pub reset: u64,
     /// Cut short.
@@ -303,6 +305,7 @@ impl RequestsView {
                     Cell::from(units::duration(k.p95_ns)),
                     Cell::from(units::duration(k.p99_ns)),
                     match errors {
+                        0 if k.outcome_unknown > 0 => Cell::from("?"),
                         0 => Cell::from("-"),
                         n => Cell::tinted(units::count(n), Tint::Bad),
                     },
@@ -336,7 +339,10 @@ impl RequestsView {
     fn render_errors(&self, out: &mut String, style: Style) {
         let bad: Vec<&KindView> = self.kinds.iter().filter(|k| k.failed + k.reset + k.cut > 0).collect();
         if bad.is_empty() && self.refused.is_empty() && self.call_errors.is_empty() {
-            out.push_str("\nErrors: none seen.\n");
+            match self.outcomes_unknown() {
+                Some(text) => out.push_str(&wrap(&format!("\nErrors: none seen. {text}"), "", style.prose())),
+                None => out.push_str("\nErrors: none seen.\n"),
+            }
             return;
         }
         out.push_str("\nErrors:\n");
@@ -365,6 +371,25 @@ impl RequestsView {
             let times = if r.count == 1 { "once".to_owned() } else { format!("{} times", units::count(r.count)) };
             error(out, &format!("{} {} {}: {times}", r.process, refusals::met(r.error), r.remote), style);
         }
+        if let Some(text) = self.outcomes_unknown() {
+            below(out, &text, Tint::Warn, style);
+        }
+    }
+
+    /// Of which requests the reply does not show whether they failed; `None` where there are none.
+    fn outcomes_unknown(&self) -> Option<String> {
+        const SHOWN: usize = 3;
+        let kinds: Vec<&KindView> = self.kinds.iter().filter(|k| k.outcome_unknown > 0).collect();
+        let count = kinds.iter().map(|k| k.outcome_unknown).sum();
+        let mut named: Vec<String> = kinds
+            .iter()
+            .take(SHOWN)
+            .map(|k| format!("{} at {} × {}", k.asked, k.service, units::count(k.outcome_unknown)))
+            .collect();
+        if kinds.len() > SHOWN {
+            named.push(format!("{} other kinds", kinds.len() - SHOWN));
+        }
+        (count > 0).then(|| format!("{}: {}.", replies_unknown(count), named.join(", ")))
     }
 
     fn render_unfinished(&self, out: &mut String, style: Style) {
@@ -482,6 +507,7 @@ fn kind_view(service: &str, asked: &str, k: &Kind, span_ns: u64) -> KindView {
         p99_ns: k.durations.quantile(0.99),
         max_ns: k.durations.max(),
         failed: k.failed,
+        outcome_unknown: k.outcome_unknown,
         reset: k.reset,
         cut: k.cut,
         unfinished: k.unfinished,
@@ -491,6 +517,12 @@ fn kind_view(service: &str, asked: &str, k: &Kind, span_ns: u64) -> KindView {
         tiers: tiers.into_iter().map(|t| t.1).collect(),
         slowest: k.slowest.iter().map(|(_, id)| format!("{id:016x}")).collect(),
     }
+}
+
+/// That so many replies do not show whether their requests failed.
+pub(crate) fn replies_unknown(count: u64) -> String {
+    let which = if count == 1 { "1 reply says".to_owned() } else { format!("{} replies say", units::count(count)) };
+    format!("{which} neither success nor error, or could not be read (encrypted, or of no known protocol)")
 }
 
 /// A line of prose below a heading, broken where it is longer than that may be.

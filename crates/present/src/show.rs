@@ -41,8 +41,8 @@ pub struct SpanView {
     pub status: u16,
     /// Error class, empty where none.
     pub error: String,
-    /// The reply says that it failed.
-    pub failed: bool,
+    /// The reply says that it failed; `None` where no reply that says so was read.
+    pub failed: Option<bool>,
     /// Reset before the reply was complete.
     pub reset: bool,
     /// Begin (host's monotonic ns).
@@ -198,7 +198,7 @@ impl ShowView {
                     asked: names.asked(half),
                     status: e.status,
                     error: if e.failed { detail.to_owned() } else { String::new() },
-                    failed: e.failed,
+                    failed: (e.failed || !e.outcome_unknown).then_some(e.failed),
                     reset: e.reset,
                     start_ns: t.start.0,
                     end_ns: t.end.0,
@@ -289,7 +289,7 @@ impl ShowView {
         let mut t = Table::new(&columns);
         for s in &self.spans {
             let asked = format!("{}{} {}", "  ".repeat(s.depth.min(12) as usize), s.service, s.asked);
-            let tint = if s.failed || s.reset { Tint::Bad } else { Tint::Plain };
+            let tint = if s.failed == Some(true) || s.reset { Tint::Bad } else { Tint::Plain };
             let short: Vec<&str> = s.evidence.split(", ").map(|e| e.split(" (").next().unwrap_or(e)).collect();
             let mut cells = vec![
                 Cell::from(units::duration(s.offset_ns.max(0) as u64)),
@@ -311,7 +311,8 @@ impl ShowView {
         for (i, s) in long.iter().enumerate() {
             numbered(&mut out, if i == 0 { "\nIn full:\n" } else { "" }, s, &s.asked, Tint::Plain, style);
         }
-        let failed: Vec<&SpanView> = self.spans.iter().filter(|s| s.failed && s.error.len() > REPLY_MAX).collect();
+        let failed: Vec<&SpanView> =
+            self.spans.iter().filter(|s| s.failed == Some(true) && s.error.len() > REPLY_MAX).collect();
         for (i, s) in failed.iter().enumerate() {
             let head = if i == 0 { "\nErrors in full:\n" } else { "" };
             numbered(&mut out, head, s, &format!("{}: {}", s.service, s.error), Tint::Bad, style);
@@ -418,7 +419,7 @@ impl OpenCallView {
 impl SpanView {
     /// What it was answered, in a few characters: a status, the class of an error, or how it ended without an answer.
     fn reply(&self) -> Cow<'_, str> {
-        match (self.status, self.failed, self.reset) {
+        match (self.status, self.failed == Some(true), self.reset) {
             (_, _, true) => "reset".into(),
             (0, true, _) if self.error.is_empty() => "failed".into(),
             (0, true, _) => cut(&self.error, REPLY_MAX),
@@ -483,7 +484,7 @@ mod tests {
             asked: statement.clone(),
             evidence: "fragment (by-rule), bytes (observed)".into(),
             status,
-            failed,
+            failed: Some(failed),
             error: error.into(),
             reset,
             ..SpanView::default()

@@ -6,7 +6,7 @@ use crate::info::Info;
 use crate::losses::Loss;
 use crate::open::{OpenView, RequestView};
 use crate::refusals;
-use crate::requests::{KindView, RequestsView, TierView};
+use crate::requests::{KindView, RequestsView, TierView, replies_unknown};
 use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
 use crate::why::WhyView;
@@ -336,8 +336,9 @@ fn fails(screen: &mut Screen<'_>, parts: &Parts) {
         found.push((f.count, text, screen.command("requests")));
     }
     // of those in failed requests, the requests are told already; these the application may have hidden from its clients
-    for e in r.call_errors.iter().filter(|e| e.hidden > 0 || e.kind.is_none()) {
-        found.push((e.hidden.max(1), format!("{}.", e.sentence()), screen.command("requests")));
+    for e in r.call_errors.iter().filter(|e| e.hidden + e.outcome_unknown > 0 || e.kind.is_none()) {
+        let count = (e.hidden + e.outcome_unknown).max(1);
+        found.push((count, format!("{}.", e.sentence()), screen.command("requests")));
     }
     found.sort_by_key(|f| std::cmp::Reverse(f.0));
     let more = found.len().saturating_sub(FINDINGS_MAX);
@@ -349,9 +350,18 @@ fn fails(screen: &mut Screen<'_>, parts: &Parts) {
         screen.add(Section::Fails, Level::Bad, format!("{} fail as well.", count(more as u64, "more", "more")), next);
     }
     if !screen.findings.iter().any(|f| f.section == Section::Fails) {
-        let (level, text) = match r.requests {
-            0 => (Level::Unknown, "Not known: no request was seen, and no connection was refused.".to_owned()),
-            n => (Level::Good, format!("None of the {} was answered with an error.", count(n, "request", "requests"))),
+        let unknown: u64 = r.kinds.iter().map(|k| k.outcome_unknown).sum();
+        let (level, text) = match (r.requests, unknown) {
+            (0, _) => (Level::Unknown, "Not known: no request was seen, and no connection was refused.".to_owned()),
+            (n, 0) => {
+                (Level::Good, format!("None of the {} was answered with an error.", count(n, "request", "requests")))
+            }
+            (n, u) if u >= n => (Level::Unknown, format!("Not known: {}.", replies_unknown(u))),
+            (n, u) => {
+                let seen =
+                    format!("None of the {} was seen to be answered with an error.", count(n, "request", "requests"));
+                (Level::Unknown, format!("{seen} {}.", replies_unknown(u)))
+            }
         };
         let next = screen.command("requests");
         screen.add(Section::Fails, level, text, next);

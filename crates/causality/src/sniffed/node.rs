@@ -163,7 +163,7 @@ impl Node {
             detail: r.detail,
             status: r.status,
             failed: r.failed == failed::YES,
-            outcome_unknown: r.failed == failed::UNKNOWN,
+            outcome_unknown: r.failed == failed::UNKNOWN || r.what != exchange_row::ANSWERED,
             reset: !replied && self.is_reset,
             cut: !replied && !self.is_reset,
             unfinished: r.what == exchange_row::OPEN,

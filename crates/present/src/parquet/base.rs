@@ -5,7 +5,9 @@ use super::{Column, ColumnKind, RowWriter, TableError, TableWriter};
 use wakepath_model::clock::WallClock;
 use wakepath_model::folder::Host;
 use wakepath_model::ids::{MonoNs, StrId};
-use wakepath_model::rows::{Event, NO_OFFSET, OPEN, Table, access, descriptor, failed, message_flag};
+use wakepath_model::rows::{
+    Event, NO_OFFSET, OPEN, Table, access, descriptor, exchange_row, failed, message_flag, role,
+};
 
 use ColumnKind::{Bool, I32, I64, Text, U16, U32, U64};
 
@@ -53,7 +55,7 @@ pub(super) fn columns(table: Table) -> Vec<Column> {
             must("status", U16),
             must("role", Text),
             must("sent", Bool),
-            must("failed", Bool),
+            may("failed", Bool),
             must("cut", Bool),
             must("no_reply", Bool),
             must("queued", Bool),
@@ -64,7 +66,7 @@ pub(super) fn columns(table: Table) -> Vec<Column> {
             may("end_byte", U64),
             must("sent", Bool),
             must("how", Text),
-            must("failed", Bool),
+            may("failed", Bool),
             may("detail", Text),
         ],
         Table::Endpoint => vec![
@@ -257,7 +259,7 @@ pub(super) fn columns(table: Table) -> Vec<Column> {
             may("verb", Text),
             may("target", Text),
             must("status", U16),
-            must("failed", Bool),
+            may("failed", Bool),
             may("detail", Text),
             must("cut", Bool),
             may("request_first_ns", I64),
@@ -311,6 +313,16 @@ fn ns_or_none(row: &mut RowWriter<'_>, value: u64, none: u64) {
     };
 }
 
+/// What a message says of failure, `None` where it says nothing or that part of it was not read. Requests and what has no
+/// reply say `NO` as well.
+fn has_failed(said: u8) -> Option<bool> {
+    match said {
+        failed::YES => Some(true),
+        failed::NO => Some(false),
+        _ => None,
+    }
+}
+
 /// Writes one row.
 pub(super) fn put(table: &mut TableWriter, context: &Context<'_>, event: &Event) -> Result<(), TableError> {
     let text = |id: StrId| context.host.text(id);
@@ -333,7 +345,9 @@ pub(super) fn put(table: &mut TableWriter, context: &Context<'_>, event: &Event)
             w.text_or_none(text(r.protocol)).text_or_none(text(r.verb));
             w.text_or_none(text(r.target)).text_or_none(text(r.detail));
             w.u32(r.status.into()).text(names::message_role(r.role));
-            w.bool(r.sent != 0).bool(r.failed == failed::YES).bool(r.cut != 0);
+            w.bool(r.sent != 0)
+                .bool_or_none(has_failed(r.failed).filter(|failed| *failed || r.role == role::REPLY))
+                .bool(r.cut != 0);
             w.bool(r.flags & message_flag::NO_REPLY != 0).bool(r.flags & message_flag::QUEUED != 0);
         }
         Event::MessageEnd(r) => {
@@ -341,7 +355,7 @@ pub(super) fn put(table: &mut TableWriter, context: &Context<'_>, event: &Event)
             u64_or_none(w, r.end, OPEN);
             w.bool(r.sent != 0)
                 .text(names::message_end(r.how))
-                .bool(r.failed == failed::YES)
+                .bool_or_none(has_failed(r.failed).filter(|_| r.how == 0)) // of an end, the row says nothing of it
                 .text_or_none(text(r.detail));
         }
         Event::Endpoint(r) => {
@@ -484,7 +498,8 @@ pub(super) fn put(table: &mut TableWriter, context: &Context<'_>, event: &Event)
         Event::SniffedExchange(r) => {
             w.u64(r.flow.0).text(names::exchange_row(r.what));
             w.text_or_none(text(r.protocol)).text_or_none(text(r.verb)).text_or_none(text(r.target));
-            w.u32(r.status.into()).bool(r.failed == failed::YES).text_or_none(text(r.detail)).bool(r.cut != 0);
+            let failed = has_failed(r.failed).filter(|failed| *failed || r.what == exchange_row::ANSWERED);
+            w.u32(r.status.into()).bool_or_none(failed).text_or_none(text(r.detail)).bool(r.cut != 0);
             for t in [r.request_first, r.request_head, r.request_last, r.reply_first, r.reply_head, r.reply_last] {
                 ns_or_none(w, t.0, 0);
             }

@@ -7,7 +7,7 @@ use super::{Column, ColumnKind, Summary, TableError, TableWriter, host_names};
 use ColumnKind::{Bool, I64, Text, U16, U32, U64};
 use std::path::Path;
 use wakepath_analysis::names::Names;
-use wakepath_analysis::requests::{has_failed, kind_of};
+use wakepath_analysis::requests::{failed, kind_of};
 use wakepath_analysis::spans::{Timed, evidence, lay_out};
 use wakepath_causality::path::{Request, Span};
 use wakepath_model::clock::WallClock;
@@ -27,7 +27,7 @@ fn request_columns() -> Vec<Column> {
         must("wall_time", ColumnKind::WallTime),
         must("duration_ns", I64),
         must("status", U16),
-        must("failed", Bool),
+        Column::optional("failed", Bool),
         must("reset", Bool),
         must("cut", Bool),
         must("complete", Bool),
@@ -59,7 +59,7 @@ fn span_columns() -> Vec<Column> {
         may("verb", Text),
         may("target", Text),
         must("status", U16),
-        must("failed", Bool),
+        may("failed", Bool),
         may("error", Text),
         must("start_ns", I64),
         must("end_ns", I64),
@@ -156,7 +156,7 @@ impl Tables<'_> {
         let (host, wall) = (self.host(root.host).to_owned(), self.wall(root.host, root.start));
         let mut row = self.requests.row();
         row.text(id).text(format!("{service} {asked}")).text(host).ns(root.start.0).wall_time(wall);
-        row.ns(root.duration_ns()).u32(e.status.into()).bool(has_failed(e)).bool(e.reset).bool(e.cut);
+        row.ns(root.duration_ns()).u32(e.status.into()).bool_or_none(failed(e)).bool(e.reset).bool(e.cut);
         row.bool(r.is_complete()).u32(r.spans.iter().map(|s| s.doubts).sum()).text_or_none(holes.join("; "));
         row.u32(r.spans.len() as u32).text(services.join(", "));
         row.end()
@@ -188,7 +188,7 @@ impl Tables<'_> {
             .text_or_none(text(e.protocol))
             .text_or_none(text(e.verb))
             .text_or_none(text(e.target));
-        row.u32(e.status.into()).bool(has_failed(e)).text_or_none(if e.failed { text(e.detail) } else { "" });
+        row.u32(e.status.into()).bool_or_none(failed(e)).text_or_none(if e.failed { text(e.detail) } else { "" });
         row.ns(t.start.0).ns(t.end.0).wall_time(wall).ns(t.self_ns).ns(t.queued_ns);
         match t.between_ns {
             Some(ns) => row.ns(ns),

@@ -95,6 +95,15 @@ impl RowWriter<'_> {
         self
     }
 
+    /// True or false, missing where that is not known.
+    #[inline]
+    pub fn bool_or_none(&mut self, value: Option<bool>) -> &mut Self {
+        match value {
+            Some(value) => self.bool(value),
+            None => self.none(),
+        }
+    }
+
     /// A number with a fraction.
     #[inline]
     pub fn f64(&mut self, value: f64) -> &mut Self {

@@ -26,6 +26,8 @@ pub struct CallErrorView {
     pub count: u64,
     /// Of them, in requests that were answered without an error.
     pub hidden: u64,
+    /// Of them, in requests whose own reply says neither success nor failure, or was not readable.
+    pub outcome_unknown: u64,
 }
 
 impl CallErrorView {
@@ -71,6 +73,7 @@ pub(super) fn call_errors(kinds: &Kinds) -> Vec<CallErrorView> {
             kind: e.kind.as_ref().map(|k| k.1.clone()),
             count: met.count,
             hidden: met.hidden,
+            outcome_unknown: met.outcome_unknown,
         })
         .collect();
     errors.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| (&a.service, &a.asked).cmp(&(&b.service, &b.asked))));

@@ -1,0 +1,76 @@
+//! A reply that nobody could read is no success: `requests` and the tables say that its outcome is not known.
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use std::fs::File;
+use std::path::Path;
+use wakepath_analysis::names::Names;
+use wakepath_analysis::requests::Kinds;
+use wakepath_model::folder::Folder;
+use wakepath_present::parquet::write_derived;
+use wakepath_present::requests::RequestsView;
+use wakepath_present::text::Style;
+use wakepath_testkit::recording::Cuts;
+use wakepath_testkit::script::play;
+
+/// Two encrypted requests of a web service, the second of which meets an error of its database; one in plain text.
+const SCRIPT: &str = "
+task A app
+task D db
+flow c - A opaque
+flow p - A
+flow d A D
+100 A takes r1 c
+150 A answers r1
+200 A takes r2 c
+210 A asks q2 d for r2
+220 D takes q2
+230 D answers q2 500
+240 A hears q2
+250 A answers r2
+300 A takes r3 p
+350 A answers r3
+";
+
+fn recorded(dir: &Path) -> Folder {
+    let dirs = play(SCRIPT).expect("the script").write(&dir.join("t"), Cuts::default()).expect("written");
+    Folder::open(&dirs).expect("opened")
+}
+
+#[test]
+fn requests_count_unreadable_replies_as_of_unknown_outcome() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = recorded(dir.path());
+    let names = Names::read(&folder);
+    let mut kinds = Kinds::default();
+    let report = wakepath_causality::reconstruct(&folder, |r| kinds.add(&r, &names), |_, _, _, _| {});
+    let view = RequestsView::new(&kinds, &report, &[(0, 1_000_000)]);
+    let counts: Vec<(u64, u64, u64)> = view.kinds.iter().map(|k| (k.count, k.failed, k.outcome_unknown)).collect();
+    assert_eq!(counts, [(2, 0, 2), (1, 0, 0)]);
+    let errors: Vec<(u64, u64, u64)> =
+        view.call_errors.iter().map(|e| (e.count, e.hidden, e.outcome_unknown)).collect();
+    assert_eq!(errors, [(1, 0, 1)], "nobody knows whether the application hid it");
+    let text = view.render(0, &[], Style::default());
+    assert!(text.contains("2 replies say neither success nor error, or could not be read"), "{text}");
+}
+
+#[test]
+fn tables_leave_the_outcome_of_unreadable_replies_empty() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = recorded(dir.path());
+    let tables = dir.path().join("tables");
+    std::fs::create_dir(&tables).expect("made");
+    write_derived(&folder, &tables, |_| ()).expect("written");
+    for (table, expected) in
+        [("requests", ["false", "null", "null"].as_slice()), ("spans", &["false", "null", "null", "true"])]
+    {
+        let file = File::open(tables.join(format!("{table}.parquet"))).expect("there");
+        let rows = SerializedFileReader::new(file).expect("a table");
+        let mut failed: Vec<String> = rows
+            .get_row_iter(None)
+            .expect("rows")
+            .filter_map(|row| row.ok()?.get_column_iter().find(|(n, _)| *n == "failed").map(|(_, v)| v.to_string()))
+            .collect();
+        failed.sort();
+        assert_eq!(failed, expected, "{table}");
+    }
+}
