@@ -5,22 +5,25 @@
 
 mod endpoints;
 mod figures;
+mod flow_rows;
 mod flows;
 mod kinds;
 mod places;
+mod windows;
 
 pub use endpoints::{Seen, of_endpoints};
 pub use figures::{Counts, Network, NetworkCounts, Spread, Tally, Times};
 pub use places::{Place, address};
+pub use windows::{Window, WindowRow};
 
-use flows::{Flow, Flows, NONE, Said};
+use flows::{Flows, NONE};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use wakepath_model::folder::Host;
 use wakepath_model::ids::{CommonNs, SniffedFlowId, StrId};
 use wakepath_model::intern::Interner;
-use wakepath_model::rows::{SniffedExchangeRow, SniffedFlowRow, exchange_row, failed, flow_row, side_how};
+use wakepath_model::rows::{SniffedExchangeRow, exchange_row, failed};
 use wakepath_model::words;
 
 /// What a kind without room is called.
@@ -181,38 +184,6 @@ pub struct Limits {
     pub windows_dropped: u64,
 }
 
-/// One service or kind in one window.
-#[derive(Clone, Debug)]
-pub struct WindowRow {
-    /// The service: a number for [`Metrics::service`].
-    pub service: u32,
-    /// The kind: a number for [`Metrics::kind`]; none = the service as a whole.
-    pub kind: Option<u32>,
-    /// Counts.
-    pub counts: Counts,
-    /// Service time, time to the first byte, time to the last byte: see [`Times`].
-    pub times: [Spread; 3],
-    /// Times of all requests until their last byte, added, ns.
-    pub busy_ns: u64,
-    /// Requests in service when the window ended.
-    pub open: u64,
-    /// What the network did, with handshake times of the server's and of the client's side; only of a service.
-    pub network: Option<(NetworkCounts, [Spread; 2])>,
-}
-
-/// A window that is over.
-#[derive(Clone, Debug)]
-pub struct Window {
-    /// Its begin.
-    pub from: CommonNs,
-    /// Its end.
-    pub to: CommonNs,
-    /// How much of it lies in the time that was watched, ns.
-    pub covered_ns: u64,
-    /// Services in which something happened, and their kinds.
-    pub rows: Vec<WindowRow>,
-}
-
 type KindIds = (u32, u16, StrId, StrId, StrId);
 
 /// Aggregates rows as they come.
@@ -263,137 +234,6 @@ impl Metrics {
             span: None,
             lost_packets: 0,
             limits: Limits::default(),
-        }
-    }
-
-    /// Takes a row of a flow. `source` tells captures apart, `at` is the row's time on the line that all have in common.
-    pub fn flow(&mut self, source: u16, at: CommonNs, row: &SniffedFlowRow, texts: &impl Texts) {
-        if at >= self.options.to {
-            return;
-        }
-        let is_known = self.flows.get(row.flow).is_some();
-        if !is_known {
-            let mut flow = Flow::new(source, row);
-            if row.what != flow_row::BEGIN && self.limits.flows_forgotten > 0 {
-                // what was counted of it before is not known any more
-                self.limits.flows_uncertain += 1;
-                flow.said = Said::of(row);
-                flow.rtt = [true; 2];
-            }
-            let gone = self.flows.add(row.flow, flow);
-            self.limits.flows_forgotten += gone.len() as u64;
-            for flow in gone.iter().filter(|f| f.service != NONE) {
-                let service = &mut self.services[flow.service as usize];
-                service.flows_open = service.flows_open.saturating_sub(1);
-            }
-        }
-        let Some(mut flow) = self.flows.get(row.flow).copied() else { return };
-        if flow.source != source {
-            return;
-        }
-        if is_known && row.what == flow_row::BEGIN {
-            // forgotten by its capture and met again: its counts begin anew
-            flow.said = Said::default();
-            if flow.ended && flow.service != NONE {
-                flow.ended = false;
-                self.services[flow.service as usize].flows_open += 1;
-            }
-        }
-        if at < self.options.from {
-            flow.said = Said::of(row);
-            flow.rtt = [row.syn_ack.0 != 0, row.ack.0 != 0];
-        }
-        // by its ports alone, the first row may be mistaken: a later one, or the first exchange, decides
-        let is_sure = matches!(row.side, side_how::HANDSHAKE | side_how::PROTOCOL) || row.what != flow_row::BEGIN;
-        let moved = (row.server, row.server_port) != (flow.server, flow.server_port);
-        if is_sure && (flow.service == NONE || moved) {
-            if moved && flow.server == row.client {
-                flow.said.turn();
-            }
-            (flow.client, flow.server, flow.server_port) = (row.client, row.server, row.server_port);
-            self.settle(&mut flow);
-        }
-        if flow.service != NONE && at >= self.options.from {
-            self.roll(at);
-            self.count_flow(&mut flow, row, texts);
-        }
-        if !matches!(row.what, flow_row::BEGIN | flow_row::UPDATE) && !flow.ended {
-            flow.ended = true;
-            if flow.service != NONE {
-                let service = &mut self.services[flow.service as usize];
-                service.flows_open = service.flows_open.saturating_sub(1);
-            }
-        }
-        if let Some(kept) = self.flows.get(row.flow) {
-            *kept = flow;
-        }
-    }
-
-    /// Gives a flow its service and its caller.
-    fn settle(&mut self, flow: &mut Flow) {
-        if flow.service != NONE {
-            // it turned out to go the other way round; what was counted stays, since counters never go back
-            let before = &mut self.services[flow.service as usize];
-            before.flows_open = before.flows_open.saturating_sub(u64::from(!flow.ended));
-        }
-        let place = Place {
-            family: flow.family,
-            address: flow.server,
-            port: flow.server_port,
-            ip_protocol: flow.ip_protocol,
-            path: String::new(),
-        };
-        flow.service = self.service_at(place);
-        flow.caller = self.caller_of(flow.family, flow.client, flow.service);
-        self.touch_service(flow.service);
-        let service = &mut self.services[flow.service as usize];
-        service.flows_open += u64::from(!flow.ended);
-        service.network.counts.flows += 1;
-        self.callers[flow.caller as usize].flows += 1;
-    }
-
-    fn count_flow(&mut self, flow: &mut Flow, row: &SniffedFlowRow, texts: &impl Texts) {
-        let now = Said::of(row);
-        let more = now.since(&flow.said);
-        flow.said = now;
-        self.touch_service(flow.service);
-        let service = &mut self.services[flow.service as usize];
-        if service.protocol.is_empty() && row.protocol != StrId::EMPTY {
-            service.protocol = texts.text(row.protocol).into_owned();
-        }
-        if row.protocol == StrId::EMPTY && row.reason != StrId::EMPTY && service.opaque.is_empty() {
-            service.opaque = texts.text(row.reason).into_owned();
-        }
-        let net = &mut service.network;
-        let pairs = [
-            (&mut net.counts.packets, more.packets),
-            (&mut net.counts.wire_bytes, more.wire_bytes),
-            (&mut net.counts.stream_bytes, more.stream_bytes),
-            (&mut net.counts.missing_bytes, more.missing_bytes),
-            (&mut net.counts.retransmitted, more.retransmitted),
-            (&mut net.counts.reordered, more.reordered),
-            (&mut net.counts.zero_windows, more.zero_windows),
-            (&mut self.callers[flow.caller as usize].stream_bytes, more.stream_bytes),
-        ];
-        for (sum, more) in pairs {
-            sum[0] += more[0];
-            sum[1] += more[1];
-        }
-        let handshake = [(row.syn, row.syn_ack, &mut net.rtt_server), (row.syn_ack, row.ack, &mut net.rtt_client)];
-        for (told, (from, to, rtt)) in flow.rtt.iter_mut().zip(handshake) {
-            if !*told && from.0 != 0 && to.0 != 0 {
-                *told = true;
-                rtt.add(to.0.saturating_sub(from.0));
-            }
-        }
-        if row.what == flow_row::RESET && !flow.ended {
-            let is_refused = row.reset_by == 2 && row.syn.0 != 0 && row.syn_ack.0 == 0;
-            match row.reset_by {
-                _ if is_refused => net.counts.refused += 1,
-                1 => net.counts.resets[0] += 1,
-                2 => net.counts.resets[1] += 1,
-                _ => {}
-            }
         }
     }
 
@@ -483,13 +323,6 @@ impl Metrics {
         self.lost_packets += packets;
     }
 
-    /// It is `now`: windows that are over are closed, though nothing came.
-    pub fn tick(&mut self, now: CommonNs) {
-        if now >= self.options.from && now < self.options.to {
-            self.roll(now);
-        }
-    }
-
     /// Counts only what ends between these times; to be said before the first row.
     pub fn only(&mut self, from: CommonNs, to: CommonNs) {
         (self.options.from, self.options.to) = (from, to);
@@ -517,78 +350,6 @@ impl Metrics {
     /// Its length, ns.
     pub fn span_ns(&self) -> u64 {
         self.span.map_or(0, |(a, b)| b.0.abs_diff(a.0))
-    }
-
-    /// Goes on to the window of a time; whether that one is over already.
-    fn roll(&mut self, at: CommonNs) -> bool {
-        self.watched(at, at);
-        let index = at.0.div_euclid(self.options.window_ns as i64);
-        match self.window {
-            Some(now) if index > now => {
-                self.close();
-                self.window = Some(index);
-            }
-            Some(now) => return index < now,
-            None => self.window = Some(index),
-        }
-        false
-    }
-
-    fn close(&mut self) {
-        let Some(index) = self.window else { return };
-        if !self.open.is_empty() {
-            self.forget_stale();
-        }
-        let length = self.options.window_ns as i64;
-        let from = CommonNs(index.saturating_mul(length));
-        let to = CommonNs(from.0.saturating_add(length));
-        let (first, last) = self.span.unwrap_or((from, to));
-        let covered_ns = (to.min(last).0.saturating_sub(from.max(first).0)).max(0) as u64;
-        let keeps = self.options.window_rows_max > 0;
-        let mut rows = Vec::new();
-        for k in std::mem::take(&mut self.touched_kinds) {
-            let kind = &mut self.kinds[k as usize];
-            kind.is_touched = false;
-            self.services[kind.service as usize].counting.merge(&kind.counting);
-            if keeps {
-                rows.push(window_row(kind.service, Some(k), &kind.counting, kind.open, None));
-            }
-            kind.closed.merge(&kind.counting);
-            kind.counting.clear();
-        }
-        for s in std::mem::take(&mut self.touched_services) {
-            let open = self.open_of(s);
-            let service = &mut self.services[s as usize];
-            service.is_touched = false;
-            if keeps {
-                rows.push(window_row(s, None, &service.counting, open, Some(&service.network)));
-            }
-            service.closed.merge(&service.counting);
-            service.counting.clear();
-            service.network_closed.merge(&service.network);
-            service.network.clear();
-        }
-        if rows.is_empty() {
-            return;
-        }
-        rows.sort_by_key(|r| (r.service, r.kind.map_or(0, |k| k + 1)));
-        self.window_rows += rows.len();
-        self.windows.push_back(Window { from, to, covered_ns, rows });
-        while self.window_rows > self.options.window_rows_max && self.windows.len() > 1 {
-            self.window_rows -= self.windows.pop_front().map_or(0, |w| w.rows.len());
-            self.limits.windows_dropped += 1;
-        }
-    }
-
-    fn forget_stale(&mut self) {
-        let now = self.span.map_or(0, |s| s.1.0);
-        let (kinds, stale) = (&mut self.kinds, self.options.open_stale_ns as i64);
-        self.open.retain(|_, (kind, told)| {
-            let keep = now.saturating_sub(told.0) < stale;
-            let open = &mut kinds[*kind as usize].open;
-            *open = open.saturating_sub(u64::from(!keep));
-            keep
-        });
     }
 
     fn touch_service(&mut self, s: u32) {
@@ -683,12 +444,6 @@ impl Metrics {
         &self.callers
     }
 
-    /// Windows that were closed since they were taken last, oldest first.
-    pub fn take_windows(&mut self) -> Vec<Window> {
-        self.window_rows = 0;
-        self.windows.drain(..).collect()
-    }
-
     /// Packets that the capture lost.
     pub fn lost_packets(&self) -> u64 {
         self.lost_packets
@@ -697,18 +452,5 @@ impl Metrics {
     /// What could not be counted as it should be.
     pub fn limits(&self) -> Limits {
         self.limits
-    }
-}
-
-fn window_row(service: u32, kind: Option<u32>, tally: &Tally, open: u64, network: Option<&Network>) -> WindowRow {
-    let Times { head, first, last } = &tally.times;
-    WindowRow {
-        service,
-        kind,
-        counts: tally.counts.clone(),
-        times: [head.into(), first.into(), last.into()],
-        busy_ns: u64::try_from(last.sum()).unwrap_or(u64::MAX),
-        open,
-        network: network.map(|n| (n.counts, [(&n.rtt_server).into(), (&n.rtt_client).into()])),
     }
 }

@@ -6,7 +6,10 @@
 //! descriptor, or by what the task sent last. What it wrote to a pipe meanwhile (a log) is no question. Who holds a futex
 //! is not known, and no circle is made of guesses.
 
+mod circles;
+mod last;
 mod looks;
+mod peers;
 mod queues;
 mod sessions;
 
@@ -17,7 +20,10 @@ pub use sessions::{Held, Session};
 use crate::names::{Names, remote_of};
 use crate::requests::kind_of;
 use crate::selected::Selected;
+use circles::circles;
+use last::{Descriptors, Last, descriptor_of, last_operations, last_waits};
 use looks::{Looks, Side};
+use peers::{find_peers, serve_only};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use wakepath_causality::exchange::Exchange;
@@ -26,14 +32,10 @@ use wakepath_causality::pairs::Place;
 use wakepath_causality::path::Request;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, STATE_UNKNOWN, Table, WaitRow, cause, life, op};
+use wakepath_model::rows::{Event, STATE_UNKNOWN, Table, WaitRow, life, op};
 
 /// Most requests and descriptors that are remembered.
 const HELD_MAX: usize = 1 << 20;
-/// Records of the last flush are not older than this.
-const FLUSH_NS: u64 = 1_000_000_000;
-/// TCP's state of a connection that is gone.
-const TCP_CLOSE: u8 = 7;
 /// [`WaitRow::syscall`] where there was none, or none was seen.
 const NO_SYSCALL: u16 = 0xffff;
 
@@ -233,41 +235,41 @@ pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
         sessions: sessions::held(folder, names, &cuts, &waits),
         ..Unended::default()
     };
+    let seen = Seen { folder, index, names, looks: &looks, tasks: &tasks, descriptors: &descriptors, last: &last };
+    sort_waits(&seen, &waits, &cuts, &mut out);
+    find_peers(folder, index, &mut out.waits);
+    // who serves a connection waits for the next request on it, which is no answer: both ends cannot be owed one
+    let idle_servers = serve_only(folder, &mut out.waits);
+    *out.idle.entry(For::Bytes).or_default() += idle_servers;
+    out.idle.retain(|_, n| *n > 0);
+    out.waits.sort_by(|a, b| b.age_ns.cmp(&a.age_ns).then(a.at.cmp(&b.at)));
+    out.circles = circles(&out.waits);
+    out.requests = cuts.into_iter().map(|c| c.flight).collect();
+    out.requests.sort_by(|a, b| b.age_ns.cmp(&a.age_ns).then(a.id.cmp(&b.id)));
+    out
+}
+
+/// What a recording tells of connections and of the tasks that wait.
+struct Seen<'a> {
+    folder: &'a Folder,
+    index: &'a Index,
+    names: &'a Names<'a>,
+    looks: &'a Looks,
+    tasks: &'a TasksOf,
+    descriptors: &'a Descriptors,
+    last: &'a Last,
+}
+
+/// Tells the waits that are for something from those of idle tasks, and puts both into `out`.
+fn sort_waits(seen: &Seen<'_>, waits: &BTreeMap<At, WaitRow>, cuts: &[Cut], out: &mut Unended) {
     let mut calls: FxHashMap<At, Vec<End>> = FxHashMap::default();
     let mut holds: FxHashMap<At, Vec<u64>> = FxHashMap::default();
-    for c in &cuts {
+    for c in cuts {
         c.calls.iter().for_each(|(at, end)| calls.entry(*at).or_default().push(*end));
         c.holders.iter().for_each(|at| holds.entry(*at).or_default().push(c.flight.id));
     }
-    for (at, w) in &waits {
+    for (at, w) in waits {
         let what = For::of(w);
-        let mut awaited: Vec<Awaited> = Vec::new();
-        let mut add = |end: End, known: Known| {
-            if !awaited.iter().any(|a| a.end == end) {
-                let place = looks.place(end);
-                let address = index.end(end.0, end.1).as_ref().map(remote_of).or(place.map(crate::names::remote));
-                let queue = place.and_then(|p| match known {
-                    Known::Connecting => queues::of_connecting(index, end.0, p),
-                    _ => queues::of_unaccepted(index, &looks, end, p),
-                });
-                awaited.push(Awaited { end, address, peer: None, known, queue });
-            }
-        };
-        if matches!(what, For::Bytes | For::Poll) {
-            calls.get(at).into_iter().flatten().for_each(|end| add(*end, Known::Call));
-        }
-        if what == For::Bytes {
-            let (is_known, done) = match descriptor_of(names, *at, w).and_then(|key| descriptors.get(&key)) {
-                Some(flow) => (Known::Descriptor, last.on.get(at).filter(|o| o.flow == *flow)),
-                None => (Known::LastSend, last.of.get(at)),
-            };
-            if let Some(o) = done.filter(|o| o.kind == op::SEND && o.at <= w.blocked) {
-                add((at.0, o.flow), is_known);
-            }
-        }
-        for (end, known) in by_socket(&looks, &tasks, names, span_of(folder, at.0).0, *at, w) {
-            add(end, known);
-        }
         let open = Open {
             at: *at,
             since: w.blocked,
@@ -275,7 +277,7 @@ pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
             what,
             syscall: (w.syscall != NO_SYSCALL).then_some(w.syscall),
             futex: if what == For::Futex { w.arg0 } else { 0 },
-            awaited,
+            awaited: awaited_in(seen, *at, w, calls.get(at).map_or(&[], Vec::as_slice)),
             holds: holds.remove(at).unwrap_or_default(),
         };
         // who was asked before the recording is told of, whatever it does
@@ -287,16 +289,40 @@ pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
             out.waits.push(open);
         }
     }
-    find_peers(folder, index, &mut out.waits);
-    // who serves a connection waits for the next request on it, which is no answer: both ends cannot be owed one
-    let idle_servers = serve_only(folder, &mut out.waits);
-    *out.idle.entry(For::Bytes).or_default() += idle_servers;
-    out.idle.retain(|_, n| *n > 0);
-    out.waits.sort_by(|a, b| b.age_ns.cmp(&a.age_ns).then(a.at.cmp(&b.at)));
-    out.circles = circles(&out.waits);
-    out.requests = cuts.into_iter().map(|c| c.flight).collect();
-    out.requests.sort_by(|a, b| b.age_ns.cmp(&a.age_ns).then(a.id.cmp(&b.id)));
-    out
+}
+
+/// The connections that a task's wait is for, each once, best known first; `calls`: where it has calls without an answer.
+fn awaited_in(seen: &Seen<'_>, at: At, w: &WaitRow, calls: &[End]) -> Vec<Awaited> {
+    let Seen { folder, index, names, looks, tasks, descriptors, last } = *seen;
+    let what = For::of(w);
+    let mut awaited: Vec<Awaited> = Vec::new();
+    let mut add = |end: End, known: Known| {
+        if !awaited.iter().any(|a| a.end == end) {
+            let place = looks.place(end);
+            let address = index.end(end.0, end.1).as_ref().map(remote_of).or(place.map(crate::names::remote));
+            let queue = place.and_then(|p| match known {
+                Known::Connecting => queues::of_connecting(index, end.0, p),
+                _ => queues::of_unaccepted(index, looks, end, p),
+            });
+            awaited.push(Awaited { end, address, peer: None, known, queue });
+        }
+    };
+    if matches!(what, For::Bytes | For::Poll) {
+        calls.iter().for_each(|end| add(*end, Known::Call));
+    }
+    if what == For::Bytes {
+        let (is_known, done) = match descriptor_of(names, at, w).and_then(|key| descriptors.get(&key)) {
+            Some(flow) => (Known::Descriptor, last.on.get(&at).filter(|o| o.flow == *flow)),
+            None => (Known::LastSend, last.of.get(&at)),
+        };
+        if let Some(o) = done.filter(|o| o.kind == op::SEND && o.at <= w.blocked) {
+            add((at.0, o.flow), is_known);
+        }
+    }
+    for (end, known) in by_socket(looks, tasks, names, span_of(folder, at.0).0, at, w) {
+        add(end, known);
+    }
+    awaited
 }
 
 /// The connections that a task's wait is for, as far as its process's sockets tell: the one whose descriptor its call names;
@@ -412,247 +438,4 @@ fn cuts(folder: &Folder, names: &Names<'_>) -> Vec<Cut> {
     };
     wakepath_causality::reconstruct(folder, out, |_, _, _, _| {});
     cuts
-}
-
-/// A descriptor of a process: host, process, number.
-type Descriptor = (HostId, u32, u64);
-/// What descriptors are, as far as that was seen.
-type Descriptors = FxHashMap<Descriptor, EndpointId>;
-
-/// The descriptor on which a task waits for bytes.
-fn descriptor_of(names: &Names<'_>, at: At, w: &WaitRow) -> Option<Descriptor> {
-    (For::of(w) == For::Bytes).then(|| (at.0, names.tgid(at.0, at.1), w.arg0))
-}
-
-/// The waits that go on, by task, and which connections descriptors were, by earlier waits on them.
-fn last_waits(folder: &Folder, names: &Names<'_>) -> (BTreeMap<At, WaitRow>, Descriptors) {
-    let mut waits: BTreeMap<At, WaitRow> = BTreeMap::new();
-    let mut descriptors: Descriptors = FxHashMap::default();
-    for host in folder.hosts() {
-        let id = host.id();
-        let mut within: FxHashMap<TaskId, (Descriptor, WaitRow)> = FxHashMap::default();
-        for event in host.events(TableSet::of(&[Table::Wait, Table::Task, Table::Op]), ..) {
-            match event {
-                Event::Task(r) if r.what == life::EXIT => {
-                    waits.remove(&(id, r.task));
-                    within.remove(&r.task);
-                }
-                Event::Wait(r) if r.cause == cause::OPEN => _ = waits.insert((id, r.task), r),
-                Event::Wait(r) => {
-                    // a record may come a little later than the flush that it precedes
-                    if waits.get(&(id, r.task)).is_some_and(|w| w.blocked <= r.blocked) {
-                        waits.remove(&(id, r.task));
-                    }
-                    if let Some(key) = descriptor_of(names, (id, r.task), &r).filter(|_| descriptors.len() < HELD_MAX) {
-                        if r.cause == cause::SOCKET {
-                            descriptors.insert(key, EndpointId(r.object));
-                        }
-                        within.insert(r.task, (key, r));
-                    }
-                }
-                // what a task waited for within a call that received is what it received from: a pipe, too
-                Event::Op(r) if r.kind == op::RECV => {
-                    if let Some((key, w)) = within.remove(&r.task)
-                        && r.syscall == w.syscall
-                        && r.entry <= w.blocked
-                        && w.at <= r.at
-                    {
-                        descriptors.insert(key, r.flow);
-                    }
-                }
-                _ => {}
-            }
-        }
-        // what the last flush does not have any more was lost when it ended
-        let flushed = waits.range((id, TaskId(0))..=(id, TaskId(u32::MAX))).map(|w| w.1.at.0).max().unwrap_or(0);
-        waits.retain(|at, w| at.0 != id || w.at.0.saturating_add(FLUSH_NS) >= flushed);
-    }
-    (waits, descriptors)
-}
-
-/// An operation that moved bytes.
-struct Moved {
-    flow: EndpointId,
-    kind: u8,
-    at: MonoNs,
-}
-
-/// What waiting tasks did last.
-#[derive(Default)]
-struct Last {
-    /// Of each: what it did last, but for what it wrote to pipes.
-    of: FxHashMap<At, Moved>,
-    /// Of each that waits on a known descriptor: what it did last there.
-    on: FxHashMap<At, Moved>,
-}
-
-/// What each waiting task did last. Drops requests whose connection is gone, and descriptors that were closed: their
-/// numbers may be others' now.
-fn last_operations(
-    folder: &Folder,
-    names: &Names<'_>,
-    waits: &BTreeMap<At, WaitRow>,
-    descriptors: &mut Descriptors,
-    cuts: &mut Vec<Cut>,
-) -> Last {
-    let mut last = Last::default();
-    let mut on: FxHashMap<At, EndpointId> = FxHashMap::default();
-    let mut awaited: FxHashMap<(HostId, u32, EndpointId), Descriptor> = FxHashMap::default();
-    for (at, w) in waits {
-        if let Some(key) = descriptor_of(names, *at, w)
-            && let Some(flow) = descriptors.get(&key)
-        {
-            on.insert(*at, *flow);
-            awaited.insert((key.0, key.1, *flow), key);
-        }
-    }
-    let mut gone: FxHashMap<End, MonoNs> = cuts.iter().map(|c| (c.end, MonoNs(0))).collect();
-    for host in folder.hosts() {
-        let id = host.id();
-        for event in host.events(TableSet::of(&[Table::Op, Table::FlowState]), ..) {
-            let ended = match event {
-                Event::Op(r) => {
-                    if waits.contains_key(&(id, r.task)) && r.result > 0 {
-                        let moved = || Moved { flow: r.flow, kind: r.kind, at: r.at };
-                        let at = (id, r.task);
-                        if on.get(&at) == Some(&r.flow) {
-                            last.on.insert(at, moved());
-                        }
-                        if r.kind != op::SEND || !r.flow.is_pipe() {
-                            last.of.insert(at, moved());
-                        }
-                    }
-                    if r.kind == op::CLOSE
-                        && let Some(key) = awaited.get(&(id, names.tgid(id, r.task), r.flow))
-                    {
-                        descriptors.remove(key);
-                    }
-                    (r.kind == op::CLOSE).then_some((r.flow, r.at))
-                }
-                Event::FlowState(r) => (r.new == TCP_CLOSE || r.reset != 0).then_some((r.flow, r.at)),
-                _ => None,
-            };
-            if let Some((flow, at)) = ended
-                && let Some(when) = gone.get_mut(&(id, flow))
-            {
-                *when = at;
-            }
-        }
-    }
-    cuts.retain(|c| gone.get(&c.end).is_none_or(|at| *at < c.began));
-    last
-}
-
-/// Who works on the other ends: who did so last, else whose process has it and has no other task.
-fn find_peers(folder: &Folder, index: &Index, waits: &mut [Open]) {
-    let mut peers: FxHashMap<End, Option<At>> = FxHashMap::default();
-    for a in waits.iter().flat_map(|w| &w.awaited) {
-        if let Some(p) = peer(index, a.end) {
-            peers.insert(p, None);
-        }
-    }
-    if peers.is_empty() {
-        return;
-    }
-    let mut announced: FxHashMap<End, TaskId> = FxHashMap::default();
-    for host in folder.hosts() {
-        let id = host.id();
-        let mut processes: FxHashMap<u32, FxHashSet<TaskId>> = FxHashMap::default();
-        let mut process_of: FxHashMap<TaskId, u32> = FxHashMap::default();
-        for event in host.events(TableSet::of(&[Table::Op, Table::Endpoint, Table::Task]), ..) {
-            match event {
-                Event::Op(r) if r.task != TaskId::UNKNOWN => {
-                    if let Some(p) = peers.get_mut(&(id, r.flow)) {
-                        *p = Some((id, r.task));
-                    }
-                }
-                Event::Endpoint(r) if r.task != TaskId::UNKNOWN && peers.contains_key(&(id, r.flow)) => {
-                    announced.insert((id, r.flow), r.task);
-                }
-                Event::Task(r) => {
-                    process_of.insert(r.task, r.tgid);
-                    let of = processes.entry(r.tgid).or_default();
-                    if r.what == life::EXIT {
-                        of.remove(&r.task)
-                    } else {
-                        of.insert(r.task)
-                    };
-                }
-                _ => {}
-            }
-        }
-        for (end, p) in peers.iter_mut().filter(|(end, p)| end.0 == id && p.is_none()) {
-            let task = announced.get(end).copied();
-            let is_alone =
-                |t: &TaskId| process_of.get(t).and_then(|g| processes.get(g)).is_some_and(|of| of.len() == 1);
-            *p = task.filter(is_alone).map(|t| (id, t));
-        }
-    }
-    for w in waits {
-        for a in &mut w.awaited {
-            a.peer = peer(index, a.end).and_then(|p| peers.get(&p).copied().flatten()).filter(|p| *p != w.at);
-        }
-    }
-}
-
-fn peer(index: &Index, end: End) -> Option<End> {
-    let e = index.end(end.0, end.1)?;
-    (e.how != 0).then_some((HostId(e.peer_host), e.peer))
-}
-
-/// Takes away waits of those who serve a connection and wait for the next request on it; gives how many.
-fn serve_only(folder: &Folder, waits: &mut Vec<Open>) -> u64 {
-    const SERVER: u8 = 1;
-    let ends = |w: &Open| w.awaited.iter().filter(|a| a.known != Known::Call).map(|a| a.end).collect::<Vec<_>>();
-    let asked: FxHashSet<End> = waits.iter().flat_map(ends).collect();
-    let mut servers: FxHashSet<End> = FxHashSet::default();
-    for host in folder.hosts().iter().filter(|_| !asked.is_empty()) {
-        for event in host.events(TableSet::of(&[Table::Endpoint]), ..) {
-            if let Event::Endpoint(r) = event
-                && r.side == SERVER
-                && asked.contains(&(host.id(), r.flow))
-            {
-                servers.insert((host.id(), r.flow));
-            }
-        }
-    }
-    let before = waits.len();
-    waits.retain_mut(|w| {
-        w.awaited.retain(|a| a.known == Known::Call || !servers.contains(&a.end));
-        !w.awaited.is_empty()
-            || !w.holds.is_empty()
-            || matches!(w.what, For::Disk | For::Stopped | For::Lock | For::Connect)
-    });
-    (before - waits.len()) as u64
-}
-
-/// Circles: from each task to those it waits for, until one is met again.
-fn circles(waits: &[Open]) -> Vec<Circle> {
-    let of: BTreeMap<At, &Open> = waits.iter().map(|w| (w.at, w)).collect();
-    let mut done: FxHashSet<At> = FxHashSet::default();
-    let mut out: Vec<Circle> = Vec::new();
-    for &start in of.keys() {
-        // a path, and how many of each one's edges were followed
-        let mut path: Vec<(At, usize)> = Vec::new();
-        if done.insert(start) {
-            path.push((start, 0));
-        }
-        while let Some((at, next)) = path.last_mut() {
-            let edges = of.get(at).map_or(&[][..], |w| &w.awaited);
-            let Some(edge) = edges.get(*next) else {
-                path.pop();
-                continue;
-            };
-            *next += 1;
-            let Some(to) = edge.peer.filter(|p| of.contains_key(p)) else { continue };
-            if let Some(i) = path.iter().position(|p| p.0 == to) {
-                let members: Vec<At> = path[i..].iter().map(|p| p.0).collect();
-                let is_stuck = |m: &At| of.get(m).is_some_and(|w| w.what == For::Bytes);
-                out.push(Circle { is_deadlock: members.iter().all(is_stuck), members });
-            } else if done.insert(to) {
-                path.push((to, 0));
-            }
-        }
-    }
-    out
 }

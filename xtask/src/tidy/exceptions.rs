@@ -34,14 +34,6 @@ pub const EXCEPTIONS: &[Exception] = &[];
 
 /// Ceilings of what is about to be cut, so that nothing grows until then. What a cut makes needless here is deleted with it.
 pub const TEMPORARY: &[(Limit, &str, &str, usize)] = &[
-    (Limit::File, "crates/analysis/src/active_path.rs", "", 700),
-    (Limit::File, "crates/analysis/src/metrics.rs", "", 785),
-    (Limit::File, "crates/analysis/src/open.rs", "", 723),
-    (Limit::Function, "crates/analysis/src/open.rs", "open", 96),
-    (Limit::File, "crates/analysis/src/why.rs", "", 709),
-    (Limit::File, "crates/analysis/src/why/causes.rs", "", 679),
-    (Limit::Function, "crates/analysis/src/why/causes.rs", "name", 132),
-    (Limit::Function, "crates/analysis/tests/support/mod.rs", "line", 126),
     (Limit::File, "crates/capture/src/kernel.rs", "", 812),
     (Limit::Function, "crates/capture/src/kernel.rs", "attach", 170),
     (Limit::File, "crates/capture/src/mirror/plan.rs", "", 663),

@@ -185,7 +185,7 @@ impl Looks {
             let (began, ended) = span(host);
             let is_open = matches!(r.state, TCP_ESTABLISHED | TCP_CLOSE_WAIT);
             let Some(since) = since.filter(|s| is_open && *s < began) else { continue };
-            let other = super::peer(index, end);
+            let other = super::peers::peer(index, end);
             if told.contains(&end) || other.is_some_and(|o| told.contains(&o)) {
                 continue;
             }

@@ -57,7 +57,7 @@ pub(super) fn full(index: &Index, looks: &Looks) -> Vec<AcceptQueue> {
 
 /// The queue in which the other end of `end` lies: it came about, and no process has it. `place` is where `end` is.
 pub(super) fn of_unaccepted(index: &Index, looks: &Looks, end: End, place: &Place) -> Option<AcceptQueue> {
-    let peer = super::peer(index, end)?;
+    let peer = super::peers::peer(index, end)?;
     if !looks.is_unheld(peer)? {
         return None;
     }

@@ -4,11 +4,14 @@
 //! than what went on behind it: whoever waits for a lock waits for a lock, though its holder sleeps. It is the innermost
 //! where a task only waited for another's work: then that work is the cause. A disk is the cause for whoever waits for it.
 
+mod naming;
+
 use crate::active_path::locks::is_lock_call;
 use crate::active_path::timeouts::is_for_an_interpreter;
 use crate::names::Names;
 use crate::reasons;
 use crate::slices::{Slice, State};
+use naming::Naming;
 use rustc_hash::FxHashSet;
 use std::ops::Range;
 use wakepath_causality::graph::Index;
@@ -244,7 +247,7 @@ impl<'a> Reader<'a> {
             let place = first.span.and_then(|i| places.get(i as usize));
             let outer = first.wait.map(|state| self.outer(slices, from..to, state, place.map_or(0, |p| p.depth)));
             for s in &slices[from..to] {
-                let (what, detail) = self.name(s, outer.as_ref(), place, &places);
+                let (what, detail) = Naming::new(self, s, outer.as_ref(), place, &places).name();
                 put(what, detail, s.duration_ns());
             }
             from = to;
@@ -354,131 +357,6 @@ impl<'a> Reader<'a> {
         };
         is_dns
             .then(|| run.iter().rev().find_map(|s| s.object.as_deref().map(stable)).unwrap_or_else(|| "port 53".into()))
-    }
-
-    /// A slice's cause, and what is known besides.
-    fn name(&self, s: &Slice, outer: Option<&Outer>, place: Option<&Place>, places: &[Place]) -> (What, Detail) {
-        let process = self.names.process(s.host, s.task);
-        let service = |host: HostId, task: TaskId| {
-            let process = self.names.process(host, task);
-            // a caller takes the answer in the time of the one that it called
-            let of = place.into_iter().chain(places).find(|p| p.process == process && p.host == host);
-            of.map_or(process, |p| &p.service).to_owned()
-        };
-        let what = |cause: Cause, service: String, host: HostId| {
-            let host = self.names.host(host).to_owned();
-            What { cause, service, host }
-        };
-        let name_of = |t: (HostId, TaskId)| self.names.process(t.0, t.1).to_owned();
-        let serving = |cause: Cause| {
-            let p = place.filter(|_| matches!(cause, Cause::Cpu | Cause::Timer | Cause::Lock))?;
-            p.asked_for.clone().filter(|_| service_of_task(p, process))
-        };
-        let mut detail = Detail {
-            state: s.state,
-            syscall: s.syscall.filter(|_| s.state != State::Running && s.state != State::Preempted),
-            by: s.by.map(name_of),
-            object: None,
-            meanwhile: None,
-            is_own_thread: false,
-            serving: None,
-            reason: s.reason,
-        };
-        let server = place.and_then(|p| p.asked.clone()).or_else(|| {
-            let o = outer?;
-            Some((o.name_server.clone()?, service(o.waiter.0, o.waiter.1), o.waiter.0))
-        });
-        if let Some((server, asker, host)) = server {
-            detail.object = Some(server);
-            detail.by = None;
-            detail.meanwhile = outer.is_some_and(|o| (s.host, s.task) != o.waiter).then(|| process.to_owned());
-            return (what(Cause::Dns, asker, host), detail);
-        }
-        let Some(o) = outer else {
-            let cause = self.leaf(s);
-            detail.serving = serving(cause);
-            let of =
-                if matches!(cause, Cause::Queue | Cause::Isolation) { place.map(|p| p.service.clone()) } else { None };
-            return (what(cause, of.unwrap_or_else(|| service(s.host, s.task)), s.host), detail);
-        };
-        let waiter = service(o.waiter.0, o.waiter.1);
-        // a disk that is waited for is the cause for whoever waits, and for whoever waits for the one that waits
-        let is_paging = s.state == State::PageFault && o.state == State::Lock;
-        if is_flush(o.syscall) || is_paging || (s.state == State::Disk && o.state != State::Network) {
-            detail.object = s.object.clone().filter(|_| matches!(s.state, State::Disk | State::PageFault));
-            detail.syscall = o.syscall;
-            detail.by = o.by.map(name_of);
-            let cause = if is_paging { Cause::PageFault } else { Cause::Disk };
-            return (what(cause, waiter, o.waiter.0), detail);
-        }
-        if s.reason == Some(reasons::ALARM)
-            && let Some(error) = place.map(|p| p.error.as_str()).filter(|e| LOCK_ERRORS.contains(e))
-        {
-            // the reply says what the wait was for, though not who held it
-            detail.syscall = o.syscall;
-            detail.object = Some(format!("given up: {error}"));
-            detail.serving = place.and_then(|p| p.asked_for.clone());
-            return (what(Cause::Lock, waiter, o.waiter.0), detail);
-        }
-        if s.reason == Some(reasons::NOT_SIGNALLED) {
-            detail.syscall = o.syscall;
-            return (what(Cause::Futex, waiter, o.waiter.0), detail);
-        }
-        if o.state == State::Unread {
-            detail.syscall = o.syscall;
-            detail.by = o.by.map(name_of);
-            detail.object = self.unread(o);
-            detail.meanwhile = (s.depth > place.map_or(0, |p| p.depth)).then(|| process.to_owned());
-            return (what(Cause::SlowReader, waiter, o.waiter.0), detail);
-        }
-        if Self::is_lock(o) {
-            detail.syscall = o.syscall;
-            detail.by = o.by.map(name_of);
-            detail.meanwhile = (s.depth > place.map_or(0, |p| p.depth)).then(|| process.to_owned());
-            let tgid = |t: (HostId, TaskId)| (t.0, self.names.tgid(t.0, t.1));
-            detail.is_own_thread = o.by.is_some_and(|by| tgid(by) == tgid(o.waiter));
-            detail.serving = place.and_then(|p| p.asked_for.clone());
-            detail.object = o.is_for_an_interpreter.then(|| INTERPRETER.to_owned());
-            return (what(Cause::Lock, waiter, o.waiter.0), detail);
-        }
-        let cause = self.leaf(s);
-        detail.serving = serving(cause);
-        match (cause, place) {
-            (Cause::Unanswered, _) => {
-                detail.object = s.object.as_deref().map(stable);
-                (what(cause, service(s.host, s.task), s.host), detail)
-            }
-            (Cause::AcceptQueue, _) => {
-                let listener = s.by.map_or_else(
-                    || s.object.as_deref().map_or_else(String::new, stable),
-                    |by| {
-                        let port = s.object.as_deref().and_then(port_of);
-                        let port = port.map_or_else(String::new, |p| format!(":{p}"));
-                        format!("{}{port}", name_of(by))
-                    },
-                );
-                detail.object = s.object.clone();
-                (what(cause, listener, s.host), detail)
-            }
-            (Cause::Network | Cause::Loss | Cause::DelayedAck | Cause::Unwatched, Some(p)) if s.depth <= p.depth => {
-                let caller = p.caller.as_deref().unwrap_or("the client");
-                detail.object = Some(format!("between {caller} and {}", p.service));
-                (what(cause, p.service.clone(), p.host), detail)
-            }
-            (Cause::Unwatched, _) if s.object.is_some() => {
-                detail.by = Some(process.to_owned());
-                (what(cause, s.object.as_deref().map_or_else(String::new, stable), s.host), detail)
-            }
-            (Cause::Network | Cause::Loss | Cause::DelayedAck | Cause::Unwatched, _) => {
-                detail.object = s.object.as_deref().map(|o| format!("between {process} and {}", stable(o)));
-                (what(cause, service(s.host, s.task), s.host), detail)
-            }
-            (Cause::Queue | Cause::Isolation, Some(p)) => (what(cause, p.service.clone(), p.host), detail),
-            _ => {
-                detail.object = s.object.clone().filter(|_| s.state != State::Lock);
-                (what(cause, service(s.host, s.task), s.host), detail)
-            }
-        }
     }
 
     /// What a slice was spent on, by itself. Where inputs were handed over one at a time, what would have been queued without

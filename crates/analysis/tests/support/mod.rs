@@ -86,7 +86,6 @@ impl Script {
     }
 
     fn line(&mut self, words: &[&str]) {
-        let after = |what: &str| words.iter().position(|w| *w == what).map(|i| words[i + 1]);
         match words[0] {
             "host" => {
                 let clock = words.get(2).map_or(0, |w| number(w.trim_start_matches('+')));
@@ -95,101 +94,9 @@ impl Script {
                 let anchor = AnchorRow { at: self.at(host, 0), real_ns: EPOCH_NS, error_ns: 0 };
                 self.push(host, anchor);
             }
-            "task" | "exit" => {
-                let of = after("of").map(|p| self.task(p));
-                if words[0] == "task" {
-                    let host = of.map_or(self.hosts.len() - 1, |o| o.0);
-                    let number = self.tasks.values().filter(|t| t.0 == host).count() as u32 + 1;
-                    self.tasks.insert(words[1].to_owned(), (host, number));
-                }
-                let (host, task) = self.task(words[1]);
-                let us = after("at").map_or(if words[0] == "exit" { number(words[2]) } else { 0 }, number);
-                let at = self.at(host, us);
-                let comm = after("named").map_or(StrId::EMPTY, |name| {
-                    self.names.push(name.to_owned());
-                    StrId(self.names.len() as u32)
-                });
-                let what = match (words[0], of) {
-                    ("exit", _) => life::EXIT,
-                    (_, Some(_)) => life::FORK,
-                    _ => life::SNAPSHOT,
-                };
-                self.push(
-                    host,
-                    TaskRow {
-                        at,
-                        start: at,
-                        task,
-                        parent: of.map_or(TaskId::UNKNOWN, |o| o.1),
-                        tgid: task.0,
-                        tid: task.0,
-                        comm,
-                        cmdline: StrId::EMPTY,
-                        cgroup: StrId::EMPTY,
-                        what,
-                        class: 0,
-                        pad: 0,
-                    },
-                );
-            }
-            "flow" => {
-                self.endpoints += 2;
-                let client = self.task(words[2]).0;
-                let server = if words[3] == "-" { UNWATCHED } else { self.task(words[3]).0 };
-                let ends = [(client, self.endpoints - 1), (server, self.endpoints)];
-                let is_listening = words.contains(&"listens");
-                for (i, (host, flow)) in ends.into_iter().enumerate().filter(|(_, e)| e.0 != UNWATCHED) {
-                    let (mut laddr, mut raddr) = ([0; 16], [0; 16]);
-                    laddr[..4].copy_from_slice(&[10, 0, 0, 1 + host as u8]);
-                    raddr[..4].copy_from_slice(&[10, 0, 0, 1u8.wrapping_add(ends[1 - i].0 as u8)]);
-                    let ports = [40_000 + self.endpoints as u16, 80];
-                    let at = self.at(host, 0);
-                    self.push(
-                        host,
-                        EndpointRow {
-                            at,
-                            flow: EndpointId(flow),
-                            peer: EndpointId(0),
-                            snd: 0,
-                            rcv: 0,
-                            laddr,
-                            raddr,
-                            netns: 1,
-                            task: TaskId::UNKNOWN,
-                            path: StrId::EMPTY,
-                            lport: ports[i],
-                            rport: ports[1 - i],
-                            family: 2,
-                            protocol: if words.contains(&"udp") { 17 } else { 6 },
-                            how: seen::SNAPSHOT,
-                            state: if is_listening && i == 1 { 10 } else { 1 },
-                            side: 2 - i as u8,
-                            ulp: 0,
-                        },
-                    );
-                }
-                self.flows.insert(words[1].to_owned(), ends);
-            }
-            "packet" => {
-                let host = self.host(words[1]);
-                let mut row: PacketRow = bytemuck::Zeroable::zeroed();
-                row.at = self.at(host, number(words[2]));
-                (row.id, row.key) = (number(words[3]), number(words[4]));
-                row.sent = u8::from(words[5] == "sent");
-                (row.sport, row.dport, row.protocol, row.flow) = (1, 2, 6, 9);
-                row.seq = after("seq").map_or(0, |w| number(w) as u32);
-                row.payload = after("bytes").map_or(0, |w| number(w) as u32);
-                row.context = context::NET;
-                match words.get(6) {
-                    Some(&"net") => row.trigger = words.get(7).map_or(0, |w| number(w)),
-                    Some(&"timer") => row.context = context::TIMER,
-                    Some(&task) if task != "bytes" && task != "seq" => {
-                        (row.task, row.context) = (self.task(task).1, context::TASK)
-                    }
-                    _ => {}
-                }
-                self.push(host, row);
-            }
+            "task" | "exit" => self.task_row(words),
+            "flow" => self.flow_rows(words),
+            "packet" => self.packet_row(words),
             "lost" => {
                 let host = self.host(words[1]);
                 let (from, at) = (self.at(host, number(words[2])), self.at(host, number(words[3])));
@@ -199,6 +106,109 @@ impl Script {
             name if words[1].contains("..") => self.wait(name, words),
             name => self.act(name, words),
         }
+    }
+
+    /// `task NAME [of PARENT] [at US] [named COMM]`, `exit NAME US`.
+    fn task_row(&mut self, words: &[&str]) {
+        let after = |what: &str| words.iter().position(|w| *w == what).map(|i| words[i + 1]);
+        let of = after("of").map(|p| self.task(p));
+        if words[0] == "task" {
+            let host = of.map_or(self.hosts.len() - 1, |o| o.0);
+            let number = self.tasks.values().filter(|t| t.0 == host).count() as u32 + 1;
+            self.tasks.insert(words[1].to_owned(), (host, number));
+        }
+        let (host, task) = self.task(words[1]);
+        let us = after("at").map_or(if words[0] == "exit" { number(words[2]) } else { 0 }, number);
+        let at = self.at(host, us);
+        let comm = after("named").map_or(StrId::EMPTY, |name| {
+            self.names.push(name.to_owned());
+            StrId(self.names.len() as u32)
+        });
+        let what = match (words[0], of) {
+            ("exit", _) => life::EXIT,
+            (_, Some(_)) => life::FORK,
+            _ => life::SNAPSHOT,
+        };
+        self.push(
+            host,
+            TaskRow {
+                at,
+                start: at,
+                task,
+                parent: of.map_or(TaskId::UNKNOWN, |o| o.1),
+                tgid: task.0,
+                tid: task.0,
+                comm,
+                cmdline: StrId::EMPTY,
+                cgroup: StrId::EMPTY,
+                what,
+                class: 0,
+                pad: 0,
+            },
+        );
+    }
+
+    /// `flow NAME CLIENT SERVER [listens] [udp]`: an endpoint for each end that is watched.
+    fn flow_rows(&mut self, words: &[&str]) {
+        self.endpoints += 2;
+        let client = self.task(words[2]).0;
+        let server = if words[3] == "-" { UNWATCHED } else { self.task(words[3]).0 };
+        let ends = [(client, self.endpoints - 1), (server, self.endpoints)];
+        let is_listening = words.contains(&"listens");
+        for (i, (host, flow)) in ends.into_iter().enumerate().filter(|(_, e)| e.0 != UNWATCHED) {
+            let (mut laddr, mut raddr) = ([0; 16], [0; 16]);
+            laddr[..4].copy_from_slice(&[10, 0, 0, 1 + host as u8]);
+            raddr[..4].copy_from_slice(&[10, 0, 0, 1u8.wrapping_add(ends[1 - i].0 as u8)]);
+            let ports = [40_000 + self.endpoints as u16, 80];
+            let at = self.at(host, 0);
+            self.push(
+                host,
+                EndpointRow {
+                    at,
+                    flow: EndpointId(flow),
+                    peer: EndpointId(0),
+                    snd: 0,
+                    rcv: 0,
+                    laddr,
+                    raddr,
+                    netns: 1,
+                    task: TaskId::UNKNOWN,
+                    path: StrId::EMPTY,
+                    lport: ports[i],
+                    rport: ports[1 - i],
+                    family: 2,
+                    protocol: if words.contains(&"udp") { 17 } else { 6 },
+                    how: seen::SNAPSHOT,
+                    state: if is_listening && i == 1 { 10 } else { 1 },
+                    side: 2 - i as u8,
+                    ulp: 0,
+                },
+            );
+        }
+        self.flows.insert(words[1].to_owned(), ends);
+    }
+
+    /// `packet HOST US ID KEY sent|received [CONTEXT] [seq N] [bytes N]`.
+    fn packet_row(&mut self, words: &[&str]) {
+        let after = |what: &str| words.iter().position(|w| *w == what).map(|i| words[i + 1]);
+        let host = self.host(words[1]);
+        let mut row: PacketRow = bytemuck::Zeroable::zeroed();
+        row.at = self.at(host, number(words[2]));
+        (row.id, row.key) = (number(words[3]), number(words[4]));
+        row.sent = u8::from(words[5] == "sent");
+        (row.sport, row.dport, row.protocol, row.flow) = (1, 2, 6, 9);
+        row.seq = after("seq").map_or(0, |w| number(w) as u32);
+        row.payload = after("bytes").map_or(0, |w| number(w) as u32);
+        row.context = context::NET;
+        match words.get(6) {
+            Some(&"net") => row.trigger = words.get(7).map_or(0, |w| number(w)),
+            Some(&"timer") => row.context = context::TIMER,
+            Some(&task) if task != "bytes" && task != "seq" => {
+                (row.task, row.context) = (self.task(task).1, context::TASK)
+            }
+            _ => {}
+        }
+        self.push(host, row);
     }
 
     fn wait(&mut self, name: &str, words: &[&str]) {

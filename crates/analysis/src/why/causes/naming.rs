@@ -1,0 +1,196 @@
+//! Names a slice: what it was spent on and where, by the outermost wait in which it lies or by what went on behind that.
+
+use super::{Cause, Detail, INTERPRETER, LOCK_ERRORS, Outer, Place, Reader, What};
+use super::{is_flush, port_of, service_of_task, stable};
+use crate::reasons;
+use crate::slices::{Slice, State};
+use wakepath_model::ids::{HostId, TaskId};
+
+/// A slice, and what lies around it.
+pub(super) struct Naming<'n> {
+    reader: &'n Reader<'n>,
+    slice: &'n Slice,
+    /// The wait of the path's own task in which it lies.
+    outer: Option<&'n Outer>,
+    /// The span in which it lies.
+    place: Option<&'n Place>,
+    /// All spans of the request.
+    places: &'n [Place],
+    /// The slice's own process.
+    process: &'n str,
+}
+
+impl<'n> Naming<'n> {
+    pub(super) fn new(
+        reader: &'n Reader<'n>,
+        slice: &'n Slice,
+        outer: Option<&'n Outer>,
+        place: Option<&'n Place>,
+        places: &'n [Place],
+    ) -> Naming<'n> {
+        let process = reader.names.process(slice.host, slice.task);
+        Naming { reader, slice, outer, place, places, process }
+    }
+
+    /// The slice's cause, and what is known besides.
+    pub(super) fn name(&self) -> (What, Detail) {
+        if let Some(named) = self.by_name_server() {
+            return named;
+        }
+        match self.outer {
+            Some(o) => self.by_wait(o).unwrap_or_else(|| self.by_work_behind()),
+            None => self.by_itself(),
+        }
+    }
+
+    /// A name server's answer is the cause, whoever asked and whatever went on meanwhile.
+    fn by_name_server(&self) -> Option<(What, Detail)> {
+        let (server, asker, host) = self.place.and_then(|p| p.asked.clone()).or_else(|| {
+            let o = self.outer?;
+            Some((o.name_server.clone()?, self.service(o.waiter), o.waiter.0))
+        })?;
+        let meanwhile = self.outer.is_some_and(|o| self.task() != o.waiter).then(|| self.process.to_owned());
+        Some((
+            self.what(Cause::Dns, asker, host),
+            Detail { object: Some(server), by: None, meanwhile, ..self.detail() },
+        ))
+    }
+
+    /// Outside any wait: what the task did itself.
+    fn by_itself(&self) -> (What, Detail) {
+        let cause = self.reader.leaf(self.slice);
+        let place = self.place.filter(|_| matches!(cause, Cause::Queue | Cause::Isolation));
+        let service = place.map_or_else(|| self.service(self.task()), |p| p.service.clone());
+        (self.what(cause, service, self.slice.host), Detail { serving: self.serving(cause), ..self.detail() })
+    }
+
+    /// The wait itself, where that says more than what went on behind it.
+    fn by_wait(&self, o: &Outer) -> Option<(What, Detail)> {
+        let s = self.slice;
+        let named = |cause, detail| Some((self.what(cause, self.service(o.waiter), o.waiter.0), detail));
+        let (syscall, by) = (o.syscall, o.by.map(|t| self.process_of(t)));
+        let detail = self.detail();
+        // a disk that is waited for is the cause for whoever waits, and for whoever waits for the one that waits
+        let is_paging = s.state == State::PageFault && o.state == State::Lock;
+        if is_flush(o.syscall) || is_paging || (s.state == State::Disk && o.state != State::Network) {
+            let object = s.object.clone().filter(|_| matches!(s.state, State::Disk | State::PageFault));
+            let cause = if is_paging { Cause::PageFault } else { Cause::Disk };
+            return named(cause, Detail { object, syscall, by, ..detail });
+        }
+        let asked_for = self.place.and_then(|p| p.asked_for.clone());
+        if s.reason == Some(reasons::ALARM)
+            && let Some(error) = self.place.map(|p| p.error.as_str()).filter(|e| LOCK_ERRORS.contains(e))
+        {
+            // the reply says what the wait was for, though not who held it
+            let object = Some(format!("given up: {error}"));
+            return named(Cause::Lock, Detail { syscall, object, serving: asked_for, ..detail });
+        }
+        if s.reason == Some(reasons::NOT_SIGNALLED) {
+            return named(Cause::Futex, Detail { syscall, ..detail });
+        }
+        let meanwhile = (s.depth > self.place.map_or(0, |p| p.depth)).then(|| self.process.to_owned());
+        if o.state == State::Unread {
+            let object = self.reader.unread(o);
+            return named(Cause::SlowReader, Detail { syscall, by, object, meanwhile, ..detail });
+        }
+        if Reader::is_lock(o) {
+            let tgid = |t: (HostId, TaskId)| (t.0, self.reader.names.tgid(t.0, t.1));
+            let is_own_thread = o.by.is_some_and(|by| tgid(by) == tgid(o.waiter));
+            let object = o.is_for_an_interpreter.then(|| INTERPRETER.to_owned());
+            let detail = Detail { syscall, by, meanwhile, is_own_thread, serving: asked_for, object, ..detail };
+            return named(Cause::Lock, detail);
+        }
+        None
+    }
+
+    /// What went on behind a wait for another's work.
+    fn by_work_behind(&self) -> (What, Detail) {
+        let s = self.slice;
+        let cause = self.reader.leaf(s);
+        let mut detail = Detail { serving: self.serving(cause), ..self.detail() };
+        let own = || self.service(self.task());
+        let object = || s.object.as_deref().map(stable);
+        let (service, host) = match (cause, self.place) {
+            (Cause::Unanswered, _) => {
+                detail.object = object();
+                (own(), s.host)
+            }
+            (Cause::AcceptQueue, _) => {
+                detail.object = s.object.clone();
+                (self.listener(), s.host)
+            }
+            (Cause::Network | Cause::Loss | Cause::DelayedAck | Cause::Unwatched, Some(p)) if s.depth <= p.depth => {
+                let caller = p.caller.as_deref().unwrap_or("the client");
+                detail.object = Some(format!("between {caller} and {}", p.service));
+                (p.service.clone(), p.host)
+            }
+            (Cause::Unwatched, _) if s.object.is_some() => {
+                detail.by = Some(self.process.to_owned());
+                (object().unwrap_or_default(), s.host)
+            }
+            (Cause::Network | Cause::Loss | Cause::DelayedAck | Cause::Unwatched, _) => {
+                detail.object = object().map(|o| format!("between {} and {o}", self.process));
+                (own(), s.host)
+            }
+            (Cause::Queue | Cause::Isolation, Some(p)) => (p.service.clone(), p.host),
+            _ => {
+                detail.object = s.object.clone().filter(|_| s.state != State::Lock);
+                (own(), s.host)
+            }
+        };
+        (self.what(cause, service, host), detail)
+    }
+
+    /// The listener whose queue had no room: its process and port, or its address alone.
+    fn listener(&self) -> String {
+        let object = self.slice.object.as_deref();
+        match self.slice.by {
+            Some(by) => {
+                let port = object.and_then(port_of).map_or_else(String::new, |p| format!(":{p}"));
+                format!("{}{port}", self.process_of(by))
+            }
+            None => object.map_or_else(String::new, stable),
+        }
+    }
+
+    /// What is known of the slice itself.
+    fn detail(&self) -> Detail {
+        let s = self.slice;
+        Detail {
+            state: s.state,
+            syscall: s.syscall.filter(|_| s.state != State::Running && s.state != State::Preempted),
+            by: s.by.map(|t| self.process_of(t)),
+            object: None,
+            meanwhile: None,
+            is_own_thread: false,
+            serving: None,
+            reason: s.reason,
+        }
+    }
+
+    fn what(&self, cause: Cause, service: String, host: HostId) -> What {
+        What { cause, service, host: self.reader.names.host(host).to_owned() }
+    }
+
+    fn task(&self) -> (HostId, TaskId) {
+        (self.slice.host, self.slice.task)
+    }
+
+    fn process_of(&self, (host, task): (HostId, TaskId)) -> String {
+        self.reader.names.process(host, task).to_owned()
+    }
+
+    /// The service that a task is of, else its process.
+    fn service(&self, (host, task): (HostId, TaskId)) -> String {
+        let process = self.reader.names.process(host, task);
+        // a caller takes the answer in the time of the one that it called
+        let of = self.place.into_iter().chain(self.places).find(|p| p.process == process && p.host == host);
+        of.map_or(process, |p| &p.service).to_owned()
+    }
+
+    /// What the service had been asked for, of causes of its own.
+    fn serving(&self, cause: Cause) -> Option<String> {
+        let p = self.place.filter(|_| matches!(cause, Cause::Cpu | Cause::Timer | Cause::Lock))?;
+        p.asked_for.clone().filter(|_| service_of_task(p, self.process))
+    }
+}
