@@ -6,6 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use wakepath_decode::readers::TraceReader as _;
 use wakepath_decode::readers::ctf::{CtfReader, Source};
 use wakepath_fuzz::{Sum, mutate, mutations, within};
 

@@ -4,12 +4,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use wakepath_decode::readers::TraceReader as _;
 use wakepath_decode::readers::perf::PerfReader;
 use wakepath_fuzz::{Sum, mutate, mutations, within};
 
 fn read(data: &[u8]) -> Sum {
     let mut sum = Sum::default();
-    let mut reader = PerfReader::open(data.to_vec());
+    let mut reader = PerfReader::new(data.to_vec());
     reader.run(&mut sum);
     let counts = reader.counts();
     assert_eq!(counts.lost, sum.lost);

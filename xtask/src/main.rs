@@ -1,7 +1,9 @@
-//! Tasks of the house: `cargo xtask bindings` writes `probes/bpf/wire.h` from `crates/wire`; `cargo xtask tidy` holds
-//! the tree against the house's rules, as a test does too.
+//! Tasks of the workspace: `cargo xtask bindings` writes `probes/bpf/wire.h` from `crates/wire`; `cargo xtask tables` writes
+//! the tables of documents that list readers; `cargo xtask tidy` holds the tree against its rules, as a test
+//! does too.
 
 mod bindings;
+mod tables;
 mod tidy;
 
 use std::path::Path;
@@ -18,6 +20,10 @@ fn main() -> ExitCode {
             bindings::write(root());
             ExitCode::SUCCESS
         }
+        Some("tables") => {
+            tables::write(root());
+            ExitCode::SUCCESS
+        }
         Some("tidy") => {
             for e in tidy::exceptions(root()) {
                 eprintln!("{e}");
@@ -29,7 +35,7 @@ fn main() -> ExitCode {
             if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         _ => {
-            eprintln!("usage: cargo xtask bindings|tidy");
+            eprintln!("usage: cargo xtask bindings|tables|tidy");
             ExitCode::from(2)
         }
     }

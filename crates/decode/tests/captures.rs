@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use wakepath_decode::readers::Counts;
 use wakepath_decode::readers::pcap::{PcapReader, Record};
+use wakepath_decode::readers::{Counts, Reader as _};
 use wakepath_testkit::data;
 use wakepath_wire::packet::Packet;
 

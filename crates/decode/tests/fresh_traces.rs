@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use wakepath_decode::raw::{Raw, RawSink};
-use wakepath_decode::readers::Counts;
 use wakepath_decode::readers::ftrace::FtraceReader;
 use wakepath_decode::readers::perf::PerfReader;
+use wakepath_decode::readers::{Counts, TraceReader as _};
 use wakepath_model::ids::MonoNs;
 
 /// What is recorded: some processes, timers, a pipe and a file.
@@ -76,7 +76,7 @@ fn as_many_events_as_perf_script_says() {
             *expected.entry(event.to_owned()).or_default() += 1;
         }
         let mut order = Order::default();
-        let mut reader = PerfReader::open(std::fs::read(dir.path().join(name)).unwrap());
+        let mut reader = PerfReader::new(std::fs::read(dir.path().join(name)).unwrap());
         reader.run(&mut order);
         check(&reader.counts(), &expected, &order, name);
         let facts = reader.facts();
@@ -131,7 +131,7 @@ fn as_many_events_as_trace_cmd_report_says() {
             continue;
         }
         let mut order = Order::default();
-        let mut reader = FtraceReader::open(std::fs::read(dir.path().join(name)).unwrap());
+        let mut reader = FtraceReader::new(std::fs::read(dir.path().join(name)).unwrap());
         reader.run(&mut order);
         let counts = reader.counts();
         // trace-cmd does not print the system

@@ -1,14 +1,12 @@
-//! Readers of perf.data and trace.dat: every folder `tests/golden/read.perf/*` and `tests/golden/read.ftrace/*` is a
-//! test with a recording and what is read from it (`WAKEPATH_BLESS=1` writes it anew), files cut and damaged anywhere,
-//! and ring buffers made by hand in both byte orders.
+//! Readers of kernels' traces that are one file, whichever the registry has: every folder `tests/golden/ID/*` is a test with a
+//! recording and what is read from it (`WAKEPATH_BLESS=1` writes it anew), and files cut and damaged anywhere. Beside
+//! them ring buffers of perf.data and trace.dat made by hand in both byte orders.
 
 use proptest::prelude::*;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use wakepath_decode::raw::{Raw, RawSink};
-use wakepath_decode::readers::ftrace::FtraceReader;
-use wakepath_decode::readers::perf::PerfReader;
-use wakepath_decode::readers::{Counts, HostFacts};
+use wakepath_decode::readers::{Content, Counts, Format, HostFacts, Layout, Part};
 use wakepath_model::ids::MonoNs;
 
 /// Each event as a line.
@@ -44,30 +42,41 @@ struct Read {
 }
 
 fn read(file: &[u8]) -> Read {
-    let mut lines = Lines::default();
-    let (facts, counts) = if PerfReader::<Vec<u8>>::fits(file) {
-        let mut reader = PerfReader::open(file.to_vec());
-        reader.run(&mut lines);
-        (reader.facts().clone(), reader.counts())
-    } else {
-        let mut reader = FtraceReader::open(file.to_vec());
-        reader.run(&mut lines);
-        (reader.facts().clone(), reader.counts())
-    };
-    Read { facts, counts, lines: lines.0 }
+    // what is no trace is what a damaged one may have become
+    read_as(Format::of(file).unwrap_or(Format::Perf), file)
 }
 
-fn golden(kind: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(kind);
+fn read_as(format: Format, file: &[u8]) -> Read {
+    let part = Part { name: "t".into(), files: vec![("t".into(), Box::new(file.to_vec()))] };
+    let mut reader = format.open(vec![part]).unwrap_or_else(|e| panic!("{e}"));
+    let mut lines = Lines::default();
+    reader.run(&mut lines);
+    Read { facts: reader.facts().clone(), counts: reader.counts(), lines: lines.0 }
+}
+
+/// The formats of kernels' traces that are one file.
+fn formats() -> impl Iterator<Item = Format> {
+    let is_one_file =
+        |f: &Format| f.about().content == Content::KernelEvents && matches!(f.about().layout, Layout::File);
+    Format::ALL.iter().copied().filter(is_one_file)
+}
+
+/// Folder and recording of each golden case.
+fn golden(format: Format) -> Vec<(PathBuf, Vec<u8>)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(format.about().id);
     let mut cases: Vec<PathBuf> = std::fs::read_dir(&root).unwrap().map(|e| e.unwrap().path()).collect();
     cases.sort();
     assert!(!cases.is_empty());
-    let file = |case: &Path| ["perf.data", "trace.dat"].into_iter().find_map(|n| std::fs::read(case.join(n)).ok());
+    let file = |case: &Path| {
+        let files = std::fs::read_dir(case).unwrap().map(|e| std::fs::read(e.unwrap().path()).unwrap());
+        files.into_iter().find(|file| Format::of(file) == Some(format))
+    };
     cases.into_iter().map(|case| (file(&case).map(|f| (case, f))).expect("a recording")).collect()
 }
 
-fn compare_golden(kind: &str) {
-    for (case, file) in golden(kind) {
+#[test]
+fn every_case_gives_what_is_expected() {
+    for (case, file) in formats().flat_map(golden) {
         let read = read(&file);
         let mut text = format!("{:#?}\n{:#?}\n", read.facts, read.counts);
         read.lines.iter().for_each(|l| writeln!(text, "{l}").unwrap());
@@ -75,25 +84,16 @@ fn compare_golden(kind: &str) {
     }
 }
 
-#[test]
-fn golden_perf() {
-    compare_golden("read.perf");
-}
-
-#[test]
-fn golden_ftrace() {
-    compare_golden("read.ftrace");
-}
-
 /// What is read of a file cut anywhere. All that is read of a whole file stands in front of the cut or after it.
-fn cut_everywhere(kind: &str) {
-    for (case, file) in golden(kind) {
+#[test]
+fn files_cut_anywhere_are_read_up_to_the_cut() {
+    for (format, (case, file)) in formats().flat_map(|f| golden(f).into_iter().map(move |g| (f, g))) {
         let whole = read(&file);
         let whole_count = whole.counts.total();
         let step = (file.len() / 400).max(1);
         let mut most = 0;
         for len in (0..file.len()).step_by(step) {
-            let cut = read(&file[..len]);
+            let cut = read_as(format, &file[..len]);
             assert!(cut.counts.total() <= whole_count, "{} cut at {len}", case.display());
             for fault in &cut.counts.faults {
                 assert!(fault.offset <= len as u64, "{} cut at {len}: {fault:?}", case.display());
@@ -119,16 +119,6 @@ fn cut_everywhere(kind: &str) {
     }
 }
 
-#[test]
-fn perf_files_cut_anywhere_are_read_up_to_the_cut() {
-    cut_everywhere("read.perf");
-}
-
-#[test]
-fn trace_dat_files_cut_anywhere_are_read_up_to_the_cut() {
-    cut_everywhere("read.ftrace");
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -137,13 +127,13 @@ proptest! {
         pick in any::<prop::sample::Index>(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
     ) {
-        let all: Vec<_> = golden("read.perf").into_iter().chain(golden("read.ftrace")).collect();
-        let mut file = pick.get(&all).1.clone();
+        let all: Vec<_> = formats().flat_map(|f| golden(f).into_iter().map(move |(_, file)| (f, file))).collect();
+        let (format, mut file) = pick.get(&all).clone();
         for (at, value) in damage {
             let at = at.index(file.len());
             file[at] = value;
         }
-        let read = read(&file);
+        let read = read_as(format, &file);
         prop_assert!(read.counts.faults.len() <= Counts::FAULTS);
     }
 }

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use wakepath_decode::readers::Counts;
 use wakepath_decode::readers::pcap::{PcapReader, Record};
+use wakepath_decode::readers::{Counts, Reader as _};
 
 /// Bytes of a chunk, at most.
 const CHUNK: usize = 256 << 10;

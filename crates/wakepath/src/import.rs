@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use folder::FolderSink;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reading::Trace;
-use sources::{Format, Found};
+use sources::Found;
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 use wakepath_decode::imported::Imported;
-use wakepath_decode::readers::{Counts, Fault};
+use wakepath_decode::readers::{Content, Counts, Fault};
 use wakepath_model::defects::{self, id as defect};
 use wakepath_model::folder::{Folder, FolderWriter, HostInfo, Options, Overwrite};
 use wakepath_present::import::{HostView, ImportView, NameView, SCHEMA, SourceView};
@@ -168,7 +168,8 @@ fn sources(args: &ImportArgs) -> Result<(Vec<PathBuf>, Vec<Found>)> {
     for named in &args.host {
         found.extend(sources::find(&named.source, Some(&named.name))?);
     }
-    let (marks, traces): (Vec<Found>, Vec<Found>) = found.into_iter().partition(|f| f.format == Format::Marks);
+    let (marks, traces): (Vec<Found>, Vec<Found>) =
+        found.into_iter().partition(|f| f.format.about().content == Content::Marks);
     match (marks.first(), traces.first()) {
         (Some(m), Some(t)) => bail!(
             "{} and {}: marks and traces of a kernel are imported apart; the second time with --append",
@@ -208,7 +209,7 @@ fn hosts(args: &ImportArgs, found: &[Found]) -> Result<(Vec<Host>, u64)> {
             );
         }
         host.bytes += trace.bytes;
-        match host.traces.iter_mut().find(|parts| parts[0].mark == trace.mark) {
+        match host.traces.iter_mut().find(|parts| parts[0].id == trace.id) {
             Some(parts) => parts.push(trace),
             None => host.traces.push(vec![trace]),
         }
@@ -250,7 +251,7 @@ fn host_info(name: Option<&str>, trace: &Trace) -> HostInfo {
         kernel_release: facts.kernel_release.clone(),
         arch: facts.arch.clone(),
         cpus: facts.cpus,
-        selection: format!("imported from {} ({})", trace.path.display(), trace.format.name()),
+        selection: format!("imported from {} ({})", trace.path.display(), trace.format.about().name),
         agent_version: env!("CARGO_PKG_VERSION").into(),
         clock: facts.clock.clone(),
         ..HostInfo::default()
@@ -351,8 +352,11 @@ impl Outcome {
 impl Outcome {
     /// As it is answered, of a host by its name in the folder.
     fn view(&self, name: String, host: &Host) -> HostView {
-        let source =
-            |t: &Trace| SourceView { path: t.path.display().to_string(), format: t.format.name(), bytes: t.bytes };
+        let source = |t: &Trace| SourceView {
+            path: t.path.display().to_string(),
+            format: t.format.about().name,
+            bytes: t.bytes,
+        };
         HostView {
             host: name,
             boot_id: host.info.boot_id.clone(),

@@ -1,19 +1,21 @@
 //! One id serves code, golden folders and documents: the three are held against each other.
 
 use super::Tree;
+use crate::tables;
 use std::collections::BTreeSet;
+use wakepath_decode::readers::Format;
 use wakepath_protocols::Protocol;
 
 const PROTOCOLS: &str = "docs/protocols.md";
 const EVIDENCE: &str = "docs/evidence.md";
-const IMPORTS: &str = "docs/imports.md";
-const READERS: &str = "crates/decode/src/readers/registry.rs";
+const READERS: &str = "crates/decode/src/readers/mod.rs";
 const RULES: &str = "crates/causality/src/evidence.rs";
 
 pub fn check(tree: &Tree, out: &mut Vec<String>) {
     protocols(tree, out);
     evidence(tree, out);
     readers(tree, out);
+    made(tree, out);
 }
 
 fn protocols(tree: &Tree, out: &mut Vec<String>) {
@@ -35,15 +37,23 @@ fn protocols(tree: &Tree, out: &mut Vec<String>) {
     }
 }
 
-/// Every reader has golden cases and is documented, and nothing else is.
+/// Every reader has golden cases, and nothing else has.
 fn readers(tree: &Tree, out: &mut Vec<String>) {
-    let after = |l: &'_ str| l.split_once("id: \"").map(|(_, id)| id.split('"').next().unwrap_or_default().to_owned());
-    let ids: BTreeSet<String> = tree.text(READERS).lines().filter_map(after).collect();
+    let ids = Format::ALL.iter().map(|f| f.about().id.to_owned()).collect::<BTreeSet<_>>();
     let golden = tree.folders("tests/golden").into_iter().filter(|g| g.starts_with("read.")).collect();
-    let documented = first_cells(tree.text(IMPORTS)).filter(|w| w.starts_with("read.")).map(str::to_owned).collect();
-    for (place, others) in [("tests/golden", golden), (IMPORTS, documented)] as [(&str, BTreeSet<String>); 2] {
-        for id in ids.symmetric_difference(&others) {
-            out.push(format!("{id}: must be in {READERS} and in {place} alike"));
+    for id in ids.symmetric_difference(&golden) {
+        out.push(format!("{id}: must be in {READERS} and in tests/golden alike"));
+    }
+}
+
+/// Tables that are made from the registries are as they would be made now.
+fn made(tree: &Tree, out: &mut Vec<String>) {
+    for table in tables::all() {
+        if table.within(tree.text(table.path)).as_deref() != Some(tree.text(table.path)) {
+            out.push(format!(
+                "{}: its table `{}` is not as the registry has it: cargo xtask tables",
+                table.path, table.begins
+            ));
         }
     }
 }

@@ -19,7 +19,10 @@ mod value;
 pub use counts::Tally;
 pub use value::{Event, Value};
 
-use super::{Counts, HostFacts, Progress, ReadAt, lttng};
+use super::facts::{Counts, HostFacts, Progress};
+use super::lttng;
+use super::reader::{About, Content, Layout, Reader, TraceReader, Unreadable};
+use super::source::{Part, ReadAt};
 use crate::raw::{Raw, RawSink};
 use counts::Ledger;
 use lane::{File, Lane, Place};
@@ -30,6 +33,10 @@ use trace::{KERNEL_RELEASE, Trace};
 use wakepath_model::defects::id;
 use wakepath_model::ids::MonoNs;
 
+/// The file that describes all others of its folder.
+const MARKER: &str = "metadata";
+/// Events of one step.
+const STEP: usize = 1 << 14;
 /// Largest metadata that are read, in bytes.
 const METADATA_MAX: usize = 256 << 20;
 /// Most streams of one reader: each has a window in memory.
@@ -47,28 +54,8 @@ pub struct Source {
 
 /// Whether a file of a trace's folder is one of its streams, by its name (without folders).
 pub fn is_stream(name: &str) -> bool {
-    name != "metadata" && !name.starts_with('.') && !name.ends_with(".idx")
+    name != MARKER && !name.starts_with('.') && !name.ends_with(".idx")
 }
-
-/// Metadata that describe nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable {
-    /// The trace.
-    pub name: String,
-    /// Byte of the metadata's text.
-    pub at: u64,
-    /// What is wrong there.
-    pub why: String,
-}
-
-impl std::fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Unreadable { name, at, why } = self;
-        write!(f, "{name}: metadata at byte {at}: {why}; check that this is a CTF trace and its metadata are whole")
-    }
-}
-
-impl std::error::Error for Unreadable {}
 
 /// Fields of an event that were asked for.
 pub(super) struct Fields<'a> {
@@ -97,6 +84,34 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Why metadata say nothing: what is wrong at a byte of their text.
+fn unreadable(name: String, at: u64, what: &str) -> Unreadable {
+    let why = format!("metadata at byte {at}: {what}; check that this is a CTF trace and its metadata are whole");
+    Unreadable { name, why }
+}
+
+/// A trace's folder, its files told apart.
+fn source(part: Part) -> Result<Source, Unreadable> {
+    let Some(metadata) = part.read(MARKER, METADATA_MAX as u64) else {
+        let why = format!("its file {MARKER} is missing or too large for metadata; is it a trace?");
+        return Err(Unreadable { name: part.name, why });
+    };
+    let streams = part.files.into_iter().filter(|(name, _)| is_stream(name)).collect();
+    Ok(Source { name: part.name, metadata, streams })
+}
+
+/// How many processors a host has of which LTTng wrote these files: 1, or 0 where that is not known. LTTng writes one file for
+/// each channel and each processor, also for one without events, and calls it by both (`channel0_0`).
+fn processors<'n>(files: impl Iterator<Item = &'n str>) -> u32 {
+    let is_of_first = |name: &str| {
+        // a number behind may be the processor's, or that of a part of a rotated file
+        let mut numbers = name.split('_').skip(1).filter_map(|n| n.parse::<u32>().ok()).peekable();
+        numbers.peek().is_some() && numbers.all(|n| n == 0)
+    };
+    let mut files = files.peekable();
+    (files.peek().is_some() && files.all(is_of_first)).into()
+}
+
 /// Reads the streams of one host's traces, merged by time.
 pub struct CtfReader {
     traces: Vec<Trace>,
@@ -110,6 +125,30 @@ pub struct CtfReader {
     /// Defects of metadata that no sink was told of yet.
     untold: Vec<&'static str>,
     total: u64,
+}
+
+impl Reader for CtfReader {
+    const ABOUT: About = About {
+        id: "read.ctf",
+        name: "CTF",
+        reads: "LTTng traces, and others in the Common Trace Format, versions 1.8 and 2",
+        content: Content::KernelEvents,
+        layout: Layout::Folder { marker: MARKER, holds: is_stream },
+        refused: None,
+    };
+
+    /// Metadata of CTF 1.8, packeted in either byte order or plain, or of CTF 2.
+    fn fits(head: &[u8]) -> bool {
+        const PACKET: [u8; 4] = 0x75d1_1d57_u32.to_le_bytes();
+        let mut other = PACKET;
+        other.reverse();
+        let text = head.trim_ascii_start();
+        head.starts_with(&PACKET)
+            || head.starts_with(&other)
+            || head.starts_with(b"\x1e{")
+            || text.starts_with(b"/* CTF 1.8")
+            || text.starts_with(b"/* CTF 2")
+    }
 }
 
 impl CtfReader {
@@ -147,7 +186,7 @@ impl CtfReader {
             let usable = |t: &Trace| t.classes.iter().any(|c| fault.is_none() || !c.events.is_empty());
             let Some(trace) = trace.filter(usable) else {
                 let (at, why) = fault.or(why).unwrap_or((0, "no stream is described".into()));
-                first_fault.get_or_insert(Unreadable { name: source.name, at, why });
+                first_fault.get_or_insert(unreadable(source.name, at, &why));
                 continue;
             };
             for (name, data) in source.streams {
@@ -163,7 +202,7 @@ impl CtfReader {
         match (reader.traces.is_empty(), first_fault) {
             (false, _) => {}
             (true, Some(fault)) => return Err(fault),
-            (true, None) => return Err(Unreadable { name: String::new(), at: 0, why: "no trace was given".into() }),
+            (true, None) => return Err(unreadable(String::new(), 0, "no trace was given")),
         }
         if let Some(trace) = main_trace(&reader.traces) {
             reader.host = host_facts(trace);
@@ -173,43 +212,9 @@ impl CtfReader {
         Ok(reader)
     }
 
-    /// What the metadata say of the host.
-    pub fn host(&self) -> &HostFacts {
-        &self.host
-    }
-
-    /// Whose events they are: `kernel`, `ust` or whatever the tracer calls it; empty where it does not say.
-    pub fn domain(&self) -> &str {
-        self.env.iter().find(|(k, _)| k == "domain").map_or("", |(_, v)| v)
-    }
-
-    /// The first trace's own id: rotated parts of one session have the same one.
-    pub fn uuid(&self) -> Option<[u8; 16]> {
-        self.traces.first().and_then(|t| t.schema.uuid)
-    }
-
-    /// All that the metadata say of their environment (tracer and its version, session, …).
-    pub fn env(&self) -> &[(String, String)] {
-        &self.env
-    }
-
-    /// How far it is.
-    pub fn progress(&self) -> Progress {
-        Progress { done: self.lanes.iter().map(Lane::bytes_read).sum(), total: self.total }
-    }
-
-    /// What was read so far.
-    pub fn counts(&self) -> Counts {
-        let mut counts = Counts {
-            lost: self.ledger.tally.lost_events,
-            faults: self.ledger.faults.clone(),
-            fault_count: self.ledger.fault_count,
-            ..Counts::default()
-        };
-        for event in self.traces.iter().flat_map(|t| &t.classes).flat_map(|c| &c.events).filter(|e| e.count > 0) {
-            *counts.events.entry(event.name.to_string()).or_default() += event.count;
-        }
-        counts
+    /// What the metadata say of their environment (tracer and its version, session, …); empty where they do not.
+    fn env(&self, name: &str) -> &str {
+        self.env.iter().find(|(k, _)| k == name).map_or("", |(_, v)| v)
     }
 
     /// What only this format has to be counted.
@@ -228,11 +233,6 @@ impl CtfReader {
         self.order.first_at().map(MonoNs)
     }
 
-    /// Gives all events to the sink.
-    pub fn run(&mut self, sink: &mut impl RawSink) {
-        while self.advance(usize::MAX, sink) {}
-    }
-
     /// Reads at most `events` events, of which those that mean something go to the sink. False when all were read.
     pub fn advance(&mut self, events: usize, sink: &mut impl RawSink) -> bool {
         self.start(sink);
@@ -247,7 +247,7 @@ impl CtfReader {
         self.order.first().is_some()
     }
 
-    /// Gives every event with all its fields, instead of [`CtfReader::run`]: slow, for tests and for looking at traces.
+    /// Gives every event with all its fields, instead of [`TraceReader::run`]: slow, for tests and for looking at traces.
     pub fn each(&mut self, take: &mut dyn FnMut(&Event<'_>)) {
         let sink = &mut Nobody;
         self.start(sink);
@@ -280,6 +280,51 @@ impl CtfReader {
             firsts.push(lane.next.map(|n| n.at));
         }
         self.order = Merge::new(&firsts);
+    }
+}
+
+impl TraceReader for CtfReader {
+    fn open(parts: Vec<Part>) -> Result<CtfReader, Unreadable> {
+        let names: Vec<String> = parts.iter().flat_map(|p| &p.files).map(|(name, _)| name.clone()).collect();
+        let mut reader = CtfReader::new(parts.into_iter().map(source).collect::<Result<_, _>>()?)?;
+        if reader.env("tracer_name") == "lttng-modules" {
+            reader.host.cpus = processors(names.iter().map(String::as_str).filter(|n| is_stream(n)));
+        }
+        Ok(reader)
+    }
+
+    fn facts(&self) -> &HostFacts {
+        &self.host
+    }
+
+    /// Rotated parts of one session have the same id.
+    fn trace_id(&self) -> Option<String> {
+        self.traces.first().and_then(|t| t.schema.uuid).map(|uuid| format!("{uuid:02x?}"))
+    }
+
+    fn is_of_kernel(&self) -> bool {
+        matches!(self.env("domain"), "" | "kernel")
+    }
+
+    fn next<S: RawSink>(&mut self, sink: &mut S) -> bool {
+        self.advance(STEP, sink)
+    }
+
+    fn counts(&self) -> Counts {
+        let mut counts = Counts {
+            lost: self.ledger.tally.lost_events,
+            faults: self.ledger.faults.clone(),
+            fault_count: self.ledger.fault_count,
+            ..Counts::default()
+        };
+        for event in self.traces.iter().flat_map(|t| &t.classes).flat_map(|c| &c.events).filter(|e| e.count > 0) {
+            *counts.events.entry(event.name.to_string()).or_default() += event.count;
+        }
+        counts
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { done: self.lanes.iter().map(Lane::bytes_read).sum(), total: self.total }
     }
 }
 
@@ -395,4 +440,19 @@ impl RawSink for Nobody {
     fn event(&mut self, _: MonoNs, _: u16, _: &Raw<'_>) {}
     fn lost(&mut self, _: Option<u16>, _: MonoNs, _: MonoNs, _: u64) {}
     fn count(&mut self, _: &'static str, _: MonoNs) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_one_processor_by_the_names_of_files() {
+        let count = |names: &[&str]| processors(names.iter().copied());
+        assert_eq!(count(&["channel0_0"]), 1);
+        assert_eq!(count(&["net_0", "my_sched_0"]), 1);
+        assert_eq!(count(&["net_0", "net_1"]), 0);
+        assert_eq!(count(&["channel0_0", "stream"]), 0);
+        assert_eq!(count(&[]), 0);
+    }
 }

@@ -7,9 +7,11 @@ mod meta;
 mod pack;
 mod stream;
 
+use super::facts::{Counts, HostFacts, Progress};
+use super::reader::{About, Content, Layout, Reader, TraceReader, Unreadable};
+use super::source::{File, Part, ReadAt};
 use super::tracefs::MAGIC;
 use super::tracepoints::{Context, Tracepoints};
-use super::{Counts, HostFacts, Progress, ReadAt};
 use crate::raw::RawSink;
 use meta::{Cycles, Meta};
 use std::cmp::Reverse;
@@ -18,15 +20,15 @@ use stream::{Shared, Stream};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::MonoNs;
 
-/// Events after which [`FtraceReader::next`] returns.
+/// Events after which [`TraceReader::next`] returns.
 const STEP: usize = 1 << 14;
 /// Bytes that all streams hold together, and bounds of what one does.
 const HELD_MAX: usize = 128 << 20;
 const STREAM_HELD: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 20;
 
 /// Reads one `trace.dat`.
-pub struct FtraceReader<R> {
-    shared: Shared<R>,
+pub struct FtraceReader {
+    shared: Shared<File>,
     points: Tracepoints,
     streams: Vec<Stream>,
     /// Streams with an event, the oldest first.
@@ -38,14 +40,25 @@ pub struct FtraceReader<R> {
     unknown: u64,
 }
 
-impl<R: ReadAt> FtraceReader<R> {
-    /// Whether a file that begins so is one for this reader.
-    pub fn fits(begin: &[u8]) -> bool {
-        begin.starts_with(MAGIC)
-    }
+impl Reader for FtraceReader {
+    const ABOUT: About = About {
+        id: "read.ftrace",
+        name: "trace.dat",
+        reads: "`trace.dat` of trace-cmd, versions 6 and 7",
+        content: Content::KernelEvents,
+        layout: Layout::File,
+        refused: None,
+    };
 
-    /// Reads what stands before the first event. What cannot be read is a fault in [`FtraceReader::counts`].
-    pub fn open(source: R) -> FtraceReader<R> {
+    fn fits(head: &[u8]) -> bool {
+        head.starts_with(MAGIC)
+    }
+}
+
+impl FtraceReader {
+    /// Reads what stands before the first event. What cannot be read is a fault in [`TraceReader::counts`].
+    pub fn new(source: impl ReadAt + Send + 'static) -> FtraceReader {
+        let source = Box::new(source) as File;
         let meta = Meta::read(&source);
         let held_max = (HELD_MAX / meta.data.len().max(1)).clamp(*STREAM_HELD.start(), *STREAM_HELD.end());
         let mut shared = Shared {
@@ -70,9 +83,14 @@ impl<R: ReadAt> FtraceReader<R> {
         let (points, cycles, facts) = (meta.points, meta.cycles, meta.facts);
         FtraceReader { shared, points, streams, order, cycles, facts, lost: 0, total, unknown: 0 }
     }
+}
 
-    /// Reads on for some thousand events. `false` at the end.
-    pub fn next(&mut self, sink: &mut impl RawSink) -> bool {
+impl TraceReader for FtraceReader {
+    fn open(parts: Vec<Part>) -> Result<FtraceReader, Unreadable> {
+        Ok(FtraceReader::new(Part::file(parts)))
+    }
+
+    fn next<S: RawSink>(&mut self, sink: &mut S) -> bool {
         let mut left = STEP;
         while let Some(Reverse((_, number))) = self.order.pop() {
             let stream = &mut self.streams[number as usize];
@@ -109,25 +127,17 @@ impl<R: ReadAt> FtraceReader<R> {
         false
     }
 
-    /// Reads all.
-    pub fn run(&mut self, sink: &mut impl RawSink) {
-        while self.next(sink) {}
-    }
-
-    /// What the file says of its host.
-    pub fn facts(&self) -> &HostFacts {
+    fn facts(&self) -> &HostFacts {
         &self.facts
     }
 
-    /// What was read so far.
-    pub fn counts(&self) -> Counts {
+    fn counts(&self) -> Counts {
         let mut counts = self.shared.counts.clone();
         counts.within(self.shared.source.size());
         Counts { events: self.points.counts(), lost: self.lost, ..counts }
     }
 
-    /// How far it is.
-    pub fn progress(&self) -> Progress {
+    fn progress(&self) -> Progress {
         Progress { done: self.shared.done.min(self.total), total: self.total }
     }
 }

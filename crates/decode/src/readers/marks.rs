@@ -5,6 +5,7 @@
 
 mod line;
 
+use super::reader::{About, Content, Layout, Reader};
 use line::Words;
 use std::collections::BTreeMap;
 use wakepath_model::defects::id as defect;
@@ -108,14 +109,24 @@ pub struct MarksReader {
     bad_counts: BTreeMap<&'static str, u64>,
 }
 
+impl Reader for MarksReader {
+    const ABOUT: About = About {
+        id: "read.marks",
+        name: "marks",
+        reads: "annotations of state machines as text, as a simulator prints them: `docs/formats/marks.md`",
+        content: Content::Marks,
+        layout: Layout::File,
+        refused: None,
+    };
+
+    fn fits(head: &[u8]) -> bool {
+        head.starts_with(MAGIC)
+    }
+}
+
 impl MarksReader {
     /// How many lines that could not be read are kept with their place.
     pub const PLACES: usize = 64;
-
-    /// Whether a file that begins so is one for this reader.
-    pub fn fits(begin: &[u8]) -> bool {
-        begin.starts_with(MAGIC)
-    }
 
     /// Reads a further piece of the file.
     pub fn feed(&mut self, mut bytes: &[u8], mut each: impl FnMut(&Mark<'_>)) {

@@ -6,7 +6,8 @@
 
 mod ng;
 
-use super::{Counts, Progress};
+use super::facts::{Counts, Progress};
+use super::reader::{About, Content, Layout, Reader};
 use ng::Sections;
 use wakepath_model::defects::id as defect;
 use wakepath_wire::packet::{Packet, link};
@@ -122,15 +123,25 @@ enum Step {
     Damaged(&'static str),
 }
 
+impl Reader for PcapReader {
+    const ABOUT: About = About {
+        id: "read.pcap",
+        name: "a packet capture",
+        reads: "packet captures, pcap and pcapng: by `wakepath sniff --pcap` and `wakepath metrics`, not by `import`",
+        content: Content::Packets,
+        layout: Layout::File,
+        refused: None,
+    };
+
+    fn fits(head: &[u8]) -> bool {
+        head.first_chunk().is_some_and(|magic| pcap_of(magic).is_some() || *magic == ng::SECTION)
+    }
+}
+
 impl PcapReader {
     /// A reader at the begin of a file.
     pub fn new() -> PcapReader {
         PcapReader::default()
-    }
-
-    /// Whether a file that begins so is one for this reader.
-    pub fn fits(begin: &[u8]) -> bool {
-        begin.first_chunk().is_some_and(|magic| pcap_of(magic).is_some() || *magic == ng::SECTION)
     }
 
     /// Takes the next bytes of the file.

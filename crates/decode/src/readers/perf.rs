@@ -8,9 +8,11 @@ mod attrs;
 mod records;
 mod rounds;
 
+use super::facts::{Counts, HostFacts, Progress};
+use super::reader::{About, Content, Layout, Reader, Refused, TraceReader, Unreadable};
+use super::source::{File, Part, ReadAt};
 use super::tracefs::{Order, Scan};
 use super::window::Window;
-use super::{Counts, HostFacts, Progress, ReadAt};
 use crate::raw::RawSink;
 use attrs::{ATTR_BYTES, Attr};
 use records::{Head, Records, kind};
@@ -18,7 +20,7 @@ use rounds::Rounds;
 use wakepath_model::defects::id as defect;
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
-/// Bytes of input after which [`PerfReader::next`] returns.
+/// Bytes of input after which [`TraceReader::next`] returns.
 const STEP: u64 = 1 << 20;
 /// Bytes decompressed at once.
 const DECOMPRESSED: usize = 256 << 10;
@@ -32,8 +34,8 @@ const FEATURES: u64 = 256;
 const SECTION_MAX: u64 = 64 << 20;
 
 /// Reads one `perf.data`.
-pub struct PerfReader<R> {
-    window: Window<R>,
+pub struct PerfReader {
+    window: Window<File>,
     order: Order,
     at: u64,
     end: u64,
@@ -43,15 +45,28 @@ pub struct PerfReader<R> {
     is_done: bool,
 }
 
-impl<R: ReadAt> PerfReader<R> {
-    /// Whether a file that begins so is one for this reader.
-    pub fn fits(begin: &[u8]) -> bool {
-        begin.starts_with(b"PERFILE2") || begin.starts_with(b"2ELIFREP")
-    }
+impl Reader for PerfReader {
+    const ABOUT: About = About {
+        id: "read.perf",
+        name: "perf.data",
+        reads: "`perf.data` with tracepoints, from a file or a pipe",
+        content: Content::KernelEvents,
+        layout: Layout::File,
+        refused: Some(Refused {
+            file: "data",
+            why: "is a folder of perf record --threads, which is not read; record again without --threads",
+        }),
+    };
 
-    /// Reads what stands before the first event. What cannot be read is a fault in [`PerfReader::counts`].
-    pub fn open(source: R) -> PerfReader<R> {
-        let mut window = Window::new(source);
+    fn fits(head: &[u8]) -> bool {
+        head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP")
+    }
+}
+
+impl PerfReader {
+    /// Reads what stands before the first event. What cannot be read is a fault in [`TraceReader::counts`].
+    pub fn new(source: impl ReadAt + Send + 'static) -> PerfReader {
+        let mut window = Window::new(Box::new(source) as File);
         let order = match window.get(0, 8) {
             Some(b"2ELIFREP") => Order::Big,
             _ => Order::Little,
@@ -184,35 +199,6 @@ impl<R: ReadAt> PerfReader<R> {
         true
     }
 
-    /// Reads on for about a MiB of input. `false` at the end.
-    pub fn next(&mut self, sink: &mut impl RawSink) -> bool {
-        if self.is_done {
-            return false;
-        }
-        let pause = self.at.saturating_add(STEP).min(self.end);
-        while self.at < pause {
-            if !self.step(sink) {
-                self.at = self.end;
-            }
-        }
-        if self.at >= self.end {
-            self.is_done = true;
-            if self.at > self.end {
-                let what = "the file ends in a record";
-                self.records.counts.fault(defect::IMPORT_CUT, "", self.end, what);
-            }
-            let PerfReader { rounds, records, .. } = self;
-            rounds.end(|time, record| records.record(time, record, sink));
-            self.records.end(sink);
-        }
-        !self.is_done
-    }
-
-    /// Reads all.
-    pub fn run(&mut self, sink: &mut impl RawSink) {
-        while self.next(sink) {}
-    }
-
     /// Takes one record; `false` where there is no next.
     fn step(&mut self, sink: &mut impl RawSink) -> bool {
         let head = self.window.get(self.at, Head::BYTES).and_then(|b| Head::read(self.order, b));
@@ -253,21 +239,47 @@ impl<R: ReadAt> PerfReader<R> {
         self.at += head.size as u64;
         true
     }
+}
 
-    /// What the file says of its host; complete when everything was read, mostly so before.
-    pub fn facts(&self) -> &HostFacts {
+impl TraceReader for PerfReader {
+    fn open(parts: Vec<Part>) -> Result<PerfReader, Unreadable> {
+        Ok(PerfReader::new(Part::file(parts)))
+    }
+
+    fn next<S: RawSink>(&mut self, sink: &mut S) -> bool {
+        if self.is_done {
+            return false;
+        }
+        let pause = self.at.saturating_add(STEP).min(self.end);
+        while self.at < pause {
+            if !self.step(sink) {
+                self.at = self.end;
+            }
+        }
+        if self.at >= self.end {
+            self.is_done = true;
+            if self.at > self.end {
+                let what = "the file ends in a record";
+                self.records.counts.fault(defect::IMPORT_CUT, "", self.end, what);
+            }
+            let PerfReader { rounds, records, .. } = self;
+            rounds.end(|time, record| records.record(time, record, sink));
+            self.records.end(sink);
+        }
+        !self.is_done
+    }
+
+    fn facts(&self) -> &HostFacts {
         &self.records.facts
     }
 
-    /// What was read so far.
-    pub fn counts(&self) -> Counts {
+    fn counts(&self) -> Counts {
         let mut counts = self.records.counts();
         counts.within(self.window.source.size());
         counts
     }
 
-    /// How far it is.
-    pub fn progress(&self) -> Progress {
+    fn progress(&self) -> Progress {
         Progress { done: self.at.min(self.end), total: self.end }
     }
 }

@@ -1,7 +1,7 @@
 //! How tracepoints are laid out: the kernel's `format` files, and the head that perf.data and trace.dat share, which
 //! has them all (`trace-cmd.dat.v6(5)`).
 
-use super::ReadAt;
+use super::source::ReadAt;
 
 /// Longest name and text believed, bytes: a damaged length must not make a large allocation.
 const NAME_MAX: usize = 256;

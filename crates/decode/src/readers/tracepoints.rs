@@ -390,7 +390,24 @@ fn remember(births: &mut FxHashMap<u32, u32>, tid: u32, tgid: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::readers::tests::Kept;
+
+    /// Keeps each event as a line.
+    #[derive(Default)]
+    struct Kept(Vec<String>);
+
+    impl RawSink for Kept {
+        fn event(&mut self, at: MonoNs, cpu: u16, event: &Raw<'_>) {
+            self.0.push(format!("{} {cpu} {event:?}", at.0));
+        }
+
+        fn lost(&mut self, cpu: Option<u16>, from: MonoNs, to: MonoNs, count: u64) {
+            self.0.push(format!("{} {cpu:?} lost {count} from {}", to.0, from.0));
+        }
+
+        fn count(&mut self, defect: &'static str, at: MonoNs) {
+            self.0.push(format!("{} defect {defect}", at.0));
+        }
+    }
 
     #[test]
     fn takes_states_from_the_letters() {

@@ -1,6 +1,6 @@
 //! A piece of a file in memory, moved along as reading goes on.
 
-use super::ReadAt;
+use super::source::ReadAt;
 
 /// Bytes read at once.
 const CHUNK: usize = 1 << 20;

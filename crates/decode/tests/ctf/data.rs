@@ -4,6 +4,7 @@ use crate::support::{Lines, events, own, shared, source, traces};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use wakepath_decode::readers::TraceReader as _;
 use wakepath_decode::readers::ctf::CtfReader;
 
 /// Events by name, events lost and packets lost, as babeltrace2 counts them; `None` where it is absent.

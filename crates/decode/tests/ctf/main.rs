@@ -7,6 +7,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 use support::{Lines, case, events, reader};
+use wakepath_decode::readers::TraceReader as _;
 
 /// Folders of the golden cases.
 fn cases() -> Vec<PathBuf> {
@@ -37,7 +38,7 @@ fn every_case_gives_what_is_expected() {
         for line in &lines.0 {
             got += &format!("  {line}\n");
         }
-        got += &format!("host {:?}\n{:?}\n", raw.host(), raw.tally());
+        got += &format!("host {:?}\n{:?}\n", raw.facts(), raw.tally());
         for fault in raw.counts().faults {
             got += &format!("fault {} in {} at byte {}: {}\n", fault.defect, fault.file, fault.offset, fault.what);
         }

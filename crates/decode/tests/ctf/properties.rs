@@ -4,6 +4,7 @@ use crate::support::{Lines, events, reader};
 use proptest::prelude::*;
 use std::fmt::Write as _;
 use wakepath_decode::readers::ReadAt;
+use wakepath_decode::readers::TraceReader as _;
 use wakepath_decode::readers::ctf::{CtfReader, Source};
 
 /// A type as TSDL writes it, before and behind its name, whatever its nesting.

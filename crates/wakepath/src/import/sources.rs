@@ -6,39 +6,12 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use wakepath_decode::readers::ReadAt;
-use wakepath_decode::readers::marks::MarksReader;
-use wakepath_decode::readers::pcap::PcapReader;
+use wakepath_decode::readers::{Content, File as SourceFile, Format, Layout, Part, ReadAt};
 
 /// Folders are looked into this deep.
 const DEPTH_MAX: usize = 24;
 /// Traces of one source, at most: a wrong folder (`/`) is noticed before the disk has been walked through.
 const TRACES_MAX: usize = 4096;
-
-/// How a trace is laid out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// A folder with a file `metadata` and streams: LTTng and others.
-    Ctf,
-    /// perf.data, of a file or a pipe.
-    Perf,
-    /// trace-cmd's trace.dat.
-    TraceCmd,
-    /// Annotations as text.
-    Marks,
-}
-
-impl Format {
-    /// As printed.
-    pub fn name(self) -> &'static str {
-        match self {
-            Format::Ctf => "CTF",
-            Format::Perf => "perf.data",
-            Format::TraceCmd => "trace.dat",
-            Format::Marks => "marks",
-        }
-    }
-}
 
 /// One trace.
 #[derive(Clone, Debug)]
@@ -50,30 +23,9 @@ pub struct Found {
     pub host: Option<String>,
 }
 
-/// What the first bytes of a file are of.
-fn format_of(head: &[u8]) -> Option<Format> {
-    const PERF: [&[u8]; 2] = [b"PERFILE2", b"2ELIFREP"];
-    const TRACE_CMD: &[u8] = b"\x17\x08\x44tracing";
-    match head {
-        h if PERF.iter().any(|m| h.starts_with(m)) => Some(Format::Perf),
-        h if h.starts_with(TRACE_CMD) => Some(Format::TraceCmd),
-        h if MarksReader::fits(h) => Some(Format::Marks),
-        h if is_metadata(h) => Some(Format::Ctf),
-        _ => None,
-    }
-}
-
-/// Metadata of CTF 1.8, packeted in either byte order or plain, or of CTF 2.
-fn is_metadata(head: &[u8]) -> bool {
-    const PACKET: [u8; 4] = 0x75d1_1d57_u32.to_le_bytes();
-    let mut other = PACKET;
-    other.reverse();
-    let text = head.trim_ascii_start();
-    head.starts_with(&PACKET)
-        || head.starts_with(&other)
-        || head.starts_with(b"\x1e{")
-        || text.starts_with(b"/* CTF 1.8")
-        || text.starts_with(b"/* CTF 2")
+/// The format of a file that begins so, where it is one for import.
+fn importable(head: &[u8]) -> Option<Format> {
+    Format::of(head).filter(|format| format.about().content != Content::Packets)
 }
 
 /// What a file is that is no trace, and what to do then.
@@ -83,7 +35,7 @@ fn not_a_trace(head: &[u8]) -> &'static str {
         [] => "it is empty: the tracer was stopped before it wrote, or still runs",
         h if PACKED.iter().any(|m| h.starts_with(m)) => "it is packed: unpack it first (tar -xf, gunzip)",
         h if h.get(257..262) == Some(b"ustar") => "it is packed: unpack it first (tar -xf)",
-        h if PcapReader::fits(h) => "it is a packet capture: wakepath sniff --pcap reads it",
+        h if Format::of(h).is_some() => "it is a packet capture: wakepath sniff --pcap reads it",
         h if h.starts_with(b"WAKESEG1") => "it is a segment of a trace folder: ask the folder itself (wakepath info)",
         _ => {
             "import reads CTF traces (the folder of an LTTng session), perf.data (perf record), trace.dat \
@@ -103,13 +55,13 @@ pub fn find(source: &Path, host: Option<&str>) -> Result<Vec<Found>> {
     let host = host.map(str::to_owned);
     if !about.is_dir() {
         let head = head_of(source)?;
-        let Some(format) = format_of(&head) else {
+        let Some(format) = importable(&head) else {
             bail!("{}: not a trace: {}", source.display(), not_a_trace(&head));
         };
-        let path = match (format, source.parent()) {
+        let path = match (format.about().layout, source.parent()) {
             // somebody named the metadata itself
-            (Format::Ctf, Some(folder)) if folder.as_os_str().is_empty() => PathBuf::from("."),
-            (Format::Ctf, Some(folder)) => folder.to_owned(),
+            (Layout::Folder { .. }, Some(folder)) if folder.as_os_str().is_empty() => PathBuf::from("."),
+            (Layout::Folder { .. }, Some(folder)) => folder.to_owned(),
             _ => source.to_owned(),
         };
         return Ok(vec![Found { format, path, host }]);
@@ -120,28 +72,28 @@ pub fn find(source: &Path, host: Option<&str>) -> Result<Vec<Found>> {
             source.display()
         );
     }
-    if head_of(&source.join("data")).is_ok_and(|head| format_of(&head) == Some(Format::Perf)) {
-        bail!(
-            "{}: is a folder of perf record --threads, which is not read; record again without --threads",
-            source.display()
-        );
+    for refused in Format::ALL.iter().filter_map(|format| Some((format, format.about().refused?))) {
+        let (format, refused) = refused;
+        if head_of(&source.join(refused.file)).is_ok_and(|head| Format::of(&head) == Some(*format)) {
+            bail!("{}: {}", source.display(), refused.why);
+        }
     }
-    let mut folders = Vec::new();
-    walk(source, 0, &mut folders)?;
-    if folders.is_empty() {
+    let mut found = Vec::new();
+    walk(source, 0, &mut found)?;
+    if found.is_empty() {
         bail!(
             "{}: holds no CTF trace: no file `metadata` of one in it or below. Name an LTTng session's folder, or a \
              perf.data or trace.dat file itself",
             source.display()
         );
     }
-    folders.sort();
-    Ok(folders.into_iter().map(|path| Found { format: Format::Ctf, path, host: host.clone() }).collect())
+    found.sort_by(|a, b| a.1.cmp(&b.1));
+    Ok(found.into_iter().map(|(format, path)| Found { format, path, host: host.clone() }).collect())
 }
 
 const REMEDY: &str = "; run it with sudo, or copy the trace to where this user may read it";
 
-fn walk(folder: &Path, depth: usize, out: &mut Vec<PathBuf>) -> Result<()> {
+fn walk(folder: &Path, depth: usize, out: &mut Vec<(Format, PathBuf)>) -> Result<()> {
     if out.len() >= TRACES_MAX {
         bail!("{}: more than {TRACES_MAX} traces in or below it; name a folder further down", folder.display());
     }
@@ -152,13 +104,26 @@ fn walk(folder: &Path, depth: usize, out: &mut Vec<PathBuf>) -> Result<()> {
         // a link to a folder would be a trace twice, or a circle
         match kind {
             Ok(k) if k.is_dir() && depth < DEPTH_MAX => walk(&path, depth + 1, out)?,
-            Ok(k) if !k.is_dir() && path.file_name() == Some(OsStr::new("metadata")) && path.is_file() => {
-                out.extend(is_metadata(&head_of(&path)?).then(|| folder.to_owned()));
+            Ok(k) if !k.is_dir() && is_marker(&path) && path.is_file() => {
+                let format = importable(&head_of(&path)?).filter(|f| marker(*f).is_some());
+                out.extend(format.map(|format| (format, folder.to_owned())));
             }
             _ => {}
         }
     }
     Ok(())
+}
+
+/// The file by which a format's folders are known.
+fn marker(format: Format) -> Option<&'static str> {
+    match format.about().layout {
+        Layout::Folder { marker, .. } => Some(marker),
+        Layout::File => None,
+    }
+}
+
+fn is_marker(path: &Path) -> bool {
+    Format::ALL.iter().filter_map(|format| marker(*format)).any(|marker| path.file_name() == Some(OsStr::new(marker)))
 }
 
 fn head_of(path: &Path) -> Result<Vec<u8>> {
@@ -168,12 +133,25 @@ fn head_of(path: &Path) -> Result<Vec<u8>> {
     Ok(head)
 }
 
-/// The files of a folder, by name.
-pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+/// A trace's files, opened for its reader.
+pub fn part(format: Format, path: &Path) -> Result<Part> {
+    let files = match format.about().layout {
+        Layout::File => vec![path.to_owned()],
+        Layout::Folder { marker, holds } => files(path, |name| name == marker || holds(name))?,
+    };
+    let open = |file: &PathBuf| {
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok((name, Box::new(Opened::new(file)?) as SourceFile))
+    };
+    Ok(Part { name: path.display().to_string(), files: files.iter().map(open).collect::<Result<_>>()? })
+}
+
+/// The files of a folder that belong to a trace, in order of their names.
+fn files(folder: &Path, belongs: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("{}: cannot list it{REMEDY}", folder.display()))? {
         let path = entry.with_context(|| format!("{}: cannot list it", folder.display()))?.path();
-        if path.is_file() {
+        if path.file_name().and_then(OsStr::to_str).is_some_and(&belongs) && path.is_file() {
             files.push(path);
         }
     }
@@ -181,7 +159,7 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// A file to be read at any place.
+/// A file to be read at any offset.
 #[derive(Debug)]
 pub struct Opened {
     file: File,
@@ -221,7 +199,7 @@ mod tests {
         for (head, format) in [
             (&b"PERFILE2\x68\0\0\0\0\0\0\0"[..], Some(Format::Perf)),
             (b"2ELIFREP\0\0\0\0\0\0\0\x10", Some(Format::Perf)),
-            (b"\x17\x08\x44tracing6\0", Some(Format::TraceCmd)),
+            (b"\x17\x08\x44tracing6\0", Some(Format::Ftrace)),
             (b"\x57\x1d\xd1\x75", Some(Format::Ctf)),
             (b"\x75\xd1\x1d\x57", Some(Format::Ctf)),
             (b"/* CTF 1.8 */\n", Some(Format::Ctf)),
@@ -231,7 +209,7 @@ mod tests {
             (b"", None),
             (b"perf script's text", None),
         ] {
-            assert_eq!(format_of(head), format, "{head:?}");
+            assert_eq!(importable(head), format, "{head:?}");
         }
     }
 

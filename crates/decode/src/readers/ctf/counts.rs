@@ -1,6 +1,6 @@
 //! What only a trace in this format has to be counted.
 
-use crate::readers::Fault;
+use crate::readers::facts::Fault;
 
 /// What was met besides events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(super) struct Ledger {
 impl Ledger {
     pub fn fault(&mut self, defect: &'static str, file: &str, offset: u64, what: &str) {
         self.fault_count = self.fault_count.saturating_add(1);
-        if self.faults.len() < crate::readers::Counts::FAULTS {
+        if self.faults.len() < crate::readers::facts::Counts::FAULTS {
             self.faults.push(Fault { defect, file: file.to_owned(), offset, what: what.to_owned() });
         }
     }

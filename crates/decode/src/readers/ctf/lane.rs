@@ -6,7 +6,7 @@ use super::program::{Found, Program, Stop};
 use super::schema::role;
 use super::trace::{Trace, out};
 use crate::raw::RawSink;
-use crate::readers::ReadAt;
+use crate::readers::source::ReadAt;
 use std::sync::Arc;
 use wakepath_model::defects::id;
 use wakepath_model::ids::MonoNs;

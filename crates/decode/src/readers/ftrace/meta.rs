@@ -1,9 +1,10 @@
 //! What a trace.dat says before its events: layouts, options, and where each processor's data are.
 
 use super::pack::{Packing, unpack};
+use crate::readers::facts::{Counts, HostFacts};
+use crate::readers::source::ReadAt;
 use crate::readers::tracefs::{self, Format, Order, PageLayout, Scan, fill};
 use crate::readers::tracepoints::Tracepoints;
-use crate::readers::{Counts, HostFacts, ReadAt};
 use wakepath_model::defects::id as defect;
 
 /// Most bytes of a section that describes, processors of a buffer, sections and streams that are believed.

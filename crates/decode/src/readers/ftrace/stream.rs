@@ -3,8 +3,9 @@
 
 use super::meta::CpuData;
 use super::pack::{Packing, unpack};
+use crate::readers::facts::Counts;
+use crate::readers::source::ReadAt;
 use crate::readers::tracefs::{Order, PageLayout, fill};
-use crate::readers::{Counts, ReadAt};
 use std::ops::Range;
 use wakepath_model::defects::id as defect;
 

@@ -1,6 +1,6 @@
 //! What perf recorded (`perf_event_attr` of `perf_event_open(2)`), and where its records have their fields.
 
-use crate::readers::ReadAt;
+use crate::readers::source::ReadAt;
 use crate::readers::tracefs::{Order, Scan};
 
 /// A tracepoint as an attribute's type.

@@ -2,9 +2,10 @@
 
 use super::attrs::{Attr, Stamp, TYPE_TRACEPOINT};
 use crate::raw::{Raw, RawSink, Task};
+use crate::readers::facts::{Counts, HostFacts};
+use crate::readers::source::ReadAt;
 use crate::readers::tracefs::{self, Order, Scan};
 use crate::readers::tracepoints::{Context, Tracepoints};
-use crate::readers::{Counts, HostFacts, ReadAt};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use wakepath_model::defects::id as defect;
