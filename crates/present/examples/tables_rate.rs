@@ -77,44 +77,52 @@ fn make(folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
             cpu: (x >> 50) as u16 % 8,
         });
         if i % 3 == 0 {
-            w.push(&WaitRow {
-                at: MonoNs(at),
-                blocked: MonoNs(at - (x >> 30) % 100_000),
-                woken: MonoNs(at - 900),
-                object: flow.0,
-                arg0: 3,
-                task: TaskId(1),
-                by: TaskId(0),
-                rcv_seq: 0,
-                state: 1,
-                syscall: 232,
-                cpu: 0,
-                woken_cpu: 0,
-                cause: cause::SOCKET,
-                pad: [0; 3],
-            });
+            w.push(&wait(at, x, flow));
         }
         if i % 10 == 0 {
-            w.push(&MessageRow {
-                at: MonoNs(at),
-                flow,
-                start: i * 100,
-                end: i * 100 + 100,
-                witness: 0,
-                protocol: http,
-                verb: get,
-                target: path,
-                detail: StrId::EMPTY,
-                status: 0,
-                role: role::REQUEST,
-                sent: 0,
-                witness_kind: witness::NONE,
-                failed: 0,
-                cut: 0,
-                flags: 0,
-            });
+            w.push(&request(at, i, flow, [http, get, path]));
         }
     }
     w.close()?;
     Ok(())
+}
+
+fn wait(at: u64, x: u64, flow: EndpointId) -> WaitRow {
+    WaitRow {
+        at: MonoNs(at),
+        blocked: MonoNs(at - (x >> 30) % 100_000),
+        woken: MonoNs(at - 900),
+        object: flow.0,
+        arg0: 3,
+        task: TaskId(1),
+        by: TaskId(0),
+        rcv_seq: 0,
+        state: 1,
+        syscall: 232,
+        cpu: 0,
+        woken_cpu: 0,
+        cause: cause::SOCKET,
+        pad: [0; 3],
+    }
+}
+
+fn request(at: u64, i: u64, flow: EndpointId, [protocol, verb, target]: [StrId; 3]) -> MessageRow {
+    MessageRow {
+        at: MonoNs(at),
+        flow,
+        start: i * 100,
+        end: i * 100 + 100,
+        witness: 0,
+        protocol,
+        verb,
+        target,
+        detail: StrId::EMPTY,
+        status: 0,
+        role: role::REQUEST,
+        sent: 0,
+        witness_kind: witness::NONE,
+        failed: 0,
+        cut: 0,
+        flags: 0,
+    }
 }

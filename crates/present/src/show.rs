@@ -9,8 +9,9 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use wakepath_analysis::faults::{FileRead, SpanFaults};
 use wakepath_analysis::names::Names;
-use wakepath_analysis::spans::{evidence, lay_out};
-use wakepath_causality::path::Request;
+use wakepath_analysis::spans::{Timed, evidence, lay_out};
+use wakepath_causality::finished::Refusal;
+use wakepath_causality::path::{OpenCall, Request, Span};
 use wakepath_model::ids::{CommonNs, HostId, MonoNs};
 
 /// Columns of what a span was answered; a longer error stands below the table, in full.
@@ -165,6 +166,89 @@ pub struct ShowView {
     pub spans: Vec<SpanView>,
 }
 
+/// What every span of a request needs to be shown.
+struct Around<'a, W, C> {
+    names: &'a Names<'a>,
+    /// A host's time on the wall clock.
+    wall: W,
+    /// A host's time on the line that all hosts share.
+    common: C,
+    /// Where the request begins on that line, ns.
+    begin: i64,
+}
+
+impl<W: Fn(HostId, u64) -> Option<i64>, C: Fn(HostId, MonoNs) -> CommonNs> Around<'_, W, C> {
+    /// Time since the request's begin, ns.
+    fn offset(&self, host: HostId, at: MonoNs) -> i64 {
+        (self.common)(host, at).0.saturating_sub(self.begin)
+    }
+
+    /// A span; `hole` says why its request's path is incomplete there.
+    fn span(&self, s: &Span, t: &Timed, hole: Option<&str>, faults: Option<&SpanFaults>) -> SpanView {
+        let names = self.names;
+        let half = s.callee.as_ref().or(s.caller.as_ref()).expect("a span has a side");
+        let e = &half.exchange;
+        let is_unseen = s.callee.is_none() && s.wire.as_ref().is_some_and(|w| w.is_caller);
+        let detail = names.text(half.host, e.detail);
+        SpanView {
+            span: t.index,
+            parent: s.parent,
+            depth: t.depth,
+            host: names.host(t.host).to_owned(),
+            service: names.service(s),
+            task: if is_unseen { String::new() } else { names.task(half.host, e.task) },
+            flow: flow(s),
+            asked: names.asked(half),
+            status: e.status,
+            error: if e.failed { detail.to_owned() } else { String::new() },
+            failed: (e.failed || !e.outcome_unknown).then_some(e.failed),
+            reset: e.reset,
+            start_ns: t.start.0,
+            end_ns: t.end.0,
+            offset_ns: self.offset(t.host, t.start),
+            duration_ns: t.duration_ns(),
+            self_ns: t.self_ns,
+            queued_ns: t.queued_ns,
+            between_ns: t.between_ns,
+            evidence: evidence(s),
+            hole: hole.unwrap_or_default().to_owned(),
+            watched: s.callee.is_some(),
+            queued: e.queued,
+            wire: t.wire.zip(s.wire.as_ref()).map(|(legs, w)| WireView {
+                host: names.host(w.host).to_owned(),
+                out_ns: legs.out_ns,
+                server_ns: legs.server_ns,
+                back_ns: legs.back_ns,
+            }),
+            refused: s.refusals.iter().map(|f| self.refusal(half.host, f)).collect(),
+            open_calls: s.open_calls.iter().map(|c| self.open_call(c)).collect(),
+            faults: faults.filter(|f| !f.is_empty()).map(FaultView::new),
+        }
+    }
+
+    /// A connection that was refused to a task of the span's `host`.
+    fn refusal(&self, host: HostId, f: &Refusal) -> RefusalView {
+        RefusalView {
+            task: self.names.task(host, f.task),
+            remote: self.names.asked_for(host, &f.place),
+            why: refusals::why(f.error),
+            error: f.error,
+            offset_ns: self.offset(host, f.at),
+        }
+    }
+
+    fn open_call(&self, c: &OpenCall) -> OpenCallView {
+        let e = &c.half.exchange;
+        OpenCallView {
+            asked: self.names.asked(&c.half),
+            remote: self.names.asked_for(c.half.host, &c.half.place),
+            task: self.names.task(c.half.host, e.task),
+            offset_ns: self.offset(c.half.host, e.began),
+            others: c.others,
+        }
+    }
+}
+
 impl ShowView {
     /// From a request and the page faults of its spans; `wall` and `common` put a host's time on the wall clock and on the line that all hosts share.
     pub fn new(
@@ -179,76 +263,18 @@ impl ShowView {
         let root = timed.first().map(|t| (t.start.0, t.end.0, t.host));
         let (start, end, host) = root.unwrap_or_default();
         let begin = common(host, MonoNs(start)).0;
-        let spans = timed
-            .iter()
-            .map(|t| {
-                let s = &r.spans[t.index as usize];
-                let half = s.callee.as_ref().or(s.caller.as_ref()).expect("a span has a side");
-                let e = &half.exchange;
-                let is_unseen = s.callee.is_none() && s.wire.as_ref().is_some_and(|w| w.is_caller);
-                let detail = names.text(half.host, e.detail);
-                SpanView {
-                    span: t.index,
-                    parent: s.parent,
-                    depth: t.depth,
-                    host: names.host(t.host).to_owned(),
-                    service: names.service(s),
-                    task: if is_unseen { String::new() } else { names.task(half.host, e.task) },
-                    flow: flow(s),
-                    asked: names.asked(half),
-                    status: e.status,
-                    error: if e.failed { detail.to_owned() } else { String::new() },
-                    failed: (e.failed || !e.outcome_unknown).then_some(e.failed),
-                    reset: e.reset,
-                    start_ns: t.start.0,
-                    end_ns: t.end.0,
-                    offset_ns: common(t.host, t.start).0.saturating_sub(begin),
-                    duration_ns: t.duration_ns(),
-                    self_ns: t.self_ns,
-                    queued_ns: t.queued_ns,
-                    between_ns: t.between_ns,
-                    evidence: evidence(s),
-                    hole: holes.iter().find(|h| h.0 == t.index).map_or(String::new(), |h| h.1.name().to_owned()),
-                    watched: s.callee.is_some(),
-                    queued: e.queued,
-                    wire: t.wire.zip(s.wire.as_ref()).map(|(legs, w)| WireView {
-                        host: names.host(w.host).to_owned(),
-                        out_ns: legs.out_ns,
-                        server_ns: legs.server_ns,
-                        back_ns: legs.back_ns,
-                    }),
-                    refused: s
-                        .refusals
-                        .iter()
-                        .map(|f| RefusalView {
-                            task: names.task(half.host, f.task),
-                            remote: names.asked_for(half.host, &f.place),
-                            why: refusals::why(f.error),
-                            error: f.error,
-                            offset_ns: common(half.host, f.at).0.saturating_sub(begin),
-                        })
-                        .collect(),
-                    open_calls: s
-                        .open_calls
-                        .iter()
-                        .map(|c| OpenCallView {
-                            asked: names.asked(&c.half),
-                            remote: names.asked_for(c.half.host, &c.half.place),
-                            task: names.task(c.half.host, c.half.exchange.task),
-                            offset_ns: common(c.half.host, c.half.exchange.began).0.saturating_sub(begin),
-                            others: c.others,
-                        })
-                        .collect(),
-                    faults: faults.get(t.index as usize).filter(|f| !f.is_empty()).map(FaultView::new),
-                }
-            })
-            .collect();
+        let around = Around { names, wall, common, begin };
+        let span = |t: &Timed| {
+            let hole = holes.iter().find(|h| h.0 == t.index).map(|h| h.1.name());
+            around.span(&r.spans[t.index as usize], t, hole, faults.get(t.index as usize))
+        };
+        let spans = timed.iter().map(span).collect();
         let (service, asked) = wakepath_analysis::requests::kind_of(r, names);
         ShowView {
             request: format!("{:016x}", r.id),
             service,
             asked,
-            wall_ns: wall(host, start),
+            wall_ns: (around.wall)(host, start),
             duration_ns: end.saturating_sub(start),
             complete: r.is_complete(),
             spans,
@@ -269,6 +295,19 @@ impl ShowView {
             if self.complete { "path whole" } else { "path INCOMPLETE (see below)" },
         );
         out.push('\n');
+        // where there is little room, who was asked for what is worth more than a picture of the two columns before
+        let has_bars = style.width >= WIDTH_MAX;
+        out.push_str(&self.table(has_bars).render(style));
+        self.in_full(&mut out, if has_bars { 30 } else { 8 }, style);
+        self.on_the_wire(&mut out);
+        self.page_faults(&mut out);
+        self.refusals(&mut out, style);
+        self.incomplete(&mut out, style);
+        out
+    }
+
+    /// A row a span, with its bar in the waterfall where `has_bars`.
+    fn table(&self, has_bars: bool) -> Table {
         let total = self.duration_ns.max(1);
         let mut columns = vec![
             Column::number("start"),
@@ -281,8 +320,6 @@ impl ShowView {
             Column::number("reply"),
             Column::text("evidence"),
         ];
-        // where there is little room, who was asked for what is worth more than a picture of the two columns before
-        let has_bars = style.width >= WIDTH_MAX;
         if !has_bars {
             columns.remove(WATERFALL);
         }
@@ -305,18 +342,24 @@ impl ShowView {
             }
             t.row(cells);
         }
-        out.push_str(&t.render(style));
-        let shown = if has_bars { 30 } else { 8 };
+        t
+    }
+
+    /// What the table cuts: what was asked beyond `shown` bytes, and long errors.
+    fn in_full(&self, out: &mut String, shown: usize, style: Style) {
         let long: Vec<&SpanView> = self.spans.iter().filter(|s| s.asked.len() > shown).collect();
         for (i, s) in long.iter().enumerate() {
-            numbered(&mut out, if i == 0 { "\nIn full:\n" } else { "" }, s, &s.asked, Tint::Plain, style);
+            numbered(out, if i == 0 { "\nIn full:\n" } else { "" }, s, &s.asked, Tint::Plain, style);
         }
         let failed: Vec<&SpanView> =
             self.spans.iter().filter(|s| s.failed == Some(true) && s.error.len() > REPLY_MAX).collect();
         for (i, s) in failed.iter().enumerate() {
             let head = if i == 0 { "\nErrors in full:\n" } else { "" };
-            numbered(&mut out, head, s, &format!("{}: {}", s.service, s.error), Tint::Bad, style);
+            numbered(out, head, s, &format!("{}: {}", s.service, s.error), Tint::Bad, style);
         }
+    }
+
+    fn on_the_wire(&self, out: &mut String) {
         let divided = self.spans.iter().filter_map(|s| Some((s, s.wire.as_ref().filter(|w| w.out_ns.is_some())?)));
         for (i, (s, w)) in divided.enumerate() {
             let length = |ns: Option<u64>| ns.map_or_else(|| "?".to_owned(), units::duration);
@@ -331,11 +374,17 @@ impl ShowView {
                 sanitise(&s.service),
             );
         }
+    }
+
+    fn page_faults(&self, out: &mut String) {
         let held_up = self.spans.iter().filter_map(|s| Some((s, s.faults.as_ref()?)));
         for (i, (s, f)) in held_up.enumerate() {
             let head = if i == 0 { "\nPage faults:\n" } else { "" };
             let _ = writeln!(out, "{head}  {:>3}  {}: {}", s.span, sanitise(&f.line()), sanitise(&s.service));
         }
+    }
+
+    fn refusals(&self, out: &mut String, style: Style) {
         for s in &self.spans {
             for f in &s.refused {
                 let line = format!(
@@ -350,6 +399,10 @@ impl ShowView {
                 out.push_str(&painted(&line, Tint::Bad, style));
             }
         }
+    }
+
+    /// Where the path may be missing something, and the calls that could be of it.
+    fn incomplete(&self, out: &mut String, style: Style) {
         for s in self.spans.iter().filter(|s| s.queued) {
             let line = format!(
                 "span {} ({}) puts work where others take it up later: what they do with it is not linked",
@@ -364,7 +417,6 @@ impl ShowView {
                 out.push_str(&painted(&c.line(), Tint::Dim, style));
             }
         }
-        out
     }
 }
 

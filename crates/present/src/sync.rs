@@ -313,10 +313,6 @@ fn around(b: &BoundedView<i64>) -> String {
     }
 }
 
-fn plural(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
-}
-
 impl SyncView {
     /// As text for the terminal.
     pub fn render(&self, style: Style) -> String {
@@ -346,7 +342,7 @@ impl SyncView {
         let synchronised: usize = self.groups.iter().map(|g| g.hosts.len()).sum();
         let worst = self.pairs.iter().filter_map(|p| p.uncertainty_ns).max();
         let amid = self.pairs.iter().filter_map(|p| p.uncertainty_amid_ns).max();
-        let inversions = plural(self.inversions as usize, "inversion");
+        let inversions = units::counted(self.inversions, "inversion", "inversions");
         let line = format!(
             "{synchronised} of {} hosts synchronised{}{}: {} messages, {inversions}.",
             self.hosts.len(),
@@ -387,8 +383,11 @@ impl SyncView {
         out.push_str(&table.render(style));
         for g in &self.groups {
             let tree: Vec<String> = g.tree.iter().map(|[a, b]| format!("{a} – {b}")).collect();
-            let text =
-                format!("Spanning tree: {}; {} of each clock.", tree.join(", "), plural(g.pieces, "linear piece"));
+            let text = format!(
+                "Spanning tree: {}; {} of each clock.",
+                tree.join(", "),
+                units::counted(g.pieces as u64, "linear piece", "linear pieces")
+            );
             out.push_str(&wrap(&sanitise(&text), "", style.prose()));
         }
     }
@@ -425,7 +424,7 @@ impl SyncView {
                 units::count(p.messages_back),
                 least(p.delay_min_back_ns),
                 by.join(", "),
-                plural(p.inversions as usize, "inversion"),
+                units::counted(p.inversions, "inversion", "inversions"),
             );
             if p.ambiguous > 0 {
                 let _ = write!(text, " {} left out: the same name came twice.", units::count(p.ambiguous));

@@ -52,6 +52,11 @@ pub fn count(n: u64) -> String {
     out
 }
 
+/// A count with what it counts: `1 kind`, `12 kinds`.
+pub fn counted(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { one } else { many })
+}
+
 /// So many in a span of time: `12.3 k/s`; a dash where there is no span.
 pub fn rate(n: u64, span_ns: u64) -> String {
     if span_ns == 0 {

@@ -15,17 +15,19 @@ pub fn render(info: &Info, style: Style) -> String {
     for f in &info.folders {
         let derived = match f.derived.count {
             0 => String::new(),
-            n => format!("; {} more in {n} derived {}", units::bytes(f.derived.bytes), plural(n, "file")),
+            n => {
+                let files = units::counted(n, "derived file", "derived files");
+                format!("; {} more in {files}", units::bytes(f.derived.bytes))
+            }
         };
         let text = format!(
-            "{}: made {} by {}, format {}; {} in {} {}{derived}",
+            "{}: made {} by {}, format {}; {} in {}{derived}",
             f.path,
             units::wall(i64::try_from(f.created_real_ns).unwrap_or(i64::MAX)),
             if f.tool.is_empty() { "?" } else { &f.tool },
             f.format_version,
             units::bytes(f.segments.bytes),
-            units::count(f.segments.count),
-            plural(f.segments.count, "segment"),
+            units::counted(f.segments.count, "segment", "segments"),
         );
         out.push_str(&wrap(&sanitise(&text), "", style.prose()));
     }
@@ -57,10 +59,6 @@ pub fn render(info: &Info, style: Style) -> String {
     out
 }
 
-fn plural(n: u64, what: &str) -> String {
-    if n == 1 { what.to_owned() } else { format!("{what}s") }
-}
-
 fn host(out: &mut String, h: &HostFacts, style: Style) {
     let mut about: Vec<String> = Vec::new();
     if !h.kernel_release.is_empty() {
@@ -70,7 +68,7 @@ fn host(out: &mut String, h: &HostFacts, style: Style) {
         about.push(h.arch.clone());
     }
     if h.cpus > 0 {
-        about.push(format!("{} {}", h.cpus, plural(h.cpus.into(), "processor")));
+        about.push(units::counted(h.cpus.into(), "processor", "processors"));
     }
     if !h.boot_id.is_empty() {
         about.push(format!("boot {}", h.boot_id.chars().take(8).collect::<String>()));

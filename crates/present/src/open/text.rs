@@ -12,7 +12,7 @@ impl OpenView {
     pub fn head(&self) -> String {
         match self.requests.len() {
             0 => "No request that began during the recording was in flight when it ended.".to_owned(),
-            n => format!("In flight when the recording ended: {}", plural(n as u64, "request", "requests")),
+            n => format!("In flight when the recording ended: {}", units::counted(n as u64, "request", "requests")),
         }
     }
 
@@ -45,7 +45,7 @@ impl OpenView {
                 unended.idle.iter().map(|(what, n)| format!("{} {}", units::count(*n), idle_words(*what))).collect();
             let line = format!(
                 "Idle, with no request and no call open: {} ({}).",
-                plural(total, "task", "tasks"),
+                units::counted(total, "task", "tasks"),
                 parts.join(", ")
             );
             out.push_str(&wrap(&line, "", style.prose()));
@@ -88,7 +88,7 @@ impl OpenView {
         if self.open_before == 0 && self.before.is_empty() {
             return;
         }
-        let open = plural(self.open_before, "connection was", "connections were");
+        let open = units::counted(self.open_before, "connection was", "connections were");
         let line = match self.before.len() {
             0 => format!("Before it: {open} open; on none of them was an answer due, as far as their sockets tell."),
             1 => format!(
@@ -182,10 +182,6 @@ impl OpenView {
             more(out, self.waits.len(), limit);
         }
     }
-}
-
-fn plural(n: u64, one: &str, many: &str) -> String {
-    format!("{} {}", units::count(n), if n == 1 { one } else { many })
 }
 
 fn more(out: &mut String, count: usize, limit: usize) {

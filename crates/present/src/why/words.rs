@@ -1,6 +1,6 @@
 //! A difference as a colleague would name it.
 
-use super::call;
+use super::views::call;
 use std::fmt::Write as _;
 use wakepath_analysis::reasons;
 use wakepath_analysis::why::{Cause, Detail, Difference};

@@ -1,0 +1,136 @@
+//! Names of work, places and limits of a system, for people.
+
+use crate::units;
+use wakepath_forecast::bottleneck::{LINK, Limit, WAKE_UP};
+use wakepath_forecast::outcome::Place;
+use wakepath_forecast::system::{Queue, QueueKind, StateId, StationId, System};
+
+/// A number of servers, tokens or times, for people.
+pub fn number(n: f64) -> String {
+    let text = format!("{n:.2}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// Work in words.
+pub fn work(system: &System, id: StateId) -> String {
+    let Some(s) = system.states.get(id.index()) else { return "work that has no name".into() };
+    let (host, process) = (&s.host, &s.process);
+    match s.state.as_str() {
+        "cpu" => format!("{process} computing on {host}"),
+        "disk" => format!("{process} at the disk of {host}"),
+        "timer" => format!("{process} on {host} sleeping until a time (timer)"),
+        "outside" if host == "unwatched" => format!("{process}, where nobody watches"),
+        "outside" => format!("{process} on {host}, where no record says what it does"),
+        LINK => format!("on the way {process}"),
+        WAKE_UP => format!("{process} on {host} being woken"),
+        other => format!("{process} on {host} in {other}"),
+    }
+}
+
+pub(super) fn station(system: &System, id: StationId) -> (String, &'static str) {
+    system.stations.get(id.index()).map_or(("?".into(), "servers"), |s| (s.name.clone(), s.what))
+}
+
+/// Whether workers are threads of fewer processes.
+pub(super) fn is_threads(q: &Queue) -> bool {
+    q.name.ends_with(" threads")
+}
+
+/// The queue's name without what its kind says already.
+pub(super) fn bare(q: &Queue) -> &str {
+    let suffix = match q.kind {
+        QueueKind::Workers if is_threads(q) => " threads",
+        QueueKind::Workers => " workers",
+        QueueKind::AcceptQueue => " accept queue",
+        _ => return &q.name,
+    };
+    q.name.strip_suffix(suffix).unwrap_or(&q.name)
+}
+
+pub(super) const fn queue_kind(kind: QueueKind) -> &'static str {
+    match kind {
+        QueueKind::AcceptQueue => "accept queue",
+        QueueKind::Workers => "workers",
+        QueueKind::Pool => "pool",
+        QueueKind::Lock => "lock",
+        QueueKind::Link => "link",
+        QueueKind::Buffer => "buffer",
+        QueueKind::Annotated => "queue",
+    }
+}
+
+/// A place of a path: its class, and it in words.
+pub fn place(system: &System, at: Place) -> (&'static str, String) {
+    let queue = |id: wakepath_forecast::system::QueueId| system.queues.get(id.index());
+    match at {
+        Place::State(s) => ("work", work(system, s)),
+        Place::Station(s) => {
+            let (name, what) = station(system, s);
+            let servers = Limit::Servers(s).now(system);
+            ("waiting", format!("ready, and none of the {what} of {name} free ({})", number(servers)))
+        }
+        Place::Queue(q) => (
+            "queue",
+            queue(q).map_or_else(String::new, |q| match q.kind {
+                QueueKind::Link => format!("on the link {}", q.name),
+                QueueKind::Workers | QueueKind::Pool | QueueKind::Lock => format!("handing over {}", held(q)),
+                _ => format!("passing through {}", q.name),
+            }),
+        ),
+        Place::Full(q) => ("full", queue(q).map_or_else(String::new, |q| format!("waiting for {}", held(q)))),
+    }
+}
+
+/// What one waits for at a queue.
+pub(super) fn held(q: &Queue) -> String {
+    match q.kind {
+        QueueKind::Workers if is_threads(q) => format!("a thread of {}", bare(q)),
+        QueueKind::Workers => format!("a worker of {}", bare(q)),
+        QueueKind::Pool => format!("a connection of the pool {}", q.name),
+        QueueKind::Lock => format!("the lock {}", q.name),
+        QueueKind::AcceptQueue => format!("room in the accept queue of {}", bare(q)),
+        _ => format!("room in {}", q.name),
+    }
+}
+
+/// A limit in words, with how much there is of it.
+pub fn limit(system: &System, l: Limit) -> String {
+    let queue = |id: wakepath_forecast::system::QueueId| system.queues.get(id.index());
+    match l {
+        Limit::Servers(s) => {
+            let (name, what) = station(system, s);
+            format!("{what} of {name} ({})", number(l.now(system)))
+        }
+        Limit::Room(q) => queue(q).map_or_else(String::new, |q| {
+            let now = l.now(system);
+            match q.kind {
+                QueueKind::Workers if is_threads(q) => format!("threads of {} ({})", bare(q), number(now)),
+                QueueKind::Workers => format!("workers of {} ({})", bare(q), number(now)),
+                QueueKind::Pool => format!("pool {} ({})", q.name, number(now)),
+                QueueKind::Lock => format!("lock {}", q.name),
+                QueueKind::AcceptQueue => format!("room in the accept queue of {} ({})", bare(q), number(now)),
+                _ if q.is_bytes => format!("room in {} ({})", q.name, units::bytes(now as u64)),
+                _ => format!("room in {} ({})", q.name, number(now)),
+            }
+        }),
+        Limit::Bandwidth(q) => queue(q).map_or_else(String::new, |q| {
+            let rate = if q.is_bytes {
+                format!("{}/s", units::bytes((1e9 / q.ns_per_item) as u64))
+            } else {
+                units::rate(1_000_000, (q.ns_per_item * 1e6) as u64)
+            };
+            format!("bandwidth of the link {} ({rate})", q.name)
+        }),
+        Limit::Delay(q) => queue(q)
+            .map_or_else(String::new, |q| format!("delay of the link {} ({})", q.name, units::duration(q.delay_ns))),
+        Limit::Work(s) => work(system, s),
+    }
+}
+
+pub(super) fn percent(part: f64) -> String {
+    format!("{} %", number(100.0 * part))
+}
+
+pub(super) fn is_bytes(system: &System, l: Limit) -> bool {
+    matches!(l, Limit::Room(q) if system.queues.get(q.index()).is_some_and(|q| q.is_bytes))
+}

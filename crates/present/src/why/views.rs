@@ -1,0 +1,111 @@
+//! What analysis found, as it is shown.
+
+use super::text::short;
+use super::*;
+
+pub(super) fn kind_view(
+    name: &KindName,
+    requests: u64,
+    c: &Comparison,
+    words: &Words<'_>,
+    show: &dyn Fn(u64) -> String,
+) -> KindView {
+    let (slow_label, typical_label) = match words.mode {
+        Mode::Slowest => (
+            format!("the slowest {}", share_of(c.slow.found, requests, words.slowest)),
+            "the typical ones (the middle half by duration)".to_owned(),
+        ),
+        _ => (format!("those of {}", words.folder), format!("those of {}", words.before)),
+    };
+    let differences: Vec<DifferenceView> =
+        c.differences.iter().zip(1..).map(|(d, rank)| difference_view(d, rank, c.more_ns, show)).collect();
+    let example = differences.first().and_then(|d| d.examples.first());
+    let next = example.map(|e| match words.mode {
+        Mode::Tasks => format!("wakepath waits {} --task {e}", words.folder),
+        _ => format!("wakepath waits {} --request {}", words.folder, short(e)),
+    });
+    let slow = group_view(&c.slow, slow_label);
+    let typical = group_view(&c.typical, typical_label);
+    let mut view = KindView {
+        kind: name.1.clone(),
+        service: name.0.clone(),
+        requests,
+        sentence: String::new(),
+        slow,
+        typical,
+        more_ns: c.more_ns,
+        differences,
+        rest_ns: c.rest_ns,
+        next,
+    };
+    view.sentence = sentence(&view, words);
+    view
+}
+
+pub(super) fn share_of(found: u64, requests: u64, asked: f64) -> String {
+    let real = found as f64 / requests.max(1) as f64;
+    // few requests have no hundredth
+    let share = if (real - asked).abs() / asked > 0.5 { real } else { asked };
+    let text = format!("{:.2}", share * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+pub(super) fn group_view(g: &Group, label: String) -> GroupView {
+    GroupView {
+        label,
+        found: g.found,
+        count: g.count(),
+        is_sample: g.count() + g.left_out.incomplete + g.left_out.unanswered < g.found,
+        mean_ns: g.mean_ns(),
+        p50_ns: g.durations.quantile(0.5),
+        max_ns: g.durations.max(),
+        all_mean_ns: (g.answered.count() > 0).then(|| g.answered.mean()),
+        failed: g.failed,
+        incomplete: g.left_out.incomplete,
+        unanswered: g.left_out.unanswered,
+    }
+}
+
+pub(super) fn call(syscall: Option<u16>) -> Option<String> {
+    syscall.map(|nr| syscalls::name(nr).map_or_else(|| format!("syscall {nr}"), str::to_owned))
+}
+
+pub(super) fn difference_view(d: &Difference, rank: u32, whole: i64, show: &dyn Fn(u64) -> String) -> DifferenceView {
+    let main = d.parts.first().map(|p| &p.detail);
+    DifferenceView {
+        rank,
+        cause: d.what.cause.name(),
+        text: words::text(d, main),
+        service: d.what.service.clone(),
+        host: d.what.host.clone(),
+        main: main.map_or_else(MainView::default, |m| MainView {
+            state: Some(state_name(m.state)),
+            syscall: call(m.syscall),
+            by: m.by.clone(),
+            object: m.object.clone(),
+            serving: m.serving.clone(),
+        }),
+        more_ns: d.more_ns,
+        share: if whole == 0 { 0.0 } else { d.more_ns as f64 / whole as f64 },
+        slow_ns: d.slow_ns,
+        typical_ns: d.typical_ns,
+        requests_with: d.with,
+        examples: d.examples.iter().map(|&id| show(id)).collect(),
+        parts: d.parts.iter().map(part_view).collect(),
+    }
+}
+
+pub(super) fn part_view(p: &Part) -> PartView {
+    let d = &p.detail;
+    PartView {
+        more_ns: p.more_ns,
+        state: state_name(d.state),
+        syscall: call(d.syscall),
+        by: d.by.clone(),
+        object: d.object.clone(),
+        meanwhile: d.meanwhile.clone(),
+        is_own_thread: d.is_own_thread,
+        serving: d.serving.clone(),
+        reason: d.reason,
+    }
+}
