@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use wakepath_decode::readers::Format;
+use wakepath_protocols::{About, Docs, Protocol};
 
 /// A table of a document.
 pub struct Made {
@@ -16,7 +17,17 @@ pub struct Made {
 /// All tables that are made.
 pub fn all() -> Vec<Made> {
     let readers = Format::ALL.iter().map(|f| f.about()).map(|a| format!("| `{}` | {} |", a.id, a.reads));
-    vec![Made { path: "docs/imports.md", begins: "| `read.", rows: sorted(readers) }]
+    let mut protocols: Vec<String> = Protocol::ALL.iter().map(|p| p.about()).map(protocol).collect();
+    protocols.dedup(); // one on two transports
+    vec![
+        Made { path: "docs/imports.md", begins: "| `read.", rows: sorted(readers) },
+        Made { path: "docs/protocols.md", begins: "| `proto.", rows: protocols },
+    ]
+}
+
+fn protocol(about: &About) -> String {
+    let Docs { what, request, kept, pairs } = about.docs;
+    format!("| `{}` | {what} | {request} | {kept} | {pairs} |", about.id)
 }
 
 fn sorted(rows: impl Iterator<Item = String>) -> Vec<String> {

@@ -15,8 +15,9 @@ use seen::Seen;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::StrId;
 use wakepath_model::words::{VALUE, push_hash, push_word};
+use wakepath_protocols::Askers;
 use wakepath_protocols::Protocol;
-use wakepath_protocols::vocabulary::{Attribute, Part, divide, is_among_programs};
+use wakepath_protocols::vocabulary::{Attribute, Part};
 
 /// Texts whose id is kept, since nothing in them can change any more.
 const FINAL_MAX: usize = 1 << 16;
@@ -131,7 +132,7 @@ impl Recurring {
         let mut lost = None;
         let Recurring { key: secret, seen, words, out, .. } = self;
         out.clear();
-        divide(said.protocol, said.attribute, text, &mut |part| {
+        said.protocol.about().vocabulary.divide(said.attribute, text, &mut |part| {
             let word = match part {
                 Part::Known(known) => return out.extend_from_slice(known.as_bytes()),
                 Part::Word(word) => word,
@@ -143,7 +144,7 @@ impl Recurring {
             let hash = secret.hash(word.as_bytes());
             if !words.contains(&hash) {
                 let counted = match said.counts {
-                    true => seen.word(hash, &said.asker, said.start, is_among_programs(said.protocol)),
+                    true => seen.word(hash, &said.asker, said.start, said.protocol.about().askers == Askers::Programs),
                     false => seen::Counted::default(),
                 };
                 if counted.forgot {
@@ -176,7 +177,7 @@ impl Recurring {
     fn plain(&mut self, text: &str, said: &Said) {
         let Recurring { key: secret, words, out, .. } = self;
         out.clear();
-        divide(said.protocol, said.attribute, text, &mut |part| match part {
+        said.protocol.about().vocabulary.divide(said.attribute, text, &mut |part| match part {
             Part::Known(known) => out.extend_from_slice(known.as_bytes()),
             Part::Word(word) => {
                 let hash = secret.hash(word.as_bytes());

@@ -1,6 +1,21 @@
 //! What HTTP says of a request and a reply, however it is carried: HTTP/1, HTTP/2, FastCGI.
 
+use crate::vocabulary::{Grammar, List, Vocabulary};
 use crate::{Attrs, Outcome, Status, Text, Witness, mask};
+
+/// Methods (RFC 9110 and the registry of IANA), and what the processors themselves say.
+#[rustfmt::skip]
+const METHODS: &[&str] = &[
+    "ACL", "BASELINE-CONTROL", "BIND", "CHECKIN", "CHECKOUT", "CONNECT", "COPY", "DELETE", "GET", "HEAD", "LABEL",
+    "LINK", "LOCK", "M-SEARCH", "MERGE", "MKACTIVITY", "MKCALENDAR", "MKCOL", "MKREDIRECTREF", "MKWORKSPACE", "MOVE",
+    "NOTIFY", "OPAQUE", "OPTIONS", "ORDERPATCH", "PATCH", "POST", "PRI", "PROPFIND", "PROPPATCH", "PURGE", "PUT",
+    "QUERY", "REBIND", "REPORT", "SEARCH", "SUBSCRIBE", "TRACE", "UNBIND", "UNCHECKOUT", "UNLINK", "UNLOCK",
+    "UNSUBSCRIBE", "UPDATE", "UPDATEREDIRECTREF", "VERSION-CONTROL",
+];
+
+/// The words of messages of HTTP.
+pub(crate) const VOCABULARY: Vocabulary =
+    Vocabulary { verb: Grammar::Words(List::of(METHODS)), target: Grammar::Path(List::NONE), class: Grammar::Constant };
 
 /// What is kept of a request's head.
 pub(crate) struct Heading<const N: usize> {

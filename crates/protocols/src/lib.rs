@@ -1,8 +1,8 @@
-//! The `protocols` room: bytes of a flow in, messages out.
+//! Protocol processors: bytes of a flow in, messages out.
 //!
 //! Used alike by the preload library, the agent, the sniffer and the importers; hence `no_std`, no I/O, no
-//! clock, no allocation, no panic on any input. A protocol costs one file that implements `Framer` (see
-//! `duplex.rs`), one line in `registry.rs` and one folder of golden cases, `tests/golden/proto.NAME/`.
+//! clock, no allocation, no panic on any input. A protocol costs one file in `processors/` that implements `Framer` (see
+//! `duplex.rs`), a `mod` and a line in `processors.rs`, and golden cases in `tests/golden/proto.NAME/`.
 //!
 //! What a caller may rely on:
 //! - Offsets are absolute stream positions (bytes, `u64`), in whatever numbering the caller feeds.
@@ -23,29 +23,16 @@ mod duplex;
 mod hpack;
 mod http;
 pub mod mask;
-pub mod registry;
+mod processors;
+mod registry;
 mod shapes;
+mod sql_words;
 mod text;
 pub mod vocabulary;
 
-pub mod amqp;
-pub mod dns;
-pub mod fastcgi;
-pub mod http1;
-pub mod http2;
-pub mod kafka;
-pub mod line;
-pub mod memcached;
-pub mod mongo;
-pub mod mysql;
-pub mod oneshot;
-pub mod postgres;
-pub mod redis;
-pub mod tls;
-pub mod x11;
-
 pub use duplex::Duplex;
-pub use registry::{AnyProcessor, Maker, Protocol, Transport, Verdict, recognise};
+pub use processors::{AnyProcessor, Protocol};
+pub use registry::{About, Askers, Docs, Maker, Transport, Verdict, recognise};
 pub use text::Text;
 
 /// One of the two directions of a flow.

@@ -1,22 +1,9 @@
-//! The list of protocols: one line each. A test holds it against `tests/golden/`.
+//! What the registry knows of a protocol, and what is made of the list of them (`processors.rs`).
 
-use crate::amqp::{self, Amqp};
-use crate::dns::{self, DnsTcp, DnsUdp};
+use crate::Dir;
 use crate::duplex::Fit;
-use crate::fastcgi::FastCgi;
-use crate::http1::{self, Http1};
-use crate::http2::{self, Http2};
-use crate::kafka::{self, Kafka};
-use crate::line::Line;
-use crate::memcached::{self, Memcached};
-use crate::mongo::{self, Mongo};
-use crate::mysql::{self, MySql};
-use crate::oneshot::Oneshot;
-use crate::postgres::{self, Postgres};
-use crate::redis::{self, Redis};
-use crate::tls::{self, Tls};
-use crate::x11::{self, X11};
-use crate::{Dir, Processor, Sink};
+use crate::processors::Protocol;
+use crate::vocabulary::Vocabulary;
 
 /// What carries the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +12,69 @@ pub enum Transport {
     Stream,
     /// Datagrams: UDP, UNIX datagram sockets.
     Datagram,
+}
+
+/// Who asks in a protocol, as a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Askers {
+    /// People, each for something of their own.
+    People,
+    /// Programs: what they ask is the same for all their users.
+    Programs,
+}
+
+/// A protocol's row in `docs/protocols.md` (Markdown).
+#[derive(Clone, Copy, Debug)]
+pub struct Docs {
+    /// What it is.
+    pub what: &'static str,
+    /// What counts as a request.
+    pub request: &'static str,
+    /// What is kept of a message.
+    pub kept: &'static str,
+    /// By what replies are paired with requests.
+    pub pairs: &'static str,
+}
+
+/// What a processor's file says of its protocol.
+#[derive(Clone, Copy)]
+pub struct About {
+    /// The id used in commands, counters, documents and golden folders.
+    pub id: &'static str,
+    /// What it runs on.
+    pub transport: Transport,
+    /// Ports on which it is usual.
+    pub ports: &'static [u16],
+    /// Whether bytes that travel in this direction begin like it; `true`: on a usual port.
+    pub(crate) recognise: fn(Dir, &[u8], bool) -> Fit,
+    /// Whether its direction may be told by bytes that are only sure on a usual port.
+    pub(crate) direction_by_port: bool,
+    /// How the attributes of its messages are divided, and which words in them are the protocol's own.
+    pub vocabulary: Vocabulary,
+    /// Who asks in it.
+    pub askers: Askers,
+    /// Why nobody can read what it carries, where nobody can.
+    pub opaque: Option<&'static str>,
+    /// How large a processor may be, in bytes: there is one for each flow.
+    pub bytes_max: usize,
+    /// Its row in the documents.
+    pub docs: Docs,
+}
+
+impl About {
+    /// What most protocols have in common; they set the rest. It is never recognised.
+    pub(crate) const NEW: About = About {
+        id: "",
+        transport: Transport::Stream,
+        ports: &[],
+        recognise: |_, _, _| Fit::No,
+        direction_by_port: true,
+        vocabulary: Vocabulary::CONSTANT,
+        askers: Askers::Programs,
+        opaque: None,
+        bytes_max: 1024,
+        docs: Docs { what: "", request: "", kept: "", pairs: "" },
+    };
 }
 
 /// What the first bytes of a flow say.
@@ -43,65 +93,52 @@ pub trait Maker {
     /// What becomes of it.
     type Made;
     /// Takes it.
-    fn take<P: Processor + Send + 'static>(self, processor: P) -> Self::Made;
+    fn take<P: crate::Processor + Send + 'static>(self, processor: P) -> Self::Made;
 }
 
+/// Makes `Protocol` and `AnyProcessor` of the list.
 macro_rules! registry {
-    ($($variant:ident($type:ty) = $id:literal, $transport:ident, $ports:expr, $fit:expr, $doc:literal;)+) => {
+    ($($variant:ident($type:ty) = $about:path;)+) => {
         /// A protocol on its transport.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Protocol { $(#[doc = $doc] $variant),+ }
+        #[allow(missing_docs)] // what it is, its processor says
+        pub enum Protocol { $($variant),+ }
 
         impl Protocol {
             /// All protocols, in the order in which they are tried.
             pub const ALL: &[Protocol] = &[$(Protocol::$variant),+];
 
+            /// What its processor says of it.
+            pub fn about(self) -> &'static About {
+                match self { $(Protocol::$variant => const { &$about }),+ }
+            }
+
             /// The id used in commands, counters, documents and golden folders. A protocol that exists on both
             /// transports has one id.
             pub fn id(self) -> &'static str {
-                match self { $(Protocol::$variant => $id),+ }
+                self.about().id
             }
 
             /// What it runs on.
             pub fn transport(self) -> Transport {
-                match self { $(Protocol::$variant => Transport::$transport),+ }
+                self.about().transport
             }
 
             /// Ports on which it is usual: they decide only where the bytes alone do not.
             pub fn ports(self) -> &'static [u16] {
-                match self { $(Protocol::$variant => $ports),+ }
+                self.about().ports
             }
 
             /// Hands a new processor of exactly this protocol to `maker`: with many flows [`AnyProcessor`] is too large.
             pub fn make<M: Maker>(self, maker: M) -> M::Made {
                 match self { $(Protocol::$variant => maker.take(<$type>::new())),+ }
             }
-
-            /// In which direction `bytes` travel, as the begin of a message of this protocol: known where only one side
-            /// could send them.
-            pub fn direction(self, bytes: &[u8]) -> Option<Dir> {
-                if bytes.is_empty() {
-                    return None;
-                }
-                // Replies of Kafka look like requests, but for the client's name.
-                let usual = self.id() != "proto.kafka";
-                match [Dir::ToServer, Dir::ToClient].map(|dir| self.fit(dir, bytes, usual)) {
-                    [Fit::Yes, Fit::No] => Some(Dir::ToServer),
-                    [Fit::No, Fit::Yes] => Some(Dir::ToClient),
-                    _ => None,
-                }
-            }
-
-            fn fit(self, dir: Dir, bytes: &[u8], usual: bool) -> Fit {
-                let fit: fn(Dir, &[u8], bool) -> Fit = match self { $(Protocol::$variant => $fit),+ };
-                fit(dir, bytes, usual)
-            }
         }
 
         /// A processor of any protocol. As large as the largest of them, HTTP/2; a test prints the sizes. Where flows of
         /// one protocol are many, keep its own type instead.
-        #[allow(clippy::large_enum_variant)] // no allocation, so no box
-        pub enum AnyProcessor { $(#[doc = $doc] $variant($type)),+ }
+        #[allow(missing_docs, clippy::large_enum_variant)] // no allocation, so no box
+        pub enum AnyProcessor { $($variant($type)),+ }
 
         impl AnyProcessor {
             /// A processor for a new flow.
@@ -138,23 +175,22 @@ macro_rules! registry {
     };
 }
 
-registry! {
-    Http1(Http1) = "proto.http1", Stream, &[80, 3000, 5000, 8000, 8080], fit_http1, "HTTP/1.0 and HTTP/1.1.";
-    Postgres(Postgres) = "proto.postgres", Stream, &[5432, 6432], postgres::recognise, "PostgreSQL, protocol 3.";
-    Redis(Redis) = "proto.redis", Stream, &[6379], redis::recognise, "Redis and its relatives, RESP2 and RESP3.";
-    FastCgi(FastCgi) = "proto.fastcgi", Stream, &[9000], crate::fastcgi::recognise, "FastCGI.";
-    Http2(Http2) = "proto.http2", Stream, &[50051], fit_http2, "HTTP/2 with prior knowledge, and gRPC.";
-    MySql(MySql) = "proto.mysql", Stream, &[3306], mysql::recognise, "MySQL and MariaDB.";
-    Amqp(Amqp) = "proto.amqp", Stream, &[5672], fit_amqp, "AMQP 0-9-1.";
-    Mongo(Mongo) = "proto.mongo", Stream, &[27017], fit_mongo, "MongoDB.";
-    Kafka(Kafka) = "proto.kafka", Stream, &[9092], kafka::recognise, "Kafka.";
-    Memcached(Memcached) = "proto.memcached", Stream, &[11211], memcached::recognise, "Memcached, text and binary.";
-    X11(X11) = "proto.x11", Stream, &[6000, 6001], fit_x11, "X11, as a client speaks it.";
-    DnsTcp(DnsTcp) = "proto.dns", Stream, &[53], fit_dns_tcp, "DNS over TCP.";
-    DnsUdp(DnsUdp) = "proto.dns", Datagram, &[53, 5353], fit_dns_udp, "DNS datagrams.";
-    Tls(Tls) = "proto.tls", Stream, &[443, 8443], fit_tls, "TLS, of which only the handshake is read.";
-    Line(Line) = "proto.line", Stream, &[], never, "Lines, of which nothing else is known; only where asked for.";
-    Oneshot(Oneshot) = "proto.oneshot", Stream, &[], never, "One exchange a connection; only where asked for.";
+pub(crate) use registry;
+
+impl Protocol {
+    /// In which direction `bytes` travel, as the begin of a message of this protocol: known where only one side
+    /// could send them.
+    pub fn direction(self, bytes: &[u8]) -> Option<Dir> {
+        if bytes.is_empty() {
+            return None;
+        }
+        let About { recognise, direction_by_port, .. } = self.about();
+        match [Dir::ToServer, Dir::ToClient].map(|dir| recognise(dir, bytes, *direction_by_port)) {
+            [Fit::Yes, Fit::No] => Some(Dir::ToServer),
+            [Fit::No, Fit::Yes] => Some(Dir::ToClient),
+            _ => None,
+        }
+    }
 }
 
 /// Which protocol a flow speaks.
@@ -178,7 +214,7 @@ pub fn recognise(transport: Transport, dir: Option<Dir>, bytes: &[u8], ports: (u
                 if dir.is_some_and(|dir| dir != side) {
                     continue;
                 }
-                match protocol.fit(side, bytes, usual) {
+                match (protocol.about().recognise)(side, bytes, usual) {
                     Fit::Yes => return Verdict::Protocol(protocol, side),
                     Fit::More => more = true,
                     Fit::No => {}
@@ -190,44 +226,4 @@ pub fn recognise(transport: Transport, dir: Option<Dir>, bytes: &[u8], ports: (u
         }
     }
     Verdict::Unknown
-}
-
-fn never(_: Dir, _: &[u8], _: bool) -> Fit {
-    Fit::No
-}
-
-fn fit_http1(dir: Dir, bytes: &[u8], _: bool) -> Fit {
-    http1::recognise(dir, bytes)
-}
-
-fn fit_http2(dir: Dir, bytes: &[u8], _: bool) -> Fit {
-    http2::recognise(dir, bytes)
-}
-
-fn fit_amqp(dir: Dir, bytes: &[u8], _: bool) -> Fit {
-    amqp::recognise(dir, bytes)
-}
-
-fn fit_mongo(dir: Dir, bytes: &[u8], _: bool) -> Fit {
-    mongo::recognise(dir, bytes)
-}
-
-fn fit_tls(dir: Dir, bytes: &[u8], _: bool) -> Fit {
-    tls::recognise(dir, bytes)
-}
-
-fn fit_x11(dir: Dir, bytes: &[u8], _: bool) -> Fit {
-    x11::recognise(dir, bytes)
-}
-
-fn fit_dns_tcp(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
-    match bytes.len() {
-        _ if !usual => Fit::No, // two bytes of length and a few flags are too little to go by
-        ..14 => Fit::More,
-        _ => dns::fits(dir, &bytes[2..]).into(),
-    }
-}
-
-fn fit_dns_udp(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
-    (usual && dns::fits(dir, bytes)).into()
 }

@@ -1,6 +1,14 @@
 //! What SQL servers have in common: shapes of statements, those that are prepared, SQLSTATE.
 
+use crate::sql_words::WORDS;
+use crate::vocabulary::{Grammar, List, Vocabulary};
 use crate::{Attrs, Text, mask};
+
+/// The words of statements. SQLSTATE is checked for its form.
+pub(crate) const VOCABULARY: Vocabulary = {
+    let statement = Grammar::Statement(List::folding(WORDS));
+    Vocabulary { verb: statement, target: statement, class: Grammar::Constant }
+};
 
 /// The shape of a statement as attributes.
 pub(crate) struct Shape {

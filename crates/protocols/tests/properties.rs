@@ -5,8 +5,8 @@ mod support;
 use proptest::prelude::*;
 use support::{Step, cases, run, run_to_borders, same};
 use wakepath_protocols::mask::Sql;
-use wakepath_protocols::vocabulary::{Attribute, Part, divide};
-use wakepath_protocols::{Dir, Protocol, Text, Transport, Verdict, mask, recognise};
+use wakepath_protocols::vocabulary::{Attribute, Part};
+use wakepath_protocols::{AnyProcessor, Dir, Maker, Processor, Protocol, Text, Transport, Verdict, mask, recognise};
 
 const SECRET: &str = "Zq7Xw9Kv";
 
@@ -88,28 +88,26 @@ fn recognises_its_own_golden_cases() {
     }
 }
 
+/// Says how large a processor is.
+struct Size;
+
+impl Maker for Size {
+    type Made = usize;
+    fn take<P: Processor + Send + 'static>(self, _: P) -> usize {
+        size_of::<P>()
+    }
+}
+
 #[test]
 fn processors_are_small_enough_for_one_a_flow() {
-    use std::mem::size_of;
-    use wakepath_protocols::{AnyProcessor, *};
-    let sizes = [
-        ("http1", size_of::<http1::Http1>(), 1040),
-        ("http2", size_of::<http2::Http2>(), 4096),
-        ("postgres", size_of::<postgres::Postgres>(), 2560),
-        ("mysql", size_of::<mysql::MySql>(), 2560),
-        ("redis", size_of::<redis::Redis>(), 512),
-        ("fastcgi", size_of::<fastcgi::FastCgi>(), 3328),
-        ("amqp", size_of::<amqp::Amqp>(), 1200),
-        ("mongo", size_of::<mongo::Mongo>(), 768),
-        ("kafka", size_of::<kafka::Kafka>(), 768),
-        ("memcached", size_of::<memcached::Memcached>(), 768),
-        ("x11", size_of::<x11::X11>(), 384),
-        ("any", size_of::<AnyProcessor>(), 4096),
-    ];
-    for (name, size, most) in sizes {
-        println!("{name} {size} bytes");
-        assert!(size <= most, "{name}: {size} bytes");
+    let mut largest = 0;
+    for protocol in Protocol::ALL {
+        let (size, most) = (protocol.make(Size), protocol.about().bytes_max);
+        println!("{protocol:?} {size} bytes");
+        assert!(size <= most, "{protocol:?}: {size} bytes, of {most}");
+        largest = largest.max(most);
     }
+    assert!(size_of::<AnyProcessor>() <= largest);
 }
 
 #[test]
@@ -365,7 +363,7 @@ proptest! {
     ) {
         let attribute = [Attribute::Verb, Attribute::Target, Attribute::Class][attribute];
         let mut again = String::new();
-        divide(Protocol::ALL[which], attribute, &text, &mut |part| match part {
+        Protocol::ALL[which].about().vocabulary.divide(attribute, &text, &mut |part| match part {
             Part::Known(known) => again.push_str(known),
             Part::Word(word) => {
                 assert!(!word.is_empty());

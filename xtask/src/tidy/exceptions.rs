@@ -81,7 +81,6 @@ pub const TEMPORARY: &[(Limit, &str, &str, usize)] = &[
     (Limit::File, "crates/model/src/rows.rs", "", 777),
     (Limit::Function, "crates/present/src/parquet/base.rs", "columns", 300),
     (Limit::Function, "crates/present/src/parquet/base.rs", "put", 212),
-    (Limit::Function, "crates/protocols/src/mask.rs", "statement", 97),
     (Limit::File, "crates/testkit/src/script.rs", "", 668),
     (Limit::Function, "crates/testkit/src/script.rs", "flow", 105),
     (Limit::Function, "crates/testkit/src/script.rs", "step", 177),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use wakepath_decode::readers::Format;
 use wakepath_protocols::Protocol;
 
-const PROTOCOLS: &str = "docs/protocols.md";
+const PROTOCOLS: &str = "crates/protocols/src/processors.rs";
 const EVIDENCE: &str = "docs/evidence.md";
 const READERS: &str = "crates/decode/src/readers/mod.rs";
 const RULES: &str = "crates/causality/src/evidence.rs";
@@ -18,31 +18,23 @@ pub fn check(tree: &Tree, out: &mut Vec<String>) {
     made(tree, out);
 }
 
+/// Every protocol has golden cases, and nothing else has.
 fn protocols(tree: &Tree, out: &mut Vec<String>) {
-    let ids: BTreeSet<&str> = Protocol::ALL.iter().map(|p| p.id()).collect();
-    let golden = tree.folders("tests/golden");
-    let documented: BTreeSet<&str> = first_cells(tree.text(PROTOCOLS)).filter(|w| w.starts_with("proto.")).collect();
-    for id in &ids {
-        if !golden.iter().any(|g| g == id) {
-            out.push(format!("tests/golden/{id}: missing; the registry of crates/protocols has it"));
-        }
-        if !documented.contains(id) {
-            out.push(format!("{PROTOCOLS}: no row `{id}`; the registry of crates/protocols has it"));
-        }
-    }
-    for id in golden.iter().map(String::as_str).filter(|g| g.starts_with("proto.")).chain(documented.iter().copied()) {
-        if !ids.contains(id) {
-            out.push(format!("{id}: has a golden folder or a row in {PROTOCOLS}, but the registry does not know it"));
-        }
-    }
+    let ids = Protocol::ALL.iter().map(|p| p.id().to_owned()).collect();
+    golden(tree, "proto.", &ids, PROTOCOLS, out);
 }
 
 /// Every reader has golden cases, and nothing else has.
 fn readers(tree: &Tree, out: &mut Vec<String>) {
-    let ids = Format::ALL.iter().map(|f| f.about().id.to_owned()).collect::<BTreeSet<_>>();
-    let golden = tree.folders("tests/golden").into_iter().filter(|g| g.starts_with("read.")).collect();
-    for id in ids.symmetric_difference(&golden) {
-        out.push(format!("{id}: must be in {READERS} and in tests/golden alike"));
+    let ids = Format::ALL.iter().map(|f| f.about().id.to_owned()).collect();
+    golden(tree, "read.", &ids, READERS, out);
+}
+
+/// Golden folders whose names begin so are those of a registry.
+fn golden(tree: &Tree, begins: &str, ids: &BTreeSet<String>, registry: &str, out: &mut Vec<String>) {
+    let folders = tree.folders("tests/golden").into_iter().filter(|g| g.starts_with(begins)).collect();
+    for id in ids.symmetric_difference(&folders) {
+        out.push(format!("{id}: must be in {registry} and in tests/golden alike"));
     }
 }
 

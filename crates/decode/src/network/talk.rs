@@ -257,8 +257,11 @@ impl Talk {
         let side = (about.side.how == side_how::HANDSHAKE).then(|| about.side.dir(piece.lane));
         let all = piece.bytes.len() as u64 == piece.length;
         match recognise(about.transport, side, bytes, about.ports) {
-            Verdict::Protocol(Protocol::Tls, _) => self.state = State::Opaque("encrypted (TLS)"),
             Verdict::Protocol(protocol, dir) => {
+                if let Some(why) = protocol.about().opaque {
+                    self.state = State::Opaque(why);
+                    return;
+                }
                 if about.side.how != side_how::HANDSHAKE {
                     // Where either side could have said it, the ports tell more than the order in which sides are tried.
                     let told = protocol.direction(bytes);

@@ -10,6 +10,8 @@
 //! questions behind the first, DNS over TLS or HTTPS.
 
 use crate::duplex::{BAD, Duplex, Fit, Framer, Stop, Unit, Wire};
+use crate::registry::{About, Askers, Docs, Transport};
+use crate::vocabulary::{Grammar, List, Vocabulary};
 use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Outcome, Processor, Role, Sink};
 use crate::{Status, Text, Witness};
 
@@ -18,6 +20,46 @@ pub const HEAD: usize = 288;
 
 /// The processor of DNS over TCP.
 pub type DnsTcp = Duplex<Framing, HEAD>;
+
+/// What the registry says of it over TCP.
+pub const TCP: About = About {
+    id: "proto.dns",
+    ports: &[53],
+    recognise: |dir, bytes, usual| match bytes.len() {
+        _ if !usual => Fit::No, // two bytes of length and a few flags are too little to go by
+        ..14 => Fit::More,
+        _ => fits(dir, &bytes[2..]).into(),
+    },
+    vocabulary: Vocabulary {
+        verb: Grammar::Constant,
+        target: Grammar::Labels(List::folding(LABELS)),
+        class: Grammar::Constant,
+    },
+    askers: Askers::People,
+    docs: Docs {
+        what: "DNS over UDP and TCP",
+        request: "a query",
+        kept: "type, name, response code",
+        pairs: "message id",
+    },
+    ..About::NEW
+};
+
+/// What the registry says of it over UDP.
+pub const UDP: About = About {
+    transport: Transport::Datagram,
+    ports: &[53, 5353],
+    recognise: |dir, bytes, usual| (usual && fits(dir, bytes)).into(),
+    ..TCP
+};
+
+/// Labels that name no one. Sorted.
+#[rustfmt::skip]
+const LABELS: &[&str] = &[
+    "_dmarc", "_domainkey", "_http", "_https", "_srv", "_tcp", "_udp", "app", "arpa", "cloud", "cluster", "co", "com",
+    "de", "dev", "edu", "eu", "example", "fr", "gov", "home", "in-addr", "int", "internal", "intra", "invalid", "io",
+    "ip6", "lan", "local", "localdomain", "localhost", "mil", "net", "org", "svc", "test", "uk", "us", "www",
+];
 
 /// The framing over TCP; it remembers nothing.
 pub struct Framing;
@@ -84,7 +126,7 @@ impl Processor for DnsUdp {
 }
 
 /// Whether `bytes` begin like a DNS header of this direction: the flags that must be, few questions.
-pub(crate) fn fits(dir: Dir, bytes: &[u8]) -> bool {
+fn fits(dir: Dir, bytes: &[u8]) -> bool {
     let &[_, _, flags, more, q1, q0, ..] = bytes else {
         return false;
     };

@@ -16,7 +16,8 @@
 use crate::asked::Asked;
 use crate::bytes::{is_typed, le16, le32, lenenc};
 use crate::duplex::{BAD, Duplex, Fit, Framer, Stop, Unit, Wire};
-use crate::shapes::{Cache, Shape, sqlstate};
+use crate::registry::{About, Docs};
+use crate::shapes::{self, Cache, Shape, sqlstate};
 use crate::{Attrs, Border, Defect, Dir, EndHow, Outcome, Role, Status, mask};
 
 /// Bytes kept of a packet in each direction: of a statement a little less.
@@ -24,6 +25,22 @@ pub const HEAD: usize = 512;
 
 /// The MySQL processor.
 pub type MySql = Duplex<Framing, HEAD>;
+
+/// What the registry says of it.
+pub const ABOUT: About = About {
+    id: "proto.mysql",
+    ports: &[3306],
+    recognise,
+    vocabulary: shapes::VOCABULARY,
+    bytes_max: 2560,
+    docs: Docs {
+        what: "MySQL and MariaDB",
+        request: "a command",
+        kept: "verb, statement's shape, error number, SQLSTATE",
+        pairs: "order on the connection",
+    },
+    ..About::NEW
+};
 
 /// What of MySQL is remembered between units.
 pub struct Framing {

@@ -11,6 +11,8 @@
 
 use crate::bytes::{be16, be32};
 use crate::duplex::{BAD, Duplex, Fit, Framer, Stop, Unit, Wire};
+use crate::registry::{About, Docs};
+use crate::vocabulary::{Grammar, List, Vocabulary};
 use crate::{Attrs, Dir, Outcome, Role, Status, Text, Witness, mask};
 
 /// Bytes kept of a message in each direction.
@@ -18,6 +20,24 @@ pub const HEAD: usize = 256;
 
 /// The Kafka processor.
 pub type Kafka = Duplex<Framing, HEAD>;
+
+/// What the registry says of it.
+pub const ABOUT: About = About {
+    id: "proto.kafka",
+    ports: &[9092],
+    recognise,
+    vocabulary: Vocabulary { verb: Grammar::Constant, target: Grammar::Path(List::NONE), class: Grammar::Constant },
+    bytes_max: 768,
+    // replies look like requests, but for the client's name
+    direction_by_port: false,
+    docs: Docs {
+        what: "Kafka",
+        request: "a request",
+        kept: "api, topic of a PRODUCE, error number",
+        pairs: "correlation id",
+    },
+    ..About::NEW
+};
 
 /// What of Kafka is remembered between units.
 pub struct Framing {

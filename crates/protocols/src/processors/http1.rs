@@ -15,6 +15,7 @@ use crate::asked::Asked;
 use crate::bytes::line;
 use crate::duplex::{BAD, Duplex, Fit, Framer, NONE, Stop, Unit, Wire};
 use crate::http::{self, Heading};
+use crate::registry::{About, Askers, Docs};
 use crate::{Border, Defect, Dir, EndHow, Role, Text};
 
 /// Bytes read of a line.
@@ -22,6 +23,23 @@ pub const LINE: usize = 224;
 
 /// The HTTP/1 processor.
 pub type Http1 = Duplex<Framing, LINE>;
+
+/// What the registry says of it.
+pub const ABOUT: About = About {
+    id: "proto.http1",
+    ports: &[80, 3000, 5000, 8000, 8080],
+    recognise,
+    vocabulary: http::VOCABULARY,
+    askers: Askers::People,
+    bytes_max: 1040,
+    docs: Docs {
+        what: "HTTP/1.0 and 1.1",
+        request: "a head",
+        kept: "method, path template, status",
+        pairs: "order on the connection",
+    },
+    ..About::NEW
+};
 
 /// What of HTTP/1 is remembered between units.
 pub struct Framing {
@@ -270,7 +288,7 @@ const CONNECT: u8 = 2;
 
 /// Whether a flow of which these are the first bytes is HTTP/1: by a reply's version, or a request whose target is a
 /// path, or has another form that its method allows.
-pub(crate) fn recognise(dir: Dir, bytes: &[u8]) -> Fit {
+pub(crate) fn recognise(dir: Dir, bytes: &[u8], _: bool) -> Fit {
     const METHODS: &str = "GET POST PUT HEAD DELETE OPTIONS PATCH CONNECT TRACE";
     const ABSOLUTE: &[u8] = b"http://";
     if dir == Dir::ToClient {

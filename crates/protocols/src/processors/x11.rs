@@ -13,6 +13,7 @@
 //! replies to ListFontsWithInfo (the first is the reply, the others are unsolicited).
 
 use crate::duplex::{BAD, Duplex, Fit, Framer, Stop, Unit, Wire};
+use crate::registry::{About, Docs};
 use crate::{Attrs, Dir, Outcome, Role, Status, Witness};
 
 /// Bytes kept of a message's head in each direction.
@@ -20,6 +21,21 @@ pub const HEAD: usize = 32;
 
 /// The X11 processor.
 pub type X11 = Duplex<Framing, HEAD>;
+
+/// What the registry says of it.
+pub const ABOUT: About = About {
+    id: "proto.x11",
+    ports: &[6000, 6001],
+    recognise,
+    bytes_max: 384,
+    docs: Docs {
+        what: "X11 from its set-up on, as a client speaks it",
+        request: "a core request that has a reply",
+        kept: "request's name, error",
+        pairs: "sequence number",
+    },
+    ..About::NEW
+};
 
 /// What of X11 is remembered between units.
 pub struct Framing {
@@ -199,6 +215,6 @@ fn setup_fits(bytes: &[u8]) -> Fit {
 }
 
 /// Whether a flow of which these are the first bytes is X11: by the client's set-up.
-pub(crate) fn recognise(dir: Dir, bytes: &[u8]) -> Fit {
+pub(crate) fn recognise(dir: Dir, bytes: &[u8], _: bool) -> Fit {
     if dir == Dir::ToServer { setup_fits(bytes) } else { Fit::No }
 }

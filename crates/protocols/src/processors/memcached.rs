@@ -11,6 +11,8 @@
 
 use crate::bytes::{be16, be32, decimal};
 use crate::duplex::{BAD, Duplex, Fit, Framer, Stop, Unit, Wire};
+use crate::registry::{About, Docs};
+use crate::vocabulary::{Grammar, List, Vocabulary};
 use crate::{Attrs, Border, Defect, Dir, EndHow, Outcome, Role, Status, Text, Witness};
 
 /// Bytes kept of a line in each direction; keys are at most 250 bytes long.
@@ -23,6 +25,38 @@ stats flush_all version verbosity quit shutdown slabs lru lru_crawler watch cach
 
 /// The Memcached processor.
 pub type Memcached = Duplex<Framing, HEAD>;
+
+/// What the registry says of it.
+pub const ABOUT: About = About {
+    id: "proto.memcached",
+    ports: &[11211],
+    recognise,
+    vocabulary: Vocabulary {
+        verb: Grammar::Words(List::of(WORDS)),
+        target: Grammar::Words(List::of(WORDS)),
+        class: Grammar::Words(List::of(WORDS)),
+    },
+    bytes_max: 768,
+    docs: Docs {
+        what: "Memcached, text, meta and binary",
+        request: "a command",
+        kept: "command, error word; no keys, no values",
+        pairs: "order; `opaque`",
+    },
+    ..About::NEW
+};
+
+/// Commands and errors. Sorted.
+#[rustfmt::skip]
+const WORDS: &[&str] = &[
+    "?", "ADD", "ADDQ", "APPEND", "APPENDQ", "AUTH", "AUTH_ERROR", "CACHE_MEMLIMIT", "CAS", "CLIENT_ERROR", "DECR",
+    "DECREMENT", "DECREMENTQ", "DELETE", "DELETEQ", "ERROR", "EXISTS", "FLUSH", "FLUSHQ", "FLUSH_ALL", "GAT", "GATK",
+    "GATKQ", "GATQ", "GATS", "GET", "GETK", "GETKQ", "GETQ", "GETS", "INCR", "INCREMENT", "INCREMENTQ", "INVALID",
+    "LIST", "LRU", "LRU_CRAWLER", "MA", "MD", "ME", "MG", "MN", "MS", "NON_NUMERIC", "NOOP", "NOT_FOUND",
+    "NOT_STORED", "OTHER", "OUT_OF_MEMORY", "PREPEND", "PREPENDQ", "QUIT", "QUITQ", "REPLACE", "REPLACEQ", "SASL",
+    "SERVER_ERROR", "SET", "SETQ", "SHUTDOWN", "SLABS", "STAT", "STATS", "STEP", "TOO_LARGE", "TOUCH",
+    "UNKNOWN_COMMAND", "VERBOSITY", "VERSION", "WATCH",
+];
 
 /// What of Memcached is remembered between units.
 pub struct Framing {

@@ -10,6 +10,8 @@
 //! like a command (letters, at most 16), else `?`. What the server sends before any request is unsolicited.
 
 use crate::duplex::{Duplex, Fit, Framer, Stop, Unit, Wire};
+use crate::registry::{About, Askers, Docs};
+use crate::vocabulary::{Grammar, List, Vocabulary};
 use crate::{Attrs, Border, Dir, EndHow, Role, Text};
 
 /// Bytes kept of a line in each direction; longer lines have cut attributes, but a known end.
@@ -17,6 +19,25 @@ pub const HEAD: usize = 256;
 
 /// The processor of lines.
 pub type Line = Duplex<Framing, HEAD>;
+
+/// What the registry says of it.
+pub const ABOUT: About = About {
+    id: "proto.line",
+    ports: &[],
+    vocabulary: Vocabulary {
+        verb: Grammar::Words(List::of(&["?"])),
+        target: Grammar::Words(List::of(&["?"])),
+        class: Grammar::Words(List::of(&["?"])),
+    },
+    askers: Askers::People,
+    docs: Docs {
+        what: "lines of which nothing else is known; only where asked for",
+        request: "a line",
+        kept: "its first word, if it looks like a command",
+        pairs: "turn of direction",
+    },
+    ..About::NEW
+};
 
 /// What of the lines is remembered between units.
 pub struct Framing {

@@ -13,7 +13,8 @@
 
 use crate::bytes::{be32, is_typed, until_nul};
 use crate::duplex::{BAD, Duplex, Fit, Framer, NONE, Stop, Unit, Wire};
-use crate::shapes::{Cache, Shape, sqlstate};
+use crate::registry::{About, Docs};
+use crate::shapes::{self, Cache, Shape, sqlstate};
 use crate::{Attrs, Border, Dir, EndHow, Outcome, Role, Status, mask};
 
 /// Bytes kept of a message in each direction: of a statement a little less.
@@ -21,6 +22,22 @@ pub const HEAD: usize = 512;
 
 /// The PostgreSQL processor.
 pub type Postgres = Duplex<Framing, HEAD>;
+
+/// What the registry says of it.
+pub const ABOUT: About = About {
+    id: "proto.postgres",
+    ports: &[5432, 6432],
+    recognise,
+    vocabulary: shapes::VOCABULARY,
+    bytes_max: 2560,
+    docs: Docs {
+        what: "PostgreSQL, protocol 3",
+        request: "a Query; what a Sync (or an answered Flush) ends",
+        kept: "verb, statement's shape, SQLSTATE",
+        pairs: "order on the connection",
+    },
+    ..About::NEW
+};
 
 /// What of PostgreSQL is remembered between units.
 pub struct Framing {

@@ -12,6 +12,8 @@
 
 use crate::bytes::{le16, le32, until_nul};
 use crate::duplex::{BAD, Duplex, Fit, Framer, NONE, Stop, Unit, Wire};
+use crate::registry::{About, Docs};
+use crate::vocabulary::{Grammar, List, Vocabulary};
 use crate::{Attrs, Border, Dir, EndHow, Outcome, Role, Status, Text, Witness, mask};
 
 /// Bytes kept of a field in each direction.
@@ -19,6 +21,72 @@ pub const HEAD: usize = 192;
 
 /// The MongoDB processor.
 pub type Mongo = Duplex<Framing, HEAD>;
+
+/// What the registry says of it.
+pub const ABOUT: About = About {
+    id: "proto.mongo",
+    ports: &[27017],
+    recognise,
+    vocabulary: Vocabulary {
+        verb: Grammar::Words(List::of(WORDS)),
+        target: Grammar::Path(List::of(WORDS)),
+        class: Grammar::Words(List::of(WORDS)),
+    },
+    bytes_max: 768,
+    docs: Docs {
+        what: "MongoDB: OP_MSG, OP_QUERY; OP_COMPRESSED is not read",
+        request: "a command",
+        kept: "command, collection, error number and name",
+        pairs: "request id",
+    },
+    ..About::NEW
+};
+
+/// Commands, what the processor says, and names of errors. Sorted.
+#[rustfmt::skip]
+const WORDS: &[&str] = &[
+    "$cmd", "?", "AlreadyInitialized", "AuthSchemaIncompatible", "AuthenticationFailed", "BadValue", "COMPRESSED",
+    "CURSORS", "CallbackCanceled", "CannotBackfillArray", "CannotCreateIndex", "CannotMutateObject",
+    "CannotReuseObject", "CommandNotFound", "CommandResultSchemaViolation", "ConflictingUpdateOperators",
+    "CursorNotFound", "DELETE", "DocumentValidationFailure", "DollarPrefixedFieldName", "DottedFieldName",
+    "DuplicateKey", "EmptyArrayOperation", "EmptyFieldName", "ExceededTimeLimit", "FailedToParse", "FileAlreadyOpen",
+    "FileNotOpen", "FileRenameFailed", "FileStreamFailed", "GET", "GraphContainsCycle", "HostNotFound",
+    "HostUnreachable", "INSERT", "IllegalOperation", "ImmutableField", "IndexAlreadyExists", "IndexKeySpecsConflict",
+    "IndexNotFound", "IndexOptionsConflict", "InternalError", "Interrupted", "InterruptedAtShutdown",
+    "InterruptedDueToReplStateChange", "InvalidBSON", "InvalidDBRef", "InvalidIdField", "InvalidLength",
+    "InvalidNamespace", "InvalidOptions", "InvalidPath", "InvalidRoleModification", "KILL", "LockBusy", "LockTimeout",
+    "LogWriteFailed", "MORE", "ManualInterventionRequired", "MaxTimeMSExpired", "MultipleErrorsOccurred",
+    "NamespaceExists", "NamespaceNotFound", "NetworkTimeout", "NoMatchingDocument", "NoReplicationEnabled",
+    "NoSuchKey", "NoSuchTransaction", "NodeNotFound", "NonExistentPath", "NotPrimaryNoSecondaryOk",
+    "NotPrimaryOrSecondary", "NotSecondary", "NotSingleValueField", "NotWritablePrimary", "NotYetInitialized",
+    "OperationFailed", "OperationIncomplete", "OplogOperationUnsupported", "Overflow", "PathNotViable",
+    "PrimarySteppedDown", "PrivilegeNotFound", "ProtocolError", "QUERY", "QueryPlanKilled", "REPLY",
+    "RemoteChangeDetected", "RemoteValidationError", "ReplicaSetNotFound", "RoleDataInconsistent",
+    "RoleModificationFailed", "RoleNotFound", "RolesNotRelated", "ShardKeyNotFound", "ShardNotFound",
+    "ShutdownInProgress", "StaleShardVersion", "TransactionTooOld", "TypeMismatch", "UPDATE", "Unauthorized",
+    "UnknownError", "UnknownReplWriteConcern", "UnsupportedFormat", "UserDataInconsistent", "UserModificationFailed",
+    "UserNotFound", "WriteConcernFailed", "WriteConcernLegacyOK", "WriteConflict", "abortTransaction", "aggregate",
+    "applyOps", "authenticate", "balancerStart", "balancerStatus", "balancerStop", "buildInfo", "buildinfo",
+    "bulkWrite", "collMod", "collStats", "commitTransaction", "compact", "connPoolStats", "connectionStatus",
+    "convertToCapped", "count", "create", "createIndexes", "createRole", "createUser", "currentOp", "dataSize",
+    "dbHash", "dbStats", "dbstats", "delete", "distinct", "drop", "dropAllRolesFromDatabase",
+    "dropAllUsersFromDatabase", "dropConnections", "dropDatabase", "dropIndexes", "dropRole", "dropUser",
+    "enableSharding", "endSessions", "explain", "filemd5", "find", "findAndModify", "findandmodify", "fsync",
+    "fsyncUnlock", "geoSearch", "getCmdLineOpts", "getDefaultRWConcern", "getLastError", "getLog", "getMore",
+    "getParameter", "getShardMap", "getlasterror", "getnonce", "grantPrivilegesToRole", "grantRolesToRole",
+    "grantRolesToUser", "hello", "hostInfo", "insert", "invalidateUserCache", "isMaster", "isdbgrid", "ismaster",
+    "killAllSessions", "killAllSessionsByPattern", "killCursors", "killOp", "killSessions", "listCollections",
+    "listCommands", "listDatabases", "listIndexes", "listShards", "lockInfo", "logRotate", "logout", "mapReduce",
+    "mapreduce", "moveChunk", "moveCollection", "moveRange", "netstat", "ping", "planCacheClear", "profile",
+    "reIndex", "refreshSessions", "removeShard", "renameCollection", "replSetAbortPrimaryCatchUp", "replSetFreeze",
+    "replSetGetConfig", "replSetGetStatus", "replSetHeartbeat", "replSetInitiate", "replSetMaintenance",
+    "replSetReconfig", "replSetRequestVotes", "replSetResizeOplog", "replSetStepDown", "replSetSyncFrom",
+    "replSetUpdatePosition", "resetError", "reshardCollection", "revokePrivilegesFromRole", "revokeRolesFromRole",
+    "revokeRolesFromUser", "rolesInfo", "saslContinue", "saslStart", "serverStatus", "setDefaultRWConcern",
+    "setFeatureCompatibilityVersion", "setIndexCommitQuorum", "setParameter", "setShardVersion", "shardCollection",
+    "shardingState", "shutdown", "split", "splitVector", "startSession", "top", "update", "updateRole", "updateUser",
+    "updateZoneKeyRange", "usersInfo", "validate", "waitForFailPoint", "whatsmyuri",
+];
 
 /// What of MongoDB is remembered between units.
 pub struct Framing {
@@ -281,7 +349,7 @@ fn size(kind: u8, view: &[u8], at: usize) -> Option<Option<u64>> {
 }
 
 /// Whether a flow of which these are the first bytes is MongoDB: by the header of OP_MSG, OP_QUERY or OP_COMPRESSED.
-pub(crate) fn recognise(dir: Dir, bytes: &[u8]) -> Fit {
+pub(crate) fn recognise(dir: Dir, bytes: &[u8], _: bool) -> Fit {
     if bytes.len() < 16 {
         // The high byte of the length is zero, and the codes are below 2014.
         let zero = |at: usize| bytes.get(at).is_none_or(|&b| b == 0);

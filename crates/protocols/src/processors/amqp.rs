@@ -14,6 +14,8 @@
 
 use crate::bytes::{be16, be32, be64};
 use crate::duplex::{BAD, Duplex, Fit, Framer, NONE, Stop, Unit, Wire};
+use crate::registry::{About, Docs};
+use crate::vocabulary::{Grammar, List, Vocabulary};
 use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Outcome, Role, Status, Text, Witness, mask};
 
 /// Bytes kept of a frame in each direction.
@@ -21,6 +23,22 @@ pub const HEAD: usize = 288;
 
 /// The AMQP processor.
 pub type Amqp = Duplex<Framing, HEAD>;
+
+/// What the registry says of it.
+pub const ABOUT: About = About {
+    id: "proto.amqp",
+    ports: &[5672],
+    recognise,
+    vocabulary: Vocabulary { verb: Grammar::Constant, target: Grammar::Path(List::NONE), class: Grammar::Constant },
+    bytes_max: 1200,
+    docs: Docs {
+        what: "AMQP 0-9-1",
+        request: "a method that is answered; one way: a message published",
+        kept: "method, exchange or queue (published to the nameless exchange: the routing key), reply code",
+        pairs: "channel",
+    },
+    ..About::NEW
+};
 
 /// What of AMQP is remembered between units.
 pub struct Framing {
@@ -297,7 +315,7 @@ fn string(bytes: &[u8], at: usize) -> Option<&[u8]> {
 
 /// Whether a flow of which these are the first bytes is AMQP: by the protocol's header, by Connection.Start, or by
 /// another method in a whole frame that this side sends.
-pub(crate) fn recognise(dir: Dir, bytes: &[u8]) -> Fit {
+pub(crate) fn recognise(dir: Dir, bytes: &[u8], _: bool) -> Fit {
     const HEADER: &[u8; 8] = b"AMQP\0\0\x09\x01";
     if dir == Dir::ToServer && bytes[0] == b'A' {
         return if bytes.starts_with(HEADER) {

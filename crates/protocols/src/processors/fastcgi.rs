@@ -12,6 +12,7 @@
 use crate::bytes::be16;
 use crate::duplex::{BAD, Duplex, Fit, Framer, NONE, Stop, Unit, Wire};
 use crate::http::{self, Heading};
+use crate::registry::{About, Askers, Docs};
 use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Outcome, Role, Status, Text, Witness};
 
 /// Bytes kept in each direction: of a parameter, or of the head in the first STDOUT record.
@@ -19,6 +20,23 @@ pub const HEAD: usize = 512;
 
 /// The FastCGI processor.
 pub type FastCgi = Duplex<Framing, HEAD>;
+
+/// What the registry says of it.
+pub const ABOUT: About = About {
+    id: "proto.fastcgi",
+    ports: &[9000],
+    recognise,
+    vocabulary: http::VOCABULARY,
+    askers: Askers::People,
+    bytes_max: 3328,
+    docs: Docs {
+        what: "FastCGI 1.0",
+        request: "BEGIN_REQUEST to the end of STDIN",
+        kept: "method, path template, status",
+        pairs: "request id",
+    },
+    ..About::NEW
+};
 
 /// What of FastCGI is remembered between units.
 pub struct Framing {

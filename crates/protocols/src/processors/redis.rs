@@ -13,6 +13,8 @@
 
 use crate::bytes;
 use crate::duplex::{BAD, Duplex, Fit, Framer, Stop, Unit, Wire};
+use crate::registry::{About, Docs};
+use crate::vocabulary::{Grammar, List, Vocabulary};
 use crate::{Attrs, Border, Defect, Dir, EndHow, Outcome, Role, Status, Text};
 
 /// Bytes kept of a line in each direction.
@@ -20,6 +22,70 @@ pub const HEAD: usize = 128;
 
 /// The Redis processor.
 pub type Redis = Duplex<Framing, HEAD>;
+
+/// What the registry says of it.
+pub const ABOUT: About = About {
+    id: "proto.redis",
+    ports: &[6379],
+    recognise,
+    vocabulary: Vocabulary {
+        verb: Grammar::Words(List::of(WORDS)),
+        target: Grammar::Words(List::of(WORDS)),
+        class: Grammar::Words(List::of(WORDS)),
+    },
+    bytes_max: 512,
+    docs: Docs {
+        what: "Redis, RESP2 and RESP3, inline commands",
+        request: "a command",
+        kept: "command and subcommand, error class; no keys, no values",
+        pairs: "order on the connection",
+    },
+    ..About::NEW
+};
+
+/// Commands, subcommands and classes of errors. Sorted.
+#[rustfmt::skip]
+const WORDS: &[&str] = &[
+    "?", "ACL", "ADDSLOTS", "ADDSLOTSRANGE", "APPEND", "ASK", "ASKING", "AUTH", "BGREWRITEAOF", "BGSAVE", "BITCOUNT",
+    "BITFIELD", "BITFIELD_RO", "BITOP", "BITPOS", "BLMOVE", "BLMPOP", "BLPOP", "BRPOP", "BRPOPLPUSH", "BUMPEPOCH",
+    "BUSY", "BUSYGROUP", "BUSYKEY", "BZMPOP", "BZPOPMAX", "BZPOPMIN", "CACHING", "CAT", "CHANNELS", "CLIENT",
+    "CLUSTER", "CLUSTERDOWN", "COMMAND", "CONFIG", "CONSUMERS", "COPY", "COUNT", "COUNT-FAILURE-REPORTS",
+    "COUNTKEYSINSLOT", "CREATE", "CREATECONSUMER", "CROSSSLOT", "DBSIZE", "DEBUG", "DECR", "DECRBY", "DEL",
+    "DELCONSUMER", "DELETE", "DELSLOTS", "DELUSER", "DESTROY", "DISCARD", "DOCS", "DOCTOR", "DRYRUN", "DUMP", "ECHO",
+    "ENCODING", "ERR", "EVAL", "EVALSHA", "EVALSHA_RO", "EVAL_RO", "EXEC", "EXECABORT", "EXISTS", "EXPIRE",
+    "EXPIREAT", "EXPIRETIME", "FAILOVER", "FCALL", "FCALL_RO", "FLUSH", "FLUSHALL", "FLUSHDB", "FLUSHSLOTS", "FORGET",
+    "FREQ", "FUNCTION", "GENPASS", "GEOADD", "GEODIST", "GEOHASH", "GEOPOS", "GEORADIUS", "GEORADIUSBYMEMBER",
+    "GEORADIUSBYMEMBER_RO", "GEORADIUS_RO", "GEOSEARCH", "GEOSEARCHSTORE", "GET", "GETBIT", "GETDEL", "GETEX",
+    "GETKEYS", "GETKEYSANDFLAGS", "GETKEYSINSLOT", "GETNAME", "GETRANGE", "GETREDIR", "GETSET", "GETUSER", "GRAPH",
+    "GROUPS", "HDEL", "HELLO", "HELP", "HEXISTS", "HEXPIRE", "HEXPIREAT", "HEXPIRETIME", "HGET", "HGETALL", "HGETDEL",
+    "HGETEX", "HINCRBY", "HINCRBYFLOAT", "HISTOGRAM", "HISTORY", "HKEYS", "HLEN", "HMGET", "HMSET", "HPERSIST",
+    "HPEXPIRE", "HPEXPIREAT", "HPTTL", "HRANDFIELD", "HSCAN", "HSET", "HSETEX", "HSETNX", "HSTRLEN", "HTTL", "HVALS",
+    "ID", "IDLETIME", "INCR", "INCRBY", "INCRBYFLOAT", "INFO", "INPROG", "INVALIDATE", "INVALIDOBJ", "IOERR", "KEYS",
+    "KEYSLOT", "KILL", "LASTSAVE", "LATENCY", "LATEST", "LCS", "LEN", "LINDEX", "LINKS", "LINSERT", "LIST", "LLEN",
+    "LMOVE", "LMPOP", "LOAD", "LOADEX", "LOADING", "LOG", "LOLWUT", "LPOP", "LPOS", "LPUSH", "LPUSHX", "LRANGE",
+    "LREM", "LSET", "LTRIM", "MALLOC-STATS", "MASTERDOWN", "MEET", "MEMORY", "MESSAGE", "MGET", "MIGRATE", "MISCONF",
+    "MODULE", "MONITOR", "MOVE", "MOVED", "MSET", "MSETNX", "MULTI", "MYID", "MYSHARDID", "NO-EVICT", "NO-TOUCH",
+    "NOAUTH", "NODES", "NOGOODSLAVE", "NOGROUP", "NOKEY", "NOMASTERLINK", "NOPERM", "NOPROTO", "NOREPLICAS",
+    "NOSCRIPT", "NOTBUSY", "NOTREADY", "NUMPAT", "NUMSUB", "OBJECT", "OOM", "PAUSE", "PERSIST", "PEXPIRE",
+    "PEXPIREAT", "PEXPIRETIME", "PFADD", "PFCOUNT", "PFDEBUG", "PFMERGE", "PFSELFTEST", "PING", "PMESSAGE", "PSETEX",
+    "PSUBSCRIBE", "PSYNC", "PTTL", "PUBLISH", "PUBSUB", "PUNSUBSCRIBE", "PURGE", "QUIT", "RANDOMKEY", "READONLY",
+    "READWRITE", "REFCOUNT", "RENAME", "RENAMENX", "REPLCONF", "REPLICAOF", "REPLICAS", "REPLICATE", "REPLY", "RESET",
+    "RESETSTAT", "RESTORE", "RESTORE-ASKING", "REWRITE", "ROLE", "RPOP", "RPOPLPUSH", "RPUSH", "RPUSHX", "SADD",
+    "SAVE", "SCAN", "SCARD", "SCRIPT", "SDIFF", "SDIFFSTORE", "SEGFAULT", "SELECT", "SENTINEL", "SET",
+    "SET-CONFIG-EPOCH", "SETBIT", "SETEX", "SETID", "SETINFO", "SETNAME", "SETNX", "SETRANGE", "SETSLOT", "SETUSER",
+    "SHARDCHANNELS", "SHARDNUMSUB", "SHARDS", "SHUTDOWN", "SINTER", "SINTERCARD", "SINTERSTORE", "SISMEMBER",
+    "SLAVEOF", "SLAVES", "SLEEP", "SLOTS", "SLOWLOG", "SMEMBERS", "SMESSAGE", "SMISMEMBER", "SMOVE", "SORT",
+    "SORT_RO", "SPOP", "SPUBLISH", "SRANDMEMBER", "SREM", "SSCAN", "SSUBSCRIBE", "STATS", "STREAM", "STRLEN",
+    "SUBSCRIBE", "SUBSTR", "SUNION", "SUNIONSTORE", "SUNSUBSCRIBE", "SWAPDB", "SYNC", "TIME", "TOUCH", "TRACKING",
+    "TRACKINGINFO", "TRYAGAIN", "TTL", "TYPE", "UNBLOCK", "UNBLOCKED", "UNKILLABLE", "UNLINK", "UNLOAD", "UNPAUSE",
+    "UNSUBSCRIBE", "UNWATCH", "USAGE", "USERS", "WAIT", "WAITAOF", "WATCH", "WHOAMI", "WRONGPASS", "WRONGTYPE",
+    "XACK", "XADD", "XAUTOCLAIM", "XCLAIM", "XDEL", "XGROUP", "XINFO", "XLEN", "XPENDING", "XRANGE", "XREAD",
+    "XREADGROUP", "XREVRANGE", "XSETID", "XTRIM", "ZADD", "ZCARD", "ZCOUNT", "ZDIFF", "ZDIFFSTORE", "ZINCRBY",
+    "ZINTER", "ZINTERCARD", "ZINTERSTORE", "ZLEXCOUNT", "ZMPOP", "ZMSCORE", "ZPOPMAX", "ZPOPMIN", "ZRANDMEMBER",
+    "ZRANGE", "ZRANGEBYLEX", "ZRANGEBYSCORE", "ZRANGESTORE", "ZRANK", "ZREM", "ZREMRANGEBYLEX", "ZREMRANGEBYRANK",
+    "ZREMRANGEBYSCORE", "ZREVRANGE", "ZREVRANGEBYLEX", "ZREVRANGEBYSCORE", "ZREVRANK", "ZSCAN", "ZSCORE", "ZUNION",
+    "ZUNIONSTORE",
+];
 
 /// What of Redis is remembered between units.
 pub struct Framing {

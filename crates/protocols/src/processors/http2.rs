@@ -16,6 +16,7 @@ use crate::bytes::be32;
 use crate::duplex::{BAD, Duplex, Fit, Framer, NONE, Stop, Unit, Wire};
 use crate::hpack::{self, Known, Name, Table};
 use crate::http::{self, Heading};
+use crate::registry::{About, Askers, Docs};
 use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Outcome, Role, Status, Text, Witness};
 
 /// Bytes kept of a field in each direction.
@@ -23,6 +24,23 @@ pub const HEAD: usize = 256;
 
 /// The HTTP/2 processor.
 pub type Http2 = Duplex<Framing, HEAD>;
+
+/// What the registry says of it.
+pub const ABOUT: About = About {
+    id: "proto.http2",
+    ports: &[50051],
+    recognise,
+    vocabulary: http::VOCABULARY,
+    askers: Askers::People,
+    bytes_max: 4096,
+    docs: Docs {
+        what: "HTTP/2 with prior knowledge, and gRPC",
+        request: "a stream's HEADERS to its end",
+        kept: "method, path template, status, gRPC status",
+        pairs: "stream id",
+    },
+    ..About::NEW
+};
 
 /// What of HTTP/2 is remembered between units.
 pub struct Framing {
@@ -475,7 +493,7 @@ fn preface(dir: Dir, bytes: &[u8]) -> Fit {
 
 /// Whether a flow of which these are the first bytes is HTTP/2: by the client's preface, by the server's SETTINGS, by a
 /// chain of frames with a head, or by one frame that is just the bytes and begins a head as this side sends it.
-pub(crate) fn recognise(dir: Dir, bytes: &[u8]) -> Fit {
+pub(crate) fn recognise(dir: Dir, bytes: &[u8], _: bool) -> Fit {
     match preface(dir, bytes) {
         Fit::No => {}
         fit => return fit,

@@ -9,10 +9,30 @@
 //! nothing. Of a server that speaks first, everything is one unsolicited message.
 
 use crate::duplex::{Duplex, Fit, Framer, Unit, Wire};
+use crate::registry::{About, Docs};
+use crate::vocabulary::{Grammar, List, Vocabulary};
 use crate::{Attrs, Border, Dir, EndHow, Role};
 
 /// The processor of one-shot connections.
 pub type Oneshot = Duplex<Framing, 1>;
+
+/// What the registry says of it.
+pub const ABOUT: About = About {
+    id: "proto.oneshot",
+    ports: &[],
+    vocabulary: Vocabulary {
+        verb: Grammar::Words(List::of(&["?"])),
+        target: Grammar::Words(List::of(&["?"])),
+        class: Grammar::Words(List::of(&["?"])),
+    },
+    docs: Docs {
+        what: "one exchange a connection; only where asked for",
+        request: "all bytes to the server",
+        kept: "nothing",
+        pairs: "the connection",
+    },
+    ..About::NEW
+};
 
 /// Whether each direction has spoken.
 pub struct Framing {

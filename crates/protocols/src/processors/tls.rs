@@ -15,6 +15,7 @@
 
 use crate::bytes::be16;
 use crate::duplex::{BAD, Duplex, Fit, Framer, Stop, Unit, Wire};
+use crate::registry::{About, Docs};
 use crate::{Attrs, Dir, EndHow, Role};
 
 /// Bytes kept of a hello's field in each direction.
@@ -22,6 +23,21 @@ pub const HEAD: usize = 96;
 
 /// The TLS processor.
 pub type Tls = Duplex<Framing, HEAD>;
+
+/// What the registry says of it.
+pub const ABOUT: About = About {
+    id: "proto.tls",
+    ports: &[443, 8443],
+    recognise,
+    opaque: Some("encrypted (TLS)"),
+    docs: Docs {
+        what: "TLS from its handshake on; what is inside is not read",
+        request: "what the client sends until the server answers, behind the handshake; nothing where HTTP/2 may be inside",
+        kept: "nothing",
+        pairs: "turn of direction",
+    },
+    ..About::NEW
+};
 
 /// What of TLS is remembered between units.
 pub struct Framing {
@@ -292,7 +308,7 @@ fn record_fits(bytes: &[u8]) -> Fit {
 }
 
 /// Whether a flow of which these are the first bytes is TLS: by the hello of this side.
-pub(crate) fn recognise(dir: Dir, bytes: &[u8]) -> Fit {
+pub(crate) fn recognise(dir: Dir, bytes: &[u8], _: bool) -> Fit {
     let hello = if dir == Dir::ToServer { 1 } else { 2 };
     match (record_fits(bytes), bytes.get(5)) {
         (Fit::Yes, Some(kind)) => (bytes[0] == HANDSHAKE && *kind == hello).into(),
