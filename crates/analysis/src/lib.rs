@@ -6,6 +6,7 @@ mod backwards;
 pub mod critical_path;
 pub mod faults;
 pub mod histogram;
+pub mod listeners;
 pub mod metrics;
 pub mod names;
 pub mod open;

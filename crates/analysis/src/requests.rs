@@ -1,6 +1,7 @@
 //! Kinds of request: how many, how long, through which tiers, and where their time went.
 
 use crate::histogram::Histogram;
+use crate::listeners::Filled;
 use crate::names::Names;
 use crate::spans::lay_out;
 use std::collections::BTreeMap;
@@ -98,6 +99,8 @@ pub struct Kinds {
     pub call_errors: BTreeMap<CallError, Met>,
     /// Connections that did not come about, by who tried, where, and why (Linux's error number, 0 = not known).
     pub refused: BTreeMap<(String, String, i32), u64>,
+    /// Listeners whose accept queue filled up, with who listens: name and port.
+    pub full_queues: Vec<(String, Filled)>,
     /// Messages that put something where others take it up later (a queue, a list, a topic), by service and what was asked.
     pub queued: BTreeMap<(String, String), u64>,
     /// Requests in all.

@@ -68,6 +68,8 @@ pub struct Station {
     pub servers: f64,
     /// How fast a server is: 1 = as recorded.
     pub speed: f64,
+    /// Servers beside these that are taken by what the model leaves out: tasks that serve no request.
+    pub others: f64,
     /// How it divides itself.
     pub discipline: Discipline,
 }

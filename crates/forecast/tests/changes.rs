@@ -203,7 +203,7 @@ fn visit(service: Option<usize>, asked: usize, parts: Vec<Part>) -> Visit {
 
 fn station(name: &str, discipline: Discipline) -> Station {
     let what = if discipline == Discipline::Shared { "processors" } else { "disk" };
-    Station { name: name.into(), what, servers: 1.0, speed: 1.0, discipline }
+    Station { name: name.into(), what, servers: 1.0, speed: 1.0, others: 0.0, discipline }
 }
 
 /// Two requests at an application on one host: three times the same statement, each with a millisecond of computing before

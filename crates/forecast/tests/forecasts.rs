@@ -15,7 +15,7 @@ use wakepath_testkit::random::Random;
 const MS: u64 = 1_000_000;
 
 fn station(name: &str, servers: f64) -> Station {
-    Station { name: name.into(), what: "processors", servers, speed: 1.0, discipline: Discipline::Shared }
+    Station { name: name.into(), what: "processors", servers, speed: 1.0, others: 0.0, discipline: Discipline::Shared }
 }
 
 fn service(name: &str, station: u32) -> Service {

@@ -20,6 +20,7 @@ fn locked(processes: Vec<u32>, workers: u32) -> Jobs {
             what: "processors",
             servers: 8.0,
             speed: 1.0,
+            others: 0.0,
             discipline: Discipline::Shared,
         }],
         services: vec![Service {

@@ -1,8 +1,10 @@
 //! `wakepath requests`: the kinds of request, where each spends its time, and what went wrong.
 
 mod call_errors;
+mod full_queues;
 
 pub use call_errors::CallErrorView;
+pub use full_queues::FullQueueView;
 
 use crate::losses::{Loss, losses_or_none};
 use crate::refusals;
@@ -161,6 +163,8 @@ pub struct RequestsView {
     pub call_errors: Vec<CallErrorView>,
     /// Connections that did not come about.
     pub refused: Vec<RefusedView>,
+    /// Listeners whose accept queue filled up.
+    pub full_queues: Vec<FullQueueView>,
     /// Messages whose caller is watched but whose request could not be told.
     pub orphans: Vec<OrphanView>,
     /// Messages put into queues, lists and topics. What is done about them later is not linked to these requests.
@@ -241,6 +245,7 @@ impl RequestsView {
                     count,
                 })
                 .collect(),
+            full_queues: kinds.full_queues.iter().map(|(listener, f)| FullQueueView::new(listener, f)).collect(),
             orphans: kinds
                 .orphans
                 .iter()
@@ -330,6 +335,9 @@ impl RequestsView {
             }
         }
         self.render_errors(&mut out, style);
+        for q in &self.full_queues {
+            let _ = write!(out, "\n{}", wrap(&sanitise(&q.sentence), "", style.prose()));
+        }
         self.render_unfinished(&mut out, style);
         self.render_evidence(&mut out, style);
         out.push_str(&losses_or_none(losses, &[Answer::Requests], style));

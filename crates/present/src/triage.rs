@@ -461,6 +461,12 @@ fn in_flight(r: &RequestView, open: &OpenView, kinds: &[KindView]) -> String {
 // ---------------------------------------------------------------- what limits
 
 fn limits(screen: &mut Screen<'_>, parts: &Parts) {
+    if let Part::Answer(r) = &parts.requests {
+        for q in r.full_queues.iter().take(FINDINGS_MAX) {
+            let next = screen.command("requests");
+            screen.add(Section::Limits, Level::Bad, &q.sentence, next);
+        }
+    }
     let Part::Answer(f) = &parts.forecast else {
         return screen.missing(Section::Limits, &parts.forecast, "why");
     };

@@ -21,8 +21,14 @@ fn system() -> System {
         Step::Work { state: cpu, ns: MS },
         Step::Enqueue { queue: worker, count: 1, latency_ns: NOT_SEEN },
     ];
-    let station =
-        Station { name: "h".into(), what: "processors", servers: 2.0, speed: 1.0, discipline: Discipline::Shared };
+    let station = Station {
+        name: "h".into(),
+        what: "processors",
+        servers: 2.0,
+        speed: 1.0,
+        others: 0.0,
+        discipline: Discipline::Shared,
+    };
     let queue = Queue {
         name: "app:80 workers".into(),
         kind: QueueKind::Workers,

@@ -3,6 +3,7 @@
 use crate::cli::RequestsArgs;
 use crate::{folders, output};
 use anyhow::Result;
+use wakepath_analysis::listeners::{Filled, filled};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::Kinds;
 use wakepath_model::defects::Answer;
@@ -44,6 +45,8 @@ pub fn view(folder: &Folder) -> RequestsView {
         },
     );
     kinds.refused = refused;
+    let who = |f: &Filled| format!("{}:{}", names.process(f.host, f.task), f.port);
+    kinds.full_queues = filled(folder).into_iter().map(|f| (who(&f), f)).collect();
     RequestsView::new(&kinds, &report, &spans(folder))
 }
 

@@ -29,6 +29,8 @@ mod past;
 mod paths;
 #[path = "kernel/recorder.rs"]
 mod recorder;
+#[path = "kernel/saturated.rs"]
+mod saturated;
 #[path = "kernel/slots.rs"]
 mod slots;
 #[path = "kernel/stacks.rs"]

@@ -84,7 +84,7 @@ pub fn find(index: &Index, names: &Names<'_>, visits: &Visits) -> Disks {
             out.served.insert((host, io.task, io.from), io.to.0.saturating_sub(from.0));
         }
         let servers = if is_one { 1.0 } else { f64::INFINITY };
-        let station = Station { name, what: "disk", servers, speed: 1.0, discipline: Discipline::Fifo };
+        let station = Station { name, what: "disk", servers, speed: 1.0, others: 0.0, discipline: Discipline::Fifo };
         out.stations.push((host, station));
     }
     out

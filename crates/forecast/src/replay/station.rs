@@ -215,7 +215,8 @@ mod tests {
     #[test]
     fn a_quota_runs_at_full_speed_until_it_is_used_up() {
         let discipline = Discipline::Quota { period_ns: 10, at_once: 2 };
-        let station = Station { name: "web".into(), what: "processors", servers: 0.4, speed: 1.0, discipline };
+        let station =
+            Station { name: "web".into(), what: "processors", servers: 0.4, speed: 1.0, others: 0.0, discipline };
         let mut server = Server::new(&station);
         let Serves::Shared(shared) = &mut server.serves else { panic!("shared") };
         let mut done = Vec::new();
@@ -245,6 +246,7 @@ mod tests {
             what: "processors",
             servers,
             speed,
+            others: 0.0,
             discipline: Discipline::Shared,
         };
         for (servers, speed) in [(0.0, 1.0), (1.0, 0.0), (-1.0, 1.0), (f64::NAN, f64::NAN)] {

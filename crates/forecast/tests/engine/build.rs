@@ -15,7 +15,7 @@ impl Build {
 
     pub fn station(&mut self, servers: f64, discipline: Discipline) -> StationId {
         let name = format!("station {}", self.0.stations.len());
-        self.0.stations.push(Station { name, what: "processors", servers, speed: 1.0, discipline });
+        self.0.stations.push(Station { name, what: "processors", servers, speed: 1.0, others: 0.0, discipline });
         StationId(self.0.stations.len() as u32 - 1)
     }
 

@@ -118,6 +118,7 @@ fn anything() -> impl Strategy<Value = System> {
         what: "processors",
         servers,
         speed,
+        others: 0.0,
         discipline: if shared { Discipline::Shared } else { Discipline::Fifo },
     });
     let kind = prop_oneof![Just(QueueKind::Pool), Just(QueueKind::Buffer), Just(QueueKind::Annotated)];

@@ -3,7 +3,10 @@
 use crate::units;
 use wakepath_forecast::bottleneck::{LINK, Limit, WAKE_UP};
 use wakepath_forecast::outcome::Place;
-use wakepath_forecast::system::{Queue, QueueKind, StateId, StationId, System};
+use wakepath_forecast::system::{Discipline, Queue, QueueKind, StateId, Station, StationId, System};
+
+/// Processors that other tasks have are named from here on.
+const OTHERS_SHOWN: f64 = 0.1;
 
 /// A number of servers, tokens or times, for people.
 pub fn number(n: f64) -> String {
@@ -29,6 +32,33 @@ pub fn work(system: &System, id: StateId) -> String {
 
 pub(super) fn station(system: &System, id: StationId) -> (String, &'static str) {
     system.stations.get(id.index()).map_or(("?".into(), "servers"), |s| (s.name.clone(), s.what))
+}
+
+/// Servers of a station in words, with how many there are.
+fn servers(system: &System, id: StationId) -> String {
+    let (name, what) = station(system, id);
+    let now = number(Limit::Servers(id).now(system));
+    match system.stations.get(id.index()) {
+        Some(s) if is_quota(s) => format!("CPU quota of {name} ({now} {what})"),
+        Some(s) if s.others >= OTHERS_SHOWN => {
+            format!("{what} of {name} ({now}; tasks that serve no request have {})", number(s.others))
+        }
+        _ => format!("{what} of {name} ({now})"),
+    }
+}
+
+/// That a task is ready and waits for one of a station's servers.
+fn waiting(system: &System, id: StationId) -> String {
+    let (name, what) = station(system, id);
+    let now = number(Limit::Servers(id).now(system));
+    match system.stations.get(id.index()) {
+        Some(s) if is_quota(s) => format!("ready, and the CPU quota of {name} used up ({now} {what})"),
+        _ => format!("ready, and none of the {what} of {name} free ({now})"),
+    }
+}
+
+fn is_quota(s: &Station) -> bool {
+    matches!(s.discipline, Discipline::Quota { .. })
 }
 
 /// Whether workers are threads of fewer processes.
@@ -64,11 +94,7 @@ pub fn place(system: &System, at: Place) -> (&'static str, String) {
     let queue = |id: wakepath_forecast::system::QueueId| system.queues.get(id.index());
     match at {
         Place::State(s) => ("work", work(system, s)),
-        Place::Station(s) => {
-            let (name, what) = station(system, s);
-            let servers = Limit::Servers(s).now(system);
-            ("waiting", format!("ready, and none of the {what} of {name} free ({})", number(servers)))
-        }
+        Place::Station(s) => ("waiting", waiting(system, s)),
         Place::Queue(q) => (
             "queue",
             queue(q).map_or_else(String::new, |q| match q.kind {
@@ -97,10 +123,7 @@ pub(super) fn held(q: &Queue) -> String {
 pub fn limit(system: &System, l: Limit) -> String {
     let queue = |id: wakepath_forecast::system::QueueId| system.queues.get(id.index());
     match l {
-        Limit::Servers(s) => {
-            let (name, what) = station(system, s);
-            format!("{what} of {name} ({})", number(l.now(system)))
-        }
+        Limit::Servers(s) => servers(system, s),
         Limit::Room(q) => queue(q).map_or_else(String::new, |q| {
             let now = l.now(system);
             match q.kind {

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use wakepath_model::rows::{LimitRow, limit};
 
 /// A cgroup of this test's own, with a quota.
-struct Bounded(PathBuf);
+pub struct Bounded(pub PathBuf);
 
 impl Drop for Bounded {
     fn drop(&mut self) {
@@ -24,7 +24,7 @@ impl Drop for Bounded {
 }
 
 /// 0.3 processors in periods of 10 ms; `None` where that cannot be had.
-fn bounded(name: &str) -> Option<Bounded> {
+pub fn bounded(name: &str) -> Option<Bounded> {
     let dir = Path::new("/sys/fs/cgroup/cpu").join(format!("{name}-{}", std::process::id()));
     if fs::create_dir(&dir).is_ok() {
         let made = Bounded(dir);

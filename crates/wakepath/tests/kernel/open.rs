@@ -9,10 +9,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use wakepath_model::defects::id as defect;
 
 /// A helper that says its port, and takes another's.
-struct Helper {
-    child: Child,
-    port: u16,
-    to: ChildStdin,
+pub struct Helper {
+    pub child: Child,
+    pub port: u16,
+    pub to: ChildStdin,
     said: Lines<BufReader<ChildStdout>>,
 }
 
@@ -34,7 +34,7 @@ impl Drop for Helper {
     }
 }
 
-fn start(name: &str, part: &str) -> Helper {
+pub fn start(name: &str, part: &str) -> Helper {
     let mut child = helper(name, part).stdout(Stdio::piped()).spawn().expect("it starts");
     let to = child.stdin.take().expect("a pipe");
     let mut said = BufReader::new(child.stdout.take().expect("a pipe")).lines();
@@ -43,7 +43,7 @@ fn start(name: &str, part: &str) -> Helper {
     Helper { child, port, to, said }
 }
 
-fn listen() -> TcpListener {
+pub fn listen() -> TcpListener {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     println!("port {}", listener.local_addr().expect("it is bound").port());
     listener

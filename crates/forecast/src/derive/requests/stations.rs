@@ -137,8 +137,9 @@ pub fn find(
             bound = Bound::Turns(id);
             name = s.name.clone();
         }
+        let others = if matches!(bound, Bound::Host(_)) { taken } else { 0.0 };
         let station = *ids.entry(bound.clone()).or_insert_with(|| {
-            out.all.push(Station { name, what: "processors", servers, speed: 1.0, discipline });
+            out.all.push(Station { name, what: "processors", servers, speed: 1.0, others, discipline });
             StationId((out.all.len() - 1) as u32)
         });
         if let Bound::Quota(_, cgroup) = &bound

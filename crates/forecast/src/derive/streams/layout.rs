@@ -76,6 +76,7 @@ impl Build {
                 what: "processors",
                 servers: f64::from(processors),
                 speed: 1.0,
+                others: 0.0,
                 discipline: Discipline::Shared,
             };
             self.system.stations.push(station);

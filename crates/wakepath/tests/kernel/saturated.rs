@@ -1,0 +1,132 @@
+//! Services that have too little of something, under more load than they can serve: the first screen must name what limits.
+
+use crate::harness::*;
+use crate::limits::bounded;
+use crate::open::{Helper, listen, start};
+use serde_json::Value;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Two processes that answer one request after another, on connections of their own.
+fn serve(listener: &TcpListener, backlog: i32, work: fn()) {
+    // SAFETY: changes the queue's length of a listener of our own.
+    assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), backlog) }, 0);
+    for _ in 0..2 {
+        // SAFETY: the child goes on with what this thread has under a name of its own, and ends with its parent.
+        let is_parent = unsafe {
+            libc::fork() != 0
+                || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL)
+                    + libc::prctl(libc::PR_SET_NAME, c"worker".as_ptr())
+                    != 0
+        };
+        if !is_parent {
+            answer(listener, work);
+        }
+    }
+    wait_stdin();
+}
+
+fn answer(listener: &TcpListener, work: fn()) {
+    for connection in listener.incoming() {
+        let mut connection = connection.expect("a connection");
+        if connection.read(&mut [0; 500]).is_ok_and(|n| n > 0) {
+            work();
+            let _ = connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n");
+        }
+    }
+}
+
+fn sleep() {
+    pause(20);
+}
+
+/// Takes 10 ms of a processor.
+fn compute() {
+    let used = || {
+        let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: writes one structure of ours.
+        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut t) };
+        Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
+    };
+    let until = used() + Duration::from_millis(10);
+    while used() < until {}
+}
+
+/// So many clients ask again and again for so long, each time on another connection.
+fn load(port: u16, clients: usize, seconds: u64) {
+    let until = Instant::now() + Duration::from_secs(seconds);
+    std::thread::scope(|s| {
+        for _ in 0..clients {
+            s.spawn(move || {
+                while Instant::now() < until {
+                    let Ok(mut to) = TcpStream::connect(("127.0.0.1", port)) else { continue };
+                    let _ = to.write_all(b"GET /work HTTP/1.1\r\nHost: a\r\n\r\n");
+                    let _ = to.read_to_end(&mut Vec::new());
+                }
+            });
+        }
+    });
+}
+
+/// What the first screen says of limits when this server was recorded under load; `None` where nothing can be recorded.
+fn limits(server: &Helper, clients: usize) -> Option<Vec<String>> {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let folder = dir.path().join("trace");
+    let port = server.port.to_string();
+    let rec = record_to("auto", &["--port", &port], folder.clone())?;
+    load(server.port, clients, 3);
+    rec.stop();
+    let output = Command::new(binary()).args(["triage", "--json"]).arg(&folder).output().expect("the command starts");
+    let screen: Value = serde_json::from_slice(&output.stdout).expect("a document");
+    let of_limits = |f: &&Value| f["section"] == "limits";
+    let found = screen["findings"].as_array().expect("a list").iter().filter(of_limits);
+    Some(found.filter_map(|f| f["sentence"].as_str().map(str::to_owned)).collect())
+}
+
+#[test]
+fn two_busy_workers_are_named() {
+    const NAME: &str = "saturated::two_busy_workers_are_named";
+    if part().is_some() {
+        return serve(&listen(), 64, sleep);
+    }
+    let server = start(NAME, "server");
+    let Some(found) = limits(&server, 12) else { return };
+    let is_right = |s: &String| s.contains(&format!("workers of worker:{} (2).", server.port));
+    assert!(found.first().is_some_and(is_right), "{found:#?}");
+}
+
+#[test]
+fn an_accept_queue_that_fills_up_is_named() {
+    const NAME: &str = "saturated::an_accept_queue_that_fills_up_is_named";
+    if part().is_some() {
+        return serve(&listen(), 2, sleep);
+    }
+    let server = start(NAME, "server");
+    let Some(found) = limits(&server, 12) else { return };
+    let named = format!(":{} (room for 3) filled up ", server.port);
+    let is_right = |s: &String| s.contains(&named) && s.contains("Clients on this host had to ask again at least");
+    assert!(found.first().is_some_and(is_right), "{found:#?}");
+}
+
+#[test]
+fn a_used_up_quota_is_named() {
+    const NAME: &str = "saturated::a_used_up_quota_is_named";
+    if part().is_some() {
+        let listener = listen();
+        // it is in its cgroup before it makes the other process
+        wait_stdin();
+        return serve(&listener, 64, compute);
+    }
+    let Some(cgroup) = bounded("wakepath-saturated") else { return skip("no cgroup with a quota can be made here") };
+    let mut server = start(NAME, "server");
+    fs::write(cgroup.0.join("cgroup.procs"), server.child.id().to_string()).expect("it is put there");
+    server.to.write_all(b"x").expect("it waits for that");
+    let Some(found) = limits(&server, 8) else { return };
+    let named = format!("CPU quota of worker:{} (0.3 processors)", server.port);
+    let is_right = |s: &String| s.contains(&named);
+    assert!(found.first().is_some_and(is_right), "{found:#?}");
+}
