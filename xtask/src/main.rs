@@ -1,8 +1,9 @@
 //! Tasks of the workspace: `cargo xtask bindings` writes `probes/bpf/wire.h` from `crates/wire`; `cargo xtask tables` writes
-//! the tables of documents that list readers; `cargo xtask tidy` holds the tree against its rules, as a test
+//! the tables of documents that list readers, and columns of the folder; `cargo xtask tidy` holds the tree against its rules, as a test
 //! does too.
 
 mod bindings;
+mod columns;
 mod tables;
 mod tidy;
 
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         }
         Some("tables") => {
             tables::write(root());
+            columns::write(root());
             ExitCode::SUCCESS
         }
         Some("tidy") => {

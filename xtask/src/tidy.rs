@@ -23,6 +23,9 @@ pub fn problems(root: &Path) -> Vec<String> {
     if !crate::bindings::is_current(root) {
         out.push("probes/bpf/wire.h: stale; remedy: cargo xtask bindings".into());
     }
+    for document in crate::columns::stale(root) {
+        out.push(format!("{document}: stale; remedy: cargo xtask tables"));
+    }
     out.sort();
     out
 }

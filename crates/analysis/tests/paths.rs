@@ -109,7 +109,7 @@ fn schedule(turns: &[Turn], script: &mut Script) -> Vec<(u64, u64, State, Option
                 continue;
             }
             if let Some((blocked, by, slept)) = left {
-                let mut w: WaitRow = bytemuck::Zeroable::zeroed();
+                let mut w: WaitRow = Default::default();
                 let woken = if slept { blocked + (from - blocked) / 3 } else { blocked };
                 [w.blocked, w.woken, w.at] = [blocked, woken, from].map(|t| MonoNs(t * 1000));
                 (w.task, w.syscall, w.cpu, w.state) = (TaskId(task), 0xffff, 1, u16::from(slept));
@@ -199,27 +199,27 @@ proptest! {
         );
         let ns = |host: bool, us: u64| MonoNs((us + if host { skew } else { 0 }) * 1000);
         for (host, at, task, by, cause, object, seq) in &wild.waits {
-            let mut w: WaitRow = bytemuck::Zeroable::zeroed();
+            let mut w: WaitRow = Default::default();
             [w.blocked, w.woken, w.at] = at.map(|t| ns(*host, t));
             (w.task, w.by, w.cause, w.object, w.rcv_seq) = (TaskId(*task), TaskId(*by), *cause, *object, *seq);
             (w.syscall, w.state, w.cpu) = (if seq % 3 == 0 { 202 } else { 0xffff }, (seq % 3) as u16, (seq % 2) as u16);
             script.hosts[usize::from(*host)].2.push(w.into());
         }
         for (host, entry, at, flow, start, task, kind) in &wild.sends {
-            let mut o: OpRow = bytemuck::Zeroable::zeroed();
+            let mut o: OpRow = Default::default();
             (o.entry, o.at) = (ns(*host, *entry.min(at)), ns(*host, *at));
             (o.flow, o.start, o.end) = (EndpointId(*flow), (1 << 32) + start, (1 << 32) + start + 20);
             (o.task, o.kind) = (TaskId(*task), if *kind > 3 { op::SEND } else { *kind });
             script.hosts[usize::from(*host)].2.push(o.into());
         }
         for (host, began, at, task, kind, inode) in &wild.faults {
-            let mut f: FaultRow = bytemuck::Zeroable::zeroed();
+            let mut f: FaultRow = Default::default();
             (f.began, f.at) = (ns(*host, *began), ns(*host, *at));
             (f.task, f.kind, f.inode) = (TaskId(*task), *kind, *inode);
             script.hosts[usize::from(*host)].2.push(f.into());
         }
         for (host, at, id, key, trigger, task, sent, context) in &wild.packets {
-            let mut p: PacketRow = bytemuck::Zeroable::zeroed();
+            let mut p: PacketRow = Default::default();
             (p.at, p.id, p.key, p.trigger, p.task) = (ns(*host, *at), *id, *key, *trigger, TaskId(*task));
             (p.sent, p.context, p.flow) = (u8::from(*sent), *context, *key % 3);
             script.hosts[usize::from(*host)].2.push(p.into());

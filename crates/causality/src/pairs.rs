@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn of_a_unix_client_it_is_kept_where_it_connects_to() {
-        let row = EndpointRow { family: AF_UNIX, path: StrId(7), side: CLIENT, ..bytemuck::Zeroable::zeroed() };
+        let row = EndpointRow { family: AF_UNIX, path: StrId(7), side: CLIENT, ..Default::default() };
         assert_eq!(Place::of(&row).path, StrId(7));
         assert_eq!(Place::of(&EndpointRow { side: 1, ..row }).path, StrId::EMPTY, "its own name");
         assert_eq!(Place::of(&EndpointRow { side: 0, ..row }).path, StrId::EMPTY);
@@ -290,7 +290,7 @@ mod tests {
         let mut pairs = Pairs::default();
         for i in 0..1000u64 {
             let (a, b) = (EndpointId(2 * i + 1), EndpointId(2 * i + 2));
-            let row = EndpointRow { at: MonoNs(1), flow: a, peer: b, family: AF_UNIX, ..bytemuck::Zeroable::zeroed() };
+            let row = EndpointRow { at: MonoNs(1), flow: a, peer: b, family: AF_UNIX, ..Default::default() };
             pairs.add(HostId(0), &row);
             assert_eq!(pairs.peer((HostId(0), b)), Some(((HostId(0), a), How::Peers)));
             if i % 2 == 0 {

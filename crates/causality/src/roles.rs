@@ -659,7 +659,7 @@ mod tests {
             cgroup: StrId::EMPTY,
             what,
             class: 0,
-            pad: 0,
+            ..Default::default()
         }
     }
 

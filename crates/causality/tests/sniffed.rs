@@ -105,7 +105,7 @@ fn absurd(rows: &[(u8, [u8; 12], [u64; 4])]) -> HostRows {
                 what: small[3] % 7,
                 family: u16::from(small[4]),
                 ip_protocol: if small[5] < 200 { 6 } else { 17 },
-                ..bytemuck::Zeroable::zeroed()
+                ..Default::default()
             };
             tap.rows.push(row.into());
             continue;
@@ -127,7 +127,7 @@ fn absurd(rows: &[(u8, [u8; 12], [u64; 4])]) -> HostRows {
             trace: few(3),
             span: few(4),
             what,
-            ..bytemuck::Zeroable::zeroed()
+            ..Default::default()
         };
         tap.rows.push(row.into());
     }

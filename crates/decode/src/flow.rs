@@ -144,7 +144,7 @@ impl Flow {
             self.talk = Talk::Opaque;
             sink.quiet(id);
             let reason = sink.intern(reason.as_bytes());
-            sink.push(&FlowNoteRow { at, flow: id, protocol: StrId::EMPTY, reason });
+            sink.push(&FlowNoteRow { at, flow: id, protocol: StrId::EMPTY, reason, ..Default::default() });
         }
     }
 
@@ -253,7 +253,7 @@ impl Flow {
         self.is_tls = protocol == Protocol::Tls;
         let name = sink.intern(protocol.id().as_bytes());
         self.known = Some((protocol, name));
-        sink.push(&FlowNoteRow { at, flow: id, protocol: name, reason: StrId::EMPTY });
+        sink.push(&FlowNoteRow { at, flow: id, protocol: name, reason: StrId::EMPTY, ..Default::default() });
     }
 
     /// One direction ended.
@@ -273,7 +273,7 @@ impl Flow {
     /// The note again, for a segment that must stand alone.
     pub fn restate<S: RowSink>(&self, id: EndpointId, at: MonoNs, sink: &mut S) {
         if let Some((_, protocol)) = self.known {
-            sink.push(&FlowNoteRow { at, flow: id, protocol, reason: StrId::EMPTY });
+            sink.push(&FlowNoteRow { at, flow: id, protocol, reason: StrId::EMPTY, ..Default::default() });
         }
     }
 }
@@ -357,6 +357,7 @@ impl<S: RowSink> Sink for Out<'_, S> {
             failed: words::failed(m.role, m.attrs.status.outcome),
             cut: u8::from(m.attrs.cut),
             flags: flags(m),
+            ..Default::default()
         };
         s.push(&row);
         self.closes |= m.attrs.verb == "OPAQUE";
@@ -376,8 +377,8 @@ impl<S: RowSink> Sink for Out<'_, S> {
             sent: u8::from(dir == self.sent_dir),
             how,
             failed: 0,
-            pad: 0,
             detail: StrId::EMPTY,
+            ..Default::default()
         });
     }
 
@@ -391,8 +392,8 @@ impl<S: RowSink> Sink for Out<'_, S> {
             sent: u8::from(dir == self.sent_dir),
             how: 0,
             failed: words::failed(Role::Reply, status.outcome),
-            pad: 0,
             detail,
+            ..Default::default()
         });
     }
 

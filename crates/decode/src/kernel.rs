@@ -269,6 +269,7 @@ impl KernelDecoder {
             state: r.state,
             side: flow.side,
             ulp: u8::from(r.marks & w::FLOW_ULP != 0),
+            ..Default::default()
         };
         plain_v4(&mut row);
         flow.joins(&row);
@@ -410,6 +411,7 @@ impl KernelDecoder {
             flags: o.flags & (w::OPF_TURN | w::OPF_MORE | w::OPF_IO_URING | w::OPF_SHUT_WRITE | w::OPF_HELD),
             syscall: o.syscall,
             cpu: o.cpu,
+            ..Default::default()
         };
         let sent = match o.head.sub {
             op::SEND => true,
@@ -516,6 +518,7 @@ impl KernelDecoder {
             new: r.new,
             reset: r.reset,
             by_task: r.by_task,
+            ..Default::default()
         };
         sink.push(&row);
         let Some(m) = known else { return };
@@ -550,6 +553,7 @@ impl KernelDecoder {
             state: r.state,
             marks: r.marks,
             look: r.look,
+            ..Default::default()
         });
     }
 
@@ -570,7 +574,7 @@ impl KernelDecoder {
             cpu: r.cpu,
             woken_cpu: r.woken_cpu,
             cause: r.head.sub,
-            pad: [0; 3],
+            ..Default::default()
         });
     }
 
@@ -592,7 +596,7 @@ impl KernelDecoder {
             frames,
             syscall: r.syscall,
             cause: r.head.sub,
-            pad: [0; 5],
+            ..Default::default()
         });
     }
 
@@ -631,6 +635,7 @@ impl KernelDecoder {
             cpu: r.cpu,
             kind: r.head.sub,
             access: r.access,
+            ..Default::default()
         });
     }
 
@@ -645,7 +650,7 @@ impl KernelDecoder {
             ready: r.ready,
             kind: r.head.sub,
             isolated: (r.flags & (w::INPUTF_ISOLATED | w::INPUTF_REST)).count_ones() as u8,
-            pad: [0; 2],
+            ..Default::default()
         });
     }
 
@@ -674,7 +679,7 @@ impl KernelDecoder {
             machine,
             name,
             kind: r.head.sub,
-            pad: [0; 3],
+            ..Default::default()
         });
     }
 
@@ -688,7 +693,7 @@ impl KernelDecoder {
             task,
             ready: r.ready,
             fd: r.fd,
-            pad: 0,
+            ..Default::default()
         });
     }
 }
@@ -702,7 +707,7 @@ fn resent(r: &w::Resent) -> ResentRow {
         seq_end: r.seq_end,
         rtt_us: r.rtt_us,
         state: r.state,
-        pad: [0; 3],
+        ..Default::default()
     }
 }
 
@@ -721,7 +726,7 @@ fn sizes(r: &w::Sizes) -> LimitRow {
         cgroup: StrId::EMPTY,
         port: if kind == limit::BACKLOG { r.lport } else { 0 },
         kind,
-        pad: [0; 5],
+        ..Default::default()
     }
 }
 

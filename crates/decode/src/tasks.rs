@@ -72,7 +72,7 @@ impl Tasks {
             cgroup: sink.intern(&facts.cgroup),
             what: life::SNAPSHOT,
             class: facts.class,
-            pad: 0,
+            ..Default::default()
         };
         self.keep(row, sink)
     }
@@ -114,7 +114,7 @@ impl Tasks {
                 cgroup: from.map_or(StrId::EMPTY, |f| f.cgroup),
                 what: life::FORK,
                 class: class(e.flags),
-                pad: 0,
+                ..Default::default()
             };
             match told {
                 Some(_) => sink.push(&row),

@@ -113,7 +113,7 @@ fn derived(p: &Plan, selection: &Selection) -> Derived {
         cgroup: StrId::EMPTY,
         port: 0,
         kind: limit::PROCESSORS,
-        pad: [0; 5],
+        ..Default::default()
     };
     host.rows.insert(0, processors.into());
     let dir = tempfile::tempdir().expect("a temporary folder");

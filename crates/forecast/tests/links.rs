@@ -131,7 +131,7 @@ fn what_the_host_says_of_its_retries_holds() -> Result<(), Box<dyn std::error::E
         cgroup: StrId::EMPTY,
         port: 0,
         kind,
-        pad: [0; 5],
+        ..Default::default()
     };
     for (value, retries) in [(0, 2), (1, 2), (2, 3), (4, 3)] {
         let said = [row(limit::PROCESSORS, 9), row(limit::SYN_LINEAR, value)];

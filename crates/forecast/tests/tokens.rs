@@ -90,7 +90,7 @@ fn waited(task: u32, from: u64, woken: u64, why: u8, by: u32, syscall: u16, addr
         cpu: (task % 2) as u16,
         woken_cpu: 0,
         cause: why,
-        pad: [0; 3],
+        ..Default::default()
     }
 }
 

@@ -47,7 +47,7 @@ fn measure(name: &str, rows: u64, compress: bool, waits: bool) -> Result<(), Box
                 cpu: (x >> 50) as u16 % 8,
                 woken_cpu: (x >> 53) as u16 % 8,
                 cause: cause::SOCKET,
-                pad: [0; 3],
+                ..Default::default()
             });
         } else {
             let start = positions[flow];
@@ -66,6 +66,7 @@ fn measure(name: &str, rows: u64, compress: bool, waits: bool) -> Result<(), Box
                 flags: 0,
                 syscall: 45,
                 cpu: (x >> 50) as u16 % 8,
+                ..Default::default()
             });
         }
         if at - flushed > 100_000_000 {

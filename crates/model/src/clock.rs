@@ -252,7 +252,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn anchor(at: u64, real_ns: u64) -> AnchorRow {
-        AnchorRow { at: MonoNs(at), real_ns, error_ns: 0 }
+        AnchorRow { at: MonoNs(at), real_ns, error_ns: 0, ..Default::default() }
     }
 
     #[test]

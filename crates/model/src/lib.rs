@@ -3,7 +3,6 @@
 
 pub mod clock;
 pub mod defects;
-pub mod fields;
 pub mod folder;
 pub mod forward;
 pub mod ids;
@@ -11,4 +10,5 @@ pub mod intern;
 pub mod rows;
 pub mod stack;
 pub mod syscalls;
+pub mod table;
 pub mod words;

@@ -21,7 +21,12 @@ fn reads_back_in_order_of_time_across_tables_and_batches() -> Outcome {
     for i in 0..1000u64 {
         w.push(&op(1000 + i * 10 + (i * 7919) % 50, i));
         if i % 4 == 0 {
-            w.push(&AnchorRow { at: MonoNs(1000 + i * 10), real_ns: 5_000_000 + i * 10, error_ns: 1 });
+            w.push(&AnchorRow {
+                at: MonoNs(1000 + i * 10),
+                real_ns: 5_000_000 + i * 10,
+                error_ns: 1,
+                ..Default::default()
+            });
         }
         if i % 100 == 99 {
             w.flush(Durability::Write)?;
@@ -138,7 +143,7 @@ fn each_segment_stands_alone() -> Outcome {
     let mut asked = 0;
     for i in 0..200u64 {
         let verb = w.intern("GET");
-        w.push(&MessageRow { at: MonoNs(i * 1000), verb, start: i, ..bytemuck::Zeroable::zeroed() });
+        w.push(&MessageRow { at: MonoNs(i * 1000), verb, start: i, ..Default::default() });
         for j in 0..20 {
             w.push(&op(i * 1000 + j, i * 131 + j * 7));
         }
@@ -277,5 +282,23 @@ fn a_full_interner_is_told() -> Outcome {
     assert_eq!((host.text(last.comm), last.task), ("…", TaskId(200_005)));
     let lost: u64 = host.events(Table::Loss.into(), ..).map(|e| if let Event::Loss(l) = e { l.count } else { 0 }).sum();
     assert!(lost >= 5);
+    Ok(())
+}
+
+#[test]
+fn a_folder_of_another_version_is_refused_with_both_versions_and_the_remedy() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("t");
+    common::write_small(&path, "b", Overwrite::Refuse)?;
+    let description = path.join("wakepath.json");
+    let text = std::fs::read_to_string(&description)?;
+    std::fs::write(&description, text.replace("\"version\": 3", "\"version\": 2"))?;
+    let told = Folder::open(&[&path]).expect_err("a folder of version 2").to_string();
+    assert!(
+        told.ends_with(
+            "has format version 2, this wakepath reads version 3: record again, or use the wakepath that wrote it"
+        ),
+        "{told}"
+    );
     Ok(())
 }

@@ -48,7 +48,7 @@ fn make(folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
         cgroup: StrId::EMPTY,
         what: life::SNAPSHOT,
         class: 0,
-        pad: 0,
+        ..Default::default()
     });
     let mut x = 0x9e37_79b9_7f4a_7c15u64;
     let mut at = 1_000_000_000u64;
@@ -58,7 +58,12 @@ fn make(folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
         x ^= x << 17;
         at += 200 + x % 4000;
         if i % 10_000 == 0 {
-            w.push(&AnchorRow { at: MonoNs(at), real_ns: 1_790_000_000_000_000_000 + at, error_ns: 100 });
+            w.push(&AnchorRow {
+                at: MonoNs(at),
+                real_ns: 1_790_000_000_000_000_000 + at,
+                error_ns: 100,
+                ..Default::default()
+            });
         }
         let flow = EndpointId(0x1000 + x % 64);
         w.push(&OpRow {
@@ -75,6 +80,7 @@ fn make(folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
             flags: 0,
             syscall: 45,
             cpu: (x >> 50) as u16 % 8,
+            ..Default::default()
         });
         if i % 3 == 0 {
             w.push(&wait(at, x, flow));
@@ -102,7 +108,7 @@ fn wait(at: u64, x: u64, flow: EndpointId) -> WaitRow {
         cpu: 0,
         woken_cpu: 0,
         cause: cause::SOCKET,
-        pad: [0; 3],
+        ..Default::default()
     }
 }
 
@@ -124,5 +130,6 @@ fn request(at: u64, i: u64, flow: EndpointId, [protocol, verb, target]: [StrId; 
         failed: 0,
         cut: 0,
         flags: 0,
+        ..Default::default()
     }
 }

@@ -188,7 +188,7 @@ mod tests {
         for segment in 0..3u64 {
             for i in 0..5 {
                 let at = MonoNs(7_000_000_000 + segment * 1_000_000_000 + i * 1_000_000);
-                w.push(&AnchorRow { at, real_ns: 0, error_ns: 0 });
+                w.push(&AnchorRow { at, real_ns: 0, error_ns: 0, ..Default::default() });
             }
             w.flush(Durability::Write)?;
         }

@@ -7,7 +7,6 @@ mod base;
 mod column;
 mod derived;
 mod error;
-mod names;
 mod row_writer;
 mod table_writer;
 

@@ -23,7 +23,7 @@ pub fn write(text: &str, path: &Path) -> Result<(), FolderError> {
             match FolderWriter::create(path, info, options) {
                 Ok(mut writer) => {
                     // one clock for all hosts
-                    writer.push(&AnchorRow { at: MonoNs(0), real_ns: 0, error_ns: 0 });
+                    writer.push(&AnchorRow { at: MonoNs(0), real_ns: 0, error_ns: 0, ..Default::default() });
                     hosts.push((mark.host.to_owned(), writer));
                 }
                 Err(e) => failure = Some(e),

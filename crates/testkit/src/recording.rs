@@ -106,7 +106,7 @@ impl HostRows {
     /// Both clocks at a moment.
     pub fn anchor(&mut self, t: u64) {
         let at = self.at(t);
-        self.rows.push(AnchorRow { at, real_ns: EPOCH_NS + t, error_ns: 50 }.into());
+        self.rows.push(AnchorRow { at, real_ns: EPOCH_NS + t, error_ns: 50, ..Default::default() }.into());
     }
 
     /// A task was met, or made by `parent`; `leader` is its process.
@@ -140,7 +140,7 @@ impl HostRows {
                 cgroup: StrId::EMPTY,
                 what,
                 class: 0,
-                pad: 0,
+                ..Default::default()
             }
             .into(),
         );
@@ -174,6 +174,7 @@ impl HostRows {
                 state: 1,
                 side: e.side,
                 ulp: 0,
+                ..Default::default()
             }
             .into(),
         );
@@ -184,7 +185,7 @@ impl HostRows {
         let at = self.at(t);
         let text = self.text(if known { PROTOCOL } else { "no known protocol" });
         let (protocol, reason) = if known { (text, StrId::EMPTY) } else { (StrId::EMPTY, text) };
-        self.rows.push(FlowNoteRow { at, flow: EndpointId(flow), protocol, reason }.into());
+        self.rows.push(FlowNoteRow { at, flow: EndpointId(flow), protocol, reason, ..Default::default() }.into());
     }
 
     /// An operation without bytes: accept, connect, the end of a stream.
@@ -203,6 +204,7 @@ impl HostRows {
             flags: 0,
             syscall: 0,
             cpu: 0,
+            ..Default::default()
         };
         self.rows.push(row.into());
     }
@@ -224,6 +226,7 @@ impl HostRows {
             flags: 0,
             syscall: if is_send { 44 } else { 45 },
             cpu: 0,
+            ..Default::default()
         };
         self.rows.push(row.into());
     }
@@ -258,6 +261,7 @@ impl HostRows {
                 failed: u8::from(status >= 400),
                 cut: 0,
                 flags: 0,
+                ..Default::default()
             }
             .into(),
         );
@@ -291,6 +295,7 @@ impl HostRows {
                 new: 7,
                 reset: u8::from(reset),
                 by_task: 1,
+                ..Default::default()
             }
             .into(),
         );
@@ -316,7 +321,7 @@ impl HostRows {
                 (0, _) => cause::SOCKET,
                 _ => cause::TASK,
             },
-            pad: [0; 3],
+            ..Default::default()
         };
         self.rows.push(row.into());
     }
@@ -337,8 +342,15 @@ impl HostRows {
 
     /// A poll returned. No time-out is `u64::MAX`.
     pub fn polled(&mut self, entry: u64, at: u64, task: u32, ready: i32, timeout_ns: u64) {
-        let row =
-            PollRow { at: self.at(at), entry: self.at(entry), timeout_ns, task: TaskId(task), ready, fd: 5, pad: 0 };
+        let row = PollRow {
+            at: self.at(at),
+            entry: self.at(entry),
+            timeout_ns,
+            task: TaskId(task),
+            ready,
+            fd: 5,
+            ..Default::default()
+        };
         self.rows.push(row.into());
     }
 
@@ -353,7 +365,7 @@ impl HostRows {
             ready,
             kind,
             isolated,
-            pad: [0; 2],
+            ..Default::default()
         };
         self.rows.push(row.into());
     }
@@ -363,14 +375,28 @@ impl HostRows {
         let (began, at, file) = (self.at(began), self.at(at), self.text(file));
         let (task, device) = (TaskId(task), 8 << 20);
         let offset = wakepath_model::rows::NO_OFFSET;
-        let row = FaultRow { at, began, address: 0, ip: 0, inode, offset, device, task, file, cpu: 0, kind, access: 0 };
+        let row = FaultRow {
+            at,
+            began,
+            address: 0,
+            ip: 0,
+            inode,
+            offset,
+            device,
+            task,
+            file,
+            cpu: 0,
+            kind,
+            access: 0,
+            ..Default::default()
+        };
         self.rows.push(row.into());
     }
 
     /// Something was lost between two moments.
     pub fn lost(&mut self, from: u64, to: u64, count: u64, what: &str) {
         let (from, at, what) = (self.at(from), self.at(to), self.text(what));
-        self.rows.push(LossRow { at, from, count, what, pad: 0 }.into());
+        self.rows.push(LossRow { at, from, count, what, ..Default::default() }.into());
     }
 
     /// Loses operations, with the messages that they told of: about `percent` of them, in bursts of up to `burst_ns`, and
@@ -433,7 +459,7 @@ impl HostRows {
         }
         let what = self.text("loss.ring.op");
         for (from, to, count) in bursts.into_iter().filter(|b| b.2 > 0) {
-            self.rows.push(LossRow { at: MonoNs(to), from: MonoNs(from), count, what, pad: 0 }.into());
+            self.rows.push(LossRow { at: MonoNs(to), from: MonoNs(from), count, what, ..Default::default() }.into());
         }
     }
 

@@ -119,8 +119,8 @@ impl Script {
 
     fn flow(&mut self, words: &[&str]) {
         let keys = Keys::of(words);
-        let mut r: SniffedFlowRow = bytemuck::Zeroable::zeroed();
-        r.flow = SniffedFlowId(words[1].parse().unwrap_or_else(|_| panic!("{words:?}")));
+        let flow = SniffedFlowId(words[1].parse().unwrap_or_else(|_| panic!("{words:?}")));
+        let mut r = SniffedFlowRow { flow, ..Default::default() };
         r.what = match words[2] {
             "begin" => flow_row::BEGIN,
             "update" => flow_row::UPDATE,
@@ -149,8 +149,8 @@ impl Script {
 
     fn exchange(&mut self, words: &[&str]) {
         let keys = Keys::of(words);
-        let mut r: SniffedExchangeRow = bytemuck::Zeroable::zeroed();
-        r.flow = SniffedFlowId(words[1].parse().unwrap_or_else(|_| panic!("{words:?}")));
+        let flow = SniffedFlowId(words[1].parse().unwrap_or_else(|_| panic!("{words:?}")));
+        let mut r = SniffedExchangeRow { flow, ..Default::default() };
         r.what = match words[2] {
             "answered" => exchange_row::ANSWERED,
             "unanswered" => exchange_row::UNANSWERED,
@@ -188,7 +188,7 @@ impl Script {
             ..HostInfo::default()
         };
         let mut out = FolderWriter::create(dir, host, Options::default())?;
-        out.push(&AnchorRow { at: mono(0), real_ns: WALL_NS, error_ns: 0 });
+        out.push(&AnchorRow { at: mono(0), real_ns: WALL_NS, error_ns: 0, ..Default::default() });
         let mut last = mono(0);
         for step in &self.steps {
             let mut string = |id: &mut StrId| *id = out.intern(self.texts.get(*id).unwrap_or_default());

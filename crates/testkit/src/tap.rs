@@ -63,7 +63,7 @@ impl HostRows {
                 ip_protocol: 6,
                 what,
                 side: side_how::HANDSHAKE,
-                ..bytemuck::Zeroable::zeroed()
+                ..Default::default()
             }
             .into(),
         );
@@ -103,7 +103,7 @@ impl HostRows {
                 target: if only_reply { StrId::EMPTY } else { target },
                 status: if has_reply { 200 } else { 0 },
                 what: p.what,
-                ..bytemuck::Zeroable::zeroed()
+                ..Default::default()
             }
             .into(),
         );

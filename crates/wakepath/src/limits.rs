@@ -62,5 +62,5 @@ impl Limits {
 }
 
 fn row(at: MonoNs, kind: u8, task: TaskId, value: u64, beside: u64) -> LimitRow {
-    LimitRow { at, flow: EndpointId(0), value, beside, task, cgroup: StrId::EMPTY, port: 0, kind, pad: [0; 5] }
+    LimitRow { at, flow: EndpointId(0), value, beside, task, cgroup: StrId::EMPTY, port: 0, kind, ..Default::default() }
 }

@@ -193,7 +193,7 @@ pub fn anchor() -> AnchorRow {
     let before = monotonic_ns();
     let real_ns = realtime_ns();
     let after = monotonic_ns();
-    AnchorRow { at: MonoNs(before + (after - before) / 2), real_ns, error_ns: after - before }
+    AnchorRow { at: MonoNs(before + (after - before) / 2), real_ns, error_ns: after - before, ..Default::default() }
 }
 
 /// This host, recorded in that way.

@@ -188,7 +188,12 @@ fn capture(source: &mut Source, rows: Rows, stop: &AtomicBool, end_ns: u64) -> R
                     // a file's times are those of the wall clock
                     is_anchored = true;
                     let at = MonoNs(packet.at_ns);
-                    sniffer.out().event(Event::Anchor(AnchorRow { at, real_ns: at.0, error_ns: 0 }));
+                    sniffer.out().event(Event::Anchor(AnchorRow {
+                        at,
+                        real_ns: at.0,
+                        error_ns: 0,
+                        ..Default::default()
+                    }));
                 }
                 sniffer.packet(packet);
             }

@@ -15,7 +15,7 @@ const FUTEX: u16 = 202;
 fn folder(dir: &Path, stacks: bool) -> String {
     let path = dir.join(if stacks { "with" } else { "without" });
     let mut w = FolderWriter::create(&path, host("web", "b0071d"), Options::default()).expect("a new folder");
-    w.push(&AnchorRow { at: MonoNs(0), real_ns: 1_700_000_000_000_000_000, error_ns: 0 });
+    w.push(&AnchorRow { at: MonoNs(0), real_ns: 1_700_000_000_000_000_000, error_ns: 0, ..Default::default() });
     let comm = w.intern("app".as_bytes());
     let at = MonoNs(1_000_000);
     let task = TaskId(1);
@@ -34,7 +34,7 @@ fn folder(dir: &Path, stacks: bool) -> String {
         let (at, blocked) = (MonoNs(at), MonoNs(blocked));
         w.push(&WaitRow { at, blocked, woken: at, task, state: 1, syscall, cause, ..wait() });
         if stacks {
-            w.push(&StackRow { at, blocked, task, frames: ids[text], syscall, cause, pad: [0; 5] });
+            w.push(&StackRow { at, blocked, task, frames: ids[text], syscall, cause, ..Default::default() });
         }
     }
     w.close().expect("written");
@@ -56,7 +56,7 @@ fn nobody() -> TaskRow {
         cgroup: empty,
         what: 0,
         class: 0,
-        pad: 0,
+        ..Default::default()
     }
 }
 
@@ -76,7 +76,7 @@ fn wait() -> WaitRow {
         cpu: 0,
         woken_cpu: 0,
         cause: 0,
-        pad: [0; 3],
+        ..Default::default()
     }
 }
 

@@ -40,7 +40,12 @@ fn write_hosts_with(dir: &Path, hosts: &[(&str, u64)], pairs: &[(usize, usize)],
             }
         }
         rows.sort_unstable();
-        w.push(&AnchorRow { at: MonoNs(ahead + 500), real_ns: 1_700_000_000_000_000_000, error_ns: 50 });
+        w.push(&AnchorRow {
+            at: MonoNs(ahead + 500),
+            real_ns: 1_700_000_000_000_000_000,
+            error_ns: 50,
+            ..Default::default()
+        });
         for (id, (at, key, sent)) in rows.into_iter().enumerate() {
             w.push(&PacketRow {
                 at: MonoNs(at),
@@ -62,7 +67,7 @@ fn write_hosts_with(dir: &Path, hosts: &[(&str, u64)], pairs: &[(usize, usize)],
                 context: 0,
                 protocol: 6,
                 ip: 4,
-                pad: 0,
+                ..Default::default()
             });
         }
         w.close()?;

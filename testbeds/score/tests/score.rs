@@ -36,6 +36,7 @@ fn end(flow: u64, task: TaskId, ports: (u16, u16), numbers: (u64, u64), accepted
         state: 1,
         side: if accepted { 1 } else { 2 },
         ulp: 0,
+        ..Default::default()
     }
 }
 
@@ -55,6 +56,7 @@ fn moved(at: u64, task: TaskId, flow: u64, kind: u8, bytes: (u64, u64)) -> OpRow
         flags: 0,
         syscall: 0,
         cpu: 0,
+        ..Default::default()
     }
 }
 
@@ -71,7 +73,7 @@ fn task(id: TaskId) -> TaskRow {
         cgroup: StrId::EMPTY,
         what: life::SNAPSHOT,
         class: 0,
-        pad: 0,
+        ..Default::default()
     }
 }
 

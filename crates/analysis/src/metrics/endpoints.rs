@@ -147,7 +147,7 @@ impl Taker<'_> {
 
 /// An exchange at an endpoint as if its packets had been seen there.
 fn as_row(e: &Exchange, host: HostId, is_over: bool) -> SniffedExchangeRow {
-    let mut row: SniffedExchangeRow = bytemuck::Zeroable::zeroed();
+    let mut row: SniffedExchangeRow = Default::default();
     let arrived = if e.side == Side::Server && e.arrived.0 != 0 { e.arrived.min(e.began) } else { e.began };
     row.at = e.ended.max(e.began);
     // endpoints of two hosts may have the same number

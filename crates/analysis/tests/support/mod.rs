@@ -91,7 +91,7 @@ impl Script {
                 let clock = words.get(2).map_or(0, |w| number(w.trim_start_matches('+')));
                 self.hosts.push((words[1].to_owned(), clock, Vec::new()));
                 let host = self.hosts.len() - 1;
-                let anchor = AnchorRow { at: self.at(host, 0), real_ns: EPOCH_NS, error_ns: 0 };
+                let anchor = AnchorRow { at: self.at(host, 0), real_ns: EPOCH_NS, error_ns: 0, ..Default::default() };
                 self.push(host, anchor);
             }
             "task" | "exit" => self.task_row(words),
@@ -100,7 +100,7 @@ impl Script {
             "lost" => {
                 let host = self.host(words[1]);
                 let (from, at) = (self.at(host, number(words[2])), self.at(host, number(words[3])));
-                self.push(host, LossRow { at, from, count: 1, what: StrId::EMPTY, pad: 0 });
+                self.push(host, LossRow { at, from, count: 1, what: StrId::EMPTY, ..Default::default() });
             }
             "ask" => self.asked.push((words[1].to_owned(), number(words[2]), number(words[3]))),
             name if words[1].contains("..") => self.wait(name, words),
@@ -143,7 +143,7 @@ impl Script {
                 cgroup: StrId::EMPTY,
                 what,
                 class: 0,
-                pad: 0,
+                ..Default::default()
             },
         );
     }
@@ -182,6 +182,7 @@ impl Script {
                     state: if is_listening && i == 1 { 10 } else { 1 },
                     side: 2 - i as u8,
                     ulp: 0,
+                    ..Default::default()
                 },
             );
         }
@@ -192,8 +193,7 @@ impl Script {
     fn packet_row(&mut self, words: &[&str]) {
         let after = |what: &str| words.iter().position(|w| *w == what).map(|i| words[i + 1]);
         let host = self.host(words[1]);
-        let mut row: PacketRow = bytemuck::Zeroable::zeroed();
-        row.at = self.at(host, number(words[2]));
+        let mut row = PacketRow { at: self.at(host, number(words[2])), ..Default::default() };
         (row.id, row.key) = (number(words[3]), number(words[4]));
         row.sent = u8::from(words[5] == "sent");
         (row.sport, row.dport, row.protocol, row.flow) = (1, 2, 6, 9);
@@ -214,7 +214,7 @@ impl Script {
     fn wait(&mut self, name: &str, words: &[&str]) {
         let (host, task) = self.task(name);
         let (blocked, woken) = range(words[1]);
-        let mut row: WaitRow = bytemuck::Zeroable::zeroed();
+        let mut row: WaitRow = Default::default();
         (row.blocked, row.woken, row.at) =
             (self.at(host, blocked), self.at(host, woken), self.at(host, number(words[2])));
         (row.task, row.state, row.syscall) = (task, 1, 0xffff);
@@ -271,7 +271,7 @@ impl Script {
                 Some(&"for") => number(words[4]) * US,
                 _ => 0,
             };
-            self.push(host, PollRow { at, entry, timeout_ns, task, ready: 0, fd: 3, pad: 0 });
+            self.push(host, PollRow { at, entry, timeout_ns, task, ready: 0, fd: 3, ..Default::default() });
             return;
         }
         if words[1] == "faults" {
@@ -282,7 +282,7 @@ impl Script {
                 "major" => fault::MAJOR,
                 _ => fault::NEITHER,
             };
-            let mut row: FaultRow = bytemuck::Zeroable::zeroed();
+            let mut row: FaultRow = Default::default();
             (row.began, row.at, row.task, row.kind, row.device) = (began, at, task, kind, 8 << 20);
             match words.get(4) {
                 Some(path) if path.starts_with('/') => {
@@ -326,6 +326,7 @@ impl Script {
                 flags: 0,
                 syscall: 0,
                 cpu: 0,
+                ..Default::default()
             },
         );
     }

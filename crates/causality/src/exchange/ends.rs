@@ -258,6 +258,7 @@ mod tests {
             flags: 0,
             syscall: 0,
             cpu: 0,
+            ..Default::default()
         }
     }
 

@@ -102,14 +102,13 @@ impl Refusals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytemuck::Zeroable as _;
 
     fn connect(flow: u64, result: i32) -> OpRow {
-        OpRow { flow: EndpointId(flow), task: TaskId(5), result, ..OpRow::zeroed() }
+        OpRow { flow: EndpointId(flow), task: TaskId(5), result, ..OpRow::default() }
     }
 
     fn state(flow: u64, old: u8, new: u8, reset: u8) -> FlowStateRow {
-        FlowStateRow { flow: EndpointId(flow), old, new, reset, ..FlowStateRow::zeroed() }
+        FlowStateRow { flow: EndpointId(flow), old, new, reset, ..FlowStateRow::default() }
     }
 
     #[test]

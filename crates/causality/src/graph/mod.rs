@@ -576,7 +576,6 @@ fn losses(host: &Host) -> Vec<(MonoNs, MonoNs)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytemuck::Zeroable as _;
     use std::fs::OpenOptions;
     use wakepath_model::folder::{FolderWriter, HostInfo, Options};
 
@@ -586,7 +585,7 @@ mod tests {
         let path = dir.path().join("t");
         let mut w = FolderWriter::create(&path, HostInfo::default(), Options::default())?;
         for i in 1..=100 {
-            w.push(&WaitRow { at: MonoNs(i * 10), task: TaskId(1), ..WaitRow::zeroed() });
+            w.push(&WaitRow { at: MonoNs(i * 10), task: TaskId(1), ..WaitRow::default() });
         }
         w.close()?;
         let folder = Folder::open(&[&path])?;

@@ -363,7 +363,7 @@ impl<S: RowSink> Importer<S> {
                 task: t.id(),
                 ready: ret.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32,
                 fd: if is_epoll(nr) { call.arg0 as i32 } else { -1 },
-                pad: 0,
+                ..Default::default()
             };
             self.out.push(&row);
         }
@@ -493,7 +493,7 @@ impl<S: RowSink> RawSink for Importer<S> {
     fn lost(&mut self, cpu: Option<u16>, from: MonoNs, to: MonoNs, count: u64) {
         let to = to.max(from);
         let what = self.out.intern(defect::TRACE_LOST.as_bytes());
-        self.out.push(&LossRow { at: to, from, count, what, pad: 0 });
+        self.out.push(&LossRow { at: to, from, count, what, ..Default::default() });
         self.done.lost = self.done.lost.saturating_add(count);
         if self.losses.len() == LOSSES_MAX {
             self.losses.remove(0);
@@ -534,7 +534,7 @@ fn closed(t: &Task, since: MonoNs, at: MonoNs, cpu: u16) -> WaitRow {
         cpu,
         woken_cpu: cpu,
         cause: cause::UNKNOWN,
-        pad: [0; 3],
+        ..Default::default()
     };
     match t.wake {
         _ if t.state == 0 => row.cause = cause::PREEMPTED,

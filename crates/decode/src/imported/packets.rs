@@ -171,7 +171,7 @@ fn fill(at: MonoNs, cpu: u16, task: TaskId, c: &Cpu, p: &Packet) -> PacketRow {
         context: c.packet_context(p.sent),
         protocol: protocol(p),
         ip: p.ip,
-        pad: 0,
+        ..Default::default()
     }
 }
 

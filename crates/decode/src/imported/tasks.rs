@@ -259,7 +259,7 @@ fn fresh(id: TaskId, tid: u32, run: Run) -> Task {
             cgroup: StrId::EMPTY,
             what: life::SNAPSHOT,
             class: 0,
-            pad: 0,
+            ..Default::default()
         },
         name: [0; NAME_BYTES],
         run,

@@ -393,7 +393,7 @@ impl Flow {
         let protocol = text(self.talk.protocol().map_or("", Protocol::id));
         let reason = text(self.talk.reason());
         let Side { client, how } = self.side;
-        let mut row: SniffedFlowRow = bytemuck::Zeroable::zeroed();
+        let mut row: SniffedFlowRow = Default::default();
         (row.at, row.flow, row.what) = (at, self.id, what);
         (row.syn, row.syn_ack, row.ack) = (self.syn, self.syn_ack, self.ack);
         for (dir, lane) in [client, 1 - client].into_iter().enumerate() {

@@ -57,7 +57,7 @@ impl Mark<'_> {
             machine: intern(self.machine),
             name: intern(self.name),
             kind: self.kind,
-            pad: [0; 3],
+            ..Default::default()
         }
     }
 }

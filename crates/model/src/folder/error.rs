@@ -34,7 +34,7 @@ pub enum FolderError {
     #[error("{} is not a trace folder (no {}); give the folder that `wakepath record -o` made", .0.display(), super::info::FOLDER_FILE)]
     NotAFolder(PathBuf),
     /// The folder is of another format version.
-    #[error("{} has format version {version}; this wakepath reads {}; use the wakepath that wrote it", path.display(), super::layout::FORMAT_VERSION)]
+    #[error("{} has format version {version}, this wakepath reads version {}: record again, or use the wakepath that wrote it", path.display(), super::layout::FORMAT_VERSION)]
     OtherFormat {
         /// The folder.
         path: PathBuf,

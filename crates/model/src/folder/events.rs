@@ -349,7 +349,7 @@ mod tests {
         for batch in 0..3u64 {
             for i in 0..100u64 {
                 // The batches interleave throughout.
-                w.push(&AnchorRow { at: MonoNs(i * 10 + batch), real_ns: 0, error_ns: 0 });
+                w.push(&AnchorRow { at: MonoNs(i * 10 + batch), real_ns: 0, error_ns: 0, ..Default::default() });
             }
             w.flush(Durability::Write)?;
         }

@@ -1,9 +1,9 @@
 //! The fixed bytes of a segment: its header and the headers of its frames.
 
-use crate::rows::Table;
+use crate::rows::{Table, WORDS_MAX};
 
 /// Version of the folder's format.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 /// First bytes of a segment.
 pub(super) const SEGMENT_MAGIC: [u8; 8] = *b"WAKESEG1";
@@ -141,6 +141,12 @@ impl FrameHeader {
         Table::from_number(self.kind)
     }
 
+    /// Words of a row as it stands in the frame. Those of a later version may have more than we know, those of an earlier
+    /// one fewer.
+    pub fn row_words(&self) -> usize {
+        self.raw_bytes.checked_div(self.rows).unwrap_or(0) as usize / 8
+    }
+
     /// Whether the header's fields can be true together.
     pub fn is_consistent(&self) -> bool {
         self.body_bytes <= BODY_BYTES_MAX
@@ -152,7 +158,13 @@ impl FrameHeader {
                 _ => false,
             }
             && self.first <= self.last
-            && self.table().is_none_or(|t| u64::from(self.raw_bytes) == u64::from(self.rows) * t.row_bytes() as u64)
+            && self.table().is_none_or(|t| {
+                let own = u64::from(self.rows) * t.row_bytes() as u64;
+                (self.raw_bytes == 0) == (self.rows == 0)
+                    && own <= u64::from(BODY_BYTES_MAX)
+                    && u64::from(self.raw_bytes) == u64::from(self.rows) * self.row_words() as u64 * 8
+                    && self.row_words() <= WORDS_MAX
+            })
     }
 }
 

@@ -21,6 +21,7 @@ mod output;
 mod packed;
 mod pending;
 mod reader;
+mod resize;
 mod scan;
 mod segment;
 mod strings;

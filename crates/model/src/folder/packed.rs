@@ -4,26 +4,17 @@
 //! by one of the ways below, then only those of their bits are kept that differ within the block. That needs no search, as a
 //! general compressor does, so that a row costs the recorder some nanoseconds.
 
-use crate::rows::{LossRow, MessageEndRow, MessageRow, OpRow, PollRow, SniffedExchangeRow, SniffedFlowRow};
-use crate::rows::{StackRow, Table, WaitRow};
-use std::mem::offset_of;
+use crate::rows::{Table, WORDS_MAX};
+use crate::table::Way;
 
 /// Rows of a block: its columns and planes fit into the first-level cache together.
 const BLOCK_ROWS: usize = 128;
 const GROUPS: usize = BLOCK_ROWS / 8;
-/// Rows have no more words than this.
-const WORDS_MAX: usize = 32;
 
-/// A word as it is.
-const PLAIN: u8 = 0;
-/// Less the same word of the row before; of a frame's first row, as it is.
-const STEP: u8 = 1;
-/// A time, against the row's own (its first word): see [`near`].
-const NEAR: u8 = 2;
-/// An end, against the begin in the word before: see [`beyond`].
-const BEYOND: u8 = 3;
-/// A number of which all ones means none: one more, modulo 2^64.
-const NEXT: u8 = 4;
+const STEP: u8 = Way::Step as u8;
+const NEAR: u8 = Way::Near as u8;
+const BEYOND: u8 = Way::Beyond as u8;
+const NEXT: u8 = Way::Next as u8;
 
 /// How the words of a table's rows are made small.
 #[derive(Clone, Copy)]
@@ -35,45 +26,7 @@ pub(super) struct Plan {
 impl Plan {
     /// The plan of a table.
     pub fn of(table: Table) -> Plan {
-        let mut plan = Plan { ways: [PLAIN; WORDS_MAX], width: table.row_bytes() / 8 };
-        plan.ways[0] = STEP;
-        let (way, offsets): (u8, &[usize]) = match table {
-            Table::Op => (NEAR, const { &[offset_of!(OpRow, entry), offset_of!(OpRow, arrived)] }),
-            Table::Wait => (NEAR, const { &[offset_of!(WaitRow, blocked), offset_of!(WaitRow, woken)] }),
-            Table::Poll => (NEAR, const { &[offset_of!(PollRow, entry)] }),
-            Table::Stack => (NEAR, const { &[offset_of!(StackRow, blocked)] }),
-            Table::Loss => (NEAR, const { &[offset_of!(LossRow, from)] }),
-            Table::SniffedFlow => {
-                type R = SniffedFlowRow;
-                (NEAR, const { &[offset_of!(R, syn), offset_of!(R, syn_ack), offset_of!(R, ack)] })
-            }
-            Table::SniffedExchange => {
-                type R = SniffedExchangeRow;
-                let times = const {
-                    &[
-                        offset_of!(R, request_first),
-                        offset_of!(R, request_head),
-                        offset_of!(R, request_last),
-                        offset_of!(R, reply_first),
-                        offset_of!(R, reply_head),
-                        offset_of!(R, reply_last),
-                    ]
-                };
-                (NEAR, times)
-            }
-            Table::Message => (BEYOND, const { &[offset_of!(MessageRow, end)] }),
-            Table::MessageEnd => (BEYOND, const { &[offset_of!(MessageEndRow, end)] }),
-            _ => (PLAIN, &[]),
-        };
-        for at in offsets {
-            plan.ways[at / 8] = way;
-        }
-        match table {
-            Table::Op => plan.ways[offset_of!(OpRow, end) / 8] = BEYOND,
-            Table::Poll => plan.ways[offset_of!(PollRow, timeout_ns) / 8] = NEXT,
-            _ => {}
-        }
-        plan
+        Plan { ways: table.ways(), width: table.row_bytes() / 8 }
     }
 
     fn ways(&self) -> &[u8] {
@@ -370,7 +323,7 @@ mod tests {
         let row = [5u64, 1 << 50, 3, 4, 5, 6, 7, 8];
         let rows: Vec<u64> = (0..BLOCK_ROWS).flat_map(|_| row).collect();
         let mut out = Vec::new();
-        pack(&Plan { ways: [PLAIN; WORDS_MAX], width: 8 }, &rows, &mut out);
+        pack(&Plan { ways: [Way::Plain as u8; WORDS_MAX], width: 8 }, &rows, &mut out);
         assert!(out.len() <= 8 + 8 * 3, "{}", out.len());
     }
 }

@@ -2,7 +2,6 @@
 
 use super::codec::{encode_bytes, encode_rows};
 use super::layout::{FrameHeader, HEADER_BYTES, KIND_HEADS, KIND_STRINGS};
-use crate::fields::task_fields;
 use crate::rows::{Row, Table};
 
 /// Tables have numbers below this.
@@ -50,7 +49,7 @@ impl Pending {
     pub fn push<R: Row>(&mut self, row: &R) {
         let bytes = bytemuck::bytes_of(row);
         let table = &mut self.tables[R::TABLE as usize % TABLES];
-        for &at in task_fields(R::TABLE) {
+        for &at in R::TASKS {
             table.task_max = table.task_max.max(word32(bytes, at));
         }
         let at = row.at().0;

@@ -8,6 +8,7 @@ use super::heads::Heads;
 use super::info::{self, FolderInfo, HOST_FILE, HOSTS, HostInfo};
 use super::layout::{FrameHeader, HEADER_BYTES, KIND_HEADS, KIND_STRINGS, SegmentHeader};
 use super::list::{self, FoundList, LIST_EXTENSION};
+use super::resize::resize_rows;
 use super::scan::{Scanned, scan};
 use super::strings::{StringMap, Strings, UNDEFINED};
 use super::sync;
@@ -15,7 +16,6 @@ use super::table_set::TableSet;
 use super::verify::{self, Missing};
 use crate::clock::{ClockGroup, Timeline, WallClock};
 use crate::defects::{DefectCount, Ledger, id};
-use crate::fields::{str_fields, task_fields};
 use crate::ids::{HostId, MonoNs, StrId};
 use crate::rows::{AnchorRow, Event, LossRow, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -258,7 +258,13 @@ impl Host {
     fn tell_missing(&mut self) {
         self.unreadable = self.strings.add(id::FOLDER_CRC);
         let strings = &mut self.strings;
-        let row = |m: &Missing| LossRow { at: m.to, from: m.from, count: m.count, what: strings.add(m.defect), pad: 0 };
+        let row = |m: &Missing| LossRow {
+            at: m.to,
+            from: m.from,
+            count: m.count,
+            what: strings.add(m.defect),
+            ..Default::default()
+        };
         self.missing_rows = self.missing.iter().map(row).collect();
     }
 
@@ -351,7 +357,7 @@ impl Host {
     /// The rows of a frame that cannot be read, as a loss.
     pub(super) fn unreadable(&self, header: &FrameHeader) -> LossRow {
         let (from, at) = (MonoNs(header.first), MonoNs(header.last));
-        LossRow { at, from, count: header.rows.into(), what: self.unreadable, pad: 0 }
+        LossRow { at, from, count: header.rows.into(), what: self.unreadable, ..Default::default() }
     }
 
     /// Rows of some tables and times, in order of time. Rows of the same time come by table (anchors, tasks and
@@ -454,11 +460,12 @@ impl FrameReader {
     pub fn rows(&mut self, host: &Host, frame: &FrameRef, words: &mut Vec<u64>) -> Option<Table> {
         let table = frame.header.table()?;
         self.body(host, frame)?;
-        let width = table.row_bytes() / 8;
-        if !decode_rows(frame.header.flags, width, frame.header.rows as usize, &self.body, words) {
+        let (stored, count) = (frame.header.row_words(), frame.header.rows as usize);
+        if !decode_rows(frame.header.flags, stored, count, &self.body, words) {
             host.defect(id::FOLDER_FRAME, 1, frame);
             return None;
         }
+        resize_rows(words, stored, table.row_bytes() / 8);
         let recording = &host.recordings[host.files[frame.file as usize].recording];
         let undefined = translate(table, recording, words);
         if undefined > 0 {
@@ -470,7 +477,7 @@ impl FrameReader {
 
 /// Makes a recording's ids the host's; returns how many strings were not defined.
 fn translate(table: Table, recording: &Recording, words: &mut [u64]) -> u64 {
-    let (strings, tasks) = (str_fields(table), task_fields(table));
+    let (strings, tasks) = (table.strings(), table.tasks());
     let width = table.row_bytes();
     let mut undefined = 0;
     if recording.task_offset > 0 && !tasks.is_empty() {

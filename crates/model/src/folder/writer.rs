@@ -9,7 +9,6 @@ use super::output;
 use super::pending::{Pending, word32};
 use super::segment::Segment;
 use crate::defects;
-use crate::fields::str_fields;
 use crate::ids::{EndpointId, MonoNs, StrId};
 use crate::intern::Interner;
 use crate::rows::{Event, LossRow, Row};
@@ -143,7 +142,7 @@ impl FolderWriter {
     pub fn push_loss(&mut self, defect: &str, count: u64, from: MonoNs, at: MonoNs) {
         debug_assert!(defects::find(defect).is_some(), "{defect} is not in the list of defects");
         let what = self.interner.intern(defect);
-        self.push(&LossRow { at, from, count, what, pad: 0 });
+        self.push(&LossRow { at, from, count, what, ..Default::default() });
     }
 
     /// True once after a new segment was begun (and after a failure): then live endpoints, tasks and notes are to be
@@ -221,7 +220,7 @@ impl FolderWriter {
     /// Adds a row and the strings that it names.
     #[inline]
     fn add<R: Row>(&mut self, row: &R) {
-        for &at in str_fields(R::TABLE) {
+        for &at in R::STRINGS {
             let id = word32(bytemuck::bytes_of(row), at);
             if id != 0 && self.defined.get(id as usize) != Some(&self.era) {
                 self.define(id);
@@ -247,7 +246,7 @@ impl FolderWriter {
     fn add_loss(&mut self, defect: &str, count: u64, from: u64) {
         let what = self.interner.intern(defect);
         let newest = self.pending.newest;
-        self.add(&LossRow { at: MonoNs(newest), from: MonoNs(from.min(newest)), count, what, pad: 0 });
+        self.add(&LossRow { at: MonoNs(newest), from: MonoNs(from.min(newest)), count, what, ..Default::default() });
     }
 
     #[cold]
@@ -397,7 +396,15 @@ mod tests {
     use crate::rows::{PollRow, Table};
 
     fn row(at: u64) -> PollRow {
-        PollRow { at: MonoNs(at), entry: MonoNs(at), timeout_ns: 0, task: TaskId(1), ready: 1, fd: 3, pad: 0 }
+        PollRow {
+            at: MonoNs(at),
+            entry: MonoNs(at),
+            timeout_ns: 0,
+            task: TaskId(1),
+            ready: 1,
+            fd: 3,
+            ..Default::default()
+        }
     }
 
     #[test]

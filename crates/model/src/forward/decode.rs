@@ -7,7 +7,6 @@ use super::{
 use crate::folder::HostInfo;
 use crate::ids::{MonoNs, SniffedFlowId, StrId};
 use crate::rows::{AnchorRow, Event, LossRow, OPEN, SniffedExchangeRow, SniffedFlowRow, failed};
-use bytemuck::Zeroable as _;
 
 /// Why bytes are no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -163,11 +162,16 @@ impl<I: FnMut(&[u8]) -> StrId> Reader<'_, '_, I> {
             tag::FLOW_AGAIN => self.flow(true).map(Event::SniffedFlow),
             tag::LOSS => {
                 let (from, at) = (MonoNs(self.delta()?), MonoNs(self.delta()?));
-                Ok(Event::Loss(LossRow { at, from, count: self.c.varint()?, what: self.text()?, pad: 0 }))
+                Ok(Event::Loss(LossRow { at, from, count: self.c.varint()?, what: self.text()?, ..Default::default() }))
             }
             tag::ANCHOR => {
                 let at = MonoNs(self.delta()?);
-                Ok(Event::Anchor(AnchorRow { at, real_ns: self.c.varint()?, error_ns: self.c.varint()? }))
+                Ok(Event::Anchor(AnchorRow {
+                    at,
+                    real_ns: self.c.varint()?,
+                    error_ns: self.c.varint()?,
+                    ..Default::default()
+                }))
             }
             _ => Err(Bad::Contents),
         }
@@ -176,7 +180,7 @@ impl<I: FnMut(&[u8]) -> StrId> Reader<'_, '_, I> {
     fn exchange(&mut self) -> Result<SniffedExchangeRow, Bad> {
         let mask = u32::from_le_bytes(self.c.array()?);
         let has = |bit: u32| mask & bit != 0;
-        let mut r = SniffedExchangeRow::zeroed();
+        let mut r = SniffedExchangeRow::default();
         let flow = self.flow_id()?;
         r.flow = SniffedFlowId(self.flows[flow].id);
         let mut times = [0; 7];
@@ -248,8 +252,7 @@ impl<I: FnMut(&[u8]) -> StrId> Reader<'_, '_, I> {
             (true, Some(row)) => Some(row),
             (true, None) => return Err(Bad::Contents),
         };
-        let mut r = SniffedFlowRow::zeroed();
-        r.flow = SniffedFlowId(self.flows[flow].id);
+        let mut r = SniffedFlowRow { flow: SniffedFlowId(self.flows[flow].id), ..Default::default() };
         let mut times = before.map_or([0; 4], |b| [b.syn.0, b.syn_ack.0, b.ack.0, 0]);
         for (i, t) in times.iter_mut().enumerate() {
             let how = u32::from(mask) >> (2 * i);

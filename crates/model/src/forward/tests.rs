@@ -3,7 +3,6 @@ use crate::folder::HostInfo;
 use crate::ids::{MonoNs, SniffedFlowId, StrId};
 use crate::intern::Interner;
 use crate::rows::*;
-use bytemuck::Zeroable as _;
 use proptest::prelude::*;
 
 const SESSION: u64 = 0x0123_4567_89ab_cdef;
@@ -75,7 +74,8 @@ prop_compose! {
             request_packets: packets[0], reply_packets: packets[1], missing_bytes,
             protocol: s[0], verb: s[1], target: s[2], detail: s[3],
             status, what, witness_kind: if w[0] == 0 { 0 } else { kind },
-            failed: flags % 3, cut: flags / 3, request_how: how >> 4, reply_how: how & 15, interim, pad: [0; 3],
+            failed: flags % 3, cut: flags / 3, request_how: how >> 4, reply_how: how & 15, interim,
+            ..Default::default()
         })
     }
 }
@@ -104,7 +104,8 @@ prop_compose! {
             missing_bytes: counts[4], tunnel, client: cut(client), server: cut(server),
             retransmitted: troubles[0], reordered: troubles[1], zero_windows: troubles[2],
             protocol: s[0], reason: s[1], client_port: ports[0], server_port: ports[1], family: ports[2],
-            ip_protocol, what, side, reset_by, pad: [0; 6],
+            ip_protocol, what, side, reset_by,
+            ..Default::default()
         })
     }
 }
@@ -114,10 +115,10 @@ fn an_event() -> impl Strategy<Value = Event> {
         4 => an_exchange(),
         2 => a_flow(),
         1 => (time(), time(), any::<u64>(), string()).prop_map(|(at, from, count, what)| {
-            Event::Loss(LossRow { at, from, count, what, pad: 0 })
+            Event::Loss(LossRow { at, from, count, what, ..Default::default() })
         }),
         1 => (time(), any::<u64>(), any::<u64>()).prop_map(|(at, real_ns, error_ns)| {
-            Event::Anchor(AnchorRow { at, real_ns, error_ns })
+            Event::Anchor(AnchorRow { at, real_ns, error_ns, ..Default::default() })
         }),
     ]
 }
@@ -256,7 +257,7 @@ fn a_hello_says_who_sends_and_how_much_was_sent() {
         ..HostInfo::default()
     };
     let mut e = Encoder::new(SESSION, 1400);
-    let anchor = Event::Anchor(AnchorRow { at: MonoNs(77), real_ns: 5, error_ns: 1 });
+    let anchor = Event::Anchor(AnchorRow { at: MonoNs(77), real_ns: 5, error_ns: 1, ..Default::default() });
     e.push(&anchor, &|_| b"", &mut |_| panic!("there is room"));
     e.flush(&mut |_| {});
     for (is_last, kind) in [(false, FrameKind::Hello), (true, FrameKind::Last)] {
@@ -311,7 +312,7 @@ fn a_record_is_small_against_the_packets_it_stands_for() {
             what: exchange_row::ANSWERED,
             request_how: end_how::FRAMED,
             reply_how: end_how::FRAMED,
-            ..SniffedExchangeRow::zeroed()
+            ..SniffedExchangeRow::default()
         }));
     }
     let frames = packed(&events, &strings, 1400);

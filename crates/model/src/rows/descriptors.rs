@@ -1,7 +1,9 @@
 //! How sockets and pipes stood at a moment, and what TCP had to do again: what no operation tells.
 
+use super::names;
 use crate::ids::{EndpointId, MonoNs, TaskId};
-use bytemuck::{Pod, Zeroable};
+use crate::table;
+use crate::table::{Kind, Value, computed};
 
 /// Bits of [`DescriptorRow::marks`].
 pub mod descriptor {
@@ -26,36 +28,40 @@ pub mod held {
     pub const OTHER: u16 = 0x6000;
 }
 
-/// A descriptor of a process, and how its socket or pipe stood: when the recording (or one of its segments) began, and when
-/// it ended.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-pub struct DescriptorRow {
-    /// When it was looked at.
-    pub at: MonoNs,
-    /// The endpoint.
-    pub flow: EndpointId,
-    /// TCP: when data came last, to some milliseconds (the kernel's tick); where none ever did, when the connection began.
-    /// 0 = not known.
-    pub received: MonoNs,
-    /// TCP: when data was sent last, so too.
-    pub sent: MonoNs,
-    /// The task that leads the process.
-    pub task: TaskId,
-    /// The descriptor's number.
-    pub fd: u32,
-    /// TCP: bytes that came and were not read. UNIX: pieces. Pipe: buffers in use.
-    pub unread: u32,
-    /// TCP: bytes that were written and that the other end had not acknowledged.
-    pub unacked: u32,
-    /// TCP: bytes that the other end has room for. Pipe: buffers that it has in all.
-    pub window: u32,
-    /// TCP's state (10 = listening).
-    pub state: u8,
-    /// Bits of [`descriptor`].
-    pub marks: u8,
-    /// Which look at all descriptors it is of: the same number in all its rows, another in the next look's.
-    pub look: u16,
+table! {
+    /// A descriptor of a process, and how its socket or pipe stood: when the recording (or one of its segments) began, and when
+    /// it ended.
+    DescriptorRow {
+        /// When it was looked at.
+        at: MonoNs,
+        /// The endpoint.
+        flow: EndpointId,
+        /// TCP: when data came last, to some milliseconds (the kernel's tick); where none ever did, when the connection began.
+        /// 0 = not known.
+        received: MonoNs => named("received_ns").none(0),
+        /// TCP: when data was sent last, so too.
+        sent: MonoNs => named("sent_ns").none(0),
+        /// The task that leads the process.
+        task: TaskId,
+        /// The descriptor's number.
+        fd: u32,
+        /// TCP: bytes that came and were not read. UNIX: pieces. Pipe: buffers in use.
+        unread: u32,
+        /// TCP: bytes that were written and that the other end had not acknowledged.
+        unacked: u32,
+        /// TCP: bytes that the other end has room for. Pipe: buffers that it has in all.
+        window: u32,
+        /// TCP's state (10 = listening).
+        state: u8 => words_or_none(names::tcp_state),
+        /// Bits of [`descriptor`].
+        marks: u8 => hidden().also(&[
+            computed("has_sent", Kind::Bool, " It has sent data.", |r| Value::Bool(r.has(descriptor::SENT))),
+            computed("has_received", Kind::Bool, " It has received data.", |r| Value::Bool(r.has(descriptor::RECEIVED))),
+            computed("watched", Kind::Bool, " Operations of its process are recorded.", |r| Value::Bool(r.has(descriptor::WATCHED)))
+        ]),
+        /// Which look at all descriptors it is of: the same number in all its rows, another in the next look's.
+        look: u16,
+    }
 }
 
 impl DescriptorRow {
@@ -77,22 +83,22 @@ impl DescriptorRow {
     }
 }
 
-/// TCP sent a segment once more: it, or its acknowledgement, was lost or late.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-pub struct ResentRow {
-    /// When.
-    pub at: MonoNs,
-    /// The endpoint that sent it.
-    pub flow: EndpointId,
-    /// Its first byte, the low 32 bits.
-    pub seq: u32,
-    /// One past its last byte, so too; a SYN and a FIN count as a byte.
-    pub seq_end: u32,
-    /// Least round-trip time that was measured lately (µs), all ones where none was.
-    pub rtt_us: u32,
-    /// TCP's state: 2 = the connection was being asked for.
-    pub state: u8,
-    /// Zero.
-    pub pad: [u8; 3],
+table! {
+    /// TCP sent a segment once more: it, or its acknowledgement, was lost or late.
+    ResentRow {
+        /// When.
+        at: MonoNs,
+        /// The endpoint that sent it.
+        flow: EndpointId,
+        /// Its first byte, the low 32 bits.
+        seq: u32,
+        /// One past its last byte, so too; a SYN and a FIN count as a byte.
+        seq_end: u32,
+        /// Least round-trip time that was measured lately (µs), all ones where none was.
+        rtt_us: u32 => none(0xffff_ffff),
+        /// TCP's state: 2 = the connection was being asked for.
+        state: u8 => words(names::tcp_state),
+        /// Zero.
+        pad: [u8; 3],
+    }
 }

@@ -1,7 +1,9 @@
 //! Page faults (BorderPatrol, section 5.3).
 
+use super::names;
 use crate::ids::{MonoNs, StrId, TaskId};
-use bytemuck::{Pod, Zeroable};
+use crate::table;
+use crate::table::{Kind, Value, optional};
 
 /// How a page fault ended: [`FaultRow::kind`].
 pub mod fault {
@@ -30,37 +32,56 @@ pub mod access {
 /// [`FaultRow::offset`] where it is not known.
 pub const NO_OFFSET: u64 = u64::MAX;
 
-/// One page fault of a watched task; only where the recording was asked for them.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-pub struct FaultRow {
-    /// When it was over and the program could go on; of [`fault::NEITHER`], when that was known: at the task's next fault.
-    pub at: MonoNs,
-    /// When it began.
-    pub began: MonoNs,
-    /// The address that was accessed.
-    pub address: u64,
-    /// Where the program was.
-    pub ip: u64,
-    /// The file that is mapped there, 0 = not told by the kernel (memory without a file, or an older kernel).
-    pub inode: u64,
-    /// Byte of the file at which the page begins, or [`NO_OFFSET`].
-    pub offset: u64,
-    /// The file's device: major << 20 | minor.
-    pub device: u32,
-    /// Whose.
-    pub task: TaskId,
-    /// The file's path as the process sees it; `…/NAME` where only its name is known, empty where nothing is.
-    pub file: StrId,
-    /// Processor.
-    pub cpu: u16,
-    /// One of [`fault`].
-    pub kind: u8,
-    /// Bits of [`access`].
-    pub access: u8,
+table! {
+    /// One page fault of a watched task; only where the recording was asked for them.
+    FaultRow {
+        /// When it was over and the program could go on; of [`fault::NEITHER`], when that was known: at the task's next fault.
+        at: MonoNs,
+        /// When it began.
+        began: MonoNs => named("began_ns").also(&[optional("duration_ns", Kind::Ns, " How long the program was held up.", |r| {
+            r.duration_ns().map_or(Value::None, Value::Ns)
+        })]),
+        /// The address that was accessed.
+        address: u64,
+        /// Where the program was.
+        ip: u64,
+        /// The file that is mapped there, 0 = not told by the kernel (memory without a file, or an older kernel).
+        inode: u64 => none(0),
+        /// Byte of the file at which the page begins, or [`NO_OFFSET`].
+        offset: u64 => none(NO_OFFSET),
+        /// The file's device: major << 20 | minor.
+        device: u32 => hidden().also(&[optional("device", Kind::Text, " The file's device.", |r| {
+            Value::word_or_none(if r.inode == 0 { String::new() } else { names::device(r.device) })
+        })]),
+        /// Whose.
+        task: TaskId,
+        /// The file's path as the process sees it; `…/NAME` where only its name is known, empty where nothing is.
+        file: StrId,
+        /// Processor.
+        cpu: u16,
+        /// One of [`fault`].
+        kind: u8 => words(names::fault_kind),
+        /// Bits of [`access`].
+        access: u8 => hidden().also(&[
+            optional("access", Kind::Text, " How memory was accessed, where that was seen.", |r| {
+                r.if_seen(Value::Word(names::fault_access(r.access).into()))
+            }),
+            optional("present", Kind::Bool, " A page was there, and the access was not allowed.", |r| {
+                r.if_seen(Value::Bool(r.access & access::PRESENT != 0))
+            }),
+            optional("in_call", Kind::Bool, " By the kernel on the program's behalf.", |r| {
+                r.if_seen(Value::Bool(r.access & access::USER == 0))
+            })
+        ]),
+    }
 }
 
 impl FaultRow {
+    /// A value that says nothing where the begin was not seen.
+    fn if_seen(&self, value: Value) -> Value {
+        if self.access & access::UNSEEN != 0 { Value::None } else { value }
+    }
+
     /// How long the program was held up (ns); `None` where either end is not known.
     pub fn duration_ns(&self) -> Option<u64> {
         let is_known = self.kind != fault::NEITHER && self.access & access::UNSEEN == 0;

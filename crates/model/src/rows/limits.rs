@@ -1,7 +1,8 @@
 //! What bounds a system: facts that no event tells, and that a forecast needs.
 
+use super::names;
 use crate::ids::{EndpointId, MonoNs, StrId, TaskId};
-use bytemuck::{Pod, Zeroable};
+use crate::table;
 
 /// What bounds it: [`LimitRow::kind`].
 pub mod limit {
@@ -23,26 +24,26 @@ pub mod limit {
     pub const SYN_LINEAR: u8 = 6;
 }
 
-/// A bound, as it stood at `at`. The last row of the same kind and of the same task or flow is the one that holds.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-pub struct LimitRow {
-    /// When it was looked at.
-    pub at: MonoNs,
-    /// The endpoint, 0 = none.
-    pub flow: EndpointId,
-    /// How much, by `kind`.
-    pub value: u64,
-    /// What belongs to it, by `kind`.
-    pub beside: u64,
-    /// The task that leads the process, 0 = none.
-    pub task: TaskId,
-    /// The cgroup that bounds (path in the hierarchy of the processors), empty = none.
-    pub cgroup: StrId,
-    /// The listener's port, 0 = none.
-    pub port: u16,
-    /// One of [`limit`].
-    pub kind: u8,
-    /// Zero.
-    pub pad: [u8; 5],
+table! {
+    /// A bound, as it stood at `at`. The last row of the same kind and of the same task or flow is the one that holds.
+    LimitRow {
+        /// When it was looked at.
+        at: MonoNs,
+        /// The endpoint, 0 = none.
+        flow: EndpointId => none(0),
+        /// How much, by `kind`.
+        value: u64,
+        /// What belongs to it, by `kind`.
+        beside: u64,
+        /// The task that leads the process, 0 = none.
+        task: TaskId => none(0),
+        /// The cgroup that bounds (path in the hierarchy of the processors), empty = none.
+        cgroup: StrId,
+        /// The listener's port, 0 = none.
+        port: u16 => none(0),
+        /// One of [`limit`].
+        kind: u8 => words(names::limit_kind),
+        /// Zero.
+        pad: [u8; 5],
+    }
 }

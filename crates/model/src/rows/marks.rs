@@ -1,7 +1,8 @@
 //! Annotations: what state machines said of themselves (forecasting paper, sections 2.1 and 3.1).
 
+use super::names;
 use crate::ids::{MonoNs, StrId, TaskId};
-use bytemuck::{Pod, Zeroable};
+use crate::table;
 
 /// What a mark says: [`MarkRow::kind`].
 pub mod mark {
@@ -21,33 +22,33 @@ pub mod mark {
     pub const END: u8 = 7;
 }
 
-/// One annotation, at the moment at which it was met.
-///
-/// A machine is one *instance* of a state machine: the process of `task`, its name and its `key`, which tells contexts
-/// apart (section 3.3). A queue is `name` and `name_key`, of the process; a name that begins with `/` is one queue for
-/// all processes of the host, one that begins with `//` one queue for all hosts.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-pub struct MarkRow {
-    /// When.
-    pub at: MonoNs,
-    /// Its number among the marks of one import, which orders equal times, also those of different hosts. 0 = not
-    /// known: then the order of the rows does.
-    pub seq: u64,
-    /// Which context of the machine.
-    pub key: u64,
-    /// Which queue of that name, 0 for states and transactions.
-    pub name_key: u64,
-    /// Items (or bytes); 1 for states and transactions.
-    pub count: u64,
-    /// Who ran the annotated code, 0 = not known (imports).
-    pub task: TaskId,
-    /// The machine's name.
-    pub machine: StrId,
-    /// The state, the queue or the kind of transaction.
-    pub name: StrId,
-    /// One of [`mark`].
-    pub kind: u8,
-    /// Zero.
-    pub pad: [u8; 3],
+table! {
+    /// One annotation, at the moment at which it was met.
+    ///
+    /// A machine is one *instance* of a state machine: the process of `task`, its name and its `key`, which tells contexts
+    /// apart (section 3.3). A queue is `name` and `name_key`, of the process; a name that begins with `/` is one queue for
+    /// all processes of the host, one that begins with `//` one queue for all hosts.
+    MarkRow {
+        /// When.
+        at: MonoNs,
+        /// Its number among the marks of one import, which orders equal times, also those of different hosts. 0 = not
+        /// known: then the order of the rows does.
+        seq: u64,
+        /// Which context of the machine.
+        key: u64,
+        /// Which queue of that name, 0 for states and transactions.
+        name_key: u64,
+        /// Items (or bytes); 1 for states and transactions.
+        count: u64,
+        /// Who ran the annotated code, 0 = not known (imports).
+        task: TaskId => none(0),
+        /// The machine's name.
+        machine: StrId => always(),
+        /// The state, the queue or the kind of transaction.
+        name: StrId => always(),
+        /// One of [`mark`].
+        kind: u8 => words(names::mark_kind),
+        /// Zero.
+        pad: [u8; 3],
+    }
 }

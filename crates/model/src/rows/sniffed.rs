@@ -1,7 +1,9 @@
 //! The network vantage's tables.
 
+use super::{OPEN, failed, names};
 use crate::ids::{MonoNs, SniffedFlowId, StrId};
-use bytemuck::{Pod, Zeroable};
+use crate::table;
+use crate::table::{Kind, Value, optional};
 
 /// Why a row of `sniffed_flows` was written: [`super::SniffedFlowRow::what`].
 pub mod flow_row {
@@ -31,64 +33,64 @@ pub mod side_how {
     pub const PORT: u8 = 3;
 }
 
-/// A flow between a client and a server as seen on the wire. Of each flow one row at its begin, further ones while it
-/// lasts, and one at its end; counts are since the begin, so that the last row stands for the whole flow. Pairs are by
-/// direction: to the server, to the client.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
-pub struct SniffedFlowRow {
-    /// When.
-    pub at: MonoNs,
-    /// The flow.
-    pub flow: SniffedFlowId,
-    /// When the (last) SYN passed, 0 = not seen.
-    pub syn: MonoNs,
-    /// When the SYN-ACK passed, 0 = not seen.
-    pub syn_ack: MonoNs,
-    /// When the handshake's last ACK passed, 0 = not seen.
-    pub ack: MonoNs,
-    /// Number of the first payload byte, in the numbering of operations: the sequence number + 2^32.
-    pub origin: [u64; 2],
-    /// Packets.
-    pub packets: [u64; 2],
-    /// Bytes of these packets as on the wire, without the tunnels around them.
-    pub wire_bytes: [u64; 2],
-    /// Bytes of the streams (datagrams: of payload), each counted once, those that were never captured included.
-    pub stream_bytes: [u64; 2],
-    /// Bytes of the streams that were never captured.
-    pub missing_bytes: [u64; 2],
-    /// Hash of the VLANs and tunnels around the flow, 0 = none.
-    pub tunnel: u64,
-    /// The client's address (IPv4 in the first four bytes).
-    pub client: [u8; 16],
-    /// The server's address.
-    pub server: [u8; 16],
-    /// Segments that repeated bytes already seen.
-    pub retransmitted: [u32; 2],
-    /// Segments that came before bytes in front of them.
-    pub reordered: [u32; 2],
-    /// Times that this direction's *sender* was told a window of 0.
-    pub zero_windows: [u32; 2],
-    /// Protocol id, empty = opaque or not known yet.
-    pub protocol: StrId,
-    /// Why it is opaque, empty where it is not.
-    pub reason: StrId,
-    /// The client's port.
-    pub client_port: u16,
-    /// The server's port.
-    pub server_port: u16,
-    /// Address family: 2 or 10.
-    pub family: u16,
-    /// IP protocol.
-    pub ip_protocol: u8,
-    /// One of [`flow_row`].
-    pub what: u8,
-    /// One of [`side_how`].
-    pub side: u8,
-    /// Who reset it: 1 = the client, 2 = the server, 0 = nobody.
-    pub reset_by: u8,
-    /// Zero.
-    pub pad: [u8; 6],
+table! {
+    /// A flow between a client and a server as seen on the wire. Of each flow one row at its begin, further ones while it
+    /// lasts, and one at its end; counts are since the begin, so that the last row stands for the whole flow. Pairs are by
+    /// direction: to the server, to the client.
+    SniffedFlowRow {
+        /// When.
+        at: MonoNs,
+        /// The flow.
+        flow: SniffedFlowId,
+        /// When the (last) SYN passed, 0 = not seen.
+        syn: MonoNs => near().named("syn_ns").none(0),
+        /// When the SYN-ACK passed, 0 = not seen.
+        syn_ack: MonoNs => near().named("syn_ack_ns").none(0),
+        /// When the handshake's last ACK passed, 0 = not seen.
+        ack: MonoNs => near().named("ack_ns").none(0),
+        /// Number of the first payload byte, in the numbering of operations: the sequence number + 2^32.
+        origin: [u64; 2] => by_direction("origin_byte_to_server", "origin_byte_to_client"),
+        /// Packets.
+        packets: [u64; 2],
+        /// Bytes of these packets as on the wire, without the tunnels around them.
+        wire_bytes: [u64; 2],
+        /// Bytes of the streams (datagrams: of payload), each counted once, those that were never captured included.
+        stream_bytes: [u64; 2],
+        /// Bytes of the streams that were never captured.
+        missing_bytes: [u64; 2],
+        /// Hash of the VLANs and tunnels around the flow, 0 = none.
+        tunnel: u64 => none(0),
+        /// The client's address (IPv4 in the first four bytes).
+        client: [u8; 16] => also(&[optional("client", Kind::Text, " The address.", |r| names::address(r.family, r.client))]),
+        /// The server's address.
+        server: [u8; 16] => also(&[optional("server", Kind::Text, " The address.", |r| names::address(r.family, r.server))]),
+        /// Segments that repeated bytes already seen.
+        retransmitted: [u32; 2],
+        /// Segments that came before bytes in front of them.
+        reordered: [u32; 2],
+        /// Times that this direction's *sender* was told a window of 0.
+        zero_windows: [u32; 2],
+        /// Protocol id, empty = opaque or not known yet.
+        protocol: StrId,
+        /// Why it is opaque, empty where it is not.
+        reason: StrId,
+        /// The client's port.
+        client_port: u16,
+        /// The server's port.
+        server_port: u16,
+        /// Address family: 2 or 10.
+        family: u16 => hidden(),
+        /// IP protocol.
+        ip_protocol: u8 => words_or_none(names::ip_protocol),
+        /// One of [`flow_row`].
+        what: u8 => words(names::flow_row),
+        /// One of [`side_how`].
+        side: u8 => named("side_by").words(names::side_how),
+        /// Who reset it: 1 = the client, 2 = the server, 0 = nobody.
+        reset_by: u8 => words_or_none(names::reset_by),
+        /// Zero.
+        pad: [u8; 6],
+    }
 }
 
 /// What became of a sniffed exchange: [`super::SniffedExchangeRow::what`].
@@ -109,73 +111,88 @@ pub mod exchange_row {
     pub const REPLY_MISSED: u8 = 7;
 }
 
-/// A request and its reply as seen on the wire. Times are those of the packets; 0 = not seen. Byte numbers are as in
-/// operations: sequence number + 2^32, unwrapped (datagrams: counted).
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
-pub struct SniffedExchangeRow {
-    /// When its last packet passed; of an open one, when this was written.
-    pub at: MonoNs,
-    /// The flow.
-    pub flow: SniffedFlowId,
-    /// First byte of the request, [`super::OPEN`] = not seen.
-    pub request_start: u64,
-    /// One past its last byte, [`super::OPEN`] = not known.
-    pub request_end: u64,
-    /// First byte of the reply, [`super::OPEN`] = not seen.
-    pub reply_start: u64,
-    /// One past its last byte, [`super::OPEN`] = not known.
-    pub reply_end: u64,
-    /// First packet of the request.
-    pub request_first: MonoNs,
-    /// Last packet of the request's header.
-    pub request_head: MonoNs,
-    /// Last packet of the request.
-    pub request_last: MonoNs,
-    /// First packet of the reply (not of an interim one).
-    pub reply_first: MonoNs,
-    /// Last packet of the reply's header. Service time runs from `request_head` to here (SDN paper, section 4).
-    pub reply_head: MonoNs,
-    /// Last packet of the reply.
-    pub reply_last: MonoNs,
-    /// Identifier of the exchange in its flow.
-    pub witness: u64,
-    /// FNV-1a (64 bit) of the 16 bytes of the W3C trace id in the request, 0 = none.
-    pub trace: u64,
-    /// The W3C parent span id in the request, its 8 bytes as a big-endian number, 0 = none.
-    pub span: u64,
-    /// Hash of the request's `x-request-id`, or where it has none, of its reply's; 0 = none.
-    pub request_id: u64,
-    /// Packets with bytes of the request.
-    pub request_packets: u32,
-    /// Packets with bytes of the reply.
-    pub reply_packets: u32,
-    /// Bytes of either that were never captured.
-    pub missing_bytes: u32,
-    /// Protocol id.
-    pub protocol: StrId,
-    /// Method, command or verb.
-    pub verb: StrId,
-    /// Path template, statement shape, question.
-    pub target: StrId,
-    /// Error class, empty where none.
-    pub detail: StrId,
-    /// Status code where the protocol has one, else 0.
-    pub status: u16,
-    /// One of [`exchange_row`].
-    pub what: u8,
-    /// One of [`super::witness`].
-    pub witness_kind: u8,
-    /// One of [`super::failed`]: what the reply says.
-    pub failed: u8,
-    /// 1 = attributes were cut by the end of what was captured.
-    pub cut: u8,
-    /// One of [`super::end_how`]: the request's end; 0 = not known.
-    pub request_how: u8,
-    /// One of [`super::end_how`]: the reply's end; 0 = not known.
-    pub reply_how: u8,
-    /// Interim replies before the reply, 255 = as many or more.
-    pub interim: u8,
-    /// Zero.
-    pub pad: [u8; 3],
+table! {
+    /// A request and its reply as seen on the wire. Times are those of the packets; 0 = not seen. Byte numbers are as in
+    /// operations: sequence number + 2^32, unwrapped (datagrams: counted).
+    SniffedExchangeRow {
+        /// When its last packet passed; of an open one, when this was written.
+        at: MonoNs,
+        /// The flow.
+        flow: SniffedFlowId,
+        /// First byte of the request, [`super::OPEN`] = not seen.
+        request_start: u64 => named("request_start_byte").none(OPEN),
+        /// One past its last byte, [`super::OPEN`] = not known.
+        request_end: u64 => named("request_end_byte").none(OPEN),
+        /// First byte of the reply, [`super::OPEN`] = not seen.
+        reply_start: u64 => named("reply_start_byte").none(OPEN),
+        /// One past its last byte, [`super::OPEN`] = not known.
+        reply_end: u64 => named("reply_end_byte").none(OPEN),
+        /// First packet of the request.
+        request_first: MonoNs => near().named("request_first_ns").none(0),
+        /// Last packet of the request's header.
+        request_head: MonoNs => near().named("request_head_ns").none(0),
+        /// Last packet of the request.
+        request_last: MonoNs => near().named("request_last_ns").none(0),
+        /// First packet of the reply (not of an interim one).
+        reply_first: MonoNs => near().named("reply_first_ns").none(0),
+        /// Last packet of the reply's header. Service time runs from `request_head` to here (SDN paper, section 4).
+        reply_head: MonoNs => near().named("reply_head_ns").none(0).also(&[optional(
+            "service_ns",
+            Kind::Ns,
+            " From the request's header to the reply's.",
+            |r| match r.reply_head.0.checked_sub(r.request_head.0) {
+                Some(ns) if r.request_head.0 != 0 => Value::Ns(ns),
+                _ => Value::None,
+            }
+        )]),
+        /// Last packet of the reply.
+        reply_last: MonoNs => near().named("reply_last_ns").none(0),
+        /// Identifier of the exchange in its flow.
+        witness: u64,
+        /// Fingerprint of what the request says beside its head: a hash under a key of the recording, 0 = none. No recorder
+        /// of this version makes one.
+        request_fingerprint: u64 => none(0),
+        /// The same of the reply.
+        reply_fingerprint: u64 => none(0),
+        /// FNV-1a (64 bit) of the 16 bytes of the W3C trace id in the request, 0 = none.
+        trace: u64 => none(0),
+        /// The W3C parent span id in the request, its 8 bytes as a big-endian number, 0 = none.
+        span: u64 => none(0),
+        /// Hash of the request's `x-request-id`, or where it has none, of its reply's; 0 = none.
+        request_id: u64 => none(0),
+        /// Packets with bytes of the request.
+        request_packets: u32,
+        /// Packets with bytes of the reply.
+        reply_packets: u32,
+        /// Bytes of either that were never captured.
+        missing_bytes: u32,
+        /// Protocol id.
+        protocol: StrId,
+        /// Method, command or verb.
+        verb: StrId,
+        /// Path template, statement shape, question.
+        target: StrId,
+        /// Error class, empty where none.
+        detail: StrId,
+        /// Status code where the protocol has one, else 0.
+        status: u16,
+        /// One of [`exchange_row`].
+        what: u8 => words(names::exchange_row),
+        /// One of [`super::witness`].
+        witness_kind: u8 => words_or_none(names::witness_kind),
+        /// One of [`super::failed`]: what the reply says.
+        failed: u8 => hidden().also(&[optional("failed", Kind::Bool, " The reply says failure; none where it was not read.", |r| {
+            failed::value(r.failed, r.what == exchange_row::ANSWERED)
+        })]),
+        /// 1 = attributes were cut by the end of what was captured.
+        cut: u8 => flag(),
+        /// One of [`super::end_how`]: the request's end; 0 = not known.
+        request_how: u8 => named("request_end_how").words_or_none(names::message_end),
+        /// One of [`super::end_how`]: the reply's end; 0 = not known.
+        reply_how: u8 => named("reply_end_how").words_or_none(names::message_end),
+        /// Interim replies before the reply, 255 = as many or more.
+        interim: u8,
+        /// Zero.
+        pad: [u8; 3],
+    }
 }

@@ -29,6 +29,7 @@ pub fn op(at: u64, start: u64) -> OpRow {
         flags: 0,
         syscall: 44,
         cpu: 1,
+        ..Default::default()
     }
 }
 
@@ -45,7 +46,7 @@ pub fn task(at: u64, task: u32, comm: StrId) -> TaskRow {
         cgroup: StrId::EMPTY,
         what: life::SNAPSHOT,
         class: 0,
-        pad: 0,
+        ..Default::default()
     }
 }
 
@@ -63,6 +64,7 @@ pub fn fault(at: u64, task: u32, file: StrId) -> FaultRow {
         cpu: 1,
         kind: wakepath_model::rows::fault::MAJOR,
         access: wakepath_model::rows::access::USER,
+        ..Default::default()
     }
 }
 
@@ -71,7 +73,7 @@ pub fn write_small(path: &Path, boot_id: &str, overwrite: Overwrite) -> Result<W
     let mut w = FolderWriter::create(path, host("web", boot_id), Options { overwrite, ..options() })?;
     let comm = w.intern("nginx");
     w.push(&task(1, 1, comm));
-    w.push(&AnchorRow { at: MonoNs(2), real_ns: 1_700_000_000_000_000_000, error_ns: 50 });
+    w.push(&AnchorRow { at: MonoNs(2), real_ns: 1_700_000_000_000_000_000, error_ns: 50, ..Default::default() });
     for i in 0..10 {
         w.push(&op(10 + i, i));
     }

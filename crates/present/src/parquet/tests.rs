@@ -13,7 +13,7 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 fn record(path: &Path) -> Result<Folder, Box<dyn std::error::Error>> {
     let host = HostInfo { hostname: "web".into(), boot_id: "b1".into(), ..HostInfo::default() };
     let mut w = FolderWriter::create(path, host, Options::default())?;
-    w.push(&AnchorRow { at: MonoNs(0), real_ns: 1_700_000_000_000_000_000, error_ns: 1 });
+    w.push(&AnchorRow { at: MonoNs(0), real_ns: 1_700_000_000_000_000_000, error_ns: 1, ..Default::default() });
     for i in 0..3u64 {
         w.push(&OpRow {
             at: MonoNs(10 + i),
@@ -29,6 +29,7 @@ fn record(path: &Path) -> Result<Folder, Box<dyn std::error::Error>> {
             flags: 0,
             syscall: 44,
             cpu: 3,
+            ..Default::default()
         });
     }
     let (protocol, verb, target) = (w.intern("proto.http1"), w.intern("GET"), w.intern("/users/{}"));
@@ -49,6 +50,7 @@ fn record(path: &Path) -> Result<Folder, Box<dyn std::error::Error>> {
         failed: 0,
         cut: 0,
         flags: 0,
+        ..Default::default()
     });
     let mut laddr = [0; 16];
     laddr[..4].copy_from_slice(&[10, 0, 0, 7]);
@@ -71,6 +73,7 @@ fn record(path: &Path) -> Result<Folder, Box<dyn std::error::Error>> {
         state: 1,
         side: 1,
         ulp: 0,
+        ..Default::default()
     });
     w.close()?;
     Ok(Folder::open(&[path])?)

@@ -253,7 +253,7 @@ impl Sender {
         let sum = if lost.is_before { &mut self.view.rows_before } else { &mut self.view.rows_lost };
         *sum += lost.rows;
         let what = self.texts.intern(id);
-        let row = LossRow { at: lost.at, from: lost.from, count: lost.rows, what, pad: 0 };
+        let row = LossRow { at: lost.at, from: lost.from, count: lost.rows, what, ..Default::default() };
         self.outlets.take(&[Event::Loss(row)], &self.texts);
     }
 

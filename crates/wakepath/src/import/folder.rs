@@ -161,6 +161,6 @@ impl RawSink for FolderSink {
 fn anchor(folder: &mut FolderWriter, at: MonoNs, wall_offset_ns: Option<i64>) {
     let real = wall_offset_ns.and_then(|o| u64::try_from(i128::from(at.0) + i128::from(o)).ok());
     if let Some(real_ns) = real {
-        folder.push(&AnchorRow { at, real_ns, error_ns: ANCHOR_ERROR_NS });
+        folder.push(&AnchorRow { at, real_ns, error_ns: ANCHOR_ERROR_NS, ..Default::default() });
     }
 }

@@ -280,7 +280,7 @@ impl Host {
 fn anchor(writer: &mut FolderWriter, at: u64, epoch_ns: Option<i64>) {
     let real = i128::from(at) + i128::from(epoch_ns.unwrap_or(0));
     if let Ok(real_ns) = u64::try_from(real) {
-        writer.push(&AnchorRow { at: MonoNs(at), real_ns, error_ns: 0 });
+        writer.push(&AnchorRow { at: MonoNs(at), real_ns, error_ns: 0, ..Default::default() });
     }
 }
 

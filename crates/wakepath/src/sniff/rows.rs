@@ -91,7 +91,7 @@ impl Rows {
     pub fn lost(&mut self, defect: &'static str, count: u64, from: MonoNs, at: MonoNs) {
         debug_assert!(defects::find(defect).is_some(), "{defect} is not in the list of defects");
         let what = self.interner.intern(defect);
-        self.event(Event::Loss(LossRow { at, from: from.min(at), count, what, pad: 0 }));
+        self.event(Event::Loss(LossRow { at, from: from.min(at), count, what, ..Default::default() }));
     }
 
     /// Writes down what was counted until `now`. What makes rows wrong or missing may have done so anywhere since the last

@@ -14,7 +14,8 @@ fn frames_of(session: u64, has_rows: bool) -> Vec<Vec<u8>> {
     let mut encoder = Encoder::new(session, 1400);
     let mut frames = vec![encoder.hello(&host, false).to_vec()];
     if has_rows {
-        let row = AnchorRow { at: MonoNs(1_000_000), real_ns: 1_700_000_000_000_000_000, error_ns: 70 };
+        let row =
+            AnchorRow { at: MonoNs(1_000_000), real_ns: 1_700_000_000_000_000_000, error_ns: 70, ..Default::default() };
         encoder.push(&Event::Anchor(row), &|_| b"", &mut |f| frames.push(f.to_vec()));
         encoder.flush(&mut |f| frames.push(f.to_vec()));
     }
@@ -86,7 +87,7 @@ fn what_all_senders_write_is_bounded_and_the_largest_gives() -> Tested {
         for i in 0..count {
             // numbers that do not become smaller
             let real_ns = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let row = AnchorRow { at: MonoNs(i), real_ns, error_ns: real_ns.rotate_left(17) };
+            let row = AnchorRow { at: MonoNs(i), real_ns, error_ns: real_ns.rotate_left(17), ..Default::default() };
             encoder.push(&Event::Anchor(row), &|_| b"", &mut send);
             if i % 5000 == 4999 {
                 std::thread::sleep(Duration::from_millis(110));

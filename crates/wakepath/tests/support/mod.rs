@@ -107,6 +107,7 @@ pub fn endpoint(at: u64, flow: u64, lport: u16, state: u8) -> EndpointRow {
         state,
         side: 1,
         ulp: 0,
+        ..Default::default()
     }
 }
 
@@ -128,17 +129,29 @@ pub fn write_small(path: &Path, name: &str, boot: &str, loss: bool) {
         cgroup,
         what: life::SNAPSHOT,
         class: 0,
-        pad: 0,
+        ..Default::default()
     });
-    w.push(&AnchorRow { at: MonoNs(1_000), real_ns: 1_700_000_000_000_000_000, error_ns: 50 });
+    w.push(&AnchorRow { at: MonoNs(1_000), real_ns: 1_700_000_000_000_000_000, error_ns: 50, ..Default::default() });
     w.push(&endpoint(1_001, 10, 443, 10));
     w.push(&endpoint(1_002, 11, 443, 1));
     w.push(&endpoint(1_003, 12, 443, 1));
     let unix = EndpointRow { family: 1, protocol: 0, lport: 0, ..endpoint(1_004, 13, 0, 10) };
     w.push(&unix);
     let (http, why) = (w.intern("proto.http1"), w.intern("encrypted (TLS)"));
-    w.push(&FlowNoteRow { at: MonoNs(2_000), flow: EndpointId(11), protocol: http, reason: StrId::EMPTY });
-    w.push(&FlowNoteRow { at: MonoNs(2_001), flow: EndpointId(12), protocol: StrId::EMPTY, reason: why });
+    w.push(&FlowNoteRow {
+        at: MonoNs(2_000),
+        flow: EndpointId(11),
+        protocol: http,
+        reason: StrId::EMPTY,
+        ..Default::default()
+    });
+    w.push(&FlowNoteRow {
+        at: MonoNs(2_001),
+        flow: EndpointId(12),
+        protocol: StrId::EMPTY,
+        reason: why,
+        ..Default::default()
+    });
     let (get, target) = (w.intern("GET"), w.intern("/cart/{id}"));
     for (at, role, failed) in [(3_000, role::REQUEST, 0), (2_000_003_000, role::REPLY, 1)] {
         w.push(&MessageRow {
@@ -158,6 +171,7 @@ pub fn write_small(path: &Path, name: &str, boot: &str, loss: bool) {
             failed,
             cut: 0,
             flags: 0,
+            ..Default::default()
         });
     }
     if loss {

@@ -5,7 +5,6 @@ use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use rustc_hash::FxHashMap;
 use std::path::PathBuf;
-use wakepath_model::fields::{str_fields, task_fields};
 use wakepath_model::folder::{Durability, Folder, FolderWriter, Host, Options, Overwrite, TableSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{Event, FlowStateRow, OpRow, Table, TaskRow, cause, life, op, range};
@@ -64,10 +63,10 @@ fn shifted(event: &Event, s: Shift, text: impl Fn(StrId) -> StrId) -> Option<Eve
         let old = u32::from_ne_bytes(field.try_into().expect("four bytes"));
         field.copy_from_slice(&to(old).to_ne_bytes());
     };
-    for &at in str_fields(table) {
+    for &at in table.strings() {
         change(at, &|id| text(StrId(id)).0);
     }
-    for &at in task_fields(table) {
+    for &at in table.tasks() {
         change(at, &|id| if id == 0 { 0 } else { id + s.task });
     }
     let mut event = Event::read(table, &bytes)?;
@@ -153,7 +152,7 @@ fn task_max(host: &Host) -> u32 {
     let most = |event: Event| {
         let bytes = event.bytes();
         let field = |&at: &usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-        task_fields(event.table()).iter().map(field).max().unwrap_or(0)
+        event.table().tasks().iter().map(field).max().unwrap_or(0)
     };
     host.events(TableSet::ALL, ..).map(most).max().unwrap_or(0)
 }
@@ -176,6 +175,7 @@ fn endings(host: &Host, at: MonoNs) -> Vec<Event> {
         new: TCP_CLOSE,
         reset: 0,
         by_task: 0,
+        ..Default::default()
     };
     let close = OpRow {
         at,
@@ -191,6 +191,7 @@ fn endings(host: &Host, at: MonoNs) -> Vec<Event> {
         flags: 0,
         syscall: 0,
         cpu: 0,
+        ..Default::default()
     };
     for event in host.events(TableSet::of(&[Table::Endpoint, Table::FlowState, Table::Op, Table::Task]), ..) {
         match event {

@@ -6,7 +6,6 @@ use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use rustc_hash::FxHashMap;
 use std::path::PathBuf;
-use wakepath_model::fields::str_fields;
 use wakepath_model::folder::{Folder, FolderWriter, Host, HostInfo, Options, Overwrite, SYNC_FILE, TableSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
 use wakepath_model::rows::{EndpointRow, Event, Table, cause};
@@ -100,7 +99,7 @@ fn write_half(
             continue;
         }
         let mut bytes = event.bytes().to_vec();
-        for &at in str_fields(event.table()) {
+        for &at in event.table().strings() {
             let field: &mut [u8] = &mut bytes[at..at + 4];
             let old = u32::from_ne_bytes(field.try_into().context("four bytes")?);
             field.copy_from_slice(&names.get(old as usize).copied().unwrap_or(StrId::EMPTY).0.to_ne_bytes());

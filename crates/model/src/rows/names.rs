@@ -1,18 +1,18 @@
 //! Numbers of rows as words.
 
-use std::borrow::Cow;
-use std::net::{Ipv4Addr, Ipv6Addr};
-use wakepath_model::rows::{
+use super::{
     STATE_UNKNOWN, access, cause, context, end_how, exchange_row, fault, flow_row, input, life, limit, mark, op, range,
-    role, seen, side_how, witness,
+    role, runtime, seen, side_how, strength, witness,
 };
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-type Word = Cow<'static, str>;
+use crate::table::{Value, Word};
+use std::borrow::Cow;
 
 macro_rules! words {
     ($($(#[$doc:meta])* $name:ident($t:ty) { $($number:pat => $word:literal),* $(,)? })*) => {
-        $($(#[$doc])* pub(super) fn $name(n: $t) -> Word {
-            match n { $($number => Cow::Borrowed($word),)* other => Cow::Owned(other.to_string()) }
+        $($(#[$doc])* pub(super) fn $name(n: u16) -> Word {
+            match n as $t { $($number => Cow::Borrowed($word),)* other => Cow::Owned(other.to_string()) }
         })*
     };
 }
@@ -34,7 +34,7 @@ words! {
     }
     /// How a message's end became known.
     message_end(u8) {
-        end_how::FRAMED => "framed", end_how::TURN => "turn", end_how::CLOSE => "close", end_how::LOST => "lost",
+        0 => "", end_how::FRAMED => "framed", end_how::TURN => "turn", end_how::CLOSE => "close", end_how::LOST => "lost",
     }
     /// Kinds of witness; none is empty.
     witness_kind(u8) {
@@ -103,9 +103,14 @@ words! {
         exchange_row::NO_REPLY => "no_reply", exchange_row::UNSOLICITED => "unsolicited",
         exchange_row::REPLY_ONLY => "reply_only", exchange_row::REPLY_MISSED => "reply_missed",
     }
-    /// Ends of sniffed messages; not known is empty.
-    end_or_none(u8) {
-        0 => "", end_how::FRAMED => "framed", end_how::TURN => "turn", end_how::CLOSE => "close", end_how::LOST => "lost",
+    /// How well a link is known; none is empty.
+    strength(u8) {
+        strength::NONE => "", strength::SEEN => "seen", strength::SHOWN => "shown", strength::HABIT => "habit",
+    }
+    /// What runs logical tasks; none is empty.
+    runtime(u8) {
+        runtime::NONE => "", runtime::GO => "go", runtime::PYTHON => "python", runtime::JVM => "jvm",
+        runtime::NODE => "node", runtime::TOKIO => "tokio",
     }
     /// Classes of tasks.
     task_class(u8) { 0 => "user", 1 => "kernel", 2 => "io_uring" }
@@ -138,13 +143,13 @@ pub(super) fn device(number: u32) -> String {
 }
 
 /// An address as text; empty for families without.
-pub(super) fn address(family: u16, bytes: [u8; 16]) -> String {
-    match family {
+pub(super) fn address(family: u16, bytes: [u8; 16]) -> Value {
+    Value::word_or_none(match family {
         2 => Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]).to_string(),
         10 => {
             let address = Ipv6Addr::from(bytes);
             address.to_ipv4_mapped().map_or_else(|| address.to_string(), |v4| v4.to_string())
         }
         _ => String::new(),
-    }
+    })
 }

@@ -1,0 +1,129 @@
+//! What tasks do on flows: operations, polls, and the inputs that the library vantage hands over.
+
+use super::names;
+use crate::ids::{EndpointId, MonoNs, TaskId};
+use crate::table;
+/// Operation kinds.
+pub mod op {
+    /// Bytes sent or written.
+    pub const SEND: u8 = 1;
+    /// Bytes received or read; an empty range is the end of the stream.
+    pub const RECV: u8 = 2;
+    /// A connection accepted.
+    pub const ACCEPT: u8 = 3;
+    /// A connect call.
+    pub const CONNECT: u8 = 4;
+    /// A descriptor closed.
+    pub const CLOSE: u8 = 5;
+    /// A direction shut down.
+    pub const SHUTDOWN: u8 = 6;
+}
+
+/// How an operation's byte range is known.
+pub mod range {
+    /// No bytes moved.
+    pub const NONE: u8 = 0;
+    /// Sequence numbers that chain to the flow's previous end.
+    pub const EXACT: u8 = 1;
+    /// The end is the kernel's number but does not chain: something between was not seen.
+    pub const GAP: u8 = 2;
+    /// The kernel's number was moved by another thread meanwhile: the range overlaps a neighbour's.
+    pub const OVERLAP: u8 = 3;
+    /// Counted from the first operation seen, not a number of the flow itself.
+    pub const COUNTED: u8 = 4;
+}
+
+table! {
+    /// One operation of a task on a flow.
+    OpRow {
+        /// When it returned.
+        at: MonoNs,
+        /// When it was entered; equal to `at` where the entry was not seen.
+        entry: MonoNs => near().named("entry_ns"),
+        /// When the first byte that it read reached the host, 0 where not known.
+        arrived: MonoNs => near().named("arrived_ns").none(0),
+        /// The endpoint.
+        flow: EndpointId,
+        /// First byte moved: an unwrapped sequence number or count of this direction.
+        start: u64 => named("start_byte"),
+        /// One past the last byte moved.
+        end: u64 => beyond().named("end_byte"),
+        /// Who.
+        task: TaskId,
+        /// Bytes moved, or a negative error number.
+        result: i32,
+        /// One of [`op`].
+        kind: u8 => words(names::op_kind),
+        /// One of [`range`].
+        range: u8 => words(names::range_how),
+        /// `OPF_…` of the wire room that matter later: 8 turn, 32 more unread, 64 io_uring, 0xe000 one of [`held`].
+        flags: u16,
+        /// System call number.
+        syscall: u16,
+        /// Processor.
+        cpu: u16,
+        /// The logical task (goroutine, asyncio task, virtual thread) in whose name `task` did it, 0 = none is known. No
+        /// recorder of this version writes one.
+        logical: TaskId => none(0),
+        /// One of [`strength`]: how it is known that it was that logical task.
+        logical_strength: u8 => words_or_none(names::strength),
+        /// Zero.
+        pad: [u8; 3],
+    }
+}
+
+table! {
+    /// One return from poll, select or epoll.
+    PollRow {
+        /// When it returned.
+        at: MonoNs,
+        /// When it was entered.
+        entry: MonoNs => near().named("entry_ns"),
+        /// The time-out given, in ns; all ones = none.
+        timeout_ns: u64 => next(),
+        /// Who.
+        task: TaskId,
+        /// Ready descriptors, 0 = time-out, negative = error.
+        ready: i32,
+        /// The epoll descriptor, or -1.
+        fd: i32,
+        /// Zero.
+        pad: [u8; 4],
+    }
+}
+
+/// What an input was: [`InputRow::kind`].
+pub mod input {
+    /// Data, a connection or an end of stream can be taken from the flow.
+    pub const READ: u8 = 1;
+    /// The flow can be written to, or its connect is complete.
+    pub const WRITE: u8 = 2;
+    /// No flow: a timer, an eventfd, a signal, a file.
+    pub const OTHER: u8 = 3;
+    /// No input: the process goes on with something else than what it was given last.
+    pub const ELSE: u8 = 4;
+}
+
+table! {
+    /// One input that poll, select or epoll handed to a task under the library vantage. Until the task's next row of this
+    /// table or of `polls` it works on this input alone, where `isolated`.
+    InputRow {
+        /// When it was handed over.
+        at: MonoNs,
+        /// On which endpoint; 0 where it is none.
+        flow: EndpointId => none(0),
+        /// To whom.
+        task: TaskId,
+        /// The ready descriptor.
+        fd: i32,
+        /// How many were ready at that moment, as far as was looked.
+        ready: u32,
+        /// One of [`input`].
+        kind: u8 => words(names::input_kind),
+        /// 1: the only input that the task was given. 2: and the whole process had come to rest before, so that what any of
+        /// its tasks does is for this input, until the next such row or one of [`input::ELSE`].
+        isolated: u8 => flag(),
+        /// Zero.
+        pad: [u8; 2],
+    }
+}

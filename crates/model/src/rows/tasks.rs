@@ -1,0 +1,84 @@
+//! Steps in the lives of tasks: threads, and the logical tasks that runtimes make.
+
+use super::names;
+use crate::ids::{MonoNs, StrId, TaskId};
+use crate::table;
+
+/// How well a link is known.
+pub mod strength {
+    /// There is none.
+    pub const NONE: u8 = 0;
+    /// Seen: the same identifier on both sides, and it was verified.
+    pub const SEEN: u8 = 1;
+    /// Shown: it follows from a complete record of what could have been otherwise.
+    pub const SHOWN: u8 = 2;
+    /// By habit: it was never seen otherwise where that would have been visible.
+    pub const HABIT: u8 = 3;
+}
+
+/// What happened to a task.
+pub mod life {
+    /// Made by its parent.
+    pub const FORK: u8 = 1;
+    /// Began another program.
+    pub const EXEC: u8 = 2;
+    /// Ended.
+    pub const EXIT: u8 = 3;
+    /// Changed its name.
+    pub const NAME: u8 = 4;
+    /// Found by the snapshot, or met by an event.
+    pub const SNAPSHOT: u8 = 5;
+    /// Its process was selected to be watched, with what it makes. Where no task has this, all are.
+    pub const WATCHED: u8 = 6;
+}
+
+table! {
+    /// A step in a task's life.
+    TaskRow {
+        /// When.
+        at: MonoNs,
+        /// The task's start.
+        start: MonoNs => named("start_ns"),
+        /// What its runtime calls a logical task (a goroutine's number, an asyncio context's address and generation), 0 for
+        /// threads. No recorder of this version writes logical tasks.
+        key: u64 => none(0),
+        /// Its id.
+        task: TaskId,
+        /// Parent, 0 where not known.
+        parent: TaskId,
+        /// Thread group.
+        tgid: u32,
+        /// Thread.
+        tid: u32,
+        /// Name.
+        comm: StrId,
+        /// Command line of its process.
+        cmdline: StrId,
+        /// cgroup path.
+        cgroup: StrId,
+        /// One of [`life`].
+        what: u8 => words(names::task_what),
+        /// 1 = kernel thread, 2 = io_uring worker.
+        class: u8 => words(names::task_class),
+        /// One of [`runtime`]: what runs a logical task; 0 for threads, which the kernel runs.
+        runtime: u8 => words_or_none(names::runtime),
+        /// One of [`strength`]: how it is known that `parent` made a logical task; 0 for threads, where the kernel says so.
+        parent_strength: u8 => words_or_none(names::strength),
+    }
+}
+
+/// What runs logical tasks.
+pub mod runtime {
+    /// None: it is a thread.
+    pub const NONE: u8 = 0;
+    /// Go: goroutines.
+    pub const GO: u8 = 1;
+    /// CPython: contexts of asyncio tasks.
+    pub const PYTHON: u8 = 2;
+    /// The JVM: virtual threads.
+    pub const JVM: u8 = 3;
+    /// Node: asynchronous contexts.
+    pub const NODE: u8 = 4;
+    /// Tokio: tasks.
+    pub const TOKIO: u8 = 5;
+}

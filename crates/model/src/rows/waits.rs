@@ -1,0 +1,116 @@
+//! Waits, and where in their programs tasks blocked.
+
+use super::names;
+use crate::ids::{MonoNs, StrId, TaskId};
+use crate::table;
+use crate::table::{Kind, Value, computed};
+
+/// Causes of a wait's end; the numbers are the wire room's `CAUSE_…`.
+pub mod cause {
+    /// Not known.
+    pub const UNKNOWN: u8 = 0;
+    /// Another task.
+    pub const TASK: u8 = 1;
+    /// A packet for a socket (`object` = endpoint).
+    pub const SOCKET: u8 = 2;
+    /// Network softirq, socket not named.
+    pub const NET: u8 = 3;
+    /// A timer.
+    pub const TIMER: u8 = 4;
+    /// A block request (`object` = device << 32 and the low half of its first sector; 0 = not known which).
+    pub const BLOCK: u8 = 5;
+    /// A hardware interrupt (`object` = its line; with [`VECTOR`], one of the processor's own vectors).
+    pub const IRQ: u8 = 6;
+    /// Another softirq.
+    pub const SOFTIRQ: u8 = 7;
+    /// Preempted: nobody had to wake it. `object` = 1: by the CPU quota of a cgroup of it.
+    pub const PREEMPTED: u8 = 8;
+    /// Not ended when the recording was cut or ended.
+    pub const OPEN: u8 = 9;
+    /// In the object of [`IRQ`]: what is below is a vector of the processor, and no line.
+    pub const VECTOR: u64 = 1 << 32;
+    /// A packet that was being received (`object` = [`super::PacketRow::id`] of its row on the same host).
+    pub const PACKET: u8 = 10;
+    /// The task was stopped by a signal (`object` = its number, 0 = not known; `by` = who sent it) or a debugger
+    /// ([`super::WaitRow::state`] says which).
+    pub const STOPPED: u8 = 11;
+}
+
+/// [`WaitRow::state`] of a wait whose begin was not seen (imported traces).
+pub const STATE_UNKNOWN: u16 = 0xffff;
+
+table! {
+    /// An interval in which a task did not run.
+    WaitRow {
+        /// When it ran again (or the flush, where open).
+        at: MonoNs,
+        /// When it stopped running.
+        blocked: MonoNs => near().named("blocked_ns").also(&[computed("duration_ns", Kind::Ns, " How long it did not run.", |r| {
+            Value::Ns(r.at.0.saturating_sub(r.blocked.0))
+        })]),
+        /// When it was made runnable.
+        woken: MonoNs => near().named("woken_ns"),
+        /// What the cause names.
+        object: u64,
+        /// First argument of the system call; the address of a page fault where an imported trace saw one.
+        arg0: u64,
+        /// Who waited.
+        task: TaskId,
+        /// Who woke or preempted it.
+        by: TaskId => named("woken_by"),
+        /// `rcv_nxt` where the cause is a socket.
+        rcv_seq: u32,
+        /// Task state at switch-out; 0 = preempted, [`STATE_UNKNOWN`] = not seen.
+        state: u16 => words(names::task_state),
+        /// System call number, 0xffff = none.
+        syscall: u16 => none(0xffff),
+        /// Processor on which it ran again.
+        cpu: u16,
+        /// Processor of the waking.
+        woken_cpu: u16,
+        /// One of [`cause`].
+        cause: u8 => words(names::wait_cause),
+        /// Zero.
+        pad: [u8; 3],
+    }
+}
+
+impl WaitRow {
+    /// The task was stopped by a signal, or by who traces it.
+    pub fn is_stopped(&self) -> bool {
+        self.has_state(4 | 8)
+    }
+
+    /// The task slept where signals do not reach it, and was no idle kernel thread (`TASK_NOLOAD`).
+    pub fn is_uninterruptible(&self) -> bool {
+        self.has_state(2) && !self.has_state(0x400)
+    }
+
+    /// A state that was not seen has no bits.
+    fn has_state(&self, bits: u16) -> bool {
+        self.state != STATE_UNKNOWN && self.state & bits != 0
+    }
+}
+
+table! {
+    /// Where in its program a task was when it blocked: one row for each wait of a watched task that has a [`WaitRow`] too,
+    /// where the recording was asked for stacks. Preemptions have none.
+    StackRow {
+        /// When it ran again (or the flush, where open).
+        at: MonoNs,
+        /// When it stopped running: the [`WaitRow::blocked`] of the same task.
+        blocked: MonoNs => near().named("blocked_ns").also(&[computed("duration_ns", Kind::Ns, " How long it did not run.", |r| {
+            Value::Ns(r.at.0.saturating_sub(r.blocked.0))
+        })]),
+        /// Who waited.
+        task: TaskId,
+        /// Return addresses, innermost first, as offsets into files: see [`crate::stack`]. Empty where the stack was lost.
+        frames: StrId,
+        /// System call number, 0xffff = none.
+        syscall: u16 => none(0xffff),
+        /// One of [`cause`].
+        cause: u8 => words(names::wait_cause),
+        /// Zero.
+        pad: [u8; 5],
+    }
+}
