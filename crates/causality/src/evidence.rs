@@ -36,6 +36,15 @@ pub enum Rule {
     Fork,
 }
 
+/// What an exclusion is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Strength {
+    /// Follows from what was seen.
+    Shown,
+    /// Follows only if the process goes on as it was always seen to.
+    Habit,
+}
+
 /// How a rule knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {

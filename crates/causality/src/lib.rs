@@ -1,10 +1,10 @@
 //! Causality: which operations belong together. Linkers over the model's rows; every edge keeps the rule that made it.
 //!
 //! Two passes over a folder, both streaming: the first learns how each task works ([`roles`]), the second makes
-//! exchanges ([`exchange`]), finds whose doing each call was ([`component`]) and joins the components ([`path`]).
+//! exchanges ([`exchange`]), finds whose doing each call was ([`attribution`]) and joins the components ([`path`]).
 #![deny(missing_docs)]
 
-pub mod component;
+pub mod attribution;
 mod dense;
 pub mod evidence;
 pub mod exchange;
@@ -16,9 +16,8 @@ pub mod roles;
 mod slab;
 pub mod sniffed;
 pub mod sync;
-mod worker;
 
-use component::Component;
+use attribution::Attribution;
 use exchange::Engine;
 use path::{Assembler, HostOut, Linked, Request};
 use roles::Roles;
@@ -103,7 +102,7 @@ pub fn reconstruct(
                 line: (hosts.len() > 1).then(|| Rc::clone(&line)),
                 events: host.events(TableSet::of(&tables), ..).peekable(),
                 wires: wires.clone(),
-                engine: Engine::new(Component::new(roles, out)),
+                engine: Engine::new(Attribution::new(roles, true, out)),
                 last: MonoNs(0),
                 checked: MonoNs(0),
                 held_max: 0,
@@ -125,11 +124,11 @@ pub fn reconstruct(
         let last = s.last;
         s.engine.finish(last);
         s.engine.steps.finish(&s.engine.xs);
-        for (rule, n) in &s.engine.steps.links {
+        for (rule, n) in &s.engine.steps.tally.links {
             *report.made.entry(*rule).or_default() += n;
         }
-        report.disagreements += s.engine.steps.disagreements;
-        report.calls.add(&s.engine.steps.calls);
+        report.disagreements += s.engine.steps.tally.disagreements;
+        report.calls.add(&s.engine.steps.tally.calls);
         report.operations += s.operations;
         report.held_max = report.held_max.max(s.held_max);
     }
@@ -227,7 +226,7 @@ struct Stream<'f, 'o> {
     line: Option<Rc<Timeline>>,
     events: Peekable<Events<'f>>,
     wires: Option<Rc<RefCell<Wires<'o>>>>,
-    engine: Engine<Component<'f, HostOut<'o>>>,
+    engine: Engine<Attribution<'f, HostOut<'o>>>,
     last: MonoNs,
     checked: MonoNs,
     held_max: usize,

@@ -3,7 +3,7 @@
 
 use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange, Side, Slab, Steps};
-use crate::worker::TIMER_GRAIN_NS;
+use crate::attribution::TIMER_GRAIN_NS;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::hash_map::Entry;
 use wakepath_model::defects;
@@ -409,6 +409,11 @@ impl Roles {
     /// Whether a process ever made a call when it had no request open: what it does may be nobody's.
     pub fn calls_of_its_own(&self, process: u32) -> bool {
         self.unasked_by_any.get(&process).is_some_and(|&at| at > self.unseen_until(process))
+    }
+
+    /// Whether workers of a process may have been busy with another request until they took one up.
+    pub fn works_on_others(&self, _process: u32) -> bool {
+        false
     }
 
     /// Whether the process uses connections again: then who has one made need not be who gets it.

@@ -1,16 +1,32 @@
-//! Processes that the library vantage gave an input when all of their tasks had come to rest: what any task does until
-//! the next is for that input.
+//! A process that the preload library gave an input when all of its tasks had come to rest: what any task does until the
+//! next is for that input (BorderPatrol, section 2: immediacy and independence).
+//!
+//! Condition: nothing of another request was taken since, no timer can be due, and behind the answer to a call nobody else
+//! waits for what that set free.
+//!
+//! Counterexamples: `link.isolation/rest_mixed`, `rest_else`, `rest_pool`, `timer`.
 
-use super::Component;
+use super::ExclusionRule;
+use crate::attribution::candidates::{Kept, Question};
+use crate::attribution::facts::Facts;
+use crate::attribution::worker::TIMER_GRAIN_NS;
+use crate::evidence::{Rule, Strength};
 use crate::exchange::{ExId, Slab, is_peer};
-use crate::finished::Finished;
-use crate::worker::TIMER_GRAIN_NS;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{InputRow, input};
 
+pub(super) const RULE: ExclusionRule = ExclusionRule {
+    name: "rest",
+    says: "the whole process was at rest when it was handed this request's input, and was given nothing else since",
+    strength: Strength::Shown,
+    rank: 0,
+    keeps: |q: &Question| q.facts.at_rest(q.xs, q.process, q.at).map(Kept::one),
+    names: Some(|_, _| Rule::Isolation),
+};
+
 /// The last input of a process that had come to rest.
 #[derive(Clone, Copy)]
-pub(super) struct Rest {
+pub(in crate::attribution) struct Rest {
     /// Its flow, and what was accepted since.
     flows: [EndpointId; 2],
     /// The request that it is of, once that is known.
@@ -31,12 +47,12 @@ impl Rest {
     }
 }
 
-impl<F: Finished> Component<'_, F> {
+impl Facts<'_> {
     /// An input was handed over, or a process goes on with something else.
-    pub(super) fn given_at_rest(&mut self, xs: &Slab, r: &InputRow) {
+    pub(in crate::attribution) fn given_at_rest(&mut self, xs: &Slab, r: &InputRow) {
         let process = self.roles.process_of(r.task);
         if r.kind == input::ELSE {
-            self.rests.remove(&process);
+            self.domain_mut(process).rest = None;
         }
         if r.isolated < 2 {
             return;
@@ -44,7 +60,7 @@ impl<F: Finished> Component<'_, F> {
         let is_of = |x: &&ExId| self.is_open(xs, **x) && xs.get(**x).flow == r.flow;
         // a connection that is made goes to whoever waits for one, where connections are kept
         let is_kept = self.roles.keeps_connections(process);
-        let waits_on = |x: ExId| self.is_open(xs, x) && (!is_kept || self.states[x.place as usize].outstanding == 1);
+        let waits_on = |x: ExId| self.is_open(xs, x) && (!is_kept || self.state(x).outstanding == 1);
         let mut is_answered = false;
         let of = match self.owners.get(&r.flow) {
             _ if r.kind != input::WRITE => None,
@@ -54,27 +70,28 @@ impl<F: Finished> Component<'_, F> {
             }
             // a reply is on its way there
             None => {
-                self.open.get(&process).and_then(|o| o.iter().filter(is_of).min_by_key(|x| xs.get(**x).number)).copied()
+                self.open(process).iter().filter(is_of).min_by_key(|x| xs.get(**x).number).copied()
             }
         };
         let until = if self.last_poll.0 == r.task { self.last_poll.1 } else { 0 };
         let rest = Rest { flows: [r.flow, EndpointId(0)], of, is_mixed: false, is_answered, until };
-        self.rests.insert(process, rest);
-        self.doubtful.entry(process).or_default();
+        let domain = self.domain_mut(process);
+        domain.rest = Some(rest);
+        domain.doubtful.get_or_insert_default();
     }
 
     /// Any of several requests could have made a call.
-    pub(super) fn doubted_at_rest(&mut self, xs: &Slab, y: ExId, process: u32) {
-        if let Some(mut calls) = self.doubtful.remove(&process) {
+    pub(in crate::attribution) fn doubted_at_rest(&mut self, xs: &Slab, y: ExId, process: u32) {
+        if let Some(mut calls) = self.domains.get_mut(&process).and_then(|d| d.doubtful.take()) {
             calls.retain(|&c| self.is_asking(xs, c));
             calls.push(y);
-            self.doubtful.insert(process, calls);
+            self.domain_mut(process).doubtful = Some(calls);
         }
     }
 
     /// Whether nothing of the answer to a call has come.
     fn is_asking(&self, xs: &Slab, y: ExId) -> bool {
-        self.is_open(xs, y) && !self.states[y.place as usize].replied
+        self.is_open(xs, y) && !self.state(y).replied
     }
 
     /// How many requests of a process wait at least for answers to calls of which only that is known: where each makes
@@ -86,13 +103,18 @@ impl<F: Finished> Component<'_, F> {
             return 0;
         }
         let is_sure = |y: &&ExId| self.is_asking(xs, **y) && !roles.is_lossy(xs.get(**y).began, at);
-        self.doubtful.get(&process).map_or(0, |calls| calls.iter().filter(is_sure).count())
+        let doubtful = self.domains.get(&process).and_then(|d| d.doubtful.as_ref());
+        doubtful.map_or(0, |calls| calls.iter().filter(is_sure).count())
+    }
+
+    fn rest_mut(&mut self, process: u32) -> Option<&mut Rest> {
+        self.domains.get_mut(&process).and_then(|d| d.rest.as_mut())
     }
 
     /// A task took something of a request from `flow`; `None` where nobody knows of which.
-    pub(super) fn took_at_rest(&mut self, task: TaskId, flow: EndpointId, x: Option<ExId>) {
+    pub(in crate::attribution) fn took_at_rest(&mut self, task: TaskId, flow: EndpointId, x: Option<ExId>) {
         let process = self.roles.process_of(task);
-        if let Some(r) = self.rests.get_mut(&process) {
+        if let Some(r) = self.rest_mut(process) {
             // what is not of the input came from inside: a request of the process to itself, or its reply
             r.is_mixed |= x.is_none() || r.of != x && (r.of.is_some() || !r.is_given(flow));
             r.of = x;
@@ -100,21 +122,21 @@ impl<F: Finished> Component<'_, F> {
     }
 
     /// A call of the process ended, or a connection that was being made for one.
-    pub(super) fn answered_at_rest(&mut self, process: u32) {
-        if let Some(r) = self.rests.get_mut(&process) {
+    pub(in crate::attribution) fn answered_at_rest(&mut self, process: u32) {
+        if let Some(r) = self.rest_mut(process) {
             r.is_answered = true;
         }
     }
 
     /// A connection was accepted.
-    pub(super) fn accepted_at_rest(&mut self, task: TaskId, flow: EndpointId) {
-        if let Some(r) = self.rests.get_mut(&self.roles.process_of(task)) {
+    pub(in crate::attribution) fn accepted_at_rest(&mut self, task: TaskId, flow: EndpointId) {
+        if let Some(r) = self.rest_mut(self.roles.process_of(task)) {
             r.flows[1] = flow;
         }
     }
 
     /// Whether connections go to whichever request wants one first, and any task may go on with it.
-    pub(super) fn is_pooling(&self, process: u32) -> bool {
+    pub(in crate::attribution) fn is_pooling(&self, process: u32) -> bool {
         self.roles.is_migrating(process) && self.roles.keeps_connections(process)
     }
 
@@ -122,8 +144,8 @@ impl<F: Finished> Component<'_, F> {
     /// could be gone on with, since that may set free what another one waits for inside the program; where requests make
     /// several calls at once, one that has calls under way may wait for that too. Behind an input that was handed over
     /// without rest some calls are nobody's in particular: those who made them wait for their answers all the same.
-    pub(super) fn at_rest(&self, xs: &Slab, process: u32, at: MonoNs) -> Option<ExId> {
-        let r = self.rests.get(&process)?;
+    pub(in crate::attribution) fn at_rest(&self, xs: &Slab, process: u32, at: MonoNs) -> Option<ExId> {
+        let r = self.domains.get(&process)?.rest.as_ref()?;
         let x = r.of.filter(|&x| !r.is_mixed && self.is_open(xs, x))?;
         if at.0.saturating_add(TIMER_GRAIN_NS) >= r.until {
             return None;
@@ -131,13 +153,11 @@ impl<F: Finished> Component<'_, F> {
         if !r.is_answered {
             return Some(x);
         }
-        let waits = |y: &ExId| *y != x && !Self::is_over_softly(xs, *y);
-        let open = self.open.get(&process)?;
-        let others = match self.roles.is_parallel_at_rest(process) {
-            true => open.iter().copied().filter(|&y| self.is_open(xs, y)).collect(),
-            false => self.in_court(xs, open),
+        let is_other = |y: &ExId| *y != x && !Self::is_implicitly_ended(xs, *y);
+        let waiting = match self.roles.is_parallel_at_rest(process) {
+            true => self.open(process).iter().filter(|y| self.is_open(xs, **y)).filter(|y| is_other(y)).count(),
+            false => self.runnable(xs, process).filter(is_other).count(),
         };
-        let waiting = others.iter().filter(|y| waits(y)).count();
         // each of them waits for an answer, though nobody knows which for which
         (waiting == 0 || waiting <= self.waiting_unknown(xs, process, at)).then_some(x)
     }

@@ -1,6 +1,7 @@
 //! What is kept of a task and of an exchange while calls are being explained.
 
-use crate::component::{GRACE_NS, Turn};
+use super::GRACE_NS;
+use super::turn::Turn;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::finished::{Parent, Refusal};
 use std::collections::VecDeque;
@@ -33,7 +34,7 @@ pub(crate) struct State {
     pub(crate) replied: bool,
     pub(crate) overflow: bool,
     /// It was an isolated input, and nothing was done for it before the next poll.
-    pub(crate) is_lying: bool,
+    pub(crate) is_put_off: bool,
     pub(crate) released: bool,
     /// A call of a helper, made while its process had but one request open, and not of the helper's own accord.
     pub(crate) has_one_suspect: bool,
@@ -62,9 +63,9 @@ pub(crate) enum Woken {
     Timer,
 }
 
-/// What a helper task did, besides its calls: enough to tell where one piece of its work ends.
+/// What a helper task did, besides its calls: enough to tell where one job of its ends.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Mark {
+pub(crate) enum HelperEvent {
     /// It began a call.
     Call,
     /// It woke the task that held this request, which had slept since then.
@@ -75,32 +76,40 @@ pub(crate) enum Mark {
     Left(ExId),
 }
 
-/// Pieces of work that were seen in a process, by what a helper's signs tell of them.
+/// Jobs that were seen in a process, by what a helper's signs tell of them.
 #[derive(Clone, Copy, Default, PartialEq)]
-pub(crate) struct Pieces {
+pub(crate) struct JobStats {
     /// They made no call.
     pub(crate) callless: u32,
-    /// After a call of theirs nobody was woken: another call may have been the same piece's. Less than 0 where wake-ups
+    /// After a call of theirs nobody was woken: another call may have been the same job's. Less than 0 where wake-ups
     /// are told that it had counted as missing.
-    pub(crate) unsaid: i32,
+    pub(crate) unsignalled: i32,
     /// Behind their call who waited was woken.
-    pub(crate) said: u32,
-    /// They were said to a task that another call's end had woken while theirs was under way.
+    pub(crate) signalled: u32,
+    /// They were signalled to a task that another call's end had woken while theirs was under way.
     pub(crate) at_once: u32,
 }
 
-impl Pieces {
-    /// Whether the signs say little of whose a piece was. Where ends that wake nobody are more than exceptions (who waits for
-    /// a result may not sleep yet when it is there), requests hear of the last of their pieces alone, and sleep proves
-    /// nothing. Where they are exceptions, no piece may be without a call.
+impl JobStats {
+    /// Adds what was seen besides.
+    pub(crate) fn add(&mut self, seen: JobStats) {
+        self.callless = self.callless.saturating_add(seen.callless);
+        self.unsignalled = self.unsignalled.saturating_add(seen.unsignalled);
+        self.signalled = self.signalled.saturating_add(seen.signalled);
+        self.at_once = self.at_once.saturating_add(seen.at_once);
+    }
+
+    /// Whether the signs say little of whose a job was. Where ends that wake nobody are more than exceptions (who waits for
+    /// a result may not sleep yet when it is there), requests hear of the last of their jobs alone, and sleep proves
+    /// nothing. Where they are exceptions, no job may be without a call.
     pub(crate) fn say_little(&self) -> bool {
-        let unsaid = self.unsaid.unsigned_abs();
-        unsaid > 0 && (self.callless > 0 || unsaid.saturating_mul(EXCEPTIONS) > self.said)
+        let unsignalled = self.unsignalled.unsigned_abs();
+        unsignalled > 0 && (self.callless > 0 || unsignalled.saturating_mul(EXCEPTIONS) > self.signalled)
     }
 
     /// Whether too few were seen to tell whether ends that wake nobody are exceptions: one more would not be.
     pub(crate) fn are_few(&self) -> bool {
-        self.unsaid.unsigned_abs().saturating_add(1).saturating_mul(EXCEPTIONS) > self.said
+        self.unsignalled.unsigned_abs().saturating_add(1).saturating_mul(EXCEPTIONS) > self.signalled
     }
 
     /// Whether nobody was seen to wait for several calls at once, nor a piece without one.
@@ -157,7 +166,7 @@ pub(crate) struct Worker {
     /// A request was handed to it before.
     pub(crate) is_handed_work: bool,
     /// What it did, in order of time.
-    pub(crate) marks: VecDeque<(MonoNs, Mark)>,
+    pub(crate) marks: VecDeque<(MonoNs, HelperEvent)>,
 }
 
 impl Worker {
@@ -176,34 +185,34 @@ impl Worker {
         self.turn.given(r);
     }
 
-    /// It did something; gives what that says of pieces of work that a sign does not tell, and where it woke somebody
+    /// It did something; gives what that says of jobs that a sign does not tell, and where it woke somebody
     /// directly behind a call, when that began.
-    pub(crate) fn mark(&mut self, at: MonoNs, mark: Mark) -> (Pieces, Option<MonoNs>) {
+    pub(crate) fn mark(&mut self, at: MonoNs, mark: HelperEvent) -> (JobStats, Option<MonoNs>) {
         // wake-ups are told when the woken task runs, so a little late
         let place = self.marks.iter().rposition(|&(t, _)| t <= at).map_or(0, |i| i + 1);
         self.marks.insert(place, (at, mark));
-        let counts = |(_, mark): &&(MonoNs, Mark)| !matches!(mark, Mark::Left(_));
+        let counts = |(_, mark): &&(MonoNs, HelperEvent)| !matches!(mark, HelperEvent::Left(_));
         let before = self.marks.range(..place).rev().find(counts).copied();
         let after = self.marks.range(place + 1..).find(counts).map(|m| m.1);
-        let call = before.filter(|m| m.1 == Mark::Call).map(|m| m.0);
+        let call = before.filter(|m| m.1 == HelperEvent::Call).map(|m| m.0);
         let before = before.map(|m| m.1);
-        let is_woke = |mark: Option<Mark>| matches!(mark, Some(Mark::Woke(..)));
-        let is_next = |mark: Option<Mark>| matches!(mark, Some(Mark::Idle | Mark::Call));
-        let said = call.filter(|_| is_woke(Some(mark)));
-        let unsaid = call.is_some() && is_next(Some(mark));
+        let is_woke = |mark: Option<HelperEvent>| matches!(mark, Some(HelperEvent::Woke(..)));
+        let is_next = |mark: Option<HelperEvent>| matches!(mark, Some(HelperEvent::Idle | HelperEvent::Call));
+        let signalled = call.filter(|_| is_woke(Some(mark)));
+        let unsignalled = call.is_some() && is_next(Some(mark));
         // told late: until now nobody seemed to be woken
-        let is_late = said.is_some() && is_next(after);
-        let is_callless = is_woke(Some(mark)) && (is_woke(before) || before == Some(Mark::Idle) || is_woke(after));
-        let pieces = Pieces {
+        let is_late = signalled.is_some() && is_next(after);
+        let is_callless = is_woke(Some(mark)) && (is_woke(before) || before == Some(HelperEvent::Idle) || is_woke(after));
+        let jobs = JobStats {
             callless: u32::from(is_callless),
-            unsaid: i32::from(unsaid) - i32::from(is_late),
-            said: u32::from(said.is_some()),
+            unsignalled: i32::from(unsignalled) - i32::from(is_late),
+            signalled: u32::from(signalled.is_some()),
             at_once: 0,
         };
         while self.marks.front().is_some_and(|&(t, _)| t.0 + MARKS_NS < at.0) {
             self.marks.pop_front();
         }
-        (pieces, said)
+        (jobs, signalled)
     }
 
     /// It slept while it held one request.
@@ -241,16 +250,16 @@ impl Worker {
     pub(crate) fn completed_for(&self, xs: &Slab, call: ExId, began: MonoNs, ended: MonoNs) -> Option<(ExId, MonoNs)> {
         let since = || self.marks.iter().filter(|(at, _)| *at >= ended).copied();
         // until it closed the call's flow it was still at the same piece of work: what looked idle was a lock
-        let piece = since().take_while(|(_, mark)| matches!(mark, Mark::Idle | Mark::Left(_)));
-        let closed = piece.enumerate().filter(|&(_, (_, mark))| mark == Mark::Left(call)).last();
+        let piece = since().take_while(|(_, mark)| matches!(mark, HelperEvent::Idle | HelperEvent::Left(_)));
+        let closed = piece.enumerate().filter(|&(_, (_, mark))| mark == HelperEvent::Left(call)).last();
         let mut found: Option<(ExId, MonoNs)> = None;
         for (at, mark) in since().skip(closed.map_or(0, |(i, _)| i)) {
             match mark {
-                Mark::Left(_) => {}
-                Mark::Woke(x, slept) if !xs.is_live(x) || xs.get(x).taken > began || slept > ended => return None,
-                Mark::Woke(x, _) if found.is_none_or(|(f, _)| f == x) => found = Some((x, at)),
-                Mark::Woke(..) => return None,
-                Mark::Call | Mark::Idle => return found,
+                HelperEvent::Left(_) => {}
+                HelperEvent::Woke(x, slept) if !xs.is_live(x) || xs.get(x).taken > began || slept > ended => return None,
+                HelperEvent::Woke(x, _) if found.is_none_or(|(f, _)| f == x) => found = Some((x, at)),
+                HelperEvent::Woke(..) => return None,
+                HelperEvent::Call | HelperEvent::Idle => return found,
             }
         }
         found

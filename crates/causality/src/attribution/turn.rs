@@ -1,11 +1,8 @@
-//! Event loops: whose input a task took since it last waited for something to do, and who else could have gone on since.
+//! What a loop was given since it last waited for something to do.
 
-use super::Component;
-use crate::evidence::Rule;
-use crate::exchange::{ExId, Slab};
-use crate::finished::Finished;
-use crate::worker::TIMER_GRAIN_NS;
-use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use super::worker::TIMER_GRAIN_NS;
+use crate::exchange::ExId;
+use wakepath_model::ids::{EndpointId, MonoNs};
 use wakepath_model::rows::{InputRow, PollRow};
 
 /// Most requests kept of one turn; beyond that nothing is claimed of it.
@@ -134,8 +131,29 @@ impl Turn {
 
     /// Whether its polls found something ready that it was not seen to take up, and may have without a sign: a pipe or an
     /// eventfd by which another thread says that it is done.
-    pub(crate) fn has_unseen_input(&self) -> bool {
+    fn has_unseen_input(&self) -> bool {
         self.ready > self.taken_from.0
+    }
+
+    /// Requests whose input was taken; some may be answered by now.
+    pub(super) fn owners(&self) -> &[ExId] {
+        &self.owners
+    }
+
+    /// The request whose connection can be written to.
+    pub(super) fn writes_for(&self) -> Option<ExId> {
+        self.writes_for
+    }
+
+    /// Whether it was given the answer to a call that nobody's request made.
+    pub(super) fn is_own(&self) -> bool {
+        self.is_own
+    }
+
+    /// Whether somebody may go on in it who was given nothing: something was not seen, a timer may be due, or an answer set
+    /// free what another waits for.
+    pub(super) fn may_be_anothers(&self, at: MonoNs) -> bool {
+        self.is_unknown || self.has_unseen_input() || !self.no_timer_due(at) || self.is_answered
     }
 
     /// Whether one message was all that it was given.
@@ -151,73 +169,5 @@ impl Turn {
     /// Whether the library vantage hands it inputs: it waits for them, as a loop does.
     pub(crate) fn is_given_inputs(&self) -> bool {
         self.inputs[0] != EndpointId(0)
-    }
-}
-
-/// Who can have made a call.
-pub(super) enum Made {
-    /// One request, and nobody else.
-    By(ExId, Rule),
-    /// No request that is open: the program itself, or a request that was answered already.
-    Unasked,
-    /// Any of these.
-    OneOf(Vec<ExId>),
-}
-
-impl<F: Finished> Component<'_, F> {
-    /// Who made a call in a turn of a loop. What needs the habits of its process says so.
-    pub(super) fn in_turn(&self, xs: &Slab, task: TaskId, at: MonoNs) -> Made {
-        match self.made_in_turn(xs, task, at, true) {
-            Made::By(x, rule) if matches!(self.made_in_turn(xs, task, at, false), Made::By(..)) => Made::By(x, rule),
-            Made::By(x, _) => Made::By(x, Rule::Habit),
-            other => other,
-        }
-    }
-
-    /// Inputs tell who had reason to go on; whoever else could have, by what was not seen or not theirs, stands beside them.
-    /// `by_habit`: as far as the process was ever seen to do such a thing.
-    fn made_in_turn(&self, xs: &Slab, task: TaskId, at: MonoNs, by_habit: bool) -> Made {
-        let process = self.roles.process_of(task);
-        let Some(w) = self.tasks.get(&task) else { return Made::OneOf(Vec::new()) };
-        let t = &w.turn;
-        // one that replies for others may go on with what any of them took
-        let held = match self.open.get(&process) {
-            Some(open) if self.roles.role(task).replies_foreign => open,
-            _ => &w.held,
-        };
-        let all = self.all_open(xs, held);
-        // where a request does one thing at a time, one that waits for an answer does nothing else
-        let is_single = by_habit && !self.roles.is_parallel(process);
-        let ready = if !is_single { all.clone() } else { self.in_court(xs, held) };
-        let goes_on_answered = !by_habit || self.roles.may_go_on_answered(process);
-        let is_unseen = t.is_unknown || t.has_unseen_input() || !t.no_timer_due(at);
-        let may_others = is_unseen || t.is_answered;
-        let may_go_on = |x: &ExId| match self.is_open(xs, *x) {
-            true => ready.contains(x) || !held.contains(x) || t.writes_for == Some(*x),
-            false => goes_on_answered && xs.is_live(*x),
-        };
-        let mut set: Vec<ExId> = t.owners.iter().copied().filter(may_go_on).collect();
-        if may_others {
-            set.extend(ready.iter().copied().filter(|x| !t.owners.contains(x)));
-        }
-        let is_before = may_others && at <= self.roles.unseen_until(process);
-        let may_own = t.is_own || may_others && (!by_habit || self.roles.may_call_unasked(process));
-        let is_open = |x: &ExId| self.is_open(xs, *x);
-        match set[..] {
-            [x] if !may_own && !is_before && is_open(&x) => {
-                let rule = match () {
-                    () if t.is_isolated && t.owners.contains(&x) => Rule::Isolation,
-                    () if t.owners.contains(&x) => Rule::Fragment,
-                    () => Rule::Sole,
-                };
-                Made::By(x, rule)
-            }
-            _ if is_before => Made::OneOf(all),
-            _ if set.iter().any(is_open) => Made::OneOf(set.into_iter().filter(is_open).collect()),
-            // an answered request that was given something, or the program itself
-            _ if may_own || !set.is_empty() => Made::Unasked,
-            // nobody is known to have had a reason
-            _ => Made::OneOf(all),
-        }
     }
 }

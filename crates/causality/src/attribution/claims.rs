@@ -1,0 +1,21 @@
+//! What a later fact says of a call whose maker was not known when it began.
+
+use crate::evidence::Rule;
+use crate::exchange::ExId;
+
+/// What is known of a call now.
+pub(super) struct Claim {
+    pub(super) call: ExId,
+    pub(super) claimed: Claimed,
+}
+
+/// Whose a call was.
+#[derive(Clone, Copy)]
+pub(super) enum Claimed {
+    /// A request's.
+    By(ExId, Rule),
+    /// What would tell may be among what was lost.
+    Lost,
+    /// Whether it was this request's may be among what was lost.
+    LostFrom(ExId),
+}

@@ -1,0 +1,181 @@
+//! What is known of a host's tasks, processes and exchanges up to now: what rules ask.
+
+use super::rules::rest::Rest;
+use super::worker::{JobStats, State, Worker};
+use crate::exchange::{ExId, Exchange, Slab};
+use crate::roles::Roles;
+use rustc_hash::FxHashMap;
+use wakepath_model::ids::{EndpointId, TaskId};
+use wakepath_model::rows::{OPEN, witness};
+
+/// All that can hand work on without a message: the threads of one process.
+#[derive(Default)]
+pub(super) struct Domain {
+    /// Open requests.
+    pub(super) open: Vec<ExId>,
+    /// What jobs of helpers were seen.
+    pub(super) jobs: JobStats,
+    /// The last input, where the process had come to rest when it was given it and has done nothing else since.
+    pub(super) rest: Option<Rest>,
+    /// Calls that any of several requests could have made, where it was ever given an input so.
+    pub(super) doubtful: Option<Vec<ExId>>,
+}
+
+/// What is known of one host.
+pub(super) struct Facts<'a> {
+    pub(super) roles: &'a Roles,
+    pub(super) tasks: FxHashMap<TaskId, Worker>,
+    pub(super) domains: FxHashMap<u32, Domain>,
+    states: Vec<State>,
+    /// Connections that were made for a request and are not used yet, with who made them.
+    pub(super) owners: FxHashMap<EndpointId, (ExId, TaskId)>,
+    /// The poll whose inputs come next: its task, and until when it was told to wait (ns).
+    pub(super) last_poll: (TaskId, u64),
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn new(roles: &'a Roles) -> Self {
+        Facts {
+            roles,
+            tasks: FxHashMap::default(),
+            domains: FxHashMap::default(),
+            states: Vec::new(),
+            owners: FxHashMap::default(),
+            last_poll: (TaskId::UNKNOWN, 0),
+        }
+    }
+
+    pub(super) fn state(&self, x: ExId) -> &State {
+        &self.states[x.place as usize]
+    }
+
+    pub(super) fn state_mut(&mut self, x: ExId) -> &mut State {
+        let i = x.place as usize;
+        if self.states.len() <= i {
+            self.states.resize_with(i + 1, State::default);
+        }
+        &mut self.states[i]
+    }
+
+    pub(super) fn domain_mut(&mut self, process: u32) -> &mut Domain {
+        self.domains.entry(process).or_default()
+    }
+
+    /// Open requests of a process.
+    pub(super) fn open(&self, process: u32) -> &[ExId] {
+        self.domains.get(&process).map_or(&[], |d| &d.open)
+    }
+
+    pub(super) fn is_open(&self, xs: &Slab, x: ExId) -> bool {
+        xs.is_live(x) && !self.state(x).closed
+    }
+
+    /// Whether the exchange is in memory and was not handed on.
+    pub(super) fn is_undelivered(&self, xs: &Slab, x: ExId) -> bool {
+        xs.is_live(x) && !self.state(x).given
+    }
+
+    /// Its reply has begun and only something else can end it: it asks for nothing more.
+    pub(super) fn is_implicitly_ended(xs: &Slab, x: ExId) -> bool {
+        let e = xs.get(x);
+        e.open_ended && e.reply_start != OPEN
+    }
+
+    /// Whether the task is one that takes requests or makes calls.
+    pub(super) fn knows(&self, task: TaskId) -> bool {
+        let role = self.roles.role(task);
+        role.takes || role.calls || self.tasks.contains_key(&task)
+    }
+
+    /// The one request of a list that still wants something, if there is just one. Requests of one flow are answered
+    /// in order, so the oldest stands for them; but not where an identifier says which is answered, for then any may be.
+    pub(super) fn sole_of(&self, xs: &Slab, held: &[ExId]) -> Option<ExId> {
+        let mut found: Option<ExId> = None;
+        let mut ended: Option<ExId> = None;
+        for &x in held {
+            if !self.is_open(xs, x) {
+                continue;
+            }
+            if Self::is_implicitly_ended(xs, x) {
+                ended = Some(x);
+                continue;
+            }
+            match found {
+                None => found = Some(x),
+                Some(f) if xs.get(f).flow == xs.get(x).flow && !witness::names_exchange(xs.get(x).witness.0) => {
+                    if xs.get(x).number < xs.get(f).number {
+                        found = Some(x);
+                    }
+                }
+                Some(_) => return None,
+            }
+        }
+        found.or(ended)
+    }
+
+    /// The request that a task holds, where it holds just one that still wants something.
+    pub(super) fn held_alone(&self, xs: &Slab, task: TaskId) -> Option<ExId> {
+        self.tasks.get(&task).and_then(|w| self.sole_of(xs, &w.held))
+    }
+
+    /// Whether a request waits for something outside its process, as far as is known: for the answer to a call or for a
+    /// connection, or, pipelined, for the request before it on its flow.
+    pub(super) fn is_waiting(&self, xs: &Slab, x: ExId) -> bool {
+        self.state(x).outstanding > 0 || self.is_behind(xs, x)
+    }
+
+    /// Whether a pipelined request waits for the one before it on its flow: it was an input of its own, and nothing was
+    /// done for it then. Not where messages bear an identifier, since those are served in any order.
+    fn is_behind(&self, xs: &Slab, x: ExId) -> bool {
+        let e = xs.get(x);
+        let is_before = |y: &ExId| self.is_open(xs, *y) && xs.get(*y).flow == e.flow && xs.get(*y).number < e.number;
+        self.state(x).is_put_off
+            && !witness::names_exchange(e.witness.0)
+            && self.open(self.state(x).process).iter().any(is_before)
+    }
+
+    /// Open requests of a process of which nothing is outstanding. A reply that may go on (its end shows only when
+    /// something else begins) may also be followed by more calls.
+    pub(super) fn runnable(&self, xs: &Slab, process: u32) -> impl Iterator<Item = ExId> {
+        let open = self.open(process).iter().copied();
+        open.filter(move |&x| self.is_open(xs, x) && !self.is_waiting(xs, x))
+    }
+
+    /// Whether one read took another request too that is still open (from a TLS record, or where reads are not made short):
+    /// that input was not one's alone.
+    pub(super) fn is_beside_another(&self, xs: &Slab, w: &Worker, x: ExId) -> bool {
+        let (flow, taken) = (xs.get(x).flow, xs.get(x).taken);
+        let is_beside = |y: &&ExId| **y != x && xs.get(**y).flow == flow && xs.get(**y).taken == taken;
+        w.held.iter().filter(is_beside).any(|&y| self.is_open(xs, y))
+    }
+
+    /// For which request a task goes on when a flow can be written to: the one that the flow was connected for, or
+    /// whose reply is on its way there.
+    pub(super) fn writes_for(&self, xs: &Slab, flow: EndpointId, task: TaskId) -> Option<ExId> {
+        if let Some(&(x, _)) = self.owners.get(&flow) {
+            return Some(x).filter(|&x| self.is_open(xs, x));
+        }
+        let held = &self.tasks.get(&task)?.held;
+        let on_flow = |x: &&ExId| self.is_open(xs, **x) && xs.get(**x).flow == flow;
+        held.iter().filter(on_flow).min_by_key(|x| xs.get(**x).number).copied()
+    }
+
+    /// Whether a task is a helper: it takes no requests, never replies, and makes calls.
+    pub(super) fn is_helper(&self, task: TaskId) -> bool {
+        let role = self.roles.role(task);
+        role.calls && !role.takes && !role.replies_foreign
+    }
+
+    /// Whether operations were lost while request `x` can have made a call at `at`.
+    pub(super) fn is_lossy_since(&self, e: &Exchange, at: wakepath_model::ids::MonoNs) -> bool {
+        self.roles.is_lossy(e.taken, at)
+    }
+}
+
+/// The only element.
+pub(super) fn only(list: &[ExId]) -> Option<ExId> {
+    match list {
+        [x] => Some(*x),
+        _ => None,
+    }
+}

@@ -1,0 +1,475 @@
+//! Inside a process: which request made which call.
+//!
+//! Whoever could have made a call is a candidate ([`candidates`]); rules exclude candidates, one file a rule ([`rules`]); the
+//! one that is left made it. Where several are left the call is open, and each of them is in doubt.
+
+mod candidates;
+mod claims;
+mod facts;
+mod rules;
+mod steps;
+mod turn;
+mod worker;
+
+use crate::evidence::{Class, Hole, Rule};
+use crate::exchange::{ExId, Exchange, Side, Slab};
+use crate::finished::{Calls, Done, Finished, Parent};
+use crate::roles::Roles;
+use candidates::{Question, Requests, Verdict, judge};
+use claims::{Claim, Claimed};
+use facts::{Facts, only};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::VecDeque;
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use wakepath_model::rows::{InputRow, PollRow, TaskRow, WaitRow, cause, input, life};
+pub(crate) use worker::TIMER_GRAIN_NS;
+use worker::{HelperEvent, Woken, Worker};
+
+/// How long after its end an exchange can still be linked.
+const GRACE_NS: u64 = 1_000_000_000;
+/// How long an exchange whose end only a turn shows is waited for.
+const IDLE_NS: u64 = 5_000_000_000;
+/// How long the call of a task that replies waits for that task's next reply.
+const CLAIM_NS: u64 = 60_000_000_000;
+/// Most calls kept for one request.
+const CALLS_MAX: usize = 100_000;
+/// io_uring_enter: where an io_uring loop waits.
+const IO_URING_ENTER: u16 = 426;
+
+/// System calls in which a task waits for something to do, and may wait no longer than until a time: poll, nanosleep,
+/// select, futex, clock_nanosleep, epoll_wait, pselect6, ppoll, epoll_pwait.
+const IDLE: [u16; 9] = [7, 35, 23, 202, 230, 232, 270, 271, 281];
+
+/// Exchanges that wait to be handed on, in order of time.
+#[derive(Default)]
+struct Outbox {
+    /// Ended.
+    waiting: VecDeque<(MonoNs, ExId)>,
+    /// With a reply of which only something else shows that it is over.
+    idle: VecDeque<(MonoNs, ExId)>,
+    to_release: Vec<ExId>,
+}
+
+/// What came of calls.
+#[derive(Default)]
+pub struct Tally {
+    /// What came of calls.
+    pub calls: Calls,
+    /// Links by rule.
+    pub links: FxHashMap<Rule, u64>,
+    /// Where a stronger rule overruled a weaker one.
+    pub disagreements: u64,
+}
+
+/// Follows the requests of all processes of one host.
+pub struct Attribution<'a, F: Finished> {
+    facts: Facts<'a>,
+    /// Connections being made that could be several requests'.
+    unowned: FxHashSet<EndpointId>,
+    outbox: Outbox,
+    uses_habits: bool,
+    /// Where finished exchanges go.
+    pub out: F,
+    /// What came of calls.
+    pub tally: Tally,
+}
+
+impl<'a, F: Finished> Attribution<'a, F> {
+    /// A linker that knows how tasks work; `uses_habits`: links may rest on what a process was never seen to do.
+    pub fn new(roles: &'a Roles, uses_habits: bool, out: F) -> Self {
+        Attribution {
+            facts: Facts::new(roles),
+            unowned: FxHashSet::default(),
+            outbox: Outbox::default(),
+            uses_habits,
+            out,
+            tally: Tally::default(),
+        }
+    }
+
+    /// A poll returned.
+    pub fn poll(&mut self, r: &PollRow) {
+        self.facts.last_poll = (r.task, r.entry.0.saturating_add(r.timeout_ns));
+        let is_over = |w: &&Worker| w.turn.is_isolated() && (r.ready != 0 || r.timeout_ns != 0);
+        let left = self.facts.tasks.get(&r.task).filter(is_over).and_then(|w| w.current);
+        if let Some(x) = left {
+            // nothing was done for it in its own fragment: it waits for something that is no input of its own
+            let s = self.facts.state_mut(x);
+            s.is_put_off = s.outstanding == 0 && s.calls.is_empty();
+        }
+        if self.facts.knows(r.task) {
+            self.facts.tasks.entry(r.task).or_default().polled(r);
+        }
+    }
+
+    /// The library vantage handed an input to a task, behind the row of the poll that returned it.
+    pub fn input(&mut self, xs: &Slab, r: &InputRow) {
+        self.facts.given_at_rest(xs, r);
+        if !self.facts.knows(r.task) || r.kind == input::ELSE {
+            return;
+        }
+        let of = if r.isolated != 0 && r.kind == input::WRITE { self.facts.writes_for(xs, r.flow, r.task) } else { None };
+        let w = self.facts.tasks.entry(r.task).or_default();
+        w.given(r);
+        if let Some(x) = of.filter(|_| w.turn.is_isolated()) {
+            w.turn.may_write(r.flow, x);
+            w.enter(x, r.at);
+        }
+    }
+
+    /// A task was made.
+    pub fn task(&mut self, xs: &Slab, r: &TaskRow) {
+        if r.what == life::FORK {
+            let of = self.facts.tasks.get(&r.parent).and_then(|p| p.current.or(only(&p.held)));
+            if let Some(x) = of.filter(|&x| self.facts.is_open(xs, x)) {
+                self.facts.tasks.entry(r.task).or_default().born_of = Some(x);
+            }
+        }
+        if r.what == life::EXIT {
+            let claims = self.facts.claim_lifetime(xs, r.task, r.at);
+            self.claim(xs, claims);
+        }
+        if r.what == life::EXIT
+            && let Some(w) = self.facts.tasks.get(&r.task)
+            && w.held.is_empty()
+            && w.segment.is_empty()
+        {
+            self.facts.tasks.remove(&r.task);
+        }
+    }
+
+    /// A wait ended.
+    pub fn wait(&mut self, xs: &Slab, r: &WaitRow) {
+        if r.syscall == IO_URING_ENTER
+            && let Some(w) = self.facts.tasks.get_mut(&r.task)
+        {
+            w.turn.waited(r.blocked);
+            w.leave_fragment();
+        }
+        if r.cause == cause::TIMER
+            && IDLE.contains(&r.syscall)
+            && let Some(w) = self.facts.tasks.get_mut(&r.task)
+        {
+            w.woken = Woken::Timer;
+        }
+        let holds = self.facts.tasks.get(&r.task).and_then(|w| self.facts.sole_of(xs, &w.held));
+        if holds.is_some() && matches!(r.cause, cause::TASK | cause::OPEN) && self.facts.roles.is_private(r) {
+            let to = if r.cause == cause::OPEN { r.at } else { r.woken };
+            self.facts.tasks.entry(r.task).or_default().slept(r.blocked, to);
+        }
+        if r.cause != cause::TASK || r.by == TaskId::UNKNOWN || r.by == r.task {
+            return;
+        }
+        if self.facts.roles.process_of(r.by) != self.facts.roles.process_of(r.task) {
+            return;
+        }
+        let role = self.facts.roles.role(r.task);
+        if let Some(x) = holds {
+            if !self.facts.roles.is_private(r) {
+                // a lock that was released says nothing of whose work was done
+                return;
+            }
+            // it may have been waiting for what the other did for it
+            self.facts.saw_waking(r, x);
+            return;
+        }
+        if role.takes {
+            return;
+        }
+        let x = self.facts.tasks.get(&r.by).and_then(|by| by.request_at(r.woken).or(only(&by.held)));
+        let woken = match x.filter(|&x| self.facts.is_open(xs, x)) {
+            Some(x) => Woken::For(x),
+            None => Woken::Unknown,
+        };
+        let busy = self
+            .facts
+            .tasks
+            .get(&r.task)
+            .is_some_and(|w| w.segment.iter().any(|&y| xs.is_live(y) && !self.facts.state(y).replied));
+        let is_private = self.facts.roles.is_private(r);
+        if !busy {
+            let w = self.facts.tasks.entry(r.task).or_default();
+            w.segment.retain(|&y| xs.is_live(y));
+            w.woken = woken;
+            w.born_of = w.born_of.filter(|_| !is_private);
+            w.leave_fragment();
+            if !self.facts.roles.is_lock(r) {
+                let (jobs, _) = w.mark(r.blocked, HelperEvent::Idle);
+                self.facts.saw_jobs(r.task, jobs);
+            }
+        }
+    }
+
+    /// Who made a call that `task` makes now; else who may have made it.
+    fn decide(&self, xs: &Slab, task: TaskId, at: MonoNs) -> (Parent, Requests) {
+        let q = Question::new(&self.facts, xs, task, at);
+        if q.worker.is_some_and(|w| w.unknown_work) {
+            return (Parent::Open(Hole::Borders), self.may_call(xs, q.process));
+        }
+        match judge(&q, rules::EXCLUSIONS, self.uses_habits) {
+            Verdict::By(x, rule) => self.checked(xs, x, rule, at),
+            _ if q.may_be_told_later() => (Parent::Pending, q.candidates().filter(|&x| q.is_open(x)).collect()),
+            // the request that it works on may be among what was lost
+            Verdict::Own if self.facts.roles.is_lossy(MonoNs(0), at) && self.facts.roles.serves(q.process, at) => {
+                (Parent::Open(Hole::Losses), self.facts.open(q.process).iter().copied().collect())
+            }
+            Verdict::Own => (Parent::Root, Requests::new()),
+            Verdict::Open(hole, left) => (Parent::Open(hole), left),
+        }
+    }
+
+    /// Requests of which one may make a call now: those that wait for nothing, or all where requests make several at once.
+    fn may_call(&self, xs: &Slab, process: u32) -> Requests {
+        if self.facts.roles.fans_out(process) {
+            return self.facts.open(process).iter().copied().filter(|&x| self.facts.is_open(xs, x)).collect();
+        }
+        self.facts.runnable(xs, process).collect()
+    }
+
+    /// A request that made a call, unless what was lost speaks against it.
+    fn checked(&self, xs: &Slab, x: ExId, rule: Rule, at: MonoNs) -> (Parent, Requests) {
+        let hole = match () {
+            () if xs.get(x).murky => Hole::Borders,
+            () if self.facts.roles.is_lossy(xs.get(x).taken, at) => Hole::Losses,
+            () => return (Parent::Of(x, rule), Requests::new()),
+        };
+        // its own end may be among what was missed, and the call another's
+        let mut set = self.may_call(xs, self.facts.state(x).process);
+        if !set.contains(&x) {
+            set.push(x);
+        }
+        (Parent::Open(hole), set)
+    }
+
+    fn link(&mut self, xs: &Slab, y: ExId, x: ExId, rule: Rule) {
+        let suspects = std::mem::take(&mut self.facts.state_mut(y).suspects);
+        // the place of one that was given away is another's now
+        for s in suspects.into_iter().filter(|&s| xs.is_live(s)) {
+            let s = self.facts.state_mut(s);
+            s.doubts = s.doubts.saturating_sub(1);
+            s.open_calls.retain(|c| c.0 != y);
+        }
+        let before = self.facts.state_mut(y).parent.replace(Parent::Of(x, rule));
+        if let Some(Parent::Of(old, _)) = before {
+            self.tally.disagreements += 1;
+            self.no_longer_outstanding(xs, y, old);
+            self.facts.state_mut(old).calls.retain(|&c| c != y);
+        }
+        let is_under_way = !self.facts.state_mut(y).closed && !Facts::is_implicitly_ended(xs, y);
+        self.facts.state_mut(y).is_counted = is_under_way;
+        let s = self.facts.state_mut(x);
+        let is_beyond = s.calls.len() >= CALLS_MAX;
+        if !is_beyond {
+            s.calls.push(y);
+        }
+        s.overflow |= is_beyond;
+        if is_under_way {
+            s.outstanding += 1;
+        }
+        self.tally.calls.beyond += u64::from(is_beyond);
+        *self.tally.links.entry(rule).or_default() += 1;
+    }
+
+    /// A call is over, or may be: its request `x` waits for it no more.
+    fn no_longer_outstanding(&mut self, xs: &Slab, y: ExId, x: ExId) {
+        if std::mem::take(&mut self.facts.state_mut(y).is_counted) && xs.is_live(x) {
+            let s = self.facts.state_mut(x);
+            s.outstanding = s.outstanding.saturating_sub(1);
+        }
+    }
+
+    /// What a later fact says of calls.
+    fn claim(&mut self, xs: &Slab, claims: impl IntoIterator<Item = Claim>) {
+        for Claim { call, claimed } in claims {
+            match claimed {
+                Claimed::By(_, rule) if rule.class() == Class::ByHabit && !self.uses_habits => {}
+                Claimed::By(x, rule) => self.link(xs, call, x, rule),
+                Claimed::Lost => self.facts.state_mut(call).parent = Some(Parent::Open(Hole::Losses)),
+                Claimed::LostFrom(x) => self.facts.state_mut(x).lossy = true,
+            }
+        }
+    }
+
+    fn take_input(&mut self, x: ExId, task: TaskId, at: MonoNs) {
+        let role = self.facts.roles.role(task);
+        if !role.takes && !role.replies_foreign {
+            // a helper works for whoever holds the request, and goes on to another's without a sign
+            self.facts.state_mut(x).last_input = at;
+            return;
+        }
+        let holder = std::mem::replace(&mut self.facts.state_mut(x).holder, task);
+        self.facts.state_mut(x).last_input = at;
+        if holder != task
+            && let Some(h) = self.facts.tasks.get_mut(&holder)
+        {
+            h.held.retain(|&o| o != x);
+        }
+        let w = self.facts.tasks.entry(task).or_default();
+        if !w.held.contains(&x) {
+            w.held.push(x);
+        }
+        w.enter(x, at);
+    }
+
+    /// Time went on to `now`: gives away what can no longer change. Returns exchanges whose places can be released.
+    pub fn advance(&mut self, xs: &Slab, now: MonoNs) -> Vec<ExId> {
+        while let Some(&(at, x)) = self.outbox.waiting.front() {
+            if at.0 + GRACE_NS > now.0 {
+                break;
+            }
+            self.outbox.waiting.pop_front();
+            if self.may_still_be_claimed(xs, x, now) {
+                self.outbox.waiting.push_back((now, x));
+                continue;
+            }
+            self.give(xs, x);
+        }
+        while let Some(&(at, x)) = self.outbox.idle.front() {
+            if at.0 + IDLE_NS > now.0 {
+                break;
+            }
+            self.outbox.idle.pop_front();
+            if xs.is_live(x) && !self.facts.state_mut(x).closed && !self.facts.state_mut(x).given && xs.get(x).ended == at {
+                self.give(xs, x);
+            }
+        }
+        std::mem::take(&mut self.outbox.to_release)
+    }
+
+    /// A call of a task that replies: its next reply will tell whose it was.
+    fn may_still_be_claimed(&self, xs: &Slab, y: ExId, now: MonoNs) -> bool {
+        if !xs.is_live(y) || self.facts.state(y).parent != Some(Parent::Pending) {
+            return false;
+        }
+        let e = xs.get(y);
+        let is_ungiven = |x: ExId| xs.is_live(x) && !self.facts.state(x).given;
+        let born_of = self.facts.tasks.get(&e.task).and_then(|w| w.born_of);
+        (self.facts.roles.role(e.task).replies_foreign || born_of.is_some_and(is_ungiven) || self.facts.is_being_completed(xs, y))
+            && e.ended.0 + CLAIM_NS > now.0
+    }
+
+    fn resolve(&mut self, xs: &Slab, y: ExId) {
+        let parent = self.facts.state_mut(y).parent;
+        if let Some(x) = self.facts.completed(xs, y)
+            && parent != Some(Parent::Of(x, Rule::Handoff))
+            && !self.facts.state_mut(x).given
+        {
+            if self.facts.roles.is_lossy(xs.get(x).taken, xs.get(y).ended) {
+                self.facts.state_mut(y).parent = Some(Parent::Open(Hole::Losses));
+            } else {
+                self.link(xs, y, x, Rule::Completion);
+            }
+        }
+        if self.facts.state_mut(y).parent != Some(Parent::Pending) {
+            return;
+        }
+        // that its task is one to which requests are handed may have shown later
+        let is_handed_work = self.facts.tasks.get(&xs.get(y).task).is_some_and(|w| w.is_handed_work);
+        let s = &self.facts.state(y);
+        if let [x] = s.suspects[..]
+            && s.has_one_suspect
+            && is_handed_work
+            && xs.is_live(x)
+            && !self.facts.state(x).given
+            && !self.facts.roles.is_lossy(xs.get(x).taken, xs.get(y).began)
+        {
+            return self.link(xs, y, x, Rule::Sole);
+        }
+        self.facts.state_mut(y).parent = Some(Parent::Open(Hole::Ambiguous));
+    }
+
+    /// Hands an exchange on. A client's goes with the request that made it, where there is one.
+    fn give(&mut self, xs: &Slab, x: ExId) {
+        if !xs.is_live(x) || self.facts.state_mut(x).given {
+            if xs.is_live(x) && self.facts.state_mut(x).closed {
+                self.release(x);
+            }
+            return;
+        }
+        let e = xs.get(x).clone();
+        if e.side == Side::Client {
+            self.resolve(xs, x);
+            let parent = self.facts.state_mut(x).parent;
+            match parent {
+                // goes with its request
+                Some(Parent::Of(p, _)) if xs.is_live(p) && !self.facts.state(p).given => {}
+                Some(Parent::Of(..)) => self.hand(e, Vec::new(), Some(Hole::Borders), false, x),
+                Some(Parent::Open(h)) => self.hand(e, Vec::new(), Some(h), false, x),
+                _ => self.hand(e, Vec::new(), None, true, x),
+            }
+            return;
+        }
+        let calls = std::mem::take(&mut self.facts.state_mut(x).calls);
+        for &y in &calls {
+            self.resolve(xs, y);
+        }
+        let mut with = Vec::with_capacity(calls.len());
+        for y in calls {
+            let Some(Parent::Of(p, rule)) = self.facts.state_mut(y).parent else { continue };
+            if p != x {
+                continue;
+            }
+            with.push((xs.get(y).clone(), rule));
+            self.tally.calls.linked += 1;
+            self.facts.state_mut(y).given = true;
+            if self.facts.state_mut(y).closed {
+                self.release(y);
+            }
+        }
+        self.hand(e, with, None, false, x);
+    }
+
+    fn hand(
+        &mut self,
+        exchange: Exchange,
+        calls: Vec<(Exchange, Rule)>,
+        parent: Option<Hole>,
+        is_root_call: bool,
+        x: ExId,
+    ) {
+        match (exchange.side, is_root_call) {
+            (Side::Server, _) => {}
+            (Side::Client, true) => self.tally.calls.own += 1,
+            (Side::Client, false) => self.tally.calls.open += 1,
+        }
+        let s = self.facts.state_mut(x);
+        s.given = true;
+        let hole = match () {
+            () if s.lossy => Some(Hole::Losses),
+            () if exchange.murky => Some(Hole::Borders),
+            () if s.overflow => Some(Hole::Borders),
+            () => None,
+        };
+        let (doubts, closed, refusals) = (s.doubts, s.closed, std::mem::take(&mut s.refusals));
+        let open_calls = std::mem::take(&mut s.open_calls).into_iter().map(|(_, e, others)| (e, others)).collect();
+        let flows_lost = self.facts.roles.is_lossy(MonoNs(0), exchange.ended);
+        self.out.done(Done { exchange, calls, parent, is_root_call, doubts, open_calls, hole, flows_lost, refusals });
+        if closed {
+            self.release(x);
+        }
+    }
+
+    fn release(&mut self, x: ExId) {
+        if !std::mem::replace(&mut self.facts.state_mut(x).released, true) {
+            self.outbox.to_release.push(x);
+        }
+    }
+
+    /// The recording is over.
+    pub fn finish(&mut self, xs: &Slab) {
+        let all: Vec<ExId> = self.outbox.waiting.drain(..).map(|(_, x)| x).collect();
+        // calls first find their requests, requests then take their calls along
+        for &x in &all {
+            if xs.is_live(x) && xs.get(x).side == Side::Client {
+                self.resolve(xs, x);
+            }
+        }
+        for side in [Side::Server, Side::Client] {
+            for &x in &all {
+                if xs.is_live(x) && !self.facts.state_mut(x).released && xs.get(x).side == side {
+                    self.give(xs, x);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! A loop read the answer to a call of unknown origin, and with that alone went on to reply to X: X waited for that answer.
+//!
+//! Habit: that X waited for the answer does not say that nobody else asked for it (a batch, a single flight).
+//!
+//! Condition: that answer was all that the loop was given, no timer was due, and X was among those that could have made the
+//! call.
+
+use super::super::claims::{Claim, Claimed};
+use crate::attribution::facts::Facts;
+use crate::evidence::{Hole, Rule};
+use crate::exchange::{ExId, Slab};
+use crate::finished::Parent;
+use wakepath_model::ids::{MonoNs, TaskId};
+
+impl Facts<'_> {
+    /// A loop replies to `x`: was the call whose answer it just read made for that?
+    pub(in crate::attribution) fn claim_awaited(
+        &mut self,
+        xs: &Slab,
+        x: ExId,
+        task: TaskId,
+        at: MonoNs,
+    ) -> Option<Claim> {
+        let w = self.tasks.get_mut(&task)?;
+        let call = w.unknown_call.take()?;
+        // only where that reply was all that there was to go on with
+        let is_single = w.turn.is_single(at);
+        if !is_single || self.roles.is_ring(task) || self.is_lossy_since(xs.get(x), at) {
+            return None;
+        }
+        let s = self.state(call);
+        let is_open = !s.given && matches!(s.parent, Some(Parent::Open(Hole::Ambiguous)));
+        (is_open && s.suspects.contains(&x)).then_some(Claim { call, claimed: Claimed::By(x, Rule::Habit) })
+    }
+}

@@ -1,0 +1,27 @@
+//! A task that was made while its maker worked on a request, never waited for work, and ended with that request or soon
+//! behind it: all that it did was for that request. Whoever takes up other work lives on.
+//!
+//! That a task is made for a request does not say that it begins with its work: a pool grows by a worker, and another's job
+//! may be the first in its queue. So nothing is claimed before it ends.
+//!
+//! Counterexample: `link.fork/worker_of_a_pool`.
+
+use super::super::claims::{Claim, Claimed};
+use crate::attribution::facts::Facts;
+use crate::evidence::Rule;
+use crate::exchange::Slab;
+use crate::finished::Parent;
+use wakepath_model::ids::{MonoNs, TaskId};
+
+impl Facts<'_> {
+    /// A task ended: whose were the calls that it made?
+    pub(in crate::attribution) fn claim_lifetime(&mut self, xs: &Slab, task: TaskId, at: MonoNs) -> Vec<Claim> {
+        let born_of = self.tasks.get_mut(&task).and_then(|w| w.born_of.take());
+        let Some(x) = born_of.filter(|&x| self.is_undelivered(xs, x)) else { return Vec::new() };
+        let segment = self.tasks.get_mut(&task).map(|w| std::mem::take(&mut w.segment)).unwrap_or_default();
+        let is_pending = |y: &_| self.is_undelivered(xs, *y) && self.state(*y).parent == Some(Parent::Pending);
+        let is_lost = self.is_lossy_since(xs.get(x), at);
+        let claimed = if is_lost { Claimed::Lost } else { Claimed::By(x, Rule::Fork) };
+        segment.into_iter().filter(is_pending).map(|call| Claim { call, claimed }).collect()
+    }
+}

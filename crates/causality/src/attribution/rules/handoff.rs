@@ -1,0 +1,31 @@
+//! A helper that slept and was woken by a task that worked on a request: it was not its own timer that made it go on.
+//!
+//! Habit: that a task of a request wakes it does not prove that it wakes it for that request.
+//!
+//! Condition: the task takes no requests, and was not made in a request that it still may work for. Together with this only
+//! the number of open requests decides: a request may hand out several jobs at once, so that one of its calls is under way
+//! excludes nothing.
+//!
+//! Counterexample: `link.handoff/woken_by_a_bystander`.
+
+use super::ExclusionRule;
+use crate::attribution::candidates::{Kept, Question};
+use crate::attribution::worker::Woken;
+use crate::evidence::{Rule, Strength};
+
+pub(super) const RULE: ExclusionRule = ExclusionRule {
+    name: "handoff",
+    says: "a task that worked on a request woke the helper: it did not go on by itself",
+    strength: Strength::Habit,
+    rank: 5,
+    keeps,
+    names: Some(|_, _| Rule::Handoff),
+};
+
+fn keeps(q: &Question) -> Option<Kept> {
+    let is_helper = !q.role.takes && !q.is_migrating() && q.born_of().is_none();
+    match q.worker.filter(|_| is_helper)?.woken {
+        Woken::For(x) if q.is_open(x) => Some(Kept::all_but_own()),
+        _ => None,
+    }
+}

@@ -1,0 +1,31 @@
+//! Where any task may go on with any request: the one that a task works on because the preload library gave it that one
+//! input, where the others are at none that it could be instead (BorderPatrol, section 2).
+//!
+//! Condition: no timer of the task can be due, the input was one request's alone, and every other request that waits for
+//! nothing is in the hands of another task.
+//!
+//! Counterexample: `link.isolation/together`, where one read took two requests.
+
+use super::ExclusionRule;
+use crate::attribution::candidates::{Kept, Question};
+use crate::evidence::{Rule, Strength};
+use crate::exchange::ExId;
+use wakepath_model::ids::TaskId;
+
+pub(super) const RULE: ExclusionRule = ExclusionRule {
+    name: "isolated",
+    says: "the library handed the task this request's input alone, and other tasks have the others",
+    strength: Strength::Shown,
+    rank: 1,
+    keeps,
+    names: Some(|_, _| Rule::Isolation),
+};
+
+fn keeps(q: &Question) -> Option<Kept> {
+    let w = q.worker.filter(|w| q.is_migrating() && w.turn.is_isolated() && w.turn.no_timer_due(q.at))?;
+    let x = q.current().filter(|&x| !q.facts.is_beside_another(q.xs, w, x))?;
+    let is_other = |t: &TaskId| *t != q.task && q.facts.roles.process_of(*t) == q.process;
+    let others = q.facts.tasks.iter().filter(|(t, _)| is_other(t));
+    let elsewhere: Vec<ExId> = others.filter_map(|(_, w)| w.current).collect();
+    q.facts.runnable(q.xs, q.process).all(|y| y == x || elsewhere.contains(&y)).then_some(Kept::one(x))
+}

@@ -1,0 +1,54 @@
+//! One file a rule. Each says under which condition it holds, and the smallest case in which the condition fails and a link
+//! would be wrong (`tests/golden/link.*`).
+//!
+//! Rules of [`EXCLUSIONS`] are asked when a call begins: who can have made it? The others ([`completion`], [`fork`],
+//! [`reply`], [`awaited`]) hear of what happens later, and name whose a call was that was left open or pending.
+
+pub(super) mod answered;
+pub(super) mod awaited;
+pub(super) mod completion;
+pub(super) mod fork;
+pub(super) mod handoff;
+pub(super) mod isolated;
+pub(super) mod pickup;
+pub(super) mod reply;
+pub(super) mod rest;
+pub(super) mod sole;
+pub(super) mod thread;
+pub(super) mod turn;
+pub(super) mod unasked;
+pub(super) mod waiting;
+
+use super::candidates::{Kept, Question};
+use crate::evidence::{Rule, Strength};
+
+/// A rule that excludes candidates.
+#[derive(Clone, Copy)]
+pub(super) struct ExclusionRule {
+    /// Its file's name, as `--evidence` shows it.
+    pub(super) name: &'static str,
+    /// Why the others did not make the call.
+    pub(super) says: &'static str,
+    /// What it is worth.
+    pub(super) strength: Strength,
+    /// Where several name the same request, the one of the lowest rank is shown.
+    pub(super) rank: u8,
+    /// Whom it keeps; `None` where its condition does not hold.
+    pub(super) keeps: fn(&Question) -> Option<Kept>,
+    /// What a link is shown by that it made, alone or with habits.
+    pub(super) names: Option<fn(&Question, Strength) -> Rule>,
+}
+
+/// All of them, in any order.
+pub(super) const EXCLUSIONS: &[ExclusionRule] = &[
+    rest::RULE,
+    isolated::RULE,
+    thread::RULE,
+    turn::RULE,
+    pickup::RULE,
+    handoff::RULE,
+    sole::RULE,
+    waiting::RULE,
+    answered::RULE,
+    unasked::RULE,
+];

@@ -1,0 +1,24 @@
+//! A worker that took up what another task had read, by replying to it or by reading an answer to one of its calls: what it
+//! does next is for that request.
+//!
+//! Condition: it takes no requests itself, and holds just this one, whose reply may still go on.
+
+use super::ExclusionRule;
+use crate::attribution::candidates::{Kept, Question};
+use crate::attribution::facts::Facts;
+use crate::evidence::{Rule, Strength};
+
+pub(super) const RULE: ExclusionRule = ExclusionRule {
+    name: "pick-up",
+    says: "the worker had taken up this request alone: it had replied in part, or read an answer of its",
+    strength: Strength::Shown,
+    rank: 4,
+    keeps,
+    names: Some(|_, strength| if strength == Strength::Shown { Rule::Fragment } else { Rule::Habit }),
+};
+
+fn keeps(q: &Question) -> Option<Kept> {
+    let is_worker = q.role.replies_foreign && !q.role.takes && !q.is_migrating();
+    let x = q.facts.sole_of(q.xs, q.held()).filter(|_| is_worker)?;
+    (!Facts::is_implicitly_ended(q.xs, x)).then_some(Kept::one(x))
+}

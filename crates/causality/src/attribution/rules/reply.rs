@@ -1,0 +1,47 @@
+//! A worker that takes up what others read, and replies: the calls that it made and waited for since the request was taken
+//! were for that request (vPath's thread pattern, section 2.2).
+//!
+//! Habit: when it took the request up is not recorded. It may have been busy with another until then, to which somebody else
+//! replies. So the rule holds only in processes whose workers were never seen to reply behind a call that they had made
+//! before the request came, and often could have been.
+//!
+//! Only calls that it also waited for: one whose reply another task reads was not made by a task that serves one request at a
+//! time.
+//!
+//! Counterexample: `link.reply/busy_worker`.
+
+use super::super::claims::{Claim, Claimed};
+use crate::attribution::facts::Facts;
+use crate::evidence::Rule;
+use crate::exchange::{ExId, Slab};
+use crate::finished::Parent;
+use wakepath_model::ids::{MonoNs, TaskId};
+
+impl Facts<'_> {
+    /// A worker replies to `x`: which of its calls since its last reply were for that?
+    pub(in crate::attribution) fn claim_segment(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) -> Vec<Claim> {
+        let Some(w) = self.tasks.get_mut(&task).filter(|w| !w.segment.is_empty()) else { return Vec::new() };
+        let segment = std::mem::take(&mut w.segment);
+        let taken = xs.get(x).taken;
+        let is_busy = self.roles.works_on_others(self.roles.process_of(task));
+        let mut claims = Vec::new();
+        for y in segment.into_iter().filter(|&y| self.is_undelivered(xs, y)) {
+            let s = self.state(y);
+            let is_undecided = matches!(s.parent, Some(Parent::Pending | Parent::Of(_, Rule::Handoff)));
+            if !is_undecided || s.parent == Some(Parent::Of(x, Rule::Handoff)) {
+                continue;
+            }
+            let has_waited = s.replied && s.reply_task == task;
+            let claimed = match xs.get(y).taken >= taken && has_waited {
+                true if self.roles.is_lossy(taken, at) => Claimed::Lost,
+                true if is_busy => continue,
+                true => Claimed::By(x, Rule::Reply),
+                // that its request was taken before may be among what was lost
+                false if self.roles.is_lossy(MonoNs(0), at) => Claimed::LostFrom(x),
+                false => continue,
+            };
+            claims.push(Claim { call: y, claimed });
+        }
+        claims
+    }
+}

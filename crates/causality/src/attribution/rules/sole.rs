@@ -1,0 +1,40 @@
+//! A helper to which requests handed work before, in a process with one open request: such helpers never called when there
+//! was none.
+//!
+//! Condition: no timer made it go on; what it was woken for is over only where there was never more than one request at
+//! once.
+
+use super::ExclusionRule;
+use crate::attribution::candidates::{Kept, Question};
+use crate::attribution::worker::Woken;
+use crate::evidence::{Rule, Strength};
+
+pub(super) const RULE: ExclusionRule = ExclusionRule {
+    name: "sole",
+    says: "helpers of this process never made a call while no request was open",
+    strength: Strength::Habit,
+    rank: 6,
+    keeps,
+    names: Some(|_, _| Rule::Sole),
+};
+
+fn keeps(q: &Question) -> Option<Kept> {
+    let is_helper = !q.role.takes && !q.is_migrating() && q.born_of().is_none();
+    let is_handed_work = q.worker.filter(|_| is_helper)?.is_handed_work;
+    (is_handed_work && is_asked_by_one(q)).then_some(Kept::all_but_own())
+}
+
+/// Whether a call of a helper can only be of the one request that its process has open.
+pub(in crate::attribution) fn is_asked_by_one(q: &Question) -> bool {
+    let roles = q.facts.roles;
+    let is_asked = match q.worker.map(|w| w.woken).unwrap_or_default() {
+        Woken::Unknown => true,
+        // it went on to something else without sleeping, and there was never more than one thing to go on to
+        Woken::For(x) => !q.is_open(x) && !roles.is_concurrent(q.process),
+        Woken::Timer => false,
+    };
+    is_asked
+        && q.facts.open(q.process).len() == 1
+        && q.at > roles.unseen_until(q.process)
+        && !roles.calls_unasked(q.process)
+}

@@ -1,0 +1,36 @@
+//! A thread that takes requests and works on one at a time: what it does before it takes the next is for the one that it
+//! has (vPath, section 2.2).
+//!
+//! Condition: its process's requests stay with the task that took them, it was never seen to take one beside another or to
+//! wait amid one at the epoll descriptor that gives it requests, and it has one. Where others read requests for it, one that
+//! was not read whole may have been put aside.
+//!
+//! Counterexample: `link.fragment/loop_own_timer`, a loop that happened to serve one request at a time.
+
+use super::ExclusionRule;
+use crate::attribution::candidates::{Keeps, Kept, Question};
+use crate::evidence::{Rule, Strength};
+
+pub(super) const RULE: ExclusionRule = ExclusionRule {
+    name: "thread",
+    says: "the thread works on one request at a time, and had taken this one",
+    strength: Strength::Shown,
+    rank: 2,
+    keeps,
+    names: Some(|_, strength| if strength == Strength::Shown { Rule::Fragment } else { Rule::Habit }),
+};
+
+fn keeps(q: &Question) -> Option<Kept> {
+    if !q.is_thread() {
+        return None;
+    }
+    match q.facts.sole_of(q.xs, q.held()) {
+        Some(x) if !q.role.replies_foreign || q.xs.get(x).is_received() => Some(Kept::one(x)),
+        None if !q.role.replies_foreign => {
+            // several of one flow, each with an identifier: which it works on does not show
+            let held = q.held().iter().copied().filter(|&x| q.is_open(x)).collect::<super::super::candidates::Requests>();
+            (!held.is_empty()).then_some(Kept { requests: Keeps::These(held), own: false, before: false })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,39 @@
+//! A turn of an event loop: since it last waited for something to do, it goes on with what it was given.
+//!
+//! Shown, where all that its polls found ready was seen taken up, no timer of the loop can be due, and no answer set free what
+//! another request may have waited for (a connection of a pool): then only requests that were given something can have made
+//! the call. Else any that it holds can, and the program itself; habits may tell ([`super::waiting`], [`super::answered`],
+//! [`super::unasked`]).
+//!
+//! Counterexamples: `link.fragment/loop_unseen_input`, `loop_timer_due`, `loop_pool`, `loop_several_ready`, `streams`.
+
+use super::ExclusionRule;
+use crate::attribution::candidates::{Keeps, Kept, Question};
+use crate::evidence::{Rule, Strength};
+use crate::exchange::ExId;
+
+pub(super) const RULE: ExclusionRule = ExclusionRule {
+    name: "turn",
+    says: "the loop was given nothing of theirs since it last waited",
+    strength: Strength::Shown,
+    rank: 3,
+    keeps,
+    names: Some(|q, strength| match strength {
+        Strength::Habit => Rule::Habit,
+        _ if q.worker.is_some_and(|w| w.turn.is_isolated()) => Rule::Isolation,
+        _ => Rule::Fragment,
+    }),
+};
+
+fn keeps(q: &Question) -> Option<Kept> {
+    let turn = &q.worker.filter(|_| q.is_loop() && !q.is_ring())?.turn;
+    if turn.may_be_anothers(q.at) {
+        return Some(Kept { requests: Keeps::Those(is_given_or_held), own: true, before: true });
+    }
+    let given = turn.owners().iter().copied().filter(|&x| q.xs.is_live(x)).collect();
+    Some(Kept { requests: Keeps::These(given), own: turn.is_own(), before: false })
+}
+
+fn is_given_or_held(q: &Question, x: ExId) -> bool {
+    q.holds(x) || q.worker.is_some_and(|w| w.turn.owners().contains(&x))
+}

@@ -1,0 +1,31 @@
+//! The program makes no call of its own accord.
+//!
+//! Habit: this process was never seen to make one while it had no request open.
+//!
+//! Not where it was just given the answer to a call of its own, and not where the kernel receives ahead of the program.
+//!
+//! Counterexample: `link.fragment/loop_own_timer`.
+
+use super::ExclusionRule;
+use crate::attribution::candidates::{Kept, Question};
+use crate::evidence::Strength;
+
+pub(super) const RULE: ExclusionRule = ExclusionRule {
+    name: "unasked",
+    says: "this process makes no call while no request is open",
+    strength: Strength::Habit,
+    rank: 9,
+    keeps,
+    names: None,
+};
+
+fn keeps(q: &Question) -> Option<Kept> {
+    let roles = q.facts.roles;
+    let is_asked = match () {
+        () if q.is_loop() => {
+            !q.is_ring() && !roles.may_call_unasked(q.process) && !q.worker.is_some_and(|w| w.turn.is_own())
+        }
+        () => q.is_migrating() && !roles.calls_of_its_own(q.process),
+    };
+    is_asked.then(Kept::all_but_own)
+}

@@ -1,0 +1,39 @@
+//! A request that waits for the answer to a call makes no other meanwhile.
+//!
+//! Habit: requests of this process were never seen to make several calls at once.
+//!
+//! Not where the kernel receives ahead of the program: an answer may have come long before the program hears of it. Not of
+//! helpers: a request may hand out several jobs at once.
+//!
+//! Counterexample: `link.fragment/loop_pool_parallel`.
+
+use super::ExclusionRule;
+use crate::attribution::candidates::{Kept, Question};
+use crate::evidence::Strength;
+use crate::exchange::ExId;
+
+pub(super) const RULE: ExclusionRule = ExclusionRule {
+    name: "waiting",
+    says: "requests of this process do one thing at a time, and these waited for an answer",
+    strength: Strength::Habit,
+    rank: 7,
+    keeps,
+    names: None,
+};
+
+fn keeps(q: &Question) -> Option<Kept> {
+    let is_single = match () {
+        () if q.is_loop() => !q.is_ring() && !q.facts.roles.is_parallel(q.process),
+        () => (q.is_migrating() || q.role.takes) && !q.facts.roles.fans_out(q.process),
+    };
+    is_single.then(|| Kept::those(if q.is_loop() { may_go_on_in_turn } else { may_go_on }))
+}
+
+fn may_go_on(q: &Question, x: ExId) -> bool {
+    q.current() == Some(x) || !q.facts.is_waiting(q.xs, x)
+}
+
+fn may_go_on_in_turn(q: &Question, x: ExId) -> bool {
+    let is_written = q.worker.is_some_and(|w| w.turn.writes_for() == Some(x));
+    is_written || !q.is_open(x) || !q.holds(x) || !q.facts.is_waiting(q.xs, x)
+}
