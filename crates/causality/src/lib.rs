@@ -12,6 +12,7 @@ pub mod finished;
 pub mod graph;
 pub mod pairs;
 pub mod path;
+pub mod proof;
 pub mod roles;
 mod slab;
 pub mod sniffed;
@@ -19,7 +20,9 @@ pub mod sync;
 
 use attribution::Attribution;
 use exchange::Engine;
+use evidence::Strength;
 use path::{Assembler, HostOut, Linked, Request};
+use proof::Proof;
 use roles::Roles;
 use rustc_hash::FxHashMap;
 use sniffed::{OnWire, Seen, Wires};
@@ -28,7 +31,7 @@ use std::iter::Peekable;
 use std::rc::Rc;
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
-use wakepath_model::ids::{HostId, MonoNs, TaskId};
+use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{Event, Table};
 
 /// What came of a reconstruction, besides the requests.
@@ -50,11 +53,44 @@ pub struct Report {
     pub on_wire: OnWire,
 }
 
+/// Takes a proof of one of a host's calls.
+pub type TakesProof = dyn FnMut(HostId, Proof);
+
+/// How links are sought.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// What a link may rest on: habits too, unless this is [`Strength::Shown`].
+    pub weakest: Option<Strength>,
+    /// Gives proofs of calls here: those of a host's flow and first byte of which `is_asked` holds.
+    pub explain: Option<Explain>,
+    /// For tests: rules are asked in this random order. It changes nothing.
+    pub order: Option<u64>,
+}
+
+/// Whose proofs are wanted, and where they go.
+#[derive(Clone)]
+pub struct Explain {
+    /// Whether the proof of a call is asked for.
+    pub is_asked: Rc<dyn Fn(HostId, EndpointId, u64) -> bool>,
+    /// Takes it.
+    pub out: Rc<RefCell<TakesProof>>,
+}
+
 /// Finds the paths of all requests of a folder; `out` gets each as soon as it is whole, `refused` each connection that
 /// did not come about, with who tried, where, and why (Linux's error number, 0 = not known). Memory: what is open at once, not
 /// the length of the recording.
 pub fn reconstruct(
     folder: &Folder,
+    out: impl FnMut(Request),
+    refused: impl FnMut(HostId, TaskId, pairs::Place, i32),
+) -> Report {
+    reconstruct_with(folder, &Options::default(), out, refused)
+}
+
+/// The same as [`reconstruct`], as the options say.
+pub fn reconstruct_with(
+    folder: &Folder,
+    options: &Options,
     out: impl FnMut(Request),
     refused: impl FnMut(HostId, TaskId, pairs::Place, i32),
 ) -> Report {
@@ -102,7 +138,7 @@ pub fn reconstruct(
                 line: (hosts.len() > 1).then(|| Rc::clone(&line)),
                 events: host.events(TableSet::of(&tables), ..).peekable(),
                 wires: wires.clone(),
-                engine: Engine::new(Attribution::new(roles, true, out)),
+                engine: Engine::new(Attribution::new(roles, host.id(), options.clone(), out)),
                 last: MonoNs(0),
                 checked: MonoNs(0),
                 held_max: 0,

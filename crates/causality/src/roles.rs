@@ -159,6 +159,10 @@ pub struct Roles {
     keeping: FxHashSet<u32>,
     rings: FxHashSet<TaskId>,
     rounds: PerTask<Round>,
+    /// The first call that each task made since it last replied.
+    first_calls: FxHashMap<TaskId, MonoNs>,
+    /// Processes of which a task replied to a request that another took, behind a call that it had made before that was taken.
+    busy_until_taken: FxHashSet<u32>,
     /// Connections for which nothing was sent yet, with who made them.
     connecting: FxHashMap<EndpointId, TaskId>,
     /// Of each process that was given an input at rest: how many requests it took since, how many flows it sent requests
@@ -225,6 +229,7 @@ impl Roles {
             }
         }
         self.held = FxHashMap::default();
+        self.first_calls = FxHashMap::default();
         self.open = FxHashMap::default();
         self.rounds = PerTask::default();
         self.rests = FxHashMap::default();
@@ -370,9 +375,8 @@ impl Roles {
 
     /// Whether requests of an event loop's process may make several calls at once: they did, or too few were seen to tell.
     pub fn is_parallel(&self, process: u32) -> bool {
-        // where no connection is used again, another call would have made one too
-        let dialled = |h: &Habits| if self.keeps_connections(process) { 0 } else { h.single_dialled };
-        self.habits.get(&process).is_none_or(|h| h.is_parallel || h.single.max(dialled(h)) < CASES_MIN)
+        let is_parallel = self.habits.get(&process).is_none_or(|h| h.is_parallel);
+        is_parallel || self.single_cases(process) < CASES_MIN
     }
 
     /// Whether a process with loops may make calls of its own accord: it did when it had no request open, or, as far as was
@@ -386,6 +390,23 @@ impl Roles {
     pub fn may_go_on_answered(&self, process: u32) -> bool {
         let is_known = |h: &Habits| h.after == 0 && (h.replied >= CASES_MIN || h.gaps >= GAPS_MIN);
         self.calls_of_its_own(process) || self.habits.get(&process).is_none_or(|h| !is_known(h))
+    }
+
+    /// How often a request could have been seen to make several calls at once.
+    pub fn single_cases(&self, process: u32) -> u32 {
+        // where no connection is used again, another call would have made one too
+        let dialled = |h: &Habits| if self.keeps_connections(process) { 0 } else { h.single_dialled };
+        self.habits.get(&process).map_or(0, |h| h.single.max(dialled(h)))
+    }
+
+    /// How often one could have been seen to make a call behind its reply.
+    pub fn answered_cases(&self, process: u32) -> u32 {
+        self.habits.get(&process).map_or(0, |h| h.replied.max(h.gaps))
+    }
+
+    /// How often the process could have been seen to make a call of its own accord.
+    pub fn unasked_cases(&self, process: u32) -> u32 {
+        self.habits.get(&process).map_or(0, |h| h.gaps.max(h.asked))
     }
 
     /// Whether one input, handed over when the whole process was at rest, ever led to several calls: a request makes
@@ -412,8 +433,8 @@ impl Roles {
     }
 
     /// Whether workers of a process may have been busy with another request until they took one up.
-    pub fn works_on_others(&self, _process: u32) -> bool {
-        false
+    pub fn works_on_others(&self, process: u32) -> bool {
+        self.busy_until_taken.contains(&process)
     }
 
     /// Whether the process uses connections again: then who has one made need not be who gets it.
@@ -504,6 +525,7 @@ impl Steps for Roles {
         }
         if e.side == Side::Client {
             self.asks(x, e, process);
+            self.first_calls.entry(e.task).or_insert(e.began);
         }
         let role = self.roles.entry(e.task);
         match e.side {
@@ -547,6 +569,10 @@ impl Steps for Roles {
     fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
         let e = xs.get(x);
         if e.side == Side::Server && task != TaskId::UNKNOWN && e.task != TaskId::UNKNOWN {
+            let first = self.first_calls.remove(&task);
+            if task != e.task && first.is_some_and(|at| at < e.taken) {
+                self.busy_until_taken.insert(self.process_of(task));
+            }
             let role = self.roles.entry(task);
             if task == e.task {
                 role.replies_own = true;

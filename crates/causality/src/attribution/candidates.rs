@@ -9,6 +9,7 @@ use super::rules::ExclusionRule;
 use super::worker::Worker;
 use crate::evidence::{Hole, Rule, Strength};
 use crate::exchange::{ExId, Slab};
+use crate::proof::{CANDIDATES_MAX, Candidate, Considered, Excluded};
 use crate::roles::Role;
 use smallvec::SmallVec;
 use wakepath_model::ids::{MonoNs, TaskId};
@@ -240,4 +241,50 @@ fn left(q: &Question, rules: &[ExclusionRule], strength: Strength) -> Left {
         None => q.candidates().filter(remains).collect(),
     };
     left
+}
+
+/// Who could have made the call, and each rule that speaks against them.
+pub(super) fn explain(q: &Question, rules: &[ExclusionRule], uses_habits: bool) -> (Vec<Considered>, u32) {
+    let mut asked: Vec<(&ExclusionRule, Kept)> = rules
+        .iter()
+        .filter(|r| uses_habits || r.strength == Strength::Shown)
+        .filter_map(|r| (r.keeps)(q).map(|k| (r, k)))
+        .collect();
+    asked.sort_by_key(|(r, _)| (r.strength, r.rank));
+    let speaks = |is_kept: &dyn Fn(&Kept) -> bool, x: Option<ExId>| -> Vec<Excluded> {
+        let against = asked.iter().filter(|(_, k)| !is_kept(k));
+        against
+            .map(|(r, _)| Excluded {
+                rule: r.name,
+                says: r.says,
+                strength: r.strength,
+                at: (r.seen_at)(q, x),
+                cases: r.cases.map_or(0, |cases| cases(q)),
+            })
+            .collect()
+    };
+    // a rule may name the request of another process, as a maker's is
+    let named = asked.iter().flat_map(|(_, k)| match &k.requests {
+        Keeps::These(these) => these.as_slice(),
+        _ => &[],
+    });
+    let mut requests: Vec<ExId> = named.copied().chain(q.candidates()).filter(|&x| q.xs.is_live(x)).collect();
+    requests.sort_unstable();
+    requests.dedup();
+    // those that are left stand first
+    requests.sort_by_key(|&x| !asked.iter().all(|(_, k)| k.has(q, x)));
+    let more = requests.len().saturating_sub(CANDIDATES_MAX) as u32;
+    let mut out: Vec<Considered> = requests
+        .iter()
+        .take(CANDIDATES_MAX)
+        .map(|&x| Considered {
+            candidate: Candidate::Request(Box::new(q.xs.get(x).clone())),
+            excluded: speaks(&|k| k.has(q, x), Some(x)),
+        })
+        .collect();
+    out.push(Considered { candidate: Candidate::Own, excluded: speaks(&|k| k.own, None) });
+    if q.is_before() {
+        out.push(Considered { candidate: Candidate::Before, excluded: speaks(&|k| k.before, None) });
+    }
+    (out, more)
 }

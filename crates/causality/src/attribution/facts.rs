@@ -5,7 +5,7 @@ use super::worker::{JobStats, State, Worker};
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::roles::Roles;
 use rustc_hash::FxHashMap;
-use wakepath_model::ids::{EndpointId, TaskId};
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{OPEN, witness};
 
 /// All that can hand work on without a message: the threads of one process.
@@ -113,15 +113,16 @@ impl<'a> Facts<'a> {
         found.or(ended)
     }
 
-    /// The request that a task holds, where it holds just one that still wants something.
-    pub(super) fn held_alone(&self, xs: &Slab, task: TaskId) -> Option<ExId> {
-        self.tasks.get(&task).and_then(|w| self.sole_of(xs, &w.held))
-    }
-
     /// Whether a request waits for something outside its process, as far as is known: for the answer to a call or for a
     /// connection, or, pipelined, for the request before it on its flow.
     pub(super) fn is_waiting(&self, xs: &Slab, x: ExId) -> bool {
         self.state(x).outstanding > 0 || self.is_behind(xs, x)
+    }
+
+    /// Since when it waits for the answer to its last call; 0 where it waits for something else.
+    pub(super) fn waits_since(&self, xs: &Slab, x: ExId) -> MonoNs {
+        let asking = self.state(x).calls.iter().rev().copied().find(|&y| self.is_open(xs, y));
+        asking.map_or(MonoNs(0), |y| xs.get(y).began)
     }
 
     /// Whether a pipelined request waits for the one before it on its flow: it was an input of its own, and nothing was
@@ -167,7 +168,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Whether operations were lost while request `x` can have made a call at `at`.
-    pub(super) fn is_lossy_since(&self, e: &Exchange, at: wakepath_model::ids::MonoNs) -> bool {
+    pub(super) fn is_lossy_since(&self, e: &Exchange, at: MonoNs) -> bool {
         self.roles.is_lossy(e.taken, at)
     }
 }

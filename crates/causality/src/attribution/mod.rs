@@ -11,16 +11,19 @@ mod steps;
 mod turn;
 mod worker;
 
-use crate::evidence::{Class, Hole, Rule};
+use crate::Options;
+use crate::evidence::{Class, Hole, Rule, Strength};
 use crate::exchange::{ExId, Exchange, Side, Slab};
 use crate::finished::{Calls, Done, Finished, Parent};
+use crate::proof::{Outcome, Proof};
 use crate::roles::Roles;
 use candidates::{Question, Requests, Verdict, judge};
 use claims::{Claim, Claimed};
 use facts::{Facts, only};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use std::collections::VecDeque;
-use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use std::hash::BuildHasher as _;
+use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{InputRow, PollRow, TaskRow, WaitRow, cause, input, life};
 pub(crate) use worker::TIMER_GRAIN_NS;
 use worker::{HelperEvent, Woken, Worker};
@@ -67,7 +70,12 @@ pub struct Attribution<'a, F: Finished> {
     /// Connections being made that could be several requests'.
     unowned: FxHashSet<EndpointId>,
     outbox: Outbox,
-    uses_habits: bool,
+    host: HostId,
+    options: Options,
+    /// [`rules::EXCLUSIONS`], in whatever order.
+    rules: Vec<rules::ExclusionRule>,
+    /// Proofs of calls that are not handed on yet.
+    proofs: FxHashMap<ExId, Proof>,
     /// Where finished exchanges go.
     pub out: F,
     /// What came of calls.
@@ -75,13 +83,20 @@ pub struct Attribution<'a, F: Finished> {
 }
 
 impl<'a, F: Finished> Attribution<'a, F> {
-    /// A linker that knows how tasks work; `uses_habits`: links may rest on what a process was never seen to do.
-    pub fn new(roles: &'a Roles, uses_habits: bool, out: F) -> Self {
+    /// A linker of one host that knows how its tasks work.
+    pub fn new(roles: &'a Roles, host: HostId, options: Options, out: F) -> Self {
+        let mut rules = rules::EXCLUSIONS.to_vec();
+        if let Some(seed) = options.order {
+            rules.sort_by_key(|r| FxBuildHasher.hash_one((seed, r.name)));
+        }
         Attribution {
             facts: Facts::new(roles),
             unowned: FxHashSet::default(),
             outbox: Outbox::default(),
-            uses_habits,
+            host,
+            options,
+            rules,
+            proofs: FxHashMap::default(),
             out,
             tally: Tally::default(),
         }
@@ -206,7 +221,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         if q.worker.is_some_and(|w| w.unknown_work) {
             return (Parent::Open(Hole::Borders), self.may_call(xs, q.process));
         }
-        match judge(&q, rules::EXCLUSIONS, self.uses_habits) {
+        match judge(&q, &self.rules, self.uses_habits()) {
             Verdict::By(x, rule) => self.checked(xs, x, rule, at),
             _ if q.may_be_told_later() => (Parent::Pending, q.candidates().filter(|&x| q.is_open(x)).collect()),
             // the request that it works on may be among what was lost
@@ -216,6 +231,24 @@ impl<'a, F: Finished> Attribution<'a, F> {
             Verdict::Own => (Parent::Root, Requests::new()),
             Verdict::Open(hole, left) => (Parent::Open(hole), left),
         }
+    }
+
+    /// Whether links may rest on what a process was never seen to do.
+    fn uses_habits(&self) -> bool {
+        self.options.weakest != Some(Strength::Shown)
+    }
+
+    /// Keeps the proof of a call that somebody asks about.
+    fn prove(&mut self, xs: &Slab, y: ExId, at: MonoNs, outcome: Outcome) {
+        let Some(explain) = &self.options.explain else { return };
+        let e = xs.get(y);
+        if !(explain.is_asked)(self.host, e.flow, e.request_start) {
+            return;
+        }
+        let q = Question::new(&self.facts, xs, e.task, at);
+        let (candidates, more) = candidates::explain(&q, &self.rules, self.uses_habits());
+        let (flow, start, task) = (e.flow, e.request_start, e.task);
+        self.proofs.insert(y, Proof { flow, start, task, at, candidates, more, outcome, later: None });
     }
 
     /// Requests of which one may make a call now: those that wait for nothing, or all where requests make several at once.
@@ -248,6 +281,9 @@ impl<'a, F: Finished> Attribution<'a, F> {
             let s = self.facts.state_mut(s);
             s.doubts = s.doubts.saturating_sub(1);
             s.open_calls.retain(|c| c.0 != y);
+        }
+        if let Some(proof) = self.proofs.get_mut(&y) {
+            proof.later = Some((rule, xs.get(y).ended));
         }
         let before = self.facts.state_mut(y).parent.replace(Parent::Of(x, rule));
         if let Some(Parent::Of(old, _)) = before {
@@ -282,7 +318,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
     fn claim(&mut self, xs: &Slab, claims: impl IntoIterator<Item = Claim>) {
         for Claim { call, claimed } in claims {
             match claimed {
-                Claimed::By(_, rule) if rule.class() == Class::ByHabit && !self.uses_habits => {}
+                Claimed::By(_, rule) if rule.class() == Class::ByHabit && !self.uses_habits() => {}
                 Claimed::By(x, rule) => self.link(xs, call, x, rule),
                 Claimed::Lost => self.facts.state_mut(call).parent = Some(Parent::Open(Hole::Losses)),
                 Claimed::LostFrom(x) => self.facts.state_mut(x).lossy = true,
@@ -450,6 +486,9 @@ impl<'a, F: Finished> Attribution<'a, F> {
     }
 
     fn release(&mut self, x: ExId) {
+        if let (Some(proof), Some(explain)) = (self.proofs.remove(&x), &self.options.explain) {
+            (explain.out.borrow_mut())(self.host, proof);
+        }
         if !std::mem::replace(&mut self.facts.state_mut(x).released, true) {
             self.outbox.to_release.push(x);
         }
@@ -457,6 +496,15 @@ impl<'a, F: Finished> Attribution<'a, F> {
 
     /// The recording is over.
     pub fn finish(&mut self, xs: &Slab) {
+        self.hand_on_all(xs);
+        if let Some(explain) = &self.options.explain {
+            for (_, proof) in self.proofs.drain() {
+                (explain.out.borrow_mut())(self.host, proof);
+            }
+        }
+    }
+
+    fn hand_on_all(&mut self, xs: &Slab) {
         let all: Vec<ExId> = self.outbox.waiting.drain(..).map(|(_, x)| x).collect();
         // calls first find their requests, requests then take their calls along
         for &x in &all {

@@ -7,6 +7,7 @@ use super::{Attribution, CALLS_MAX};
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{ExId, Side, Slab, Steps};
 use crate::finished::{Finished, Parent};
+use crate::proof::Outcome;
 use super::worker::{HelperEvent, OPEN_CALLS_MAX, REFUSALS_MAX, State, Woken};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
@@ -57,16 +58,25 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             let s = self.facts.state_mut(o);
             s.outstanding = s.outstanding.saturating_sub(1);
             if self.facts.roles.is_lossy(xs.get(o).taken, at) {
+                self.prove(xs, x, at, Outcome::Open(Hole::Losses));
                 self.facts.state_mut(x).parent = Some(Parent::Open(Hole::Losses));
                 self.facts.state_mut(o).doubts += 1;
                 return;
             }
             if !self.facts.is_pooling(process) || self.facts.at_rest(xs, process, at) == Some(o) {
+                self.prove(xs, x, at, Outcome::Owned(Rule::Owner));
                 self.link(xs, x, o, Rule::Owner);
                 return;
             }
         }
         let (parent, suspects) = self.decide(xs, task, at);
+        let outcome = match parent {
+            Parent::Of(_, rule) => Outcome::Linked(rule),
+            Parent::Open(hole) => Outcome::Open(hole),
+            Parent::Pending => Outcome::Later,
+            Parent::Root => Outcome::Own,
+        };
+        self.prove(xs, x, at, outcome);
         self.facts.state_mut(x).parent = Some(parent);
         self.unowned.remove(&e.flow);
         if parent == Parent::Open(Hole::Ambiguous) {

@@ -14,6 +14,8 @@ const OWNERS_MAX: usize = 64;
 pub(crate) struct Turn {
     /// When the first timer of the loop can be due (ns); 0 before its first poll.
     due: u64,
+    /// When it began: its first poll returned.
+    since: MonoNs,
     /// How many descriptors its polls found ready.
     ready: i32,
     /// From how many flows something was taken, and the last of them.
@@ -43,7 +45,7 @@ impl Turn {
     pub(crate) fn polled(&mut self, r: &PollRow) {
         if r.timeout_ns != 0 {
             let due = r.entry.0.saturating_add(r.timeout_ns);
-            *self = Turn { due, owners: std::mem::take(&mut self.owners), ..Turn::default() };
+            *self = Turn { due, since: r.at, owners: std::mem::take(&mut self.owners), ..Turn::default() };
             self.owners.clear();
         }
         if r.ready > 0 {
@@ -133,6 +135,11 @@ impl Turn {
     /// eventfd by which another thread says that it is done.
     fn has_unseen_input(&self) -> bool {
         self.ready > self.taken_from.0
+    }
+
+    /// When it began.
+    pub(super) fn since(&self) -> MonoNs {
+        self.since
     }
 
     /// Requests whose input was taken; some may be answered by now.

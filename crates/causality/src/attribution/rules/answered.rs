@@ -8,6 +8,7 @@
 use super::ExclusionRule;
 use crate::attribution::candidates::{Kept, Question};
 use crate::evidence::Strength;
+use wakepath_model::ids::MonoNs;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
     name: "answered",
@@ -16,6 +17,8 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     rank: 8,
     keeps,
     names: None,
+    seen_at: |q, x| x.filter(|&x| q.xs.is_live(x)).map_or(MonoNs(0), |x| q.xs.get(x).ended),
+    cases: Some(|q| q.facts.roles.answered_cases(q.process)),
 };
 
 fn keeps(q: &Question) -> Option<Kept> {

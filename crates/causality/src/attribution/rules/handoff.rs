@@ -8,7 +8,7 @@
 //!
 //! Counterexample: `link.handoff/woken_by_a_bystander`.
 
-use super::ExclusionRule;
+use super::{ExclusionRule, NO_MOMENT};
 use crate::attribution::candidates::{Kept, Question};
 use crate::attribution::worker::Woken;
 use crate::evidence::{Rule, Strength};
@@ -20,6 +20,8 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     rank: 5,
     keeps,
     names: Some(|_, _| Rule::Handoff),
+    seen_at: NO_MOMENT,
+    cases: None,
 };
 
 fn keeps(q: &Question) -> Option<Kept> {

@@ -10,7 +10,7 @@ use super::ExclusionRule;
 use crate::attribution::candidates::{Kept, Question};
 use crate::evidence::{Rule, Strength};
 use crate::exchange::ExId;
-use wakepath_model::ids::TaskId;
+use wakepath_model::ids::{MonoNs, TaskId};
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
     name: "isolated",
@@ -19,6 +19,8 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     rank: 1,
     keeps,
     names: Some(|_, _| Rule::Isolation),
+    seen_at: |q, _| q.worker.map_or(MonoNs(0), |w| w.current_since),
+    cases: None,
 };
 
 fn keeps(q: &Question) -> Option<Kept> {

@@ -7,6 +7,7 @@ use super::ExclusionRule;
 use crate::attribution::candidates::{Kept, Question};
 use crate::attribution::facts::Facts;
 use crate::evidence::{Rule, Strength};
+use wakepath_model::ids::MonoNs;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
     name: "pick-up",
@@ -15,6 +16,8 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     rank: 4,
     keeps,
     names: Some(|_, strength| if strength == Strength::Shown { Rule::Fragment } else { Rule::Habit }),
+    seen_at: |q, _| q.worker.map_or(MonoNs(0), |w| w.current_since),
+    cases: None,
 };
 
 fn keeps(q: &Question) -> Option<Kept> {

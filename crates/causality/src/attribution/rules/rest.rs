@@ -22,6 +22,8 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     rank: 0,
     keeps: |q: &Question| q.facts.at_rest(q.xs, q.process, q.at).map(Kept::one),
     names: Some(|_, _| Rule::Isolation),
+    seen_at: |q, _| q.facts.rested_at(q.process),
+    cases: None,
 };
 
 /// The last input of a process that had come to rest.
@@ -37,6 +39,8 @@ pub(in crate::attribution) struct Rest {
     is_answered: bool,
     /// When the first timer of the loop that took it can be due, in ns.
     until: u64,
+    /// When it was handed over.
+    at: MonoNs,
 }
 
 impl Rest {
@@ -74,10 +78,15 @@ impl Facts<'_> {
             }
         };
         let until = if self.last_poll.0 == r.task { self.last_poll.1 } else { 0 };
-        let rest = Rest { flows: [r.flow, EndpointId(0)], of, is_mixed: false, is_answered, until };
+        let rest = Rest { flows: [r.flow, EndpointId(0)], of, is_mixed: false, is_answered, until, at: r.at };
         let domain = self.domain_mut(process);
         domain.rest = Some(rest);
         domain.doubtful.get_or_insert_default();
+    }
+
+    /// When the process was handed its last input.
+    fn rested_at(&self, process: u32) -> MonoNs {
+        self.domains.get(&process).and_then(|d| d.rest).map_or(MonoNs(0), |r| r.at)
     }
 
     /// Any of several requests could have made a call.

@@ -4,7 +4,7 @@
 //! Condition: no timer made it go on; what it was woken for is over only where there was never more than one request at
 //! once.
 
-use super::ExclusionRule;
+use super::{ExclusionRule, NO_MOMENT};
 use crate::attribution::candidates::{Kept, Question};
 use crate::attribution::worker::Woken;
 use crate::evidence::{Rule, Strength};
@@ -16,6 +16,8 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     rank: 6,
     keeps,
     names: Some(|_, _| Rule::Sole),
+    seen_at: NO_MOMENT,
+    cases: None,
 };
 
 fn keeps(q: &Question) -> Option<Kept> {

@@ -10,6 +10,7 @@
 use super::ExclusionRule;
 use crate::attribution::candidates::{Keeps, Kept, Question};
 use crate::evidence::{Rule, Strength};
+use wakepath_model::ids::MonoNs;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
     name: "thread",
@@ -18,6 +19,8 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     rank: 2,
     keeps,
     names: Some(|_, strength| if strength == Strength::Shown { Rule::Fragment } else { Rule::Habit }),
+    seen_at: |q, _| q.worker.map_or(MonoNs(0), |w| w.current_since),
+    cases: None,
 };
 
 fn keeps(q: &Question) -> Option<Kept> {

@@ -11,6 +11,7 @@ use super::ExclusionRule;
 use crate::attribution::candidates::{Keeps, Kept, Question};
 use crate::evidence::{Rule, Strength};
 use crate::exchange::ExId;
+use wakepath_model::ids::MonoNs;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
     name: "turn",
@@ -23,6 +24,8 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
         _ if q.worker.is_some_and(|w| w.turn.is_isolated()) => Rule::Isolation,
         _ => Rule::Fragment,
     }),
+    seen_at: |q, _| q.worker.map_or(MonoNs(0), |w| w.turn.since()),
+    cases: None,
 };
 
 fn keeps(q: &Question) -> Option<Kept> {

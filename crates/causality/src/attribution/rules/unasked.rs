@@ -6,7 +6,7 @@
 //!
 //! Counterexample: `link.fragment/loop_own_timer`.
 
-use super::ExclusionRule;
+use super::{ExclusionRule, NO_MOMENT};
 use crate::attribution::candidates::{Kept, Question};
 use crate::evidence::Strength;
 
@@ -17,6 +17,8 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     rank: 9,
     keeps,
     names: None,
+    seen_at: NO_MOMENT,
+    cases: Some(|q| q.facts.roles.unasked_cases(q.process)),
 };
 
 fn keeps(q: &Question) -> Option<Kept> {

@@ -11,6 +11,7 @@ use super::ExclusionRule;
 use crate::attribution::candidates::{Kept, Question};
 use crate::evidence::Strength;
 use crate::exchange::ExId;
+use wakepath_model::ids::MonoNs;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
     name: "waiting",
@@ -19,6 +20,8 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     rank: 7,
     keeps,
     names: None,
+    seen_at: |q, x| x.map_or(MonoNs(0), |x| q.facts.waits_since(q.xs, x)),
+    cases: Some(|q| q.facts.roles.single_cases(q.process)),
 };
 
 fn keeps(q: &Question) -> Option<Kept> {
