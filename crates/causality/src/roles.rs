@@ -163,6 +163,8 @@ pub struct Roles {
     first_calls: FxHashMap<TaskId, MonoNs>,
     /// Processes of which a task replied to a request that another took, behind a call that it had made before that was taken.
     busy_until_taken: FxHashSet<u32>,
+    /// How often a task replied to one behind calls that it had all made since that was taken.
+    replies_behind_calls: FxHashMap<u32, u32>,
     /// Connections for which nothing was sent yet, with who made them.
     connecting: FxHashMap<EndpointId, TaskId>,
     /// Of each process that was given an input at rest: how many requests it took since, how many flows it sent requests
@@ -434,7 +436,7 @@ impl Roles {
 
     /// Whether workers of a process may have been busy with another request until they took one up.
     pub fn works_on_others(&self, process: u32) -> bool {
-        self.busy_until_taken.contains(&process)
+        self.busy_until_taken.contains(&process) || self.replies_behind_calls.get(&process).is_none_or(|&n| n < CASES_MIN)
     }
 
     /// Whether the process uses connections again: then who has one made need not be who gets it.
@@ -570,8 +572,12 @@ impl Steps for Roles {
         let e = xs.get(x);
         if e.side == Side::Server && task != TaskId::UNKNOWN && e.task != TaskId::UNKNOWN {
             let first = self.first_calls.remove(&task);
-            if task != e.task && first.is_some_and(|at| at < e.taken) {
-                self.busy_until_taken.insert(self.process_of(task));
+            match first.filter(|_| task != e.task) {
+                Some(at) if at < e.taken => {
+                    self.busy_until_taken.insert(self.process_of(task));
+                }
+                Some(_) => *self.replies_behind_calls.entry(self.process_of(task)).or_default() += 1,
+                None => {}
             }
             let role = self.roles.entry(task);
             if task == e.task {
@@ -609,6 +615,8 @@ impl Steps for Roles {
             }
             return;
         }
+        // what it called between parts of that reply was for it
+        self.first_calls.remove(&e.reply_task);
         if e.replied {
             self.has_replied(e.reply_task, at);
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use wakepath_causality::path::{Half, Request};
-use wakepath_causality::{Report, reconstruct};
+use wakepath_causality::{Options, Report, reconstruct_with};
 use wakepath_model::folder::Folder;
 use wakepath_testkit::recording::{Cuts, Recording};
 use wakepath_testkit::truth::{Claim, ClaimedPath, End, Truth};
@@ -25,11 +25,22 @@ pub fn found(recording: &Recording, cuts: Cuts) -> Found {
     read(&paths)
 }
 
+/// The same, as the options say.
+pub fn found_with(recording: &Recording, options: &Options) -> Found {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let paths = recording.write(dir.path(), Cuts::default()).expect("the disk takes it");
+    read_with(&paths, options)
+}
+
 /// Reads folders.
 pub fn read(paths: &[PathBuf]) -> Found {
+    read_with(paths, &Options::default())
+}
+
+fn read_with(paths: &[PathBuf], options: &Options) -> Found {
     let folder = Folder::open(paths).expect("folders");
     let (mut requests, mut refused) = (Vec::new(), 0);
-    let report = reconstruct(&folder, |r| requests.push(r), |_, _, _, _| refused += 1);
+    let report = reconstruct_with(&folder, options, |r| requests.push(r), |_, _, _, _| refused += 1);
     let hosts = folder.hosts().iter().map(|h| h.info().hostname.clone()).collect();
     Found { requests, report, hosts, refused }
 }
