@@ -81,7 +81,7 @@ impl Rule {
     pub const fn class(self) -> Class {
         match self {
             Rule::Bytes | Rule::BytesTranslated | Rule::Witness | Rule::WitnessTranslated => Class::Observed,
-            Rule::Habit | Rule::Sole | Rule::Handoff | Rule::Completion => Class::ByHabit,
+            Rule::Habit | Rule::Sole | Rule::Handoff | Rule::Completion | Rule::Reply => Class::ByHabit,
             _ => Class::ByRule,
         }
     }

@@ -1,5 +1,6 @@
 //! What is known of a host's tasks, processes and exchanges up to now: what rules ask.
 
+use super::rules::owner::Dial;
 use super::rules::rest::Rest;
 use super::worker::{JobStats, State, Worker};
 use crate::exchange::{ExId, Exchange, Slab};
@@ -17,6 +18,8 @@ pub(super) struct Domain {
     pub(super) jobs: JobStats,
     /// The last input, where the process had come to rest when it was given it and has done nothing else since.
     pub(super) rest: Option<Rest>,
+    /// Connections that it makes and has not used yet.
+    pub(super) dialling: Vec<EndpointId>,
     /// Calls that any of several requests could have made, where it was ever given an input so.
     pub(super) doubtful: Option<Vec<ExId>>,
 }
@@ -27,8 +30,8 @@ pub(super) struct Facts<'a> {
     pub(super) tasks: FxHashMap<TaskId, Worker>,
     pub(super) domains: FxHashMap<u32, Domain>,
     states: Vec<State>,
-    /// Connections that were made for a request and are not used yet, with who made them.
-    pub(super) owners: FxHashMap<EndpointId, (ExId, TaskId)>,
+    /// Connections that are made and not used yet.
+    pub(super) dials: FxHashMap<EndpointId, Dial>,
     /// The poll whose inputs come next: its task, and until when it was told to wait (ns).
     pub(super) last_poll: (TaskId, u64),
 }
@@ -40,7 +43,7 @@ impl<'a> Facts<'a> {
             tasks: FxHashMap::default(),
             domains: FxHashMap::default(),
             states: Vec::new(),
-            owners: FxHashMap::default(),
+            dials: FxHashMap::default(),
             last_poll: (TaskId::UNKNOWN, 0),
         }
     }
@@ -116,7 +119,10 @@ impl<'a> Facts<'a> {
     /// Whether a request waits for something outside its process, as far as is known: for the answer to a call or for a
     /// connection, or, pipelined, for the request before it on its flow.
     pub(super) fn is_waiting(&self, xs: &Slab, x: ExId) -> bool {
-        self.state(x).outstanding > 0 || self.is_behind(xs, x)
+        let s = self.state(x);
+        // where connections are kept, one that waits for its own may be given another's before
+        let is_pool = self.roles.keeps_connections(s.process);
+        s.outstanding > if is_pool { s.dialling } else { 0 } || self.is_behind(xs, x)
     }
 
     /// Since when it waits for the answer to its last call; 0 where it waits for something else.
@@ -153,7 +159,7 @@ impl<'a> Facts<'a> {
     /// For which request a task goes on when a flow can be written to: the one that the flow was connected for, or
     /// whose reply is on its way there.
     pub(super) fn writes_for(&self, xs: &Slab, flow: EndpointId, task: TaskId) -> Option<ExId> {
-        if let Some(&(x, _)) = self.owners.get(&flow) {
+        if let Some(x) = self.dials.get(&flow).and_then(|d| d.of) {
             return Some(x).filter(|&x| self.is_open(xs, x));
         }
         let held = &self.tasks.get(&task)?.held;

@@ -20,10 +20,10 @@ use crate::roles::Roles;
 use candidates::{Question, Requests, Verdict, judge};
 use claims::{Claim, Claimed};
 use facts::{Facts, only};
-use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
-use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
+use wakepath_model::ids::{HostId, MonoNs, TaskId};
 use wakepath_model::rows::{InputRow, PollRow, TaskRow, WaitRow, cause, input, life};
 pub(crate) use worker::TIMER_GRAIN_NS;
 use worker::{HelperEvent, Woken, Worker};
@@ -67,8 +67,6 @@ pub struct Tally {
 /// Follows the requests of all processes of one host.
 pub struct Attribution<'a, F: Finished> {
     facts: Facts<'a>,
-    /// Connections being made that could be several requests'.
-    unowned: FxHashSet<EndpointId>,
     outbox: Outbox,
     host: HostId,
     options: Options,
@@ -91,7 +89,6 @@ impl<'a, F: Finished> Attribution<'a, F> {
         }
         Attribution {
             facts: Facts::new(roles),
-            unowned: FxHashSet::default(),
             outbox: Outbox::default(),
             host,
             options,

@@ -52,22 +52,18 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         self.tally.calls.begun += 1;
         let task = e.task;
         self.facts.tasks.entry(task).or_default().called = at;
-        let owned = self.facts.owners.remove(&e.flow).filter(|(o, _)| self.facts.is_open(xs, *o));
-        if let Some((o, _)) = owned {
-            // the connection was its outstanding business until now
-            let s = self.facts.state_mut(o);
-            s.outstanding = s.outstanding.saturating_sub(1);
+        if let Some(dial) = self.facts.dialled(xs, e.flow)
+            && let Some(o) = self.facts.owner(xs, dial, at)
+        {
             if self.facts.roles.is_lossy(xs.get(o).taken, at) {
                 self.prove(xs, x, at, Outcome::Open(Hole::Losses));
                 self.facts.state_mut(x).parent = Some(Parent::Open(Hole::Losses));
                 self.facts.state_mut(o).doubts += 1;
-                return;
-            }
-            if !self.facts.is_pooling(process) || self.facts.at_rest(xs, process, at) == Some(o) {
+            } else {
                 self.prove(xs, x, at, Outcome::Owned(Rule::Owner));
                 self.link(xs, x, o, Rule::Owner);
-                return;
             }
+            return;
         }
         let (parent, suspects) = self.decide(xs, task, at);
         let outcome = match parent {
@@ -78,7 +74,6 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         };
         self.prove(xs, x, at, outcome);
         self.facts.state_mut(x).parent = Some(parent);
-        self.unowned.remove(&e.flow);
         if parent == Parent::Open(Hole::Ambiguous) {
             self.facts.doubted_at_rest(xs, x, process);
         }
@@ -249,22 +244,17 @@ impl<F: Finished> Steps for Attribution<'_, F> {
                 if rule == Rule::Handoff {
                     self.facts.tasks.entry(task).or_default().is_handed_work = true;
                 }
-                // until its first request is on its way, the connection is what the request waits for
-                self.facts.state_mut(x).outstanding += 1;
-                self.facts.owners.insert(flow, (x, task));
+                self.facts.dials(flow, process, Some(x));
             }
-            Parent::Open(_) => {
-                self.unowned.insert(flow);
-            }
-            Parent::Root | Parent::Pending => {}
+            Parent::Open(_) | Parent::Root => self.facts.dials(flow, process, None),
+            Parent::Pending => {}
         }
     }
 
     fn refused(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs, error: i32) {
         let refusal = self.out.refused(flow, task, at, error);
-        let of = match self.facts.owners.get(&flow) {
-            Some(&(x, _)) => Some(x),
-            None if self.unowned.contains(&flow) => None,
+        let of = match self.facts.dials.get(&flow) {
+            Some(dial) => dial.of,
             None => match self.decide(xs, task, at).0 {
                 Parent::Of(x, _) => Some(x),
                 _ => None,
@@ -326,13 +316,9 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     }
 
     fn flow_gone(&mut self, xs: &Slab, flow: EndpointId) {
-        self.unowned.remove(&flow);
-        if let Some((x, _)) = self.facts.owners.remove(&flow)
-            && self.facts.is_open(xs, x)
-        {
-            let s = self.facts.state_mut(x);
-            s.outstanding = s.outstanding.saturating_sub(1);
-            let process = s.process;
+        let of = self.facts.dialled(xs, flow).and_then(|d| d.of);
+        if let Some(x) = of.filter(|&x| self.facts.is_open(xs, x)) {
+            let process = self.facts.state(x).process;
             self.facts.answered_at_rest(process);
         }
     }

@@ -17,6 +17,8 @@ pub(crate) struct State {
     pub(crate) process: u32,
     pub(crate) parent: Option<Parent>,
     pub(crate) outstanding: u32,
+    /// Of what is outstanding, connections that are made for it.
+    pub(crate) dialling: u32,
     /// This call counts as outstanding of its parent.
     pub(crate) is_counted: bool,
     pub(crate) holder: TaskId,

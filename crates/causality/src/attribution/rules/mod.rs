@@ -10,6 +10,7 @@ pub(super) mod completion;
 pub(super) mod fork;
 pub(super) mod handoff;
 pub(super) mod isolated;
+pub(super) mod owner;
 pub(super) mod pickup;
 pub(super) mod reply;
 pub(super) mod rest;

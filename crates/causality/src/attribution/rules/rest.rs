@@ -66,9 +66,9 @@ impl Facts<'_> {
         let is_kept = self.roles.keeps_connections(process);
         let waits_on = |x: ExId| self.is_open(xs, x) && (!is_kept || self.state(x).outstanding == 1);
         let mut is_answered = false;
-        let of = match self.owners.get(&r.flow) {
+        let of = match self.dials.get(&r.flow).and_then(|d| d.of) {
             _ if r.kind != input::WRITE => None,
-            Some(&(x, _)) => {
+            Some(x) => {
                 is_answered = is_kept;
                 Some(x).filter(|&x| waits_on(x))
             }

@@ -1,0 +1,67 @@
+//! A connection that was made for a request: its first use is that request's, which waited for it.
+//!
+//! Condition: the process never uses a connection twice; or it made no other at the same time, so that no other request can
+//! have waited for one and been given this. (A pool hands what comes first to whoever waits longest.) A process whose tasks
+//! share their requests and that keeps connections has a pool for all of them: there it holds only for a request that was
+//! handed its input alone ([`super::rest`]).
+//!
+//! Counterexamples: `link.owner/pool_dials_for_two`, `racing`.
+
+use crate::attribution::facts::Facts;
+use crate::exchange::{ExId, Slab};
+use wakepath_model::ids::{EndpointId, MonoNs};
+
+/// A connection that is made and not used yet.
+#[derive(Clone, Copy)]
+pub(in crate::attribution) struct Dial {
+    /// The request that it is made for, where known.
+    pub(in crate::attribution) of: Option<ExId>,
+    process: u32,
+    /// The process made another meanwhile.
+    is_beside_another: bool,
+}
+
+impl Facts<'_> {
+    /// A process makes a connection, for a request where that is known.
+    pub(in crate::attribution) fn dials(&mut self, flow: EndpointId, process: u32, of: Option<ExId>) {
+        if self.dials.contains_key(&flow) {
+            return;
+        }
+        let under_way = &mut self.domains.entry(process).or_default().dialling;
+        for other in under_way.iter() {
+            if let Some(dial) = self.dials.get_mut(other) {
+                dial.is_beside_another = true;
+            }
+        }
+        let is_beside_another = !under_way.is_empty();
+        under_way.push(flow);
+        self.dials.insert(flow, Dial { of, process, is_beside_another });
+        if let Some(x) = of {
+            // until its first request is on its way, the connection is what the request waits for
+            let s = self.state_mut(x);
+            (s.outstanding, s.dialling) = (s.outstanding + 1, s.dialling + 1);
+        }
+    }
+
+    /// A connection is used for the first time, or gone.
+    pub(in crate::attribution) fn dialled(&mut self, xs: &Slab, flow: EndpointId) -> Option<Dial> {
+        let dial = self.dials.remove(&flow)?;
+        self.domain_mut(dial.process).dialling.retain(|&f| f != flow);
+        if let Some(x) = dial.of.filter(|&x| self.is_open(xs, x)) {
+            let s = self.state_mut(x);
+            (s.outstanding, s.dialling) = (s.outstanding.saturating_sub(1), s.dialling.saturating_sub(1));
+        }
+        Some(dial)
+    }
+
+    /// The request whose a connection's first use is.
+    pub(in crate::attribution) fn owner(&self, xs: &Slab, dial: Dial, at: MonoNs) -> Option<ExId> {
+        let x = dial.of.filter(|&x| self.is_open(xs, x))?;
+        let is_its = match self.roles.keeps_connections(dial.process) {
+            true if self.roles.is_migrating(dial.process) => self.at_rest(xs, dial.process, at) == Some(x),
+            true => !dial.is_beside_another || self.at_rest(xs, dial.process, at) == Some(x),
+            false => true,
+        };
+        is_its.then_some(x)
+    }
+}
