@@ -77,6 +77,14 @@ impl Rule {
         }
     }
 
+    /// What a link of it is worth.
+    pub const fn strength(self) -> Strength {
+        match self.class() {
+            Class::ByHabit => Strength::Habit,
+            _ => Strength::Shown,
+        }
+    }
+
     /// Its class.
     pub const fn class(self) -> Class {
         match self {

@@ -20,7 +20,6 @@ pub mod sync;
 
 use attribution::Attribution;
 use exchange::Engine;
-use evidence::Strength;
 use path::{Assembler, HostOut, Linked, Request};
 use proof::Proof;
 use roles::Roles;
@@ -59,8 +58,8 @@ pub type TakesProof = dyn FnMut(HostId, Proof);
 /// How links are sought.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// What a link may rest on: habits too, unless this is [`Strength::Shown`].
-    pub weakest: Option<Strength>,
+    /// No link rests on a habit. (A folder may refuse them, too: [`Folder::refuse_habits`].)
+    pub refuses_habits: bool,
     /// Gives proofs of calls here: those of a host's flow and first byte of which `is_asked` holds.
     pub explain: Option<Explain>,
     /// For tests: rules are asked in this random order. It changes nothing.
@@ -94,6 +93,7 @@ pub fn reconstruct_with(
     out: impl FnMut(Request),
     refused: impl FnMut(HostId, TaskId, pairs::Place, i32),
 ) -> Report {
+    let options = Options { refuses_habits: options.refuses_habits || folder.refuses_habits(), ..options.clone() };
     let hosts = folder.hosts();
     let roles: Vec<Roles> = hosts.iter().map(learn).collect();
     let line = Rc::new(folder.timeline());

@@ -77,5 +77,12 @@ pub struct Proof {
     pub later: Option<(Rule, MonoNs)>,
 }
 
+impl Proof {
+    /// Whether nothing named the request when the call began.
+    pub fn is_undecided(&self) -> bool {
+        matches!(self.outcome, Outcome::Open(_) | Outcome::Later)
+    }
+}
+
 /// Most candidates that one proof names.
 pub const CANDIDATES_MAX: usize = 64;

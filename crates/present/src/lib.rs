@@ -13,6 +13,7 @@ pub mod metrics;
 pub mod mirror;
 pub mod open;
 pub mod parquet;
+pub mod proofs;
 pub mod refusals;
 pub mod requests;
 pub mod show;

@@ -1,5 +1,6 @@
 //! `wakepath show`: one request as a waterfall, with the evidence of each link.
 
+use crate::proofs::{self, ProofView};
 use crate::refusals;
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, WIDTH_MAX, cut, sanitise, wrap};
@@ -164,6 +165,8 @@ pub struct ShowView {
     pub complete: bool,
     /// Spans, parents first.
     pub spans: Vec<SpanView>,
+    /// How its calls are known; none unless that was asked.
+    pub proofs: Option<Vec<ProofView>>,
 }
 
 /// What every span of a request needs to be shown.
@@ -278,6 +281,7 @@ impl ShowView {
             duration_ns: end.saturating_sub(start),
             complete: r.is_complete(),
             spans,
+            proofs: None,
         }
     }
 
@@ -303,6 +307,9 @@ impl ShowView {
         self.page_faults(&mut out);
         self.refusals(&mut out, style);
         self.incomplete(&mut out, style);
+        if let Some(proofs) = &self.proofs {
+            out.push_str(&proofs::render(proofs, style));
+        }
         out
     }
 

@@ -60,8 +60,43 @@ pub struct Cli {
     /// Print long answers at once; else a terminal gets them by $WAKEPATH_PAGER, $PAGER or less
     #[arg(long, global = true, help_heading = "Output")]
     pub no_pager: bool,
+    /// `shown`: use no link that rests on a habit. With `show`: print how each link is known, or those of one span
+    #[arg(
+        long,
+        global = true,
+        value_name = "shown|SPAN",
+        num_args = 0..=1,
+        default_missing_value = "all",
+        help_heading = "Output"
+    )]
+    pub evidence: Option<EvidenceFlag>,
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// Which evidence is used, or printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvidenceFlag {
+    /// No habits.
+    Shown,
+    /// Print that of all links of a request.
+    All,
+    /// Print that of one span and of the calls that may be its.
+    Span(u32),
+}
+
+impl FromStr for EvidenceFlag {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "shown" => Ok(Self::Shown),
+            "all" => Ok(Self::All),
+            _ => text.parse().map(Self::Span).map_err(|_| {
+                "give `shown` (no habits), or with `show` a span's number, or nothing for all of them".to_owned()
+            }),
+        }
+    }
 }
 
 /// When colour is used.

@@ -4,14 +4,27 @@ use crate::owner;
 use anyhow::{Result, bail};
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use wakepath_causality::graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::rows::Table;
 
+/// Answers use no link that rests on a habit (`--evidence=shown`).
+static REFUSES_HABITS: AtomicBool = AtomicBool::new(false);
+
+/// From here on answers use no link that rests on a habit.
+pub fn refuse_habits() {
+    REFUSES_HABITS.store(true, Ordering::Relaxed);
+}
+
 /// Opens them. Folders are their owner's only: a user who may not enter one is told so, and not that it is none.
 pub fn open(dirs: &[PathBuf]) -> Result<Folder> {
     check(dirs)?;
-    Ok(Folder::open(dirs)?)
+    let mut folder = Folder::open(dirs)?;
+    if REFUSES_HABITS.load(Ordering::Relaxed) {
+        folder.refuse_habits();
+    }
+    Ok(folder)
 }
 
 /// Whether this user may enter them.

@@ -28,6 +28,7 @@ mod output;
 mod owner;
 mod pager;
 mod program;
+mod proofs;
 mod record;
 mod requests;
 mod rights;
@@ -45,7 +46,7 @@ mod why;
 
 use clap::FromArgMatches as _;
 use clap_complete::CompleteEnv;
-use cli::{Cli, Command};
+use cli::{Cli, Command, EvidenceFlag};
 use wakepath_capture::CaptureError;
 use wakepath_present::text;
 
@@ -53,6 +54,15 @@ fn main() {
     CompleteEnv::with_factory(cli::command).var(complete::VARIABLE).complete();
     let cli = Cli::from_arg_matches(&cli::command().get_matches()).unwrap_or_else(|e| e.exit());
     text::choose_colour(cli.color.into());
+    match (cli.evidence, &cli.command) {
+        (Some(EvidenceFlag::Shown), _) => folders::refuse_habits(),
+        (Some(_), Command::Show(_)) | (None, _) => {}
+        (Some(_), _) => cli::usage_error(
+            "show",
+            clap::error::ErrorKind::ArgumentConflict,
+            "only `show` prints how links are known; other commands take --evidence=shown",
+        ),
+    }
     pager::allow(!cli.no_pager);
     let result = match &cli.command {
         Command::Doctor(args) => doctor::run(args),
@@ -69,7 +79,7 @@ fn main() {
         Command::Triage(args) => triage::run(args),
         Command::Info(args) => info::run(args),
         Command::Requests(args) => requests::run(args),
-        Command::Show(args) => show::run(args),
+        Command::Show(args) => show::run(args, cli.evidence),
         Command::Waits(args) => waits::run(args),
         Command::Why(args) => why::run(args),
         Command::Open(args) => open::run(args),

@@ -1,6 +1,7 @@
 //! `wakepath show`.
 
-use crate::cli::{ShowArgs, usage_error};
+use crate::cli::{EvidenceFlag, ShowArgs, usage_error};
+use crate::proofs;
 use crate::{find, folders, output};
 use anyhow::Result;
 use clap::error::ErrorKind;
@@ -18,8 +19,8 @@ const ANSWERS: &[Answer] = &[Answer::Requests];
 /// Schema of the JSON answer.
 pub const SCHEMA: &str = "wakepath.show/1";
 
-/// Prints one request.
-pub fn run(args: &ShowArgs) -> Result<i32> {
+/// Prints one request, and how its links are known where that is asked.
+pub fn run(args: &ShowArgs, evidence: Option<EvidenceFlag>) -> Result<i32> {
     let (dirs, wanted) = match split(&args.what) {
         Ok(split) => split,
         Err(missing) => usage_error("show", ErrorKind::MissingRequiredArgument, missing),
@@ -31,7 +32,19 @@ pub fn run(args: &ShowArgs) -> Result<i32> {
     let line = folder.timeline();
     let wall = |host, at| folder.host(host)?.wall_clock().wall_ns(wakepath_model::ids::MonoNs(at));
     let faults = wakepath_analysis::faults::of_request(&folder, &request);
-    let view = ShowView::new(&request, &faults, &names, wall, |host, at| line.common(host, at));
+    let mut view = ShowView::new(&request, &faults, &names, wall, |host, at| line.common(host, at));
+    view.proofs = match evidence {
+        None | Some(EvidenceFlag::Shown) => None,
+        Some(EvidenceFlag::All) => Some(proofs::of(&folder, &names, &request, None)),
+        Some(EvidenceFlag::Span(span)) if (span as usize) < request.spans.len() => {
+            Some(proofs::of(&folder, &names, &request, Some(span)))
+        }
+        Some(EvidenceFlag::Span(span)) => anyhow::bail!(
+            "request {} has no span {span}: its spans are 0 to {}",
+            view.request,
+            request.spans.len() - 1
+        ),
+    };
     let text = if args.answering.json {
         json::document(SCHEMA, &losses, &view)?
     } else {

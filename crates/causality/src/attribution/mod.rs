@@ -12,7 +12,7 @@ mod turn;
 mod worker;
 
 use crate::Options;
-use crate::evidence::{Class, Hole, Rule, Strength};
+use crate::evidence::{Class, Hole, Rule};
 use crate::exchange::{ExId, Exchange, Side, Slab};
 use crate::finished::{Calls, Done, Finished, Parent};
 use crate::proof::{Outcome, Proof};
@@ -232,7 +232,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
 
     /// Whether links may rest on what a process was never seen to do.
     fn uses_habits(&self) -> bool {
-        self.options.weakest != Some(Strength::Shown)
+        !self.options.refuses_habits
     }
 
     /// Keeps the proof of a call that somebody asks about.
@@ -279,7 +279,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             s.doubts = s.doubts.saturating_sub(1);
             s.open_calls.retain(|c| c.0 != y);
         }
-        if let Some(proof) = self.proofs.get_mut(&y) {
+        if let Some(proof) = self.proofs.get_mut(&y).filter(|p| p.is_undecided()) {
             proof.later = Some((rule, xs.get(y).ended));
         }
         let before = self.facts.state_mut(y).parent.replace(Parent::Of(x, rule));

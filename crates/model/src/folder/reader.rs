@@ -33,6 +33,7 @@ pub struct Folder {
     /// Hosts whose clocks were synchronised.
     groups: Vec<ClockGroup>,
     ledger: Ledger,
+    refuses_habits: bool,
 }
 
 /// A host of a folder: a clock, and all that was recorded under it.
@@ -118,7 +119,17 @@ impl Folder {
             .enumerate()
             .map(|(i, files)| Host::open(HostId(i as u16), files, ledger.clone()))
             .collect::<Result<_, _>>()?;
-        Ok(Folder { infos, hosts, groups, ledger })
+        Ok(Folder { infos, hosts, groups, ledger, refuses_habits: false })
+    }
+
+    /// From here on answers about the folder use no link that rests on a habit: what a process was never seen to do.
+    pub fn refuse_habits(&mut self) {
+        self.refuses_habits = true;
+    }
+
+    /// Whether they use none.
+    pub fn refuses_habits(&self) -> bool {
+        self.refuses_habits
     }
 
     /// What the folders say of themselves, in the order given.
