@@ -10,18 +10,21 @@ pub mod evidence;
 pub mod exchange;
 pub mod finished;
 pub mod graph;
+mod options;
 pub mod pairs;
 pub mod path;
 pub mod proof;
+pub mod request;
 pub mod roles;
 mod slab;
 pub mod sniffed;
 pub mod sync;
+mod timers;
 
 use attribution::Attribution;
 use exchange::Engine;
+pub use options::{Explain, Options, TakesProof};
 use path::{Assembler, HostOut, Linked, Request};
-use proof::Proof;
 use roles::Roles;
 use rustc_hash::FxHashMap;
 use sniffed::{OnWire, Seen, Wires};
@@ -30,7 +33,7 @@ use std::iter::Peekable;
 use std::rc::Rc;
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
-use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
+use wakepath_model::ids::{HostId, MonoNs, TaskId};
 use wakepath_model::rows::{Event, Table};
 
 /// What came of a reconstruction, besides the requests.
@@ -50,29 +53,6 @@ pub struct Report {
     pub held_max: usize,
     /// What sniffers saw.
     pub on_wire: OnWire,
-}
-
-/// Takes a proof of one of a host's calls.
-pub type TakesProof = dyn FnMut(HostId, Proof);
-
-/// How links are sought.
-#[derive(Clone, Default)]
-pub struct Options {
-    /// No link rests on a habit. (A folder may refuse them, too: [`Folder::refuse_habits`].)
-    pub refuses_habits: bool,
-    /// Gives proofs of calls here: those of a host's flow and first byte of which `is_asked` holds.
-    pub explain: Option<Explain>,
-    /// For tests: rules are asked in this random order. It changes nothing.
-    pub order: Option<u64>,
-}
-
-/// Whose proofs are wanted, and where they go.
-#[derive(Clone)]
-pub struct Explain {
-    /// Whether the proof of a call is asked for.
-    pub is_asked: Rc<dyn Fn(HostId, EndpointId, u64) -> bool>,
-    /// Takes it.
-    pub out: Rc<RefCell<TakesProof>>,
 }
 
 /// Finds the paths of all requests of a folder; `out` gets each as soon as it is whole, `refused` each connection that
@@ -122,28 +102,12 @@ pub fn reconstruct_with(
         .iter()
         .zip(&roles)
         .map(|(host, roles)| {
-            let mut tables = BASE.to_vec();
-            tables.push(Table::Poll);
-            tables.push(Table::Input);
-            if roles.needs_wakes() {
-                tables.push(Table::Wait);
-            }
-            if wires.is_some() {
-                tables.push(Table::SniffedFlow);
-                tables.push(Table::SniffedExchange);
-            }
             let out = HostOut { host: host.id(), shared: Rc::clone(&assembler), wires: wires.clone() };
-            Stream {
-                host: host.id(),
-                line: (hosts.len() > 1).then(|| Rc::clone(&line)),
-                events: host.events(TableSet::of(&tables), ..).peekable(),
-                wires: wires.clone(),
-                engine: Engine::new(Attribution::new(roles, host.id(), options.clone(), out)),
-                last: MonoNs(0),
-                checked: MonoNs(0),
-                held_max: 0,
-                operations: 0,
-            }
+            Stream::new(
+                host,
+                (hosts.len() > 1).then(|| Rc::clone(&line)),
+                Attribution::new(roles, host.id(), options.clone(), out),
+            )
         })
         .collect();
     if let [only] = &mut streams[..] {
@@ -160,13 +124,7 @@ pub fn reconstruct_with(
         let last = s.last;
         s.engine.finish(last);
         s.engine.steps.finish(&s.engine.xs);
-        for (rule, n) in &s.engine.steps.tally.links {
-            *report.made.entry(*rule).or_default() += n;
-        }
-        report.disagreements += s.engine.steps.tally.disagreements;
-        report.calls.add(&s.engine.steps.tally.calls);
-        report.operations += s.operations;
-        report.held_max = report.held_max.max(s.held_max);
+        report.add_host(s);
     }
     let mut assembler = assembler.borrow_mut();
     assembler.finish();
@@ -180,6 +138,18 @@ pub fn reconstruct_with(
 }
 
 impl Report {
+    /// A host was read to its end.
+    fn add_host(&mut self, s: &Stream<'_, '_>) {
+        let tally = &s.engine.steps.tally;
+        for (rule, n) in &tally.links {
+            *self.made.entry(*rule).or_default() += n;
+        }
+        self.disagreements += tally.disagreements;
+        self.calls.add(&tally.calls);
+        self.operations += s.operations;
+        self.held_max = self.held_max.max(s.held_max);
+    }
+
     /// Requests were given by way of what sniffers saw.
     fn add(&mut self, on_wire: &OnWire) {
         (self.linked.requests, self.linked.complete, self.linked.orphans) = on_wire.given;
@@ -269,7 +239,30 @@ struct Stream<'f, 'o> {
     operations: u64,
 }
 
-impl<'o> Stream<'_, 'o> {
+impl<'f, 'o> Stream<'f, 'o> {
+    fn new(host: &'f Host, line: Option<Rc<Timeline>>, linker: Attribution<'f, HostOut<'o>>) -> Self {
+        let mut tables = BASE.to_vec();
+        tables.extend([Table::Poll, Table::Input]);
+        if linker.needs_wakes() {
+            tables.push(Table::Wait);
+        }
+        let wires = linker.out.wires.clone();
+        if wires.is_some() {
+            tables.extend([Table::SniffedFlow, Table::SniffedExchange]);
+        }
+        Stream {
+            host: host.id(),
+            line,
+            events: host.events(TableSet::of(&tables), ..).peekable(),
+            wires,
+            engine: Engine::new(linker),
+            last: MonoNs(0),
+            checked: MonoNs(0),
+            held_max: 0,
+            operations: 0,
+        }
+    }
+
     fn common(&self, at: MonoNs) -> i64 {
         self.line.as_ref().map_or(at.0 as i64, |l| l.common(self.host, at).0)
     }

@@ -4,110 +4,16 @@ use crate::evidence::{Hole, Rule};
 use crate::exchange::{Exchange, Side};
 use crate::finished::{Done, Finished, Refusal};
 use crate::pairs::{End, How, Pairs, Place, is_loopback};
+pub use crate::request::{Half, OpenCall, Request, Span, Wire};
+use crate::request::{number, request_id};
 use crate::sniffed::{ByteKey, Wires};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::hash::{Hash, Hasher};
+use std::hash::Hash;
 use std::rc::Rc;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{EndpointRow, witness};
-
-/// One side of a span.
-#[derive(Clone, Debug)]
-pub struct Half {
-    /// The host whose clock its times are of.
-    pub host: HostId,
-    /// What that side saw.
-    pub exchange: Exchange,
-    /// Where its endpoint is.
-    pub place: Place,
-}
-
-/// A request message, its reply, and all that was done between them.
-#[derive(Clone, Debug, Default)]
-pub struct Span {
-    /// Index of the span in whose processing it was asked for; `None` for the root.
-    pub parent: Option<u32>,
-    /// The rule that says so.
-    pub made_by: Option<Rule>,
-    /// The rule that joins the two sides, where both were seen.
-    pub joined_by: Option<Rule>,
-    /// Who asked, where watched.
-    pub caller: Option<Half>,
-    /// Who served, where watched.
-    pub callee: Option<Half>,
-    /// Calls that may have been its and could not be told.
-    pub doubts: u32,
-    /// The first 8 of them.
-    pub open_calls: Vec<OpenCall>,
-    /// What is missing, besides.
-    pub hole: Option<Hole>,
-    /// What a sniffer saw of it between the two sides.
-    pub wire: Option<Wire>,
-    /// Connections that were tried while it was served and did not come about, the first 16.
-    pub refusals: Vec<Refusal>,
-}
-
-/// A call that several requests could have made.
-#[derive(Clone, Debug)]
-pub struct OpenCall {
-    /// The call, as its caller's side saw it begin.
-    pub half: Half,
-    /// How many other requests could have made it; 0: the program itself could, or nothing says that it was this one.
-    pub others: u32,
-}
-
-/// A request and its reply as they passed a sniffer, in its clock.
-#[derive(Clone, Debug)]
-pub struct Wire {
-    /// The sniffer's host.
-    pub host: HostId,
-    /// What leads from its clock to that of the span's own side (the server where watched, else the caller); `None` where
-    /// nothing relates the two closely.
-    pub offset_ns: Option<i64>,
-    /// The span's caller is what passed here: nobody watches who asked.
-    pub is_caller: bool,
-    /// First packet of the request.
-    pub request_first: MonoNs,
-    /// Last packet of the request.
-    pub request_last: MonoNs,
-    /// First packet of the reply, 0 = not seen.
-    pub reply_first: MonoNs,
-    /// Last packet of the reply, 0 = not seen.
-    pub reply_last: MonoNs,
-}
-
-/// Everything done on behalf of one root message.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// Hash of the flow and the first byte: the same in every rerun, merge and export.
-    pub id: u64,
-    /// Spans, parents before children, in order of time. The first is the root.
-    pub spans: Vec<Span>,
-    /// Its caller is watched, but which request it was made for is not known.
-    pub orphan: Option<Hole>,
-}
-
-impl Request {
-    /// Why the path is not whole, with the span; empty where it is.
-    pub fn holes(&self) -> Vec<(u32, Hole)> {
-        let mut out: Vec<(u32, Hole)> = self.orphan.map(|h| (0, h)).into_iter().collect();
-        for (i, s) in self.spans.iter().enumerate() {
-            if let Some(h) = s.hole {
-                out.push((i as u32, h));
-            } else if s.doubts > 0 {
-                out.push((i as u32, Hole::Ambiguous));
-            }
-        }
-        out
-    }
-
-    /// Whether nothing is known to be missing.
-    pub fn is_complete(&self) -> bool {
-        self.orphan.is_none() && self.spans.iter().all(|s| s.hole.is_none() && s.doubts == 0)
-    }
-}
 
 /// Where an exchange stands in its direction: the same at both ends.
 type Key = (HostId, EndpointId, u64);
@@ -185,12 +91,6 @@ const FORGET_NS: u64 = 20_000_000_000;
 
 fn key(host: HostId, e: &Exchange) -> Key {
     (host, e.flow, number(e))
-}
-
-/// Where an exchange stands in its flow: the same at both ends and between them.
-pub(crate) fn number(e: &Exchange) -> u64 {
-    // datagrams may be lost: their ids say more than their place
-    if e.witness.0 == witness::DNS { e.witness.1 | 1 << 40 } else { e.request_start & 0xffff_ffff }
 }
 
 impl<'a> Assembler<'a> {
@@ -537,31 +437,6 @@ fn make_room<K: Eq + Hash, V>(table: &mut FxHashMap<K, V>) {
 fn misaligned(caller: &Half, callee: &Half) -> bool {
     const SLACK_NS: u64 = 100_000;
     caller.host == callee.host && callee.exchange.taken.0 + SLACK_NS < caller.exchange.began.0
-}
-
-/// The id of the request that an exchange is the root of, from its server's place.
-pub(crate) fn request_id(p: &Place, e: &Exchange) -> u64 {
-    let mut f = Fnv(0xcbf2_9ce4_8422_2325);
-    (p.laddr, p.lport, p.raddr, p.rport, p.protocol).hash(&mut f);
-    if p.lport == 0 {
-        e.flow.0.hash(&mut f);
-    }
-    number(e).hash(&mut f);
-    f.finish()
-}
-
-/// FNV-1a: stable over versions and machines, unlike the library's hashers.
-struct Fnv(u64);
-
-impl Hasher for Fnv {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for b in bytes {
-            self.0 = (self.0 ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
-        }
-    }
 }
 
 /// One host's way into the assembler.

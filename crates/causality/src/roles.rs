@@ -3,7 +3,7 @@
 
 use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange, Side, Slab, Steps};
-use crate::attribution::TIMER_GRAIN_NS;
+use crate::timers::TIMER_GRAIN_NS;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::hash_map::Entry;
 use wakepath_model::defects;
@@ -436,7 +436,8 @@ impl Roles {
 
     /// Whether workers of a process may have been busy with another request until they took one up.
     pub fn works_on_others(&self, process: u32) -> bool {
-        self.busy_until_taken.contains(&process) || self.replies_behind_calls.get(&process).is_none_or(|&n| n < CASES_MIN)
+        self.busy_until_taken.contains(&process)
+            || self.replies_behind_calls.get(&process).is_none_or(|&n| n < CASES_MIN)
     }
 
     /// Whether the process uses connections again: then who has one made need not be who gets it.

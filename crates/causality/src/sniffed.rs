@@ -21,7 +21,7 @@ pub(crate) use node::ByteKey;
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{Exchange, Side};
 use crate::pairs::Place;
-use crate::path::{Half, Request};
+use crate::request::{Half, Request};
 use learn::Address;
 use node::{Again, Node, NodeId, Parent, numbers};
 use rustc_hash::FxHashMap;

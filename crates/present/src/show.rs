@@ -562,6 +562,7 @@ mod tests {
                 span(2, 0, true, long, false),
                 span(3, 0, false, "", true),
             ],
+            proofs: None,
         };
         for width in [80, 100, 200] {
             let text = view.render(Style { width, ..Style::default() });

@@ -39,11 +39,9 @@ pub fn run(args: &ShowArgs, evidence: Option<EvidenceFlag>) -> Result<i32> {
         Some(EvidenceFlag::Span(span)) if (span as usize) < request.spans.len() => {
             Some(proofs::of(&folder, &names, &request, Some(span)))
         }
-        Some(EvidenceFlag::Span(span)) => anyhow::bail!(
-            "request {} has no span {span}: its spans are 0 to {}",
-            view.request,
-            request.spans.len() - 1
-        ),
+        Some(EvidenceFlag::Span(span)) => {
+            anyhow::bail!("request {} has no span {span}: its spans are 0 to {}", view.request, request.spans.len() - 1)
+        }
     };
     let text = if args.answering.json {
         json::document(SCHEMA, &losses, &view)?

@@ -1,28 +1,12 @@
 //! What is known of a host's tasks, processes and exchanges up to now: what rules ask.
 
-use super::rules::owner::Dial;
-use super::rules::rest::Rest;
-use super::worker::{JobStats, State, Worker};
+use super::domain::{Dial, Domain};
+use super::worker::{State, Worker};
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::roles::Roles;
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{OPEN, witness};
-
-/// All that can hand work on without a message: the threads of one process.
-#[derive(Default)]
-pub(super) struct Domain {
-    /// Open requests.
-    pub(super) open: Vec<ExId>,
-    /// What jobs of helpers were seen.
-    pub(super) jobs: JobStats,
-    /// The last input, where the process had come to rest when it was given it and has done nothing else since.
-    pub(super) rest: Option<Rest>,
-    /// Connections that it makes and has not used yet.
-    pub(super) dialling: Vec<EndpointId>,
-    /// Calls that any of several requests could have made, where it was ever given an input so.
-    pub(super) doubtful: Option<Vec<ExId>>,
-}
 
 /// What is known of one host.
 pub(super) struct Facts<'a> {

@@ -5,31 +5,31 @@
 
 mod candidates;
 mod claims;
+mod domain;
+mod exclusion;
 mod facts;
 mod rules;
 mod steps;
 mod turn;
 mod worker;
 
-use crate::Options;
 use crate::evidence::{Class, Hole, Rule};
 use crate::exchange::{ExId, Exchange, Side, Slab};
 use crate::finished::{Calls, Done, Finished, Parent};
+use crate::options::Options;
 use crate::proof::{Outcome, Proof};
 use crate::roles::Roles;
-use candidates::{Question, Requests, Verdict, judge};
+use candidates::{Verdict, judge};
 use claims::{Claim, Claimed};
+use exclusion::{ExclusionRule, Question, Requests};
 use facts::{Facts, only};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
 use wakepath_model::rows::{InputRow, PollRow, TaskRow, WaitRow, cause, input, life};
-pub(crate) use worker::TIMER_GRAIN_NS;
-use worker::{HelperEvent, Woken, Worker};
+use worker::{GRACE_NS, HelperEvent, Woken, Worker};
 
-/// How long after its end an exchange can still be linked.
-const GRACE_NS: u64 = 1_000_000_000;
 /// How long an exchange whose end only a turn shows is waited for.
 const IDLE_NS: u64 = 5_000_000_000;
 /// How long the call of a task that replies waits for that task's next reply.
@@ -71,7 +71,7 @@ pub struct Attribution<'a, F: Finished> {
     host: HostId,
     options: Options,
     /// [`rules::EXCLUSIONS`], in whatever order.
-    rules: Vec<rules::ExclusionRule>,
+    rules: Vec<ExclusionRule>,
     /// Proofs of calls that are not handed on yet.
     proofs: FxHashMap<ExId, Proof>,
     /// Where finished exchanges go.
@@ -120,7 +120,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
         if !self.facts.knows(r.task) || r.kind == input::ELSE {
             return;
         }
-        let of = if r.isolated != 0 && r.kind == input::WRITE { self.facts.writes_for(xs, r.flow, r.task) } else { None };
+        let of =
+            if r.isolated != 0 && r.kind == input::WRITE { self.facts.writes_for(xs, r.flow, r.task) } else { None };
         let w = self.facts.tasks.entry(r.task).or_default();
         w.given(r);
         if let Some(x) = of.filter(|_| w.turn.is_isolated()) {
@@ -233,6 +234,11 @@ impl<'a, F: Finished> Attribution<'a, F> {
     /// Whether links may rest on what a process was never seen to do.
     fn uses_habits(&self) -> bool {
         !self.options.refuses_habits
+    }
+
+    /// Whether anybody works in a way that wake-ups must explain.
+    pub(crate) fn needs_wakes(&self) -> bool {
+        self.facts.roles.needs_wakes()
     }
 
     /// Keeps the proof of a call that somebody asks about.
@@ -362,7 +368,11 @@ impl<'a, F: Finished> Attribution<'a, F> {
                 break;
             }
             self.outbox.idle.pop_front();
-            if xs.is_live(x) && !self.facts.state_mut(x).closed && !self.facts.state_mut(x).given && xs.get(x).ended == at {
+            if xs.is_live(x)
+                && !self.facts.state_mut(x).closed
+                && !self.facts.state_mut(x).given
+                && xs.get(x).ended == at
+            {
                 self.give(xs, x);
             }
         }
@@ -377,7 +387,9 @@ impl<'a, F: Finished> Attribution<'a, F> {
         let e = xs.get(y);
         let is_ungiven = |x: ExId| xs.is_live(x) && !self.facts.state(x).given;
         let born_of = self.facts.tasks.get(&e.task).and_then(|w| w.born_of);
-        (self.facts.roles.role(e.task).replies_foreign || born_of.is_some_and(is_ungiven) || self.facts.is_being_completed(xs, y))
+        (self.facts.roles.role(e.task).replies_foreign
+            || born_of.is_some_and(is_ungiven)
+            || self.facts.is_being_completed(xs, y))
             && e.ended.0 + CLAIM_NS > now.0
     }
 

@@ -1,14 +1,14 @@
 //! What each step of an exchange means inside its component.
 
-use super::candidates::Question;
+use super::exclusion::{Question, Requests};
 use super::facts::Facts;
 use super::rules::sole::is_asked_by_one;
+use super::worker::{HelperEvent, OPEN_CALLS_MAX, REFUSALS_MAX, State, Woken};
 use super::{Attribution, CALLS_MAX};
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{ExId, Side, Slab, Steps};
 use crate::finished::{Finished, Parent};
 use crate::proof::Outcome;
-use super::worker::{HelperEvent, OPEN_CALLS_MAX, REFUSALS_MAX, State, Woken};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
 impl<F: Finished> Attribution<'_, F> {
@@ -18,6 +18,44 @@ impl<F: Finished> Attribution<'_, F> {
         s.doubts += 1;
         if s.open_calls.len() < OPEN_CALLS_MAX {
             s.open_calls.push((y, xs.get(y).clone(), candidates.saturating_sub(1) as u32));
+        }
+    }
+
+    /// Notes whose call `x` is, or whose it may be.
+    fn decided(&mut self, xs: &Slab, x: ExId, at: MonoNs, parent: Parent, suspects: Requests) {
+        let task = xs.get(x).task;
+        match parent {
+            Parent::Of(p, rule) => {
+                self.facts.state_mut(x).parent = None;
+                self.link(xs, x, p, rule);
+                if rule == Rule::Handoff {
+                    let w = self.facts.tasks.entry(task).or_default();
+                    w.is_handed_work = true;
+                    w.segment.push(x);
+                    let (jobs, _) = w.mark(at, HelperEvent::Call);
+                    self.facts.saw_jobs(task, jobs);
+                }
+            }
+            Parent::Pending | Parent::Open(_) => {
+                for &s in &suspects {
+                    self.doubt(xs, s, x, suspects.len());
+                    if parent == Parent::Open(Hole::Losses) {
+                        self.facts.state_mut(s).lossy = true;
+                    }
+                }
+                self.facts.state_mut(x).suspects = suspects.into_vec();
+                if parent == Parent::Pending {
+                    let is_one = is_asked_by_one(&Question::new(&self.facts, xs, task, at));
+                    self.facts.state_mut(x).has_one_suspect = is_one;
+                    let w = self.facts.tasks.entry(task).or_default();
+                    let (jobs, _) = w.mark(at, HelperEvent::Call);
+                    if w.segment.len() < CALLS_MAX {
+                        w.segment.push(x);
+                    }
+                    self.facts.saw_jobs(task, jobs);
+                }
+            }
+            Parent::Root => {}
         }
     }
 }
@@ -77,39 +115,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         if parent == Parent::Open(Hole::Ambiguous) {
             self.facts.doubted_at_rest(xs, x, process);
         }
-        match parent {
-            Parent::Of(p, rule) => {
-                self.facts.state_mut(x).parent = None;
-                self.link(xs, x, p, rule);
-                if rule == Rule::Handoff {
-                    let w = self.facts.tasks.entry(task).or_default();
-                    w.is_handed_work = true;
-                    w.segment.push(x);
-                    let (jobs, _) = w.mark(at, HelperEvent::Call);
-                    self.facts.saw_jobs(task, jobs);
-                }
-            }
-            Parent::Pending | Parent::Open(_) => {
-                for &s in &suspects {
-                    self.doubt(xs, s, x, suspects.len());
-                    if parent == Parent::Open(Hole::Losses) {
-                        self.facts.state_mut(s).lossy = true;
-                    }
-                }
-                self.facts.state_mut(x).suspects = suspects.into_vec();
-                if parent == Parent::Pending {
-                    let is_one = is_asked_by_one(&Question::new(&self.facts, xs, task, at));
-                    self.facts.state_mut(x).has_one_suspect = is_one;
-                    let w = self.facts.tasks.entry(task).or_default();
-                    let (jobs, _) = w.mark(at, HelperEvent::Call);
-                    if w.segment.len() < CALLS_MAX {
-                        w.segment.push(x);
-                    }
-                    self.facts.saw_jobs(task, jobs);
-                }
-            }
-            Parent::Root => {}
-        }
+        self.decided(xs, x, at, parent, suspects);
     }
 
     fn request_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
@@ -152,7 +158,8 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             }
             // more of a partial reply: what came between its parts was for it
             let role = self.facts.roles.role(task);
-            if role.replies_foreign && !role.takes && !self.facts.roles.is_migrating(self.facts.roles.process_of(task)) {
+            if role.replies_foreign && !role.takes && !self.facts.roles.is_migrating(self.facts.roles.process_of(task))
+            {
                 let claims = self.facts.claim_segment(xs, y, task, at);
                 self.claim(xs, claims);
             }

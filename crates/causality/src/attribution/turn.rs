@@ -1,7 +1,7 @@
 //! What a loop was given since it last waited for something to do.
 
-use super::worker::TIMER_GRAIN_NS;
 use crate::exchange::ExId;
+use crate::timers::TIMER_GRAIN_NS;
 use wakepath_model::ids::{EndpointId, MonoNs};
 use wakepath_model::rows::{InputRow, PollRow};
 

@@ -1,6 +1,5 @@
 //! What is kept of a task and of an exchange while calls are being explained.
 
-use super::GRACE_NS;
 use super::turn::Turn;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::finished::{Parent, Refusal};
@@ -8,8 +7,8 @@ use std::collections::VecDeque;
 use wakepath_model::ids::{MonoNs, TaskId};
 use wakepath_model::rows::{InputRow, PollRow};
 
-/// Time-outs are given in rounded milliseconds: timers may be due that much earlier.
-pub(crate) const TIMER_GRAIN_NS: u64 = 2_000_000;
+/// How long after its end an exchange can still be linked.
+pub(super) const GRACE_NS: u64 = 1_000_000_000;
 
 /// What the linker keeps of an exchange.
 #[derive(Default)]
@@ -204,7 +203,8 @@ impl Worker {
         let unsignalled = call.is_some() && is_next(Some(mark));
         // told late: until now nobody seemed to be woken
         let is_late = signalled.is_some() && is_next(after);
-        let is_callless = is_woke(Some(mark)) && (is_woke(before) || before == Some(HelperEvent::Idle) || is_woke(after));
+        let is_callless =
+            is_woke(Some(mark)) && (is_woke(before) || before == Some(HelperEvent::Idle) || is_woke(after));
         let jobs = JobStats {
             callless: u32::from(is_callless),
             unsignalled: i32::from(unsignalled) - i32::from(is_late),
@@ -258,7 +258,9 @@ impl Worker {
         for (at, mark) in since().skip(closed.map_or(0, |(i, _)| i)) {
             match mark {
                 HelperEvent::Left(_) => {}
-                HelperEvent::Woke(x, slept) if !xs.is_live(x) || xs.get(x).taken > began || slept > ended => return None,
+                HelperEvent::Woke(x, slept) if !xs.is_live(x) || xs.get(x).taken > began || slept > ended => {
+                    return None;
+                }
                 HelperEvent::Woke(x, _) if found.is_none_or(|(f, _)| f == x) => found = Some((x, at)),
                 HelperEvent::Woke(..) => return None,
                 HelperEvent::Call | HelperEvent::Idle => return found,

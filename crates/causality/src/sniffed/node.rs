@@ -5,7 +5,7 @@ use super::learn::Address;
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{Exchange, Side};
 use crate::pairs::Place;
-use crate::path::{Half, Wire, number};
+use crate::request::{Half, Wire, number};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, SniffedFlowId, TaskId};
 use wakepath_model::rows::{OPEN, SniffedExchangeRow, exchange_row, failed, witness};
 

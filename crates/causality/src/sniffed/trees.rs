@@ -4,7 +4,7 @@ use super::node::{Node, NodeId, Parent};
 use super::{Top, Tree, Wires};
 use crate::evidence::{Hole, Rule};
 use crate::pairs::Place;
-use crate::path::{Request, Span, request_id};
+use crate::request::{Request, Span, request_id};
 use wakepath_model::ids::HostId;
 
 /// A part of a request, and the span that asked for it.

@@ -5,8 +5,7 @@
 //!
 //! Counterexample: `link.fragment/loop_answered_goes_on`.
 
-use super::ExclusionRule;
-use crate::attribution::candidates::{Kept, Question};
+use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::evidence::Strength;
 use wakepath_model::ids::MonoNs;
 

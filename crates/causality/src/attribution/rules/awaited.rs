@@ -5,7 +5,7 @@
 //! Condition: that answer was all that the loop was given, no timer was due, and X was among those that could have made the
 //! call.
 
-use super::super::claims::{Claim, Claimed};
+use crate::attribution::claims::{Claim, Claimed};
 use crate::attribution::facts::Facts;
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{ExId, Slab};

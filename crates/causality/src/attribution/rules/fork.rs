@@ -6,7 +6,7 @@
 //!
 //! Counterexample: `link.fork/worker_of_a_pool`.
 
-use super::super::claims::{Claim, Claimed};
+use crate::attribution::claims::{Claim, Claimed};
 use crate::attribution::facts::Facts;
 use crate::evidence::Rule;
 use crate::exchange::Slab;

@@ -8,8 +8,7 @@
 //!
 //! Counterexample: `link.handoff/woken_by_a_bystander`.
 
-use super::{ExclusionRule, NO_MOMENT};
-use crate::attribution::candidates::{Kept, Question};
+use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
 use crate::attribution::worker::Woken;
 use crate::evidence::{Rule, Strength};
 

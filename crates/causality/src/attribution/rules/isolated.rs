@@ -6,8 +6,7 @@
 //!
 //! Counterexample: `link.isolation/together`, where one read took two requests.
 
-use super::ExclusionRule;
-use crate::attribution::candidates::{Kept, Question};
+use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::evidence::{Rule, Strength};
 use crate::exchange::ExId;
 use wakepath_model::ids::{MonoNs, TaskId};

@@ -20,34 +20,7 @@ pub(super) mod turn;
 pub(super) mod unasked;
 pub(super) mod waiting;
 
-use super::candidates::{Kept, Question};
-use crate::evidence::{Rule, Strength};
-use crate::exchange::ExId;
-use wakepath_model::ids::MonoNs;
-
-/// A rule that excludes candidates.
-#[derive(Clone, Copy)]
-pub(super) struct ExclusionRule {
-    /// Its file's name, as `--evidence` shows it.
-    pub(super) name: &'static str,
-    /// Why the others did not make the call.
-    pub(super) says: &'static str,
-    /// What it is worth.
-    pub(super) strength: Strength,
-    /// Where several name the same request, the one of the lowest rank is shown.
-    pub(super) rank: u8,
-    /// Whom it keeps; `None` where its condition does not hold.
-    pub(super) keeps: fn(&Question) -> Option<Kept>,
-    /// What a link is shown by that it made, alone or with habits.
-    pub(super) names: Option<fn(&Question, Strength) -> Rule>,
-    /// When what excludes a request (or, without one, the program itself) was seen; 0 where it is no moment.
-    pub(super) seen_at: fn(&Question, Option<ExId>) -> MonoNs,
-    /// Of a habit: how often an exception could have been seen in the process.
-    pub(super) cases: Option<fn(&Question) -> u32>,
-}
-
-/// What excludes is no moment.
-pub(super) const NO_MOMENT: fn(&Question, Option<ExId>) -> MonoNs = |_, _| MonoNs(0);
+use super::exclusion::ExclusionRule;
 
 /// All of them, in any order.
 pub(super) const EXCLUSIONS: &[ExclusionRule] = &[

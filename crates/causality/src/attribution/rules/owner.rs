@@ -7,19 +7,10 @@
 //!
 //! Counterexamples: `link.owner/pool_dials_for_two`, `racing`.
 
+use crate::attribution::domain::Dial;
 use crate::attribution::facts::Facts;
 use crate::exchange::{ExId, Slab};
 use wakepath_model::ids::{EndpointId, MonoNs};
-
-/// A connection that is made and not used yet.
-#[derive(Clone, Copy)]
-pub(in crate::attribution) struct Dial {
-    /// The request that it is made for, where known.
-    pub(in crate::attribution) of: Option<ExId>,
-    process: u32,
-    /// The process made another meanwhile.
-    is_beside_another: bool,
-}
 
 impl Facts<'_> {
     /// A process makes a connection, for a request where that is known.

@@ -3,8 +3,7 @@
 //!
 //! Condition: it takes no requests itself, and holds just this one, whose reply may still go on.
 
-use super::ExclusionRule;
-use crate::attribution::candidates::{Kept, Question};
+use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::attribution::facts::Facts;
 use crate::evidence::{Rule, Strength};
 use wakepath_model::ids::MonoNs;

@@ -10,7 +10,7 @@
 //!
 //! Counterexample: `link.reply/busy_worker`.
 
-use super::super::claims::{Claim, Claimed};
+use crate::attribution::claims::{Claim, Claimed};
 use crate::attribution::facts::Facts;
 use crate::evidence::Rule;
 use crate::exchange::{ExId, Slab};

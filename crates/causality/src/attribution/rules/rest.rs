@@ -6,12 +6,12 @@
 //!
 //! Counterexamples: `link.isolation/rest_mixed`, `rest_else`, `rest_pool`, `timer`.
 
-use super::ExclusionRule;
-use crate::attribution::candidates::{Kept, Question};
+use crate::attribution::domain::Rest;
+use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::attribution::facts::Facts;
-use crate::attribution::worker::TIMER_GRAIN_NS;
 use crate::evidence::{Rule, Strength};
-use crate::exchange::{ExId, Slab, is_peer};
+use crate::exchange::{ExId, Slab};
+use crate::timers::TIMER_GRAIN_NS;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{InputRow, input};
 
@@ -25,31 +25,6 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     seen_at: |q, _| q.facts.rested_at(q.process),
     cases: None,
 };
-
-/// The last input of a process that had come to rest.
-#[derive(Clone, Copy)]
-pub(in crate::attribution) struct Rest {
-    /// Its flow, and what was accepted since.
-    flows: [EndpointId; 2],
-    /// The request that it is of, once that is known.
-    of: Option<ExId>,
-    /// Something of several requests was taken: nobody knows which is gone on with.
-    is_mixed: bool,
-    /// A call ended since, or a connection for one: what that set free, another request may have waited for.
-    is_answered: bool,
-    /// When the first timer of the loop that took it can be due, in ns.
-    until: u64,
-    /// When it was handed over.
-    at: MonoNs,
-}
-
-impl Rest {
-    /// Whether what is taken from a flow is of the input. A datagram comes from one of its socket's peers; the library puts
-    /// off reads of other sockets, or says that the process goes on with something else.
-    fn is_given(&self, flow: EndpointId) -> bool {
-        self.flows.contains(&flow) || is_peer(flow)
-    }
-}
 
 impl Facts<'_> {
     /// An input was handed over, or a process goes on with something else.
@@ -73,9 +48,7 @@ impl Facts<'_> {
                 Some(x).filter(|&x| waits_on(x))
             }
             // a reply is on its way there
-            None => {
-                self.open(process).iter().filter(is_of).min_by_key(|x| xs.get(**x).number).copied()
-            }
+            None => self.open(process).iter().filter(is_of).min_by_key(|x| xs.get(**x).number).copied(),
         };
         let until = if self.last_poll.0 == r.task { self.last_poll.1 } else { 0 };
         let rest = Rest { flows: [r.flow, EndpointId(0)], of, is_mixed: false, is_answered, until, at: r.at };

@@ -4,8 +4,7 @@
 //! Condition: no timer made it go on; what it was woken for is over only where there was never more than one request at
 //! once.
 
-use super::{ExclusionRule, NO_MOMENT};
-use crate::attribution::candidates::{Kept, Question};
+use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
 use crate::attribution::worker::Woken;
 use crate::evidence::{Rule, Strength};
 

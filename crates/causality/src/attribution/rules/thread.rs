@@ -7,8 +7,7 @@
 //!
 //! Counterexample: `link.fragment/loop_own_timer`, a loop that happened to serve one request at a time.
 
-use super::ExclusionRule;
-use crate::attribution::candidates::{Keeps, Kept, Question};
+use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, Question, Requests};
 use crate::evidence::{Rule, Strength};
 use wakepath_model::ids::MonoNs;
 
@@ -31,7 +30,7 @@ fn keeps(q: &Question) -> Option<Kept> {
         Some(x) if !q.role.replies_foreign || q.xs.get(x).is_received() => Some(Kept::one(x)),
         None if !q.role.replies_foreign => {
             // several of one flow, each with an identifier: which it works on does not show
-            let held = q.held().iter().copied().filter(|&x| q.is_open(x)).collect::<super::super::candidates::Requests>();
+            let held = q.held().iter().copied().filter(|&x| q.is_open(x)).collect::<Requests>();
             (!held.is_empty()).then_some(Kept { requests: Keeps::These(held), own: false, before: false })
         }
         _ => None,

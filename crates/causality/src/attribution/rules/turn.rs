@@ -7,8 +7,7 @@
 //!
 //! Counterexamples: `link.fragment/loop_unseen_input`, `loop_timer_due`, `loop_pool`, `loop_several_ready`, `streams`.
 
-use super::ExclusionRule;
-use crate::attribution::candidates::{Keeps, Kept, Question};
+use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, Question};
 use crate::evidence::{Rule, Strength};
 use crate::exchange::ExId;
 use wakepath_model::ids::MonoNs;

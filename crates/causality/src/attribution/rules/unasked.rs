@@ -6,8 +6,7 @@
 //!
 //! Counterexample: `link.fragment/loop_own_timer`.
 
-use super::{ExclusionRule, NO_MOMENT};
-use crate::attribution::candidates::{Kept, Question};
+use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
 use crate::evidence::Strength;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {

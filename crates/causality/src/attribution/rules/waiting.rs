@@ -7,8 +7,7 @@
 //!
 //! Counterexample: `link.fragment/loop_pool_parallel`.
 
-use super::ExclusionRule;
-use crate::attribution::candidates::{Kept, Question};
+use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::evidence::Strength;
 use crate::exchange::ExId;
 use wakepath_model::ids::MonoNs;

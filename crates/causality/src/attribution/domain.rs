@@ -1,0 +1,55 @@
+//! What is kept of a process.
+
+use super::worker::JobStats;
+use crate::exchange::{ExId, is_peer};
+use wakepath_model::ids::{EndpointId, MonoNs};
+
+/// All that can hand work on without a message: the threads of one process.
+#[derive(Default)]
+pub(super) struct Domain {
+    /// Open requests.
+    pub(super) open: Vec<ExId>,
+    /// What jobs of helpers were seen.
+    pub(super) jobs: JobStats,
+    /// The last input, where the process had come to rest when it was given it and has done nothing else since.
+    pub(super) rest: Option<Rest>,
+    /// Connections that it makes and has not used yet.
+    pub(super) dialling: Vec<EndpointId>,
+    /// Calls that any of several requests could have made, where it was ever given an input so.
+    pub(super) doubtful: Option<Vec<ExId>>,
+}
+
+/// The last input of a process that had come to rest.
+#[derive(Clone, Copy)]
+pub(super) struct Rest {
+    /// Its flow, and what was accepted since.
+    pub(super) flows: [EndpointId; 2],
+    /// The request that it is of, once that is known.
+    pub(super) of: Option<ExId>,
+    /// Something of several requests was taken: nobody knows which is gone on with.
+    pub(super) is_mixed: bool,
+    /// A call ended since, or a connection for one: what that set free, another request may have waited for.
+    pub(super) is_answered: bool,
+    /// When the first timer of the loop that took it can be due, in ns.
+    pub(super) until: u64,
+    /// When it was handed over.
+    pub(super) at: MonoNs,
+}
+
+impl Rest {
+    /// Whether what is taken from a flow is of the input. A datagram comes from one of its socket's peers; the library puts
+    /// off reads of other sockets, or says that the process goes on with something else.
+    pub(super) fn is_given(&self, flow: EndpointId) -> bool {
+        self.flows.contains(&flow) || is_peer(flow)
+    }
+}
+
+/// A connection that is made and not used yet.
+#[derive(Clone, Copy)]
+pub(super) struct Dial {
+    /// The request that it is made for, where known.
+    pub(super) of: Option<ExId>,
+    pub(super) process: u32,
+    /// The process made another meanwhile.
+    pub(super) is_beside_another: bool,
+}

@@ -1,0 +1,173 @@
+//! What rules are asked, and what they say: of all that could have made a call, whom they keep.
+
+use super::facts::Facts;
+use super::worker::Worker;
+use crate::evidence::{Rule, Strength};
+use crate::exchange::{ExId, Slab};
+use crate::roles::Role;
+use smallvec::SmallVec;
+use wakepath_model::ids::{MonoNs, TaskId};
+
+/// A few requests.
+pub(super) type Requests = SmallVec<[ExId; 4]>;
+
+/// A call that a task makes now, and all that rules may ask about it.
+pub(super) struct Question<'q> {
+    pub(super) facts: &'q Facts<'q>,
+    pub(super) xs: &'q Slab,
+    pub(super) process: u32,
+    pub(super) task: TaskId,
+    pub(super) at: MonoNs,
+    pub(super) role: Role,
+    pub(super) worker: Option<&'q Worker>,
+}
+
+impl<'q> Question<'q> {
+    pub(super) fn new(facts: &'q Facts<'q>, xs: &'q Slab, task: TaskId, at: MonoNs) -> Self {
+        let (process, role) = (facts.roles.process_of(task), facts.roles.role(task));
+        Question { facts, xs, process, task, at, role, worker: facts.tasks.get(&task) }
+    }
+
+    pub(super) fn is_open(&self, x: ExId) -> bool {
+        self.facts.is_open(self.xs, x)
+    }
+
+    /// Requests that the task holds.
+    pub(super) fn held(&self) -> &'q [ExId] {
+        self.worker.map_or(&[], |w| &w.held)
+    }
+
+    /// The request of the fragment that the task is in.
+    pub(super) fn current(&self) -> Option<ExId> {
+        self.worker.and_then(|w| w.current).filter(|&x| self.is_open(x))
+    }
+
+    /// The request that the task was made in, until it waits for work.
+    pub(super) fn born_of(&self) -> Option<ExId> {
+        self.worker.and_then(|w| w.born_of).filter(|&x| self.is_open(x))
+    }
+
+    /// Whether the task's requests move between tasks of its process: any may go on with any.
+    pub(super) fn is_migrating(&self) -> bool {
+        self.facts.roles.is_migrating(self.process)
+    }
+
+    /// Whether the task takes requests and may have several at once, or go on with something of its own.
+    pub(super) fn is_loop(&self) -> bool {
+        // one that has but one connection may work on several requests at once all the same
+        let is_beside = |w: &Worker, x: ExId| self.is_open(x) && self.facts.is_beside_another(self.xs, w, x);
+        let has_several = |w: &Worker| w.turn.is_given_inputs() && w.held.iter().any(|&x| is_beside(w, x));
+        self.role.takes && !self.is_migrating() && (self.role.is_loop() || self.worker.is_some_and(has_several))
+    }
+
+    /// Whether the task takes requests and works on one at a time.
+    pub(super) fn is_thread(&self) -> bool {
+        self.role.takes && !self.is_migrating() && !self.is_loop()
+    }
+
+    /// Whether the call may be of a request that was under way before the recording.
+    pub(super) fn is_before(&self) -> bool {
+        self.at <= self.facts.roles.unseen_until(self.process)
+    }
+
+    /// Whether a later fact can still name who made it: the task works for others, who show when it replies, wakes one of
+    /// them, or ends.
+    pub(super) fn may_be_told_later(&self) -> bool {
+        match () {
+            () if self.facts.open(self.process).is_empty() => self.born_of().is_some(),
+            () if self.is_migrating() || self.is_loop() => false,
+            () if self.role.takes => self.role.replies_foreign || self.born_of().is_some(),
+            () => true,
+        }
+    }
+
+    /// Whether the task holds a request, as far as requests stay with the task that took them.
+    pub(super) fn holds(&self, x: ExId) -> bool {
+        self.role.replies_foreign || self.facts.state(x).holder == self.task
+    }
+
+    /// Whether the kernel receives ahead of the program (io_uring): what it took, and when, is not known.
+    pub(super) fn is_ring(&self) -> bool {
+        self.facts.roles.is_ring(self.task)
+    }
+
+    /// All that could have made the call if nothing were known of what they did: open requests of its process; answered
+    /// ones, where the task is a loop that was given something of theirs; where a process has none, the one in which its
+    /// maker made it.
+    pub(super) fn candidates(&self) -> impl Iterator<Item = ExId> {
+        let open = self.facts.open(self.process);
+        let given = self.worker.filter(|_| self.is_loop()).map_or(&[][..], |w| w.turn.owners());
+        let answered = given.iter().copied().filter(|&x| self.xs.is_live(x) && !self.is_open(x));
+        let maker = self.born_of().filter(|_| open.is_empty());
+        open.iter().copied().filter(|&x| self.is_open(x)).chain(answered).chain(maker)
+    }
+}
+
+/// What a rule leaves.
+pub(super) struct Kept {
+    /// Which requests it keeps.
+    pub(super) requests: Keeps,
+    /// The program itself stays a candidate.
+    pub(super) own: bool,
+    /// Requests from before the recording stay candidates.
+    pub(super) before: bool,
+}
+
+/// Which requests a rule keeps.
+pub(super) enum Keeps {
+    /// All.
+    All,
+    /// These alone. They may be answered already, or another process's, as a maker's are.
+    These(Requests),
+    /// Those of which this holds.
+    Those(fn(&Question, ExId) -> bool),
+}
+
+impl Kept {
+    /// This request and nobody else.
+    pub(super) fn one(x: ExId) -> Kept {
+        Kept { requests: Keeps::These(SmallVec::from_slice(&[x])), own: false, before: false }
+    }
+
+    /// All but the program itself.
+    pub(super) fn all_but_own() -> Kept {
+        Kept { requests: Keeps::All, own: false, before: true }
+    }
+
+    /// All but requests of which this does not hold.
+    pub(super) fn those(of: fn(&Question, ExId) -> bool) -> Kept {
+        Kept { requests: Keeps::Those(of), own: true, before: true }
+    }
+
+    pub(super) fn has(&self, q: &Question, x: ExId) -> bool {
+        match &self.requests {
+            Keeps::All => true,
+            Keeps::These(these) => these.contains(&x),
+            Keeps::Those(of) => of(q, x),
+        }
+    }
+}
+
+/// A rule that excludes candidates.
+#[derive(Clone, Copy)]
+pub(super) struct ExclusionRule {
+    /// Its file's name, as `--evidence` shows it.
+    pub(super) name: &'static str,
+    /// Why the others did not make the call.
+    pub(super) says: &'static str,
+    /// What it is worth.
+    pub(super) strength: Strength,
+    /// Where several name the same request, the one of the lowest rank is shown.
+    pub(super) rank: u8,
+    /// Whom it keeps; `None` where its condition does not hold.
+    pub(super) keeps: fn(&Question) -> Option<Kept>,
+    /// What a link is shown by that it made, alone or with habits.
+    pub(super) names: Option<fn(&Question, Strength) -> Rule>,
+    /// When what excludes a request (or, without one, the program itself) was seen; 0 where it is no moment.
+    pub(super) seen_at: fn(&Question, Option<ExId>) -> MonoNs,
+    /// Of a habit: how often an exception could have been seen in the process.
+    pub(super) cases: Option<fn(&Question) -> u32>,
+}
+
+/// What excludes is no moment.
+pub(super) const NO_MOMENT: fn(&Question, Option<ExId>) -> MonoNs = |_, _| MonoNs(0);

@@ -1,0 +1,29 @@
+//! How links are sought.
+
+use crate::proof::Proof;
+use std::cell::RefCell;
+use std::rc::Rc;
+use wakepath_model::ids::{EndpointId, HostId};
+
+/// Takes a proof of one of a host's calls.
+pub type TakesProof = dyn FnMut(HostId, Proof);
+
+/// How links are sought.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// No link rests on a habit. (A folder may refuse them, too: [`wakepath_model::folder::Folder::refuse_habits`].)
+    pub refuses_habits: bool,
+    /// Gives proofs of calls here: those of a host's flow and first byte of which `is_asked` holds.
+    pub explain: Option<Explain>,
+    /// For tests: rules are asked in this random order. It changes nothing.
+    pub order: Option<u64>,
+}
+
+/// Whose proofs are wanted, and where they go.
+#[derive(Clone)]
+pub struct Explain {
+    /// Whether the proof of a call is asked for.
+    pub is_asked: Rc<dyn Fn(HostId, EndpointId, u64) -> bool>,
+    /// Takes it.
+    pub out: Rc<RefCell<TakesProof>>,
+}
