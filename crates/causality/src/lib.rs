@@ -5,6 +5,7 @@
 #![deny(missing_docs)]
 
 pub mod attribution;
+pub mod canary;
 mod dense;
 pub mod evidence;
 pub mod exchange;

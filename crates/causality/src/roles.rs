@@ -1,6 +1,7 @@
 //! First pass: how each task of the recording works, since the same events mean different things on a thread that
 //! serves one request at a time and in an event loop.
 
+use crate::canary::holds;
 use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange, Side, Slab, Steps};
 use crate::timers::TIMER_GRAIN_NS;
@@ -470,7 +471,7 @@ impl Roles {
     /// Whether operations were lost in `from..=to`.
     pub fn is_lossy(&self, from: MonoNs, to: MonoNs) -> bool {
         let i = self.losses.partition_point(|&(_, b)| b < from.0);
-        self.losses.get(i).is_some_and(|&(a, _)| a <= to.0)
+        !holds("loss.nothing_was_lost", self.losses.get(i).is_none_or(|&(a, _)| a > to.0))
     }
 
     /// An operation was carried by io_uring.

@@ -2,6 +2,7 @@
 
 use super::facts::Facts;
 use super::worker::Worker;
+use crate::canary::holds;
 use crate::evidence::{Rule, Strength};
 use crate::exchange::{ExId, Slab};
 use crate::roles::Role;
@@ -57,7 +58,8 @@ impl<'q> Question<'q> {
         // one that has but one connection may work on several requests at once all the same
         let is_beside = |w: &Worker, x: ExId| self.is_open(x) && self.facts.is_beside_another(self.xs, w, x);
         let has_several = |w: &Worker| w.turn.is_given_inputs() && w.held.iter().any(|&x| is_beside(w, x));
-        self.role.takes && !self.is_migrating() && (self.role.is_loop() || self.worker.is_some_and(has_several))
+        let is_one_at_a_time = !self.role.is_loop() && !self.worker.is_some_and(has_several);
+        self.role.takes && !self.is_migrating() && !holds("thread.one_at_a_time", is_one_at_a_time)
     }
 
     /// Whether the task takes requests and works on one at a time.
@@ -67,7 +69,7 @@ impl<'q> Question<'q> {
 
     /// Whether the call may be of a request that was under way before the recording.
     pub(super) fn is_before(&self) -> bool {
-        self.at <= self.facts.roles.unseen_until(self.process)
+        !holds("before.began_in_the_recording", self.at > self.facts.roles.unseen_until(self.process))
     }
 
     /// Whether a later fact can still name who made it: the task works for others, who show when it replies, wakes one of
@@ -88,7 +90,7 @@ impl<'q> Question<'q> {
 
     /// Whether the kernel receives ahead of the program (io_uring): what it took, and when, is not known.
     pub(super) fn is_ring(&self) -> bool {
-        self.facts.roles.is_ring(self.task)
+        !holds("turn.not_ahead", !self.facts.roles.is_ring(self.task))
     }
 
     /// All that could have made the call if nothing were known of what they did: open requests of its process; answered

@@ -2,6 +2,7 @@
 
 use super::domain::{Dial, Domain};
 use super::worker::{State, Worker};
+use crate::canary::holds;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::roles::Roles;
 use rustc_hash::FxHashMap;
@@ -105,7 +106,7 @@ impl<'a> Facts<'a> {
     pub(super) fn is_waiting(&self, xs: &Slab, x: ExId) -> bool {
         let s = self.state(x);
         // where connections are kept, one that waits for its own may be given another's before
-        let is_pool = self.roles.keeps_connections(s.process);
+        let is_pool = !holds("waiting.no_pool", !self.roles.keeps_connections(s.process));
         s.outstanding > if is_pool { s.dialling } else { 0 } || self.is_behind(xs, x)
     }
 

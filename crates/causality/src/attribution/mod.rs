@@ -13,6 +13,7 @@ mod steps;
 mod turn;
 mod worker;
 
+use crate::canary::holds;
 use crate::evidence::{Class, Hole, Rule};
 use crate::exchange::{ExId, Exchange, Side, Slab};
 use crate::finished::{Calls, Done, Finished, Parent};
@@ -165,8 +166,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
         {
             w.woken = Woken::Timer;
         }
-        let holds = self.facts.tasks.get(&r.task).and_then(|w| self.facts.sole_of(xs, &w.held));
-        if holds.is_some() && matches!(r.cause, cause::TASK | cause::OPEN) && self.facts.roles.is_private(r) {
+        let held = self.facts.tasks.get(&r.task).and_then(|w| self.facts.sole_of(xs, &w.held));
+        if held.is_some() && matches!(r.cause, cause::TASK | cause::OPEN) && self.facts.roles.is_private(r) {
             let to = if r.cause == cause::OPEN { r.at } else { r.woken };
             self.facts.tasks.entry(r.task).or_default().slept(r.blocked, to);
         }
@@ -177,7 +178,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             return;
         }
         let role = self.facts.roles.role(r.task);
-        if let Some(x) = holds {
+        if let Some(x) = held {
             if !self.facts.roles.is_private(r) {
                 // a lock that was released says nothing of whose work was done
                 return;
@@ -204,7 +205,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             let w = self.facts.tasks.entry(r.task).or_default();
             w.segment.retain(|&y| xs.is_live(y));
             w.woken = woken;
-            w.born_of = w.born_of.filter(|_| !is_private);
+            w.born_of = w.born_of.filter(|_| holds("fork.never_waited", !is_private));
             w.leave_fragment();
             if !self.facts.roles.is_lock(r) {
                 let (jobs, _) = w.mark(r.blocked, HelperEvent::Idle);

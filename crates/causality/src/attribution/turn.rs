@@ -1,5 +1,6 @@
 //! What a loop was given since it last waited for something to do.
 
+use crate::canary::holds;
 use crate::exchange::ExId;
 use crate::timers::TIMER_GRAIN_NS;
 use wakepath_model::ids::{EndpointId, MonoNs};
@@ -160,7 +161,9 @@ impl Turn {
     /// Whether somebody may go on in it who was given nothing: something was not seen, a timer may be due, or an answer set
     /// free what another waits for.
     pub(super) fn may_be_anothers(&self, at: MonoNs) -> bool {
-        self.is_unknown || self.has_unseen_input() || !self.no_timer_due(at) || self.is_answered
+        let is_all_seen = holds("turn.all_was_seen", !self.is_unknown && !self.has_unseen_input());
+        let is_timely = holds("turn.no_timer_due", self.no_timer_due(at));
+        !is_all_seen || !is_timely || !holds("turn.no_answer", !self.is_answered)
     }
 
     /// Whether one message was all that it was given.

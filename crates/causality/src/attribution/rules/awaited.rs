@@ -7,6 +7,7 @@
 
 use crate::attribution::claims::{Claim, Claimed};
 use crate::attribution::facts::Facts;
+use crate::canary::holds;
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{ExId, Slab};
 use crate::finished::Parent;
@@ -24,7 +25,7 @@ impl Facts<'_> {
         let w = self.tasks.get_mut(&task)?;
         let call = w.unknown_call.take()?;
         // only where that reply was all that there was to go on with
-        let is_single = w.turn.is_single(at);
+        let is_single = holds("awaited.nothing_else_was_given", w.turn.is_single(at));
         if !is_single || self.roles.is_ring(task) || self.is_lossy_since(xs.get(x), at) {
             return None;
         }

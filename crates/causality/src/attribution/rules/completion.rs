@@ -8,6 +8,7 @@
 
 use crate::attribution::facts::Facts;
 use crate::attribution::worker::{HelperEvent, JobStats, Worker};
+use crate::canary::holds;
 use crate::evidence::Rule;
 use crate::exchange::{ExId, Slab};
 use crate::finished::Parent;
@@ -30,11 +31,11 @@ impl Facts<'_> {
     pub(in crate::attribution) fn completed(&self, xs: &Slab, y: ExId) -> Option<ExId> {
         let (x, at) = self.woken_after(xs, y)?;
         let jobs = self.domains.get(&self.state(y).process).map(|d| d.jobs).unwrap_or_default();
-        if jobs.say_little() {
+        if !holds("completion.signs_are_enough", !jobs.say_little()) {
             return None;
         }
         let state = self.state(x);
-        if !state.closed || state.holder_called >= at {
+        if !state.closed || !holds("completion.holder_called_nobody", state.holder_called < at) {
             return None;
         }
         let (began, ended) = (xs.get(y).taken, xs.get(y).ended);
@@ -44,7 +45,7 @@ impl Facts<'_> {
         let is_out = |s: ExId| xs.is_live(s) && holder(s).is_some_and(is_elsewhere);
         let mut rivals = self.state(y).rivals.iter().copied().filter(|&s| s != x).peekable();
         let is_known = rivals.peek().is_none() || !jobs.are_few();
-        (is_known && rivals.all(is_out)).then_some(x)
+        holds("completion.others_slept", is_known && rivals.all(is_out)).then_some(x)
     }
 
     /// Whether that will show when a request that is still open is over.

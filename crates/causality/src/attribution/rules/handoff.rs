@@ -10,6 +10,7 @@
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
 use crate::attribution::worker::Woken;
+use crate::canary::holds;
 use crate::evidence::{Rule, Strength};
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
@@ -24,7 +25,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 };
 
 fn keeps(q: &Question) -> Option<Kept> {
-    let is_helper = !q.role.takes && !q.is_migrating() && q.born_of().is_none();
+    let is_helper = !q.role.takes && !q.is_migrating() && holds("handoff.no_maker", q.born_of().is_none());
     match q.worker.filter(|_| is_helper)?.woken {
         Woken::For(x) if q.is_open(x) => Some(Kept::all_but_own()),
         _ => None,

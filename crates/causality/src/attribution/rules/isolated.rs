@@ -7,6 +7,7 @@
 //! Counterexample: `link.isolation/together`, where one read took two requests.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
+use crate::canary::holds;
 use crate::evidence::{Rule, Strength};
 use crate::exchange::ExId;
 use wakepath_model::ids::{MonoNs, TaskId};
@@ -24,9 +25,10 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 
 fn keeps(q: &Question) -> Option<Kept> {
     let w = q.worker.filter(|w| q.is_migrating() && w.turn.is_isolated() && w.turn.no_timer_due(q.at))?;
-    let x = q.current().filter(|&x| !q.facts.is_beside_another(q.xs, w, x))?;
+    let x = q.current().filter(|&x| holds("isolated.one_request", !q.facts.is_beside_another(q.xs, w, x)))?;
     let is_other = |t: &TaskId| *t != q.task && q.facts.roles.process_of(*t) == q.process;
     let others = q.facts.tasks.iter().filter(|(t, _)| is_other(t));
     let elsewhere: Vec<ExId> = others.filter_map(|(_, w)| w.current).collect();
-    q.facts.runnable(q.xs, q.process).all(|y| y == x || elsewhere.contains(&y)).then_some(Kept::one(x))
+    let are_elsewhere = q.facts.runnable(q.xs, q.process).all(|y| y == x || elsewhere.contains(&y));
+    holds("isolated.others_are_elsewhere", are_elsewhere).then_some(Kept::one(x))
 }

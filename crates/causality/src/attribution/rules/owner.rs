@@ -9,6 +9,7 @@
 
 use crate::attribution::domain::Dial;
 use crate::attribution::facts::Facts;
+use crate::canary::holds;
 use crate::exchange::{ExId, Slab};
 use wakepath_model::ids::{EndpointId, MonoNs};
 
@@ -49,8 +50,10 @@ impl Facts<'_> {
     pub(in crate::attribution) fn owner(&self, xs: &Slab, dial: Dial, at: MonoNs) -> Option<ExId> {
         let x = dial.of.filter(|&x| self.is_open(xs, x))?;
         let is_its = match self.roles.keeps_connections(dial.process) {
-            true if self.roles.is_migrating(dial.process) => self.at_rest(xs, dial.process, at) == Some(x),
-            true => !dial.is_beside_another || self.at_rest(xs, dial.process, at) == Some(x),
+            true if !holds("owner.no_pool", !self.roles.is_migrating(dial.process)) => {
+                self.at_rest(xs, dial.process, at) == Some(x)
+            }
+            true => holds("owner.made_alone", !dial.is_beside_another) || self.at_rest(xs, dial.process, at) == Some(x),
             false => true,
         };
         is_its.then_some(x)

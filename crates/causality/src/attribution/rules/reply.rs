@@ -12,6 +12,7 @@
 
 use crate::attribution::claims::{Claim, Claimed};
 use crate::attribution::facts::Facts;
+use crate::canary::holds;
 use crate::evidence::Rule;
 use crate::exchange::{ExId, Slab};
 use crate::finished::Parent;
@@ -23,7 +24,7 @@ impl Facts<'_> {
         let Some(w) = self.tasks.get_mut(&task).filter(|w| !w.segment.is_empty()) else { return Vec::new() };
         let segment = std::mem::take(&mut w.segment);
         let taken = xs.get(x).taken;
-        let is_busy = self.roles.works_on_others(self.roles.process_of(task));
+        let is_busy = !holds("reply.never_busy_before", !self.roles.works_on_others(self.roles.process_of(task)));
         let mut claims = Vec::new();
         for y in segment.into_iter().filter(|&y| self.is_undelivered(xs, y)) {
             let s = self.state(y);
@@ -32,7 +33,8 @@ impl Facts<'_> {
                 continue;
             }
             let has_waited = s.replied && s.reply_task == task;
-            let claimed = match xs.get(y).taken >= taken && has_waited {
+            let is_since = holds("reply.asked_since_taken", xs.get(y).taken >= taken);
+            let claimed = match is_since && has_waited {
                 true if self.roles.is_lossy(taken, at) => Claimed::Lost,
                 true if is_busy => continue,
                 true => Claimed::By(x, Rule::Reply),

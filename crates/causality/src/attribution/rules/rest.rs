@@ -9,6 +9,7 @@
 use crate::attribution::domain::Rest;
 use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::attribution::facts::Facts;
+use crate::canary::holds;
 use crate::evidence::{Rule, Strength};
 use crate::exchange::{ExId, Slab};
 use crate::timers::TIMER_GRAIN_NS;
@@ -128,8 +129,8 @@ impl Facts<'_> {
     /// without rest some calls are nobody's in particular: those who made them wait for their answers all the same.
     pub(in crate::attribution) fn at_rest(&self, xs: &Slab, process: u32, at: MonoNs) -> Option<ExId> {
         let r = self.domains.get(&process)?.rest.as_ref()?;
-        let x = r.of.filter(|&x| !r.is_mixed && self.is_open(xs, x))?;
-        if at.0.saturating_add(TIMER_GRAIN_NS) >= r.until {
+        let x = r.of.filter(|&x| holds("rest.nothing_of_others", !r.is_mixed) && self.is_open(xs, x))?;
+        if !holds("rest.no_timer_due", at.0.saturating_add(TIMER_GRAIN_NS) < r.until) {
             return None;
         }
         if !r.is_answered {
@@ -141,6 +142,7 @@ impl Facts<'_> {
             false => self.runnable(xs, process).filter(is_other).count(),
         };
         // each of them waits for an answer, though nobody knows which for which
-        (waiting == 0 || waiting <= self.waiting_unknown(xs, process, at)).then_some(x)
+        let is_alone = waiting == 0 || waiting <= self.waiting_unknown(xs, process, at);
+        holds("rest.nobody_waits", is_alone).then_some(x)
     }
 }

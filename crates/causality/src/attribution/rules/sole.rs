@@ -6,6 +6,7 @@
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
 use crate::attribution::worker::Woken;
+use crate::canary::holds;
 use crate::evidence::{Rule, Strength};
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
@@ -32,10 +33,10 @@ pub(in crate::attribution) fn is_asked_by_one(q: &Question) -> bool {
         Woken::Unknown => true,
         // it went on to something else without sleeping, and there was never more than one thing to go on to
         Woken::For(x) => !q.is_open(x) && !roles.is_concurrent(q.process),
-        Woken::Timer => false,
+        Woken::Timer => holds("sole.no_timer", false),
     };
     is_asked
-        && q.facts.open(q.process).len() == 1
+        && holds("sole.one_request_is_open", q.facts.open(q.process).len() == 1)
         && q.at > roles.unseen_until(q.process)
-        && !roles.calls_unasked(q.process)
+        && holds("sole.never_without_a_request", !roles.calls_unasked(q.process))
 }

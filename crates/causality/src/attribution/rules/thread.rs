@@ -8,6 +8,7 @@
 //! Counterexample: `link.fragment/loop_own_timer`, a loop that happened to serve one request at a time.
 
 use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, Question, Requests};
+use crate::canary::holds;
 use crate::evidence::{Rule, Strength};
 use wakepath_model::ids::MonoNs;
 
@@ -27,7 +28,9 @@ fn keeps(q: &Question) -> Option<Kept> {
         return None;
     }
     match q.facts.sole_of(q.xs, q.held()) {
-        Some(x) if !q.role.replies_foreign || q.xs.get(x).is_received() => Some(Kept::one(x)),
+        Some(x) if !q.role.replies_foreign || holds("thread.read_whole", q.xs.get(x).is_received()) => {
+            Some(Kept::one(x))
+        }
         None if !q.role.replies_foreign => {
             // several of one flow, each with an identifier: which it works on does not show
             let held = q.held().iter().copied().filter(|&x| q.is_open(x)).collect::<Requests>();

@@ -7,6 +7,7 @@
 //! Counterexample: `link.fragment/loop_own_timer`.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
+use crate::canary::holds;
 use crate::evidence::Strength;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
@@ -24,9 +25,11 @@ fn keeps(q: &Question) -> Option<Kept> {
     let roles = q.facts.roles;
     let is_asked = match () {
         () if q.is_loop() => {
-            !q.is_ring() && !roles.may_call_unasked(q.process) && !q.worker.is_some_and(|w| w.turn.is_own())
+            !q.is_ring()
+                && holds("unasked.never_seen", !roles.may_call_unasked(q.process))
+                && !q.worker.is_some_and(|w| w.turn.is_own())
         }
-        () => q.is_migrating() && !roles.calls_of_its_own(q.process),
+        () => q.is_migrating() && holds("unasked.never_seen", !roles.calls_of_its_own(q.process)),
     };
     is_asked.then(Kept::all_but_own)
 }

@@ -8,6 +8,7 @@
 //! Counterexample: `link.fragment/loop_pool_parallel`.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
+use crate::canary::holds;
 use crate::evidence::Strength;
 use crate::exchange::ExId;
 use wakepath_model::ids::MonoNs;
@@ -25,8 +26,11 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 
 fn keeps(q: &Question) -> Option<Kept> {
     let is_single = match () {
-        () if q.is_loop() => !q.is_ring() && !q.facts.roles.is_parallel(q.process),
-        () => (q.is_migrating() || q.role.takes) && !q.facts.roles.fans_out(q.process),
+        () if q.is_loop() => !q.is_ring() && holds("waiting.never_several", !q.facts.roles.is_parallel(q.process)),
+        () => {
+            let is_single = holds("waiting.never_several", !q.facts.roles.fans_out(q.process));
+            (q.is_migrating() || q.role.takes) && is_single
+        }
     };
     is_single.then(|| Kept::those(if q.is_loop() { may_go_on_in_turn } else { may_go_on }))
 }
