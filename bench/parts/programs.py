@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -300,6 +301,12 @@ class Namespace:
         run([*tc, "class", "add", "dev", "lo", "parent", "1:", "classid", "1:2", *kinds], 10)
         match = ["protocol", "ip", "u32", "match", "ip", "sport", str(port), "0xffff", "flowid", "1:2"]
         run([*tc, "filter", "add", "dev", "lo", "parent", "1:", *match], 10)
+
+    def dropped(self):
+        """Packets that found no room in the queues of its loopback since `narrow`."""
+        said = run([*self.prefix, "tc", "-s", "class", "show", "dev", "lo"], 10)
+        said += run([*self.prefix, "tc", "-s", "qdisc", "show", "dev", "lo"], 10)
+        return sum(int(count) for count in re.findall(r"dropped (\d+)", said))
 
     def widen(self):
         """Ends what `narrow` began."""

@@ -22,6 +22,10 @@ RATE = 80
 SLOWDOWN_MIN = 2.0
 # As many of the slowest must be theirs, all but one.
 SLOWEST = 3
+# As long as the longest, nearly: which of them is the slowest may differ by who looks.
+NEARLY = 0.9
+# Times as long as the usual one that a trouble of a fixed length may be and still have made most of it.
+STEADY_MAX = 1.8
 
 
 def is_of(program_name, difference):
@@ -55,6 +59,8 @@ class Trouble:
     share = 4
     # whether "not known", with the reason, is as good as its name: where no evidence can carry more
     may_be_unknown = False
+    # whether it takes about as long each time
+    is_steady = False
     # seconds recorded a round: in all, and with --quick
     seconds, quick_seconds = 3, 2.5
 
@@ -108,6 +114,11 @@ class Trouble:
         longest = statistics.median(ns for ns, _ in slowest)
         is_theirs = sum(not is_hit for _, is_hit in slowest) <= 1
         is_theirs = is_theirs and rest[len(rest) * 9 // 10] * SLOWDOWN_MIN <= longest
+        # the slowest request is asked about: it, and whoever took nearly as long, must be theirs
+        is_theirs = is_theirs and all(hit for ns, hit in times if ns >= times[-1][0] * NEARLY)
+        # and where all that it does takes as long, what took another one far longer was something else
+        hits = [ns for ns, hit in times if hit]
+        is_theirs = is_theirs and not (self.is_steady and times[-1][0] > STEADY_MAX * statistics.median(hits))
         return longest / statistics.median(rest), is_theirs
 
     def is_slice(self, part):
@@ -247,6 +258,7 @@ class Network(Trouble):
 
     name = cause = "network"
     is_shared = True
+    has_dropped = False
 
     @contextlib.contextmanager
     def outside(self):
@@ -255,6 +267,17 @@ class Network(Trouble):
             yield
         finally:
             self.host.widen()
+
+    def record(self, seconds):
+        before = self.host.dropped()
+        recorded = super().record(seconds)
+        self.has_dropped = self.host.dropped() > before
+        return recorded
+
+    def is_first(self, difference):
+        # a packet may be lost in the link's queue: by the kernel's own counters, and only then
+        causes = (self.cause, "packet_loss") if self.has_dropped else (self.cause,)
+        return difference["cause"] in causes and self.is_where(difference)
 
     def is_slice(self, part):
         return part["state"] == "network" and (part["object"] or "").endswith(f":{self.stack.env['PG_PORT']}")
@@ -285,6 +308,7 @@ class Timer(Trouble):
     """The application sleeps."""
 
     name = cause = "timer"
+    is_steady = True
 
     def is_slice(self, part):
         return part["state"] == "timer" and part["task"].startswith("gunicorn/")

@@ -26,6 +26,7 @@ class Interpreter(Trouble):
     """A thread of the worker computes and keeps the interpreter's lock."""
 
     name, cause = "interpreter", "lock"
+    is_steady = True
 
     def is_slice(self, part):
         return "lock" in (part["state"], part["wait"]) and part["task"].startswith("gunicorn/")
@@ -84,6 +85,7 @@ class Paging(Trouble):
     """A thread of the worker reads pages from a slow disk under the interpreter's lock."""
 
     name, cause = "paging", "page_fault"
+    is_steady = True
     FILE_BYTES, READS_PER_S = 4 << 20, 10_000
 
     @contextlib.contextmanager
@@ -200,6 +202,7 @@ class Eval(Trouble):
     """Redis runs a script."""
 
     name, cause = "eval", "cpu"
+    is_steady = True
 
     def is_slice(self, part):
         return part["state"] == "running" and part["task"].startswith("redis")

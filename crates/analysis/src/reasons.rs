@@ -37,6 +37,8 @@ reasons! {
     SYN_LOST = "the connection was asked for again: its first packet, or the answer, was lost, or the listener's queue had no room";
     /// A segment that was sent again.
     LOSS = "TCP sent it again: the first time it, or its acknowledgement, was lost";
+    /// A segment that was sent again, though what came may have been the first.
+    SENT_AGAIN = "TCP sent it again, but what came may have been the first: it was late, or lost";
     /// Nagle's algorithm.
     NAGLE = "TCP held it back until the other end acknowledged earlier bytes: Nagle's algorithm, and that end delays it";
     /// A window that nobody opens.
