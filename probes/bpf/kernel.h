@@ -63,6 +63,10 @@ typedef _Bool bool;
 #define TASK_DEAD 0x80
 #define TASK_STOPPED 4
 #define TASK_TRACED 8
+#define TASK_INTERRUPTIBLE 1
+/* Since Linux 6.1, of a task in the freezer of version 1 of cgroups; here also of one in that of version 2. */
+#define TASK_FROZEN 0x8000
+#define JOBCTL_TRAP_FREEZE (1UL << 23)
 #define SIGSTOP 19
 #define SIGTTOU 22
 /* Priorities below are those of the real-time classes. */
@@ -200,6 +204,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct files_struct *files;
 	struct css_set *cgroups;
+	unsigned long jobctl;
 };
 /* Before Linux 5.14. */
 struct task_struct___old { long state; };

@@ -168,7 +168,7 @@ static __always_inline u8 emit_wait(struct task_struct *task, struct task_state 
 	r->tgid = task->tgid;
 	r->by_tid = t->by_tid;
 	/* who let it go on says less than who stopped it */
-	if (t->state & (TASK_STOPPED | TASK_TRACED)) {
+	if (t->state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN)) {
 		struct task_state *g = group_state(task);
 
 		cause = CAUSE_STOPPED;
@@ -285,6 +285,9 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 				came_unseen(c, prev, t, now);
 			/* a task on its way to sleep that is preempted is still to run */
 			state = preempt ? 0 : prev_state;
+			/* a signal is pending for who is to be frozen: only in the freezer itself it can sleep so */
+			if (state & TASK_INTERRUPTIBLE && field(prev, jobctl) & JOBCTL_TRAP_FREEZE)
+				state |= TASK_FROZEN;
 			t->state = state & 0xffff;
 			/* behind the state: a waking on another processor looks at both */
 			barrier();

@@ -39,6 +39,8 @@ const NO_SYSCALL: u16 = 0xffff;
 const QUOTA: u64 = 1;
 /// `__TASK_TRACED`.
 const TRACED: u16 = 8;
+/// `TASK_FROZEN`.
+const FROZEN: u16 = 0x8000;
 /// Interrupt lines of the keyboard and mouse controller of a PC.
 const INPUT_LINES: [u64; 2] = [1, 12];
 
@@ -425,11 +427,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A signal or a debugger stopped the task: who sent the signal, where that was seen.
+    /// A signal, a debugger or the freezer of a cgroup stopped the task: who sent the signal, where that was seen.
     fn stopped(&mut self, f: &Frame, w: &WaitRow, what: What) {
         let by = (w.by != TaskId::UNKNOWN).then_some((f.host, w.by));
         let object = Some(match w.object {
             _ if w.state & TRACED != 0 => "a debugger".to_owned(),
+            _ if w.state & FROZEN != 0 => "the freezer of its cgroup".to_owned(),
             19 => "SIGSTOP".to_owned(),
             20 => "SIGTSTP".to_owned(),
             21 => "SIGTTIN".to_owned(),

@@ -26,7 +26,7 @@ pub enum State {
     Input,
     /// An interrupt or softirq that is none of the above.
     Interrupt,
-    /// A signal or a debugger had stopped it.
+    /// A signal, a debugger or the freezer of its cgroup had stopped it.
     Stopped,
     /// The message was there and no task had taken it up.
     Queued,

@@ -360,7 +360,7 @@ impl Namer<'_, '_> {
             For::Timer => "sleeps".into(),
             For::Child => "waits for a child to end".into(),
             For::Disk => "waits for the disk or the kernel, uninterruptibly".into(),
-            For::Stopped => "was stopped by a signal (SIGSTOP, or a debugger)".into(),
+            For::Stopped => "was stopped (by SIGSTOP, a debugger, or the freezer of its cgroup)".into(),
             For::Other => "waits".into(),
             For::Unseen => "waits for what was not seen".into(),
         };

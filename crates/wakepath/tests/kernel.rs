@@ -11,6 +11,8 @@ mod byways;
 mod faults;
 #[path = "kernel/flows.rs"]
 mod flows;
+#[path = "kernel/frozen.rs"]
+mod frozen;
 #[path = "kernel/harness.rs"]
 mod harness;
 #[path = "kernel/holders.rs"]

@@ -70,7 +70,7 @@ pub enum Cause {
     Futex,
     /// Somebody who did not answer before the time-out.
     Unanswered,
-    /// A signal or a debugger had stopped it.
+    /// A signal, a debugger or the freezer of its cgroup had stopped it.
     Stopped,
     /// The request was there, and no task had taken it up.
     Queue,

@@ -76,9 +76,9 @@ table! {
 }
 
 impl WaitRow {
-    /// The task was stopped by a signal, or by who traces it.
+    /// The task was stopped by a signal, by who traces it, or by the freezer of its cgroup.
     pub fn is_stopped(&self) -> bool {
-        self.has_state(4 | 8)
+        self.has_state(4 | 8 | 0x8000)
     }
 
     /// The task slept where signals do not reach it, and was no idle kernel thread (`TASK_NOLOAD`).

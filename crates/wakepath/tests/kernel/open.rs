@@ -18,7 +18,7 @@ pub struct Helper {
 
 impl Helper {
     /// The thread that asked, and of which descriptor it waits for the answer.
-    fn asked(&mut self) -> (i32, i32) {
+    pub fn asked(&mut self) -> (i32, i32) {
         let mut found = self.said.by_ref().map_while(Result::ok).filter_map(|l| {
             let (tid, fd) = l.split_once("tid ")?.1.split_once(" asks ")?;
             Some((tid.parse().ok()?, fd.trim().parse().ok()?))
