@@ -31,8 +31,8 @@ pub mod cause {
     pub const VECTOR: u64 = 1 << 32;
     /// A packet that was being received (`object` = [`super::PacketRow::id`] of its row on the same host).
     pub const PACKET: u8 = 10;
-    /// The task was stopped by a signal (`object` = its number, 0 = not known; `by` = who sent it) or a debugger
-    /// ([`super::WaitRow::state`] says which).
+    /// The task was stopped by a signal (`object` = its number, 0 = not known; `by` = who sent it), a debugger, or the freezer
+    /// of its cgroup ([`super::WaitRow::state`] says which: 4, 8, 0x8000).
     pub const STOPPED: u8 = 11;
 }
 
