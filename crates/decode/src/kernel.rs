@@ -1,9 +1,9 @@
 //! Frames of the kernel vantage, and of the library vantage, into rows.
 
-use crate::RowSink;
 use crate::flow::Flow;
-use crate::library::Joined;
-use crate::tasks::{TaskFacts, Tasks};
+use crate::joined::{Joined, PEER_BYTES};
+use crate::sink::{RowSink, TaskFacts};
+use crate::tasks::Tasks;
 use rustc_hash::FxHashMap;
 use std::hash::{Hash, Hasher};
 use wakepath_model::defects::id as defect;
@@ -32,7 +32,6 @@ const IPPROTO_UDP: u16 = 17;
 const AF_INET6: u16 = 10;
 const TCP_CLOSE: u8 = 7;
 const TCP_LISTEN: u8 = 10;
-pub(crate) const PEER_BYTES: usize = 32;
 /// Marks an endpoint that stands for one peer of an unconnected datagram socket.
 const FLOW_PEER_BIT: u64 = 1 << 61;
 /// Most endpoints followed at once; beyond it those that were idle longest are let go.

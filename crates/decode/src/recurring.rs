@@ -4,9 +4,11 @@
 //! last a keyed hash is written until several clients have said the word; from then on hash and word. So a value of one user
 //! never lands, and kinds stay readable, of earlier rows too ([`wakepath_model::words`]). `docs/privacy.md` has the rule.
 
+mod asker;
 mod seen;
 mod siphash;
 
+pub use asker::{Asker, address_number};
 pub use seen::{CLIENTS, REQUESTS};
 pub use siphash::Key;
 
@@ -27,36 +29,6 @@ const HASHED_MAX: usize = 100_000;
 const WORDS_MAX: usize = 1 << 16;
 /// A longer word is a value, however often it recurs.
 const WORD_BYTES_MAX: usize = 64;
-
-/// Who asked whom. Numbers that differ where they are not the same; the same at both ends of a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asker {
-    /// The server's address and port.
-    pub service: u64,
-    /// The client's address.
-    pub address: u64,
-    /// The client's address and port.
-    pub connection: u64,
-}
-
-impl Asker {
-    /// Of two ends: a number for the address ([`address_number`]), and the port.
-    pub fn of(server: (u64, u16), client: (u64, u16)) -> Asker {
-        let port = |(address, port): (u64, u16)| mixed(address ^ u64::from(port).rotate_right(16));
-        Asker { service: port(server), address: mixed(client.0), connection: port(client) }
-    }
-}
-
-/// A number for an address, in two words of any order of bytes.
-pub fn address_number([high, low]: [u64; 2]) -> u64 {
-    mixed(low ^ mixed(high))
-}
-
-/// All bits depend on all bits.
-fn mixed(of: u64) -> u64 {
-    let once = (of ^ of >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (once ^ once >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ once >> 32
-}
 
 /// Where a text is from.
 #[derive(Clone, Copy, Debug)]

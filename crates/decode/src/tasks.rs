@@ -1,25 +1,10 @@
 //! Which task a tid means at a moment: tids are reused, an exec moves one, threads share a process.
 
-use crate::RowSink;
+use crate::sink::{RowSink, TaskFacts};
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::{MonoNs, StrId, TaskId};
 use wakepath_model::rows::{TaskRow, life};
 use wakepath_wire as w;
-
-/// What can be looked up of a task.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TaskFacts {
-    /// Start, ns since boot; 0 where not known.
-    pub start_ns: u64,
-    /// Name.
-    pub comm: Vec<u8>,
-    /// Command line, arguments separated by NUL.
-    pub cmdline: Vec<u8>,
-    /// cgroup path.
-    pub cgroup: Vec<u8>,
-    /// 1 = kernel thread.
-    pub class: u8,
-}
 
 #[derive(Clone, Copy)]
 struct Known {

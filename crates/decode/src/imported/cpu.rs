@@ -1,6 +1,6 @@
 //! What one processor is doing: its current task, and the interrupts that are stacked upon it.
 
-use super::packets::{Received, Waiting};
+use super::received::{Received, Waiting};
 use crate::raw::Block;
 use wakepath_model::ids::MonoNs;
 use wakepath_model::rows::{PacketRow, cause, context};

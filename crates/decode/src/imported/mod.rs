@@ -6,24 +6,21 @@
 
 mod cpu;
 mod packets;
+mod received;
 mod tasks;
 mod wakes;
+
+pub use tasks::NO_SYSCALL;
 
 use crate::RowSink;
 use crate::raw::{self, Raw, RawSink, STATE_DEAD_OR_PARKED, STATE_GONE, STATE_IDLE, STATE_PARKED};
 use cpu::{Cpu, Current, Kind};
 use packets::Packets;
-use tasks::{Call, Run, Task, Tasks};
+use tasks::{Call, Notice, Run, Task, Tasks};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{MonoNs, TaskId};
 use wakepath_model::rows::{LossRow, PollRow, WaitRow, cause};
-use wakes::Said;
 
-/// [`WaitRow::syscall`] where there was none.
-pub const NO_SYSCALL: u16 = 0xffff;
-
-/// State of a task that was made and never ran (`TASK_NEW`).
-const STATE_NEW: u16 = 0x800;
 /// Losses remembered, to find those that lie in a wait.
 const LOSSES_MAX: usize = 16;
 /// Processors that Linux can have (`NR_CPUS` is at most 8192).
@@ -444,8 +441,8 @@ impl<S: RowSink> RawSink for Importer<S> {
         let begin = self.done.first;
         match *event {
             Raw::Switch { prev, prev_state, next } => self.switch(at, cpu, prev, prev_state, next),
-            Raw::Waking { task } => self.wake(at, cpu, task, Said::Waking),
-            Raw::Wakeup { task, target_cpu } => self.wake(at, cpu, task, Said::Wakeup { target: target_cpu }),
+            Raw::Waking { task } => self.wake(at, cpu, task, Notice::Waking),
+            Raw::Wakeup { task, target_cpu } => self.wake(at, cpu, task, Notice::Wakeup { target: target_cpu }),
             Raw::WakeupNew { task } => self.wakeup_new(at, cpu, task),
             Raw::Fork { parent, child } => self.fork(at, cpu, parent, child),
             Raw::Exec { task, old_tid, filename } => self.exec(at, cpu, task, old_tid, filename),

@@ -6,6 +6,11 @@ use rustc_hash::FxHashMap;
 use wakepath_model::ids::{MonoNs, StrId, TaskId};
 use wakepath_model::rows::{STATE_UNKNOWN, TaskRow, life};
 
+/// [`WaitRow::syscall`] where there was none.
+pub const NO_SYSCALL: u16 = 0xffff;
+/// State of a task that was made and never ran (`TASK_NEW`).
+pub(super) const STATE_NEW: u16 = 0x800;
+
 /// Linux gives no thread a higher number (`PID_MAX_LIMIT`): bounds what a damaged trace can make us hold.
 const TID_MAX: u32 = 1 << 22;
 /// The parent of all kernel threads.
@@ -87,7 +92,7 @@ impl Task {
     pub fn forget(&mut self, since: MonoNs) {
         self.run = Run::Unsure(since.max(self.edge));
         self.state = STATE_UNKNOWN;
-        (self.syscall, self.arg0, self.by) = (super::NO_SYSCALL, 0, TaskId::UNKNOWN);
+        (self.syscall, self.arg0, self.by) = (NO_SYSCALL, 0, TaskId::UNKNOWN);
         (self.wake, self.call, self.fault) = (None, None, 0);
     }
 }
@@ -265,7 +270,7 @@ fn fresh(id: TaskId, tid: u32, run: Run) -> Task {
         run,
         edge: MonoNs(0),
         state: STATE_UNKNOWN,
-        syscall: super::NO_SYSCALL,
+        syscall: NO_SYSCALL,
         arg0: 0,
         by: TaskId::UNKNOWN,
         wake: None,
@@ -318,4 +323,14 @@ fn learn<S: RowSink>(at: MonoNs, task: &mut Task, t: raw::Task<'_>, is_new: bool
 fn write<S: RowSink>(task: &mut Task, at: MonoNs, what: u8, sink: &mut S) {
     (task.row.at, task.row.what) = (at, what);
     sink.push(&task.row);
+}
+
+/// An event that says that a task may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// `sched_waking`: it happens at the waker.
+    Waking,
+    /// `sched_wakeup`: it happens at the waker, or on the woken task's processor (`target`) in an interrupt that the waker
+    /// sent there.
+    Wakeup { target: Option<u16> },
 }

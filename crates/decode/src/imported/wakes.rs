@@ -1,29 +1,19 @@
 //! Who woke a task, and who made it.
 
+use super::Importer;
 use super::cpu::Current;
-use super::tasks::{Run, Wake};
-use super::{Importer, STATE_NEW};
+use super::tasks::{Notice, Run, STATE_NEW, Wake};
 use crate::RowSink;
 use crate::raw;
 use wakepath_model::ids::{MonoNs, TaskId};
 use wakepath_model::rows::{PacketRow, cause};
 
-/// An event that says that a task may run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
-    /// `sched_waking`: it happens at the waker.
-    Waking,
-    /// `sched_wakeup`: it happens at the waker, or on the woken task's processor (`target`) in an interrupt that the waker
-    /// sent there.
-    Wakeup { target: Option<u16> },
-}
-
 impl<S: RowSink> Importer<S> {
     /// Somebody wakes a task.
-    pub(super) fn wake(&mut self, at: MonoNs, cpu: u16, task: raw::Task<'_>, said: Said) {
-        match said {
-            Said::Waking => self.has.waking = true,
-            Said::Wakeup { .. } => self.has.wakeups = true,
+    pub(super) fn wake(&mut self, at: MonoNs, cpu: u16, task: raw::Task<'_>, notice: Notice) {
+        match notice {
+            Notice::Waking => self.has.waking = true,
+            Notice::Wakeup { .. } => self.has.wakeups = true,
         }
         let begin = self.done.first;
         let c = &mut self.cpus[usize::from(cpu)];
@@ -34,17 +24,17 @@ impl<S: RowSink> Importer<S> {
             return;
         }
         let mut wake = Wake { at, cpu, cause: cause::UNKNOWN, object: 0, by: TaskId::UNKNOWN };
-        if said != Said::Waking && self.has.waking {
+        if notice != Notice::Waking && self.has.waking {
             // its waking was not seen: only the time is known
             if t.wake.is_none() && !matches!(t.run, Run::On(_)) {
                 t.wake = Some(wake);
             }
             return;
         }
-        let is_here = match said {
-            Said::Waking => true,
+        let is_here = match notice {
+            Notice::Waking => true,
             // with one processor, there is nowhere else
-            Said::Wakeup { target } => self.has_one_cpu || target.is_some_and(|target| target != cpu),
+            Notice::Wakeup { target } => self.has_one_cpu || target.is_some_and(|target| target != cpu),
         };
         if let Some((cause, object)) = c.way_out_cause(at, cpu, t.comm()) {
             (wake.cause, wake.object) = (cause, object);

@@ -3,10 +3,10 @@
 use super::datagrams::Datagrams;
 use super::exchanges::Ending;
 use super::link::Inner;
-use super::row::{Flow, Key, TUNNELS_MAX};
-use super::servers::Servers;
-use super::tcp::{RST, SYN, Segment, Taken, Tcp};
-use super::{Sniffed, SnifferOptions};
+use super::row::{Carrier, Flow, Key, TUNNELS_MAX};
+use super::servers::{NONE, Servers};
+use super::sniffed::{Sniffed, SnifferOptions};
+use super::tcp::{Segment, Taken};
 use crate::RowSink;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -15,23 +15,11 @@ use wakepath_model::defects::id as defect;
 use wakepath_model::ids::MonoNs;
 use wakepath_model::rows::flow_row;
 
-/// No slot.
-pub(super) const NONE: u32 = u32::MAX;
-
-/// For how long a connection that was closed is still known: what is sent again then is its own.
-const LINGER_NS: u64 = 2_000_000_000;
-
 /// Flows with the same ends in different tunnels that are looked through.
 const CHAIN_MAX: usize = 64;
 
 /// Flows looked at for the one that was silent longest.
 const CANDIDATES: usize = 32;
-
-/// What carries a flow.
-pub(super) enum Carrier {
-    Tcp(Tcp),
-    Datagrams(Datagrams),
-}
 
 /// All flows of a capture.
 ///
@@ -462,19 +450,8 @@ impl Flows {
     }
 }
 
-/// When a connection that ended is forgotten.
-pub(super) fn linger(now: MonoNs) -> MonoNs {
-    MonoNs(now.0.saturating_add(LINGER_NS))
-}
-
 /// A transport header that is none, or was not captured.
 fn unread<S: RowSink>(inner: &Inner<'_>, wanted: u32, out: &mut S) {
     let cut = inner.payload.len() < wanted as usize && inner.payload_length >= wanted;
     out.count(if cut { defect::NET_CUT } else { defect::NET_MALFORMED }, inner.at);
-}
-
-/// Whether a segment says who opened the connection: its client's lane.
-pub(super) fn opener(lane: usize, segment: &Segment<'_>) -> Option<usize> {
-    let ack = segment.has(super::tcp::ACK);
-    (segment.has(SYN) && !segment.has(RST)).then_some(if ack { 1 - lane } else { lane })
 }

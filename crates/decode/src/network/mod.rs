@@ -9,13 +9,17 @@ mod exchanges;
 mod flows;
 mod fragments;
 mod link;
+mod piece;
 mod row;
 mod servers;
+mod sniffed;
 mod talk;
 mod tcp;
 mod trail;
 mod undecided;
 mod unsure;
+
+pub use sniffed::{Sniffed, SnifferOptions};
 
 use crate::RowSink;
 use flows::Flows;
@@ -23,51 +27,6 @@ use link::{Counts, Link};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::MonoNs;
 use wakepath_wire::packet::Packet;
-
-/// Bounds of a sniffer's memory, and how often it tells of what goes on.
-#[derive(Clone, Copy, Debug)]
-pub struct SnifferOptions {
-    /// Flows remembered at once; the one that was silent longest makes room.
-    pub flows_max: usize,
-    /// Bytes of segments and fragments held, of all flows together, until what lies before them comes.
-    pub held_bytes_max: usize,
-    /// How often a flow that goes on, and an exchange that stays open, are written again, ns.
-    pub update_ns: u64,
-    /// After how long a silent flow is forgotten, ns.
-    pub idle_ns: u64,
-}
-
-impl Default for SnifferOptions {
-    fn default() -> SnifferOptions {
-        SnifferOptions {
-            flows_max: 1 << 17,
-            held_bytes_max: 64 << 20,
-            update_ns: 5_000_000_000,
-            idle_ns: 120_000_000_000,
-        }
-    }
-}
-
-/// What a sniffer has seen so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sniffed {
-    /// Packets given.
-    pub packets: u64,
-    /// Their bytes on the wire.
-    pub bytes: u64,
-    /// Of them those that carry no IP: ARP, LLDP, spanning tree…
-    pub not_ip: u64,
-    /// Of them IP fragments.
-    pub fragments: u64,
-    /// Flows begun.
-    pub flows: u64,
-    /// Exchanges ended.
-    pub exchanges: u64,
-    /// Time of the first packet.
-    pub first: MonoNs,
-    /// Time of the latest packet.
-    pub last: MonoNs,
-}
 
 /// A packet whose time is further than this from those before it may be alone with that time, ns.
 const JUMP_NS: u64 = 3600 * 1_000_000_000;

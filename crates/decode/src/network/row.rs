@@ -2,16 +2,19 @@
 
 use super::datagrams::Datagrams;
 use super::exchanges::Ending;
-use super::flows::{Carrier, NONE, linger, opener};
 use super::link::Inner;
-use super::servers::{End, Servers, rank};
-use super::talk::{About, Piece, Side, Talk};
+use super::piece::Piece;
+use super::servers::{End, NONE, Servers, rank};
+use super::talk::{About, Side, Talk};
 use super::tcp::{self, Hearer, Segment, Taken, Tcp};
 use crate::RowSink;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{MonoNs, SniffedFlowId};
 use wakepath_model::rows::{SniffedFlowRow, flow_row, side_how};
 use wakepath_protocols::{Protocol, Transport};
+
+/// For how long a connection that was closed is still known: what is sent again then is its own.
+const LINGER_NS: u64 = 2_000_000_000;
 
 /// Tunnels in which one flow is seen.
 pub(super) const TUNNELS_MAX: u8 = 4;
@@ -50,6 +53,12 @@ impl Key {
 fn words(address: &[u8; 16]) -> [u64; 2] {
     let all = u128::from_be_bytes(*address);
     [(all >> 64) as u64, all as u64]
+}
+
+/// What carries a flow.
+pub(super) enum Carrier {
+    Tcp(Tcp),
+    Datagrams(Datagrams),
 }
 
 /// A flow.
@@ -484,3 +493,14 @@ fn identity(key: &Key, tunnel: u64, epoch: u64) -> SniffedFlowId {
 }
 
 const _: () = assert!(NONE == u32::MAX);
+
+/// When a connection that ended is forgotten.
+fn linger(now: MonoNs) -> MonoNs {
+    MonoNs(now.0.saturating_add(LINGER_NS))
+}
+
+/// Whether a segment says who opened the connection: its client's lane.
+pub(super) fn opener(lane: usize, segment: &Segment<'_>) -> Option<usize> {
+    let ack = segment.has(tcp::ACK);
+    (segment.has(tcp::SYN) && !segment.has(tcp::RST)).then_some(if ack { 1 - lane } else { lane })
+}

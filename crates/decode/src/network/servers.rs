@@ -1,7 +1,9 @@
 //! Which ends of flows are servers: what flows of which more is known say of others with the same end.
 
-use super::flows::NONE;
 use rustc_hash::FxHashMap;
+
+/// No slot.
+pub(super) const NONE: u32 = u32::MAX;
 
 /// Ends remembered; then all are forgotten, and met again.
 const ENDS_MAX: usize = 1 << 16;

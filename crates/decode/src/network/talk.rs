@@ -1,6 +1,7 @@
 //! What a flow says: which protocol it is, and its bytes on to that.
 
 use super::exchanges::{Book, Ear, Ending};
+use super::piece::Piece;
 use super::undecided::Undecided;
 use crate::RowSink;
 use crate::recurring::{Asker, address_number};
@@ -17,31 +18,6 @@ const REVERSED: u8 = 3;
 
 /// Bytes of a flow's first message that are kept until its protocol is known.
 const FIRST_MAX: usize = 1024;
-
-/// The next bytes of one direction, in order.
-#[derive(Clone, Copy)]
-pub(super) struct Piece<'a> {
-    /// Which end sent them: 0 or 1.
-    pub lane: usize,
-    /// Number of the first.
-    pub pos: u64,
-    /// Those captured.
-    pub bytes: &'a [u8],
-    /// How many they are; more than `bytes` where the rest was not captured.
-    pub length: u64,
-    /// When their packet passed, 0 = it was never captured.
-    pub at: MonoNs,
-    /// How far that packet acknowledged the other direction, 0 = not known.
-    pub ack: u64,
-}
-
-impl Piece<'_> {
-    /// The same without its bytes.
-    pub fn without_bytes(&self) -> Piece<'static> {
-        let Piece { lane, pos, length, at, ack, .. } = *self;
-        Piece { lane, pos, bytes: &[], length, at, ack }
-    }
-}
 
 /// Who of a flow's two ends is the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

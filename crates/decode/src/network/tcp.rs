@@ -5,7 +5,7 @@
 //! come within [`GRACE_NS`] were never captured: they are a gap. Bytes that were not acknowledged will be sent again, and
 //! are waited for. Selective acknowledgements say nothing more: what they name was passed on or will be acknowledged.
 
-use super::talk::Piece;
+use super::piece::Piece;
 use std::collections::VecDeque;
 use wakepath_model::ids::MonoNs;
 use wakepath_model::rows::OPEN;

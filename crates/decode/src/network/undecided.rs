@@ -1,7 +1,7 @@
 //! Who is the server of a flow whose begin was not seen: what is said shows it, if not at once. Until then all that is said is
 //! kept, and what is made of it is not told, so that a side that was taken wrongly leaves nothing behind.
 
-use super::talk::Piece;
+use super::piece::Piece;
 use crate::{RowSink, TaskFacts, recurring};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
 use wakepath_model::rows::{Event, Row, SniffedExchangeRow};

@@ -5,6 +5,7 @@
 
 mod bits;
 mod counts;
+mod fields;
 mod json;
 mod lane;
 mod lexer;
@@ -17,6 +18,7 @@ mod tsdl;
 mod value;
 
 pub use counts::Tally;
+pub(super) use fields::Fields;
 pub use value::{Event, Value};
 
 use super::facts::{Counts, HostFacts, Progress};
@@ -27,7 +29,6 @@ use crate::raw::{Raw, RawSink};
 use counts::Ledger;
 use lane::{File, Lane, Place};
 use merge::Merge;
-use program::Found;
 use schema::Schema;
 use trace::{KERNEL_RELEASE, Trace};
 use wakepath_model::defects::id;
@@ -55,33 +56,6 @@ pub struct Source {
 /// Whether a file of a trace's folder is one of its streams, by its name (without folders).
 pub fn is_stream(name: &str) -> bool {
     name != MARKER && !name.starts_with('.') && !name.ends_with(".idx")
-}
-
-/// Fields of an event that were asked for.
-pub(super) struct Fields<'a> {
-    found: &'a Found,
-    data: &'a [u8],
-}
-
-impl<'a> Fields<'a> {
-    /// An integer, a signed one as the bits of an `i64`.
-    #[inline]
-    pub fn int(&self, output: u8) -> Option<u64> {
-        self.found.int(output)
-    }
-
-    /// Bytes, or a text with whatever is behind its NUL; empty where it is not there.
-    #[inline]
-    pub fn bytes(&self, output: u8) -> &'a [u8] {
-        self.found.bytes(output, self.data).unwrap_or_default()
-    }
-
-    /// A text up to its NUL.
-    #[inline]
-    pub fn name(&self, output: u8) -> &'a [u8] {
-        let bytes = self.bytes(output);
-        &bytes[..bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len())]
-    }
 }
 
 /// Why metadata say nothing: what is wrong at a byte of their text.
@@ -348,7 +322,7 @@ fn step(lane: &mut Lane, traces: &mut [Trace], ledger: &mut Ledger, sink: &mut i
     ledger.tally.steps_back += u64::from(next.at < lane.last);
     lane.last = next.at;
     let (data, _) = lane.window();
-    let fields = Fields { found: &lane.found, data };
+    let fields = Fields::new(&lane.found, data);
     let at = MonoNs(next.at);
     if let Some(task) = lttng::current(&fields) {
         let mut comm = [0; 16];

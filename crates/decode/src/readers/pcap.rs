@@ -5,33 +5,16 @@
 //! is not used because those at hand own the buffer that they read from.
 
 mod ng;
+mod record;
+
+pub use record::Record;
 
 use super::facts::{Counts, Progress};
 use super::reader::{About, Content, Layout, Reader};
 use ng::Sections;
+use record::{Order, RECORD_MAX, Step, link_type};
 use wakepath_model::defects::id as defect;
-use wakepath_wire::packet::{Packet, link};
-
-/// A record longer than this is damage: the longest packets that are captured have 256 KiB.
-const RECORD_MAX: usize = 1 << 24;
-
-/// What a capture says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Record<'a> {
-    /// A packet.
-    Packet(Packet<'a>),
-    /// The capture dropped packets of an interface: `count` between `from_ns` and `at_ns`, ns since 1970.
-    Lost {
-        /// As in [`Packet`].
-        interface: u32,
-        /// After this time.
-        from_ns: u64,
-        /// Before this time.
-        at_ns: u64,
-        /// How many.
-        count: u64,
-    },
-}
+use wakepath_wire::packet::Packet;
 
 /// Reads one capture, given in chunks.
 #[derive(Debug, Default)]
@@ -69,58 +52,6 @@ struct Pcap {
     unit_ns: u32,
     /// Bytes before a packet.
     header: usize,
-}
-
-/// A byte order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    Little,
-    Big,
-}
-
-impl Order {
-    fn u16(self, bytes: &[u8; 2]) -> u16 {
-        match self {
-            Order::Little => u16::from_le_bytes(*bytes),
-            Order::Big => u16::from_be_bytes(*bytes),
-        }
-    }
-
-    fn u32(self, bytes: &[u8; 4]) -> u32 {
-        match self {
-            Order::Little => u32::from_le_bytes(*bytes),
-            Order::Big => u32::from_be_bytes(*bytes),
-        }
-    }
-
-    fn u64(self, bytes: &[u8; 8]) -> u64 {
-        match self {
-            Order::Little => u64::from_le_bytes(*bytes),
-            Order::Big => u64::from_be_bytes(*bytes),
-        }
-    }
-
-    /// The number of four bytes at `at`.
-    fn u32_at(self, bytes: &[u8], at: usize) -> Option<u32> {
-        Some(self.u32(bytes.get(at..)?.first_chunk()?))
-    }
-
-    /// The number of two bytes at `at`.
-    fn u16_at(self, bytes: &[u8], at: usize) -> Option<u16> {
-        Some(self.u16(bytes.get(at..)?.first_chunk()?))
-    }
-}
-
-/// What became of the bytes at the next record.
-enum Step {
-    /// It has so many bytes.
-    Took(usize),
-    /// It was of no interest and has so many bytes, which need not be there yet.
-    Skip(u64),
-    /// So many bytes from its begin on are needed.
-    Need(usize),
-    /// It cannot be read, nor can what follows.
-    Damaged(&'static str),
 }
 
 impl Reader for PcapReader {
@@ -306,15 +237,6 @@ fn pcap_of(magic: &[u8; 4]) -> Option<(Order, u32, usize)> {
         0xa1b2_cd34 => Some((order, 1000, 24)),
         _ => None,
     })
-}
-
-/// The link type as the file format numbers it; above it stands how long frame check sequences are.
-fn link_type(field: u32) -> u32 {
-    match field & 0xffff {
-        // What the BSDs call "raw" in memory, and some programs write.
-        12 | 14 => link::RAW,
-        other => other,
-    }
 }
 
 impl Pcap {

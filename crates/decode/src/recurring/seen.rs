@@ -1,6 +1,6 @@
 //! Who said a word that has not recurred: bounded, and without the words.
 
-use super::Asker;
+use super::asker::Asker;
 use rustc_hash::FxHashMap;
 
 /// Clients that make a word one of the service's own.

@@ -1,6 +1,6 @@
 //! Blocks of pcapng (draft-ietf-opsawg-pcapng §3, §4).
 
-use super::{Order, RECORD_MAX, Record, Step, link_type};
+use super::record::{Order, RECORD_MAX, Record, Step, link_type};
 use wakepath_wire::packet::Packet;
 
 /// A section header block's type, the same in both byte orders.

@@ -1,0 +1,48 @@
+//! Where rows go.
+
+use crate::recurring::Said;
+use wakepath_model::ids::{EndpointId, MonoNs, StrId};
+use wakepath_model::rows::Row;
+
+/// Where decoded rows go, and where the decoder asks for what it may not look up itself.
+pub trait RowSink {
+    /// Takes a row.
+    fn push<R: Row>(&mut self, row: &R);
+    /// Takes captured bytes (only with [`crate::Payload::Heads`]).
+    fn push_head(&mut self, at: MonoNs, flow: EndpointId, pos: u64, sent: bool, bytes: &[u8]);
+    /// Counts a defect of the central list.
+    fn count(&mut self, defect: &'static str, at: MonoNs);
+    /// Interns a text that the host or we ourselves chose.
+    fn intern(&mut self, text: &[u8]) -> StrId;
+    /// Interns a text that a message says of itself. Whatever writes it down lets it pass [`crate::recurring::Recurring`] first.
+    fn said(&mut self, text: &str, said: &Said) -> StrId;
+    /// Nobody can read what a flow says: its bytes are not needed any more.
+    fn quiet(&mut self, _flow: EndpointId) {}
+    /// The text ([`wakepath_model::stack`]) of stack number `id` in the kernel's table, taken in that process while it ran the
+    /// program that `image` names. [`StrId::EMPTY`] where it cannot be had; who looks counts why.
+    fn stack(&mut self, _tgid: u32, _image: u64, _id: u32) -> StrId {
+        StrId::EMPTY
+    }
+    /// The path of the file with this device (major << 20 | minor), inode and generation, which that process has mapped.
+    /// [`StrId::EMPTY`] where it cannot be had.
+    fn file(&mut self, _tgid: u32, _device: u32, _inode: u64, _generation: u32) -> StrId {
+        StrId::EMPTY
+    }
+    /// What is known of a task that no event introduced.
+    fn describe(&mut self, tgid: u32, tid: u32) -> TaskFacts;
+}
+
+/// What can be looked up of a task.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskFacts {
+    /// Start, ns since boot; 0 where not known.
+    pub start_ns: u64,
+    /// Name.
+    pub comm: Vec<u8>,
+    /// Command line, arguments separated by NUL.
+    pub cmdline: Vec<u8>,
+    /// cgroup path.
+    pub cgroup: Vec<u8>,
+    /// 1 = kernel thread.
+    pub class: u8,
+}
