@@ -1,0 +1,167 @@
+//! Records that are rows of their own: nothing but the task is looked up.
+
+use super::endpoints::TCP_LISTEN;
+use crate::sink::RowSink;
+use crate::tasks::Tasks;
+use wakepath_model::defects::id as defect;
+use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
+use wakepath_model::rows::{DescriptorRow, InputRow, LimitRow, MarkRow, PollRow, ResentRow, StackRow, WaitRow, limit};
+use wakepath_wire::{self as w, Frame};
+
+/// A descriptor that a process has.
+pub(super) fn descriptor<S: RowSink>(tasks: &mut Tasks, r: &w::Descriptor, sink: &mut S) {
+    let at = MonoNs(r.ts_ns);
+    let task = tasks.id(r.tgid, r.tgid, at, sink);
+    sink.push(&DescriptorRow {
+        at,
+        flow: EndpointId(r.flow),
+        received: MonoNs(r.received_ns),
+        sent: MonoNs(r.sent_ns),
+        task,
+        fd: r.fd,
+        unread: r.unread,
+        unacked: r.unacked,
+        window: r.window,
+        state: r.state,
+        marks: r.marks,
+        look: r.look,
+    });
+}
+
+/// A wait that is over.
+pub(super) fn wait<S: RowSink>(tasks: &mut Tasks, r: &w::Wait, sink: &mut S) {
+    let at = MonoNs(r.ts_ns);
+    let task = tasks.id(r.tgid, r.tid, at, sink);
+    sink.push(&WaitRow {
+        at,
+        blocked: MonoNs(r.blocked_ns),
+        woken: MonoNs(r.woken_ns),
+        object: r.object,
+        arg0: r.arg0,
+        task,
+        by: if r.by_tid != 0 { tasks.known(r.by_tid) } else { TaskId::UNKNOWN },
+        rcv_seq: r.rcv_seq,
+        state: r.state,
+        syscall: r.syscall,
+        cpu: r.cpu,
+        woken_cpu: r.woken_cpu,
+        cause: r.head.sub,
+        pad: [0; 3],
+    });
+}
+
+/// Where a task waited.
+pub(super) fn stack<S: RowSink>(tasks: &mut Tasks, r: &w::Stack, sink: &mut S) {
+    const EFAULT: i32 = -14;
+    let at = MonoNs(r.ts_ns);
+    let task = tasks.id(r.tgid, r.tid, at, sink);
+    let frames = match u32::try_from(r.id) {
+        Ok(id) => sink.stack(r.tgid, r.image, id),
+        Err(_) => {
+            sink.count(if r.id == EFAULT { defect::STACK_UNREADABLE } else { defect::STACK_LOST }, at);
+            StrId::EMPTY
+        }
+    };
+    sink.push(&StackRow {
+        at,
+        blocked: MonoNs(r.blocked_ns),
+        task,
+        frames,
+        syscall: r.syscall,
+        cause: r.head.sub,
+        pad: [0; 5],
+    });
+}
+
+/// An input that the library handed over.
+pub(super) fn input<S: RowSink>(tasks: &mut Tasks, r: &w::Input, sink: &mut S) {
+    let at = MonoNs(r.ts_ns);
+    let task = tasks.id(r.tgid, r.tid, at, sink);
+    sink.push(&InputRow {
+        at,
+        flow: EndpointId(r.flow),
+        task,
+        fd: r.fd,
+        ready: r.ready,
+        kind: r.head.sub,
+        isolated: (r.flags & (w::INPUTF_ISOLATED | w::INPUTF_REST)).count_ones() as u8,
+        pad: [0; 2],
+    });
+}
+
+/// An annotation.
+pub(super) fn mark<S: RowSink>(tasks: &mut Tasks, r: &w::Mark, f: &Frame<'_>, sink: &mut S) {
+    const ROOM: usize = w::MARK_NAME_BYTES as usize;
+    let at = MonoNs(r.ts_ns);
+    let tail = f.tail::<w::Mark>(2 * ROOM);
+    if r.flags & w::MARKF_UNREAD != 0 || tail.len() < 2 * ROOM {
+        sink.count(defect::MARKS_UNREAD, at);
+        return;
+    }
+    if r.flags & w::MARKF_CUT != 0 {
+        sink.count(defect::MARKS_CUT, at);
+    }
+    let (machine, name) = tail.split_at(ROOM);
+    let task = tasks.id(r.tgid, r.tid, at, sink);
+    let machine = sink.intern(&machine[..ROOM.min(r.machine_bytes.into())]);
+    let name = sink.intern(&name[..ROOM.min(r.name_bytes.into())]);
+    sink.push(&MarkRow {
+        at,
+        seq: 0,
+        key: r.key,
+        name_key: r.name_key,
+        count: r.count,
+        task,
+        machine,
+        name,
+        kind: r.head.sub,
+        pad: [0; 3],
+    });
+}
+
+/// A poll that is over.
+pub(super) fn poll<S: RowSink>(tasks: &mut Tasks, r: &w::Poll, sink: &mut S) {
+    let at = MonoNs(r.ts_ns);
+    let task = tasks.id(r.tgid, r.tid, at, sink);
+    sink.push(&PollRow {
+        at,
+        entry: MonoNs(r.ts_ns.saturating_sub(r.entry_ago_ns)),
+        timeout_ns: r.timeout_ns,
+        task,
+        ready: r.ready,
+        fd: r.fd,
+        pad: 0,
+    });
+}
+
+/// A segment that was sent once more.
+pub(super) fn resent(r: &w::Resent) -> ResentRow {
+    ResentRow {
+        at: MonoNs(r.ts_ns),
+        flow: EndpointId(r.flow),
+        seq: r.seq,
+        seq_end: r.seq_end,
+        rtt_us: r.rtt_us,
+        state: r.state,
+        pad: [0; 3],
+    }
+}
+
+/// What a socket has room for.
+pub(super) fn sizes(r: &w::Sizes) -> LimitRow {
+    let (kind, value, beside) = match r.state {
+        TCP_LISTEN => (limit::BACKLOG, r.backlog, r.waiting),
+        _ => (limit::BUFFERS, r.sndbuf, r.rcvbuf),
+    };
+    LimitRow {
+        at: MonoNs(r.ts_ns),
+        flow: EndpointId(r.flow),
+        value: value.into(),
+        beside: beside.into(),
+        task: TaskId::UNKNOWN,
+        cgroup: StrId::EMPTY,
+        port: if kind == limit::BACKLOG { r.lport } else { 0 },
+        kind,
+        pad: [0; 5],
+    }
+}
