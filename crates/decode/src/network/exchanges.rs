@@ -7,81 +7,27 @@
 //! pairs are held back until the flow went back and forth a number of times, was silent for long, or ended, without a
 //! reply too many or one that cannot be. Otherwise they are told as a request and a reply that cannot be told.
 
+mod ear;
+mod open;
+
+pub(super) use ear::Ear;
+
 use super::trail::Trail;
 use super::unsure::{Order, Trust};
 use crate::RowSink;
-use crate::words::{self, Speech};
+use crate::words::Speech;
+use open::{Kind, Number, Open, Part, apart, has, has_any, reused, same_question, unanswered};
 use std::collections::VecDeque;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{MonoNs, SniffedFlowId, StrId};
 use wakepath_model::rows::{OPEN, SniffedExchangeRow, end_how, exchange_row, witness};
-use wakepath_protocols::{Dir, EndHow, Message, Role, Sink, Status, Witness, mask};
+use wakepath_protocols::{Dir, Message};
 
 /// Messages of one flow that are not at their ends, or wait for replies.
 const OPEN_MAX: usize = 1024;
 
 /// Exchanges of one flow that are written again at once while they stay open.
 const TOLD_OPEN_MAX: usize = 64;
-
-/// What an open exchange is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// A request, with its reply where that has begun.
-    Asked,
-    /// A request whose reply cannot be told.
-    Missed,
-    /// A reply whose request cannot be told.
-    Reply,
-    /// A request that gets no reply.
-    NoReply,
-    /// What the server says unasked.
-    Unsolicited,
-}
-
-/// One message of an open exchange.
-#[derive(Clone, Copy, Default)]
-struct Part {
-    begun: bool,
-    done: bool,
-    packets_before: u32,
-    missing_before: u64,
-}
-
-struct Open {
-    row: SniffedExchangeRow,
-    kind: Kind,
-    parts: [Part; 2],
-    /// Its reply comes in order; otherwise by its number.
-    ordered: bool,
-    /// The pair was made by order while that was on trial.
-    trial: bool,
-    /// Replies were hidden while it was open: perhaps its own.
-    doubtful: bool,
-    /// Of what was asked: see [`question`].
-    question: u64,
-}
-
-impl Open {
-    fn new(row: SniffedExchangeRow, kind: Kind, parts: [Part; 2]) -> Open {
-        Open { row, kind, parts, ordered: false, trial: false, doubtful: false, question: 0 }
-    }
-
-    fn waits(&self) -> bool {
-        self.kind == Kind::Asked && !self.parts[1].begun
-    }
-
-    /// What it is where nothing more will be seen of it.
-    fn cut_short(&self) -> u8 {
-        match self.kind {
-            Kind::Asked if self.waits() => exchange_row::REPLY_MISSED,
-            Kind::Asked => exchange_row::ANSWERED,
-            Kind::Missed => exchange_row::REPLY_MISSED,
-            Kind::Reply => exchange_row::REPLY_ONLY,
-            Kind::NoReply => exchange_row::NO_REPLY,
-            Kind::Unsolicited => exchange_row::UNSOLICITED,
-        }
-    }
-}
 
 /// How a flow, or the capture of it, ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -471,219 +417,6 @@ impl Book {
                 (row.reply_end, row.reply_how) = end;
             }
             self.write(open.row, what, out);
-        }
-    }
-}
-
-/// What became of a request that has no reply: the capture's losses may have hidden it.
-fn unanswered(open: &Open, lost: MonoNs) -> u8 {
-    if open.doubtful || lost > open.row.request_first { exchange_row::REPLY_MISSED } else { exchange_row::UNANSWERED }
-}
-
-/// A request and a reply that do not belong together after all.
-fn apart(row: &SniffedExchangeRow) -> [SniffedExchangeRow; 2] {
-    let asked = SniffedExchangeRow {
-        reply_start: OPEN,
-        reply_end: OPEN,
-        reply_first: MonoNs(0),
-        reply_head: MonoNs(0),
-        reply_last: MonoNs(0),
-        reply_packets: 0,
-        reply_how: 0,
-        status: 0,
-        failed: 0,
-        detail: StrId::EMPTY,
-        interim: 0,
-        ..*row
-    };
-    let answered = SniffedExchangeRow {
-        request_start: OPEN,
-        request_end: OPEN,
-        request_first: MonoNs(0),
-        request_head: MonoNs(0),
-        request_last: MonoNs(0),
-        request_packets: 0,
-        request_how: 0,
-        trace: 0,
-        span: 0,
-        request_id: 0,
-        verb: StrId::EMPTY,
-        target: StrId::EMPTY,
-        ..*row
-    };
-    [asked, answered]
-}
-
-fn has_any(row: &SniffedExchangeRow) -> bool {
-    row.witness_kind != witness::NONE
-}
-
-fn has(row: &SniffedExchangeRow, kind: u8, value: u64) -> bool {
-    (row.witness_kind, row.witness) == (kind, value)
-}
-
-/// The number is given again as soon as its exchange is over.
-fn reused(kind: u8) -> bool {
-    matches!(kind, witness::FASTCGI | witness::AMQP_CHANNEL)
-}
-
-/// A response repeats its question, unless it was cut.
-fn same_question(asked: &Open, answered: &Message<'_>) -> bool {
-    asked.row.cut != 0 || answered.attrs.cut || answered.attrs.target.is_empty() || asked.question == question(answered)
-}
-
-/// A number for verb and target. (The texts in the row are masked, and another one once their words have recurred.)
-fn question(m: &Message<'_>) -> u64 {
-    mask::fnv1a(m.attrs.verb.as_bytes()) ^ mask::fnv1a(m.attrs.target.as_bytes()).rotate_left(1)
-}
-
-/// What a message's own number says of its exchange.
-#[derive(Clone, Copy)]
-enum Number {
-    /// Nothing.
-    None,
-    /// Unique among the open exchanges.
-    Own(u8, u64),
-    /// Given by the client and echoed, not unique: order counts, and the number must be the same.
-    Echo(u64),
-}
-
-/// What of a message's witnesses names the exchange.
-fn number(witnesses: &[Witness]) -> (Number, u8, u64) {
-    let Some(first) = witnesses.first() else { return (Number::None, witness::NONE, 0) };
-    let (kind, value) = words::witness(*first);
-    let number = match kind {
-        witness::TRACEPARENT | witness::X_REQUEST_ID => return (Number::None, witness::NONE, 0),
-        kind if !witness::names_exchange(kind) => Number::None,
-        witness::MEMCACHED => Number::Echo(value),
-        _ => Number::Own(kind, value),
-    };
-    (number, kind, value)
-}
-
-/// The book, with where its rows go: what a processor is given.
-pub(super) struct Ear<'a, S> {
-    pub book: &'a mut Book,
-    pub at: MonoNs,
-    pub out: &'a mut S,
-}
-
-impl<S: RowSink> Ear<'_, S> {
-    fn row(&mut self, m: &Message<'_>) -> (SniffedExchangeRow, Number) {
-        let (number, witness_kind, value) = number(m.witnesses);
-        let trail = &self.book.trails[m.dir.index()];
-        let first = trail.first(m.start);
-        let head = trail.latest(m.start, m.head_end.max(m.start.saturating_add(1)));
-        let (flow, protocol) = (self.book.flow, self.book.protocol);
-        let mut row = SniffedExchangeRow { flow, protocol, ..Default::default() };
-        (row.request_start, row.request_end, row.reply_start, row.reply_end) = (OPEN, OPEN, OPEN, OPEN);
-        [row.verb, row.target, row.detail] = self.book.speech.message(m, self.out);
-        (row.witness, row.witness_kind) = (value, witness_kind);
-        row.cut = u8::from(m.attrs.cut);
-        row.status = m.attrs.status.code.unwrap_or(0);
-        row.failed = words::failed(m.role, m.attrs.status.outcome);
-        if m.dir == Dir::ToServer {
-            (row.request_start, row.request_first, row.request_head) = (m.start, first, head);
-            for witness in m.witnesses {
-                match witness {
-                    Witness::TraceParent { trace, span } => {
-                        (row.trace, row.span) = (mask::fnv1a(trace), u64::from_be_bytes(*span));
-                    }
-                    Witness::XRequestId(hash) => row.request_id = *hash,
-                    _ => {}
-                }
-            }
-        } else {
-            (row.reply_start, row.reply_first, row.reply_head) = (m.start, first, head);
-            // a server that made the identifier tells it there
-            let told =
-                m.witnesses.iter().find_map(|w| if let Witness::XRequestId(hash) = w { Some(*hash) } else { None });
-            row.request_id = told.unwrap_or(0);
-        }
-        (row, number)
-    }
-}
-
-impl<S: RowSink> Sink for Ear<'_, S> {
-    fn message(&mut self, m: &Message<'_>) {
-        let (row, number) = self.row(m);
-        let book = &mut *self.book;
-        book.met[m.dir.index()] = true;
-        let kind = match (m.role, m.dir) {
-            (Role::Interim, Dir::ToServer) => return,
-            (Role::Interim, Dir::ToClient) => {
-                let of = |o: &&mut Open| {
-                    o.waits()
-                        && match number {
-                            Number::Own(kind, value) => has(&o.row, kind, value),
-                            _ => o.ordered,
-                        }
-                };
-                let paired = matches!(number, Number::Own(..)) || book.trust.pairs();
-                if let Some(open) = book.opens.iter_mut().find(of).filter(|_| paired) {
-                    open.row.interim = open.row.interim.saturating_add(1);
-                }
-                return;
-            }
-            (Role::Request, Dir::ToServer) => {
-                let mut open = Open::new(row, Kind::Asked, [book.begin(m), Part::default()]);
-                open.question = question(m);
-                return book.request(number, open, self.out);
-            }
-            (Role::Reply, Dir::ToClient) => return book.reply(m, number, row, self.out),
-            (_, Dir::ToServer) => Kind::NoReply,
-            (_, Dir::ToClient) => Kind::Unsolicited,
-        };
-        if m.attrs.verb == "OPAQUE" {
-            book.opaque = true;
-            return;
-        }
-        let (part, none) = (book.begin(m), Part::default());
-        let parts = if m.dir == Dir::ToServer { [part, none] } else { [none, part] };
-        book.push(Open::new(row, kind, parts), self.out);
-    }
-
-    fn end(&mut self, dir: Dir, start: u64, end: u64, how: EndHow) {
-        let book = &mut *self.book;
-        let d = dir.index();
-        let is =
-            |o: &Open| o.parts[d].begun && !o.parts[d].done && start == [o.row.request_start, o.row.reply_start][d];
-        // Requests end behind all others, replies before them.
-        let found = if d == 0 { book.opens.iter().rposition(is) } else { book.opens.iter().position(is) };
-        let lost = how == EndHow::Lost;
-        let Some(i) = found else { return };
-        let how = words::end(how);
-        let row = &mut book.opens[i].row;
-        let known = if lost { OPEN } else { end };
-        if d == 0 {
-            (row.request_end, row.request_how) = (known, how);
-        } else {
-            (row.reply_end, row.reply_how) = (known, how);
-        }
-        if end <= book.trails[d].end() || lost {
-            book.part_done(i, dir, end, self.out);
-        } else {
-            book.due[d] = book.due[d].min(end);
-        }
-        if !lost {
-            book.trails[d].forget(end);
-        }
-    }
-
-    fn amend(&mut self, _: Dir, start: u64, status: Status<'_>) {
-        let detail = self.book.speech.class(&status, start, self.out);
-        let mut opens = self.book.opens.iter_mut();
-        let Some(open) = opens.find(|o| o.parts[1].begun && o.row.reply_start == start) else { return };
-        open.row.failed = words::failed(Role::Reply, status.outcome);
-        open.row.detail = detail;
-        open.row.status = status.code.unwrap_or(open.row.status);
-    }
-
-    fn defect(&mut self, d: wakepath_protocols::Defect, dir: Dir, _: u64) {
-        // Joined amid a message: nothing is missing but what passed before the capture.
-        let joins = self.book.joined && !self.book.met[dir.index()];
-        if !joins || d != wakepath_protocols::Defect::BorderLost {
-            self.out.count(words::defect(d), self.at);
         }
     }
 }

@@ -1,0 +1,152 @@
+//! An exchange that is not over, and what names it.
+
+use crate::words;
+use wakepath_model::ids::{MonoNs, StrId};
+use wakepath_model::rows::{OPEN, SniffedExchangeRow, exchange_row, witness};
+use wakepath_protocols::{Message, Witness, mask};
+
+/// What an open exchange is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A request, with its reply where that has begun.
+    Asked,
+    /// A request whose reply cannot be told.
+    Missed,
+    /// A reply whose request cannot be told.
+    Reply,
+    /// A request that gets no reply.
+    NoReply,
+    /// What the server says unasked.
+    Unsolicited,
+}
+
+/// One message of an open exchange.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Part {
+    pub begun: bool,
+    pub done: bool,
+    pub packets_before: u32,
+    pub missing_before: u64,
+}
+
+pub(super) struct Open {
+    pub row: SniffedExchangeRow,
+    pub kind: Kind,
+    pub parts: [Part; 2],
+    /// Its reply comes in order; otherwise by its number.
+    pub ordered: bool,
+    /// The pair was made by order while that was on trial.
+    pub trial: bool,
+    /// Replies were hidden while it was open: perhaps its own.
+    pub doubtful: bool,
+    /// Of what was asked: see [`question`].
+    pub question: u64,
+}
+
+impl Open {
+    pub fn new(row: SniffedExchangeRow, kind: Kind, parts: [Part; 2]) -> Open {
+        Open { row, kind, parts, ordered: false, trial: false, doubtful: false, question: 0 }
+    }
+
+    pub fn waits(&self) -> bool {
+        self.kind == Kind::Asked && !self.parts[1].begun
+    }
+
+    /// What it is where nothing more will be seen of it.
+    pub fn cut_short(&self) -> u8 {
+        match self.kind {
+            Kind::Asked if self.waits() => exchange_row::REPLY_MISSED,
+            Kind::Asked => exchange_row::ANSWERED,
+            Kind::Missed => exchange_row::REPLY_MISSED,
+            Kind::Reply => exchange_row::REPLY_ONLY,
+            Kind::NoReply => exchange_row::NO_REPLY,
+            Kind::Unsolicited => exchange_row::UNSOLICITED,
+        }
+    }
+}
+
+/// What became of a request that has no reply: the capture's losses may have hidden it.
+pub(super) fn unanswered(open: &Open, lost: MonoNs) -> u8 {
+    if open.doubtful || lost > open.row.request_first { exchange_row::REPLY_MISSED } else { exchange_row::UNANSWERED }
+}
+
+/// A request and a reply that do not belong together after all.
+pub(super) fn apart(row: &SniffedExchangeRow) -> [SniffedExchangeRow; 2] {
+    let asked = SniffedExchangeRow {
+        reply_start: OPEN,
+        reply_end: OPEN,
+        reply_first: MonoNs(0),
+        reply_head: MonoNs(0),
+        reply_last: MonoNs(0),
+        reply_packets: 0,
+        reply_how: 0,
+        status: 0,
+        failed: 0,
+        detail: StrId::EMPTY,
+        interim: 0,
+        ..*row
+    };
+    let answered = SniffedExchangeRow {
+        request_start: OPEN,
+        request_end: OPEN,
+        request_first: MonoNs(0),
+        request_head: MonoNs(0),
+        request_last: MonoNs(0),
+        request_packets: 0,
+        request_how: 0,
+        trace: 0,
+        span: 0,
+        request_id: 0,
+        verb: StrId::EMPTY,
+        target: StrId::EMPTY,
+        ..*row
+    };
+    [asked, answered]
+}
+
+pub(super) fn has_any(row: &SniffedExchangeRow) -> bool {
+    row.witness_kind != witness::NONE
+}
+
+pub(super) fn has(row: &SniffedExchangeRow, kind: u8, value: u64) -> bool {
+    (row.witness_kind, row.witness) == (kind, value)
+}
+
+/// The number is given again as soon as its exchange is over.
+pub(super) fn reused(kind: u8) -> bool {
+    matches!(kind, witness::FASTCGI | witness::AMQP_CHANNEL)
+}
+
+/// A response repeats its question, unless it was cut.
+pub(super) fn same_question(asked: &Open, answered: &Message<'_>) -> bool {
+    asked.row.cut != 0 || answered.attrs.cut || answered.attrs.target.is_empty() || asked.question == question(answered)
+}
+
+/// A number for verb and target. (The texts in the row are masked, and another one once their words have recurred.)
+pub(super) fn question(m: &Message<'_>) -> u64 {
+    mask::fnv1a(m.attrs.verb.as_bytes()) ^ mask::fnv1a(m.attrs.target.as_bytes()).rotate_left(1)
+}
+
+/// What a message's own number says of its exchange.
+#[derive(Clone, Copy)]
+pub(super) enum Number {
+    /// Nothing.
+    None,
+    /// Unique among the open exchanges.
+    Own(u8, u64),
+    /// Given by the client and echoed, not unique: order counts, and the number must be the same.
+    Echo(u64),
+}
+
+/// What of a message's witnesses names the exchange.
+pub(super) fn number(witnesses: &[Witness]) -> (Number, u8, u64) {
+    let Some(first) = witnesses.first() else { return (Number::None, witness::NONE, 0) };
+    let (kind, value) = words::witness(*first);
+    let number = match kind {
+        witness::TRACEPARENT | witness::X_REQUEST_ID => return (Number::None, witness::NONE, 0),
+        kind if !witness::names_exchange(kind) => Number::None,
+        witness::MEMCACHED => Number::Echo(value),
+        _ => Number::Own(kind, value),
+    };
+    (number, kind, value)
+}
