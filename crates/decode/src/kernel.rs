@@ -265,6 +265,7 @@ impl KernelDecoder {
             new: r.new,
             reset: r.reset,
             by_task: r.by_task,
+            ..Default::default()
         };
         sink.push(&row);
         let Some(m) = known.filter(|_| r.reset == 0 && r.new == TCP_CLOSE) else { return };
@@ -300,5 +301,6 @@ fn operation_row(o: &w::Op, task: TaskId) -> OpRow {
         flags: o.flags & (w::OPF_TURN | w::OPF_MORE | w::OPF_IO_URING | w::OPF_SHUT_WRITE | w::OPF_HELD),
         syscall: o.syscall,
         cpu: o.cpu,
+        ..Default::default()
     }
 }

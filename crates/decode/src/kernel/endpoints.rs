@@ -148,6 +148,7 @@ impl Endpoints {
             state: r.state,
             side: flow.side,
             ulp: u8::from(r.marks & w::FLOW_ULP != 0),
+            ..Default::default()
         };
         plain_v4(&mut row);
         flow.joins(&row);

@@ -53,6 +53,7 @@ impl Files {
             cpu: r.cpu,
             kind: r.head.sub,
             access: r.access,
+            ..Default::default()
         });
     }
 }

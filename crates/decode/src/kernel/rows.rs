@@ -25,6 +25,7 @@ pub(super) fn descriptor<S: RowSink>(tasks: &mut Tasks, r: &w::Descriptor, sink:
         state: r.state,
         marks: r.marks,
         look: r.look,
+        ..Default::default()
     });
 }
 
@@ -46,7 +47,7 @@ pub(super) fn wait<S: RowSink>(tasks: &mut Tasks, r: &w::Wait, sink: &mut S) {
         cpu: r.cpu,
         woken_cpu: r.woken_cpu,
         cause: r.head.sub,
-        pad: [0; 3],
+        ..Default::default()
     });
 }
 
@@ -69,7 +70,7 @@ pub(super) fn stack<S: RowSink>(tasks: &mut Tasks, r: &w::Stack, sink: &mut S) {
         frames,
         syscall: r.syscall,
         cause: r.head.sub,
-        pad: [0; 5],
+        ..Default::default()
     });
 }
 
@@ -85,7 +86,7 @@ pub(super) fn input<S: RowSink>(tasks: &mut Tasks, r: &w::Input, sink: &mut S) {
         ready: r.ready,
         kind: r.head.sub,
         isolated: (r.flags & (w::INPUTF_ISOLATED | w::INPUTF_REST)).count_ones() as u8,
-        pad: [0; 2],
+        ..Default::default()
     });
 }
 
@@ -115,7 +116,7 @@ pub(super) fn mark<S: RowSink>(tasks: &mut Tasks, r: &w::Mark, f: &Frame<'_>, si
         machine,
         name,
         kind: r.head.sub,
-        pad: [0; 3],
+        ..Default::default()
     });
 }
 
@@ -130,7 +131,7 @@ pub(super) fn poll<S: RowSink>(tasks: &mut Tasks, r: &w::Poll, sink: &mut S) {
         task,
         ready: r.ready,
         fd: r.fd,
-        pad: 0,
+        ..Default::default()
     });
 }
 
@@ -143,7 +144,7 @@ pub(super) fn resent(r: &w::Resent) -> ResentRow {
         seq_end: r.seq_end,
         rtt_us: r.rtt_us,
         state: r.state,
-        pad: [0; 3],
+        ..Default::default()
     }
 }
 
@@ -162,6 +163,6 @@ pub(super) fn sizes(r: &w::Sizes) -> LimitRow {
         cgroup: StrId::EMPTY,
         port: if kind == limit::BACKLOG { r.lport } else { 0 },
         kind,
-        pad: [0; 5],
+        ..Default::default()
     }
 }

@@ -21,9 +21,8 @@ impl<S: RowSink> Ear<'_, S> {
         let trail = &self.book.trails[m.dir.index()];
         let first = trail.first(m.start);
         let head = trail.latest(m.start, m.head_end.max(m.start.saturating_add(1)));
-        let mut row: SniffedExchangeRow = bytemuck::Zeroable::zeroed();
-        row.flow = self.book.flow;
-        row.protocol = self.book.protocol;
+        let (flow, protocol) = (self.book.flow, self.book.protocol);
+        let mut row = SniffedExchangeRow { flow, protocol, ..Default::default() };
         (row.request_start, row.request_end, row.reply_start, row.reply_end) = (OPEN, OPEN, OPEN, OPEN);
         [row.verb, row.target, row.detail] = self.book.speech.message(m, self.out);
         (row.witness, row.witness_kind) = (value, witness_kind);
