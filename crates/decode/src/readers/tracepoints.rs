@@ -146,6 +146,40 @@ impl Plan {
             _ => Plan::Unknown,
         }
     }
+
+    /// What an event says that stands by itself.
+    fn fact<'e>(&self, order: Order, event: &'e [u8]) -> Option<Raw<'e>> {
+        let number = |slot: Slot| slot.number(order, event);
+        Some(match self {
+            Plan::IrqEntry { irq, name } => Raw::IrqEntry { irq: number(*irq) as u32, name: name.text(order, event) },
+            Plan::IrqExit { irq, ret } => {
+                Raw::IrqExit { irq: number(*irq) as u32, wakes_thread: number(*ret) & raw::IRQ_WAKE_THREAD != 0 }
+            }
+            Plan::Vector { vector, is_call, entry: true } => {
+                Raw::VectorEntry { vector: number(*vector) as u8, is_call: *is_call }
+            }
+            Plan::Vector { vector, is_call, entry: false } => {
+                Raw::VectorExit { vector: number(*vector) as u8, is_call: *is_call }
+            }
+            Plan::Softirq { vector, entry: true } => Raw::SoftirqEntry { vector: number(*vector) as u8 },
+            Plan::Softirq { vector, entry: false } => Raw::SoftirqExit { vector: number(*vector) as u8 },
+            Plan::Timer { entry: true } => Raw::TimerEntry,
+            Plan::Timer { entry: false } => Raw::TimerExit,
+            Plan::Block { device, sector, bytes, sectors, flags, done } => {
+                let bytes = if bytes.is_there() { number(*bytes) } else { number(*sectors) * 512 };
+                let block = Block {
+                    device: number(*device) as u32,
+                    sector: number(*sector),
+                    bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+                    write: flags.text(order, event).contains(&b'W'),
+                };
+                if *done { Raw::BlockDone(block) } else { Raw::BlockIssue(block) }
+            }
+            Plan::PageFault { address } => Raw::PageFault { address: number(*address) },
+            Plan::Work { item, step } => Raw::Work { item: number(*item), step: *step },
+            _ => return None,
+        })
+    }
 }
 
 /// Which bit of `prev_state` is which state, from the pairs `{ 0x0001, "S" }` that the kernel prints them by; bits
@@ -273,23 +307,37 @@ impl Tracepoints {
             return false;
         };
         self.points[index].2 += 1;
-        let number = |slot: Slot| slot.number(order, event);
-        let numbers = self.numbers;
-        let syscall = |slot: Slot| u16::try_from(number(slot)).ok().filter(|_| numbers);
-        if self.current.is_there() {
-            let tid = number(self.current) as u32;
-            let cpu_index = usize::from(cpu);
-            if cpu_index >= self.running.len() {
-                self.running.resize(cpu_index + 1, 0);
-            }
-            if self.running[cpu_index] != tid.wrapping_add(1) {
-                self.running[cpu_index] = tid.wrapping_add(1);
-                let task = current.fill(Task { tid, ..Task::default() });
-                sink.event(at, cpu, &Raw::Current { task });
-            }
+        self.look_at_current(at, cpu, current, event, sink);
+        if let Some(fact) = self.fact(index, cpu, current, event) {
+            sink.event(at, cpu, &fact);
         }
-        let fact = match &self.points[index].1 {
-            Plan::Unknown => return true,
+        true
+    }
+
+    /// Tells who is current on a processor, where the event names somebody else than the one before.
+    fn look_at_current(&mut self, at: MonoNs, cpu: u16, current: Context, event: &[u8], sink: &mut impl RawSink) {
+        if !self.current.is_there() {
+            return;
+        }
+        let tid = self.current.number(self.order, event) as u32;
+        let cpu_index = usize::from(cpu);
+        if cpu_index >= self.running.len() {
+            self.running.resize(cpu_index + 1, 0);
+        }
+        if self.running[cpu_index] != tid.wrapping_add(1) {
+            self.running[cpu_index] = tid.wrapping_add(1);
+            let task = current.fill(Task { tid, ..Task::default() });
+            sink.event(at, cpu, &Raw::Current { task });
+        }
+    }
+
+    /// What an event says, and what it says of later ones.
+    fn fact<'e>(&mut self, index: usize, cpu: u16, current: Context, event: &'e [u8]) -> Option<Raw<'e>> {
+        let (order, numbers) = (self.order, self.numbers);
+        let number = |slot: Slot| slot.number(order, event);
+        let syscall = |slot: Slot| u16::try_from(number(slot)).ok().filter(|_| numbers);
+        Some(match &self.points[index].1 {
+            Plan::Unknown => return None,
             Plan::Switch { prev, state, states, next } => {
                 let bits = number(*state);
                 if let Some(running) = self.running.get_mut(usize::from(cpu)) {
@@ -319,7 +367,7 @@ impl Tracepoints {
                 child.tgid = if number(*flags) & CLONE_THREAD == 0 { child.tid } else { parent.tgid };
                 if self.forks {
                     remember(&mut self.births, child.tid, child.tgid);
-                    return true;
+                    return None;
                 }
                 Raw::Fork { parent, child }
             }
@@ -333,33 +381,9 @@ impl Tracepoints {
                 Raw::Exit { task: current.fill(who.task(order, event)) }
             }
             Plan::Name(who) => Raw::Name { task: current.fill(who.task(order, event)) },
-            Plan::IrqEntry { irq, name } => Raw::IrqEntry { irq: number(*irq) as u32, name: name.text(order, event) },
-            Plan::IrqExit { irq, ret } => {
-                Raw::IrqExit { irq: number(*irq) as u32, wakes_thread: number(*ret) & raw::IRQ_WAKE_THREAD != 0 }
-            }
-            Plan::Vector { vector, is_call, entry: true } => {
-                Raw::VectorEntry { vector: number(*vector) as u8, is_call: *is_call }
-            }
-            Plan::Vector { vector, is_call, entry: false } => {
-                Raw::VectorExit { vector: number(*vector) as u8, is_call: *is_call }
-            }
-            Plan::Softirq { vector, entry: true } => Raw::SoftirqEntry { vector: number(*vector) as u8 },
-            Plan::Softirq { vector, entry: false } => Raw::SoftirqExit { vector: number(*vector) as u8 },
-            Plan::Timer { entry: true } => Raw::TimerEntry,
-            Plan::Timer { entry: false } => Raw::TimerExit,
-            Plan::Block { device, sector, bytes, sectors, flags, done } => {
-                let bytes = if bytes.is_there() { number(*bytes) } else { number(*sectors) * 512 };
-                let block = Block {
-                    device: number(*device) as u32,
-                    sector: number(*sector),
-                    bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
-                    write: flags.text(order, event).contains(&b'W'),
-                };
-                if *done { Raw::BlockDone(block) } else { Raw::BlockIssue(block) }
-            }
             // where both kinds were traced, the raw ones say it all
             Plan::SyscallEntry { raw: false, .. } | Plan::SyscallExit { raw: false, .. } if self.raw_syscalls => {
-                return true;
+                return None;
             }
             Plan::SyscallEntry { nr, arg0, raw } => {
                 let event = Raw::SyscallEntry { nr: syscall(*nr), arg0: number(*arg0) };
@@ -371,11 +395,8 @@ impl Tracepoints {
                 self.raw_syscalls |= *raw;
                 event
             }
-            Plan::PageFault { address } => Raw::PageFault { address: number(*address) },
-            Plan::Work { item, step } => Raw::Work { item: number(*item), step: *step },
-        };
-        sink.event(at, cpu, &fact);
-        true
+            plan => plan.fact(order, event)?,
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 //! out of them.
 
 use super::program::{Case, Count, Get, Kind, NO_SLOT, NONE, Op, Program};
-use super::schema::{Int, Labels, Len, NODES_MAX, Order, Path, Scope, Type, Variant, role};
+use super::schema::{Array, Int, Labels, Len, NODES_MAX, Order, Path, Scope, Type, Variant, role};
 use std::sync::Arc;
 
 /// Says which output a field goes to ([`NONE`]: to none), by its scope, its path and its roles.
@@ -194,36 +194,7 @@ impl Planner {
                 let out = wanted(scope, path, *roles);
                 self.run(len, 8, 8, out, scope, path)?;
             }
-            Type::Array(a) => {
-                self.align(a.align);
-                let element = match &a.element {
-                    Type::Int(i) => Some((i.bits, i.align)),
-                    Type::Float { bits, align, .. } => Some((*bits, *align)),
-                    _ => None,
-                };
-                if let Some((bits, align)) = element {
-                    let stride = super::bits::align(bits.into(), align.max(1));
-                    let out = if stride.is_multiple_of(8) { wanted(scope, path, 0) } else { NONE };
-                    return self.run(&a.len, bits.into(), stride, out, scope, path);
-                }
-                let count = match &a.len {
-                    Len::Fixed(n) => Count::Fixed(*n),
-                    Len::Field(at) => Count::Slot(self.refer(at, scope, path)?.0),
-                };
-                let place = self.op(Op::Loop { count, end: 0 });
-                self.known = Known::NOTHING;
-                let mark = self.mark();
-                path.push("".into());
-                let added = self.add(&a.element, scope, path, wanted);
-                path.pop();
-                added?;
-                // what may not be there, or be there many times, is nothing that others could depend on
-                self.forget(mark);
-                self.close();
-                self.known = Known::NOTHING;
-                let after = self.program().ops.len() as u32;
-                self.program().ops[place] = Op::Loop { count, end: after };
-            }
+            Type::Array(a) => self.array(a, scope, path, wanted)?,
             Type::Struct(s) => {
                 self.align(s.align);
                 for m in &s.members {
@@ -241,6 +212,39 @@ impl Planner {
                 self.switch(slot, signed, vec![(ranges, &o.ty, None)], false, scope, path, wanted)?;
             }
         }
+        Ok(())
+    }
+
+    /// Elements that follow each other.
+    fn array(&mut self, a: &Array, scope: Scope, path: &mut Vec<Arc<str>>, wanted: Wanted) -> Result<()> {
+        self.align(a.align);
+        let element = match &a.element {
+            Type::Int(i) => Some((i.bits, i.align)),
+            Type::Float { bits, align, .. } => Some((*bits, *align)),
+            _ => None,
+        };
+        if let Some((bits, align)) = element {
+            let stride = super::bits::align(bits.into(), align.max(1));
+            let out = if stride.is_multiple_of(8) { wanted(scope, path, 0) } else { NONE };
+            return self.run(&a.len, bits.into(), stride, out, scope, path);
+        }
+        let count = match &a.len {
+            Len::Fixed(n) => Count::Fixed(*n),
+            Len::Field(at) => Count::Slot(self.refer(at, scope, path)?.0),
+        };
+        let place = self.op(Op::Loop { count, end: 0 });
+        self.known = Known::NOTHING;
+        let mark = self.mark();
+        path.push("".into());
+        let added = self.add(&a.element, scope, path, wanted);
+        path.pop();
+        added?;
+        // what may not be there, or be there many times, is nothing that others could depend on
+        self.forget(mark);
+        self.close();
+        self.known = Known::NOTHING;
+        let after = self.program().ops.len() as u32;
+        self.program().ops[place] = Op::Loop { count, end: after };
         Ok(())
     }
 

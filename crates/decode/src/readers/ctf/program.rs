@@ -245,18 +245,7 @@ impl Program {
                         return Err(Stop::More);
                     }
                 }
-                Op::Str { unit, out } => {
-                    let start = (at / 8) as usize;
-                    let rest = data.get(start..(limit / 8) as usize).ok_or(Stop::More)?;
-                    let unit = usize::from(unit.max(1));
-                    let len = match unit {
-                        1 => rest.iter().position(|b| *b == 0),
-                        _ => rest.chunks_exact(unit).position(|c| c.iter().all(|b| *b == 0)).map(|n| n * unit),
-                    };
-                    let len = len.ok_or(Stop::More)?;
-                    found.set_span(out, at, len as u64)?;
-                    at += ((len + unit) * 8) as u64;
-                }
+                Op::Str { unit, out } => at = text(unit, out, data, at, limit, found)?,
                 Op::Var { signed, out, slot, clock } => {
                     let rest = data.get(..(limit / 8) as usize).ok_or(Stop::More)?;
                     let (value, bytes) = bits::leb128(rest, (at / 8) as usize, signed).ok_or(Stop::More)?;
@@ -267,17 +256,7 @@ impl Program {
                     at += bytes as u64 * 8;
                 }
                 Op::Skip { slot, bits, stride, out } => {
-                    let count = found.slot(slot);
-                    if count == 0 {
-                        continue;
-                    }
-                    let total = (count - 1).checked_mul(stride).and_then(|b| b.checked_add(bits)).ok_or(Stop::Bad)?;
-                    let behind = at.checked_add(total).ok_or(Stop::Bad)?;
-                    if behind > limit {
-                        return Err(Stop::More);
-                    }
-                    found.set_span(out, at, total / 8)?;
-                    at = behind;
+                    at = skip(found.slot(slot), (bits, stride), out, at, limit, found)?;
                 }
                 Op::Loop { count, end } => {
                     let count = match count {
@@ -309,6 +288,36 @@ impl Program {
         }
         Ok(at)
     }
+}
+
+/// Steps over a text that ends with a zero of `unit` bytes; where it is goes to `out`. The position behind it.
+#[inline]
+fn text(unit: u8, out: u8, data: &[u8], at: u64, limit: u64, found: &mut Found) -> Result<u64, Stop> {
+    let start = (at / 8) as usize;
+    let rest = data.get(start..(limit / 8) as usize).ok_or(Stop::More)?;
+    let unit = usize::from(unit.max(1));
+    let len = match unit {
+        1 => rest.iter().position(|b| *b == 0),
+        _ => rest.chunks_exact(unit).position(|c| c.iter().all(|b| *b == 0)).map(|n| n * unit),
+    };
+    let len = len.ok_or(Stop::More)?;
+    found.set_span(out, at, len as u64)?;
+    Ok(at + ((len + unit) * 8) as u64)
+}
+
+/// Steps over `count` elements of `bits`, the next beginning `stride` behind the last; where they are goes to `out`. The position behind them.
+#[inline]
+fn skip(count: u64, (bits, stride): (u64, u64), out: u8, at: u64, limit: u64, found: &mut Found) -> Result<u64, Stop> {
+    if count == 0 {
+        return Ok(at);
+    }
+    let total = (count - 1).checked_mul(stride).and_then(|b| b.checked_add(bits)).ok_or(Stop::Bad)?;
+    let behind = at.checked_add(total).ok_or(Stop::Bad)?;
+    if behind > limit {
+        return Err(Stop::More);
+    }
+    found.set_span(out, at, total / 8)?;
+    Ok(behind)
 }
 
 #[inline]

@@ -4,7 +4,7 @@
 use super::bits;
 use super::lane::{Lane, Next};
 use super::plan::label_ranges;
-use super::schema::{Int, Labels, Len, Order, Path, Schema, Scope, Type};
+use super::schema::{Array, Int, Labels, Len, Order, Path, Schema, Scope, Type, Variant};
 use super::trace::Trace;
 use std::sync::Arc;
 
@@ -168,23 +168,7 @@ impl Walker<'_> {
                 }
                 if *text { Value::Text(bytes) } else { Value::Blob(bytes) }
             }
-            Type::Array(a) => {
-                let count = self.len(&a.len, scope, path)?;
-                let mark = self.seen.len();
-                path.push("".into());
-                let mut out = Vec::new();
-                for _ in 0..count {
-                    let before = self.at;
-                    out.push(self.value(&a.element, scope, path)?);
-                    if self.at == before {
-                        break;
-                    }
-                    self.seen.truncate(mark);
-                }
-                path.pop();
-                self.seen.truncate(mark);
-                Value::List(out)
-            }
+            Type::Array(a) => self.array(a, scope, path)?,
             Type::Struct(s) => {
                 let mut out = Vec::new();
                 for m in &s.members {
@@ -195,20 +179,7 @@ impl Walker<'_> {
                 }
                 Value::Fields(out)
             }
-            Type::Variant(v) => {
-                let (tag, labels) = self.find(v.tag.as_ref()?, scope, path)?;
-                let has = |ranges: &[(i128, i128)]| ranges.iter().any(|(low, high)| (*low..=*high).contains(&tag));
-                let chosen = v.options.iter().find(|o| match (&o.ranges, &labels) {
-                    (Some(ranges), _) => has(ranges),
-                    (None, labels) => labels.as_ref().is_some_and(|l| has(&label_ranges(l, &o.name))),
-                })?;
-                let mark = self.seen.len();
-                path.push(chosen.name.clone());
-                let value = self.value(&chosen.ty, scope, path);
-                path.pop();
-                self.seen.truncate(mark);
-                Value::Chosen(self.schema.shown(&chosen.name).into(), Box::new(value?))
-            }
+            Type::Variant(v) => self.variant(v, scope, path)?,
             Type::Optional(o) => {
                 let (selector, _) = self.find(&o.selector, scope, path)?;
                 let there = match &o.ranges {
@@ -221,5 +192,38 @@ impl Walker<'_> {
                 value
             }
         })
+    }
+
+    fn array(&mut self, a: &Array, scope: Scope, path: &mut Vec<Arc<str>>) -> Option<Value> {
+        let count = self.len(&a.len, scope, path)?;
+        let mark = self.seen.len();
+        path.push("".into());
+        let mut out = Vec::new();
+        for _ in 0..count {
+            let before = self.at;
+            out.push(self.value(&a.element, scope, path)?);
+            if self.at == before {
+                break;
+            }
+            self.seen.truncate(mark);
+        }
+        path.pop();
+        self.seen.truncate(mark);
+        Some(Value::List(out))
+    }
+
+    fn variant(&mut self, v: &Variant, scope: Scope, path: &mut Vec<Arc<str>>) -> Option<Value> {
+        let (tag, labels) = self.find(v.tag.as_ref()?, scope, path)?;
+        let has = |ranges: &[(i128, i128)]| ranges.iter().any(|(low, high)| (*low..=*high).contains(&tag));
+        let chosen = v.options.iter().find(|o| match (&o.ranges, &labels) {
+            (Some(ranges), _) => has(ranges),
+            (None, labels) => labels.as_ref().is_some_and(|l| has(&label_ranges(l, &o.name))),
+        })?;
+        let mark = self.seen.len();
+        path.push(chosen.name.clone());
+        let value = self.value(&chosen.ty, scope, path);
+        path.pop();
+        self.seen.truncate(mark);
+        Some(Value::Chosen(self.schema.shown(&chosen.name).into(), Box::new(value?)))
     }
 }
