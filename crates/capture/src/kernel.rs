@@ -1,14 +1,19 @@
 //! The kernel vantage: loads and attaches the programs, maps their rings, drains them in time order.
 
+mod rings;
+
+use crate::error::CaptureError;
 use crate::faults;
 use crate::refusal;
+use crate::support::{Support, support};
 use crate::usdt::{self, Attached};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, OpenObject};
+use rings::Rings;
 use std::io::Read;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering};
 use wakepath_wire::{self as w, Frame};
 
 #[allow(missing_docs, dead_code, clippy::all, clippy::undocumented_unsafe_blocks, unsafe_op_in_unsafe_fn)]
@@ -75,114 +80,6 @@ impl Default for KernelOptions {
     }
 }
 
-/// Why a vantage cannot be had.
-#[derive(Debug, thiserror::Error)]
-pub enum CaptureError {
-    /// A right is missing.
-    #[error("the kernel refused: {0}. Run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE")]
-    Denied(String),
-    /// The kernel lacks something.
-    #[error("this kernel lacks {0}; `wakepath doctor` tells what works without it")]
-    Unsupported(String),
-    /// Anything else from libbpf.
-    #[error("loading the kernel programs failed: {0}")]
-    Load(String),
-    /// The library vantage's shared memory.
-    #[error("{0}")]
-    Arena(String),
-    /// A setting that cannot be.
-    #[error("{0}")]
-    Setting(String),
-    /// Packets cannot be captured, or no longer.
-    #[error("{0}")]
-    Packets(String),
-    /// A filter for packets that cannot be.
-    #[error("{0}")]
-    Filter(String),
-    /// A mirror cannot be made or undone.
-    #[error("{0}")]
-    Mirror(String),
-}
-
-impl From<libbpf_rs::Error> for CaptureError {
-    fn from(e: libbpf_rs::Error) -> Self {
-        match e.kind() {
-            libbpf_rs::ErrorKind::PermissionDenied => CaptureError::Denied(format!("{e:#}")),
-            _ => CaptureError::Load(format!("{e:#}")),
-        }
-    }
-}
-
-/// What this kernel offers, hook by hook.
-#[derive(Clone, Debug)]
-pub struct Support {
-    /// BTF of the running kernel can be read.
-    pub btf: bool,
-    /// Names of tracepoints that the programs use and whether this kernel has each.
-    pub tracepoints: Vec<(&'static str, bool)>,
-    /// One link may hold many user-space probes (Linux 6.6).
-    pub has_multi: bool,
-}
-
-const TRACEPOINTS: &[&str] = &[
-    "sys_enter",
-    "sys_exit",
-    "sock_send_length",
-    "sock_recv_length",
-    "sk_data_ready",
-    "tcp_probe",
-    "inet_sock_set_state",
-    "tcp_receive_reset",
-    "tcp_retransmit_skb",
-    "sched_switch",
-    "sched_waking",
-    "softirq_entry",
-    "softirq_exit",
-    "irq_handler_entry",
-    "irq_handler_exit",
-    "hrtimer_expire_entry",
-    "hrtimer_expire_exit",
-    "block_rq_complete",
-    "signal_generate",
-    "sched_process_fork",
-    "sched_process_exec",
-    "sched_process_exit",
-    "task_rename",
-    "page_fault_user",
-    "page_fault_kernel",
-    "mm_filemap_fault",
-    "mm_filemap_map_pages",
-    "mm_filemap_add_to_page_cache",
-];
-
-/// Looks at the running kernel's BTF.
-pub fn support() -> Support {
-    let btf = libbpf_rs::btf::Btf::from_vmlinux().ok();
-    let has = |name: &str| {
-        btf.as_ref().is_some_and(|b| {
-            b.type_by_name::<libbpf_rs::btf::types::Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
-        })
-    };
-    let has_multi = btf
-        .as_ref()
-        .is_some_and(|b| b.type_by_name::<libbpf_rs::btf::types::Struct<'_>>("bpf_uprobe_multi_link").is_some());
-    Support { btf: btf.is_some(), tracepoints: TRACEPOINTS.iter().map(|&n| (n, has(n))).collect(), has_multi }
-}
-
-impl Support {
-    /// Whether this kernel has the tracepoint.
-    pub fn has(&self, name: &str) -> bool {
-        self.tracepoints.iter().any(|(n, ok)| *n == name && *ok)
-    }
-
-    /// The tracepoints at which a recording with [`KernelOptions::default`] has programs here.
-    pub fn usual_hooks(&self) -> impl Iterator<Item = &'static str> {
-        let of_faults = |n| n == faults::OLD_POINT || faults::POINTS.contains(&n);
-        let unused = move |n| of_faults(n) || (n == "tcp_probe" && self.has("sk_data_ready"));
-        self.tracepoints.iter().filter(move |(n, ok)| *ok && !unused(*n)).map(|(n, _)| *n)
-    }
-}
-
 /// What one program cost so far, by the kernel's own accounting (`kernel.bpf_stats_enabled`).
 #[derive(Clone, Debug)]
 pub struct ProgramCost {
@@ -221,100 +118,6 @@ impl Drop for ObjectBox {
     }
 }
 
-/// The rings as this process sees them.
-struct Rings {
-    base: *const u8,
-    mapped: usize,
-    stride: usize,
-    ring_bytes: u64,
-    cpus: usize,
-    control: *const skel::types::cpu_state,
-    cursor: Vec<u64>,
-    /// How far each ring was written when it was looked at last.
-    written: Vec<u64>,
-    /// Time of each ring's next record; [`NOTHING`] where none is complete.
-    next_ns: Vec<u64>,
-}
-
-/// Later than all records.
-const NOTHING: u64 = u64::MAX;
-
-// SAFETY: the pointers are to memory shared with the kernel for the life of the source; one thread uses it at a time.
-unsafe impl Send for Rings {}
-
-impl Drop for Rings {
-    fn drop(&mut self) {
-        // SAFETY: `base` and `mapped` are what mmap gave.
-        unsafe { libc::munmap(self.base as *mut _, self.mapped) };
-    }
-}
-
-impl Rings {
-    fn head(&self, cpu: usize) -> &AtomicU64 {
-        // SAFETY: `control` points at MAX_CPUS entries in the mapped .bss; u64 fields are aligned and only accessed atomically here.
-        unsafe { &*(&raw const (*self.control.add(cpu)).head).cast::<AtomicU64>() }
-    }
-
-    fn tail(&self, cpu: usize) -> &AtomicU64 {
-        // SAFETY: as in `head`.
-        unsafe { &*(&raw const (*self.control.add(cpu)).tail).cast::<AtomicU64>() }
-    }
-
-    fn drops(&self, cpu: usize) -> [u64; w::DROP_KINDS as usize] {
-        // SAFETY: as in `head`; a torn read of a counter cannot happen on 64-bit machines.
-        unsafe { std::ptr::read_volatile(&raw const (*self.control.add(cpu)).drops) }
-    }
-
-    /// Looks how far the rings are written. Their processors write to the same cache line with each record, so this is done
-    /// once for many records.
-    fn look(&mut self, key: u32) {
-        for cpu in 0..self.cpus {
-            self.written[cpu] = self.head(cpu).load(Ordering::Acquire);
-            self.next_ns[cpu] = self.peek(cpu, key).map_or(NOTHING, |(_, ts)| ts);
-        }
-    }
-
-    /// The processor with the oldest record, its time, and the time of the oldest record of the others.
-    fn oldest(&self) -> (usize, u64, u64) {
-        let (mut first, mut first_ns, mut second_ns) = (0, NOTHING, NOTHING);
-        for (cpu, &ns) in self.next_ns.iter().enumerate() {
-            if ns < first_ns {
-                (first, second_ns, first_ns) = (cpu, first_ns, ns);
-            } else if ns < second_ns {
-                second_ns = ns;
-            }
-        }
-        (first, first_ns, second_ns)
-    }
-
-    /// Gives the room of what was handed over back to a ring's processor.
-    fn give_back(&self, cpu: usize) {
-        self.tail(cpu).store(self.cursor[cpu], Ordering::Release);
-    }
-
-    /// The next committed record of a processor, if there was one when the rings were looked at.
-    fn peek(&self, cpu: usize, key: u32) -> Option<(&[u8], u64)> {
-        let at = self.cursor[cpu];
-        if at >= self.written[cpu] {
-            return None;
-        }
-        let offset = cpu * self.stride + (at & (self.ring_bytes - 1)) as usize;
-        // SAFETY: a record begins inside the ring and is at most RING_SLACK long, which the mapping has room for.
-        let p = unsafe { self.base.add(offset) };
-        // SAFETY: records are 8-byte aligned; the tag is written last by the kernel side.
-        let tag = unsafe { (*p.cast::<AtomicU32>()).load(Ordering::Acquire) };
-        if tag != (at >> 3) as u32 ^ key {
-            return None;
-        }
-        fence(Ordering::Acquire);
-        // SAFETY: as above; 16 bytes are always there.
-        let (bytes, ts) = unsafe { (p.add(4).cast::<u16>().read(), p.add(8).cast::<u64>().read()) };
-        let bytes = (bytes as usize).clamp(16, w::RING_SLACK as usize);
-        // SAFETY: the kernel side does not touch a committed record until `tail` passes it.
-        Some((unsafe { std::slice::from_raw_parts(p, bytes) }, ts))
-    }
-}
-
 impl KernelSource {
     /// Loads and attaches the programs. From then on records gather in the rings: take the snapshot next, then drain.
     pub fn attach(options: &KernelOptions) -> Result<KernelSource, CaptureError> {
@@ -328,15 +131,7 @@ impl KernelSource {
         if !support.btf {
             return Err(CaptureError::Unsupported("BTF (/sys/kernel/btf/vmlinux)".into()));
         }
-        let hooks = support.has("sock_send_length") && support.has("sock_recv_length");
-        let backend = match options.backend {
-            Backend::Auto if hooks => Backend::SocketHooks,
-            Backend::Auto => Backend::Syscalls,
-            Backend::SocketHooks if !hooks => {
-                return Err(CaptureError::Unsupported("sock_send_length (Linux 6.3)".into()));
-            }
-            chosen => chosen,
-        };
+        let backend = choose(options.backend, &support)?;
         let marks = options.marks && has_uprobes();
         if options.faults && !support.has("page_fault_user") {
             let missing = "the tracepoint exceptions:page_fault_user, so --faults cannot be had";
@@ -350,65 +145,10 @@ impl KernelSource {
         let mut open = skel::WakepathSkelBuilder::default().open(unsafe { &mut *object })?;
 
         let cpus = libbpf_rs::num_possible_cpus()?.min(w::MAX_CPUS as usize);
-        let stride = options.ring_bytes as usize + w::RING_SLACK as usize;
         let key = monotonic_mix();
-        {
-            let r = open.maps.rodata_data.as_deref_mut().expect("the object has .rodata");
-            r.cfg_agent_tgid = std::process::id();
-            r.cfg_ring_bytes = options.ring_bytes;
-            r.cfg_head_bytes = options.head_bytes.min(w::HEAD_MAX);
-            r.cfg_tag_key = key;
-            r.cfg_tick_ns = tick_ns();
-            r.cfg_watch_all = u8::from(options.watch == Watch::All);
-            r.cfg_watch_comms = u8::from(!options.comms.is_empty());
-            r.cfg_waits = u8::from(options.waits);
-            r.cfg_stacks = u8::from(options.stacks);
-            r.cfg_marks = u8::from(marks);
-            r.cfg_sock_hooks = u8::from(backend == Backend::SocketHooks);
-            for (nr, class) in crate::syscalls::classes() {
-                r.syscall_class[nr as usize] = class;
-            }
-        }
-        open.maps.rings.set_value_size(stride as u32)?;
-        open.maps.rings.set_max_entries(cpus as u32)?;
-        open.maps.stacks.set_autocreate(options.stacks)?;
-        open.maps.fault_slots.set_autocreate(options.faults)?;
-        open.maps.told_files.set_autocreate(options.faults)?;
-        for mut program in open.open_object_mut().progs_mut() {
-            let section = program.section().to_string_lossy().into_owned();
-            let point = section.rsplit('/').next().unwrap_or("");
-            let waits_only = matches!(
-                program.name().to_str(),
-                Some(
-                    "on_switch"
-                        | "on_waking"
-                        | "on_irq_entry"
-                        | "on_irq_exit"
-                        | "on_timer_entry"
-                        | "on_timer_exit"
-                        | "on_softirq_entry"
-                        | "on_softirq_exit"
-                        | "on_block_complete"
-                        | "on_signal"
-                )
-            );
-            let wanted = match point {
-                "sock_send_length" | "sock_recv_length" => backend == Backend::SocketHooks,
-                // stands in for the other
-                "tcp_probe" => options.waits && !support.has("sk_data_ready"),
-                "task_file" => true,
-                faults::OLD_POINT => options.faults && !support.has("mm_filemap_fault"),
-                _ if faults::POINTS.contains(&point) => options.faults,
-                usdt::SINGLE => marks && !support.has_multi,
-                usdt::MULTI => marks && support.has_multi,
-                "task" => options.waits,
-                _ if waits_only => options.waits,
-                _ => true,
-            };
-            let is_tracepoint = section.starts_with("tp_btf/");
-            let exists = !is_tracepoint || support.has(point);
-            program.set_autoload(wanted && exists);
-        }
+        let choice = Choice { options, backend, marks, support: &support };
+        configure(&mut open, &choice, key, cpus)?;
+        choose_programs(&mut open, &choice);
         let mut skel = open.load().map_err(|e| match refusal::take() {
             Some(refused) if e.kind() != libbpf_rs::ErrorKind::PermissionDenied => CaptureError::Load(format!(
                 "{refused}. Please report this line and the kernel's version (`uname -r`); WAKEPATH_LIBBPF_LOG=1 prints \
@@ -416,57 +156,9 @@ impl KernelSource {
             )),
             _ => e.into(),
         })?;
-        if let Watch::Processes(list) = &options.watch {
-            for tgid in list {
-                skel.maps.watch_tgids.update(&tgid.to_ne_bytes(), &[1], MapFlags::ANY)?;
-            }
-        }
-
-        for name in &options.comms {
-            // the kernel cuts names so, and ends them with a zero
-            let mut comm = [0u8; 16];
-            comm.iter_mut().zip(name.as_bytes().iter().take(15)).for_each(|(to, from)| *to = *from);
-            skel.maps.watch_comms.update(&comm, &[1], MapFlags::ANY)?;
-        }
-
-        let fd = skel.maps.rings.as_fd().as_raw_fd();
-        let mapped = page_up(stride.next_multiple_of(8) * cpus);
-        // SAFETY: maps the whole array map for reading; the result is checked.
-        let base = unsafe {
-            libc::mmap(std::ptr::null_mut(), mapped, libc::PROT_READ, libc::MAP_SHARED | libc::MAP_POPULATE, fd, 0)
-        };
-        if base == libc::MAP_FAILED {
-            return Err(CaptureError::Load(format!("mapping the rings: {}", std::io::Error::last_os_error())));
-        }
-        let control = &raw const skel.maps.bss_data.as_deref().expect("the object has .bss").cpus[0];
-        let rings = Rings {
-            base: base.cast(),
-            mapped,
-            stride: stride.next_multiple_of(8),
-            ring_bytes: options.ring_bytes as u64,
-            cpus,
-            control,
-            cursor: vec![0; cpus],
-            written: vec![0; cpus],
-            next_ns: vec![NOTHING; cpus],
-        };
-
-        let mut links = Vec::new();
-        for program in skel.object_mut().progs_mut() {
-            // iterators are attached to be read, and one program where watched programs have annotations; what was not loaded
-            // has no descriptor
-            let section = program.section().to_string_lossy();
-            if section.starts_with("iter/") || section.starts_with("uprobe") || program.as_fd().as_raw_fd() < 0 {
-                continue;
-            }
-            if section == "perf_event" {
-                let is_major = program.name() == "on_major";
-                let counter = if is_major { faults::Counter::Major } else { faults::Counter::Minor };
-                links.extend(faults::attach(&program, counter)?);
-                continue;
-            }
-            links.push(program.attach()?);
-        }
+        watch(&skel, options)?;
+        let rings = Rings::map(&skel, options.ring_bytes, cpus)?;
+        let links = attach_programs(&mut skel)?;
         // now, while the rights for it are there
         let open_waits = if options.waits { Some(skel.progs.open_waits.attach()?) } else { None };
         let stacks = options.stacks;
@@ -525,46 +217,12 @@ impl KernelSource {
     /// A program that was interrupted between taking its time and writing its record may deliver late: give an `until_ns`
     /// a few milliseconds before now, and bear small inversions.
     pub fn drain(&mut self, until_ns: u64, mut sink: impl FnMut(Frame<'_>)) -> u64 {
-        const GIVE_BACK: u64 = 64 << 10;
-        let mut count = 0;
-        let key = self.key;
-        let rings = &mut self.rings;
-        rings.look(key);
-        loop {
-            // run on with the oldest record's ring up to the next oldest's time
-            let (cpu, first_ns, second_ns) = rings.oldest();
-            if first_ns == NOTHING || first_ns > until_ns {
-                break;
-            }
-            let limit = second_ns.min(until_ns);
-            rings.next_ns[cpu] = NOTHING;
-            while let Some((bytes, ts)) = rings.peek(cpu, key) {
-                if ts > limit {
-                    rings.next_ns[cpu] = ts;
-                    break;
-                }
-                let n = bytes.len() as u64;
-                sink(Frame { origin: cpu as u32, bytes });
-                let before = rings.cursor[cpu];
-                rings.cursor[cpu] += n;
-                count += 1;
-                if before / GIVE_BACK != rings.cursor[cpu] / GIVE_BACK {
-                    rings.give_back(cpu);
-                }
-            }
-        }
-        if count > 0 {
-            (0..rings.cpus).for_each(|cpu| rings.give_back(cpu));
-        }
-        count
+        self.rings.drain(self.key, until_ns, &mut sink)
     }
 
     /// Bytes waiting in the fullest ring, and a ring's size.
     pub fn backlog(&self) -> (u64, u64) {
-        let fullest = (0..self.rings.cpus)
-            .map(|c| self.rings.head(c).load(Ordering::Relaxed).saturating_sub(self.rings.cursor[c]))
-            .max();
-        (fullest.unwrap_or(0), self.rings.ring_bytes)
+        self.rings.fullest()
     }
 
     /// Records that found no room so far, by `DROP_…`.
@@ -677,6 +335,140 @@ impl KernelSource {
     }
 }
 
+/// What is loaded.
+struct Choice<'a> {
+    options: &'a KernelOptions,
+    backend: Backend,
+    /// Annotations are listened to.
+    marks: bool,
+    support: &'a Support,
+}
+
+/// The way of observing operations that this kernel has.
+fn choose(wanted: Backend, support: &Support) -> Result<Backend, CaptureError> {
+    let hooks = support.has("sock_send_length") && support.has("sock_recv_length");
+    Ok(match wanted {
+        Backend::Auto if hooks => Backend::SocketHooks,
+        Backend::Auto => Backend::Syscalls,
+        Backend::SocketHooks if !hooks => {
+            return Err(CaptureError::Unsupported("sock_send_length (Linux 6.3)".into()));
+        }
+        chosen => chosen,
+    })
+}
+
+/// Sets what the programs go by, and how large their maps are.
+fn configure(
+    open: &mut skel::OpenWakepathSkel<'_>,
+    choice: &Choice<'_>,
+    key: u32,
+    cpus: usize,
+) -> Result<(), CaptureError> {
+    let options = choice.options;
+    let stride = options.ring_bytes as usize + w::RING_SLACK as usize;
+    {
+        let r = open.maps.rodata_data.as_deref_mut().expect("the object has .rodata");
+        r.cfg_agent_tgid = std::process::id();
+        r.cfg_ring_bytes = options.ring_bytes;
+        r.cfg_head_bytes = options.head_bytes.min(w::HEAD_MAX);
+        r.cfg_tag_key = key;
+        r.cfg_tick_ns = tick_ns();
+        r.cfg_watch_all = u8::from(options.watch == Watch::All);
+        r.cfg_watch_comms = u8::from(!options.comms.is_empty());
+        r.cfg_waits = u8::from(options.waits);
+        r.cfg_stacks = u8::from(options.stacks);
+        r.cfg_marks = u8::from(choice.marks);
+        r.cfg_sock_hooks = u8::from(choice.backend == Backend::SocketHooks);
+        for (nr, class) in crate::syscalls::classes() {
+            r.syscall_class[nr as usize] = class;
+        }
+    }
+    open.maps.rings.set_value_size(stride as u32)?;
+    open.maps.rings.set_max_entries(cpus as u32)?;
+    open.maps.stacks.set_autocreate(options.stacks)?;
+    open.maps.fault_slots.set_autocreate(options.faults)?;
+    open.maps.told_files.set_autocreate(options.faults)?;
+    Ok(())
+}
+
+/// Leaves out the programs that are not wanted, and those whose hook this kernel lacks.
+fn choose_programs(open: &mut skel::OpenWakepathSkel<'_>, choice: &Choice<'_>) {
+    let options = choice.options;
+    for mut program in open.open_object_mut().progs_mut() {
+        let section = program.section().to_string_lossy().into_owned();
+        let point = section.rsplit('/').next().unwrap_or("");
+        let waits_only = matches!(
+            program.name().to_str(),
+            Some(
+                "on_switch"
+                    | "on_waking"
+                    | "on_irq_entry"
+                    | "on_irq_exit"
+                    | "on_timer_entry"
+                    | "on_timer_exit"
+                    | "on_softirq_entry"
+                    | "on_softirq_exit"
+                    | "on_block_complete"
+                    | "on_signal"
+            )
+        );
+        let wanted = match point {
+            "sock_send_length" | "sock_recv_length" => choice.backend == Backend::SocketHooks,
+            // stands in for the other
+            "tcp_probe" => options.waits && !choice.support.has("sk_data_ready"),
+            "task_file" => true,
+            faults::OLD_POINT => options.faults && !choice.support.has("mm_filemap_fault"),
+            _ if faults::POINTS.contains(&point) => options.faults,
+            usdt::SINGLE => choice.marks && !choice.support.has_multi,
+            usdt::MULTI => choice.marks && choice.support.has_multi,
+            "task" => options.waits,
+            _ if waits_only => options.waits,
+            _ => true,
+        };
+        let is_tracepoint = section.starts_with("tp_btf/");
+        let exists = !is_tracepoint || choice.support.has(point);
+        program.set_autoload(wanted && exists);
+    }
+}
+
+/// Tells the programs whom to watch.
+fn watch(skel: &skel::WakepathSkel<'_>, options: &KernelOptions) -> Result<(), CaptureError> {
+    if let Watch::Processes(list) = &options.watch {
+        for tgid in list {
+            skel.maps.watch_tgids.update(&tgid.to_ne_bytes(), &[1], MapFlags::ANY)?;
+        }
+    }
+
+    for name in &options.comms {
+        // the kernel cuts names so, and ends them with a zero
+        let mut comm = [0u8; 16];
+        comm.iter_mut().zip(name.as_bytes().iter().take(15)).for_each(|(to, from)| *to = *from);
+        skel.maps.watch_comms.update(&comm, &[1], MapFlags::ANY)?;
+    }
+    Ok(())
+}
+
+/// Attaches all programs that were loaded, but iterators, which are attached to be read, and the one for annotations.
+fn attach_programs(skel: &mut skel::WakepathSkel<'_>) -> Result<Vec<Link>, CaptureError> {
+    let mut links = Vec::new();
+    for program in skel.object_mut().progs_mut() {
+        // iterators are attached to be read, and one program where watched programs have annotations; what was not loaded
+        // has no descriptor
+        let section = program.section().to_string_lossy();
+        if section.starts_with("iter/") || section.starts_with("uprobe") || program.as_fd().as_raw_fd() < 0 {
+            continue;
+        }
+        if section == "perf_event" {
+            let is_major = program.name() == "on_major";
+            let counter = if is_major { faults::Counter::Major } else { faults::Counter::Minor };
+            links.extend(faults::attach(&program, counter)?);
+            continue;
+        }
+        links.push(program.attach()?);
+    }
+    Ok(links)
+}
+
 /// The stacks that the kernel programs took, each once, by number.
 pub struct StackTable(MapHandle);
 
@@ -722,12 +514,6 @@ fn tick_ns() -> u32 {
     // SAFETY: writes one timespec.
     let r = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut tick) };
     if r == 0 && tick.tv_sec == 0 { u32::try_from(tick.tv_nsec).unwrap_or(USUAL) } else { USUAL }
-}
-
-fn page_up(n: usize) -> usize {
-    // SAFETY: asks for a constant.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-    n.next_multiple_of(page)
 }
 
 /// A key that a program under observation cannot guess, so that no payload looks like a commit mark.

@@ -3,6 +3,7 @@
 #![deny(missing_docs)]
 
 mod elf;
+mod error;
 pub mod faults;
 mod kernel;
 mod library;
@@ -11,13 +12,14 @@ pub mod mirror;
 pub mod packets;
 pub mod procfs;
 mod refusal;
+mod support;
 mod syscalls;
 pub mod usdt;
 
-pub use kernel::{
-    Backend, CaptureError, KernelOptions, KernelSource, ProgramCost, StackTable, Support, Watch, support,
-};
+pub use error::CaptureError;
+pub use kernel::{Backend, KernelOptions, KernelSource, ProgramCost, StackTable, Watch};
 pub use library::{Arena, ArenaOptions, LibrarySource};
+pub use support::{Support, support};
 
 /// Now on `CLOCK_MONOTONIC`, in nanoseconds: the clock of every record.
 pub fn monotonic_ns() -> u64 {

@@ -11,10 +11,12 @@
 mod command;
 mod ovs;
 mod plan;
+mod selection;
 mod tc;
 
 pub use command::Command;
-pub use plan::{Cut, Direction, Flags, Plan, Prefix, Selection, Take, To, TunnelKind};
+pub use plan::{Direction, Plan, Take, To, TunnelKind};
+pub use selection::{Cut, Flags, Prefix, Selection};
 
 use crate::CaptureError;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! The probes that annotated programs bring along (`annotations/`): where they are in a file, and attaching to them.
 //! Files belong to watched programs: any bytes may stand there.
 
-use crate::kernel::CaptureError;
+use crate::error::CaptureError;
 use crate::procfs::{self, Mapping};
 use libbpf_rs::{Link, ProgramMut, UprobeMultiOpts, UprobeOpts};
 use std::collections::HashMap;

@@ -34,10 +34,6 @@ pub const EXCEPTIONS: &[Exception] = &[];
 
 /// Ceilings of what is about to be cut, so that nothing grows until then. What a cut makes needless here is deleted with it.
 pub const TEMPORARY: &[(Limit, &str, &str, usize)] = &[
-    (Limit::File, "crates/capture/src/kernel.rs", "", 812),
-    (Limit::Function, "crates/capture/src/kernel.rs", "attach", 170),
-    (Limit::File, "crates/capture/src/mirror/plan.rs", "", 663),
-    (Limit::Function, "crates/capture/src/mirror/plan.rs", "on_bridge", 90),
     (Limit::Circle, "crates/causality/src", "", 10),
     (Limit::File, "crates/causality/src/exchange.rs", "", 834),
     (Limit::Function, "crates/causality/src/exchange.rs", "message", 203),
@@ -54,12 +50,6 @@ pub const TEMPORARY: &[(Limit, &str, &str, usize)] = &[
     (Limit::Struct, "crates/causality/src/sniffed/node.rs", "Node", 15),
     (Limit::Struct, "crates/causality/src/sync/matching.rs", "Matcher", 17),
     (Limit::Struct, "crates/causality/src/sync/pairs.rs", "PairReport", 15),
-    (Limit::Function, "crates/decode/src/readers/ctf/plan.rs", "add", 90),
-    (Limit::Function, "crates/decode/src/readers/ctf/program.rs", "range", 94),
-    (Limit::File, "crates/decode/src/readers/ctf/tsdl.rs", "", 723),
-    (Limit::Function, "crates/decode/src/readers/ctf/value.rs", "value", 96),
-    (Limit::Function, "crates/decode/src/readers/tracepoints.rs", "event", 122),
-    (Limit::File, "crates/decode/tests/sniffer.rs", "", 815),
     (Limit::Function, "crates/forecast/src/derive/marks.rs", "mark", 100),
     (Limit::Function, "crates/forecast/src/derive/requests.rs", "derive", 139),
     (Limit::Function, "crates/forecast/tests/marks/laws.rs", "run", 116),

@@ -256,3 +256,27 @@ pub fn sniff_with(frames: &[Frame], options: SnifferOptions) -> Rows {
     sniffer.finish();
     std::mem::take(sniffer.out())
 }
+
+/// Nanoseconds of a millisecond.
+pub const MS: u64 = 1_000_000;
+
+/// A request.
+pub fn get(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes()
+}
+
+/// Its reply, with a body of so many bytes.
+pub fn ok(length: usize) -> Vec<u8> {
+    let mut reply = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n").into_bytes();
+    reply.extend(vec![b'x'; length]);
+    reply
+}
+
+/// Handshake at 1 ms, one exchange at 2 ms and 5 ms, end at 8 ms.
+pub fn simple() -> (Tcp, Vec<Frame>) {
+    let mut tcp = Tcp::new(40000, 80);
+    let mut frames = tcp.open(MS);
+    frames.push(tcp.data(2 * MS, true, &get("/a")));
+    frames.push(tcp.data(5 * MS, false, &ok(10)));
+    (tcp, frames)
+}

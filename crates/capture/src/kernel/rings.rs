@@ -1,0 +1,173 @@
+//! The rings that the kernel programs write, mapped and drained.
+
+use super::skel::{WakepathSkel, types};
+use crate::CaptureError;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use wakepath_wire::{self as w, Frame};
+
+/// The rings as this process sees them.
+pub(super) struct Rings {
+    base: *const u8,
+    mapped: usize,
+    stride: usize,
+    ring_bytes: u64,
+    pub cpus: usize,
+    control: *const types::cpu_state,
+    cursor: Vec<u64>,
+    /// How far each ring was written when it was looked at last.
+    written: Vec<u64>,
+    /// Time of each ring's next record; [`NOTHING`] where none is complete.
+    next_ns: Vec<u64>,
+}
+
+/// Later than all records.
+const NOTHING: u64 = u64::MAX;
+
+// SAFETY: the pointers are to memory shared with the kernel for the life of the source; one thread uses it at a time.
+unsafe impl Send for Rings {}
+
+impl Drop for Rings {
+    fn drop(&mut self) {
+        // SAFETY: `base` and `mapped` are what mmap gave.
+        unsafe { libc::munmap(self.base as *mut _, self.mapped) };
+    }
+}
+
+impl Rings {
+    /// Maps the rings of `cpus` processors.
+    pub fn map(skel: &WakepathSkel<'_>, ring_bytes: u32, cpus: usize) -> Result<Rings, CaptureError> {
+        let fd = skel.maps.rings.as_fd().as_raw_fd();
+        let stride = ring_bytes as usize + w::RING_SLACK as usize;
+        let mapped = page_up(stride.next_multiple_of(8) * cpus);
+        // SAFETY: maps the whole array map for reading; the result is checked.
+        let base = unsafe {
+            libc::mmap(std::ptr::null_mut(), mapped, libc::PROT_READ, libc::MAP_SHARED | libc::MAP_POPULATE, fd, 0)
+        };
+        if base == libc::MAP_FAILED {
+            return Err(CaptureError::Load(format!("mapping the rings: {}", std::io::Error::last_os_error())));
+        }
+        let control = &raw const skel.maps.bss_data.as_deref().expect("the object has .bss").cpus[0];
+        Ok(Rings {
+            base: base.cast(),
+            mapped,
+            stride: stride.next_multiple_of(8),
+            ring_bytes: ring_bytes.into(),
+            cpus,
+            control,
+            cursor: vec![0; cpus],
+            written: vec![0; cpus],
+            next_ns: vec![NOTHING; cpus],
+        })
+    }
+
+    fn head(&self, cpu: usize) -> &AtomicU64 {
+        // SAFETY: `control` points at MAX_CPUS entries in the mapped .bss; u64 fields are aligned and only accessed atomically here.
+        unsafe { &*(&raw const (*self.control.add(cpu)).head).cast::<AtomicU64>() }
+    }
+
+    fn tail(&self, cpu: usize) -> &AtomicU64 {
+        // SAFETY: as in `head`.
+        unsafe { &*(&raw const (*self.control.add(cpu)).tail).cast::<AtomicU64>() }
+    }
+
+    pub fn drops(&self, cpu: usize) -> [u64; w::DROP_KINDS as usize] {
+        // SAFETY: as in `head`; a torn read of a counter cannot happen on 64-bit machines.
+        unsafe { std::ptr::read_volatile(&raw const (*self.control.add(cpu)).drops) }
+    }
+
+    /// Looks how far the rings are written. Their processors write to the same cache line with each record, so this is done
+    /// once for many records.
+    fn look(&mut self, key: u32) {
+        for cpu in 0..self.cpus {
+            self.written[cpu] = self.head(cpu).load(Ordering::Acquire);
+            self.next_ns[cpu] = self.peek(cpu, key).map_or(NOTHING, |(_, ts)| ts);
+        }
+    }
+
+    /// The processor with the oldest record, its time, and the time of the oldest record of the others.
+    fn oldest(&self) -> (usize, u64, u64) {
+        let (mut first, mut first_ns, mut second_ns) = (0, NOTHING, NOTHING);
+        for (cpu, &ns) in self.next_ns.iter().enumerate() {
+            if ns < first_ns {
+                (first, second_ns, first_ns) = (cpu, first_ns, ns);
+            } else if ns < second_ns {
+                second_ns = ns;
+            }
+        }
+        (first, first_ns, second_ns)
+    }
+
+    /// Gives the room of what was handed over back to a ring's processor.
+    fn give_back(&self, cpu: usize) {
+        self.tail(cpu).store(self.cursor[cpu], Ordering::Release);
+    }
+
+    /// The next committed record of a processor, if there was one when the rings were looked at.
+    fn peek(&self, cpu: usize, key: u32) -> Option<(&[u8], u64)> {
+        let at = self.cursor[cpu];
+        if at >= self.written[cpu] {
+            return None;
+        }
+        let offset = cpu * self.stride + (at & (self.ring_bytes - 1)) as usize;
+        // SAFETY: a record begins inside the ring and is at most RING_SLACK long, which the mapping has room for.
+        let p = unsafe { self.base.add(offset) };
+        // SAFETY: records are 8-byte aligned; the tag is written last by the kernel side.
+        let tag = unsafe { (*p.cast::<AtomicU32>()).load(Ordering::Acquire) };
+        if tag != (at >> 3) as u32 ^ key {
+            return None;
+        }
+        fence(Ordering::Acquire);
+        // SAFETY: as above; 16 bytes are always there.
+        let (bytes, ts) = unsafe { (p.add(4).cast::<u16>().read(), p.add(8).cast::<u64>().read()) };
+        let bytes = (bytes as usize).clamp(16, w::RING_SLACK as usize);
+        // SAFETY: the kernel side does not touch a committed record until `tail` passes it.
+        Some((unsafe { std::slice::from_raw_parts(p, bytes) }, ts))
+    }
+
+    /// Bytes that wait in the fullest ring, and how many each has room for.
+    pub fn fullest(&self) -> (u64, u64) {
+        let fullest = (0..self.cpus).map(|c| self.head(c).load(Ordering::Relaxed).saturating_sub(self.cursor[c])).max();
+        (fullest.unwrap_or(0), self.ring_bytes)
+    }
+
+    /// Hands over committed records in time order, up to `until_ns`; the number handed over.
+    pub fn drain(&mut self, key: u32, until_ns: u64, sink: &mut impl FnMut(Frame<'_>)) -> u64 {
+        const GIVE_BACK: u64 = 64 << 10;
+        let mut count = 0;
+        self.look(key);
+        loop {
+            // run on with the oldest record's ring up to the next oldest's time
+            let (cpu, first_ns, second_ns) = self.oldest();
+            if first_ns == NOTHING || first_ns > until_ns {
+                break;
+            }
+            let limit = second_ns.min(until_ns);
+            self.next_ns[cpu] = NOTHING;
+            while let Some((bytes, ts)) = self.peek(cpu, key) {
+                if ts > limit {
+                    self.next_ns[cpu] = ts;
+                    break;
+                }
+                let n = bytes.len() as u64;
+                sink(Frame { origin: cpu as u32, bytes });
+                let before = self.cursor[cpu];
+                self.cursor[cpu] += n;
+                count += 1;
+                if before / GIVE_BACK != self.cursor[cpu] / GIVE_BACK {
+                    self.give_back(cpu);
+                }
+            }
+        }
+        if count > 0 {
+            (0..self.cpus).for_each(|cpu| self.give_back(cpu));
+        }
+        count
+    }
+}
+
+fn page_up(n: usize) -> usize {
+    // SAFETY: asks for a constant.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+    n.next_multiple_of(page)
+}
