@@ -3,6 +3,7 @@
 //! does too.
 
 mod bindings;
+mod canary;
 mod columns;
 mod tables;
 mod tidy;
@@ -26,6 +27,10 @@ fn main() -> ExitCode {
             columns::write(root());
             ExitCode::SUCCESS
         }
+        Some("canary") => match canary::run(root(), std::env::args().nth(2).as_deref()) {
+            0 => ExitCode::SUCCESS,
+            _ => ExitCode::FAILURE,
+        },
         Some("tidy") => {
             for e in tidy::exceptions(root()) {
                 eprintln!("{e}");
@@ -37,7 +42,7 @@ fn main() -> ExitCode {
             if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         _ => {
-            eprintln!("usage: cargo xtask bindings|tables|tidy");
+            eprintln!("usage: cargo xtask bindings|tables|tidy|canary [CONDITION]");
             ExitCode::from(2)
         }
     }

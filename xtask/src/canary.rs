@@ -1,0 +1,68 @@
+//! `cargo xtask canary`: takes each condition of the rules away in turn. A test must fail each time: if none does, the condition
+//! is not guarded, or not needed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Tests that are asked, quick ones first.
+const TESTS: [&str; 3] = ["golden", "rest", "simulated"];
+
+/// Runs it for all conditions, or for those whose names begin so; gives the number that no test guards.
+///
+/// # Panics
+/// Where the tests cannot be built or started.
+pub fn run(root: &Path, wanted: Option<&str>) -> usize {
+    let tests = build(root);
+    let wanted = wanted.unwrap_or_default();
+    let conditions: Vec<String> = conditions(root).into_iter().filter(|c| c.starts_with(wanted)).collect();
+    let mut unguarded = 0;
+    for condition in &conditions {
+        let failed = tests.iter().find_map(|test| failing(root, test, condition));
+        match failed {
+            Some(test) => println!("{condition}: guarded by {test}"),
+            None => {
+                println!("{condition}: NOT GUARDED: no test fails without it");
+                unguarded += 1;
+            }
+        }
+    }
+    println!("{} conditions, {unguarded} not guarded", conditions.len());
+    unguarded
+}
+
+/// The names in the list of `canary.rs`.
+fn conditions(root: &Path) -> Vec<String> {
+    let path = root.join("crates/causality/src/canary.rs");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let list = text.split("CONDITIONS: &[&str] = &[").nth(1).and_then(|t| t.split("];").next()).unwrap_or_default();
+    list.split('"').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+fn build(root: &Path) -> Vec<PathBuf> {
+    let mut args = vec!["test", "-q", "-p", "wakepath-causality", "--features", "canary", "--no-run"];
+    args.extend(TESTS.iter().flat_map(|t| ["--test", t]));
+    args.push("--message-format=json");
+    let built = Command::new("cargo").args(&args).current_dir(root).stderr(Stdio::inherit()).output();
+    let built = built.expect("cargo starts");
+    assert!(built.status.success(), "the tests cannot be built");
+    let text = String::from_utf8_lossy(&built.stdout).into_owned();
+    let binary = |test: &str| {
+        let start = format!("/{test}-");
+        let found = text.split('"').find(|t| t.contains(&start) && t.contains("/deps/") && !t.contains('.'));
+        PathBuf::from(found.unwrap_or_else(|| panic!("cargo does not say where {test} is")))
+    };
+    TESTS.iter().map(|t| binary(t)).collect()
+}
+
+/// The first test of a binary that fails without the condition.
+fn failing(root: &Path, test: &Path, condition: &str) -> Option<String> {
+    let run = Command::new(test)
+        .env("WAKEPATH_CANARY", condition)
+        .env("RUST_BACKTRACE", "0")
+        .current_dir(root.join("crates/causality"))
+        .output()
+        .expect("a test starts");
+    let text = String::from_utf8_lossy(&run.stdout).into_owned();
+    let name = text.lines().find_map(|l| l.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
+    (!run.status.success()).then(|| name.unwrap_or("a test that did not end").to_owned())
+}
