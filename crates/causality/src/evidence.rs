@@ -142,3 +142,53 @@ impl Hole {
         }
     }
 }
+
+/// What would have said whose an open call was, and was not recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Missing {
+    /// What was lost.
+    Lost,
+    /// What was before the recording.
+    Before,
+    /// Where messages begin and end.
+    Borders,
+    /// Which of its requests a loop works on.
+    WhichOfLoop,
+    /// Which request a task works on, where any may go on with any.
+    WhichOfAny,
+    /// For whom a thread or a helper took up work.
+    PickUp,
+    /// What the program had heard of, where the kernel receives ahead of it.
+    Heard,
+}
+
+impl Missing {
+    /// As shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Missing::Lost => "events that were lost",
+            Missing::Before => "what happened before the recording began",
+            Missing::Borders => "where messages begin and end",
+            Missing::WhichOfLoop => "which of several requests an event loop was working on",
+            Missing::WhichOfAny => {
+                "which request a thread was working on, in a process that moves requests between its threads"
+            }
+            Missing::PickUp => "for which request a thread took up work",
+            Missing::Heard => "what a program that uses io_uring had already heard of",
+        }
+    }
+
+    /// What to do about it.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Missing::Lost => "record with a larger --ring-bytes, or fewer services",
+            Missing::Before => "record for longer; requests that begin later are not touched",
+            Missing::Borders => "record from before these connections are opened",
+            Missing::WhichOfLoop | Missing::WhichOfAny => {
+                "restart the service under `wakepath run --isolate` (or --isolate=process), which gives it one input at a time"
+            }
+            Missing::PickUp => "record for longer, so that its habits show; or `wakepath run --isolate=process`",
+            Missing::Heard => "switch io_uring off in the service, or record its callers and callees too",
+        }
+    }
+}

@@ -44,6 +44,8 @@ pub struct Report {
     pub linked: Linked,
     /// What came of calls, as each host's own vantage saw them.
     pub calls: finished::Calls,
+    /// What would have told whose the open calls are, and how many of them.
+    pub missing: FxHashMap<evidence::Missing, u64>,
     /// Links inside components, by rule.
     pub made: FxHashMap<evidence::Rule, u64>,
     /// Where a stronger rule overruled a weaker one.
@@ -144,6 +146,9 @@ impl Report {
         let tally = &s.engine.steps.tally;
         for (rule, n) in &tally.links {
             *self.made.entry(*rule).or_default() += n;
+        }
+        for (missing, n) in &tally.missing {
+            *self.missing.entry(*missing).or_default() += n;
         }
         self.disagreements += tally.disagreements;
         self.calls.add(&tally.calls);

@@ -12,10 +12,12 @@ use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
 use serde::Serialize;
+use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::hash::BuildHasher;
 use wakepath_analysis::requests::{Kind, Kinds};
 use wakepath_causality::Report;
-use wakepath_causality::evidence::Class;
+use wakepath_causality::evidence::{Class, Missing};
 use wakepath_causality::finished::Calls;
 use wakepath_model::defects::Answer;
 
@@ -192,12 +194,31 @@ pub struct CallsView {
     pub own: u64,
     /// In no class: a defect of this program.
     pub unaccounted: u64,
+    /// What would have told whose the open ones are, most calls first.
+    pub missing: Vec<MissingView>,
+}
+
+/// A fact that was not recorded and leaves calls open.
+#[derive(Serialize)]
+pub struct MissingView {
+    /// The fact.
+    pub what: &'static str,
+    /// Calls that are open for want of it.
+    pub calls: u64,
+    /// What to do.
+    pub remedy: &'static str,
 }
 
 impl CallsView {
-    fn new(c: &Calls) -> CallsView {
-        let unaccounted = c.begun.abs_diff(c.linked + c.open + c.own);
-        CallsView { begun: c.begun, linked: c.linked, open: c.open, own: c.own, unaccounted }
+    fn new(c: &Calls, missing: &HashMap<Missing, u64, impl BuildHasher>) -> CallsView {
+        // those beyond what is kept of one request are left open
+        let open = c.open + c.beyond;
+        let unaccounted = c.begun.abs_diff(c.linked + open + c.own);
+        let view =
+            |(what, calls): (&Missing, &u64)| MissingView { what: what.name(), calls: *calls, remedy: what.remedy() };
+        let mut missing: Vec<MissingView> = missing.iter().map(view).collect();
+        missing.sort_by(|a, b| b.calls.cmp(&a.calls).then(a.what.cmp(b.what)));
+        CallsView { begun: c.begun, linked: c.linked, open, own: c.own, unaccounted, missing }
     }
 
     fn render(&self, out: &mut String, style: Style) {
@@ -206,6 +227,15 @@ impl CallsView {
             classes.iter().filter(|c| c.0 > 0).map(|(n, what)| format!("{} {what}", units::count(*n))).collect();
         if !told.is_empty() {
             below(out, &format!("Calls of watched services: {}.", told.join(", ")), Tint::Plain, style);
+        }
+        if let Some(most) = self.missing.first() {
+            let line = format!(
+                "{} of the open calls lack one fact: {}. To have it: {}.",
+                units::count(most.calls),
+                most.what,
+                most.remedy
+            );
+            below(out, &line, Tint::Warn, style);
         }
         if self.unaccounted > 0 {
             let line = format!("{} calls are in none of these: a defect of wakepath.", units::count(self.unaccounted));
@@ -261,7 +291,7 @@ impl RequestsView {
                 .map(|((service, asked), &count)| QueuedView { service: service.clone(), asked: asked.clone(), count })
                 .collect(),
             rules,
-            calls: CallsView::new(&report.calls),
+            calls: CallsView::new(&report.calls, &report.missing),
             disagreements: report.disagreements,
             on_wire: Some(&report.on_wire).filter(|w| w.exchanges > 0).map(|w| OnWireView {
                 exchanges: w.exchanges,

@@ -3,7 +3,7 @@
 use super::facts::Facts;
 use super::worker::Worker;
 use crate::canary::holds;
-use crate::evidence::{Rule, Strength};
+use crate::evidence::{Hole, Missing, Rule, Strength};
 use crate::exchange::{ExId, Slab};
 use crate::roles::Role;
 use smallvec::SmallVec;
@@ -91,6 +91,19 @@ impl<'q> Question<'q> {
     /// Whether the kernel receives ahead of the program (io_uring): what it took, and when, is not known.
     pub(super) fn is_ring(&self) -> bool {
         !holds("turn.not_ahead", !self.facts.roles.is_ring(self.task))
+    }
+
+    /// What would have said whose the call is, if it stays open for that reason.
+    pub(super) fn missing(&self, why: Hole) -> Missing {
+        match why {
+            Hole::Losses => Missing::Lost,
+            Hole::BeforeRecording => Missing::Before,
+            Hole::Borders => Missing::Borders,
+            _ if self.is_ring() => Missing::Heard,
+            _ if self.is_migrating() => Missing::WhichOfAny,
+            _ if self.is_loop() => Missing::WhichOfLoop,
+            _ => Missing::PickUp,
+        }
     }
 
     /// All that could have made the call if nothing were known of what they did: open requests of its process; answered

@@ -14,7 +14,7 @@ mod turn;
 mod worker;
 
 use crate::canary::holds;
-use crate::evidence::{Class, Hole, Rule};
+use crate::evidence::{Class, Hole, Missing, Rule};
 use crate::exchange::{ExId, Exchange, Side, Slab};
 use crate::finished::{Calls, Done, Finished, Parent};
 use crate::options::Options;
@@ -63,6 +63,8 @@ pub struct Tally {
     pub links: FxHashMap<Rule, u64>,
     /// Where a stronger rule overruled a weaker one.
     pub disagreements: u64,
+    /// What would have told whose the open calls are.
+    pub missing: FxHashMap<Missing, u64>,
 }
 
 /// Follows the requests of all processes of one host.
@@ -439,9 +441,9 @@ impl<'a, F: Finished> Attribution<'a, F> {
             match parent {
                 // goes with its request
                 Some(Parent::Of(p, _)) if xs.is_live(p) && !self.facts.state(p).given => {}
-                Some(Parent::Of(..)) => self.hand(e, Vec::new(), Some(Hole::Borders), false, x),
-                Some(Parent::Open(h)) => self.hand(e, Vec::new(), Some(h), false, x),
-                _ => self.hand(e, Vec::new(), None, true, x),
+                Some(Parent::Of(..)) => self.hand(xs, e, Vec::new(), Some(Hole::Borders), false, x),
+                Some(Parent::Open(h)) => self.hand(xs, e, Vec::new(), Some(h), false, x),
+                _ => self.hand(xs, e, Vec::new(), None, true, x),
             }
             return;
         }
@@ -462,17 +464,22 @@ impl<'a, F: Finished> Attribution<'a, F> {
                 self.release(y);
             }
         }
-        self.hand(e, with, None, false, x);
+        self.hand(xs, e, with, None, false, x);
     }
 
     fn hand(
         &mut self,
+        xs: &Slab,
         exchange: Exchange,
         calls: Vec<(Exchange, Rule)>,
         parent: Option<Hole>,
         is_root_call: bool,
         x: ExId,
     ) {
+        if let (Side::Client, Some(why)) = (exchange.side, parent) {
+            let missing = Question::new(&self.facts, xs, exchange.task, exchange.began).missing(why);
+            *self.tally.missing.entry(missing).or_default() += 1;
+        }
         match (exchange.side, is_root_call) {
             (Side::Server, _) => {}
             (Side::Client, true) => self.tally.calls.own += 1,
