@@ -86,7 +86,7 @@ fn unwrap_near(near: u64, seq: u32) -> u64 {
 }
 
 /// What is known of what a flow says.
-enum Talk {
+enum ProtocolState {
     /// Not yet: tries left.
     Listening(u8),
     Known(Box<dyn Processor + Send>),
@@ -108,7 +108,7 @@ pub struct Flow {
     last_sent: Option<bool>,
     /// Plaintext of a TLS session was seen: received, sent.
     plain: [bool; 2],
-    talk: Talk,
+    state: ProtocolState,
     is_tls: bool,
     known: Option<(Protocol, StrId)>,
     /// Numbers for the local and the remote address.
@@ -130,7 +130,7 @@ impl Flow {
             datagram,
             last_sent: None,
             plain: [false; 2],
-            talk: Talk::Listening(TRIES),
+            state: ProtocolState::Listening(TRIES),
             is_tls: false,
             known: None,
             addresses: [0; 2],
@@ -140,8 +140,8 @@ impl Flow {
 
     /// Gives up on the contents, with the reason, once.
     pub fn opaque<S: RowSink>(&mut self, id: EndpointId, at: MonoNs, reason: &str, sink: &mut S) {
-        if !matches!(self.talk, Talk::Opaque) {
-            self.talk = Talk::Opaque;
+        if !matches!(self.state, ProtocolState::Opaque) {
+            self.state = ProtocolState::Opaque;
             sink.quiet(id);
             let reason = sink.intern(reason.as_bytes());
             sink.push(&FlowNoteRow { at, flow: id, protocol: StrId::EMPTY, reason, ..Default::default() });
@@ -152,7 +152,7 @@ impl Flow {
     pub fn plaintext(&mut self, sent: bool) {
         if !self.plain.contains(&true) {
             self.last_sent = None;
-            (self.talk, self.is_tls) = (Talk::Listening(TRIES), false);
+            (self.state, self.is_tls) = (ProtocolState::Listening(TRIES), false);
         }
         if !std::mem::replace(&mut self.plain[usize::from(sent)], true) {
             *(if sent { &mut self.snd } else { &mut self.rcv }) = Numbers::default();
@@ -206,7 +206,7 @@ impl Flow {
         let (start, len) = (moved.start, moved.end - moved.start);
         let turned = self.last_sent != Some(sent);
         self.last_sent = Some(sent);
-        if let Talk::Listening(tries) = self.talk {
+        if let ProtocolState::Listening(tries) = self.state {
             let transport = if self.datagram { Transport::Datagram } else { Transport::Stream };
             match recognise(transport, self.dir(sent), head, self.ports) {
                 _ if !turned && !self.datagram => {}
@@ -221,12 +221,12 @@ impl Flow {
                     };
                     self.opaque(id, at, why, sink);
                 }
-                _ => self.talk = Talk::Listening(if looks_encrypted(head) { 0 } else { tries - 1 }),
+                _ => self.state = ProtocolState::Listening(if looks_encrypted(head) { 0 } else { tries - 1 }),
             }
         }
         let Some(dir) = self.dir(sent) else { return };
         let asker = self.asker();
-        let Talk::Known(p) = &mut self.talk else {
+        let ProtocolState::Known(p) = &mut self.state else {
             return;
         };
         let Some(mut out) = Out::new(id, at, self.side, self.known, asker, sink) else { return };
@@ -249,7 +249,7 @@ impl Flow {
         if self.side == 0 {
             self.side = if (dir == Dir::ToServer) == sent { 2 } else { 1 };
         }
-        self.talk = Talk::Known(protocol.make(Boxed));
+        self.state = ProtocolState::Known(protocol.make(Boxed));
         self.is_tls = protocol == Protocol::Tls;
         let name = sink.intern(protocol.id().as_bytes());
         self.known = Some((protocol, name));
@@ -263,7 +263,7 @@ impl Flow {
             return;
         };
         let asker = self.asker();
-        let Talk::Known(p) = &mut self.talk else {
+        let ProtocolState::Known(p) = &mut self.state else {
             return;
         };
         let Some(mut out) = Out::new(id, at, self.side, self.known, asker, sink) else { return };
@@ -290,7 +290,7 @@ struct Out<'a, S: RowSink> {
     protocol: StrId,
     speech: Speech,
     /// Start and end of the last message whose row told both.
-    told: (u64, u64),
+    reported: (u64, u64),
     /// Behind this nothing is to be understood any more.
     closes: bool,
     sink: &'a mut S,
@@ -313,7 +313,7 @@ impl<'s, S: RowSink> Out<'s, S> {
             sent_dir,
             protocol: name,
             speech: Speech { protocol, asker },
-            told: (OPEN, OPEN),
+            reported: (OPEN, OPEN),
             closes: false,
             sink,
         })
@@ -361,11 +361,11 @@ impl<S: RowSink> Sink for Out<'_, S> {
         };
         s.push(&row);
         self.closes |= m.attrs.verb == "OPAQUE";
-        self.told = (row.start, row.end);
+        self.reported = (row.start, row.end);
     }
 
     fn end(&mut self, dir: Dir, start: u64, end: u64, how: EndHow) {
-        if how == EndHow::Framed && (start, end) == self.told {
+        if how == EndHow::Framed && (start, end) == self.reported {
             return;
         }
         let how = words::end(how);

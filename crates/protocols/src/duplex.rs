@@ -1,4 +1,4 @@
-//! Two lanes of bytes around one `Framer`: everything that is alike in all stream protocols.
+//! Two directions of bytes around one `Framer`: everything that is alike in all stream protocols.
 //!
 //! A protocol sees its stream as a row of *units*: an HTTP head, a chunk-size line, a PostgreSQL message, a line of
 //! RESP. It is asked with the bytes at a unit's start and answers how long the unit is. Splitting, skipping, gaps,
@@ -66,7 +66,7 @@ pub(crate) trait Framer {
     /// Whether `bytes` begin like a message; asked only on first contact and after a loss.
     fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit;
     /// Looks at the unit that starts at `wire.at`. `last`: no more bytes of it will be shown, because a gap follows
-    /// or the lane's buffer is full. An answer other than `Need` must not depend on bytes behind those it needed.
+    /// or the direction's buffer is full. An answer other than `Need` must not depend on bytes behind those it needed.
     fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Unit;
     /// A gap begins where a unit should. `None`: the border is lost.
     fn blind(&mut self, _wire: &mut Wire<'_>) -> Option<u64> {
@@ -171,7 +171,7 @@ enum Sync {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Lane<const N: usize> {
+struct Direction<const N: usize> {
     /// Offset of the first byte that is not yet dealt with: the start of `stash`.
     at: u64,
     /// Bytes of the current unit that need not be seen; `u64::MAX`: all.
@@ -186,9 +186,9 @@ struct Lane<const N: usize> {
     stash: [u8; N],
 }
 
-impl<const N: usize> Lane<N> {
+impl<const N: usize> Direction<N> {
     const NEW: Self =
-        Lane { at: 0, skip: 0, len: 0, ends: false, sync: Sync::Fresh, opaque: false, told: false, stash: [0; N] };
+        Direction { at: 0, skip: 0, len: 0, ends: false, sync: Sync::Fresh, opaque: false, told: false, stash: [0; N] };
 
     fn next(&self) -> u64 {
         self.at.saturating_add(u64::from(self.len))
@@ -241,12 +241,12 @@ impl Sink for Watch<'_> {
     }
 }
 
-/// A stream processor: a `Framer` with a lane for each direction, which keeps at most `N` bytes of a unit whose head
+/// A stream processor: a `Framer` with a direction for each direction, which keeps at most `N` bytes of a unit whose head
 /// was split over chunks (heads that come in one chunk are read in place). Size: about `2 N` bytes.
 pub struct Duplex<F, const N: usize> {
     framer: F,
     open: [u64; 2],
-    lanes: [Lane<N>; 2],
+    directions: [Direction<N>; 2],
 }
 
 macro_rules! wire {
@@ -254,7 +254,7 @@ macro_rules! wire {
         Wire {
             dir: $dir,
             at: $at,
-            next: [$self.lanes[0].next(), $self.lanes[1].next()],
+            next: [$self.directions[0].next(), $self.directions[1].next()],
             open: &mut $self.open,
             sink: $sink,
         }
@@ -266,44 +266,44 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
     /// For a flow at its start or joined in mid-stream.
     pub const fn new() -> Self {
         assert!(N > 0 && N <= u16::MAX as usize);
-        Duplex { framer: F::NEW, open: [NONE; 2], lanes: [Lane::NEW; 2] }
+        Duplex { framer: F::NEW, open: [NONE; 2], directions: [Direction::NEW; 2] }
     }
 
     /// Chains an event to what came before: the number of its first bytes that were already seen.
     fn chain(&mut self, dir: Dir, pos: u64, sink: &mut dyn Sink) -> u64 {
-        let lane = &mut self.lanes[dir.index()];
-        if lane.sync == Sync::Fresh {
-            lane.at = pos;
-            lane.sync = Sync::Probe;
+        let direction = &mut self.directions[dir.index()];
+        if direction.sync == Sync::Fresh {
+            direction.at = pos;
+            direction.sync = Sync::Probe;
         }
-        let next = lane.next();
+        let next = direction.next();
         if pos > next {
             self.missing(dir, pos - next, sink);
         }
         next.saturating_sub(pos)
     }
 
-    /// Asks the protocol about `bytes` at the lane's `at`; `None`: about the stash.
+    /// Asks the protocol about `bytes` at the direction's `at`; `None`: about the stash.
     fn ask(&mut self, dir: Dir, bytes: Option<&[u8]>, last: bool, sink: &mut dyn Sink) -> Unit {
-        let next = [self.lanes[0].next(), self.lanes[1].next()];
-        let lane = &mut self.lanes[dir.index()];
-        let bytes = bytes.unwrap_or(&lane.stash[..usize::from(lane.len)]);
+        let next = [self.directions[0].next(), self.directions[1].next()];
+        let direction = &mut self.directions[dir.index()];
+        let bytes = bytes.unwrap_or(&direction.stash[..usize::from(direction.len)]);
         let last = last || bytes.len() >= N;
-        let mut watch = Watch { sink, dir, from: lane.at, ends: false };
-        let mut wire = Wire { dir, at: lane.at, next, open: &mut self.open, sink: &mut watch };
-        if lane.sync == Sync::Probe {
+        let mut watch = Watch { sink, dir, from: direction.at, ends: false };
+        let mut wire = Wire { dir, at: direction.at, next, open: &mut self.open, sink: &mut watch };
+        if direction.sync == Sync::Probe {
             match self.framer.fit(dir, bytes) {
                 Fit::More if !last => return Err(Stop::Need),
                 Fit::Yes => {
-                    lane.sync = Sync::Good;
-                    lane.told = false;
+                    direction.sync = Sync::Good;
+                    direction.told = false;
                     self.framer.found(&mut wire);
                 }
                 _ => return Err(Stop::Lost(Some(Defect::BorderLost))),
             }
         }
         let step = self.framer.unit(&mut wire, bytes, last);
-        lane.ends = watch.ends;
+        direction.ends = watch.ends;
         match step {
             Err(Stop::Need) if last => Err(Stop::Lost(Some(Defect::BorderLost))),
             Ok(0) => Err(BAD),
@@ -311,8 +311,8 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
         }
     }
 
-    /// Does to the lane what the protocol said of the unit, of which (or behind which) `have` bytes are at hand.
-    /// The number of bytes dealt with; `None` where the lane was lost.
+    /// Does to the direction what the protocol said of the unit, of which (or behind which) `have` bytes are at hand.
+    /// The number of bytes dealt with; `None` where the direction was lost.
     fn apply(&mut self, dir: Dir, step: Unit, have: usize, sink: &mut dyn Sink) -> Option<usize> {
         let (length, opaque) = match step {
             Err(Stop::Need) => return Some(0),
@@ -324,9 +324,9 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
             Err(Stop::Opaque(length)) => (length, true),
         };
         let used = usize::try_from(length).unwrap_or(usize::MAX).min(have);
-        let lane = &mut self.lanes[dir.index()];
-        lane.advance(used as u64);
-        lane.skip = match length {
+        let direction = &mut self.directions[dir.index()];
+        direction.advance(used as u64);
+        direction.skip = match length {
             u64::MAX => u64::MAX,
             length => length - used as u64,
         };
@@ -339,42 +339,42 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
     /// Deals with the units in the stash, up to the first end of a message behind `stop`. `last`: nothing will be added.
     fn drain(&mut self, dir: Dir, last: bool, stop: u64, sink: &mut dyn Sink) {
         loop {
-            let lane = &mut self.lanes[dir.index()];
-            let have = usize::from(lane.len);
+            let direction = &mut self.directions[dir.index()];
+            let have = usize::from(direction.len);
             if have == 0 {
                 return;
             }
-            if lane.opaque {
-                let at = lane.at;
-                lane.len = 0;
-                lane.advance(have as u64);
+            if direction.opaque {
+                let at = direction.at;
+                direction.len = 0;
+                direction.advance(have as u64);
                 return self.unseen(dir, at, sink);
             }
             let step = self.ask(dir, None, last, sink);
             let Some(used @ 1..) = self.apply(dir, step, have, sink) else {
                 return;
             };
-            let lane = &mut self.lanes[dir.index()];
-            lane.stash.copy_within(used..have, 0);
-            lane.len = (have - used) as u16;
-            if lane.at_border() && lane.at > stop {
+            let direction = &mut self.directions[dir.index()];
+            direction.stash.copy_within(used..have, 0);
+            direction.len = (have - used) as u16;
+            if direction.at_border() && direction.at > stop {
                 return;
             }
         }
     }
 
     fn lose(&mut self, dir: Dir, defect: Option<Defect>, sink: &mut dyn Sink) {
-        let lane = &mut self.lanes[dir.index()];
-        let (at, framed) = (lane.at, lane.sync == Sync::Good);
+        let direction = &mut self.directions[dir.index()];
+        let (at, framed) = (direction.at, direction.sync == Sync::Good);
         let alone = framed && self.framer.alone(&wire!(self, dir, at, sink));
         let defect = defect.filter(|defect| *defect != Defect::BorderLost || !alone);
-        let lane = &mut self.lanes[dir.index()];
-        lane.sync = Sync::Lost;
-        lane.skip = 0;
-        lane.advance(u64::from(lane.len));
-        lane.len = 0;
-        let told = lane.told;
-        lane.told |= defect.is_some();
+        let direction = &mut self.directions[dir.index()];
+        direction.sync = Sync::Lost;
+        direction.skip = 0;
+        direction.advance(u64::from(direction.len));
+        direction.len = 0;
+        let told = direction.told;
+        direction.told |= defect.is_some();
         self.framer.lost(&mut wire!(self, dir, at, sink));
         if let (Some(defect), false) = (defect, told) {
             sink.defect(defect, dir, at);
@@ -383,14 +383,14 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
 
     /// From here on both directions are no longer this protocol.
     fn close_eyes(&mut self, dir: Dir, sink: &mut dyn Sink) {
-        for lane in &mut self.lanes {
-            lane.opaque = true;
-            if lane.sync == Sync::Fresh {
+        for direction in &mut self.directions {
+            direction.opaque = true;
+            if direction.sync == Sync::Fresh {
                 continue;
             }
-            lane.sync = Sync::Good;
+            direction.sync = Sync::Good;
         }
-        let other = &mut self.lanes[dir.other().index()];
+        let other = &mut self.directions[dir.other().index()];
         let (at, len) = (other.at, u64::from(other.len));
         other.len = 0;
         other.advance(len);
@@ -412,27 +412,27 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
     fn missing(&mut self, dir: Dir, len: u64, sink: &mut dyn Sink) {
         let d = dir.index();
         self.drain(dir, true, NONE, sink);
-        let lane = &mut self.lanes[d];
-        let left = len - lane.skip(len);
+        let direction = &mut self.directions[d];
+        let left = len - direction.skip(len);
         if left == 0 {
             return;
         }
-        if lane.opaque {
-            let at = lane.at;
-            lane.advance(left);
+        if direction.opaque {
+            let at = direction.at;
+            direction.advance(left);
             self.unseen(dir, at, sink);
             return;
         }
-        if lane.sync != Sync::Lost {
-            let at = lane.at;
+        if direction.sync != Sync::Lost {
+            let at = direction.at;
             match self.framer.blind(&mut wire!(self, dir, at, sink)) {
-                Some(length) => self.lanes[d].skip = length,
+                Some(length) => self.directions[d].skip = length,
                 None => self.lose(dir, Some(Defect::BorderLost), sink),
             }
         }
-        let lane = &mut self.lanes[d];
-        let left = left - lane.skip(left);
-        lane.advance(left);
+        let direction = &mut self.directions[d];
+        let left = left - direction.skip(left);
+        direction.advance(left);
     }
 
     /// `bytes` at `pos`; where `stop` is set, only those up to the end of the first message. How many were taken.
@@ -442,25 +442,25 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
         let mut rest = bytes.get(seen as usize..).unwrap_or(&[]);
         let stop = if stop { pos.saturating_add(seen) } else { NONE };
         while !rest.is_empty() {
-            let lane = &mut self.lanes[d];
-            if lane.skip > 0 && lane.len == 0 {
-                let count = lane.skip(rest.len() as u64) as usize;
+            let direction = &mut self.directions[d];
+            if direction.skip > 0 && direction.len == 0 {
+                let count = direction.skip(rest.len() as u64) as usize;
                 rest = &rest[count..];
-            } else if lane.opaque || lane.sync == Sync::Lost {
-                let (at, opaque) = (lane.at, lane.opaque);
-                lane.advance(rest.len() as u64);
+            } else if direction.opaque || direction.sync == Sync::Lost {
+                let (at, opaque) = (direction.at, direction.opaque);
+                direction.advance(rest.len() as u64);
                 if opaque {
                     self.unseen(dir, at, sink);
                 }
                 break;
-            } else if lane.len == 0 {
+            } else if direction.len == 0 {
                 // The hot path: the unit is read where it lies.
                 let view = &rest[..rest.len().min(N)];
                 match self.ask(dir, Some(view), false, sink) {
                     Err(Stop::Need) => {
-                        let lane = &mut self.lanes[d];
-                        lane.stash[..view.len()].copy_from_slice(view);
-                        lane.len = view.len() as u16;
+                        let direction = &mut self.directions[d];
+                        direction.stash[..view.len()].copy_from_slice(view);
+                        direction.len = view.len() as u16;
                         break;
                     }
                     step => {
@@ -469,17 +469,17 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
                     }
                 }
             } else {
-                let (have, room) = (usize::from(lane.len), N - usize::from(lane.len));
+                let (have, room) = (usize::from(direction.len), N - usize::from(direction.len));
                 let added = room.min(rest.len());
-                lane.stash[have..have + added].copy_from_slice(&rest[..added]);
-                lane.len += added as u16;
+                direction.stash[have..have + added].copy_from_slice(&rest[..added]);
+                direction.len += added as u16;
                 rest = &rest[added..];
                 self.drain(dir, false, stop, sink);
             }
-            let lane = &mut self.lanes[d];
-            if lane.at_border() && lane.at > stop {
-                lane.len = 0; // what lies behind the border came with this call: it is handed back
-                return usize::try_from(lane.at - pos).unwrap_or(bytes.len());
+            let direction = &mut self.directions[d];
+            if direction.at_border() && direction.at > stop {
+                direction.len = 0; // what lies behind the border came with this call: it is handed back
+                return usize::try_from(direction.at - pos).unwrap_or(bytes.len());
             }
         }
         bytes.len()
@@ -503,10 +503,10 @@ impl<F: Framer, const N: usize> Processor for Duplex<F, N> {
     }
 
     fn ahead(&self, dir: Dir) -> u64 {
-        let lane = &self.lanes[dir.index()];
-        match lane.len {
-            0 if lane.skip > 0 => lane.skip,
-            _ if lane.opaque || lane.sync == Sync::Lost => u64::MAX,
+        let direction = &self.directions[dir.index()];
+        match direction.len {
+            0 if direction.skip > 0 => direction.skip,
+            _ if direction.opaque || direction.sync == Sync::Lost => u64::MAX,
             _ => 0,
         }
     }
@@ -520,29 +520,29 @@ impl<F: Framer, const N: usize> Processor for Duplex<F, N> {
 
     fn turn(&mut self, dir: Dir, pos: u64, sink: &mut dyn Sink) {
         self.chain(dir, pos, sink);
-        let other = &self.lanes[dir.other().index()];
+        let other = &self.directions[dir.other().index()];
         let lost = other.sync == Sync::Lost && !other.opaque;
-        let at = self.lanes[dir.index()].next();
+        let at = self.directions[dir.index()].next();
         let mut wire = wire!(self, dir, at, sink);
         if lost {
             let end = wire.next[dir.other().index()];
             wire.end_open(dir.other(), end, EndHow::Turn);
         }
         self.framer.turned(&mut wire, lost);
-        let lane = &mut self.lanes[dir.index()];
-        if lane.sync == Sync::Lost && !lane.opaque {
-            lane.sync = Sync::Probe;
+        let direction = &mut self.directions[dir.index()];
+        if direction.sync == Sync::Lost && !direction.opaque {
+            direction.sync = Sync::Probe;
         }
     }
 
     fn shutdown(&mut self, dir: Dir, pos: u64, sink: &mut dyn Sink) {
         self.chain(dir, pos, sink);
-        let lane = &mut self.lanes[dir.index()];
-        let inside = lane.len > 0 || (lane.skip > 0 && lane.skip != u64::MAX);
-        lane.advance(u64::from(lane.len));
-        lane.len = 0;
-        lane.skip = u64::MAX;
-        let at = lane.at;
+        let direction = &mut self.directions[dir.index()];
+        let inside = direction.len > 0 || (direction.skip > 0 && direction.skip != u64::MAX);
+        direction.advance(u64::from(direction.len));
+        direction.len = 0;
+        direction.skip = u64::MAX;
+        let at = direction.at;
         let mut wire = wire!(self, dir, at, sink);
         self.framer.closed(&mut wire);
         wire.end_open(dir, at, EndHow::Close);

@@ -13,7 +13,7 @@ const AGAIN_NS: u64 = 150_000_000;
 const AGAIN_UNNAMED_NS: u64 = 2_000_000;
 
 /// What one end sends.
-pub(super) struct Lane {
+pub(super) struct Direction {
     pub packets: u64,
     pub wire_bytes: u64,
     pub missing: u64,
@@ -25,12 +25,12 @@ pub(super) struct Lane {
 
 /// A flow of datagrams.
 pub(super) struct Datagrams {
-    pub lanes: [Lane; 2],
+    pub directions: [Direction; 2],
 }
 
 impl Datagrams {
     pub fn new() -> Datagrams {
-        let lane = || Lane {
+        let direction = || Direction {
             packets: 0,
             wire_bytes: 0,
             missing: 0,
@@ -38,30 +38,30 @@ impl Datagrams {
             recent: [(0, MonoNs(0)); RECENT],
             recent_next: 0,
         };
-        Datagrams { lanes: [lane(), lane()] }
+        Datagrams { directions: [direction(), direction()] }
     }
 
-    /// Counts a packet that `lane` sent; `None`: it was captured before. Else the number of its first byte.
-    pub fn take(&mut self, lane: usize, inner: &Inner<'_>, length: u64, captured: u64) -> Option<u64> {
-        if self.knows(lane, inner) {
+    /// Counts a packet that `direction` sent; `None`: it was captured before. Else the number of its first byte.
+    pub fn take(&mut self, direction: usize, inner: &Inner<'_>, length: u64, captured: u64) -> Option<u64> {
+        if self.knows(direction, inner) {
             return None;
         }
-        let lane = &mut self.lanes[lane];
-        lane.recent[usize::from(lane.recent_next) % RECENT] = (mark(inner), inner.at);
-        lane.recent_next = lane.recent_next.wrapping_add(1);
-        lane.packets += 1;
-        lane.wire_bytes += u64::from(inner.wire_bytes);
-        lane.missing += length - captured;
-        let pos = lane.next;
-        lane.next += length;
+        let direction = &mut self.directions[direction];
+        direction.recent[usize::from(direction.recent_next) % RECENT] = (mark(inner), inner.at);
+        direction.recent_next = direction.recent_next.wrapping_add(1);
+        direction.packets += 1;
+        direction.wire_bytes += u64::from(inner.wire_bytes);
+        direction.missing += length - captured;
+        let pos = direction.next;
+        direction.next += length;
         Some(pos)
     }
 
     /// Whether this packet, or one just like it, came a moment ago.
-    pub fn knows(&self, lane: usize, inner: &Inner<'_>) -> bool {
+    pub fn knows(&self, direction: usize, inner: &Inner<'_>) -> bool {
         let mark = mark(inner);
         let limit = if inner.ip_id == u32::MAX || inner.ip_id == 0 { AGAIN_UNNAMED_NS } else { AGAIN_NS };
-        self.lanes[lane].recent.iter().any(|&(m, at)| m == mark && at.0.abs_diff(inner.at.0) <= limit)
+        self.directions[direction].recent.iter().any(|&(m, at)| m == mark && at.0.abs_diff(inner.at.0) <= limit)
     }
 }
 

@@ -7,12 +7,12 @@
 //! pairs are held back until the flow went back and forth a number of times, was silent for long, or ended, without a
 //! reply too many or one that cannot be. Otherwise they are told as a request and a reply that cannot be told.
 
-mod ear;
+mod message_sink;
 mod open;
 
-pub(super) use ear::Ear;
+pub(super) use message_sink::MessageSink;
 
-use super::trail::Trail;
+use super::timeline::ByteTimeline;
 use super::unsure::{Order, Trust};
 use crate::RowSink;
 use crate::words::Speech;
@@ -39,11 +39,11 @@ pub(super) enum Ending {
 }
 
 /// The open exchanges of a flow.
-pub(super) struct Book {
+pub(super) struct ExchangeTracker {
     flow: SniffedFlowId,
     protocol: StrId,
     speech: Speech,
-    pub trails: [Trail; 2],
+    pub timelines: [ByteTimeline; 2],
     opens: VecDeque<Open>,
     /// Earliest ends of messages that are known and not reached.
     due: [u64; 2],
@@ -63,14 +63,14 @@ pub(super) struct Book {
     met: [bool; 2],
 }
 
-impl Book {
+impl ExchangeTracker {
     /// Of a flow. `whole`: nothing that was said before is hidden.
-    pub fn new(flow: SniffedFlowId, protocol: StrId, speech: Speech, whole: bool) -> Book {
-        Book {
+    pub fn new(flow: SniffedFlowId, protocol: StrId, speech: Speech, whole: bool) -> ExchangeTracker {
+        ExchangeTracker {
             flow,
             protocol,
             speech,
-            trails: [Trail::new(), Trail::new()],
+            timelines: [ByteTimeline::new(), ByteTimeline::new()],
             opens: VecDeque::new(),
             due: [OPEN; 2],
             trust: Trust::new(whole),
@@ -85,9 +85,9 @@ impl Book {
     }
 
     /// Of the same flow, of which nothing was said.
-    pub fn anew(&self) -> Book {
+    pub fn anew(&self) -> ExchangeTracker {
         // What is said again is said by the same one, so that a word does not seem to come from two clients.
-        Book::new(self.flow, self.protocol, self.speech, !self.joined)
+        ExchangeTracker::new(self.flow, self.protocol, self.speech, !self.joined)
     }
 
     /// The flow turned to `dir`.
@@ -99,9 +99,9 @@ impl Book {
     pub fn moved<S: RowSink>(&mut self, dir: Dir, ahead: u64, at: MonoNs, out: &mut S) {
         let d = dir.index();
         self.latest = self.latest.max(at);
-        let end = self.trails[d].end();
+        let end = self.timelines[d].end();
         if ahead > 0 {
-            self.trails[d].forget(end);
+            self.timelines[d].forget(end);
         }
         // Not only once: the order may have begun anew since, while nothing was looked at.
         if ahead == u64::MAX {
@@ -239,7 +239,7 @@ impl Book {
         let oldest = self.opens.iter().position(|o| o.waits() && o.ordered);
         let fits = |open: &Open| {
             // A server that has not got the request's first byte yet does not answer it; an echoed number is the same.
-            let ack = self.trails[1].ack(m.start);
+            let ack = self.timelines[1].ack(m.start);
             let early = self.trust.on_trial() && ack != 0 && ack <= open.row.request_start;
             let other = matches!(number, Number::Echo(value) if has_any(&open.row) && open.row.witness != value);
             !early && !other
@@ -256,12 +256,12 @@ impl Book {
     }
 
     fn begin(&self, m: &Message<'_>) -> Part {
-        let trail = &self.trails[m.dir.index()];
+        let timeline = &self.timelines[m.dir.index()];
         Part {
             begun: true,
             done: false,
-            packets_before: trail.packets_before(m.start),
-            missing_before: trail.missing_before(m.start),
+            packets_before: timeline.packets_before(m.start),
+            missing_before: timeline.missing_before(m.start),
         }
     }
 
@@ -279,7 +279,7 @@ impl Book {
 
     /// Ends the parts whose ends have passed.
     fn settle<S: RowSink>(&mut self, dir: Dir, out: &mut S) {
-        let (d, end) = (dir.index(), self.trails[dir.index()].end());
+        let (d, end) = (dir.index(), self.timelines[dir.index()].end());
         self.due[d] = OPEN;
         let mut i = 0;
         while i < self.opens.len() {
@@ -299,15 +299,15 @@ impl Book {
 
     /// The message of `opens[i]` ends at `end`, which has passed. `true`: the exchange is over, and gone.
     fn part_done<S: RowSink>(&mut self, i: usize, dir: Dir, end: u64, out: &mut S) -> bool {
-        let (d, trail) = (dir.index(), &self.trails[dir.index()]);
+        let (d, timeline) = (dir.index(), &self.timelines[dir.index()]);
         let open = &mut self.opens[i];
         let (part, row) = (&mut open.parts[d], &mut open.row);
         part.done = true;
         let start = if d == 0 { row.request_start } else { row.reply_start };
         let how = if d == 0 { row.request_how } else { row.reply_how };
-        let last = if how == end_how::LOST { MonoNs(0) } else { trail.last(start, end) };
-        let packets = trail.packets_until(end).wrapping_sub(part.packets_before).max(1);
-        let missing = trail.missing_before(end).saturating_sub(part.missing_before);
+        let last = if how == end_how::LOST { MonoNs(0) } else { timeline.last(start, end) };
+        let packets = timeline.packets_until(end).wrapping_sub(part.packets_before).max(1);
+        let missing = timeline.missing_before(end).saturating_sub(part.missing_before);
         row.missing_bytes = row.missing_bytes.saturating_add(missing.try_into().unwrap_or(u32::MAX));
         if d == 0 {
             row.request_last = last;
@@ -364,7 +364,7 @@ impl Book {
             self.trust.proven();
             self.release(out);
         }
-        let (mut told, mut i) = (0, 0);
+        let (mut reported, mut i) = (0, 0);
         while i < self.opens.len() {
             let open = &mut self.opens[i];
             let waited = now.0.saturating_sub(open.row.request_first.0);
@@ -377,9 +377,9 @@ impl Book {
             if open.kind == Kind::Asked && now.0 - now.0.min(open.row.at.max(open.row.request_first).0) >= update_ns {
                 open.row.at = now;
                 out.push(&SniffedExchangeRow { what: exchange_row::OPEN, ..open.row });
-                told += 1;
+                reported += 1;
             }
-            if told >= TOLD_OPEN_MAX {
+            if reported >= TOLD_OPEN_MAX {
                 break;
             }
             i += 1;
@@ -403,17 +403,17 @@ impl Book {
             let [asked, answered] = open.parts;
             let row = &mut open.row;
             if asked.begun && !asked.done {
-                let trail = &self.trails[0];
-                row.request_packets = trail.packets_until(trail.end()).wrapping_sub(asked.packets_before);
-                row.request_last = trail.latest(row.request_start, trail.end());
+                let timeline = &self.timelines[0];
+                row.request_packets = timeline.packets_until(timeline.end()).wrapping_sub(asked.packets_before);
+                row.request_last = timeline.latest(row.request_start, timeline.end());
                 (row.request_end, row.request_how) = (OPEN, 0);
             }
             if answered.begun && !answered.done {
-                let trail = &self.trails[1];
-                row.reply_packets = trail.packets_until(trail.end()).wrapping_sub(answered.packets_before);
-                row.reply_last = trail.latest(row.reply_start, trail.end());
+                let timeline = &self.timelines[1];
+                row.reply_packets = timeline.packets_until(timeline.end()).wrapping_sub(answered.packets_before);
+                row.reply_last = timeline.latest(row.reply_start, timeline.end());
                 // What was closed inside a message ends where the stream did.
-                let end = if over { (trail.end(), end_how::CLOSE) } else { (OPEN, 0) };
+                let end = if over { (timeline.end(), end_how::CLOSE) } else { (OPEN, 0) };
                 (row.reply_end, row.reply_how) = end;
             }
             self.write(open.row, what, out);

@@ -86,9 +86,9 @@ impl Flows {
             17 => match inner.payload.first_chunk::<8>() {
                 Some(&[s1, s0, d1, d0, l1, l0, ..]) => {
                     let ports = (u16::from_be_bytes([s1, s0]), u16::from_be_bytes([d1, d0]));
-                    let told = u32::from(u16::from_be_bytes([l1, l0]));
+                    let reported = u32::from(u16::from_be_bytes([l1, l0]));
                     // 0 in jumbograms (RFC 2675).
-                    let length = if told < 8 { wire } else { told.min(wire) }.max(8) - 8;
+                    let length = if reported < 8 { wire } else { reported.min(wire) }.max(8) - 8;
                     let captured = &inner.payload[8..inner.payload.len().min(length as usize + 8)];
                     self.datagram(inner, ports, (captured, length.into()), out, done);
                 }
@@ -99,38 +99,38 @@ impl Flows {
     }
 
     fn segment<S: RowSink>(&mut self, inner: &Inner<'_>, segment: &Segment<'_>, out: &mut S, done: &mut Sniffed) {
-        let (key, lane) = Key::of(inner, (segment.source, segment.destination));
-        let fits = |flow: &Flow| matches!(&flow.carrier, Carrier::Tcp(tcp) if tcp.fits(lane, segment));
+        let (key, direction) = Key::of(inner, (segment.source, segment.destination));
+        let fits = |flow: &Flow| matches!(&flow.carrier, Carrier::Tcp(tcp) if tcp.fits(direction, segment));
         let mut slot = self.find(&key, inner.tunnel, fits);
         if slot != NONE {
             let flow = &self.slots[slot as usize];
-            if matches!(&flow.carrier, Carrier::Tcp(tcp) if tcp.is_another(lane, segment)) {
+            if matches!(&flow.carrier, Carrier::Tcp(tcp) if tcp.is_another(direction, segment)) {
                 let ending = if flow.ended == 0 { flow_row::FORGOTTEN } else { flow.ended };
                 self.end(slot, ending, inner.at, out, done);
                 slot = NONE;
             }
         }
         if slot == NONE {
-            slot = self.begin(key, inner, lane, Some(segment), out, done);
+            slot = self.begin(key, inner, direction, Some(segment), out, done);
         }
         let now = self.now;
         let flow = &mut self.slots[slot as usize];
         let held = flow.held_bytes();
-        let (taken, wake) = flow.segment(lane, segment, now, out);
+        let (taken, wake) = flow.segment(direction, segment, now, out);
         flow.tell_decided(inner.at, out);
         match taken {
             Taken::Yes | Taken::Reset => {}
             Taken::Duplicate => out.count(defect::NET_DUPLICATE, inner.at),
             Taken::OutOfWindow => out.count(defect::NET_OUT_OF_WINDOW, inner.at),
         }
-        done.exchanges += flow.talk.take_ended();
-        if flow.ended != 0 && !flow.talk.is_over() {
+        done.exchanges += flow.protocol_state.take_ended();
+        if flow.ended != 0 && !flow.protocol_state.is_over() {
             done.exchanges += flow.finish(Ending::Closed, self.lost, out);
         }
         self.wake_at(slot, wake);
         self.holds(slot, held, out, done);
         // What was told of it stays; what comes is another flow, which may turn out to go the other way.
-        if self.slots[slot as usize].talk.is_reversed() {
+        if self.slots[slot as usize].protocol_state.is_reversed() {
             self.end(slot, flow_row::FORGOTTEN, inner.at, out, done);
         }
     }
@@ -158,19 +158,19 @@ impl Flows {
         out: &mut S,
         done: &mut Sniffed,
     ) {
-        let (key, lane) = Key::of(inner, ports);
-        let fits = |flow: &Flow| matches!(&flow.carrier, Carrier::Datagrams(flow) if flow.knows(lane, inner));
+        let (key, direction) = Key::of(inner, ports);
+        let fits = |flow: &Flow| matches!(&flow.carrier, Carrier::Datagrams(flow) if flow.knows(direction, inner));
         let mut slot = self.find(&key, inner.tunnel, fits);
         if slot == NONE {
-            slot = self.begin(key, inner, lane, None, out, done);
+            slot = self.begin(key, inner, direction, None, out, done);
         }
         let flow = &mut self.slots[slot as usize];
         let held = flow.held_bytes();
-        if !flow.datagram(lane, inner, payload, self.now, out) {
+        if !flow.datagram(direction, inner, payload, self.now, out) {
             out.count(defect::NET_DUPLICATE, inner.at);
         }
         flow.tell_decided(inner.at, out);
-        done.exchanges += flow.talk.take_ended();
+        done.exchanges += flow.protocol_state.take_ended();
         self.holds(slot, held, out, done);
     }
 
@@ -201,7 +201,7 @@ impl Flows {
         &mut self,
         key: Key,
         inner: &Inner<'_>,
-        lane: usize,
+        direction: usize,
         segment: Option<&Segment<'_>>,
         out: &mut S,
         done: &mut Sniffed,
@@ -221,7 +221,7 @@ impl Flows {
         done.flows += 1;
         let next_same = self.table.get(&key).copied().unwrap_or(NONE);
         let generation = done.flows as u32;
-        let flow = Flow::new(key, inner, lane, segment, generation, next_same, &self.servers);
+        let flow = Flow::new(key, inner, direction, segment, generation, next_same, &self.servers);
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = flow;
@@ -302,8 +302,8 @@ impl Flows {
         let held = flow.held_bytes();
         let wake = flow.overdue(now, out);
         flow.tell_decided(now, out);
-        done.exchanges += flow.talk.take_ended();
-        if flow.ended != 0 && !flow.talk.is_over() {
+        done.exchanges += flow.protocol_state.take_ended();
+        if flow.ended != 0 && !flow.protocol_state.is_over() {
             done.exchanges += flow.finish(Ending::Closed, self.lost, out);
         }
         self.held_bytes = self.held_bytes + flow.held_bytes() - held;
@@ -319,8 +319,8 @@ impl Flows {
         if now.0.saturating_sub(flow.last.0) >= options.idle_ns {
             return self.end(slot, flow_row::FORGOTTEN, now, out, done);
         }
-        flow.talk.visit(now, self.lost, options.update_ns, options.idle_ns, out);
-        done.exchanges += flow.talk.take_ended();
+        flow.protocol_state.visit(now, self.lost, options.update_ns, options.idle_ns, out);
+        done.exchanges += flow.protocol_state.take_ended();
         if flow.is_news() {
             flow.tell(flow_row::UPDATE, now, out);
         }
@@ -337,11 +337,11 @@ impl Flows {
             let flow = &mut self.slots[slot as usize];
             let held = flow.held_bytes();
             if held > 0 {
-                if held > flow.talk.held_bytes() {
+                if held > flow.protocol_state.held_bytes() {
                     out.count(defect::NET_HELD_LIMIT, self.now);
                 }
                 flow.flush(self.now, out);
-                done.exchanges += flow.talk.take_ended();
+                done.exchanges += flow.protocol_state.take_ended();
                 self.held_bytes = self.held_bytes + flow.held_bytes() - held;
             }
         }

@@ -10,12 +10,12 @@ mod flows;
 mod fragments;
 mod link;
 mod piece;
+mod protocol_state;
 mod row;
 mod servers;
 mod sniffed;
-mod talk;
 mod tcp;
-mod trail;
+mod timeline;
 mod undecided;
 mod unsure;
 

@@ -6,7 +6,7 @@ use wakepath_model::ids::MonoNs;
 #[derive(Clone, Copy)]
 pub(super) struct Piece<'a> {
     /// Which end sent them: 0 or 1.
-    pub lane: usize,
+    pub direction: usize,
     /// Number of the first.
     pub pos: u64,
     /// Those captured.
@@ -22,7 +22,7 @@ pub(super) struct Piece<'a> {
 impl Piece<'_> {
     /// The same without its bytes.
     pub fn without_bytes(&self) -> Piece<'static> {
-        let Piece { lane, pos, length, at, ack, .. } = *self;
-        Piece { lane, pos, bytes: &[], length, at, ack }
+        let Piece { direction, pos, length, at, ack, .. } = *self;
+        Piece { direction, pos, bytes: &[], length, at, ack }
     }
 }

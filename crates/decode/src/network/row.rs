@@ -4,9 +4,9 @@ use super::datagrams::Datagrams;
 use super::exchanges::Ending;
 use super::link::Inner;
 use super::piece::Piece;
+use super::protocol_state::{About, ProtocolState, Side};
 use super::servers::{End, NONE, Servers, rank};
-use super::talk::{About, Side, Talk};
-use super::tcp::{self, Hearer, Segment, Taken, Tcp};
+use super::tcp::{self, Segment, StreamSink, Taken, Tcp};
 use crate::RowSink;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{MonoNs, SniffedFlowId};
@@ -31,13 +31,13 @@ impl Key {
     /// The key of a packet, and which of the two ends sent it.
     pub fn of(inner: &Inner<'_>, ports: (u16, u16)) -> (Key, usize) {
         let (src, dst) = ((words(&inner.src), ports.0), (words(&inner.dst), ports.1));
-        let lane = usize::from(src > dst);
-        let ends = if lane == 0 { [src, dst] } else { [dst, src] };
-        (Key { ends, family: inner.family, ip_protocol: inner.ip_protocol }, lane)
+        let direction = usize::from(src > dst);
+        let ends = if direction == 0 { [src, dst] } else { [dst, src] };
+        (Key { ends, family: inner.family, ip_protocol: inner.ip_protocol }, direction)
     }
 
-    fn address(&self, lane: usize) -> [u8; 16] {
-        let [high, low] = self.ends[lane].0;
+    fn address(&self, direction: usize) -> [u8; 16] {
+        let [high, low] = self.ends[direction].0;
         (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
     }
 
@@ -45,8 +45,8 @@ impl Key {
         self.ends.map(|end| end.0)
     }
 
-    fn port(&self, lane: usize) -> u16 {
-        self.ends[lane].1
+    fn port(&self, direction: usize) -> u16 {
+        self.ends[direction].1
     }
 }
 
@@ -86,35 +86,35 @@ pub(super) struct Flow {
     told_urgent: bool,
     /// Packets when its row was last written.
     told_packets: u64,
-    /// The client's lane as it was told.
+    /// The client's direction as it was told.
     told_client: usize,
     /// When it began, where its begin was not told because it is not sure who the server is.
     untold: Option<MonoNs>,
     /// When it is looked at next for what it waits for, 0 = it does not wait.
     pub wake: u64,
     pub carrier: Carrier,
-    pub talk: Talk,
+    pub protocol_state: ProtocolState,
 }
 
 impl Flow {
-    /// One whose first packet is `inner`, sent by `lane`.
+    /// One whose first packet is `inner`, sent by `direction`.
     pub fn new(
         key: Key,
         inner: &Inner<'_>,
-        lane: usize,
+        direction: usize,
         segment: Option<&Segment<'_>>,
         generation: u32,
         next_same: u32,
         servers: &Servers,
     ) -> Flow {
         let stream = segment.is_some();
-        let talk = match inner.ip_protocol {
-            6 | 17 => Talk::new(),
-            _ => Talk::opaque("neither TCP nor UDP"),
+        let protocol_state = match inner.ip_protocol {
+            6 | 17 => ProtocolState::new(),
+            _ => ProtocolState::opaque("neither TCP nor UDP"),
         };
-        let side = match segment.and_then(|segment| opener(lane, segment)) {
+        let side = match segment.and_then(|segment| opener(direction, segment)) {
             Some(client) => Side { client, how: side_how::HANDSHAKE },
-            None => by_port(&key, lane, stream, servers),
+            None => by_port(&key, direction, stream, servers),
         };
         // The client's first number where it is known: both the SYN and its answer say it.
         let epoch = match segment {
@@ -146,7 +146,7 @@ impl Flow {
             untold: Some(inner.at),
             wake: 0,
             carrier: if stream { Carrier::Tcp(Tcp::new()) } else { Carrier::Datagrams(Datagrams::new()) },
-            talk,
+            protocol_state,
         }
     }
 
@@ -166,28 +166,28 @@ impl Flow {
     /// What its held segments cost.
     pub fn held_bytes(&self) -> usize {
         let segments = if let Carrier::Tcp(tcp) = &self.carrier { tcp.held_bytes } else { 0 };
-        segments + self.talk.held_bytes()
+        segments + self.protocol_state.held_bytes()
     }
 
-    /// Takes a segment that `lane` sent. What became of it, and when the flow is to be looked at again (0: never).
+    /// Takes a segment that `direction` sent. What became of it, and when the flow is to be looked at again (0: never).
     pub fn segment<S: RowSink>(
         &mut self,
-        lane: usize,
+        direction: usize,
         segment: &Segment<'_>,
         now: MonoNs,
         out: &mut S,
     ) -> (Taken, MonoNs) {
         let before = self.ended;
-        if let Some(client) = opener(lane, segment)
+        if let Some(client) = opener(direction, segment)
             && self.side.how != side_how::HANDSHAKE
-            && self.talk.protocol().is_none()
+            && self.protocol_state.protocol().is_none()
         {
             self.side = Side { client, how: side_how::HANDSHAKE };
         }
         self.note(segment, out);
         let (tcp, mut listener) = self.parts(out);
         let Some(tcp) = tcp else { return (Taken::OutOfWindow, MonoNs(0)) };
-        let taken = tcp.take(lane, segment, now, &mut listener);
+        let taken = tcp.take(direction, segment, now, &mut listener);
         let deadline = tcp.deadline();
         if taken == Taken::Duplicate {
             return (taken, deadline);
@@ -195,9 +195,9 @@ impl Flow {
         self.last = self.last.max(segment.at);
         match taken {
             Taken::Reset if self.ended == 0 && self.reset.is_none() => {
-                self.reset = Some((lane, segment.at, MonoNs(now.0.saturating_add(tcp::GRACE_NS))));
+                self.reset = Some((direction, segment.at, MonoNs(now.0.saturating_add(tcp::GRACE_NS))));
             }
-            Taken::Yes => self.handshake(lane, segment),
+            Taken::Yes => self.handshake(direction, segment),
             _ => {}
         }
         self.close_if_done();
@@ -218,9 +218,9 @@ impl Flow {
         }
     }
 
-    fn handshake(&mut self, lane: usize, segment: &Segment<'_>) {
+    fn handshake(&mut self, direction: usize, segment: &Segment<'_>) {
         let (syn, ack) = (segment.has(tcp::SYN), segment.has(tcp::ACK));
-        let client = lane == self.side.client;
+        let client = direction == self.side.client;
         match (syn, ack) {
             (true, false) => self.syn = segment.at,
             (true, true) if self.ack == MonoNs(0) => self.syn_ack = segment.at,
@@ -229,19 +229,19 @@ impl Flow {
         }
     }
 
-    /// Takes a datagram that `lane` sent: what was captured of it, and its length. `false`: it was captured before.
+    /// Takes a datagram that `direction` sent: what was captured of it, and its length. `false`: it was captured before.
     pub fn datagram<S: RowSink>(
         &mut self,
-        lane: usize,
+        direction: usize,
         inner: &Inner<'_>,
         (bytes, length): (&[u8], u64),
         _now: MonoNs,
         out: &mut S,
     ) -> bool {
         let Carrier::Datagrams(datagrams) = &mut self.carrier else { return false };
-        let Some(pos) = datagrams.take(lane, inner, length, bytes.len() as u64) else { return false };
+        let Some(pos) = datagrams.take(direction, inner, length, bytes.len() as u64) else { return false };
         self.last = self.last.max(inner.at);
-        if length == 0 || !self.talk.listens() {
+        if length == 0 || !self.protocol_state.listens() {
             return true;
         }
         if (bytes.len() as u64) < length && !std::mem::replace(&mut self.told_cut, true) {
@@ -255,14 +255,14 @@ impl Flow {
             side: &mut self.side,
             whole: true,
         };
-        self.talk.take(Piece { lane, pos, bytes, length, at: inner.at, ack: 0 }, &mut about, out);
+        self.protocol_state.take(Piece { direction, pos, bytes, length, at: inner.at, ack: 0 }, &mut about, out);
         true
     }
 
     fn parts<'a, S: RowSink>(&'a mut self, out: &'a mut S) -> (Option<&'a mut Tcp>, Listener<'a, S>) {
-        let Flow { carrier, talk, side, id, key, .. } = self;
+        let Flow { carrier, protocol_state, side, id, key, .. } = self;
         let tcp = if let Carrier::Tcp(tcp) = carrier { Some(tcp) } else { None };
-        let whole = tcp.as_ref().is_some_and(|tcp| tcp.lanes.iter().all(|lane| lane.exact));
+        let whole = tcp.as_ref().is_some_and(|tcp| tcp.directions.iter().all(|direction| direction.exact));
         let about = About {
             flow: *id,
             transport: Transport::Stream,
@@ -271,7 +271,7 @@ impl Flow {
             side,
             whole,
         };
-        (tcp, Listener { talk, about, out })
+        (tcp, Listener { protocol_state, about, out })
     }
 
     /// Gives up what did not come in time. When it is to be looked at again.
@@ -302,9 +302,9 @@ impl Flow {
         let Some((by, at, _)) = self.reset.take().filter(|_| self.ended == 0) else { return };
         let (Some(tcp), mut listener) = self.parts(out) else { return };
         tcp.flush(now, &mut listener);
-        for lane in 0..2 {
-            if !std::mem::replace(&mut tcp.lanes[lane].shut, true) {
-                listener.shutdown(lane, tcp.lanes[lane].next, at);
+        for direction in 0..2 {
+            if !std::mem::replace(&mut tcp.directions[direction].shut, true) {
+                listener.shutdown(direction, tcp.directions[direction].next, at);
             }
         }
         (self.ended, self.reset_by) = (flow_row::RESET, Some(by));
@@ -332,13 +332,13 @@ impl Flow {
     pub fn finish<S: RowSink>(&mut self, ending: Ending, lost: MonoNs, out: &mut S) -> u64 {
         self.decide(out);
         let stream = matches!(self.carrier, Carrier::Tcp(_));
-        self.talk.finish(ending, if stream { Transport::Stream } else { Transport::Datagram }, lost, out)
+        self.protocol_state.finish(ending, if stream { Transport::Stream } else { Transport::Datagram }, lost, out)
     }
 
     fn packets(&self) -> u64 {
         match &self.carrier {
-            Carrier::Tcp(tcp) => tcp.lanes.iter().map(|lane| lane.packets).sum(),
-            Carrier::Datagrams(flow) => flow.lanes.iter().map(|lane| lane.packets).sum(),
+            Carrier::Tcp(tcp) => tcp.directions.iter().map(|direction| direction.packets).sum(),
+            Carrier::Datagrams(flow) => flow.directions.iter().map(|direction| direction.packets).sum(),
         }
     }
 
@@ -359,29 +359,29 @@ impl Flow {
 
     /// Other flows say that `server` is the server. Its own messages, where it has some, say more.
     pub fn turn_to(&mut self, server: usize) {
-        if self.side.how == side_how::GUESSED && self.talk.protocol().is_none() {
+        if self.side.how == side_how::GUESSED && self.protocol_state.protocol().is_none() {
             self.side.client = 1 - server;
         }
     }
 
     /// Tells what waited until it is known who the server is, if it is: the flow first, since exchanges are read by it.
     pub fn tell_decided<S: RowSink>(&mut self, at: MonoNs, out: &mut S) {
-        if self.talk.is_undecided() {
+        if self.protocol_state.is_undecided() {
             return;
         }
-        let is_known = self.talk.held_bytes() > 0 || self.side.how == side_how::HANDSHAKE;
+        let is_known = self.protocol_state.held_bytes() > 0 || self.side.how == side_how::HANDSHAKE;
         match self.untold {
             Some(_) if is_known => self.tell_begin(out),
             None if self.told_client != self.side.client => self.tell(flow_row::UPDATE, at, out),
             _ => {}
         }
-        self.talk.decide(out);
+        self.protocol_state.decide(out);
     }
 
     /// It is decided who the server is, as far as it is known.
     pub fn decide<S: RowSink>(&mut self, out: &mut S) {
         self.tell_begin(out);
-        self.talk.decide(out);
+        self.protocol_state.decide(out);
     }
 
     fn tell_begin<S: RowSink>(&mut self, out: &mut S) {
@@ -399,27 +399,27 @@ impl Flow {
     fn write<S: RowSink>(&mut self, what: u8, at: MonoNs, out: &mut S) {
         (self.told_packets, self.told_client) = (self.packets(), self.side.client);
         let mut text = |text: &str| crate::words::text(out, text);
-        let protocol = text(self.talk.protocol().map_or("", Protocol::id));
-        let reason = text(self.talk.reason());
+        let protocol = text(self.protocol_state.protocol().map_or("", Protocol::id));
+        let reason = text(self.protocol_state.reason());
         let Side { client, how } = self.side;
         let mut row: SniffedFlowRow = Default::default();
         (row.at, row.flow, row.what) = (at, self.id, what);
         (row.syn, row.syn_ack, row.ack) = (self.syn, self.syn_ack, self.ack);
-        for (dir, lane) in [client, 1 - client].into_iter().enumerate() {
+        for (dir, direction) in [client, 1 - client].into_iter().enumerate() {
             match &self.carrier {
                 Carrier::Tcp(tcp) => {
-                    let lane = &tcp.lanes[lane];
-                    row.origin[dir] = if lane.started { lane.origin } else { 0 };
-                    (row.packets[dir], row.wire_bytes[dir]) = (lane.packets, lane.wire_bytes);
-                    (row.stream_bytes[dir], row.missing_bytes[dir]) = (lane.stream_bytes(), lane.missing);
-                    (row.retransmitted[dir], row.reordered[dir]) = (lane.retransmitted, lane.reordered);
-                    row.zero_windows[dir] = lane.zero_windows;
+                    let direction = &tcp.directions[direction];
+                    row.origin[dir] = if direction.started { direction.origin } else { 0 };
+                    (row.packets[dir], row.wire_bytes[dir]) = (direction.packets, direction.wire_bytes);
+                    (row.stream_bytes[dir], row.missing_bytes[dir]) = (direction.stream_bytes(), direction.missing);
+                    (row.retransmitted[dir], row.reordered[dir]) = (direction.retransmitted, direction.reordered);
+                    row.zero_windows[dir] = direction.zero_windows;
                 }
                 Carrier::Datagrams(flow) => {
-                    let lane = &flow.lanes[lane];
+                    let direction = &flow.directions[direction];
                     row.origin[dir] = 1 << 32;
-                    (row.packets[dir], row.wire_bytes[dir]) = (lane.packets, lane.wire_bytes);
-                    (row.stream_bytes[dir], row.missing_bytes[dir]) = (lane.next - (1 << 32), lane.missing);
+                    (row.packets[dir], row.wire_bytes[dir]) = (direction.packets, direction.wire_bytes);
+                    (row.stream_bytes[dir], row.missing_bytes[dir]) = (direction.next - (1 << 32), direction.missing);
                 }
             }
         }
@@ -430,7 +430,7 @@ impl Flow {
         (row.family, row.ip_protocol, row.side) = (self.key.family, self.key.ip_protocol, how);
         row.reset_by = match self.reset_by {
             None => 0,
-            Some(lane) if lane == client => 1,
+            Some(direction) if direction == client => 1,
             Some(_) => 2,
         };
         out.push(&row);
@@ -439,18 +439,18 @@ impl Flow {
 
 /// What a connection's bytes and ends go to.
 struct Listener<'a, S> {
-    talk: &'a mut Talk,
+    protocol_state: &'a mut ProtocolState,
     about: About<'a>,
     out: &'a mut S,
 }
 
-impl<S: RowSink> Hearer for Listener<'_, S> {
+impl<S: RowSink> StreamSink for Listener<'_, S> {
     fn piece(&mut self, piece: Piece<'_>) {
-        self.talk.take(piece, &mut self.about, self.out);
+        self.protocol_state.take(piece, &mut self.about, self.out);
     }
 
-    fn shutdown(&mut self, lane: usize, pos: u64, at: MonoNs) {
-        self.talk.shutdown(lane, pos, at, *self.about.side, self.out);
+    fn shutdown(&mut self, direction: usize, pos: u64, at: MonoNs) {
+        self.protocol_state.shutdown(direction, pos, at, *self.about.side, self.out);
     }
 
     fn differs(&mut self, at: MonoNs) {
@@ -462,13 +462,13 @@ impl<S: RowSink> Hearer for Listener<'_, S> {
     }
 
     fn listens(&self) -> bool {
-        self.talk.listens()
+        self.protocol_state.listens()
     }
 }
 
 /// Who is the server of a flow whose begin was not seen: the end with a port of a known protocol, or that serves other flows, or
 /// whose port looks like one that programs listen on.
-fn by_port(key: &Key, lane: usize, stream: bool, servers: &Servers) -> Side {
+fn by_port(key: &Key, direction: usize, stream: bool, servers: &Servers) -> Side {
     let transport = if stream { Transport::Stream } else { Transport::Datagram };
     let usual = |port: u16| Protocol::ALL.iter().any(|p| p.transport() == transport && p.ports().contains(&port));
     let ports = [key.port(0), key.port(1)];
@@ -479,7 +479,7 @@ fn by_port(key: &Key, lane: usize, stream: bool, servers: &Servers) -> Side {
         (false, true, _) => side(1, side_how::PORT),
         (_, _, Some(server)) => side(server, side_how::PORT),
         _ if a != b => side(usize::from(b > a), if a.max(b) > 1 { side_how::PORT } else { side_how::GUESSED }),
-        _ if ports[0] == ports[1] => side(1 - lane, side_how::GUESSED),
+        _ if ports[0] == ports[1] => side(1 - direction, side_how::GUESSED),
         _ => side(usize::from(ports[1] < ports[0]), side_how::GUESSED),
     }
 }
@@ -499,8 +499,8 @@ fn linger(now: MonoNs) -> MonoNs {
     MonoNs(now.0.saturating_add(LINGER_NS))
 }
 
-/// Whether a segment says who opened the connection: its client's lane.
-pub(super) fn opener(lane: usize, segment: &Segment<'_>) -> Option<usize> {
+/// Whether a segment says who opened the connection: its client's direction.
+pub(super) fn opener(direction: usize, segment: &Segment<'_>) -> Option<usize> {
     let ack = segment.has(tcp::ACK);
-    (segment.has(tcp::SYN) && !segment.has(tcp::RST)).then_some(if ack { 1 - lane } else { lane })
+    (segment.has(tcp::SYN) && !segment.has(tcp::RST)).then_some(if ack { 1 - direction } else { direction })
 }

@@ -12,7 +12,7 @@ const ENDS_MAX: usize = 1 << 16;
 pub(super) type End = ([u64; 2], u16);
 
 #[derive(Clone, Copy)]
-struct Met {
+struct SeenEnd {
     /// It took connections, or answered.
     is_server: bool,
     /// Flows that it is an end of, as far as they were met.
@@ -24,7 +24,7 @@ struct Met {
 /// Ends that were met.
 #[derive(Default)]
 pub(super) struct Servers {
-    ends: FxHashMap<End, Met>,
+    ends: FxHashMap<End, SeenEnd>,
 }
 
 impl Servers {
@@ -34,16 +34,16 @@ impl Servers {
             self.ends.clear();
         }
         for (i, end) in ends.into_iter().enumerate() {
-            let met = self.ends.entry(end).or_insert(Met { is_server: false, flows: 0, first: flow });
-            met.flows = met.flows.saturating_add(1);
-            met.is_server |= server == Some(i);
+            let seen = self.ends.entry(end).or_insert(SeenEnd { is_server: false, flows: 0, first: flow });
+            seen.flows = seen.flows.saturating_add(1);
+            seen.is_server |= server == Some(i);
         }
     }
 
     /// Which of two ends is the server, by other flows: one that is known to be; or the only one that has several, since each
     /// connection has a client's port of its own.
     pub fn of(&self, ends: [End; 2]) -> Option<usize> {
-        let [a, b] = ends.map(|end| self.ends.get(&end).map_or((false, 0), |met| (met.is_server, met.flows)));
+        let [a, b] = ends.map(|end| self.ends.get(&end).map_or((false, 0), |seen| (seen.is_server, seen.flows)));
         match (a.0, b.0, a.1 > 0, b.1 > 0) {
             (true, false, ..) => Some(0),
             (false, true, ..) => Some(1),
@@ -55,7 +55,7 @@ impl Servers {
 
     /// The flow with which an end was met first: slot and generation.
     pub fn first_of(&self, end: End) -> (u32, u32) {
-        self.ends.get(&end).map_or((NONE, 0), |met| met.first)
+        self.ends.get(&end).map_or((NONE, 0), |seen| seen.first)
     }
 }
 

@@ -5,14 +5,14 @@
 //! come within [`GRACE_NS`] were never captured: they are a gap. Bytes that were not acknowledged will be sent again, and
 //! are waited for. Selective acknowledgements say nothing more: what they name was passed on or will be acknowledged.
 
-mod hearer;
-mod lane;
+mod direction;
 mod segment;
+mod stream_sink;
 
-pub(super) use hearer::Hearer;
 pub(super) use segment::{ACK, RST, SYN, Segment, URG};
+pub(super) use stream_sink::StreamSink;
 
-use lane::{AGAIN_NS, Held, Lane, differs};
+use direction::{AGAIN_NS, Direction, Held, differs};
 use segment::FIN;
 use wakepath_model::ids::MonoNs;
 use wakepath_model::rows::OPEN;
@@ -47,7 +47,7 @@ pub(super) enum Taken {
 
 /// A connection.
 pub(super) struct Tcp {
-    pub lanes: [Lane; 2],
+    pub directions: [Direction; 2],
     /// Bytes that its held segments cost.
     pub held_bytes: usize,
     /// It is not known where a direction begins: until then what came first may be behind what comes next. 0 = settled.
@@ -57,12 +57,12 @@ pub(super) struct Tcp {
 impl Tcp {
     /// Of which nothing is known.
     pub fn new() -> Tcp {
-        Tcp { lanes: [Lane::new(), Lane::new()], held_bytes: 0, settles: MonoNs(0) }
+        Tcp { directions: [Direction::new(), Direction::new()], held_bytes: 0, settles: MonoNs(0) }
     }
 
-    /// Whether `segment`, sent by `lane`, belongs to another connection of the same ends.
-    pub fn is_another(&self, lane: usize, segment: &Segment<'_>) -> bool {
-        let (own, other) = (&self.lanes[lane], &self.lanes[1 - lane]);
+    /// Whether `segment`, sent by `direction`, belongs to another connection of the same ends.
+    pub fn is_another(&self, direction: usize, segment: &Segment<'_>) -> bool {
+        let (own, other) = (&self.directions[direction], &self.directions[1 - direction]);
         if segment.has(RST) {
             return false;
         }
@@ -82,11 +82,13 @@ impl Tcp {
 
     /// How well the numbers of `segment` fit: both of them, as far as known. For telling whether a flow in a tunnel is
     /// the one outside it.
-    pub fn fits(&self, lane: usize, segment: &Segment<'_>) -> bool {
+    pub fn fits(&self, direction: usize, segment: &Segment<'_>) -> bool {
         const NEAR: u64 = 1 << 20;
-        let (own, other) = (&self.lanes[lane], &self.lanes[1 - lane]);
+        let (own, other) = (&self.directions[direction], &self.directions[1 - direction]);
         let seq = segment.seq.wrapping_add(u32::from(segment.has(SYN)));
-        let near = |lane: &Lane, number: u32| lane.unwrap(number).abs_diff(lane.next.max(lane.top)) <= NEAR;
+        let near = |direction: &Direction, number: u32| {
+            direction.unwrap(number).abs_diff(direction.next.max(direction.top)) <= NEAR
+        };
         if segment.has(SYN) && own.exact {
             return own.isn == segment.seq;
         }
@@ -98,16 +100,16 @@ impl Tcp {
         }
     }
 
-    /// Takes a segment that `lane` sent.
-    pub fn take(&mut self, lane: usize, segment: &Segment<'_>, now: MonoNs, hearer: &mut impl Hearer) -> Taken {
+    /// Takes a segment that `direction` sent.
+    pub fn take(&mut self, direction: usize, segment: &Segment<'_>, now: MonoNs, sink: &mut impl StreamSink) -> Taken {
         let syn = segment.has(SYN);
         let seq = segment.seq.wrapping_add(u32::from(syn));
-        self.begin(lane, segment, seq, now);
+        self.begin(direction, segment, seq, now);
         if self.settles != MonoNs(0) {
-            let least = if self.lanes[1 - lane].exact { 1 } else { 2 };
-            self.lanes[lane].join(seq, segment.length >= least);
+            let least = if self.directions[1 - direction].exact { 1 } else { 2 };
+            self.directions[direction].join(seq, segment.length >= least);
         }
-        let own = &mut self.lanes[lane];
+        let own = &mut self.directions[direction];
         let pos = own.unwrap(seq);
         let end = pos + u64::from(segment.length);
         let new = pos == own.next && segment.length > 0 && own.held.is_empty();
@@ -129,9 +131,9 @@ impl Tcp {
         // A window of 0 stops the other end.
         let closes = segment.window == 0 && segment.has(ACK) && !syn;
         let closed = std::mem::replace(&mut own.closed_window, closes);
-        self.lanes[1 - lane].zero_windows += u32::from(closes && !closed);
-        let ack = if segment.has(ACK) { self.acknowledge(1 - lane, segment.ack, now) } else { 0 };
-        let own = &mut self.lanes[lane];
+        self.directions[1 - direction].zero_windows += u32::from(closes && !closed);
+        let ack = if segment.has(ACK) { self.acknowledge(1 - direction, segment.ack, now) } else { 0 };
+        let own = &mut self.directions[direction];
         if pos.abs_diff(own.top.max(own.next)) > FAR {
             let strays = if pos.abs_diff(own.stray.0) <= 1 << 20 { own.stray.1 + 1 } else { 1 };
             own.stray = (end, strays);
@@ -141,9 +143,9 @@ impl Tcp {
             // Not a forgery: the capture lost more than any window.
             own.acked = own.acked.max(pos);
             own.top = own.top.max(pos);
-            self.skip(lane, pos, now, hearer);
+            self.skip(direction, pos, now, sink);
         }
-        let own = &mut self.lanes[lane];
+        let own = &mut self.directions[direction];
         own.stray.1 = 0;
         if segment.has(FIN) && own.fin == OPEN && end >= own.next {
             own.fin = end;
@@ -155,18 +157,18 @@ impl Tcp {
             if end <= own.next {
                 own.retransmitted = own.retransmitted.saturating_add(1);
             } else {
-                self.bytes(lane, pos, segment, ack, now, hearer);
+                self.bytes(direction, pos, segment, ack, now, sink);
             }
         }
-        self.pass_on(now, hearer);
+        self.pass_on(now, sink);
         Taken::Yes
     }
 
     /// Learns the numbers of both directions.
-    fn begin(&mut self, lane: usize, segment: &Segment<'_>, seq: u32, now: MonoNs) {
+    fn begin(&mut self, direction: usize, segment: &Segment<'_>, seq: u32, now: MonoNs) {
         let syn = segment.has(SYN);
-        let known = self.lanes.iter().all(|lane| lane.started);
-        let own = &mut self.lanes[lane];
+        let known = self.directions.iter().all(|direction| direction.started);
+        let own = &mut self.directions[direction];
         if !own.started {
             own.start(seq);
             (own.isn, own.exact) = (segment.seq, syn);
@@ -176,48 +178,56 @@ impl Tcp {
             (own.origin, own.next) = (first, first);
             (own.isn, own.exact) = (segment.seq, true);
         }
-        let other = &mut self.lanes[1 - lane];
+        let other = &mut self.directions[1 - direction];
         if segment.has(ACK) && !segment.has(RST) && !other.started {
             other.start(segment.ack);
             // The answer to a SYN acknowledges that and nothing else, but for Fast Open.
             (other.isn, other.exact) = (segment.ack.wrapping_sub(1), syn);
         }
-        if self.lanes.iter().all(|lane| lane.exact) {
+        if self.directions.iter().all(|direction| direction.exact) {
             self.settles = MonoNs(0);
         } else if !known && !syn && !segment.has(RST) {
             self.settles = MonoNs(now.0.saturating_add(GRACE_NS));
         }
     }
 
-    /// `lane`'s other end got all before `ack`. That number, in `lane`'s numbering.
-    fn acknowledge(&mut self, lane: usize, ack: u32, now: MonoNs) -> u64 {
-        let lane = &mut self.lanes[lane];
-        let pos = lane.unwrap(ack);
-        if pos > lane.top.max(lane.next) + FAR {
+    /// `direction`'s other end got all before `ack`. That number, in `direction`'s numbering.
+    fn acknowledge(&mut self, direction: usize, ack: u32, now: MonoNs) -> u64 {
+        let direction = &mut self.directions[direction];
+        let pos = direction.unwrap(ack);
+        if pos > direction.top.max(direction.next) + FAR {
             return 0; // of nobody knows what
         }
-        if pos == lane.next + 1 && lane.next == lane.origin && !lane.exact && !lane.holds() {
+        if pos == direction.next + 1 && direction.next == direction.origin && !direction.exact && !direction.holds() {
             // Joined with a keep-alive, which has the number before the next byte's.
-            (lane.origin, lane.next) = (pos, pos);
+            (direction.origin, direction.next) = (pos, pos);
         }
-        lane.acked = lane.acked.max(pos);
-        lane.owe(now);
+        direction.acked = direction.acked.max(pos);
+        direction.owe(now);
         pos
     }
 
     /// Payload with bytes that were not passed on yet.
-    fn bytes(&mut self, lane: usize, pos: u64, segment: &Segment<'_>, ack: u64, now: MonoNs, hearer: &mut impl Hearer) {
-        let other = &self.lanes[1 - lane];
+    fn bytes(
+        &mut self,
+        direction: usize,
+        pos: u64,
+        segment: &Segment<'_>,
+        ack: u64,
+        now: MonoNs,
+        sink: &mut impl StreamSink,
+    ) {
+        let other = &self.directions[1 - direction];
         let ready = self.settles == MonoNs(0) && (ack <= other.passed() || other.shut);
-        let own = &mut self.lanes[lane];
+        let own = &mut self.directions[direction];
         let (end, seen) = (pos + u64::from(segment.length), own.next.saturating_sub(pos));
         own.retransmitted = own.retransmitted.saturating_add(u32::from(seen > 0));
         let (start, bytes) = (pos + seen, segment.payload.get(seen as usize..).unwrap_or(&[]));
         if ready && pos <= own.next && own.held.is_empty() {
-            own.deliver(lane, (start, end), bytes, segment.at, ack, hearer);
+            own.deliver(direction, (start, end), bytes, segment.at, ack, sink);
             return;
         }
-        let keep = hearer.listens();
+        let keep = sink.listens();
         if own.held.is_empty() {
             own.held_since = now;
         }
@@ -232,7 +242,7 @@ impl Tcp {
                     let to = h.end().min(end);
                     repeats = true;
                     if keep && differs(h, at, to, start, bytes) {
-                        hearer.differs(segment.at);
+                        sink.differs(segment.at);
                     }
                     at = to;
                     continue;
@@ -249,17 +259,17 @@ impl Tcp {
         }
         own.retransmitted = own.retransmitted.saturating_add(u32::from(repeats && seen == 0));
         if own.held.len() > HELD_MAX {
-            self.give_up(lane, now, hearer);
+            self.give_up(direction, now, sink);
         }
     }
 
     /// Passes on all that is complete now.
-    fn pass_on(&mut self, now: MonoNs, hearer: &mut impl Hearer) {
+    fn pass_on(&mut self, now: MonoNs, sink: &mut impl StreamSink) {
         let mut moved = self.settles == MonoNs(0);
         while std::mem::take(&mut moved) {
-            for lane in 0..2 {
-                let (passed, shut) = (self.lanes[1 - lane].passed(), self.lanes[1 - lane].shut);
-                let own = &mut self.lanes[lane];
+            for direction in 0..2 {
+                let (passed, shut) = (self.directions[1 - direction].passed(), self.directions[1 - direction].shut);
+                let own = &mut self.directions[direction];
                 while own.held.front().is_some_and(|h| h.pos <= own.next && (h.ack <= passed || shut)) {
                     let Some(held) = own.held.pop_front() else { break };
                     self.held_bytes -= held.bytes.len() + HELD_COST;
@@ -268,14 +278,14 @@ impl Tcp {
                     let seen = own.next.saturating_sub(held.pos);
                     if held.end() > own.next {
                         let bytes = held.bytes.get(seen as usize..).unwrap_or(&[]);
-                        own.deliver(lane, (held.pos + seen, held.end()), bytes, held.at, held.ack, hearer);
+                        own.deliver(direction, (held.pos + seen, held.end()), bytes, held.at, held.ack, sink);
                     }
                     moved = true;
                 }
                 if own.next == own.fin && !own.shut && own.held.is_empty() {
                     own.shut = true;
                     moved = true;
-                    hearer.shutdown(lane, own.next, now);
+                    sink.shutdown(direction, own.next, now);
                 }
                 own.owe(now);
             }
@@ -284,14 +294,14 @@ impl Tcp {
 
     /// When this connection is to be looked at again though nothing comes; 0 = never.
     pub fn deadline(&self) -> MonoNs {
-        MonoNs((0..2).filter_map(|lane| self.due(lane)).min().unwrap_or(0))
+        MonoNs((0..2).filter_map(|direction| self.due(direction)).min().unwrap_or(0))
     }
 
-    fn due(&self, lane: usize) -> Option<u64> {
+    fn due(&self, direction: usize) -> Option<u64> {
         if self.settles != MonoNs(0) {
             return Some(self.settles.0);
         }
-        let (own, other) = (&self.lanes[lane], &self.lanes[1 - lane]);
+        let (own, other) = (&self.directions[direction], &self.directions[1 - direction]);
         if own.owed.1 != MonoNs(0) {
             return Some(own.owed.1.0.saturating_add(GRACE_NS));
         }
@@ -301,89 +311,89 @@ impl Tcp {
     }
 
     /// It is `now`: gives up bytes that do not come any more.
-    pub fn overdue(&mut self, now: MonoNs, hearer: &mut impl Hearer) {
-        self.settle(now, hearer);
-        for lane in 0..2 {
-            if self.due(lane).is_some_and(|due| due <= now.0) {
-                match self.lanes[lane].owed {
-                    (_, MonoNs(0)) => self.give_up(lane, now, hearer),
-                    (until, _) => self.skip(lane, until, now, hearer),
+    pub fn overdue(&mut self, now: MonoNs, sink: &mut impl StreamSink) {
+        self.settle(now, sink);
+        for direction in 0..2 {
+            if self.due(direction).is_some_and(|due| due <= now.0) {
+                match self.directions[direction].owed {
+                    (_, MonoNs(0)) => self.give_up(direction, now, sink),
+                    (until, _) => self.skip(direction, until, now, sink),
                 }
             }
         }
     }
 
     /// Nothing earlier comes any more: the connection begins with what there is, if it is `now` late enough.
-    fn settle(&mut self, now: MonoNs, hearer: &mut impl Hearer) {
+    fn settle(&mut self, now: MonoNs, sink: &mut impl StreamSink) {
         if self.settles != MonoNs(0) && self.settles <= now {
             self.settles = MonoNs(0);
-            self.pass_on(now, hearer);
+            self.pass_on(now, sink);
         }
     }
 
-    /// The bytes of `lane` before `until` will not come, but for those held.
-    fn skip(&mut self, lane: usize, until: u64, now: MonoNs, hearer: &mut impl Hearer) {
-        while self.lanes[lane].next < until {
-            self.step(lane, until, now, hearer);
+    /// The bytes of `direction` before `until` will not come, but for those held.
+    fn skip(&mut self, direction: usize, until: u64, now: MonoNs, sink: &mut impl StreamSink) {
+        while self.directions[direction].next < until {
+            self.step(direction, until, now, sink);
         }
     }
 
-    /// Gives up what `lane` waits for first.
-    pub fn give_up(&mut self, lane: usize, now: MonoNs, hearer: &mut impl Hearer) {
-        if let Some(held) = self.lanes[lane].held.front() {
+    /// Gives up what `direction` waits for first.
+    pub fn give_up(&mut self, direction: usize, now: MonoNs, sink: &mut impl StreamSink) {
+        if let Some(held) = self.directions[direction].held.front() {
             let until = held.pos;
-            self.step(lane, until, now, hearer);
+            self.step(direction, until, now, sink);
         }
     }
 
-    /// What `lane` waits for, up to the next thing that is held or up to `until`.
-    fn step(&mut self, lane: usize, until: u64, now: MonoNs, hearer: &mut impl Hearer) {
-        let (own, other) = (&self.lanes[lane], &self.lanes[1 - lane]);
+    /// What `direction` waits for, up to the next thing that is held or up to `until`.
+    fn step(&mut self, direction: usize, until: u64, now: MonoNs, sink: &mut impl StreamSink) {
+        let (own, other) = (&self.directions[direction], &self.directions[1 - direction]);
         // What the other direction had got when it spoke was said before that, the rest after.
         let (front, waiting) = (own.held.front(), other.held.front());
         match (front.filter(|h| h.pos <= own.next), waiting) {
             // It waits for the other direction, which goes first, if that waits for bytes.
             (Some(held), waiting) if waiting.is_none_or(|w| w.pos > other.next) && other.next < held.ack => {
                 let to = waiting.map_or(held.ack, |w| w.pos.min(held.ack));
-                self.gap(1 - lane, to, now, hearer);
+                self.gap(1 - direction, to, now, sink);
             }
-            (Some(_), _) => self.gap(lane, own.next, now, hearer),
+            (Some(_), _) => self.gap(direction, own.next, now, sink),
             (None, waiting) => {
                 let to = front.map_or(until, |h| h.pos.min(until));
                 let to = waiting.map_or(to, |w| if w.ack > own.next { to.min(w.ack) } else { to });
-                self.gap(lane, to, now, hearer);
+                self.gap(direction, to, now, sink);
             }
         }
     }
 
-    /// The bytes of `lane` up to `to`, if there are any, will not come; what is held behind them waits for nothing else.
-    fn gap(&mut self, lane: usize, to: u64, now: MonoNs, hearer: &mut impl Hearer) {
+    /// The bytes of `direction` up to `to`, if there are any, will not come; what is held behind them waits for nothing else.
+    fn gap(&mut self, direction: usize, to: u64, now: MonoNs, sink: &mut impl StreamSink) {
         self.settles = MonoNs(0); // what was given up does not come either
-        let own = &mut self.lanes[lane];
+        let own = &mut self.directions[direction];
         if to > own.next {
-            hearer.gap(now);
+            sink.gap(now);
             own.held.iter_mut().for_each(|held| held.behind = false);
-            own.deliver(lane, (own.next, to), &[], MonoNs(0), 0, hearer);
+            own.deliver(direction, (own.next, to), &[], MonoNs(0), 0, sink);
         } else if let Some(held) = own.held.front_mut() {
             // It waits for the other direction, which waits for this one.
             held.ack = 0;
         }
-        self.pass_on(now, hearer);
+        self.pass_on(now, sink);
     }
 
     /// Gives up all that is waited for: the connection is over.
-    pub fn flush(&mut self, now: MonoNs, hearer: &mut impl Hearer) {
-        self.settle(MonoNs(u64::MAX), hearer);
+    pub fn flush(&mut self, now: MonoNs, sink: &mut impl StreamSink) {
+        self.settle(MonoNs(u64::MAX), sink);
         loop {
             // The earliest goes first.
-            let waits = |lane: usize| {
-                let own = &self.lanes[lane];
+            let waits = |direction: usize| {
+                let own = &self.directions[direction];
                 let until = own.due().max(own.held.front().map_or(0, |h| h.pos));
                 (own.holds() || until > own.next)
-                    .then(|| (own.held.front().map_or(MonoNs(u64::MAX), |h| h.at), lane, until))
+                    .then(|| (own.held.front().map_or(MonoNs(u64::MAX), |h| h.at), direction, until))
             };
             match (0..2).filter_map(waits).min() {
-                Some((_, lane, until)) => self.step(lane, until, now, hearer),
+                Some((_, direction, until)) => self.step(direction, until, now, sink),
                 None => return,
             }
         }
@@ -391,6 +401,6 @@ impl Tcp {
 
     /// Both directions are at their ends, and the ends were acknowledged.
     pub fn closed(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.shut && lane.acked > lane.fin)
+        self.directions.iter().all(|direction| direction.shut && direction.acked > direction.fin)
     }
 }

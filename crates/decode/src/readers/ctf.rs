@@ -7,12 +7,12 @@ mod bits;
 mod counts;
 mod fields;
 mod json;
-mod lane;
 mod lexer;
 mod merge;
 mod plan;
 mod program;
 mod schema;
+mod stream_reader;
 mod trace;
 mod tsdl;
 mod value;
@@ -27,9 +27,9 @@ use super::reader::{About, Content, Layout, Reader, TraceReader, Unreadable};
 use super::source::{Part, ReadAt};
 use crate::raw::{Raw, RawSink};
 use counts::Ledger;
-use lane::{File, Lane, Place};
 use merge::Merge;
 use schema::Schema;
+use stream_reader::{File, Place, StreamReader};
 use trace::{KERNEL_RELEASE, Trace};
 use wakepath_model::defects::id;
 use wakepath_model::ids::MonoNs;
@@ -89,7 +89,7 @@ fn processors<'n>(files: impl Iterator<Item = &'n str>) -> u32 {
 /// Reads the streams of one host's traces, merged by time.
 pub struct CtfReader {
     traces: Vec<Trace>,
-    lanes: Vec<Lane>,
+    stream_readers: Vec<StreamReader>,
     /// Time of each stream's next event.
     order: Merge,
     started: bool,
@@ -134,7 +134,7 @@ impl CtfReader {
     pub fn new(sources: Vec<Source>) -> Result<CtfReader, Unreadable> {
         let mut reader = CtfReader {
             traces: Vec::new(),
-            lanes: Vec::new(),
+            stream_readers: Vec::new(),
             order: Merge::default(),
             started: false,
             host: HostFacts::default(),
@@ -182,7 +182,7 @@ impl CtfReader {
             reader.host = host_facts(trace);
             reader.env = trace.schema.env.clone();
         }
-        reader.lanes = lanes(files, &reader.traces);
+        reader.stream_readers = stream_readers(files, &reader.traces);
         Ok(reader)
     }
 
@@ -198,7 +198,7 @@ impl CtfReader {
 
     /// Each stream's first file, and how many events of it were read so far.
     pub fn counts_by_stream(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.lanes.iter().filter_map(|l| Some((&*l.files.first()?.name, l.events)))
+        self.stream_readers.iter().filter_map(|l| Some((&*l.files.first()?.name, l.events)))
     }
 
     /// Time of the next event; `None` at the end. What is found before it goes to the sink.
@@ -211,12 +211,12 @@ impl CtfReader {
     pub fn advance(&mut self, events: usize, sink: &mut impl RawSink) -> bool {
         self.start(sink);
         for _ in 0..events {
-            let Some(lane) = self.order.first() else { return false };
+            let Some(stream_reader) = self.order.first() else { return false };
             let ledger = &mut self.ledger;
-            let Some(lane) = self.lanes.get_mut(lane) else { return false };
-            step(lane, &mut self.traces, ledger, sink);
-            lane.advance(&self.traces, ledger, sink);
-            self.order.replace(lane.next.map(|n| n.at));
+            let Some(stream_reader) = self.stream_readers.get_mut(stream_reader) else { return false };
+            step(stream_reader, &mut self.traces, ledger, sink);
+            stream_reader.advance(&self.traces, ledger, sink);
+            self.order.replace(stream_reader.next.map(|n| n.at));
         }
         self.order.first().is_some()
     }
@@ -225,19 +225,19 @@ impl CtfReader {
     pub fn each(&mut self, take: &mut dyn FnMut(&Event<'_>)) {
         let sink = &mut Nobody;
         self.start(sink);
-        while let Some(lane) = self.order.first() {
-            let Some(lane) = self.lanes.get_mut(lane) else { return };
+        while let Some(stream_reader) = self.order.first() {
+            let Some(stream_reader) = self.stream_readers.get_mut(stream_reader) else { return };
             let before = self.ledger.tally.events;
-            let next = lane.next;
-            step(lane, &mut self.traces, &mut self.ledger, sink);
+            let next = stream_reader.next;
+            step(stream_reader, &mut self.traces, &mut self.ledger, sink);
             if self.ledger.tally.events > before
                 && let Some(next) = next
-                && let Some(trace) = lane.trace().and_then(|t| self.traces.get(t))
+                && let Some(trace) = stream_reader.trace().and_then(|t| self.traces.get(t))
             {
-                value::event(trace, lane, next, take);
+                value::event(trace, stream_reader, next, take);
             }
-            lane.advance(&self.traces, &mut self.ledger, sink);
-            self.order.replace(lane.next.map(|n| n.at));
+            stream_reader.advance(&self.traces, &mut self.ledger, sink);
+            self.order.replace(stream_reader.next.map(|n| n.at));
         }
     }
 
@@ -248,10 +248,10 @@ impl CtfReader {
         for defect in self.untold.drain(..) {
             sink.count(defect, MonoNs(0));
         }
-        let mut firsts = Vec::with_capacity(self.lanes.len());
-        for lane in &mut self.lanes {
-            lane.advance(&self.traces, &mut self.ledger, sink);
-            firsts.push(lane.next.map(|n| n.at));
+        let mut firsts = Vec::with_capacity(self.stream_readers.len());
+        for stream_reader in &mut self.stream_readers {
+            stream_reader.advance(&self.traces, &mut self.ledger, sink);
+            firsts.push(stream_reader.next.map(|n| n.at));
         }
         self.order = Merge::new(&firsts);
     }
@@ -298,43 +298,44 @@ impl TraceReader for CtfReader {
     }
 
     fn progress(&self) -> Progress {
-        Progress { done: self.lanes.iter().map(Lane::bytes_read).sum(), total: self.total }
+        Progress { done: self.stream_readers.iter().map(StreamReader::bytes_read).sum(), total: self.total }
     }
 }
 
 /// Reads the body of a stream's next event and gives it to the sink.
 #[inline]
-fn step(lane: &mut Lane, traces: &mut [Trace], ledger: &mut Ledger, sink: &mut impl RawSink) {
-    let Some(next) = lane.next else { return };
-    let Some(trace) = traces.get_mut(lane.packet.trace) else { return };
-    let Some(event) = trace.classes.get_mut(lane.packet.class).and_then(|c| c.events.get_mut(next.event as usize))
+fn step(stream_reader: &mut StreamReader, traces: &mut [Trace], ledger: &mut Ledger, sink: &mut impl RawSink) {
+    let Some(next) = stream_reader.next else { return };
+    let Some(trace) = traces.get_mut(stream_reader.packet.trace) else { return };
+    let Some(event) =
+        trace.classes.get_mut(stream_reader.packet.class).and_then(|c| c.events.get_mut(next.event as usize))
     else {
         return;
     };
     let program = event.body.and_then(|b| trace.programs.get(b));
-    let cpu = lane.packet.cpu;
-    if !lane.body(program, next, ledger, sink) {
+    let cpu = stream_reader.packet.cpu;
+    if !stream_reader.body(program, next, ledger, sink) {
         return;
     }
     event.count += 1;
     ledger.tally.events += 1;
-    lane.events += 1;
-    ledger.tally.steps_back += u64::from(next.at < lane.last);
-    lane.last = next.at;
-    let (data, _) = lane.window();
-    let fields = Fields::new(&lane.found, data);
+    stream_reader.events += 1;
+    ledger.tally.steps_back += u64::from(next.at < stream_reader.last);
+    stream_reader.last = next.at;
+    let (data, _) = stream_reader.window();
+    let fields = Fields::new(&stream_reader.found, data);
     let at = MonoNs(next.at);
     if let Some(task) = lttng::current(&fields) {
         let mut comm = [0; 16];
         let len = task.comm.len().min(16);
         comm[..len].copy_from_slice(&task.comm[..len]);
-        if (task.tid, comm) != (lane.tid, lane.comm) {
+        if (task.tid, comm) != (stream_reader.tid, stream_reader.comm) {
             sink.event(at, cpu, &Raw::Current { task });
         }
         if let Some(mapped) = event.mapped {
             lttng::emit(mapped, &fields, at, cpu, sink);
         }
-        (lane.tid, lane.comm) = (task.tid, comm);
+        (stream_reader.tid, stream_reader.comm) = (task.tid, comm);
     } else if let Some(mapped) = event.mapped {
         lttng::emit(mapped, &fields, at, cpu, sink);
     }
@@ -381,15 +382,15 @@ fn host_facts(trace: &Trace) -> HostFacts {
 }
 
 /// Files that say that they are of the same stream follow each other; the others are a stream each.
-fn lanes(files: Vec<File>, traces: &[Trace]) -> Vec<Lane> {
+fn stream_readers(files: Vec<File>, traces: &[Trace]) -> Vec<StreamReader> {
     let slots = traces.iter().map(|t| t.slots).max().unwrap_or(0);
     type Key = ([u8; 16], Place);
     let mut keyed: Vec<(Option<Key>, File)> = Vec::new();
     for file in files {
         let uuid = traces.get(file.trace).and_then(|t| t.schema.uuid);
-        let mut lane = Lane::new(vec![file], slots, 0, 1);
-        let key = uuid.zip(lane.place(traces).filter(|p| p.stream.is_some()));
-        keyed.extend(lane.files.pop().map(|f| (key, f)));
+        let mut stream_reader = StreamReader::new(vec![file], slots, 0, 1);
+        let key = uuid.zip(stream_reader.place(traces).filter(|p| p.stream.is_some()));
+        keyed.extend(stream_reader.files.pop().map(|f| (key, f)));
     }
     // a stable sort: files that say nothing stay in the order in which they were given
     keyed.sort_by_key(|(key, _)| *key);
@@ -403,8 +404,8 @@ fn lanes(files: Vec<File>, traces: &[Trace]) -> Vec<Lane> {
         }
         last = stream;
     }
-    let lanes = out.len();
-    out.into_iter().zip(0u16..).map(|(files, at)| Lane::new(files, slots, at, lanes)).collect()
+    let stream_readers = out.len();
+    out.into_iter().zip(0u16..).map(|(files, at)| StreamReader::new(files, slots, at, stream_readers)).collect()
 }
 
 /// Takes nothing.

@@ -502,15 +502,15 @@ fn fragments_cut_by_the_capture_are_whole_up_to_the_cut() {
 
 #[test]
 fn fragments_take_bounded_memory() {
-    let (mut link, mut counts, mut told) = (Link::new(100_000), Counts::default(), 0);
+    let (mut link, mut counts, mut reported) = (Link::new(100_000), Counts::default(), 0);
     for number in 0..2000_u16 {
         let frame = ethernet(0x0800, &ip4_part(17, number, 0x2000, &[1; 800]));
-        link.take(&packet(link::ETHERNET, &frame), &mut |_| told += 1, &mut counts);
+        link.take(&packet(link::ETHERNET, &frame), &mut |_| reported += 1, &mut counts);
         assert!(link.fragments.held_bytes() <= 102_000);
     }
-    assert!(told > 1850, "{told}");
-    link.finish(&mut |_| told += 1, &mut counts);
-    assert_eq!((told, counts.take().count()), (2000, 2000));
+    assert!(reported > 1850, "{reported}");
+    link.finish(&mut |_| reported += 1, &mut counts);
+    assert_eq!((reported, counts.take().count()), (2000, 2000));
     assert_eq!(link.fragments.held_bytes(), 0);
 }
 
@@ -548,19 +548,19 @@ proptest! {
         packets in prop::collection::vec((tricky(), 0..200_u32, 0..400_000_000_u64), 1..40),
         link in prop::sample::select(vec![0, 1, 1, 1, 1, 101, 108, 113, 228, 229, 276, 5]),
     ) {
-        let (mut taker, mut counts, mut told) = (Link::new(4000), Counts::default(), 0_u64);
+        let (mut taker, mut counts, mut reported) = (Link::new(4000), Counts::default(), 0_u64);
         let (mut at_ns, mut given) = (0, 0);
         for (bytes, missing, gap) in &packets {
             at_ns += gap;
             let packet = Packet { at_ns, link, interface: 0, length: bytes.len() as u32 + missing, bytes };
-            taker.take(&packet, &mut |inner| { Got::of(inner); told += 1 }, &mut counts);
+            taker.take(&packet, &mut |inner| { Got::of(inner); reported += 1 }, &mut counts);
             given += 1;
         }
-        taker.finish(&mut |inner| { Got::of(inner); told += 1 }, &mut counts);
+        taker.finish(&mut |inner| { Got::of(inner); reported += 1 }, &mut counts);
         let defects = counts.take().count() as u64;
         // Each packet is told, no IP, a defect, or a fragment.
-        prop_assert!(told + counts.not_ip + defects + counts.fragments >= given);
-        prop_assert!(told <= given);
+        prop_assert!(reported + counts.not_ip + defects + counts.fragments >= given);
+        prop_assert!(reported <= given);
         prop_assert_eq!(taker.fragments.held_bytes(), 0);
     }
 

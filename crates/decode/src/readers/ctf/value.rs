@@ -2,9 +2,9 @@
 //! against.
 
 use super::bits;
-use super::lane::{Lane, Next};
 use super::plan::label_ranges;
 use super::schema::{Array, Int, Labels, Len, Order, Path, Schema, Scope, Type, Variant};
+use super::stream_reader::{Next, StreamReader};
 use super::trace::Trace;
 use std::sync::Arc;
 
@@ -49,17 +49,18 @@ pub struct Event<'a> {
 }
 
 /// Gives one event whose body was just read.
-pub(super) fn event(trace: &Trace, lane: &Lane, next: Next, take: &mut dyn FnMut(&Event<'_>)) {
-    let id = trace.classes.get(lane.packet.class).and_then(|c| Some((c.id, c.events.get(next.event as usize)?)));
+pub(super) fn event(trace: &Trace, stream_reader: &StreamReader, next: Next, take: &mut dyn FnMut(&Event<'_>)) {
+    let id =
+        trace.classes.get(stream_reader.packet.class).and_then(|c| Some((c.id, c.events.get(next.event as usize)?)));
     let Some((class_id, event)) = id else { return };
     let Some(stream) = trace.schema.streams.get(&class_id) else { return };
     let Some(class) = stream.events.get(&event.id) else { return };
-    let head = lane.head();
+    let head = stream_reader.head();
     let mut walker = Walker { schema: &trace.schema, data: &head, seen: Vec::new(), at: 0 };
     // the packet's own fields, for what depends on them
     walker.part(Scope::PacketHeader, trace.schema.packet_header.as_ref());
     walker.part(Scope::PacketContext, stream.packet_context.as_ref());
-    let (window, base) = lane.window();
+    let (window, base) = stream_reader.window();
     walker.data = window;
     walker.at = next.header - base;
     walker.part(Scope::EventHeader, stream.event_header.as_ref());
@@ -68,9 +69,9 @@ pub(super) fn event(trace: &Trace, lane: &Lane, next: Next, take: &mut dyn FnMut
         walker.part(Scope::EventContext, class.context.as_ref()),
         walker.part(Scope::Fields, class.fields.as_ref()),
     ];
-    let agrees = walker.at + base == lane.position();
-    let file = lane.files.get(lane.current).map_or("", |f| &*f.name);
-    let (cpu, name) = (lane.packet.cpu, &*event.name);
+    let agrees = walker.at + base == stream_reader.position();
+    let file = stream_reader.files.get(stream_reader.current).map_or("", |f| &*f.name);
+    let (cpu, name) = (stream_reader.packet.cpu, &*event.name);
     take(&Event { name, at_ns: next.at, ticks: next.ticks, cpu, file, parts, agrees });
 }
 

@@ -22,7 +22,7 @@ struct Chunk {
 }
 
 /// The last chunks of a direction, in the order of its bytes.
-pub(super) struct Trail {
+pub(super) struct ByteTimeline {
     /// What lies before the first chunk: its end is where that begins.
     before: Chunk,
     chunks: Vec<Chunk>,
@@ -30,11 +30,11 @@ pub(super) struct Trail {
     latest: (MonoNs, u64),
 }
 
-impl Trail {
+impl ByteTimeline {
     /// Of a direction of which nothing came.
-    pub fn new() -> Trail {
+    pub fn new() -> ByteTimeline {
         let before = Chunk { end: 0, at: MonoNs(0), latest: MonoNs(0), ack: 0, packets: 0, missing: 0 };
-        Trail { before, chunks: Vec::new(), latest: (MonoNs(0), 0) }
+        ByteTimeline { before, chunks: Vec::new(), latest: (MonoNs(0), 0) }
     }
 
     /// The next byte is the one at `pos`: bytes before it that nobody told of do not count.
@@ -151,35 +151,38 @@ mod tests {
 
     #[test]
     fn times_are_those_of_the_packets_and_not_of_their_order() {
-        let mut trail = Trail::new();
-        trail.goes_on(100);
-        trail.brought(10, MonoNs(50), 7); // sent again: later than what lies behind
-        trail.brought(10, MonoNs(20), 8);
-        trail.missed(5, MonoNs(0));
-        trail.brought(5, MonoNs(60), 9);
-        assert_eq!(trail.end(), 130);
-        assert_eq!((trail.first(100), trail.first(110), trail.first(121)), (MonoNs(50), MonoNs(20), MonoNs(0)));
-        assert_eq!(trail.latest(100, 120), MonoNs(50));
-        assert_eq!(trail.latest(110, 120), MonoNs(20));
-        assert_eq!((trail.last(100, 125), trail.last(100, 130)), (MonoNs(0), MonoNs(60)));
-        assert_eq!(trail.missing_before(123) - trail.missing_before(100), 3);
-        assert_eq!(trail.packets_until(130) - trail.packets_before(105), 3);
-        assert_eq!(trail.ack(111), 8);
-        trail.forget(121);
-        assert_eq!(trail.missing_before(130), 5);
-        assert_eq!(trail.first(126), MonoNs(60));
+        let mut timeline = ByteTimeline::new();
+        timeline.goes_on(100);
+        timeline.brought(10, MonoNs(50), 7); // sent again: later than what lies behind
+        timeline.brought(10, MonoNs(20), 8);
+        timeline.missed(5, MonoNs(0));
+        timeline.brought(5, MonoNs(60), 9);
+        assert_eq!(timeline.end(), 130);
+        assert_eq!(
+            (timeline.first(100), timeline.first(110), timeline.first(121)),
+            (MonoNs(50), MonoNs(20), MonoNs(0))
+        );
+        assert_eq!(timeline.latest(100, 120), MonoNs(50));
+        assert_eq!(timeline.latest(110, 120), MonoNs(20));
+        assert_eq!((timeline.last(100, 125), timeline.last(100, 130)), (MonoNs(0), MonoNs(60)));
+        assert_eq!(timeline.missing_before(123) - timeline.missing_before(100), 3);
+        assert_eq!(timeline.packets_until(130) - timeline.packets_before(105), 3);
+        assert_eq!(timeline.ack(111), 8);
+        timeline.forget(121);
+        assert_eq!(timeline.missing_before(130), 5);
+        assert_eq!(timeline.first(126), MonoNs(60));
     }
 
     #[test]
     fn a_head_in_many_pieces_keeps_its_begin_and_its_latest_packet() {
-        let mut trail = Trail::new();
+        let mut timeline = ByteTimeline::new();
         for i in 1..=200 {
-            trail.brought(1, MonoNs(if i == 50 { 1000 } else { i }), 0);
+            timeline.brought(1, MonoNs(if i == 50 { 1000 } else { i }), 0);
         }
-        assert_eq!(trail.first(0), MonoNs(1));
-        assert_eq!(trail.latest(0, 200), MonoNs(1000));
-        assert_eq!(trail.latest(199, 200), MonoNs(200));
-        assert_eq!(trail.packets_until(200) - trail.packets_before(0), 200);
-        assert!(trail.chunks.len() <= CHUNKS_MAX);
+        assert_eq!(timeline.first(0), MonoNs(1));
+        assert_eq!(timeline.latest(0, 200), MonoNs(1000));
+        assert_eq!(timeline.latest(199, 200), MonoNs(200));
+        assert_eq!(timeline.packets_until(200) - timeline.packets_before(0), 200);
+        assert!(timeline.chunks.len() <= CHUNKS_MAX);
     }
 }

@@ -1,7 +1,7 @@
 //! What one end sends, and what of it waits.
 
-use super::hearer::Hearer;
 use super::segment::Segment;
+use super::stream_sink::StreamSink;
 use crate::network::piece::Piece;
 use std::collections::VecDeque;
 use wakepath_model::ids::MonoNs;
@@ -35,7 +35,7 @@ impl Held {
 }
 
 /// What one end sends.
-pub(crate) struct Lane {
+pub(crate) struct Direction {
     pub packets: u64,
     pub wire_bytes: u64,
     pub missing: u64,
@@ -79,9 +79,9 @@ pub(crate) struct Lane {
     pub(super) recent_next: u8,
 }
 
-impl Lane {
-    pub fn new() -> Lane {
-        Lane {
+impl Direction {
+    pub fn new() -> Direction {
+        Direction {
             packets: 0,
             wire_bytes: 0,
             missing: 0,
@@ -197,20 +197,20 @@ impl Lane {
     /// Passes on the bytes of `range`, of which `bytes` were captured.
     pub fn deliver(
         &mut self,
-        lane: usize,
+        direction: usize,
         range: (u64, u64),
         bytes: &[u8],
         at: MonoNs,
         ack: u64,
-        hearer: &mut impl Hearer,
+        sink: &mut impl StreamSink,
     ) {
         let length = range.1 - range.0;
         let bytes = &bytes[..bytes.len().min(length as usize)];
         self.next = range.1;
         self.top = self.top.max(range.1);
-        if hearer.listens() {
+        if sink.listens() {
             self.missing += length - bytes.len() as u64;
-            hearer.piece(Piece { lane, pos: range.0, bytes, length, at, ack });
+            sink.piece(Piece { direction, pos: range.0, bytes, length, at, ack });
         } else if at == MonoNs(0) {
             // Of what nobody reads only the packets are looked at.
             self.missing += length;

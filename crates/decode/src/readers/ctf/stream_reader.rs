@@ -80,7 +80,7 @@ pub(super) struct Place {
     pub begin: u64,
 }
 
-pub(super) struct Lane {
+pub(super) struct StreamReader {
     pub files: Vec<File>,
     pub current: usize,
     window: Vec<u8>,
@@ -108,14 +108,14 @@ pub(super) struct Lane {
     pub comm: [u8; 16],
 }
 
-impl Lane {
-    /// One of `lanes` streams.
-    pub fn new(files: Vec<File>, slots: usize, fallback: u16, lanes: usize) -> Lane {
-        Lane {
+impl StreamReader {
+    /// One of `stream_readers` streams.
+    pub fn new(files: Vec<File>, slots: usize, fallback: u16, stream_readers: usize) -> StreamReader {
+        StreamReader {
             files,
             current: 0,
             window: Vec::new(),
-            window_bytes: (WINDOWS / lanes.max(1)).clamp(*WINDOW.start(), *WINDOW.end()),
+            window_bytes: (WINDOWS / stream_readers.max(1)).clamp(*WINDOW.start(), *WINDOW.end()),
             filled: 0,
             start: 0,
             packet: Packet::default(),
@@ -250,7 +250,7 @@ impl Lane {
         self.found.clear();
         let program = |i: usize| trace.programs.get(i).ok_or(UNREADABLE);
         let behind = self.run(program(trace.header)?, 0, 0)?;
-        let int = |lane: &Lane, role: u16| lane.found.int(out(role));
+        let int = |stream_reader: &StreamReader, role: u16| stream_reader.found.int(out(role));
         if int(self, role::MAGIC).is_some_and(|m| m != MAGIC) {
             return Err(Fault::Bad("no packet begins here"));
         }

@@ -4,11 +4,11 @@ use crate::network::piece::Piece;
 use wakepath_model::ids::MonoNs;
 
 /// What the conversation tells of.
-pub(crate) trait Hearer {
-    /// The next bytes of a lane.
+pub(crate) trait StreamSink {
+    /// The next bytes of a direction.
     fn piece(&mut self, piece: Piece<'_>);
-    /// `lane` ended at `pos`.
-    fn shutdown(&mut self, lane: usize, pos: u64, at: MonoNs);
+    /// `direction` ended at `pos`.
+    fn shutdown(&mut self, direction: usize, pos: u64, at: MonoNs);
     /// A segment repeats bytes with other contents.
     fn differs(&mut self, at: MonoNs);
     /// Bytes that were never captured are given up.

@@ -1,6 +1,6 @@
 //! What a flow says: which protocol it is, and its bytes on to that.
 
-use super::exchanges::{Book, Ear, Ending};
+use super::exchanges::{Ending, ExchangeTracker, MessageSink};
 use super::piece::Piece;
 use super::undecided::Undecided;
 use crate::RowSink;
@@ -22,41 +22,41 @@ const FIRST_MAX: usize = 1024;
 /// Who of a flow's two ends is the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Side {
-    /// The client's lane.
+    /// The client's direction.
     pub client: usize,
     /// One of [`side_how`].
     pub how: u8,
 }
 
 impl Side {
-    /// The direction of what `lane` sends.
-    pub fn dir(self, lane: usize) -> Dir {
-        if lane == self.client { Dir::ToServer } else { Dir::ToClient }
+    /// The direction of what `direction` sends.
+    pub fn dir(self, direction: usize) -> Dir {
+        if direction == self.client { Dir::ToServer } else { Dir::ToClient }
     }
 }
 
-/// The flow of a [`Talk`], as far as that needs to know it.
+/// The flow of a [`ProtocolState`], as far as that needs to know it.
 pub(super) struct About<'a> {
     pub flow: SniffedFlowId,
     pub transport: Transport,
     pub ports: (u16, u16),
     pub addresses: [[u64; 2]; 2],
     pub side: &'a mut Side,
-    /// The first byte of each lane is known to be that of its stream.
+    /// The first byte of each direction is known to be that of its stream.
     pub whole: bool,
 }
 
 impl About<'_> {
     fn asker(&self) -> Asker {
         let ports = [self.ports.0, self.ports.1];
-        let end = |lane: usize| (address_number(self.addresses[lane]), ports[lane]);
+        let end = |direction: usize| (address_number(self.addresses[direction]), ports[direction]);
         Asker::of(end(1 - self.side.client), end(self.side.client))
     }
 }
 
 /// The first bytes of a message that may be known when there are more of them.
 struct First {
-    lane: usize,
+    direction: usize,
     pos: u64,
     bytes: Vec<u8>,
     /// Length, time and acknowledgement of each piece.
@@ -66,7 +66,7 @@ struct First {
 struct Known {
     protocol: Protocol,
     processor: Box<dyn Processor + Send>,
-    book: Book,
+    tracker: ExchangeTracker,
     /// Bytes of each direction were captured.
     begun: [bool; 2],
 }
@@ -85,33 +85,33 @@ enum State {
 }
 
 /// What a flow says.
-pub(super) struct Talk {
+pub(super) struct ProtocolState {
     state: State,
     /// Who spoke last.
     last: Option<usize>,
     /// Something was said that was not understood.
-    unheard: bool,
+    is_unrecognised: bool,
     /// It is not decided who the server is.
     undecided: Option<Box<Undecided>>,
     /// Messages that do not fit the side that was decided by ports, less those that do.
     against: u8,
 }
 
-impl Talk {
+impl ProtocolState {
     /// Of a flow that has said nothing yet.
-    pub fn new() -> Talk {
-        Talk {
+    pub fn new() -> ProtocolState {
+        ProtocolState {
             state: State::Listening { tries: TRIES, first: None },
             last: None,
-            unheard: false,
+            is_unrecognised: false,
             undecided: None,
             against: 0,
         }
     }
 
     /// Of a flow that nobody here understands.
-    pub fn opaque(reason: &'static str) -> Talk {
-        Talk { state: State::Opaque(reason), last: None, unheard: true, undecided: None, against: 0 }
+    pub fn opaque(reason: &'static str) -> ProtocolState {
+        ProtocolState { state: State::Opaque(reason), last: None, is_unrecognised: true, undecided: None, against: 0 }
     }
 
     /// Its bytes are of use.
@@ -132,7 +132,7 @@ impl Talk {
     pub fn reason(&self) -> &'static str {
         match &self.state {
             State::Opaque(reason) | State::Over(_, reason) => reason,
-            State::Known(known) if known.book.opaque => "encrypted, or another protocol, after an upgrade",
+            State::Known(known) if known.tracker.opaque => "encrypted, or another protocol, after an upgrade",
             _ => "",
         }
     }
@@ -145,7 +145,7 @@ impl Talk {
     /// Exchanges that ended since the last call.
     pub fn take_ended(&mut self) -> u64 {
         match &mut self.state {
-            State::Known(known) if self.undecided.is_none() => std::mem::take(&mut known.book.ended),
+            State::Known(known) if self.undecided.is_none() => std::mem::take(&mut known.tracker.ended),
             _ => 0,
         }
     }
@@ -177,33 +177,33 @@ impl Talk {
         if let State::Listening { .. } = self.state {
             return self.listen(piece, about, out);
         }
-        let turned = self.last.replace(piece.lane) != Some(piece.lane);
+        let turned = self.last.replace(piece.direction) != Some(piece.direction);
         self.pass(piece, turned && about.transport == Transport::Stream, true, about, out);
     }
 
     /// Gives a piece to the protocol. `votes`: it may tell who the server is, if it begins a message.
     fn pass<S: RowSink>(&mut self, piece: Piece<'_>, turned: bool, votes: bool, about: &mut About<'_>, out: &mut S) {
         let State::Known(known) = &mut self.state else { return };
-        let dir = about.side.dir(piece.lane);
+        let dir = about.side.dir(piece.direction);
         let begins = votes && (turned || about.transport == Transport::Datagram);
         let Some(undecided) = &mut self.undecided else {
             if begins
                 && matches!(about.side.how, side_how::PORT | side_how::GUESSED)
-                && let Some(told) = known.protocol.direction(piece.bytes)
+                && let Some(reported) = known.protocol.direction(piece.bytes)
             {
                 self.against =
-                    if told == dir { self.against.saturating_sub(1) } else { self.against.saturating_add(1) };
+                    if reported == dir { self.against.saturating_sub(1) } else { self.against.saturating_add(1) };
             }
             return known.take(piece, dir, turned, out);
         };
-        let told = known.protocol.direction(piece.bytes).filter(|_| begins);
-        undecided.keep(piece, turned, told.map(|told| told == dir));
+        let reported = known.protocol.direction(piece.bytes).filter(|_| begins);
+        undecided.keep(piece, turned, reported.map(|reported| reported == dir));
         if undecided.turns() {
             about.side.client = 1 - about.side.client;
-            **known = Known::new(known.protocol, known.book.anew());
+            **known = Known::new(known.protocol, known.tracker.anew());
             let (said, made) = undecided.again();
             let mut out = made.sink(out);
-            said.for_each(|(piece, turned)| known.take(piece, about.side.dir(piece.lane), turned, &mut out));
+            said.for_each(|(piece, turned)| known.take(piece, about.side.dir(piece.direction), turned, &mut out));
         } else {
             known.take(piece, dir, turned, &mut undecided.again().1.sink(out));
         }
@@ -214,9 +214,9 @@ impl Talk {
 
     fn listen<S: RowSink>(&mut self, piece: Piece<'_>, about: &mut About<'_>, out: &mut S) {
         let State::Listening { tries, first } = &mut self.state else { return };
-        let turned = self.last.replace(piece.lane) != Some(piece.lane);
+        let turned = self.last.replace(piece.direction) != Some(piece.direction);
         if turned && first.take().is_some() {
-            self.unheard = true;
+            self.is_unrecognised = true;
             *tries = tries.saturating_sub(1).max(1);
         }
         let begins = turned || about.transport == Transport::Datagram;
@@ -226,11 +226,11 @@ impl Talk {
             first.pieces.push((piece.bytes.len(), piece.at, piece.ack));
             whole = Some(&first.bytes[..]);
         } else if !begins || piece.bytes.is_empty() {
-            self.unheard |= piece.length > 0;
+            self.is_unrecognised |= piece.length > 0;
             return;
         }
         let bytes = whole.unwrap_or(piece.bytes);
-        let side = (about.side.how == side_how::HANDSHAKE).then(|| about.side.dir(piece.lane));
+        let side = (about.side.how == side_how::HANDSHAKE).then(|| about.side.dir(piece.direction));
         let all = piece.bytes.len() as u64 == piece.length;
         match recognise(about.transport, side, bytes, about.ports) {
             Verdict::Protocol(protocol, dir) => {
@@ -240,15 +240,15 @@ impl Talk {
                 }
                 if about.side.how != side_how::HANDSHAKE {
                     // Where either side could have said it, the ports tell more than the order in which sides are tried.
-                    let told = protocol.direction(bytes);
+                    let reported = protocol.direction(bytes);
                     let guessed = (about.side.how == side_how::GUESSED).then_some(dir);
-                    if let Some(dir) = told.or(guessed) {
-                        about.side.client = if dir == Dir::ToServer { piece.lane } else { 1 - piece.lane };
+                    if let Some(dir) = reported.or(guessed) {
+                        about.side.client = if dir == Dir::ToServer { piece.direction } else { 1 - piece.direction };
                     }
-                    if told.is_some() {
+                    if reported.is_some() {
                         about.side.how = side_how::PROTOCOL;
                     }
-                    self.undecided = Some(Box::new(Undecided::new(i32::from(told.is_some()))));
+                    self.undecided = Some(Box::new(Undecided::new(i32::from(reported.is_some()))));
                 }
                 let first = first.take();
                 self.know(protocol, first, piece, about, out);
@@ -257,7 +257,7 @@ impl Talk {
             Verdict::NeedMore if all && bytes.len() < FIRST_MAX && about.transport == Transport::Stream => {
                 if whole.is_none() {
                     *first = Some(Box::new(First {
-                        lane: piece.lane,
+                        direction: piece.direction,
                         pos: piece.pos,
                         bytes: piece.bytes.to_vec(),
                         pieces: vec![(piece.bytes.len(), piece.at, piece.ack)],
@@ -265,7 +265,7 @@ impl Talk {
                 }
             }
             _ => {
-                self.unheard = true;
+                self.is_unrecognised = true;
                 let encrypted = looks_encrypted(bytes);
                 *first = None;
                 *tries -= 1;
@@ -287,10 +287,10 @@ impl Talk {
         out: &mut S,
     ) {
         let name = out.intern(protocol.id().as_bytes());
-        let whole = about.whole && !self.unheard;
+        let whole = about.whole && !self.is_unrecognised;
         let speech = Speech { protocol, asker: about.asker() };
-        let book = Book::new(about.flow, name, speech, whole || about.transport == Transport::Datagram);
-        self.state = State::Known(Box::new(Known::new(protocol, book)));
+        let tracker = ExchangeTracker::new(about.flow, name, speech, whole || about.transport == Transport::Datagram);
+        self.state = State::Known(Box::new(Known::new(protocol, tracker)));
         let stream = about.transport == Transport::Stream;
         let Some(first) = first else {
             return self.pass(piece, stream, false, about, out);
@@ -300,37 +300,37 @@ impl Talk {
             let (bytes, behind) = rest.split_at(length.min(rest.len()));
             let last = i + 1 == first.pieces.len();
             let length = if last { piece.length } else { length as u64 };
-            let part = Piece { lane: first.lane, pos, bytes, length, at, ack };
+            let part = Piece { direction: first.direction, pos, bytes, length, at, ack };
             self.pass(part, stream && i == 0, false, about, out);
             (pos, rest) = (pos + length, behind);
         }
     }
 
-    /// `lane` ended at `pos`.
-    pub fn shutdown<S: RowSink>(&mut self, lane: usize, pos: u64, at: MonoNs, side: Side, out: &mut S) {
+    /// `direction` ended at `pos`.
+    pub fn shutdown<S: RowSink>(&mut self, direction: usize, pos: u64, at: MonoNs, side: Side, out: &mut S) {
         let State::Known(known) = &mut self.state else { return };
-        let dir = side.dir(lane);
+        let dir = side.dir(direction);
         match &mut self.undecided {
             Some(undecided) => {
                 let mut out = undecided.again().1.sink(out);
-                known.processor.shutdown(dir, pos, &mut Ear { book: &mut known.book, at, out: &mut out });
+                known.processor.shutdown(dir, pos, &mut MessageSink { tracker: &mut known.tracker, at, out: &mut out });
             }
-            None => known.processor.shutdown(dir, pos, &mut Ear { book: &mut known.book, at, out }),
+            None => known.processor.shutdown(dir, pos, &mut MessageSink { tracker: &mut known.tracker, at, out }),
         }
     }
 
-    /// See [`Book::visit`].
+    /// See [`ExchangeTracker::visit`].
     pub fn visit<S: RowSink>(&mut self, now: MonoNs, lost: MonoNs, update_ns: u64, wait_ns: u64, out: &mut S) {
         if let State::Known(known) = &mut self.state {
-            known.book.visit(now, lost, update_ns, wait_ns, out);
+            known.tracker.visit(now, lost, update_ns, wait_ns, out);
         }
     }
 
     /// The flow ended, or is not followed any longer: tells all that is open, and forgets the rest. The number of
-    /// exchanges that ended since [`Talk::take_ended`].
+    /// exchanges that ended since [`ProtocolState::take_ended`].
     pub fn finish<S: RowSink>(&mut self, ending: Ending, transport: Transport, lost: MonoNs, out: &mut S) -> u64 {
         if let State::Known(known) = &mut self.state {
-            known.book.finish(ending, transport == Transport::Datagram, lost, out);
+            known.tracker.finish(ending, transport == Transport::Datagram, lost, out);
         }
         let ended = self.take_ended();
         self.state = State::Over(self.protocol(), self.reason());
@@ -340,41 +340,41 @@ impl Talk {
 
 impl Known {
     /// Nothing was said yet.
-    fn new(protocol: Protocol, book: Book) -> Known {
-        Known { protocol, processor: protocol.make(Boxed), book, begun: [false; 2] }
+    fn new(protocol: Protocol, tracker: ExchangeTracker) -> Known {
+        Known { protocol, processor: protocol.make(Boxed), tracker, begun: [false; 2] }
     }
 
     fn take<S: RowSink>(&mut self, piece: Piece<'_>, dir: Dir, turned: bool, out: &mut S) {
-        let Known { processor, book, begun, .. } = self;
+        let Known { processor, tracker, begun, .. } = self;
         let captured = piece.bytes.len() as u64;
         let rest = piece.length - captured;
-        let trail = &mut book.trails[dir.index()];
-        trail.goes_on(piece.pos);
+        let timeline = &mut tracker.timelines[dir.index()];
+        timeline.goes_on(piece.pos);
         if captured > 0 {
-            trail.brought(captured, piece.at, piece.ack);
+            timeline.brought(captured, piece.at, piece.ack);
         }
         if rest > 0 {
-            trail.missed(rest, piece.at);
+            timeline.missed(rest, piece.at);
         }
         if turned {
-            book.turn(dir);
+            tracker.turn(dir);
         }
         if captured == 0 && !begun[dir.index()] {
             // It will look for a message where its first bytes are, as in every stream that is joined in the middle.
-            return book.hidden(dir, out);
+            return tracker.hidden(dir, out);
         }
         begun[dir.index()] = true;
         if turned {
-            processor.turn(dir, piece.pos, &mut Ear { book, at: piece.at, out });
+            processor.turn(dir, piece.pos, &mut MessageSink { tracker, at: piece.at, out });
         }
         if captured > 0 {
-            processor.data(dir, piece.pos, piece.bytes, &mut Ear { book, at: piece.at, out });
+            processor.data(dir, piece.pos, piece.bytes, &mut MessageSink { tracker, at: piece.at, out });
         }
         if rest > 0 {
-            processor.gap(dir, piece.pos + captured, rest, &mut Ear { book, at: piece.at, out });
+            processor.gap(dir, piece.pos + captured, rest, &mut MessageSink { tracker, at: piece.at, out });
         }
         let ahead = processor.ahead(dir);
-        book.moved(dir, ahead, piece.at, out);
+        tracker.moved(dir, ahead, piece.at, out);
     }
 }
 
