@@ -43,18 +43,19 @@
 //! Before a step, `~` says that it happened and was not recorded; `?` that the operation was recorded, but no message
 //! known from it.
 
+mod flows;
+mod steps;
 mod wire;
 
-use crate::recording::{Announced, HEAD_BYTES, HostRows, Recording};
+use crate::recording::{HEAD_BYTES, HostRows, Recording};
 use crate::truth::Call;
 use std::collections::BTreeMap;
-use wakepath_model::rows::{input, op, seen, witness};
+use steps::Step;
+use wakepath_model::rows::witness;
 
 const US: u64 = 1_000;
 const REQUEST_BYTES: u64 = 80;
 const REPLY_BYTES: u64 = 200;
-/// Ids of the peers of an unconnected datagram socket have it.
-const PEER_BIT: u64 = 1 << 61;
 
 struct Task {
     host: usize,
@@ -211,103 +212,6 @@ impl Player {
         self.tasks.get(name).ok_or_else(|| format!("no task {name}"))
     }
 
-    fn flow(&mut self, name: &str, client: &str, server: &str, rest: &[&str]) -> Played<()> {
-        let index = self.flows.len() as u16;
-        let mut ports = (40_000 + index, 80 + index);
-        let (mut opaque, mut old, mut netns, mut seq) = (false, false, 1, 1_000 * u64::from(index + 1));
-        let (mut dialled, mut is_peer, mut has_ids, mut has_streams) = (None, false, false, false);
-        let mut rest = rest;
-        while let Some((word, more)) = rest.split_first() {
-            rest = match (*word, more) {
-                ("opaque", _) => {
-                    opaque = true;
-                    more
-                }
-                ("peer", _) => {
-                    is_peer = true;
-                    more
-                }
-                ("ids", _) => {
-                    has_ids = true;
-                    more
-                }
-                ("streams", _) => {
-                    has_streams = true;
-                    more
-                }
-                ("old", _) => {
-                    old = true;
-                    more
-                }
-                ("ports", [a, b, more @ ..]) => {
-                    ports = (number(a)? as u16, number(b)? as u16);
-                    more
-                }
-                ("netns", [n, more @ ..]) => {
-                    netns = number(n)? as u32;
-                    more
-                }
-                ("seq", [n, more @ ..]) => {
-                    seq = number(n)?;
-                    more
-                }
-                ("seen", ["as", address, port, more @ ..]) => {
-                    let octets: Vec<u8> = address.split('.').filter_map(|o| o.parse().ok()).collect();
-                    let octets: [u8; 4] = octets.try_into().map_err(|_| format!("{address} is no address"))?;
-                    dialled = Some((octets, number(port)? as u16));
-                    more
-                }
-                _ => return Err(format!("{word} is not understood")),
-            };
-        }
-        let reply_seq = seq + 500_000;
-        let leaders = [client, server].map(|who| self.tasks.get(who).map_or(0, |t| t.leader));
-        let mut side = |who: &str, is_server: bool| -> Played<Side> {
-            if who == "-" {
-                return Ok(None);
-            }
-            let t = self.who(who)?;
-            let (host, task) = (t.host, t.number);
-            self.endpoints += 1;
-            let id = if is_peer && is_server { PEER_BIT | self.endpoints } else { self.endpoints };
-            let address = |h: Option<usize>| h.map_or([10, 0, 0, 99], |h| [10, 0, 0, 1 + h as u8]);
-            let other = |n: &str| self.tasks.get(n).map(|t| t.host);
-            let here = (address(other(client)), ports.0);
-            let there = (address(other(server)), ports.1);
-            let (local, remote) = if is_server { (there, here) } else { (here, dialled.unwrap_or(there)) };
-            let (snd, rcv) = if is_server { (reply_seq, seq) } else { (seq, reply_seq) };
-            let how = match (old, is_server) {
-                (true, _) => seen::SNAPSHOT,
-                (_, true) => seen::ACCEPTED,
-                _ => seen::CONNECTED,
-            };
-            let e =
-                Announced { flow: id, local, remote, netns, snd, rcv, task, how, side: if is_server { 1 } else { 2 } };
-            self.out.hosts[host].endpoint(0, &e);
-            Ok(Some((host, id)))
-        };
-        let (client, server) = (side(client, false)?, side(server, true)?);
-        let numbers = [seq, reply_seq];
-        let address = |s: Side| s.map_or([10, 0, 0, 99], |(h, _)| [10, 0, 0, 1 + h as u8]);
-        let addresses = [(address(client), ports.0), dialled.unwrap_or((address(server), ports.1))];
-        self.flows.insert(
-            name.to_owned(),
-            Flow {
-                client,
-                server,
-                leaders,
-                opaque,
-                has_ids,
-                has_streams,
-                noted: [false; 2],
-                addresses,
-                sent: numbers,
-                read: numbers,
-            },
-        );
-        Ok(())
-    }
-
     fn flow_of(&mut self, name: &str) -> Played<&mut Flow> {
         self.flows.get_mut(name).ok_or_else(|| format!("no flow {name}"))
     }
@@ -353,13 +257,13 @@ impl Player {
     /// whose heads were complete by it.
     fn moved(
         &mut self,
-        step: (u64, u32, bool),
+        step: Step,
         side: Side,
         bytes: std::ops::Range<u64>,
         arrived: u64,
         messages: &[(String, std::ops::Range<u64>, u16)],
     ) -> Played<()> {
-        let (at, task, says) = step;
+        let Step { at, task, says, .. } = step;
         let (host, flow) = side.ok_or("this end is not watched")?;
         let is_send = arrived == 0;
         let h = &mut self.out.hosts[host];
@@ -386,223 +290,5 @@ impl Player {
             }
         }
         Ok(())
-    }
-
-    fn step(&mut self, at: u64, who: &str, verb: &str, rest: &[&str], says: bool) -> Played<()> {
-        let t = self.who(who)?;
-        let (host, task, leader) = (t.host, t.number, t.leader);
-        let step = (at, task, says);
-        match (verb, rest) {
-            ("takes", [names, flow @ ..]) => self.takes(step, names, flow.first().copied()),
-            ("asks" | "posts", [name, flow, "for", cause]) => {
-                let cause = match *cause {
-                    "-" => None,
-                    c => Some(self.asked_of(c)?.call),
-                };
-                self.begin(name, flow, at, cause)?;
-                if verb == "posts" {
-                    let a = self.asked_of(name)?;
-                    a.is_posted = true;
-                    let call = a.call;
-                    self.out.truth.calls[call].ended_ns = at;
-                }
-                let f = self.flow_of(flow)?;
-                let (client, end) = (f.client, f.sent[0]);
-                let bytes = end - REQUEST_BYTES..end;
-                let message = [((*name).to_owned(), bytes.clone(), 0)];
-                self.moved(step, client, bytes, 0, &message)
-            }
-            ("answers", [name, how @ ..]) => self.answers(step, name, how),
-            ("hears", [name]) => {
-                let flow = self.asked_of(name)?.flow.clone();
-                let is_answered = self.asked_of(name)?.reply.is_some();
-                if self.flow_of(&flow)?.server.is_none() && !is_answered {
-                    self.answers(step, name, &[])?;
-                }
-                let a = self.asked_of(name)?;
-                let (start, end) = a.reply.ok_or("there is no reply yet")?;
-                let (status, flow, to, sent_at) = (a.status, a.flow.clone(), start + a.reply_sent, a.sent_at);
-                let known = std::mem::replace(&mut a.reply_known, true);
-                let f = self.flow_of(&flow)?;
-                let bytes = f.read[1].max(start)..to;
-                f.read[1] = to;
-                let client = f.client;
-                let message = [((*name).to_owned(), start..end, status)];
-                self.moved(step, client, bytes, sent_at + 1, if known { &[] } else { &message })
-            }
-            ("accepts" | "connects", [flow, how @ ..]) => {
-                let f = self.flow_of(flow)?;
-                let (side, kind) = if verb == "accepts" { (f.server, op::ACCEPT) } else { (f.client, op::CONNECT) };
-                let (h, e) = side.ok_or("this end is not watched")?;
-                self.out.hosts[h].op(at - US / 2, at, task, e, kind, if *how == ["later"] { -115 } else { 0 });
-                Ok(())
-            }
-            ("polls", [ready, how @ ..]) => {
-                let (mut entry, mut timeout) = (at, u64::MAX);
-                for pair in how.chunks(2) {
-                    match pair {
-                        ["since", t] => entry = number(t)? * US,
-                        ["timeout", ms] => timeout = number(ms)? * 1_000_000,
-                        _ => return Err("not understood".into()),
-                    }
-                }
-                self.out.hosts[host].polled(entry, at, task, number(ready)? as i32, timeout);
-                Ok(())
-            }
-            ("given", [flow, how @ ..]) => {
-                let (mut entry, mut timeout, mut ready, mut kind, mut isolated) = (at, u64::MAX, 1, input::READ, 1);
-                let mut how = how;
-                while let Some((word, more)) = how.split_first() {
-                    how = match (*word, more) {
-                        ("write", _) => {
-                            kind = input::WRITE;
-                            more
-                        }
-                        ("other", _) => {
-                            kind = input::OTHER;
-                            more
-                        }
-                        ("together", _) => {
-                            isolated = 0;
-                            more
-                        }
-                        ("rest", _) => {
-                            isolated = 2;
-                            more
-                        }
-                        ("of", [n, more @ ..]) => {
-                            ready = number(n)? as u32;
-                            more
-                        }
-                        ("since", [t, more @ ..]) => {
-                            entry = number(t)? * US;
-                            more
-                        }
-                        ("timeout", [ms, more @ ..]) => {
-                            timeout = number(ms)? * 1_000_000;
-                            more
-                        }
-                        _ => return Err(format!("{word} is not understood")),
-                    };
-                }
-                let flow = match *flow {
-                    "-" => 0,
-                    name => {
-                        let f = self.flow_of(name)?;
-                        let mine = if f.leaders[1] == leader { f.server } else { f.client };
-                        mine.ok_or("this end is not watched")?.1
-                    }
-                };
-                let h = &mut self.out.hosts[host];
-                h.polled(entry, at, task, if isolated > 0 { 1 } else { ready as i32 }, timeout);
-                h.given(at, task, flow, kind, ready, isolated);
-                Ok(())
-            }
-            ("else", []) => {
-                self.out.hosts[host].given(at, task, 0, input::ELSE, 0, 0);
-                Ok(())
-            }
-            ("woken", ["by", by, "since", blocked, rest @ ..]) => {
-                let (by, on) = match (*by, self.tasks.get(*by)) {
-                    ("timer", _) => (0, 0),
-                    (_, Some(t)) => (t.number, 0),
-                    (flow, None) => {
-                        let f = self.flow_of(flow)?;
-                        let side = [f.client, f.server].into_iter().flatten().find(|s| s.0 == host);
-                        (0, side.ok_or("this end is not watched")?.1)
-                    }
-                };
-                let (mut woken, mut futex, mut is_epoll) = (at - US, None, false);
-                for pair in rest.chunks(2) {
-                    match pair {
-                        ["when", t] => woken = number(t)? * US,
-                        ["at", address] => futex = Some(number(address)?),
-                        ["in", "epoll"] => is_epoll = true,
-                        other => return Err(format!("unknown behind `woken`: {other:?}")),
-                    }
-                }
-                let h = &mut self.out.hosts[host];
-                h.waited(number(blocked)? * US, woken, at, task, by, on);
-                futex.into_iter().for_each(|address| h.at_futex(address));
-                if is_epoll {
-                    h.in_epoll();
-                }
-                Ok(())
-            }
-            ("forks", [name, comm]) => {
-                let child = self.tasks.len() as u32 + 1;
-                self.out.hosts[host].task(at, child, leader, task, comm);
-                self.tasks.insert((*name).to_owned(), Task { host, number: child, leader });
-                Ok(())
-            }
-            ("ends", []) => {
-                self.out.hosts[host].ended(at, task, leader);
-                Ok(())
-            }
-            ("closes" | "resets", [flow]) => {
-                let f = self.flow_of(flow)?;
-                for (h, e) in [f.client, f.server].into_iter().flatten() {
-                    self.out.hosts[h].closed(at, e, task, verb == "resets");
-                }
-                Ok(())
-            }
-            _ => Err("not understood".into()),
-        }
-    }
-
-    fn takes(&mut self, step: (u64, u32, bool), names: &str, flow: Option<&str>) -> Played<()> {
-        let mut messages = Vec::new();
-        let (mut server, mut from, mut to, mut arrived) = (None, u64::MAX, 0, u64::MAX);
-        for name in names.split(',') {
-            if let Some(flow) = flow {
-                self.begin(name, flow, step.0, None)?;
-            }
-            let a = self.asked_of(name)?;
-            let (flow, start, sent_at) = (a.flow.clone(), a.start, a.sent_at);
-            let f = self.flow_of(&flow)?;
-            server = f.server;
-            from = from.min(start);
-            to = to.max(start + REQUEST_BYTES);
-            f.read[0] = to;
-            arrived = arrived.min(if f.client.is_some() { sent_at + 1 } else { step.0 - US });
-            messages.push((name.to_owned(), start..start + REQUEST_BYTES, 0));
-        }
-        self.moved(step, server, from..to, arrived, &messages)
-    }
-
-    fn answers(&mut self, step: (u64, u32, bool), name: &str, how: &[&str]) -> Played<()> {
-        let mut status = 200;
-        let mut part = None;
-        for word in how {
-            match *word {
-                "part" | "rest" => part = Some(*word),
-                code => status = number(code)? as u16,
-            }
-        }
-        let flow = self.asked_of(name)?.flow.clone();
-        let f = self.flow_of(&flow)?;
-        let next = f.sent[1];
-        let server = f.server;
-        let a = self.asked_of(name)?;
-        let is_first = a.reply.is_none();
-        let (start, end) = *a.reply.get_or_insert((next, next + REPLY_BYTES));
-        let to = if part == Some("part") { start + HEAD_BYTES } else { end };
-        let from = start + a.reply_sent;
-        a.reply_sent = to - start;
-        if is_first {
-            a.status = status;
-        }
-        a.sent_at = step.0;
-        let (call, status) = (a.call, a.status);
-        let f = self.flow_of(&flow)?;
-        f.sent[1] = f.sent[1].max(to);
-        if part != Some("part") {
-            self.out.truth.calls[call].ended_ns = step.0;
-        }
-        if server.is_none() {
-            return Ok(()); // nobody sees it leave
-        }
-        let message = [(name.to_owned(), start..end, status)];
-        self.moved(step, server, from..to, 0, if is_first { &message } else { &[] })
     }
 }

@@ -277,17 +277,7 @@ impl Sim {
             target: target.clone(),
         };
         if self.services[service].published.is_some() {
-            let later = |t: (u64, u64), by: i64| {
-                if t.1 == 0 { t } else { (t.0.saturating_add_signed(by), t.1.saturating_add_signed(by)) }
-            };
-            let behind = Passing {
-                flow: c.number + (1 << 40),
-                server: c.server,
-                request_at: later(passing.request_at, 2_000),
-                reply_at: later(passing.reply_at, -2_000),
-                ..passing.clone()
-            };
-            self.passings.push((behind, call));
+            self.passings.push((behind_its_address(&c, &passing), call));
         }
         self.passings.push((passing, call));
         if let Some(gone) = gone {
@@ -388,5 +378,19 @@ impl Sim {
             tap.lost(from, to, 1, "loss.packet");
         }
         self.out.hosts.push(tap);
+    }
+}
+
+/// The same exchange as it passes behind a published address, a little later and back a little earlier.
+fn behind_its_address(c: &Connection, passing: &Passing) -> Passing {
+    let later = |t: (u64, u64), by: i64| {
+        if t.1 == 0 { t } else { (t.0.saturating_add_signed(by), t.1.saturating_add_signed(by)) }
+    };
+    Passing {
+        flow: c.number + (1 << 40),
+        server: c.server,
+        request_at: later(passing.request_at, 2_000),
+        reply_at: later(passing.reply_at, -2_000),
+        ..passing.clone()
     }
 }

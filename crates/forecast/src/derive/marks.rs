@@ -219,7 +219,6 @@ impl Second {
             return;
         }
         let m = machine as usize;
-        let is_end = self.selected.as_ref().is_some_and(|s| s.contains(&machine));
         let script = &mut self.scripts[m];
         let mut out = |step| self.steps.push(ScriptId(machine), step);
         let found = match what {
@@ -246,46 +245,8 @@ impl Second {
                 }
                 script.wait(at, Awaited { queue, is_full: true, is_true }, &mut out)
             }
-            What::Enqueue { queue, count } => {
-                let set = self.journeys.produce(&mut self.contexts[m], machine);
-                let possible = self.levels[queue as usize].enqueue(machine, at, count, set);
-                let is_of_it = is_followed(self.selected.as_deref(), &self.journeys, set);
-                self.takes_part[m] |= is_of_it;
-                // who waits to give to others is kept by them
-                let (count, possible) = if is_of_it { (count, possible) } else { (0, None) };
-                script.operate(at, Operation { queue, through: queue, is_enqueue: true, count, possible }, &mut out)
-            }
-            What::Dequeue { queue, count } => {
-                let (journeys, context) = (&mut self.journeys, &mut self.contexts[m]);
-                let mut followed = 0;
-                let taken = self.levels[queue as usize].dequeue(at, count, |set, some| {
-                    if is_followed(self.selected.as_deref(), journeys, set) {
-                        followed += some;
-                    }
-                    let (back, known) = &mut self.came_back[queue as usize];
-                    *known += if set == journeys::NOBODY { 0 } else { some };
-                    *back += if journeys.has(set, machine) { some } else { 0 };
-                    journeys.consume(context, machine, set, some);
-                });
-                if taken.count < count {
-                    self.warnings.add(defect::MARKS_DEQUEUE_EMPTY, Some(machine), Some(queue), Some(at));
-                }
-                self.tally.took(at, machine, queue, followed);
-                self.takes_part[m] |= followed > 0;
-                let (through, count) = match taken.at {
-                    Some(put) if followed == 0 => {
-                        (self.elsewhere.put(machine, put, self.others.0[script.state_now() as usize]), 1)
-                    }
-                    _ => (queue, followed),
-                };
-                let op = Operation { queue, through, is_enqueue: false, count, possible: taken.at };
-                let found = script.operate(at, op, &mut out);
-                if self.selected.is_some() {
-                    let is_other = followed == 0 && !is_end;
-                    script.show(is_other.then(|| self.others.0[script.state_now() as usize]));
-                }
-                found
-            }
+            What::Enqueue { queue, count } => self.enqueue(at, machine, queue, count),
+            What::Dequeue { queue, count } => self.dequeue(at, machine, queue, count),
             What::Begin(kind) => {
                 script.open.push((kind, at));
                 script.other(at, Some(scripts::begin(kind)), &mut out)
@@ -305,6 +266,57 @@ impl Second {
         if let Some(found) = found {
             self.warnings.add(found, Some(machine), None, Some(at));
         }
+    }
+
+    /// A machine puts items into a queue; gives the defect that this shows.
+    fn enqueue(&mut self, at: i64, machine: u32, queue: u32, count: u64) -> Option<&'static str> {
+        let m = machine as usize;
+        let script = &mut self.scripts[m];
+        let mut out = |step| self.steps.push(ScriptId(machine), step);
+        let set = self.journeys.produce(&mut self.contexts[m], machine);
+        let possible = self.levels[queue as usize].enqueue(machine, at, count, set);
+        let is_of_it = is_followed(self.selected.as_deref(), &self.journeys, set);
+        self.takes_part[m] |= is_of_it;
+        // who waits to give to others is kept by them
+        let (count, possible) = if is_of_it { (count, possible) } else { (0, None) };
+        script.operate(at, Operation { queue, through: queue, is_enqueue: true, count, possible }, &mut out)
+    }
+
+    /// A machine takes items from a queue; gives the defect that this shows.
+    fn dequeue(&mut self, at: i64, machine: u32, queue: u32, count: u64) -> Option<&'static str> {
+        let m = machine as usize;
+        let is_end = self.selected.as_ref().is_some_and(|s| s.contains(&machine));
+        let script = &mut self.scripts[m];
+        let mut out = |step| self.steps.push(ScriptId(machine), step);
+        let (journeys, context) = (&mut self.journeys, &mut self.contexts[m]);
+        let mut followed = 0;
+        let taken = self.levels[queue as usize].dequeue(at, count, |set, some| {
+            if is_followed(self.selected.as_deref(), journeys, set) {
+                followed += some;
+            }
+            let (back, known) = &mut self.came_back[queue as usize];
+            *known += if set == journeys::NOBODY { 0 } else { some };
+            *back += if journeys.has(set, machine) { some } else { 0 };
+            journeys.consume(context, machine, set, some);
+        });
+        if taken.count < count {
+            self.warnings.add(defect::MARKS_DEQUEUE_EMPTY, Some(machine), Some(queue), Some(at));
+        }
+        self.tally.took(at, machine, queue, followed);
+        self.takes_part[m] |= followed > 0;
+        let (through, count) = match taken.at {
+            Some(put) if followed == 0 => {
+                (self.elsewhere.put(machine, put, self.others.0[script.state_now() as usize]), 1)
+            }
+            _ => (queue, followed),
+        };
+        let op = Operation { queue, through, is_enqueue: false, count, possible: taken.at };
+        let found = script.operate(at, op, &mut out);
+        if self.selected.is_some() {
+            let is_other = followed == 0 && !is_end;
+            script.show(is_other.then(|| self.others.0[script.state_now() as usize]));
+        }
+        found
     }
 
     fn finish(

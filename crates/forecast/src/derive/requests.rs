@@ -16,6 +16,7 @@ use crate::derived::{Block, Derived, Measured, Model, Unit};
 use crate::jobs::{Arrivals, Job, Jobs, Part, Service, Visit, WorkState};
 use collect::{Collected, collect, flow_of, interval, is_of_kind};
 use services::Services;
+use stations::Stations;
 use survivors::Cover;
 use wakepath_analysis::histogram::Histogram;
 use wakepath_analysis::names::Names;
@@ -82,7 +83,7 @@ pub fn derive(
     let (asked, roots) = assemble::visits(index, names, &collected, &services, &demand, &tokens, &links);
     let t0 = collected.span.0;
     let mut jobs = Jobs {
-        stations: stations.all,
+        stations: stations.all.clone(),
         pools: tokens.pools.clone(),
         asked,
         arrivals: Some(inferred.arrivals.clone()),
@@ -93,7 +94,7 @@ pub fn derive(
         ..Jobs::default()
     };
     // without them, who found no room and asked again seems to have come later
-    let (again, connects) = links.retried();
+    let (_, connects) = links.retried();
     if connects == 0 && rooms.iter().any(Option::is_some) {
         jobs.unseen.push(
             "how long clients waited for a connection; record the clients too, with `wakepath record --all` or --comm"
@@ -101,59 +102,15 @@ pub fn derive(
         );
     }
     jobs.stations.extend(disks.stations.iter().map(|(_, s)| s.clone()));
-    for (id, s) in services.all.iter().enumerate() {
-        jobs.services.push(Service {
-            name: s.name.clone(),
-            host: names.host(s.host).to_owned(),
-            process: s.process.clone(),
-            station: stations.of[id],
-            workers: s.workers,
-            processes: stations::processes(names, s.host, &s.tasks),
-            turns: stations.turns[id],
-            keeps_connections: !s.is_per_connection,
-            holds: s.holds,
-            backlog: rooms[id].filter(|_| connects > 0),
-            wake_ns: demand.wakes[id].quantile(BARE_WAKE),
-        });
-    }
-    let at_once = (0..requests.len()).filter(|&i| opened[i].is_some_and(|c| c.retries == 0));
-    let mut at_once: Vec<u64> = at_once.map(|i| connecting(index, &requests[i], &coming[i])).collect();
-    let usual_ns = super::visits::median(&mut at_once);
-    for (&i, think_ns) in order.iter().zip(&inferred.thinks) {
-        let c = &coming[i];
-        let Some(mut root) = roots.get(stands[i] as usize).cloned() else { continue };
-        if let Some(connect) = opened.get(i).copied().flatten() {
-            // what passes until a SYN is sent again is the replay's to make
-            root.there_ns = if connect.retries == 0 { connecting(index, &requests[i], c) } else { usual_ns };
-        }
-        let (at_ns, took_ns) = (between(t0, c.came), between(c.came, c.left));
-        jobs.jobs.push(Job { at_ns, think_ns: *think_ns, took_ns, root });
-    }
-    let (share, most) = unknown(&jobs, demand.unknown_ns);
-    if share > MUCH_UNKNOWN {
-        jobs.unseen.push(format!(
-            "what {:.0} % of the requests' time was spent waiting for{most}: a queue that a process keeps in itself, such as a \
-             proxy's limit of connections or the pool of an event loop, looks like that",
-            100.0 * share
-        ));
-    }
+    let rooms = if connects > 0 { rooms } else { vec![None; services.all.len()] };
+    jobs.services = job_services(names, &services, &demand, &stations, &rooms);
+    let answered = Answered { coming: &coming, opened: &opened, order: &order, stands: &stands };
+    jobs.jobs = answered.jobs(index, requests, &inferred.thinks, &roots, t0);
+    jobs.unseen.extend(much_unknown(&jobs, demand.unknown_ns));
     let contradictory = order::settle(&mut jobs);
     let mut assumptions = assumptions(&collected, &cover, &services, &demand, &inferred, &jobs);
     assumptions.extend(stations.assumptions);
-    if again > 0 {
-        let then = match jobs.syn_linear {
-            0 => String::new(),
-            n => format!("{n} times more after 1 s each, "),
-        };
-        assumptions.push(format!(
-            "{again} of {connects} connections found no room and were asked for again; who finds none asks 1 s later, \
-             {then}then after twice as long each time."
-        ));
-    }
-    if links.more() > 0 {
-        assumptions
-            .push(format!("{} connections are like those before: there were too many to look at.", links.more()));
-    }
+    assumptions.extend(connections(&links));
     assumptions.extend(tokens.assumptions.iter().chain(&disks.assumptions).cloned());
     assumptions.extend(contradictory);
     let measured = measure(&coming, selection, &collected, &cover);
@@ -168,6 +125,95 @@ pub fn derive(
     let lossy = demand.lossy.max(collected.holes as f64 / all as f64);
     let model = Model::Jobs(jobs);
     Ok(Derived { model, measured, assumptions, lossy, flows: Vec::new(), warnings: Vec::new() })
+}
+
+/// The services as a replay knows them; `rooms`: of each, the room of its accept queue, where that is known to matter.
+fn job_services(
+    names: &Names<'_>,
+    services: &Services,
+    demand: &Demand,
+    stations: &Stations,
+    rooms: &[Option<u64>],
+) -> Vec<Service> {
+    let one = |(id, s): (usize, &services::Found)| Service {
+        name: s.name.clone(),
+        host: names.host(s.host).to_owned(),
+        process: s.process.clone(),
+        station: stations.of[id],
+        workers: s.workers,
+        processes: stations::processes(names, s.host, &s.tasks),
+        turns: stations.turns[id],
+        keeps_connections: !s.is_per_connection,
+        holds: s.holds,
+        backlog: rooms[id],
+        wake_ns: demand.wakes[id].quantile(BARE_WAKE),
+    };
+    services.all.iter().enumerate().map(one).collect()
+}
+
+/// All requests that were answered: whole ones, then those for which a whole one stands.
+struct Answered<'a> {
+    coming: &'a [Coming],
+    /// The connection that a request had to be opened for.
+    opened: &'a [Option<Connect>],
+    /// Their order of coming.
+    order: &'a [usize],
+    /// Of each, the whole request that stands for it.
+    stands: &'a [u32],
+}
+
+impl Answered<'_> {
+    /// A job for each, in their order of coming, with the time that its client thought before.
+    fn jobs(&self, index: &Index, requests: &[Request], thinks: &[u64], roots: &[Visit], t0: CommonNs) -> Vec<Job> {
+        let at_once = (0..requests.len()).filter(|&i| self.opened[i].is_some_and(|c| c.retries == 0));
+        let mut at_once: Vec<u64> = at_once.map(|i| connecting(index, &requests[i], &self.coming[i])).collect();
+        let usual_ns = super::visits::median(&mut at_once);
+        let mut jobs = Vec::with_capacity(self.order.len());
+        for (&i, think_ns) in self.order.iter().zip(thinks) {
+            let c = &self.coming[i];
+            let Some(mut root) = roots.get(self.stands[i] as usize).cloned() else { continue };
+            if let Some(connect) = self.opened.get(i).copied().flatten() {
+                // what passes until a SYN is sent again is the replay's to make
+                root.there_ns = if connect.retries == 0 { connecting(index, &requests[i], c) } else { usual_ns };
+            }
+            let (at_ns, took_ns) = (between(t0, c.came), between(c.came, c.left));
+            jobs.push(Job { at_ns, think_ns: *think_ns, took_ns, root });
+        }
+        jobs
+    }
+}
+
+/// What refusals name where much of the requests' time was spent waiting for nobody knows what.
+fn much_unknown(jobs: &Jobs, unknown_ns: u64) -> Option<String> {
+    let (share, most) = unknown(jobs, unknown_ns);
+    (share > MUCH_UNKNOWN).then(|| {
+        format!(
+            "what {:.0} % of the requests' time was spent waiting for{most}: a queue that a process keeps in itself, such as a \
+             proxy's limit of connections or the pool of an event loop, looks like that",
+            100.0 * share
+        )
+    })
+}
+
+/// What is taken for granted of connections that were asked for.
+fn connections(links: &Links) -> Vec<String> {
+    let mut assumptions = Vec::new();
+    let (again, connects) = links.retried();
+    if again > 0 {
+        let then = match links.syn_linear() {
+            0 => String::new(),
+            n => format!("{n} times more after 1 s each, "),
+        };
+        assumptions.push(format!(
+            "{again} of {connects} connections found no room and were asked for again; who finds none asks 1 s later, \
+             {then}then after twice as long each time."
+        ));
+    }
+    if links.more() > 0 {
+        assumptions
+            .push(format!("{} connections are like those before: there were too many to look at.", links.more()));
+    }
+    assumptions
 }
 
 fn too_few(folder: &Folder, c: &Collected) -> Unsupported {

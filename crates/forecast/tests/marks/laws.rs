@@ -40,115 +40,144 @@ struct Machine {
     is_called: bool,
 }
 
-/// Runs a world and writes down what its machines say, and when it ended. Each queue has one machine that gives and one that
-/// takes. `None`: both came to a queue at the same moment, and whether who waited did so for no time, and then for the
-/// queue's latency, depends on who is looked at first.
+/// A world as it runs. Each queue has one machine that gives and one that takes.
+struct Run<'w> {
+    world: &'w World,
+    machines: Vec<Machine>,
+    /// Of each queue: what is in it, and what those who were called may put there.
+    level: Vec<u64>,
+    promised: Vec<u64>,
+    /// Of each queue: machines that wait for items, and for room.
+    takers: Vec<VecDeque<usize>>,
+    givers: Vec<VecDeque<usize>>,
+    /// Of each queue: when it was last come to, and by whom.
+    touched: Vec<Option<(u64, usize)>>,
+    is_tie: bool,
+    /// What the machines say.
+    text: String,
+}
+
+/// Runs a world and writes down what its machines say, and when it ended. `None`: both came to a queue at the same moment,
+/// and whether who waited did so for no time, and then for the queue's latency, depends on who is looked at first.
 fn run(world: &World) -> Option<(String, u64)> {
-    let mut text = "wakepath-marks 1 unit=1ns\n".to_owned();
-    let mut level: Vec<u64> = world.queues.iter().map(|q| q.initial).collect();
-    let mut promised: Vec<u64> = vec![0; level.len()];
-    let mut takers: Vec<VecDeque<usize>> = vec![VecDeque::new(); level.len()];
-    let mut givers = takers.clone();
-    let mut machines: Vec<Machine> = (world.machines.iter())
-        .map(|(_, rounds, begin)| Machine {
-            at: 0,
-            rounds: *rounds,
-            next: Some(*begin),
-            waiting: None,
-            is_called: false,
-        })
-        .collect();
+    let count = world.queues.len();
+    let machine = |rounds, begin| Machine { at: 0, rounds, next: Some(begin), waiting: None, is_called: false };
+    let mut run = Run {
+        world,
+        machines: world.machines.iter().map(|(_, rounds, begin)| machine(*rounds, *begin)).collect(),
+        level: world.queues.iter().map(|q| q.initial).collect(),
+        promised: vec![0; count],
+        takers: vec![VecDeque::new(); count],
+        givers: vec![VecDeque::new(); count],
+        touched: vec![None; count],
+        is_tie: false,
+        text: "wakepath-marks 1 unit=1ns\n".to_owned(),
+    };
     let mut last = 0;
-    let mut touched: Vec<Option<(u64, usize)>> = vec![None; level.len()];
-    let mut is_tie = false;
-    while let Some(now) = machines.iter().filter_map(|m| m.next).min() {
+    while let Some(now) = run.machines.iter().filter_map(|m| m.next).min() {
         last = now;
-        let due: Vec<usize> = (0..machines.len()).filter(|m| machines[*m].next == Some(now)).collect();
+        let due: Vec<usize> = (0..run.machines.len()).filter(|m| run.machines[*m].next == Some(now)).collect();
         for m in due {
-            let (round, ..) = &world.machines[m];
-            loop {
-                if machines[m].rounds == 0 || round.is_empty() {
-                    writeln!(text, "{now} h m {m} state -").unwrap();
-                    machines[m].next = None;
-                    break;
-                }
-                if let Act::Give(q, _) | Act::Take(q, _) = round[machines[m].at] {
-                    let before = touched[q].replace((now, m));
-                    is_tie |= world.queues[q].latency > 0 && before.is_some_and(|(at, who)| at == now && who != m);
-                }
-                let mut does = |text: &mut String, machine: &mut Machine| match round[machine.at] {
-                    Act::Work(ns) => {
-                        writeln!(text, "{now} h m {m} state s{}", machine.at).unwrap();
-                        machine.next = Some(now + ns);
-                        true
-                    }
-                    Act::Give(q, n) => {
-                        let room = world.queues[q].room.unwrap_or(u64::MAX);
-                        if !machine.is_called && (level[q] + promised[q] + n > room || !givers[q].is_empty()) {
-                            writeln!(text, "{now} h m {m} wait_full q {n} {q}").unwrap();
-                            machine.waiting = Some((q, n));
-                            machine.next = None;
-                            givers[q].push_back(m);
-                            return false;
-                        }
-                        if std::mem::take(&mut machine.is_called) {
-                            promised[q] -= n;
-                        }
-                        level[q] += n;
-                        writeln!(text, "{now} h m {m} enqueue q {n} {q}").unwrap();
-                        true
-                    }
-                    Act::Take(q, n) => {
-                        if !machine.is_called && (level[q] < n || !takers[q].is_empty()) {
-                            writeln!(text, "{now} h m {m} wait_empty q {n} {q}").unwrap();
-                            machine.waiting = Some((q, n));
-                            machine.next = None;
-                            takers[q].push_back(m);
-                            return false;
-                        }
-                        machine.is_called = false;
-                        level[q] -= n;
-                        writeln!(text, "{now} h m {m} dequeue q {n} {q}").unwrap();
-                        true
-                    }
-                };
-                if !does(&mut text, &mut machines[m]) {
-                    break;
-                }
-                let machine = &mut machines[m];
-                machine.at += 1;
-                if machine.at == round.len() {
-                    machine.at = 0;
-                    machine.rounds -= 1;
-                }
-                if machine.next != Some(now) {
-                    break;
-                }
+            run.go_on(now, m);
+            run.call(now);
+        }
+    }
+    (!run.is_tie).then_some((run.text, last))
+}
+
+impl Run<'_> {
+    /// A machine does what it can until time passes, it waits or it has done all its rounds.
+    fn go_on(&mut self, now: u64, m: usize) {
+        let (round, ..) = &self.world.machines[m];
+        loop {
+            if self.machines[m].rounds == 0 || round.is_empty() {
+                writeln!(self.text, "{now} h m {m} state -").unwrap();
+                self.machines[m].next = None;
+                return;
             }
-            // one taker and one giver of each queue is called, if that is possible
-            for q in 0..level.len() {
-                if let Some(first) = takers[q].front().copied()
-                    && let Some((_, n)) = machines[first].waiting
-                    && level[q] >= n
-                {
-                    takers[q].pop_front();
-                    machines[first].is_called = true;
-                    machines[first].next = Some(now + world.queues[q].latency);
-                }
-                let room = world.queues[q].room.unwrap_or(u64::MAX);
-                if let Some(first) = givers[q].front().copied()
-                    && let Some((_, n)) = machines[first].waiting
-                    && level[q] + promised[q] + n <= room
-                {
-                    givers[q].pop_front();
-                    promised[q] += n;
-                    machines[first].is_called = true;
-                    machines[first].next = Some(now + world.queues[q].latency);
-                }
+            let act = &round[self.machines[m].at];
+            if let Act::Give(q, _) | Act::Take(q, _) = *act {
+                let before = self.touched[q].replace((now, m));
+                self.is_tie |=
+                    self.world.queues[q].latency > 0 && before.is_some_and(|(at, who)| at == now && who != m);
+            }
+            if !self.does(now, m, act) {
+                return;
+            }
+            let machine = &mut self.machines[m];
+            machine.at += 1;
+            if machine.at == round.len() {
+                machine.at = 0;
+                machine.rounds -= 1;
+            }
+            if machine.next != Some(now) {
+                return;
             }
         }
     }
-    (!is_tie).then_some((text, last))
+
+    /// One act of a machine's round; false where it has to wait for it.
+    fn does(&mut self, now: u64, m: usize, act: &Act) -> bool {
+        let machine = &mut self.machines[m];
+        match *act {
+            Act::Work(ns) => {
+                writeln!(self.text, "{now} h m {m} state s{}", machine.at).unwrap();
+                machine.next = Some(now + ns);
+            }
+            Act::Give(q, n) => {
+                let room = self.world.queues[q].room.unwrap_or(u64::MAX);
+                if !machine.is_called && (self.level[q] + self.promised[q] + n > room || !self.givers[q].is_empty()) {
+                    writeln!(self.text, "{now} h m {m} wait_full q {n} {q}").unwrap();
+                    machine.waiting = Some((q, n));
+                    machine.next = None;
+                    self.givers[q].push_back(m);
+                    return false;
+                }
+                if std::mem::take(&mut machine.is_called) {
+                    self.promised[q] -= n;
+                }
+                self.level[q] += n;
+                writeln!(self.text, "{now} h m {m} enqueue q {n} {q}").unwrap();
+            }
+            Act::Take(q, n) => {
+                if !machine.is_called && (self.level[q] < n || !self.takers[q].is_empty()) {
+                    writeln!(self.text, "{now} h m {m} wait_empty q {n} {q}").unwrap();
+                    machine.waiting = Some((q, n));
+                    machine.next = None;
+                    self.takers[q].push_back(m);
+                    return false;
+                }
+                machine.is_called = false;
+                self.level[q] -= n;
+                writeln!(self.text, "{now} h m {m} dequeue q {n} {q}").unwrap();
+            }
+        }
+        true
+    }
+
+    /// Calls one taker and one giver of each queue, if that is possible.
+    fn call(&mut self, now: u64) {
+        for q in 0..self.level.len() {
+            if let Some(first) = self.takers[q].front().copied()
+                && let Some((_, n)) = self.machines[first].waiting
+                && self.level[q] >= n
+            {
+                self.takers[q].pop_front();
+                self.machines[first].is_called = true;
+                self.machines[first].next = Some(now + self.world.queues[q].latency);
+            }
+            let room = self.world.queues[q].room.unwrap_or(u64::MAX);
+            if let Some(first) = self.givers[q].front().copied()
+                && let Some((_, n)) = self.machines[first].waiting
+                && self.level[q] + self.promised[q] + n <= room
+            {
+                self.givers[q].pop_front();
+                self.promised[q] += n;
+                self.machines[first].is_called = true;
+                self.machines[first].next = Some(now + self.world.queues[q].latency);
+            }
+        }
+    }
 }
 
 fn world() -> impl Strategy<Value = World> {

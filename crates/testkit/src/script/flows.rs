@@ -1,0 +1,118 @@
+//! Lines about flows: `flow NAME CLIENT SERVER …`.
+
+use super::{Flow, Played, Player, Side, number};
+use crate::recording::Announced;
+use wakepath_model::rows::seen;
+
+/// Ids of the peers of an unconnected datagram socket have it.
+const PEER_BIT: u64 = 1 << 61;
+/// What stands behind a flow's ends.
+struct FlowOptions {
+    ports: (u16, u16),
+    netns: u32,
+    /// First byte of the requests; replies begin 500 000 later.
+    seq: u64,
+    is_opaque: bool,
+    /// It was there before the recording.
+    is_old: bool,
+    is_peer: bool,
+    has_ids: bool,
+    has_streams: bool,
+    /// The address and port that the client dialled, where they are not the server's.
+    dialled: Option<([u8; 4], u16)>,
+}
+
+impl FlowOptions {
+    fn read(index: u16, mut rest: &[&str]) -> Played<FlowOptions> {
+        let mut o = FlowOptions {
+            ports: (40_000 + index, 80 + index),
+            netns: 1,
+            seq: 1_000 * u64::from(index + 1),
+            is_opaque: false,
+            is_old: false,
+            is_peer: false,
+            has_ids: false,
+            has_streams: false,
+            dialled: None,
+        };
+        while let Some((word, mut more)) = rest.split_first() {
+            match (*word, more) {
+                ("opaque", _) => o.is_opaque = true,
+                ("peer", _) => o.is_peer = true,
+                ("ids", _) => o.has_ids = true,
+                ("streams", _) => o.has_streams = true,
+                ("old", _) => o.is_old = true,
+                ("ports", [a, b, after @ ..]) => {
+                    o.ports = (number(a)? as u16, number(b)? as u16);
+                    more = after;
+                }
+                ("netns", [n, after @ ..]) => {
+                    o.netns = number(n)? as u32;
+                    more = after;
+                }
+                ("seq", [n, after @ ..]) => {
+                    o.seq = number(n)?;
+                    more = after;
+                }
+                ("seen", ["as", address, port, after @ ..]) => {
+                    let octets: Vec<u8> = address.split('.').filter_map(|o| o.parse().ok()).collect();
+                    let octets: [u8; 4] = octets.try_into().map_err(|_| format!("{address} is no address"))?;
+                    o.dialled = Some((octets, number(port)? as u16));
+                    more = after;
+                }
+                _ => return Err(format!("{word} is not understood")),
+            }
+            rest = more;
+        }
+        Ok(o)
+    }
+}
+
+impl Player {
+    /// Announces a flow's watched ends; `-` is an end that nobody watches.
+    pub(super) fn flow(&mut self, name: &str, client: &str, server: &str, rest: &[&str]) -> Played<()> {
+        let o = FlowOptions::read(self.flows.len() as u16, rest)?;
+        let reply_seq = o.seq + 500_000;
+        let leaders = [client, server].map(|who| self.tasks.get(who).map_or(0, |t| t.leader));
+        let mut side = |who: &str, is_server: bool| -> Played<Side> {
+            if who == "-" {
+                return Ok(None);
+            }
+            let t = self.who(who)?;
+            let (host, task) = (t.host, t.number);
+            self.endpoints += 1;
+            let id = if o.is_peer && is_server { PEER_BIT | self.endpoints } else { self.endpoints };
+            let address = |h: Option<usize>| h.map_or([10, 0, 0, 99], |h| [10, 0, 0, 1 + h as u8]);
+            let other = |n: &str| self.tasks.get(n).map(|t| t.host);
+            let here = (address(other(client)), o.ports.0);
+            let there = (address(other(server)), o.ports.1);
+            let (local, remote) = if is_server { (there, here) } else { (here, o.dialled.unwrap_or(there)) };
+            let (snd, rcv) = if is_server { (reply_seq, o.seq) } else { (o.seq, reply_seq) };
+            let how = match (o.is_old, is_server) {
+                (true, _) => seen::SNAPSHOT,
+                (_, true) => seen::ACCEPTED,
+                _ => seen::CONNECTED,
+            };
+            let (netns, side) = (o.netns, if is_server { 1 } else { 2 });
+            self.out.hosts[host].endpoint(0, &Announced { flow: id, local, remote, netns, snd, rcv, task, how, side });
+            Ok(Some((host, id)))
+        };
+        let (client, server) = (side(client, false)?, side(server, true)?);
+        let numbers = [o.seq, reply_seq];
+        let address = |s: Side| s.map_or([10, 0, 0, 99], |(h, _)| [10, 0, 0, 1 + h as u8]);
+        let flow = Flow {
+            client,
+            server,
+            leaders,
+            opaque: o.is_opaque,
+            has_ids: o.has_ids,
+            has_streams: o.has_streams,
+            noted: [false; 2],
+            addresses: [(address(client), o.ports.0), o.dialled.unwrap_or((address(server), o.ports.1))],
+            sent: numbers,
+            read: numbers,
+        };
+        self.flows.insert(name.to_owned(), flow);
+        Ok(())
+    }
+}

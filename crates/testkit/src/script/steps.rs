@@ -1,0 +1,259 @@
+//! Lines of what a task does.
+
+use super::{HEAD_BYTES, Played, Player, REPLY_BYTES, REQUEST_BYTES, Task, US, number};
+use wakepath_model::rows::{input, op};
+
+/// When and by whom something is done.
+#[derive(Clone, Copy)]
+pub(super) struct Step {
+    pub(super) at: u64,
+    pub(super) host: usize,
+    pub(super) task: u32,
+    /// The leader of the task's process.
+    pub(super) leader: u32,
+    /// Whether messages are recorded.
+    pub(super) says: bool,
+}
+
+/// What stands behind `given FLOW`: how the library handed an input over.
+struct GivenOptions {
+    entry: u64,
+    timeout: u64,
+    ready: u32,
+    kind: u8,
+    isolated: u8,
+}
+
+impl GivenOptions {
+    fn read(at: u64, mut how: &[&str]) -> Played<GivenOptions> {
+        let mut o = GivenOptions { entry: at, timeout: u64::MAX, ready: 1, kind: input::READ, isolated: 1 };
+        while let Some((word, mut more)) = how.split_first() {
+            match (*word, more) {
+                ("write", _) => o.kind = input::WRITE,
+                ("other", _) => o.kind = input::OTHER,
+                ("together", _) => o.isolated = 0,
+                ("rest", _) => o.isolated = 2,
+                ("of", [n, after @ ..]) => {
+                    o.ready = number(n)? as u32;
+                    more = after;
+                }
+                ("since", [t, after @ ..]) => {
+                    o.entry = number(t)? * US;
+                    more = after;
+                }
+                ("timeout", [ms, after @ ..]) => {
+                    o.timeout = number(ms)? * 1_000_000;
+                    more = after;
+                }
+                _ => return Err(format!("{word} is not understood")),
+            }
+            how = more;
+        }
+        Ok(o)
+    }
+}
+
+impl Player {
+    pub(super) fn step(&mut self, at: u64, who: &str, verb: &str, rest: &[&str], says: bool) -> Played<()> {
+        let t = self.who(who)?;
+        let (host, task, leader) = (t.host, t.number, t.leader);
+        let step = Step { at, host, task, leader, says };
+        match (verb, rest) {
+            ("takes", [names, flow @ ..]) => self.takes(step, names, flow.first().copied()),
+            ("asks" | "posts", [name, flow, "for", cause]) => self.asks(step, [name, flow, cause], verb == "posts"),
+            ("answers", [name, how @ ..]) => self.answers(step, name, how),
+            ("hears", [name]) => self.hears(step, name),
+            ("accepts" | "connects", [flow, how @ ..]) => {
+                let f = self.flow_of(flow)?;
+                let (side, kind) = if verb == "accepts" { (f.server, op::ACCEPT) } else { (f.client, op::CONNECT) };
+                let (h, e) = side.ok_or("this end is not watched")?;
+                self.out.hosts[h].op(at - US / 2, at, task, e, kind, if *how == ["later"] { -115 } else { 0 });
+                Ok(())
+            }
+            ("polls", [ready, how @ ..]) => self.polls(step, ready, how),
+            ("given", [flow, how @ ..]) => self.given(step, flow, how),
+            ("else", []) => {
+                self.out.hosts[host].given(at, task, 0, input::ELSE, 0, 0);
+                Ok(())
+            }
+            ("woken", ["by", by, "since", blocked, how @ ..]) => self.woken(step, [by, blocked], how),
+            ("forks", [name, comm]) => {
+                let child = self.tasks.len() as u32 + 1;
+                self.out.hosts[host].task(at, child, leader, task, comm);
+                self.tasks.insert((*name).to_owned(), Task { host, number: child, leader });
+                Ok(())
+            }
+            ("ends", []) => {
+                self.out.hosts[host].ended(at, task, leader);
+                Ok(())
+            }
+            ("closes" | "resets", [flow]) => {
+                let f = self.flow_of(flow)?;
+                for (h, e) in [f.client, f.server].into_iter().flatten() {
+                    self.out.hosts[h].closed(at, e, task, verb == "resets");
+                }
+                Ok(())
+            }
+            _ => Err("not understood".into()),
+        }
+    }
+
+    /// Sends a request, made for another one or for none (`-`); `is_posted`: no reply comes.
+    fn asks(&mut self, step: Step, [name, flow, cause]: [&str; 3], is_posted: bool) -> Played<()> {
+        let at = step.at;
+        let cause = match cause {
+            "-" => None,
+            c => Some(self.asked_of(c)?.call),
+        };
+        self.begin(name, flow, at, cause)?;
+        if is_posted {
+            let a = self.asked_of(name)?;
+            a.is_posted = true;
+            let call = a.call;
+            self.out.truth.calls[call].ended_ns = at;
+        }
+        let f = self.flow_of(flow)?;
+        let (client, end) = (f.client, f.sent[0]);
+        let bytes = end - REQUEST_BYTES..end;
+        let message = [(name.to_owned(), bytes.clone(), 0)];
+        self.moved(step, client, bytes, 0, &message)
+    }
+
+    /// Takes what there is of a reply.
+    fn hears(&mut self, step: Step, name: &str) -> Played<()> {
+        let flow = self.asked_of(name)?.flow.clone();
+        let is_answered = self.asked_of(name)?.reply.is_some();
+        if self.flow_of(&flow)?.server.is_none() && !is_answered {
+            self.answers(step, name, &[])?;
+        }
+        let a = self.asked_of(name)?;
+        let (start, end) = a.reply.ok_or("there is no reply yet")?;
+        let (status, flow, to, sent_at) = (a.status, a.flow.clone(), start + a.reply_sent, a.sent_at);
+        let known = std::mem::replace(&mut a.reply_known, true);
+        let f = self.flow_of(&flow)?;
+        let bytes = f.read[1].max(start)..to;
+        f.read[1] = to;
+        let client = f.client;
+        let message = [(name.to_owned(), start..end, status)];
+        self.moved(step, client, bytes, sent_at + 1, if known { &[] } else { &message })
+    }
+
+    /// Asks which descriptors are ready.
+    fn polls(&mut self, step: Step, ready: &str, how: &[&str]) -> Played<()> {
+        let Step { at, host, task, .. } = step;
+        let (mut entry, mut timeout) = (at, u64::MAX);
+        for pair in how.chunks(2) {
+            match pair {
+                ["since", t] => entry = number(t)? * US,
+                ["timeout", ms] => timeout = number(ms)? * 1_000_000,
+                _ => return Err("not understood".into()),
+            }
+        }
+        self.out.hosts[host].polled(entry, at, task, number(ready)? as i32, timeout);
+        Ok(())
+    }
+
+    /// Is handed an input by the library.
+    fn given(&mut self, step: Step, flow: &str, how: &[&str]) -> Played<()> {
+        let Step { at, host, task, leader, .. } = step;
+        let GivenOptions { entry, timeout, ready, kind, isolated } = GivenOptions::read(at, how)?;
+        let flow = match flow {
+            "-" => 0,
+            name => {
+                let f = self.flow_of(name)?;
+                let mine = if f.leaders[1] == leader { f.server } else { f.client };
+                mine.ok_or("this end is not watched")?.1
+            }
+        };
+        let h = &mut self.out.hosts[host];
+        h.polled(entry, at, task, if isolated > 0 { 1 } else { ready as i32 }, timeout);
+        h.given(at, task, flow, kind, ready, isolated);
+        Ok(())
+    }
+
+    /// Runs again after a wait.
+    fn woken(&mut self, step: Step, [by, blocked]: [&str; 2], how: &[&str]) -> Played<()> {
+        let Step { at, host, task, .. } = step;
+        let (by, on) = match (by, self.tasks.get(by)) {
+            ("timer", _) => (0, 0),
+            (_, Some(t)) => (t.number, 0),
+            (flow, None) => {
+                let f = self.flow_of(flow)?;
+                let side = [f.client, f.server].into_iter().flatten().find(|s| s.0 == host);
+                (0, side.ok_or("this end is not watched")?.1)
+            }
+        };
+        let (mut woken, mut futex, mut is_epoll) = (at - US, None, false);
+        for pair in how.chunks(2) {
+            match pair {
+                ["when", t] => woken = number(t)? * US,
+                ["at", address] => futex = Some(number(address)?),
+                ["in", "epoll"] => is_epoll = true,
+                other => return Err(format!("unknown behind `woken`: {other:?}")),
+            }
+        }
+        let h = &mut self.out.hosts[host];
+        h.waited(number(blocked)? * US, woken, at, task, by, on);
+        futex.into_iter().for_each(|address| h.at_futex(address));
+        if is_epoll {
+            h.in_epoll();
+        }
+        Ok(())
+    }
+
+    fn takes(&mut self, step: Step, names: &str, flow: Option<&str>) -> Played<()> {
+        let mut messages = Vec::new();
+        let (mut server, mut from, mut to, mut arrived) = (None, u64::MAX, 0, u64::MAX);
+        for name in names.split(',') {
+            if let Some(flow) = flow {
+                self.begin(name, flow, step.at, None)?;
+            }
+            let a = self.asked_of(name)?;
+            let (flow, start, sent_at) = (a.flow.clone(), a.start, a.sent_at);
+            let f = self.flow_of(&flow)?;
+            server = f.server;
+            from = from.min(start);
+            to = to.max(start + REQUEST_BYTES);
+            f.read[0] = to;
+            arrived = arrived.min(if f.client.is_some() { sent_at + 1 } else { step.at - US });
+            messages.push((name.to_owned(), start..start + REQUEST_BYTES, 0));
+        }
+        self.moved(step, server, from..to, arrived, &messages)
+    }
+
+    fn answers(&mut self, step: Step, name: &str, how: &[&str]) -> Played<()> {
+        let mut status = 200;
+        let mut part = None;
+        for word in how {
+            match *word {
+                "part" | "rest" => part = Some(*word),
+                code => status = number(code)? as u16,
+            }
+        }
+        let flow = self.asked_of(name)?.flow.clone();
+        let f = self.flow_of(&flow)?;
+        let next = f.sent[1];
+        let server = f.server;
+        let a = self.asked_of(name)?;
+        let is_first = a.reply.is_none();
+        let (start, end) = *a.reply.get_or_insert((next, next + REPLY_BYTES));
+        let to = if part == Some("part") { start + HEAD_BYTES } else { end };
+        let from = start + a.reply_sent;
+        a.reply_sent = to - start;
+        if is_first {
+            a.status = status;
+        }
+        a.sent_at = step.at;
+        let (call, status) = (a.call, a.status);
+        let f = self.flow_of(&flow)?;
+        f.sent[1] = f.sent[1].max(to);
+        if part != Some("part") {
+            self.out.truth.calls[call].ended_ns = step.at;
+        }
+        if server.is_none() {
+            return Ok(()); // nobody sees it leave
+        }
+        let message = [(name.to_owned(), start..end, status)];
+        self.moved(step, server, from..to, 0, if is_first { &message } else { &[] })
+    }
+}
