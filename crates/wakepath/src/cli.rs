@@ -6,7 +6,9 @@ mod library;
 mod metrics;
 mod mirror;
 mod network;
+mod record;
 mod triage;
+mod values;
 
 pub use forecast::{BottleneckArgs, Edge, ForecastArgs, PartArgs};
 pub use help::{command, usage_error};
@@ -14,7 +16,9 @@ pub use library::{AttachEnvArgs, Isolation, LibraryArgs, OffArgs, OnArgs, Record
 pub use metrics::MetricsArgs;
 pub use mirror::{CleanArgs, MirrorArgs, MirrorCommand, Place, Ports, SelectionArgs, ShowMirrorsArgs, SwitchArgs};
 pub use network::{CollectArgs, ForwardBy, IntoFolder, Listen, SniffArgs};
+pub use record::RecordArgs;
 pub use triage::TriageArgs;
+pub use values::{BackendFlag, NamedSource, PayloadFlag, Share, Size, Time, WordsFlag};
 
 use crate::complete;
 use crate::moment::Moment;
@@ -22,7 +26,6 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;
-use std::str::FromStr;
 use wakepath_present::text::ColourChoice;
 
 /// Request paths of unmodified systems: which path a request took, where its time went, who it waited for.
@@ -452,128 +455,6 @@ pub struct ManArgs {
     pub output: Option<PathBuf>,
 }
 
-/// Record what happens on this host into a trace folder.
-///
-/// Without a selector and a command, everything is recorded. Wakepath never records itself.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  wakepath record --duration 30s                     everything on this host, for 30 seconds
-  wakepath record -o shop --port 443,5432            what holds these ports, and its children
-  wakepath record -o build -- make -j2               a command and all that it starts
-  wakepath record --faults -- ./server               with its page faults, and the files read
-  wakepath record --keep 10m --max-bytes 2G          a flight recorder: the last ten minutes")]
-pub struct RecordArgs {
-    /// Trace folder to make
-    #[arg(short, long, default_value = "wakepath-trace", value_name = "DIR")]
-    pub output: PathBuf,
-    /// Stop after this time (30s, 5m, 1h)
-    #[arg(long, value_name = "TIME")]
-    pub duration: Option<Time>,
-    /// A process, with its descendants (may be repeated, as all selectors; also 4711,4712)
-    #[arg(long, value_name = "PID", value_delimiter = ',')]
-    pub pid: Vec<u32>,
-    /// Processes of this name
-    #[arg(long, value_name = "NAME")]
-    pub comm: Vec<String>,
-    /// Processes of this cgroup and those below it
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Vec<String>,
-    /// Processes that listen on this port, or hold a connection from it (also 80,443)
-    #[arg(long, value_name = "PORT", value_delimiter = ',')]
-    pub port: Vec<u16>,
-    /// Every process (the default without a selector and a command)
-    #[arg(long)]
-    pub all: bool,
-    /// Flight recorder: keep only the last part (10m)
-    #[arg(long, value_name = "TIME")]
-    pub keep: Option<Time>,
-    /// Flight recorder: keep at most this many bytes (2G)
-    #[arg(long, value_name = "BYTES")]
-    pub max_bytes: Option<Size>,
-    /// Add to a folder that exists
-    #[arg(long, conflicts_with = "force")]
-    pub append: bool,
-    /// Replace a trace folder that exists
-    #[arg(long)]
-    pub force: bool,
-    /// What is kept of what was said: nothing, masked attributes, or also the first bytes as they were
-    #[arg(long, value_enum, default_value = "attributes")]
-    pub payload: PayloadFlag,
-    /// Which words of paths, statements and names are written: those that several clients said, or all (docs/privacy.md)
-    #[arg(long, value_enum, default_value = "recurring", env = "WAKEPATH_WORDS", value_name = "WHICH")]
-    pub words: WordsFlag,
-    /// Most bytes looked at of each message's head
-    #[arg(long, default_value_t = 2048, value_name = "BYTES")]
-    pub head_bytes: u32,
-    /// Do not record waits
-    #[arg(long)]
-    pub no_waits: bool,
-    /// With each wait of a watched task, where in its program it blocked: `wakepath waits --stacks` shows it
-    ///
-    /// Stacks are followed by frame pointers. Where code is built without them (the default of most C compilers and of
-    /// Rust), callers are missing: often the one function that called the C library, or all beyond it. Go has them.
-    #[arg(long, conflicts_with = "no_waits")]
-    pub stacks: bool,
-    /// Page faults of watched tasks: where, how long, whether a page was read, and of which file
-    ///
-    /// Programs take thousands a second while they begin or grow, so select processes. The library vantage cannot see them:
-    /// `wakepath run` records them with --kernel alone.
-    #[arg(long)]
-    pub faults: bool,
-    /// Write without compression: larger files, less processor time
-    #[arg(long)]
-    pub no_compress: bool,
-    /// Bytes of each processor's ring buffer (a power of two)
-    #[arg(long, default_value = "8M", value_name = "BYTES")]
-    pub ring_bytes: Size,
-    /// Way of observing operations; for tests and for kernels where the best way fails
-    #[arg(long, value_enum, default_value = "auto")]
-    pub backend: BackendFlag,
-    /// Write this file when recording has begun
-    #[arg(long, value_name = "FILE")]
-    pub ready_file: Option<PathBuf>,
-    /// Command to run while recording; watched with its descendants unless a selector is given
-    #[arg(last = true, value_name = "CMD")]
-    pub command: Vec<String>,
-}
-
-impl RecordArgs {
-    /// The selection, as it was asked for.
-    pub fn selection(&self) -> String {
-        let mut parts: Vec<String> = Vec::new();
-        parts.extend(self.pid.iter().map(|p| format!("--pid {p}")));
-        parts.extend(self.comm.iter().map(|c| format!("--comm {c}")));
-        parts.extend(self.cgroup.iter().map(|c| format!("--cgroup {c}")));
-        parts.extend(self.port.iter().map(|p| format!("--port {p}")));
-        match (parts.is_empty(), self.command.first()) {
-            (true, Some(c)) if !self.all => format!("-- {c}"),
-            (true, _) => "--all".into(),
-            _ => parts.join(" "),
-        }
-    }
-
-    /// Other settings that matter to a reader.
-    pub fn flags(&self) -> Vec<String> {
-        let mut f = vec![
-            format!("--payload {}", self.payload.to_possible_value().map_or(String::new(), |v| v.get_name().into())),
-            self.words.setting(),
-            format!("--backend {}", self.backend.to_possible_value().map_or(String::new(), |v| v.get_name().into())),
-            format!("--ring-bytes {}", self.ring_bytes.0),
-        ];
-        if self.no_waits {
-            f.push("--no-waits".into());
-        }
-        if self.stacks {
-            f.push("--stacks".into());
-        }
-        if self.faults {
-            f.push("--faults".into());
-        }
-        f
-    }
-}
-
 /// Turn traces of LTTng, perf or trace-cmd, or annotations of a simulator, into a trace folder.
 ///
 /// Reads CTF 1.8 and CTF 2 traces of the kernel (a folder with their metadata in it or anywhere below), perf.data and
@@ -615,132 +496,6 @@ pub struct ImportArgs {
     pub answering: Answering,
 }
 
-/// A source and the name of its host, as `NAME=SOURCE`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedSource {
-    pub name: String,
-    pub source: PathBuf,
-}
-
-impl FromStr for NamedSource {
-    type Err = String;
-    fn from_str(s: &str) -> Result<NamedSource, String> {
-        match s.split_once('=') {
-            Some((name, source)) if !name.is_empty() && !source.is_empty() => {
-                Ok(NamedSource { name: name.into(), source: source.into() })
-            }
-            _ => Err(format!("{s}: give the host's name and its trace, as web=traces/web")),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum, PartialEq, Eq)]
-pub enum PayloadFlag {
-    /// Operations and byte ranges only
-    None,
-    /// Method, path template, status, statement shape; literals masked
-    Attributes,
-    /// The same, and raw message heads: may hold secrets
-    Heads,
-}
-
-impl From<PayloadFlag> for wakepath_decode::Payload {
-    fn from(flag: PayloadFlag) -> Self {
-        match flag {
-            PayloadFlag::None => Self::None,
-            PayloadFlag::Attributes => Self::Attributes,
-            PayloadFlag::Heads => Self::Heads,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum, PartialEq, Eq)]
-pub enum WordsFlag {
-    /// Words that several clients said; others are a keyed hash, shown as {value}
-    Recurring,
-    /// Every word as it is: where nothing that is said is secret
-    All,
-}
-
-impl WordsFlag {
-    /// The flag with its value, for whom it matters later.
-    pub fn setting(self) -> String {
-        format!("--words {}", self.to_possible_value().map_or(String::new(), |v| v.get_name().into()))
-    }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum, PartialEq, Eq)]
-pub enum BackendFlag {
-    /// The best that this kernel has
-    Auto,
-    /// Socket tracepoints (Linux 6.3)
-    SocketHooks,
-    /// System call exits (Linux 5.12)
-    Syscalls,
-}
-
-/// A span of time in nanoseconds, as `1500ms`, `30s`, `10m`, `1h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Time(pub u64);
-
-impl FromStr for Time {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Time, String> {
-        let digits = s.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(s.len());
-        let number: f64 = s[..digits].parse().map_err(|_| format!("{s}: give a number and a unit, as 30s"))?;
-        let unit = match &s[digits..] {
-            "ns" => 1.0,
-            "us" | "µs" => 1e3,
-            "ms" => 1e6,
-            "s" | "" => 1e9,
-            "m" | "min" => 60e9,
-            "h" => 3600e9,
-            u => return Err(format!("{u}: not a unit of time; use ms, s, m or h")),
-        };
-        let ns = number * unit;
-        if ns >= u64::MAX as f64 {
-            return Err(format!("{s}: too long"));
-        }
-        Ok(Time(ns as u64))
-    }
-}
-
-/// A share, as `1%`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Share(pub f64);
-
-impl FromStr for Share {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Share, String> {
-        let number: Option<f64> = s.strip_suffix('%').and_then(|n| n.trim_end().parse().ok());
-        match number.filter(|n| *n > 0.0 && *n <= 50.0) {
-            Some(n) => Ok(Share(n / 100.0)),
-            None => Err(format!("{s}: give a share above 0 and up to half, as 1% or 0.1%")),
-        }
-    }
-}
-
-/// A number of bytes, as `64K`, `8M`, `2G`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size(pub u64);
-
-impl FromStr for Size {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Size, String> {
-        let digits = s.find(|c: char| !c.is_ascii_digit()).unwrap_or(s.len());
-        let number: u64 = s[..digits].parse().map_err(|_| format!("{s}: give a number of bytes, as 8M"))?;
-        let shift = match s[digits..].trim_end_matches("iB").trim_end_matches('B') {
-            "" => 0,
-            "K" | "k" => 10,
-            "M" => 20,
-            "G" => 30,
-            "T" => 40,
-            u => return Err(format!("{u}: not a unit of size; use K, M or G")),
-        };
-        number.checked_shl(shift).filter(|n| n >> shift == number).map(Size).ok_or_else(|| format!("{s}: too large"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -758,47 +513,6 @@ mod tests {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Examples:\n  wakepath "), "{help}");
             assert!(help.lines().all(|l| l.chars().count() <= 120), "{help}");
-        }
-    }
-
-    #[test]
-    fn times() {
-        for (text, ns) in [
-            ("0", 0),
-            ("1500ms", 1_500_000_000),
-            ("30s", 30_000_000_000),
-            ("30", 30_000_000_000),
-            ("1.5s", 1_500_000_000),
-            ("10m", 600_000_000_000),
-            ("2min", 120_000_000_000),
-            ("1h", 3_600_000_000_000),
-            ("7us", 7_000),
-            ("7µs", 7_000),
-            ("9ns", 9),
-        ] {
-            assert_eq!(text.parse(), Ok(Time(ns)), "{text}");
-        }
-        for text in ["", "s", "-1s", "1 s", "1d", "1e3s", "1.2.3s", "99999999999h"] {
-            assert!(text.parse::<Time>().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn sizes() {
-        for (text, bytes) in [
-            ("0", 0),
-            ("4096", 4096),
-            ("64K", 65_536),
-            ("64KiB", 65_536),
-            ("8M", 8 << 20),
-            ("8MB", 8 << 20),
-            ("2G", 2 << 30),
-            ("1T", 1 << 40),
-        ] {
-            assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
-        }
-        for text in ["", "M", "-1", "1.5G", "8X", "99999999999T", "18446744073709551616"] {
-            assert!(text.parse::<Size>().is_err(), "{text}");
         }
     }
 }

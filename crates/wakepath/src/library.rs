@@ -10,6 +10,7 @@ use crate::output::tell;
 use crate::owner::Owner;
 use crate::program::{self, CannotStart};
 use crate::record::stopped;
+use crate::recording::{Vantage, pump};
 use crate::rights;
 use crate::sink::{self, Drops, Sink, anchor, facts, host_info, options};
 use anyhow::{Context as _, Result, bail};
@@ -31,14 +32,8 @@ pub const LIBRARY: &str = "libwakepath_preload.so";
 /// What makes the loader put it before the C library.
 pub const PRELOAD_ENV: &str = "LD_PRELOAD";
 
-/// How long the newest records are left in the rings, so that those of other threads can come in between.
-const SETTLE_NS: u64 = 2_000_000;
 /// How often the rings are looked at.
 const TICK: Duration = Duration::from_millis(4);
-/// How often a batch is written.
-const FLUSH_NS: u64 = 100_000_000;
-/// How often the two clocks are compared.
-const ANCHOR_NS: u64 = 10_000_000_000;
 /// A program that the loader gives the library has said so long before.
 const COMES_WITHIN_NS: u64 = 2_000_000_000;
 /// How long after the switch is off records may still be under way.
@@ -252,7 +247,7 @@ impl Recording {
             Some(_) => rights::keep_only_needed(ending.child().is_some()),
             None => rights::keep_only_paths(true, ending.child().is_some()),
         }
-        let result = ready.and_then(|()| self.pump(&mut ending));
+        let result = ready.and_then(|()| pump(&mut self, &mut ending));
         self.source.arena().switch_off();
         if let Some(kernel) = &mut self.kernel {
             kernel.detach();
@@ -265,7 +260,7 @@ impl Recording {
             if self.source.is_awaited() && self.source.without_slot() == 0 {
                 self.tell_absent();
             }
-            self.report();
+            self.report_losses();
             self.sink.push(&anchor());
             self.sink.folder.flush(Durability::Write)?;
             Ok(status)
@@ -313,38 +308,25 @@ impl Recording {
         self.count_unseen();
     }
 
-    fn pump(&mut self, ending: &mut Ending) -> Result<i32> {
-        let begin = monotonic_ns();
-        let (mut flushed, mut anchored) = (begin, begin);
-        loop {
-            let now = monotonic_ns();
-            self.drain(now.saturating_sub(SETTLE_NS))?;
-            if now - anchored > ANCHOR_NS {
-                self.sink.push(&anchor());
-                anchored = now;
-            }
-            if now - flushed > FLUSH_NS {
-                self.report();
-                self.limits.new_ones(&self.decoder, &mut self.sink);
-                self.sink.folder.flush(Durability::Write)?;
-                if self.sink.folder.needs_state() {
-                    self.sink.push(&anchor());
-                    self.decoder.restate(MonoNs(now), &mut self.sink);
-                    self.limits.all(&self.decoder, &mut self.sink);
-                }
-                flushed = now;
-            }
-            if let Some(status) = ending.status(now)? {
-                return Ok(status);
-            }
-            if now - begin > COMES_WITHIN_NS && self.source.is_awaited() && self.source.without_slot() == 0 {
-                self.tell_absent();
-            }
-            let (backlog, size) = self.source.backlog();
-            if backlog < size / 8 {
-                std::thread::sleep(TICK);
+    /// Writes down what was lost.
+    fn report_losses(&mut self) {
+        let mut drops = self.source.drops();
+        if let Some(kernel) = &self.kernel {
+            for (sum, n) in drops.iter_mut().zip(kernel.drops()) {
+                *sum += n;
             }
         }
+        let asides = self.source.asides();
+        let mut others: Vec<(&'static str, u64)> = ASIDE.into_iter().zip(asides).collect();
+        others.push((defect::BPF_RECURSION, self.kernel.as_ref().map_or(0, |kernel| kernel.skipped())));
+        others.push((defect::LIBRARY_NO_SLOT, self.source.without_slot()));
+        self.drops.report(drops, &others, &mut self.sink);
+    }
+}
+
+impl Vantage for Recording {
+    fn sink(&mut self) -> &mut Sink {
+        &mut self.sink
     }
 
     /// Decodes what both vantages have up to a time, in order of time.
@@ -374,18 +356,31 @@ impl Recording {
         Ok(())
     }
 
-    fn report(&mut self) {
-        let mut drops = self.source.drops();
-        if let Some(kernel) = &self.kernel {
-            for (sum, n) in drops.iter_mut().zip(kernel.drops()) {
-                *sum += n;
-            }
+    fn look(&mut self, _now_ns: u64, since_begin_ns: u64) -> Result<()> {
+        if since_begin_ns > COMES_WITHIN_NS && self.source.is_awaited() && self.source.without_slot() == 0 {
+            self.tell_absent();
         }
-        let asides = self.source.asides();
-        let mut others: Vec<(&'static str, u64)> = ASIDE.into_iter().zip(asides).collect();
-        others.push((defect::BPF_RECURSION, self.kernel.as_ref().map_or(0, |kernel| kernel.skipped())));
-        others.push((defect::LIBRARY_NO_SLOT, self.source.without_slot()));
-        self.drops.report(drops, &others, &mut self.sink);
+        Ok(())
+    }
+
+    fn report(&mut self) -> Result<()> {
+        self.report_losses();
+        self.limits.new_ones(&self.decoder, &mut self.sink);
+        Ok(())
+    }
+
+    fn restate(&mut self, at: MonoNs) -> Result<()> {
+        self.decoder.restate(at, &mut self.sink);
+        self.limits.all(&self.decoder, &mut self.sink);
+        Ok(())
+    }
+
+    fn backlog(&self) -> (u64, u64) {
+        self.source.backlog()
+    }
+
+    fn pause(&mut self, _found: u64, _size: u64) -> Duration {
+        TICK
     }
 }
 

@@ -30,6 +30,7 @@ mod pager;
 mod program;
 mod proofs;
 mod record;
+mod recording;
 mod requests;
 mod rights;
 mod scrape;

@@ -11,6 +11,7 @@ use crate::marks::Marks;
 use crate::output::tell;
 use crate::owner::{Owner, write_ready_file};
 use crate::program::{self, CannotStart};
+use crate::recording::{Vantage, pump};
 use crate::rights;
 use crate::sink::{self, Drops, Sink, anchor, facts, host_info, options};
 use crate::status::Status;
@@ -19,6 +20,7 @@ use pace::Pace;
 use stacks::Stacks;
 use std::path::Path;
 use std::process::{Child, Command};
+use std::time::Duration;
 use wakepath_capture::{Backend, KernelOptions, KernelSource, Watch, monotonic_ns, procfs};
 use wakepath_decode::{KernelDecoder, Payload, RowSink as _};
 use wakepath_model::defects::id as defect;
@@ -26,12 +28,6 @@ use wakepath_model::folder::{Durability, FolderError, FolderWriter};
 use wakepath_model::ids::MonoNs;
 use wakepath_wire as w;
 
-/// How long the newest records are left in the rings, so that those of other processors can come in between.
-const SETTLE_NS: u64 = 2_000_000;
-/// How often a batch is written.
-const FLUSH_NS: u64 = 100_000_000;
-/// How often the two clocks are compared.
-const ANCHOR_NS: u64 = 10_000_000_000;
 /// How often waits that go on are written down.
 const OPEN_WAITS_NS: u64 = 5_000_000_000;
 
@@ -48,23 +44,60 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         program::require(program)?;
     }
     check_pids(&args.pid)?;
-    let selected = !(args.pid.is_empty() && args.comm.is_empty() && args.cgroup.is_empty() && args.port.is_empty());
-    let watch = match (selected, args.command.is_empty()) {
-        _ if args.all => Watch::All,
-        (true, _) => Watch::Processes(selected_now(args)),
-        // the command's own process is added when it starts
-        (false, false) => Watch::Processes(Vec::new()),
-        (false, true) => Watch::All,
-    };
-    let is_all = watch == Watch::All;
-    let watch_command = !selected && !args.all;
+    let watched = Watched::of(args);
     let payload = args.payload.into();
     let recurring = sink::recurring(args.words, payload)?;
 
     let stop = ending::on_signals()?;
 
     // attached before the folder is made: a kernel that refuses leaves no folder behind
-    let mut source = KernelSource::attach(&KernelOptions {
+    let mut source = KernelSource::attach(&kernel_options(args, watched, payload))?;
+    if watched == Watched::Selected {
+        check_selected(args, &mut source)?;
+    }
+    let folder = FolderWriter::create(
+        &args.output,
+        host_info(args.selection(), args.flags()),
+        options(args.append, args.force, args.keep.map(|k| k.0), args.max_bytes.map(|b| b.0), !args.no_compress),
+    )?;
+    let owner = Owner::caller();
+    owner.iter().for_each(|o| o.give(&args.output));
+    let sink = Sink::new(folder, payload, recurring, source.stacks()?.map(Stacks::new));
+    let mut recording = Recording::begin(args, watched, source, KernelDecoder::new(payload), sink)?;
+    let child = recording.start(&args.command, watched == Watched::Command)?;
+    // from here on the command is waited for, whatever becomes of us
+    let ending = Ending::new(child, stop, args.duration.map(|d| d.0));
+    rights::go_first();
+    owner.iter().for_each(|o| o.makes_files());
+    rights::keep_only_needed(ending.child().is_some());
+    recording.until(ending, args)
+}
+
+/// Whose doings are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Watched {
+    /// Everybody's.
+    All,
+    /// Those of the processes that selectors name.
+    Selected,
+    /// Those of the command alone.
+    Command,
+}
+
+impl Watched {
+    fn of(args: &RecordArgs) -> Watched {
+        let selected = !(args.pid.is_empty() && args.comm.is_empty() && args.cgroup.is_empty() && args.port.is_empty());
+        match (selected, args.command.is_empty()) {
+            _ if args.all => Watched::All,
+            (true, _) => Watched::Selected,
+            (false, false) => Watched::Command,
+            (false, true) => Watched::All,
+        }
+    }
+}
+
+fn kernel_options(args: &RecordArgs, watched: Watched, payload: Payload) -> KernelOptions {
+    KernelOptions {
         backend: match args.backend {
             BackendFlag::Auto => Backend::Auto,
             BackendFlag::SocketHooks => Backend::SocketHooks,
@@ -77,100 +110,191 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         stacks: args.stacks,
         marks: true,
         faults: args.faults,
-        watch,
+        watch: match watched {
+            Watched::All => Watch::All,
+            Watched::Selected => Watch::Processes(selected_now(args)),
+            // its own process is added when it starts
+            Watched::Command => Watch::Processes(Vec::new()),
+        },
         comms: args.comm.clone(),
-    })?;
-    if selected && !args.all {
-        check_selected(args, &mut source)?;
     }
-    let folder = FolderWriter::create(
-        &args.output,
-        host_info(args.selection(), args.flags()),
-        options(args.append, args.force, args.keep.map(|k| k.0), args.max_bytes.map(|b| b.0), !args.no_compress),
-    )?;
-    let owner = Owner::caller();
-    owner.iter().for_each(|o| o.give(&args.output));
-    let mut sink = Sink::new(folder, payload, recurring, source.stacks()?.map(Stacks::new));
-    let started = MonoNs(monotonic_ns());
-    sink.push(&anchor());
-    let mut decoder = KernelDecoder::new(payload);
+}
 
-    // events first, snapshot second: nothing falls between
-    for t in procfs::tasks() {
-        let (tgid, tid) = (t.tgid, t.tid);
-        decoder.task(tgid, tid, &facts(t), started, &mut sink);
-    }
-    let mut watched = if is_all { procfs::processes() } else { Vec::new() };
-    if selected && !args.all {
-        // again, now that forks are followed: a child made while we attached is nobody's descendant yet
-        let mut chosen = selected_now(args);
-        if !args.port.is_empty() {
-            let sockets = snapshot(&mut source)?;
-            chosen.extend(args.port.iter().flat_map(|p| holders_of(&sockets, *p)));
-        }
-        watched = with_descendants(chosen);
-        for tgid in &watched {
-            source.watch(*tgid)?;
-        }
-        let there = procfs::processes();
-        if !watched.iter().any(|tgid| there.contains(tgid)) {
-            let until = if args.comm.is_empty() { "" } else { " until one of that name begins" };
-            tell!("no process matches {}: nothing is watched{until}", args.selection());
-        }
-    }
-    // behind the selection: what its connections move from here on is recorded, so no byte lies between
-    begin_flows(&snapshot(&mut source)?, &mut decoder, &mut sink);
-    feed(&open_waits(&mut source)?, &mut decoder, &mut sink);
-    Marks::begin(&mut source, &watched, &mut sink);
-    let pids = if is_all { Vec::new() } else { watched };
-    let mut roots = Roots { pids, command: None, comms: args.comm.clone() };
-    roots.write(&decoder, &mut sink);
-    let limits = Limits::find();
-    limits.all(&decoder, &mut sink);
-    sink.folder.flush(Durability::Write)?;
+/// What the kernel programs gather, and what it becomes.
+struct Recording {
+    source: KernelSource,
+    decoder: KernelDecoder,
+    sink: Sink,
+    drops: Drops,
+    limits: Limits,
+    roots: Roots,
+    marks: Marks,
+    status: Status,
+    pace: Pace,
+    /// When the waits that go on were written down last.
+    looked_ns: u64,
+}
 
-    let child = match args.command.split_first() {
-        Some((program, rest)) => {
-            Marks::program(&mut source, program, &mut sink);
-            Some(start(program, rest, watch_command, &source)?)
-        }
-        None => None,
-    };
-    roots.command = child.as_ref().filter(|_| watch_command).map(Child::id);
-    // from here on the command is waited for, whatever becomes of us
-    let mut ending = Ending::new(child, stop, args.duration.map(|d| d.0));
-    rights::go_first();
-    owner.iter().for_each(|o| o.makes_files());
-    rights::keep_only_needed(ending.child().is_some());
-    let mut drops = Drops::new(started);
-    let about = (&limits, &mut roots);
-    let result =
-        tell_ready(args).and_then(|()| pump(&mut source, &mut decoder, &mut sink, about, &mut ending, &mut drops));
-    let open = open_waits(&mut source);
-    let sockets = sockets(&mut source);
-    // detach first: whatever happens to the disk, the programs go
-    source.detach();
-    let written = result.and_then(|status| {
-        let now = monotonic_ns();
-        source.drain(now, |f| decoder.frame(f, &mut sink));
-        feed(&open?, &mut decoder, &mut sink);
-        feed(&sockets?, &mut decoder, &mut sink);
-        source.drain(u64::MAX, |f| decoder.frame(f, &mut sink));
-        limits.all(&decoder, &mut sink);
-        drops.report(source.drops(), &[(defect::BPF_RECURSION, source.skipped())], &mut sink);
+impl Recording {
+    /// Writes down what is there when the recording begins.
+    fn begin(
+        args: &RecordArgs,
+        watched: Watched,
+        mut source: KernelSource,
+        mut decoder: KernelDecoder,
+        mut sink: Sink,
+    ) -> Result<Recording> {
+        let started = MonoNs(monotonic_ns());
         sink.push(&anchor());
-        sink.folder.flush(Durability::Write)?;
-        Ok(status)
-    });
-    let kept = sink.folder.counts();
-    let closed = written.and_then(|status| Ok((status, sink.folder.close()?)));
-    match closed {
-        Ok((status, counts)) => {
-            summary(args, &counts, &drops);
-            Ok(status)
+        // events first, snapshot second: nothing falls between
+        for t in procfs::tasks() {
+            let (tgid, tid) = (t.tgid, t.tid);
+            decoder.task(tgid, tid, &facts(t), started, &mut sink);
         }
-        Err(e) => ending.outlive(stopped(e, kept.rows, &args.output)),
+        let processes = match watched {
+            Watched::All => procfs::processes(),
+            Watched::Selected => watch_selected(args, &mut source)?,
+            Watched::Command => Vec::new(),
+        };
+        // behind the selection: what its connections move from here on is recorded, so no byte lies between
+        begin_flows(&snapshot(&mut source)?, &mut decoder, &mut sink);
+        feed(&open_waits(&mut source)?, &mut decoder, &mut sink);
+        Marks::begin(&mut source, &processes, &mut sink);
+        let pids = if watched == Watched::All { Vec::new() } else { processes };
+        let roots = Roots { pids, command: None, comms: args.comm.clone() };
+        roots.write(&decoder, &mut sink);
+        let limits = Limits::find();
+        limits.all(&decoder, &mut sink);
+        sink.folder.flush(Durability::Write)?;
+        let pace = Pace::new(source.backlog().1);
+        let (drops, marks, status) = (Drops::new(started), Marks::default(), Status::new(!args.command.is_empty()));
+        let looked_ns = monotonic_ns();
+        Ok(Recording { source, decoder, sink, drops, limits, roots, marks, status, pace, looked_ns })
     }
+
+    /// Starts the command, if there is one; `is_watched`: it names itself among those watched between fork and exec.
+    fn start(&mut self, command: &[String], is_watched: bool) -> Result<Option<Child>> {
+        use std::os::unix::process::CommandExt as _;
+        let Some((program, rest)) = command.split_first() else { return Ok(None) };
+        Marks::program(&mut self.source, program, &mut self.sink);
+        let mut command = Command::new(program);
+        command.args(rest);
+        if is_watched {
+            // SAFETY: the closure makes one system call and one atomic addition: nothing that a lock held by another
+            // thread at the fork could stop.
+            unsafe { command.pre_exec(self.source.watch_on_exec()) };
+        }
+        let child = command.spawn().map_err(|e| CannotStart::new(program, &e))?;
+        self.roots.command = is_watched.then(|| child.id());
+        Ok(Some(child))
+    }
+
+    /// Records until the end, whatever it is, and writes what is left.
+    fn until(mut self, mut ending: Ending, args: &RecordArgs) -> Result<i32> {
+        let result = tell_ready(args).and_then(|()| pump(&mut self, &mut ending));
+        let open = open_waits(&mut self.source);
+        let sockets = sockets(&mut self.source);
+        // detach first: whatever happens to the disk, the programs go
+        self.source.detach();
+        let written = result.and_then(|status| {
+            let Recording { source, decoder, sink, .. } = &mut self;
+            source.drain(monotonic_ns(), |f| decoder.frame(f, sink));
+            feed(&open?, decoder, sink);
+            feed(&sockets?, decoder, sink);
+            source.drain(u64::MAX, |f| decoder.frame(f, sink));
+            self.limits.all(&self.decoder, &mut self.sink);
+            self.report_losses();
+            self.sink.push(&anchor());
+            self.sink.folder.flush(Durability::Write)?;
+            Ok(status)
+        });
+        let kept = self.sink.folder.counts();
+        let closed = written.and_then(|status| Ok((status, self.sink.folder.close()?)));
+        match closed {
+            Ok((status, counts)) => {
+                summary(args, &counts, &self.drops);
+                Ok(status)
+            }
+            Err(e) => ending.outlive(stopped(e, kept.rows, &args.output)),
+        }
+    }
+
+    fn report_losses(&mut self) {
+        let skipped = [(defect::BPF_RECURSION, self.source.skipped())];
+        self.drops.report(self.source.drops(), &skipped, &mut self.sink);
+    }
+}
+
+impl Vantage for Recording {
+    fn sink(&mut self) -> &mut Sink {
+        &mut self.sink
+    }
+
+    fn drain(&mut self, until_ns: u64) -> Result<()> {
+        let Recording { source, decoder, sink, marks, .. } = self;
+        source.drain(until_ns, |f| {
+            marks.note(&f, sink);
+            decoder.frame(f, sink);
+        });
+        marks.listen(source, sink);
+        for flow in sink.quiet.drain(..) {
+            source.quiet(flow.0)?;
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, now_ns: u64, _since_begin_ns: u64) -> Result<()> {
+        if now_ns - self.looked_ns > OPEN_WAITS_NS {
+            feed(&open_waits(&mut self.source)?, &mut self.decoder, &mut self.sink);
+            self.looked_ns = now_ns;
+        }
+        self.status.show(now_ns, || (self.sink.folder.counts(), self.drops.lost()));
+        Ok(())
+    }
+
+    fn report(&mut self) -> Result<()> {
+        self.report_losses();
+        self.roots.meet(&self.decoder, &mut self.sink);
+        self.limits.new_ones(&self.decoder, &mut self.sink);
+        Ok(())
+    }
+
+    fn restate(&mut self, at: MonoNs) -> Result<()> {
+        let Recording { source, decoder, sink, roots, limits, .. } = self;
+        decoder.restate(at, sink);
+        roots.write(decoder, sink);
+        limits.all(decoder, sink);
+        feed(&sockets(source)?, decoder, sink);
+        Ok(())
+    }
+
+    fn backlog(&self) -> (u64, u64) {
+        self.source.backlog()
+    }
+
+    fn pause(&mut self, found: u64, size: u64) -> Duration {
+        self.pace.after(found, size)
+    }
+}
+
+/// Watches the selected processes and their descendants; gives them.
+fn watch_selected(args: &RecordArgs, source: &mut KernelSource) -> Result<Vec<u32>> {
+    // again, now that forks are followed: a child made while we attached is nobody's descendant yet
+    let mut chosen = selected_now(args);
+    if !args.port.is_empty() {
+        let sockets = snapshot(source)?;
+        chosen.extend(args.port.iter().flat_map(|p| holders_of(&sockets, *p)));
+    }
+    let processes = with_descendants(chosen);
+    for tgid in &processes {
+        source.watch(*tgid)?;
+    }
+    let there = procfs::processes();
+    if !processes.iter().any(|tgid| there.contains(tgid)) {
+        let until = if args.comm.is_empty() { "" } else { " until one of that name begins" };
+        tell!("no process matches {}: nothing is watched{until}", args.selection());
+    }
+    Ok(processes)
 }
 
 /// Why a recording stopped, and what is left of it.
@@ -188,63 +312,6 @@ fn tell_ready(args: &RecordArgs) -> Result<()> {
         None => tell!("recording into {} (Ctrl-C ends it)", args.output.display()),
     }
     Ok(())
-}
-
-fn pump(
-    source: &mut KernelSource,
-    decoder: &mut KernelDecoder,
-    sink: &mut Sink,
-    (limits, roots): (&Limits, &mut Roots),
-    ending: &mut Ending,
-    drops: &mut Drops,
-) -> Result<i32> {
-    let begin = monotonic_ns();
-    let (mut flushed, mut anchored, mut looked) = (begin, begin, begin);
-    let mut marks = Marks::default();
-    let mut status = Status::new(ending.child().is_some());
-    let mut pace = Pace::new(source.backlog().1);
-    loop {
-        let now = monotonic_ns();
-        let (found, size) = source.backlog();
-        source.drain(now.saturating_sub(SETTLE_NS), |f| {
-            marks.note(&f, sink);
-            decoder.frame(f, sink);
-        });
-        marks.listen(source, sink);
-        for flow in sink.quiet.drain(..) {
-            source.quiet(flow.0)?;
-        }
-        if now - anchored > ANCHOR_NS {
-            sink.push(&anchor());
-            anchored = now;
-        }
-        if now - looked > OPEN_WAITS_NS {
-            feed(&open_waits(source)?, decoder, sink);
-            looked = now;
-        }
-        if now - flushed > FLUSH_NS {
-            drops.report(source.drops(), &[(defect::BPF_RECURSION, source.skipped())], sink);
-            roots.meet(decoder, sink);
-            limits.new_ones(decoder, sink);
-            sink.folder.flush(Durability::Write)?;
-            if sink.folder.needs_state() {
-                sink.push(&anchor());
-                decoder.restate(MonoNs(now), sink);
-                roots.write(decoder, sink);
-                limits.all(decoder, sink);
-                feed(&sockets(source)?, decoder, sink);
-            }
-            flushed = now;
-        }
-        status.show(now, || (sink.folder.counts(), drops.lost()));
-        if let Some(status) = ending.status(now)? {
-            return Ok(status);
-        }
-        let sleep = pace.after(found, size);
-        if source.backlog().0 < size / 8 {
-            std::thread::sleep(sleep);
-        }
-    }
 }
 
 /// The waits that go on, as records.
@@ -418,19 +485,6 @@ fn holders_of(snapshot: &[Vec<u8>], port: u16) -> Vec<u32> {
     out.sort_unstable();
     out.dedup();
     out
-}
-
-/// Starts the command; `watch`: it names itself among those watched between fork and exec.
-fn start(program: &str, rest: &[String], watch: bool, source: &KernelSource) -> Result<Child> {
-    use std::os::unix::process::CommandExt as _;
-    let mut command = Command::new(program);
-    command.args(rest);
-    if watch {
-        // SAFETY: the closure makes one system call and one atomic addition: nothing that a lock held by another
-        // thread at the fork could stop.
-        unsafe { command.pre_exec(source.watch_on_exec()) };
-    }
-    Ok(command.spawn().map_err(|e| CannotStart::new(program, &e))?)
 }
 
 #[cfg(test)]

@@ -239,6 +239,13 @@ fn capture(source: &mut Source, rows: Rows, stop: &AtomicBool, end_ns: u64) -> R
             }
         }
     }
+    close(sniffer, source, MonoNs(looked));
+    result
+}
+
+/// Writes what is left, and what was lost since it was `looked` at last.
+fn close(mut sniffer: Sniffer<Rows>, source: &mut Source, looked: MonoNs) {
+    let is_file = matches!(source, Source::Files(_));
     sniffer.finish();
     let seen = sniffer.so_far();
     let at = if is_file { seen.last } else { MonoNs(monotonic_ns()) };
@@ -250,7 +257,7 @@ fn capture(source: &mut Source, rows: Rows, stop: &AtomicBool, end_ns: u64) -> R
     }
     let drops = source.drops();
     if drops > 0 {
-        sniffer.out().lost(defect::PACKET_DROP, drops, MonoNs(looked), at);
+        sniffer.out().lost(defect::PACKET_DROP, drops, looked, at);
     }
     sniffer.out().report(at);
     if !is_file {
@@ -258,7 +265,6 @@ fn capture(source: &mut Source, rows: Rows, stop: &AtomicBool, end_ns: u64) -> R
     }
     // where the other thread is gone, it says why
     let _ = sniffer.out().send(seen, source.done());
-    result
 }
 
 /// What was wrong with capture files: defect, how often, and where first.

@@ -11,10 +11,12 @@
 #[macro_use]
 mod layout;
 pub mod arena;
+mod constants;
 pub mod packet;
 pub mod program;
 mod records;
 
+pub use constants::*;
 pub use layout::{CConst, CField, CStruct};
 pub use records::*;
 

@@ -1,0 +1,127 @@
+//! Arguments of `wakepath record`.
+
+use super::{BackendFlag, PayloadFlag, Size, Time, WordsFlag};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// Record what happens on this host into a trace folder.
+///
+/// Without a selector and a command, everything is recorded. Wakepath never records itself.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath record --duration 30s                     everything on this host, for 30 seconds
+  wakepath record -o shop --port 443,5432            what holds these ports, and its children
+  wakepath record -o build -- make -j2               a command and all that it starts
+  wakepath record --faults -- ./server               with its page faults, and the files read
+  wakepath record --keep 10m --max-bytes 2G          a flight recorder: the last ten minutes")]
+pub struct RecordArgs {
+    /// Trace folder to make
+    #[arg(short, long, default_value = "wakepath-trace", value_name = "DIR")]
+    pub output: PathBuf,
+    /// Stop after this time (30s, 5m, 1h)
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Time>,
+    /// A process, with its descendants (may be repeated, as all selectors; also 4711,4712)
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    pub pid: Vec<u32>,
+    /// Processes of this name
+    #[arg(long, value_name = "NAME")]
+    pub comm: Vec<String>,
+    /// Processes of this cgroup and those below it
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Vec<String>,
+    /// Processes that listen on this port, or hold a connection from it (also 80,443)
+    #[arg(long, value_name = "PORT", value_delimiter = ',')]
+    pub port: Vec<u16>,
+    /// Every process (the default without a selector and a command)
+    #[arg(long)]
+    pub all: bool,
+    /// Flight recorder: keep only the last part (10m)
+    #[arg(long, value_name = "TIME")]
+    pub keep: Option<Time>,
+    /// Flight recorder: keep at most this many bytes (2G)
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<Size>,
+    /// Add to a folder that exists
+    #[arg(long, conflicts_with = "force")]
+    pub append: bool,
+    /// Replace a trace folder that exists
+    #[arg(long)]
+    pub force: bool,
+    /// What is kept of what was said: nothing, masked attributes, or also the first bytes as they were
+    #[arg(long, value_enum, default_value = "attributes")]
+    pub payload: PayloadFlag,
+    /// Which words of paths, statements and names are written: those that several clients said, or all (docs/privacy.md)
+    #[arg(long, value_enum, default_value = "recurring", env = "WAKEPATH_WORDS", value_name = "WHICH")]
+    pub words: WordsFlag,
+    /// Most bytes looked at of each message's head
+    #[arg(long, default_value_t = 2048, value_name = "BYTES")]
+    pub head_bytes: u32,
+    /// Do not record waits
+    #[arg(long)]
+    pub no_waits: bool,
+    /// With each wait of a watched task, where in its program it blocked: `wakepath waits --stacks` shows it
+    ///
+    /// Stacks are followed by frame pointers. Where code is built without them (the default of most C compilers and of
+    /// Rust), callers are missing: often the one function that called the C library, or all beyond it. Go has them.
+    #[arg(long, conflicts_with = "no_waits")]
+    pub stacks: bool,
+    /// Page faults of watched tasks: where, how long, whether a page was read, and of which file
+    ///
+    /// Programs take thousands a second while they begin or grow, so select processes. The library vantage cannot see them:
+    /// `wakepath run` records them with --kernel alone.
+    #[arg(long)]
+    pub faults: bool,
+    /// Write without compression: larger files, less processor time
+    #[arg(long)]
+    pub no_compress: bool,
+    /// Bytes of each processor's ring buffer (a power of two)
+    #[arg(long, default_value = "8M", value_name = "BYTES")]
+    pub ring_bytes: Size,
+    /// Way of observing operations; for tests and for kernels where the best way fails
+    #[arg(long, value_enum, default_value = "auto")]
+    pub backend: BackendFlag,
+    /// Write this file when recording has begun
+    #[arg(long, value_name = "FILE")]
+    pub ready_file: Option<PathBuf>,
+    /// Command to run while recording; watched with its descendants unless a selector is given
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<String>,
+}
+
+impl RecordArgs {
+    /// The selection, as it was asked for.
+    pub fn selection(&self) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        parts.extend(self.pid.iter().map(|p| format!("--pid {p}")));
+        parts.extend(self.comm.iter().map(|c| format!("--comm {c}")));
+        parts.extend(self.cgroup.iter().map(|c| format!("--cgroup {c}")));
+        parts.extend(self.port.iter().map(|p| format!("--port {p}")));
+        match (parts.is_empty(), self.command.first()) {
+            (true, Some(c)) if !self.all => format!("-- {c}"),
+            (true, _) => "--all".into(),
+            _ => parts.join(" "),
+        }
+    }
+
+    /// Other settings that matter to a reader.
+    pub fn flags(&self) -> Vec<String> {
+        let mut f = vec![
+            format!("--payload {}", self.payload.to_possible_value().map_or(String::new(), |v| v.get_name().into())),
+            self.words.setting(),
+            format!("--backend {}", self.backend.to_possible_value().map_or(String::new(), |v| v.get_name().into())),
+            format!("--ring-bytes {}", self.ring_bytes.0),
+        ];
+        if self.no_waits {
+            f.push("--no-waits".into());
+        }
+        if self.stacks {
+            f.push("--stacks".into());
+        }
+        if self.faults {
+            f.push("--faults".into());
+        }
+        f
+    }
+}

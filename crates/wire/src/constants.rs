@@ -1,0 +1,305 @@
+//! Constants of the records: their kinds, and what numbers and flags in them mean.
+
+#[cfg(doc)]
+use crate::records::*;
+
+constants! {
+    /// Record kind: [`Op`], followed by the peer's address and the message head where the flags say so.
+    KIND_OP: u8 = 1;
+    /// Record kind: [`FlowSeen`].
+    KIND_FLOW: u8 = 2;
+    /// Record kind: [`FlowState`].
+    KIND_STATE: u8 = 3;
+    /// Record kind: [`Wait`].
+    KIND_WAIT: u8 = 4;
+    /// Record kind: [`Poll`].
+    KIND_POLL: u8 = 5;
+    /// Record kind: [`TaskEvent`], followed by the command line for an exec.
+    KIND_TASK: u8 = 6;
+    /// Record kind: [`Descriptor`] (snapshot only).
+    KIND_FD: u8 = 7;
+    /// Record kind: [`Stack`] (only where stacks are asked for).
+    KIND_STACK: u8 = 8;
+    /// Record kind: [`Input`] (library vantage only).
+    KIND_INPUT: u8 = 9;
+    /// Record kind: [`Sizes`].
+    KIND_SIZES: u8 = 10;
+    /// Record kind: [`Mark`], followed by the machine's name and the mark's, each in `MARK_NAME_BYTES`.
+    KIND_MARK: u8 = 11;
+    /// Record kind: [`Mapped`].
+    KIND_MAPPED: u8 = 12;
+    /// Record kind: [`Fault`] (only where page faults are asked for).
+    KIND_FAULT: u8 = 13;
+    /// Record kind: [`FaultFile`].
+    KIND_FAULT_FILE: u8 = 14;
+    /// Record kind: [`Resent`].
+    KIND_RESENT: u8 = 15;
+
+    /// Fault: the page was in memory, or was made.
+    FAULT_MINOR: u8 = 1;
+    /// Fault: the page had to be read.
+    FAULT_MAJOR: u8 = 2;
+    /// Fault: the kernel accounted it as neither: nothing was mapped (a signal followed), or it was taken again.
+    FAULT_NEITHER: u8 = 3;
+    /// `Fault.access`: a page was there; it was the access that was not allowed (copy on write).
+    FAULTA_PRESENT: u8 = 1;
+    /// `Fault.access`: a write.
+    FAULTA_WRITE: u8 = 2;
+    /// `Fault.access`: by the program itself; else by the kernel on its behalf, in a system call.
+    FAULTA_USER: u8 = 4;
+    /// `Fault.access`: code was fetched.
+    FAULTA_EXEC: u8 = 16;
+    /// `Fault.access`: its begin was not seen, so neither when nor how it was accessed is known.
+    FAULTA_UNSEEN: u8 = 128;
+    /// `Fault.offset` where it is not known.
+    FAULT_NO_OFFSET: u64 = 0xffff_ffff_ffff_ffff;
+    /// Room for a file's name, with a zero byte.
+    FILE_NAME_BYTES: u32 = 64;
+
+    /// Mark: the machine is in a state from now on.
+    MARK_STATE: u8 = 1;
+    /// Mark: it put items into a queue.
+    MARK_ENQUEUE: u8 = 2;
+    /// Mark: it took items out of a queue.
+    MARK_DEQUEUE: u8 = 3;
+    /// Mark: it waits from now on, since a queue has too few items.
+    MARK_WAIT_EMPTY: u8 = 4;
+    /// Mark: it waits from now on, since a queue has no room.
+    MARK_WAIT_FULL: u8 = 5;
+    /// Mark: it begins a transaction.
+    MARK_BEGIN: u8 = 6;
+    /// Mark: its transaction is over.
+    MARK_END: u8 = 7;
+    /// Room for a mark's name, with a zero byte; a name that fills it was perhaps longer.
+    MARK_NAME_BYTES: u32 = 64;
+    /// `Mark.flags`: a name was longer than its room, or just filled it.
+    MARKF_CUT: u16 = 1;
+    /// `Mark.flags`: a name could not be read from the program's memory.
+    MARKF_UNREAD: u16 = 2;
+
+    /// Operation: bytes sent or written.
+    OP_SEND: u8 = 1;
+    /// Operation: bytes received or read; zero bytes is the end of the stream.
+    OP_RECV: u8 = 2;
+    /// Operation: a connection accepted.
+    OP_ACCEPT: u8 = 3;
+    /// Operation: a connect call; `bytes` is its result (0, or a negative error number).
+    OP_CONNECT: u8 = 4;
+    /// Operation: a descriptor of the flow closed.
+    OP_CLOSE: u8 = 5;
+    /// Operation: one or both directions shut down.
+    OP_SHUTDOWN: u8 = 6;
+
+    /// `Op.flags`: `entry_ago_ns` is the call's entry (else the entry was not seen).
+    OPF_ENTRY: u16 = 1;
+    /// `Op.flags`: a `sockaddr` of 28 bytes (padded to 32) precedes the head.
+    OPF_PEER: u16 = 2;
+    /// `Op.flags`: `head_bytes` of the message follow.
+    OPF_HEAD: u16 = 4;
+    /// `Op.flags`: the flow changed direction with this operation.
+    OPF_TURN: u16 = 8;
+    /// `Op.flags`: the buffer could not be read here (io_uring, splice, sendfile, a fault).
+    OPF_UNREADABLE: u16 = 16;
+    /// `Op.flags`: the receive queue still held bytes after this receive.
+    OPF_MORE: u16 = 32;
+    /// `Op.flags`: carried by io_uring rather than by a call of the task itself.
+    OPF_IO_URING: u16 = 64;
+    /// `Op.flags`: sequence numbers are byte counts of this recording, not TCP's (UNIX, pipe, UDP).
+    OPF_COUNTED: u16 = 128;
+    /// `Op.flags`: `arrived_ago_ns` is set.
+    OPF_ARRIVED: u16 = 256;
+    /// `Op.flags`: (shutdown) the sending side was shut.
+    OPF_SHUT_WRITE: u16 = 512;
+    /// `Op.flags`: `seq_end` is not known; the bytes follow those before (splice from a counted flow).
+    OPF_UNNUMBERED: u16 = 1024;
+    /// `Op.flags`: the library vantage ended this receive at a message's border; what was behind it comes with the next.
+    OPF_BORDER: u16 = 2048;
+    /// `Op.flags`: plaintext, seen at a TLS library's own calls; numbers count plaintext bytes.
+    OPF_PLAIN: u16 = 4096;
+
+    /// `Op.flags`: where TCP kept bytes of this send back (not all had left when the call returned), these bits say for what.
+    OPF_HELD: u16 = 0xe000;
+    /// Of `OPF_HELD`: for an acknowledgement of earlier bytes (Nagle's algorithm).
+    OPF_HELD_NAGLE: u16 = 0x2000;
+    /// Of `OPF_HELD`: for room in the receiver's window.
+    OPF_HELD_WINDOW: u16 = 0x4000;
+    /// Of `OPF_HELD`: for something else (the congestion window, pacing, TCP_CORK).
+    OPF_HELD_OTHER: u16 = 0x6000;
+
+    /// `FlowSeen.how`: the socket became established by connecting out.
+    FLOW_CONNECTED: u8 = 1;
+    /// `FlowSeen.how`: the socket came out of a listener.
+    FLOW_ACCEPTED: u8 = 2;
+    /// `FlowSeen.how`: first seen in mid-life by an operation.
+    FLOW_MET: u8 = 3;
+    /// `FlowSeen.how`: found by the snapshot.
+    FLOW_SNAPSHOT: u8 = 4;
+
+    /// `Wait.cause`: not known.
+    CAUSE_UNKNOWN: u8 = 0;
+    /// `Wait.cause`: another task, in its own context.
+    CAUSE_TASK: u8 = 1;
+    /// `Wait.cause`: a packet: inside a socket's data-ready (`object` is the socket's cookie).
+    CAUSE_SOCKET: u8 = 2;
+    /// `Wait.cause`: network receive softirq, socket not named (acknowledgement, connect done, FIN).
+    CAUSE_NET: u8 = 3;
+    /// `Wait.cause`: a timer expired.
+    CAUSE_TIMER: u8 = 4;
+    /// `Wait.cause`: a block request completed (`object` is device << 32 | low sector bits).
+    CAUSE_BLOCK: u8 = 5;
+    /// `Wait.cause`: a hardware interrupt other than the above (`object` is its number).
+    CAUSE_IRQ: u8 = 6;
+    /// `Wait.cause`: another softirq (`object` is its vector).
+    CAUSE_SOFTIRQ: u8 = 7;
+    /// `Wait.cause`: the task was preempted, nobody had to wake it.
+    CAUSE_PREEMPTED: u8 = 8;
+    /// `Wait.cause`: the wait goes on; written again when it ends, with the same `blocked_ns`.
+    CAUSE_OPEN: u8 = 9;
+    /// `Wait.cause`: a signal (`object` is its number, 0 = not seen) or a debugger had stopped the task; `by_tid` sent it.
+    CAUSE_STOPPED: u8 = 11;
+
+    /// `TaskEvent.what`: a task was made.
+    TASK_FORK: u8 = 1;
+    /// `TaskEvent.what`: a task began another program.
+    TASK_EXEC: u8 = 2;
+    /// `TaskEvent.what`: a task ended.
+    TASK_EXIT: u8 = 3;
+    /// `TaskEvent.what`: a task changed its name.
+    TASK_NAME: u8 = 4;
+    /// `TaskEvent.what`: found by the snapshot.
+    TASK_SNAPSHOT: u8 = 5;
+
+    /// `Input.sub`: data, a connection, or an end of stream can be taken from the flow.
+    INPUT_READ: u8 = 1;
+    /// `Input.sub`: the flow can be written to, or its connect is complete.
+    INPUT_WRITE: u8 = 2;
+    /// `Input.sub`: something that is no flow: a timer, an eventfd, a signal, a file.
+    INPUT_OTHER: u8 = 3;
+    /// `Input.flags`: it is the only input that the task was given; the next comes with the next record.
+    INPUTF_ISOLATED: u16 = 1;
+    /// `Input.sub`: no input. The process goes on with something else than what it was given last: a time-out, or what a
+    /// call took that nobody had handed over.
+    INPUT_ELSE: u8 = 4;
+    /// `Input.flags`: the whole process had come to rest before: what any of its tasks does is for this input, until the
+    /// next record of this flag or of `INPUT_ELSE`.
+    INPUTF_REST: u16 = 2;
+
+    /// System call class: none of ours.
+    SC_NONE: u8 = 0;
+    /// System call class: (fd, buffer, length), sending.
+    SC_WRITE: u8 = 1;
+    /// System call class: (fd, iovec, count), sending.
+    SC_WRITEV: u8 = 2;
+    /// System call class: (fd, buffer, length, flags, address), sending on sockets only.
+    SC_SENDTO: u8 = 3;
+    /// System call class: (fd, msghdr), sending.
+    SC_SENDMSG: u8 = 4;
+    /// System call class: (fd, mmsghdr, count), sending.
+    SC_SENDMMSG: u8 = 5;
+    /// System call class: (fd, buffer, length), receiving.
+    SC_READ: u8 = 6;
+    /// System call class: (fd, iovec, count), receiving.
+    SC_READV: u8 = 7;
+    /// System call class: (fd, buffer, length, flags, address), receiving on sockets only.
+    SC_RECVFROM: u8 = 8;
+    /// System call class: (fd, msghdr, flags), receiving.
+    SC_RECVMSG: u8 = 9;
+    /// System call class: (fd, mmsghdr, count), receiving.
+    SC_RECVMMSG: u8 = 10;
+    /// System call class: sendfile (out, in, …).
+    SC_SENDFILE: u8 = 11;
+    /// System call class: splice (in, off, out, …).
+    SC_SPLICE: u8 = 12;
+    /// System call class: accept, accept4.
+    SC_ACCEPT: u8 = 13;
+    /// System call class: connect.
+    SC_CONNECT: u8 = 14;
+    /// System call class: close.
+    SC_CLOSE: u8 = 15;
+    /// System call class: shutdown.
+    SC_SHUTDOWN: u8 = 16;
+    /// System call class: epoll_wait and epoll_pwait (timeout in ms, argument 4).
+    SC_EPOLL: u8 = 17;
+    /// System call class: poll (timeout in ms, argument 3).
+    SC_POLL: u8 = 18;
+    /// System call class: select (timeval behind argument 5).
+    SC_SELECT: u8 = 19;
+    /// System call class: io_uring_enter.
+    SC_IO_URING: u8 = 20;
+    /// System call class: pselect6 (timespec behind argument 5).
+    SC_PSELECT: u8 = 21;
+    /// System call class: ppoll (timespec behind argument 3).
+    SC_PPOLL: u8 = 22;
+    /// System call class: epoll_pwait2 (timespec behind argument 4).
+    SC_EPOLL2: u8 = 23;
+    /// System call class: mmap.
+    SC_MMAP: u8 = 24;
+
+    /// Drop counter: operation records.
+    DROP_OP: u32 = 0;
+    /// Drop counter: flow and state records.
+    DROP_FLOW: u32 = 1;
+    /// Drop counter: wait records.
+    DROP_WAIT: u32 = 2;
+    /// Drop counter: poll records.
+    DROP_POLL: u32 = 3;
+    /// Drop counter: task records.
+    DROP_TASK: u32 = 4;
+    /// Drop counter: a task's storage could not be had.
+    DROP_TASK_STORAGE: u32 = 5;
+    /// Drop counter: a socket's storage could not be had.
+    DROP_SOCK_STORAGE: u32 = 6;
+    /// Drop counter: a message head could not be read from the program's memory.
+    DROP_HEAD_FAULT: u32 = 7;
+    /// Drop counter: marks.
+    DROP_MARK: u32 = 8;
+    /// Drop counter: a task came onto a processor that nobody had seen go: its wait has no record.
+    DROP_SWITCH: u32 = 9;
+    /// Not a loss: waits whose end was not seen and is computed from the processor time since.
+    DROP_WAIT_END: u32 = 10;
+    /// Drop counter: page faults.
+    DROP_FAULT: u32 = 11;
+    /// How many drop counters there are.
+    DROP_KINDS: u32 = 12;
+
+    /// Most processors that the kernel programs have room for.
+    MAX_CPUS: u32 = 512;
+    /// Most bytes of one message head in one record.
+    HEAD_MAX: u32 = 4096;
+    /// Room behind a ring for a record that begins before its end: the longest record.
+    RING_SLACK: u32 = 16384;
+    /// Syscall numbers below this are classed.
+    SYSCALLS: u32 = 512;
+    /// Most frames of one stack.
+    STACK_FRAMES: u32 = 64;
+    /// How many different stacks the kernel's table has room for.
+    STACKS: u32 = 65536;
+    /// `Wait.syscall` where the task was not in a system call.
+    NO_SYSCALL: u16 = 0xffff;
+    /// Most bytes of a command line.
+    CMDLINE_MAX: u32 = 512;
+    /// Room for a UNIX socket's name behind its [`FlowSeen`].
+    UNIX_NAME_BYTES: u32 = 112;
+    /// `FlowSeen.marks`: an upper-layer protocol (kernel TLS) is on it.
+    FLOW_ULP: u8 = 1;
+    /// `FlowSeen.marks`: the UNIX socket has a name: it is, or came out of, a listener.
+    FLOW_NAMED: u8 = 2;
+    /// `FlowSeen.marks`: the UNIX socket's peer has a name.
+    FLOW_PEER_NAMED: u8 = 4;
+    /// A connection's end tells its buffers ([`Sizes`]) where it moved more bytes than this: short ones never fill them.
+    SIZES_BYTES_MIN: u32 = 65536;
+    /// Most messages of one recvmmsg or sendmmsg that are told apart where the kernel does not do it for us.
+    MMSG_MAX: u32 = 16;
+    /// `Descriptor.sub`: a socket.
+    FD_SOCKET: u8 = 1;
+    /// `Descriptor.sub`: a pipe.
+    FD_PIPE: u8 = 2;
+    /// `Descriptor.marks`: the socket has sent data.
+    FDM_SENT: u8 = 1;
+    /// `Descriptor.marks`: the socket has received data.
+    FDM_RECEIVED: u8 = 2;
+    /// `Descriptor.marks`: operations of the process are recorded.
+    FDM_WATCHED: u8 = 4;
+    /// Bit that marks a flow id made from a pipe's inode number.
+    FLOW_PIPE_BIT: u64 = 1 << 63;
+}
