@@ -14,6 +14,7 @@ use wakepath_causality::path::Request;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::CommonNs;
 use wakepath_model::rows::exchange_row;
+use wakepath_testkit::golden;
 use wakepath_testkit::recording::Cuts;
 use wakepath_testkit::script::play;
 use wakepath_testkit::shapes::{Plan, Shape, simulate};
@@ -181,26 +182,11 @@ fn window(metrics: &Metrics, w: &Window) -> String {
 }
 
 #[test]
-fn every_case_gives_what_is_expected() {
-    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/ana.metrics");
-    let mut cases: Vec<_> = std::fs::read_dir(&root).expect("golden cases").flatten().map(|e| e.path()).collect();
-    cases.sort();
-    let mut wrong = String::new();
-    for case in &cases {
-        let name = case.file_name().expect("a name").to_string_lossy();
-        let script = Script::read(&std::fs::read_to_string(case.join("input.txt")).expect("input.txt"));
-        let got = show(&mut count(&script));
-        if update {
-            std::fs::write(case.join("expected.txt"), &got).expect("written");
-        }
-        let expected = std::fs::read_to_string(case.join("expected.txt")).unwrap_or_default();
-        if expected != got {
-            wrong += &format!("--- {name}: expected\n{expected}+++ got\n{got}");
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong}");
-    assert!(cases.len() >= 8, "{} cases", cases.len());
+fn every_golden_case_gives_the_metrics_that_are_expected() {
+    golden::each("ana.metrics", |case| {
+        let script = Script::read(&golden::text(case, "input.txt"));
+        golden::holds(case, &show(&mut count(&script)));
+    });
 }
 
 /// One exchange of the property test.

@@ -12,6 +12,7 @@ use wakepath_causality::graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{FaultRow, OpRow, PacketRow, WaitRow, cause, op};
+use wakepath_testkit::golden;
 
 fn path_of(index: &Index, host: HostId, task: TaskId, from: CommonNs, to: CommonNs) -> Vec<Slice> {
     let mut slices = Vec::new();
@@ -21,15 +22,9 @@ fn path_of(index: &Index, host: HostId, task: TaskId, from: CommonNs, to: Common
 }
 
 #[test]
-fn every_case_gives_what_is_expected() {
-    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/ana.active_path");
-    let mut cases: Vec<_> = std::fs::read_dir(&root).expect("golden cases").flatten().map(|e| e.path()).collect();
-    cases.sort();
-    let mut wrong = String::new();
-    for case in &cases {
-        let name = case.file_name().expect("a name").to_string_lossy();
-        let script = Script::read(&std::fs::read_to_string(case.join("input.txt")).expect("input.txt"));
+fn every_golden_case_gives_the_active_paths_that_are_expected() {
+    golden::each("ana.active_path", |case| {
+        let script = Script::read(&golden::text(case, "input.txt"));
         let dir = tempfile::tempdir().expect("a folder");
         let dirs = [dir.path().join("t")];
         script.write(&dirs[0]);
@@ -41,16 +36,8 @@ fn every_case_gives_what_is_expected() {
             let slices = path_of(&index, HostId(host as u16), TaskId(id), Script::common(*from), Script::common(*to));
             got += &format!("{task} {from}..{to}\n{}", script.show(&slices));
         }
-        if update {
-            std::fs::write(case.join("expected.txt"), &got).expect("written");
-        }
-        let expected = std::fs::read_to_string(case.join("expected.txt")).unwrap_or_default();
-        if expected != got {
-            wrong += &format!("--- {name}: expected\n{expected}+++ got\n{got}");
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong}");
-    assert!(cases.len() >= 20, "{} cases", cases.len());
+        golden::holds(case, &got);
+    });
 }
 
 #[test]

@@ -207,3 +207,29 @@ fn memory_does_not_grow_with_the_recording() {
         assert!(long <= short + short / 4 + 64, "{shape:?}: {short} for 16 000 requests, {long} for 64 000");
     }
 }
+
+/// Services that call each other, or one that calls itself, so deep that no stack holds a frame for each.
+#[test]
+fn a_request_may_be_thousands_of_calls_deep() {
+    const DEPTH: usize = 5_000;
+    let mut script = String::from("task T0 app\nflow f0 - T0\n");
+    for i in 1..=DEPTH {
+        script += &format!("task T{i} app{i}\nflow f{i} T{} T{i}\n", i - 1);
+    }
+    script += "100 T0 takes q0 f0\n";
+    let mut at = 100;
+    for i in 1..=DEPTH {
+        script += &format!("{} T{} asks q{i} f{i} for q{}\n{} T{i} takes q{i}\n", at + 10, i - 1, i - 1, at + 20);
+        at += 20;
+    }
+    for i in (1..=DEPTH).rev() {
+        script += &format!("{} T{i} answers q{i}\n{} T{} hears q{i}\n", at + 10, at + 20, i - 1);
+        at += 20;
+    }
+    script += &format!("{} T0 answers q0\n", at + 10);
+    let recording = play(&script).expect("a script");
+    let f = found(&recording, Cuts::default());
+    let verdict = recording.truth.judge(&f.claims());
+    assert!(verdict.wrong.is_empty());
+    assert_eq!(f.requests.iter().map(|r| r.spans.len()).collect::<Vec<_>>(), [DEPTH + 1]);
+}

@@ -1,5 +1,5 @@
 //! Reader of packet captures: every folder `tests/golden/read.pcap/*` is a test with a capture and what is read from it
-//! (`WAKEPATH_BLESS=1` writes it anew); files given in pieces, cut and damaged anywhere; and what tshark reads.
+//! (`UPDATE_GOLDEN=1` writes it anew); files given in pieces, cut and damaged anywhere; and what tshark reads.
 
 use proptest::prelude::*;
 use std::fmt::Write as _;

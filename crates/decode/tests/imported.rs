@@ -4,35 +4,18 @@
 mod support;
 
 use proptest::prelude::*;
-use std::path::{Path, PathBuf};
 use support::{Rows, play};
 use wakepath_decode::imported::Importer;
 use wakepath_decode::raw::{Block, Packet, Peer, Raw, RawSink, Task};
 use wakepath_model::ids::MonoNs;
+use wakepath_testkit::golden;
 
 #[test]
-fn every_case_gives_what_is_expected() {
-    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/import.waits");
-    let entries = std::fs::read_dir(&root).unwrap_or_else(|e| panic!("{}: {e}", root.display()));
-    let mut cases: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| p.is_dir()).collect();
-    cases.sort();
-    let mut wrong = String::new();
-    for case in &cases {
-        let name = case.display();
-        let input = std::fs::read_to_string(case.join("input.txt")).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let got = play(&input).unwrap_or_else(|e| panic!("{name}: {e}")).text();
-        let path = case.join("expected.txt");
-        if update {
-            std::fs::write(&path, &got).unwrap_or_else(|e| panic!("{name}: {e}"));
-        }
-        let expected = std::fs::read_to_string(&path).unwrap_or_default();
-        if expected != got {
-            wrong += &format!("--- {name}: expected\n{expected}+++ got\n{got}");
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong}");
-    assert!(cases.len() >= 20, "{} cases", cases.len());
+fn every_golden_case_gives_the_rows_that_are_expected() {
+    golden::each("import.waits", |case| {
+        let got = play(&golden::text(case, "input.txt")).unwrap_or_else(|e| panic!("{}: {e}", case.display()));
+        golden::holds(case, &got.text());
+    });
 }
 
 /// Any event, of few threads and processors, so that they meet; now and then an absurd number.

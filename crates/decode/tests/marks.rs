@@ -1,5 +1,5 @@
 //! Reader of marks: every folder `tests/golden/read.marks/*` is a test with a file and what is read from it
-//! (`WAKEPATH_BLESS=1` writes that).
+//! (`UPDATE_GOLDEN=1` writes that).
 
 use proptest::prelude::*;
 use std::fmt::Write as _;

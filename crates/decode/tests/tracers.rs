@@ -1,5 +1,5 @@
 //! Readers of kernels' traces that are one file, whichever the registry has: every folder `tests/golden/ID/*` is a test with a
-//! recording and what is read from it (`WAKEPATH_BLESS=1` writes it anew), and files cut and damaged anywhere. Beside
+//! recording and what is read from it (`UPDATE_GOLDEN=1` writes it anew), and files cut and damaged anywhere. Beside
 //! them ring buffers of perf.data and trace.dat made by hand in both byte orders.
 
 use proptest::prelude::*;

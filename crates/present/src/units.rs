@@ -75,22 +75,8 @@ pub fn rate(n: u64, span_ns: u64) -> String {
 
 /// A wall-clock time in UTC with milliseconds, as RFC 3339: `2026-11-21T04:55:12.345Z`.
 pub fn wall(ns: i64) -> String {
-    let (days, rest) = (ns.div_euclid(86_400_000_000_000), ns.rem_euclid(86_400_000_000_000));
-    let (year, month, day) = civil(days);
-    let (s, ms) = (rest / 1_000_000_000, rest / 1_000_000 % 1000);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{ms:03}Z", s / 3600, s / 60 % 60, s % 60)
-}
-
-/// Date of a day counted from 1970-01-01, by the proleptic Gregorian calendar.
-fn civil(days: i64) -> (i64, i64, i64) {
-    // Years begin in March, so that a leap day is a year's last; eras have 400 years.
-    let z = days + 719_468;
-    let (era, in_era) = (z.div_euclid(146_097), z.rem_euclid(146_097));
-    let year = (in_era - in_era / 1_460 + in_era / 36_524 - in_era / 146_096) / 365;
-    let in_year = in_era - (365 * year + year / 4 - year / 100);
-    let m = (5 * in_year + 2) / 153;
-    let month = if m < 10 { m + 3 } else { m - 9 };
-    (era * 400 + year + i64::from(month <= 2), month, in_year - (153 * m + 2) / 5 + 1)
+    // all that an i64 counts from 1970 (1677 to 2262) is within what jiff knows
+    format!("{:.3}", jiff::Timestamp::from_nanosecond(ns.into()).unwrap_or_default())
 }
 
 #[cfg(test)]

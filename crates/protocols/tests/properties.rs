@@ -3,7 +3,8 @@
 mod support;
 
 use proptest::prelude::*;
-use support::{Step, cases, run, run_to_borders, same};
+use std::collections::BTreeSet;
+use support::{Step, cases, folders, golden_root, run, run_to_borders, same};
 use wakepath_protocols::mask::Sql;
 use wakepath_protocols::vocabulary::{Attribute, Part};
 use wakepath_protocols::{AnyProcessor, Dir, Maker, Processor, Protocol, Text, Transport, Verdict, mask, recognise};
@@ -404,5 +405,20 @@ proptest! {
             mask::path(&path.as_bytes()[..cut], cut < path.len(), &mut out);
             prop_assert!(!leaks(out.as_str()) && !out.as_str().contains(&id[..4]), "{}", out.as_str());
         }
+    }
+}
+
+#[test]
+fn registry_and_folders_name_the_same_protocols() {
+    let listed: BTreeSet<_> = Protocol::ALL.iter().map(|p| p.id().to_string()).collect();
+    let golden: BTreeSet<_> = folders(&golden_root())
+        .iter()
+        .map(|f| f.file_name().unwrap().to_str().unwrap().to_string())
+        .filter(|name| name.starts_with("proto."))
+        .collect();
+    assert_eq!(listed, golden);
+    for protocol in Protocol::ALL {
+        let count = cases().iter().filter(|c| c.protocol == *protocol).count();
+        assert!(count > 0, "{protocol:?} has no golden case");
     }
 }

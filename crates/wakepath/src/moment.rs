@@ -40,37 +40,7 @@ impl FromStr for Moment {
 
 /// Nanoseconds since 1970 of an RFC 3339 time.
 fn rfc3339(s: &str) -> Option<i64> {
-    let (date, time) = s.split_once(['T', 't', ' '])?;
-    let mut parts = date.splitn(3, '-');
-    let mut number = |digits: usize| parts.next().filter(|p| p.len() == digits).and_then(|p| p.parse::<i64>().ok());
-    let (year, month, day) = (number(4)?, number(2)?, number(2)?);
-    let zone = time.find(['Z', 'z', '+', '-'])?;
-    let offset_s = match time[zone..].split_at(1) {
-        ("Z" | "z", "") => 0,
-        (sign @ ("+" | "-"), rest) => {
-            let (h, m) = rest.split_once(':')?;
-            let s = h.parse::<i64>().ok()? * 3600 + m.parse::<i64>().ok()? * 60;
-            if sign == "-" { -s } else { s }
-        }
-        _ => return None,
-    };
-    let (clock, fraction) = time[..zone].split_once('.').unwrap_or((&time[..zone], ""));
-    let mut parts = clock.splitn(3, ':').map(|p| p.parse::<i64>().ok().filter(|_| p.len() == 2));
-    let (h, m, sec) = (parts.next()??, parts.next()??, parts.next()??);
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || h > 23 || m > 59 || sec > 60 {
-        return None;
-    }
-    if fraction.len() > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let ns = format!("{fraction:0<9}").parse::<i64>().ok()?;
-    // days since 1970 by the proleptic Gregorian calendar, years beginning in March
-    let y = if month <= 2 { year - 1 } else { year };
-    let (era, in_era) = (y.div_euclid(400), y.rem_euclid(400));
-    let in_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
-    let days = era * 146_097 + in_era * 365 + in_era / 4 - in_era / 100 + in_year - 719_468;
-    let seconds = days * 86_400 + h * 3600 + m * 60 + sec - offset_s;
-    seconds.checked_mul(1_000_000_000)?.checked_add(ns)
+    i64::try_from(s.parse::<jiff::Timestamp>().ok()?.as_nanosecond()).ok()
 }
 
 #[cfg(test)]

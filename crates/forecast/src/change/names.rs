@@ -61,19 +61,8 @@ pub(super) fn nearest(given: &str, names: impl IntoIterator<Item = String>) -> V
 
 /// Letters that have to be put in, taken out or changed to make one of the other, of their first 64.
 pub(super) fn distance(a: &str, b: &str) -> usize {
-    const LOOKED_AT: usize = 64;
-    let b: Vec<char> = b.chars().take(LOOKED_AT).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(LOOKED_AT).enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let changed = corner + usize::from(x != *y);
-            corner = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(corner + 1);
-        }
-    }
-    row[b.len()]
+    let [a, b] = [a, b].map(|text| text.chars().take(64).collect::<String>());
+    strsim::levenshtein(&a, &b)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! From marks to a system: every folder `tests/golden/forecast.marks/*` is a test with marks and what is derived of them
-//! (`WAKEPATH_BLESS=1` writes that), and laws that hold for any recording.
+//! (`UPDATE_GOLDEN=1` writes that), and laws that hold for any recording.
 
 mod laws;
 

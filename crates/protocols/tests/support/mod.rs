@@ -60,7 +60,7 @@ pub fn cases() -> Vec<Case> {
             continue;
         }
         for situation in folders(&folder) {
-            cases.push(read_case(&id, situation));
+            cases.push(read_case(&situation));
         }
     }
     cases
@@ -73,7 +73,9 @@ pub fn folders(root: &Path) -> Vec<PathBuf> {
     folders
 }
 
-fn read_case(id: &str, folder: PathBuf) -> Case {
+/// The case in a folder, whose folder has its protocol's id.
+pub fn read_case(folder: &Path) -> Case {
+    let id = folder.parent().and_then(|p| p.file_name()).and_then(|n| n.to_str()).expect("a protocol's folder");
     let input = folder.join("input.txt");
     let text = std::fs::read_to_string(&input).unwrap_or_else(|e| panic!("{}: {e}", input.display()));
     let (mut transport, mut turns, mut offset) = (Transport::Stream, true, 0);
@@ -112,7 +114,7 @@ fn read_case(id: &str, folder: PathBuf) -> Case {
         .find(|p| p.id() == id && p.transport() == transport)
         .unwrap_or_else(|| panic!("{}: no such protocol in the registry", folder.display()));
     let name = format!("{id}/{}", folder.file_name().unwrap().to_str().unwrap());
-    Case { name, folder, protocol, offset, steps }
+    Case { name, folder: folder.to_owned(), protocol, offset, steps }
 }
 
 fn unquote(text: &str) -> Option<Vec<u8>> {

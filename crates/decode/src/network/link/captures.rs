@@ -1,5 +1,5 @@
 //! Captures from elsewhere: every folder `tests/golden/net.link/*` is a test with a capture and what its packets carry
-//! (`WAKEPATH_BLESS=1` writes it anew); and what tshark says that packets carry.
+//! (`UPDATE_GOLDEN=1` writes it anew); and what tshark says that packets carry.
 
 use super::tests::Got;
 use super::*;
