@@ -10,6 +10,7 @@ use wakepath_model::folder::merge;
 use wakepath_testkit::random::Random;
 use wakepath_testkit::reactor;
 use wakepath_testkit::recording::{Cuts, Recording};
+use wakepath_testkit::script::play;
 use wakepath_testkit::shapes::{Plan, Shape, long, namespaces, pipelined, simulate};
 
 fn right(recording: &Recording) -> Result<wakepath_testkit::truth::Verdict, TestCaseError> {

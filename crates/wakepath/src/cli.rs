@@ -26,6 +26,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;
+use std::str::FromStr;
 use wakepath_present::text::ColourChoice;
 
 /// Request paths of unmodified systems: which path a request took, where its time went, who it waited for.

@@ -115,11 +115,7 @@ pub fn derive(
     assumptions.extend(contradictory);
     let measured = measure(&coming, selection, &collected, &cover);
     if measured.count == 0 {
-        let kind = selection.kind.as_deref().unwrap_or_default();
-        return Err(Unsupported::new(
-            format!("no whole request of kind {kind:?} was seen"),
-            "`wakepath requests` lists the kinds that there are",
-        ));
+        return Err(none_of_kind(selection));
     }
     let all = collected.requests.len() as u64 + collected.holes;
     let lossy = demand.lossy.max(collected.holes as f64 / all as f64);
@@ -214,6 +210,14 @@ fn connections(links: &Links) -> Vec<String> {
             .push(format!("{} connections are like those before: there were too many to look at.", links.more()));
     }
     assumptions
+}
+
+fn none_of_kind(selection: &Selection) -> Unsupported {
+    let kind = selection.kind.as_deref().unwrap_or_default();
+    Unsupported::new(
+        format!("no whole request of kind {kind:?} was seen"),
+        "`wakepath requests` lists the kinds that there are",
+    )
 }
 
 fn too_few(folder: &Folder, c: &Collected) -> Unsupported {
