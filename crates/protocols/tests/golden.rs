@@ -14,5 +14,5 @@ fn gives_the_messages_that_are_expected(input: &Path) -> datatest_stable::Result
 }
 
 datatest_stable::harness! {
-    { test = gives_the_messages_that_are_expected, root = "../../tests/golden", pattern = r"^.*/proto\.[^/]*/[^/]*/input\.txt$" },
+    { test = gives_the_messages_that_are_expected, root = "../../tests/golden", pattern = r"^proto\.[^/]*/[^/]*/input\.txt$" },
 }
