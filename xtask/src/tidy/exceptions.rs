@@ -53,8 +53,8 @@ pub const TEMPORARY: &[(Limit, &str, &str, usize)] = &[
     (Limit::Struct, "crates/causality/src/sniffed/node.rs", "Node", 15),
     (Limit::Struct, "crates/causality/src/sync/matching.rs", "Matcher", 17),
     (Limit::Struct, "crates/causality/src/sync/pairs.rs", "PairReport", 15),
-
     (Limit::Function, "crates/model/examples/folder_rate.rs", "measure", 99),
+    (Limit::File, "crates/present/src/requests.rs", "", 640),
     (Limit::Function, "crates/model/src/forward/encode.rs", "exchange", 92),
     (Limit::File, "probes/bpf/ops.h", "", 866),
     (Limit::Function, "testbeds/score/src/bin/grow.rs", "shifted", 99),
