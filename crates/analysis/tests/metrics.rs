@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::Path;
 use wakepath_analysis::metrics::{
     Counts, Metrics, MetricsOptions, NetworkCounts, Spread, Tally, Window, address, of_endpoints,
 };
