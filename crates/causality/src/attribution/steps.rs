@@ -5,6 +5,7 @@ use super::facts::Facts;
 use super::rules::sole::is_asked_by_one;
 use super::worker::{HelperEvent, OPEN_CALLS_MAX, REFUSALS_MAX, State, Woken};
 use super::{Attribution, CALLS_MAX};
+use crate::canary::holds;
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{ExId, Side, Slab, Steps};
 use crate::finished::{Finished, Parent};
@@ -242,7 +243,8 @@ impl<F: Finished> Steps for Attribution<'_, F> {
 
     fn connecting(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs) {
         let process = self.facts.roles.process_of(task);
-        if self.facts.is_pooling(process) && self.facts.at_rest(xs, process, at).is_none() {
+        let is_raced_for = self.facts.is_pooling(process) && self.facts.at_rest(xs, process, at).is_none();
+        if !holds("owner.no_pool", !is_raced_for) {
             // whoever wants a connection first gets it, and takes one that was set free meanwhile
             return;
         }
