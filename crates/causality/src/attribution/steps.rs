@@ -213,9 +213,8 @@ impl<F: Finished> Steps for Attribution<'_, F> {
                 w.turn.ended();
                 self.facts.answered_at_rest(self.facts.roles.process_of(e.task));
             }
-            match self.facts.state_mut(x).parent {
-                Some(Parent::Of(p, _)) => self.no_longer_outstanding(xs, x, p),
-                _ => {}
+            if let Some(Parent::Of(p, _)) = self.facts.state_mut(x).parent {
+                self.no_longer_outstanding(xs, x, p);
             }
             return;
         }
