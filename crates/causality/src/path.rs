@@ -183,33 +183,42 @@ impl<'a> Assembler<'a> {
     }
 
     fn done(&mut self, host: HostId, d: Done) {
-        let own = key(host, &d.exchange);
-        let opposite = self.opposite(host, &d.exchange);
-        if d.exchange.side == Side::Client {
-            let served = opposite.filter(|(k, _)| self.servers.contains_key(k));
-            self.callers.remove(&own);
-            if !d.is_root_call {
-                self.pairs.called((host, d.exchange.flow), false);
-            }
-            let Some((k, _)) = served else {
-                self.linked.leaves += 1;
-                return;
-            };
-            let (root, state) = match (d.is_root_call, d.parent) {
-                (false, Some(h)) => (Some(h), Caller::Orphan(h)),
-                _ => (None, Caller::Root),
-            };
-            match self.servers.get(&k) {
-                Some(&Server::Given(id)) => self.becomes_root(id, root),
-                _ => {
-                    self.callers.insert(own, state);
-                }
-            }
-            return;
+        match d.exchange.side {
+            Side::Client => self.called(host, &d),
+            Side::Server => self.served(host, d),
         }
+    }
+
+    /// A call that no request of a watched server made is over.
+    fn called(&mut self, host: HostId, d: &Done) {
+        let own = key(host, &d.exchange);
+        let served = self.opposite(host, &d.exchange).filter(|(k, _)| self.servers.contains_key(k));
+        self.callers.remove(&own);
+        if !d.is_root_call {
+            self.pairs.called((host, d.exchange.flow), false);
+        }
+        let Some((k, _)) = served else {
+            self.linked.leaves += 1;
+            return;
+        };
+        let (root, state) = match (d.is_root_call, d.parent) {
+            (false, Some(h)) => (Some(h), Caller::Orphan(h)),
+            _ => (None, Caller::Root),
+        };
+        match self.servers.get(&k) {
+            Some(&Server::Given(id)) => self.becomes_root(id, root),
+            _ => {
+                self.callers.insert(own, state);
+            }
+        }
+    }
+
+    /// A server's exchange is over, with the calls that were made for it.
+    fn served(&mut self, host: HostId, d: Done) {
+        let opposite = self.opposite(host, &d.exchange);
         let id = self.next;
         self.next += 1;
-        self.servers.insert(own, Server::Given(id));
+        self.servers.insert(key(host, &d.exchange), Server::Given(id));
         let mut node = Node {
             half: self.half(host, d.exchange),
             calls: Vec::with_capacity(d.calls.len()),
@@ -225,8 +234,31 @@ impl<'a> Assembler<'a> {
             root: None,
             refusals: d.refusals,
         };
+        let arrived = self.add_calls(host, id, &mut node, d.calls);
+        self.find_caller(host, &mut node, opposite, d.flows_lost);
+        for (server, i, rule) in arrived {
+            if self.attach(id, &mut node, i, server, rule) {
+                node.pending += 1;
+            }
+        }
+        let caller = node.caller;
+        self.nodes.insert(id, node);
+        if let Some((parent, i, rule)) = caller {
+            self.join(parent, i, id, rule);
+        }
+        self.settle(id);
+    }
+
+    /// Adds its calls to a new node; gives those whose server's side is over: which node that is, and the rule.
+    fn add_calls(
+        &mut self,
+        host: HostId,
+        id: u64,
+        node: &mut Node,
+        calls: Vec<(Exchange, Rule)>,
+    ) -> Vec<(u64, u32, Rule)> {
         let mut arrived = Vec::new();
-        for (i, (e, rule)) in d.calls.into_iter().enumerate() {
+        for (i, (e, rule)) in calls.into_iter().enumerate() {
             let call_key = key(host, &e);
             self.pairs.called((host, e.flow), false);
             let opposite = self.opposite(host, &e);
@@ -255,12 +287,16 @@ impl<'a> Assembler<'a> {
             let half = self.half(host, e);
             node.calls.push(Call { half, rule, server: None });
         }
-        // who asked for this one
+        arrived
+    }
+
+    /// Who asked for the request of a new node, as far as that is known; `opposite` is the other end of its exchange.
+    fn find_caller(&mut self, host: HostId, node: &mut Node, opposite: Option<(Key, How)>, flows_lost: bool) {
         let caller = opposite.map(|(k, how)| (k, how, self.callers.get(&k)));
         let is_lossy = opposite.is_some_and(|((h, _, _), _)| self.may_be_lost(h, host, &node.half.exchange));
         match caller {
             // the caller's end is on this host, but its announcement was lost
-            None if d.flows_lost && (node.half.place.family == 0 || is_loopback(&node.half.place)) => {
+            None if flows_lost && (node.half.place.family == 0 || is_loopback(&node.half.place)) => {
                 node.root = Some(Some(Hole::Losses))
             }
             None if !self.pairs.knows((host, node.half.exchange.flow)) => node.root = Some(Some(Hole::Borders)),
@@ -284,17 +320,6 @@ impl<'a> Assembler<'a> {
                 self.callers.remove(&k);
             }
         }
-        for (server, i, rule) in arrived {
-            if self.attach(id, &mut node, i, server, rule) {
-                node.pending += 1;
-            }
-        }
-        let caller = node.caller;
-        self.nodes.insert(id, node);
-        if let Some((parent, i, rule)) = caller {
-            self.join(parent, i, id, rule);
-        }
-        self.settle(id);
     }
 
     /// Gives call `i` of a new node its server; true where that is not whole yet.

@@ -23,7 +23,7 @@ use crate::exchange::{Exchange, Side};
 use crate::pairs::Place;
 use crate::request::{Half, Request};
 use learn::Address;
-use node::{Again, Node, NodeId, Parent, numbers};
+use node::{Again, Elsewhere, Node, NodeId, Parent, numbers};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -35,8 +35,6 @@ use wakepath_model::rows::{OPEN, SniffedExchangeRow, SniffedFlowRow, exchange_ro
 /// After so long everything that had begun was told of: twice the time between two rows of an exchange that stays open,
 /// and what the clocks of hosts that are not synchronised may be apart.
 const HORIZON_NS: i64 = 12_000_000_000;
-/// How long a server may work on for a client that went away: until then its calls may be that one's.
-const ABANDONED_NS: i64 = 60_000_000_000;
 /// Most exchanges held; more are decided before their time, and counted.
 const HELD_MAX: usize = 1 << 20;
 
@@ -216,10 +214,7 @@ impl<'a> Wires<'a> {
             begin,
             end,
             is_reset: flow.is_reset,
-            client_watched: false,
-            server_watched: false,
-            client_said: None,
-            span_of: None,
+            elsewhere: Elsewhere::default(),
             parent: Parent::Undecided,
             children: Vec::new(),
             doubts: 0,
@@ -266,7 +261,7 @@ impl<'a> Wires<'a> {
         let other = self.by_request.insert(k, id).filter(|o| *o != id);
         let Some((other, o)) = other.and_then(|o| Some((o, self.nodes.get(&o)?))) else { return id };
         let is_within = self.is_within(id, other) || self.is_within(other, id);
-        if !n.is_same_as(o) || is_within || n.span_of.is_some() && o.span_of.is_some() {
+        if !n.is_same_as(o) || is_within || n.elsewhere.span_of.is_some() && o.elsewhere.span_of.is_some() {
             return id;
         }
         let (kept, gone) = if n.begin < o.begin { (id, other) } else { (other, id) };
@@ -305,7 +300,7 @@ impl<'a> Wires<'a> {
                 c.parent = Parent::Of(kept, rule);
             }
         }
-        if let Some((tree, span)) = g.span_of
+        if let Some((tree, span)) = g.elsewhere.span_of
             && let Some(Some(node)) = self.trees.get_mut(&tree).and_then(|t| t.nodes.get_mut(span as usize))
         {
             node.0 = kept;
@@ -319,10 +314,10 @@ impl<'a> Wires<'a> {
         n.others.extend(g.others.iter().chain([&again]));
         n.children.extend(&g.children);
         n.doubts = n.doubts.max(g.doubts);
-        n.client_watched |= g.client_watched;
-        n.server_watched |= g.server_watched;
-        n.client_said = n.client_said.or(g.client_said);
-        n.span_of = n.span_of.or(g.span_of);
+        n.elsewhere.client_watched |= g.elsewhere.client_watched;
+        n.elsewhere.server_watched |= g.elsewhere.server_watched;
+        n.elsewhere.client_said = n.elsewhere.client_said.or(g.elsewhere.client_said);
+        n.elsewhere.span_of = n.elsewhere.span_of.or(g.elsewhere.span_of);
         let servers: Vec<Address> = n.servers().collect();
         if let Some(p) = was_given_to.and_then(|p| self.nodes.get_mut(&p)) {
             p.children.retain(|c| *c != gone);
@@ -346,8 +341,8 @@ impl<'a> Wires<'a> {
     /// Other vantages have the exchange at one of its ends.
     fn claimed(&mut self, id: NodeId, bits: u8) {
         if let Some(n) = self.nodes.get_mut(&id) {
-            n.client_watched |= bits & CLIENT != 0;
-            n.server_watched |= bits & SERVER != 0;
+            n.elsewhere.client_watched |= bits & CLIENT != 0;
+            n.elsewhere.server_watched |= bits & SERVER != 0;
         }
     }
 
@@ -366,7 +361,7 @@ impl<'a> Wires<'a> {
     pub(crate) fn client_done(&mut self, key: ByteKey, hole: Option<Hole>) {
         self.unclaim(key, CLIENT);
         if let Some(n) = self.by_bytes.get(&key).and_then(|id| self.nodes.get_mut(id)) {
-            n.client_said = Some(hole);
+            n.elsewhere.client_said = Some(hole);
         }
     }
 
@@ -374,10 +369,10 @@ impl<'a> Wires<'a> {
     /// belongs to it the call leaves the request that it was taken for.
     fn reconcile(&mut self, id: NodeId) {
         let Some(n) = self.nodes.get(&id) else { return };
-        let (Some((tree, span @ 1..)), Parent::Of(p, _)) = (n.span_of, n.parent) else { return };
+        let (Some((tree, span @ 1..)), Parent::Of(p, _)) = (n.elsewhere.span_of, n.parent) else { return };
         let said = self.trees.get(&tree).and_then(|t| t.request.spans.get(span as usize)?.parent);
         let is_elsewhere = |at: (u64, u32)| at.0 != tree || said.is_some_and(|s| s != at.1);
-        if self.nodes.get(&p).and_then(|p| p.span_of).is_some_and(is_elsewhere) {
+        if self.nodes.get(&p).and_then(|p| p.elsewhere.span_of).is_some_and(is_elsewhere) {
             self.counts.disagreements += 1;
             self.split(tree, span);
         }
@@ -405,7 +400,7 @@ impl<'a> Wires<'a> {
             out.request.spans.push(s);
             out.nodes.push(node);
             if let Some(n) = node.and_then(|(n, _)| self.nodes.get_mut(&n)) {
-                n.span_of = Some((if is_cut { id } else { tree }, place));
+                n.elsewhere.span_of = Some((if is_cut { id } else { tree }, place));
             }
         }
         *t = kept;
@@ -428,7 +423,7 @@ impl<'a> Wires<'a> {
         let e = &h.exchange;
         let by_numbers = || numbers(h.place.protocol, e.request_start, e.reply_start);
         let found = exact.or_else(|| self.by_numbers.get(&by_numbers()?).map(|&id| (id, true)));
-        found.filter(|(id, _)| self.nodes.get(id).is_some_and(|n| n.span_of.is_none()))
+        found.filter(|(id, _)| self.nodes.get(id).is_some_and(|n| n.elsewhere.span_of.is_none()))
     }
 
     /// A request of other vantages.
@@ -450,9 +445,9 @@ impl<'a> Wires<'a> {
                 }
             }
             if let Some(n) = found.and_then(|(n, _)| self.nodes.get_mut(&n)) {
-                n.span_of = Some((id, i as u32));
-                n.client_watched |= s.caller.is_some();
-                n.server_watched |= s.callee.is_some();
+                n.elsewhere.span_of = Some((id, i as u32));
+                n.elsewhere.client_watched |= s.caller.is_some();
+                n.elsewhere.server_watched |= s.callee.is_some();
             }
             nodes.push(found);
         }

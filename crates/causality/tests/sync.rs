@@ -178,7 +178,7 @@ fn two_hosts_days_apart() {
     assert_eq!(outcome.inversions, 0);
     assert!(world.error_ns(&outcome) <= 20_000, "{}", world.error_ns(&outcome));
     let pair = &outcome.pairs[0];
-    assert!(pair.messages.iter().all(|n| *n > 3_000) && pair.ambiguous > 50, "{pair:#?}");
+    assert!(pair.counts.messages.iter().all(|n| *n > 3_000) && pair.ambiguous > 50, "{pair:#?}");
     let piece = &pair.pieces[0];
     let (low, high) = piece.begin_ns.1.expect("bounded");
     let true_offset = 324 * 86_400_000_000_000;
@@ -195,7 +195,7 @@ fn streams_of_bytes_do_as_well_as_packets() {
     let world = World::new(clocks, &[(0, 1)]);
     let outcome = synchronise(&world.streams(), None);
     assert_eq!((outcome.groups.len(), outcome.inversions), (1, 0), "{outcome:#?}");
-    assert!(outcome.pairs[0].messages.iter().all(|n| *n > 7_000), "{outcome:#?}");
+    assert!(outcome.pairs[0].counts.messages.iter().all(|n| *n > 7_000), "{outcome:#?}");
     assert!(world.error_ns(&outcome) <= 20_000, "{}", world.error_ns(&outcome));
 }
 
@@ -222,7 +222,7 @@ fn connections_through_translated_ports_are_matched_by_their_numbers_alone() {
     let outcome = translated(true);
     assert_eq!((outcome.groups.len(), outcome.inversions), (1, 0), "{outcome:#?}");
     let pair = &outcome.pairs[0];
-    assert!(pair.messages.iter().all(|n| *n > 14_000) && pair.rejected == 0, "{pair:#?}");
+    assert!(pair.counts.messages.iter().all(|n| *n > 14_000) && pair.counts.rejected == 0, "{pair:#?}");
     assert!(world.error_ns(&outcome) <= 20_000, "{}", world.error_ns(&outcome));
     // without having seen the establishment there is nothing to tell them by
     let outcome = translated(false);
@@ -283,8 +283,8 @@ fn false_pairings_are_rejected_and_counted() {
         let outcome = synchronise(&seen, None);
         assert_eq!((outcome.groups.len(), outcome.inversions), (1, 0), "{outcome:#?}");
         let (pair, without) = (&outcome.pairs[0], &clean.pairs[0]);
-        assert_eq!(pair.rejected, times.len() as u64, "{pair:#?}");
-        assert_eq!((pair.messages, without.rejected), (without.messages, 0));
+        assert_eq!(pair.counts.rejected, times.len() as u64, "{pair:#?}");
+        assert_eq!((pair.counts.messages, without.counts.rejected), (without.counts.messages, 0));
         assert_eq!(pair.uncertainty_ns, without.uncertainty_ns);
         assert!(world.error_ns(&outcome) <= 20_000, "{}", world.error_ns(&outcome));
     }
@@ -308,7 +308,7 @@ fn where_too_many_contradict_each_other_it_is_a_contradiction_and_not_a_clock() 
     let mut seen = few.packets();
     pair_falsely(&mut seen, &[30_000_000_000], 2_000_000);
     let outcome = synchronise(&seen, None);
-    assert!(outcome.inversions == 0 && outcome.pairs[0].rejected == 0, "{outcome:#?}");
+    assert!(outcome.inversions == 0 && outcome.pairs[0].counts.rejected == 0, "{outcome:#?}");
 }
 
 /// Messages that take `there` and `back` on the way, and nothing less: the offset cannot be known better than half of both.
@@ -440,7 +440,7 @@ proptest! {
         let outcome = synchronise(&seen, None);
         prop_assert_eq!((outcome.groups.len(), outcome.inversions), (1, 0), "{:#?}", outcome);
         let pair = &outcome.pairs[0];
-        prop_assert!(pair.rejected >= times.len() as u64 && pair.rejected <= 16, "{:#?}", pair);
+        prop_assert!(pair.counts.rejected >= times.len() as u64 && pair.counts.rejected <= 16, "{:#?}", pair);
         prop_assert!(world.error_ns(&outcome) <= 20_000, "{}", world.error_ns(&outcome));
         for piece in &pair.pieces {
             let (low, high) = piece.begin_ns.1.expect("bounded");

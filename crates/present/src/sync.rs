@@ -214,14 +214,14 @@ pub fn collect(folder: &Folder, outcome: &Outcome, written: Vec<String>) -> Sync
 }
 
 fn pair(p: &PairReport, names: &[String]) -> PairView {
-    let by = |e: Evidence| p.evidence[e.index()];
+    let by = |e: Evidence| p.counts.evidence[e.index()];
     let (why_not, remedy) = p.why_not.map(|w| reason(w, p, names)).unzip();
     PairView {
         a: names[p.a].clone(),
         b: names[p.b].clone(),
         synchronised: p.why_not.is_none(),
-        messages_there: p.messages[0],
-        messages_back: p.messages[1],
+        messages_there: p.counts.messages[0],
+        messages_back: p.counts.messages[1],
         evidence: EvidenceView {
             socket_bytes: by(Evidence::Bytes),
             datagrams: by(Evidence::Datagram),
@@ -229,10 +229,10 @@ fn pair(p: &PairReport, names: &[String]) -> PairView {
             packet_bytes: by(Evidence::PacketBytes),
         },
         ambiguous: p.ambiguous,
-        rejected: p.rejected,
-        delay_min_there_ns: p.delay_min_ns[0],
-        delay_min_back_ns: p.delay_min_ns[1],
-        inversions: p.inversions,
+        rejected: p.counts.rejected,
+        delay_min_there_ns: p.counts.delay_min_ns[0],
+        delay_min_back_ns: p.counts.delay_min_ns[1],
+        inversions: p.counts.inversions,
         via: p.via.iter().map(|h| names[*h].clone()).collect(),
         in_tree: p.in_tree,
         uncertainty_ns: p.uncertainty_ns,

@@ -1,6 +1,7 @@
 //! Ends of flows: what is kept of each while it is there, and when it can be forgotten.
 
-use crate::exchange::{ExId, Side};
+use super::record::Side;
+use crate::slab::ExId;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};

@@ -46,15 +46,16 @@ impl Index {
 
     /// The listeners at a port, those of one endpoint behind each other.
     fn listeners_at<'a>(&'a self, h: &'a HostRows, port: u16) -> impl Iterator<Item = Listener> + 'a {
-        let first = self.store.lower_bound(&h.listeners, (u64::from(port), 0, 0));
-        (first..h.listeners.count()).map_while(move |i| self.store.get(&h.listeners, i).filter(|l| l.port == port))
+        let first = self.store.lower_bound(&h.endpoints.listeners, (u64::from(port), 0, 0));
+        (first..h.endpoints.listeners.count())
+            .map_while(move |i| self.store.get(&h.endpoints.listeners, i).filter(|l| l.port == port))
     }
 
     /// The queue of a listener as it was looked at last, not after `until`.
     pub fn backlog(&self, host: HostId, listener: EndpointId, until: MonoNs) -> Option<Backlog> {
         let h = self.rows(host)?;
-        let after = self.store.lower_bound(&h.backlogs, (listener.0, until.0.saturating_add(1), 0));
-        let row = self.store.get(&h.backlogs, after.checked_sub(1)?).filter(|r| r.flow == listener)?;
+        let after = self.store.lower_bound(&h.endpoints.backlogs, (listener.0, until.0.saturating_add(1), 0));
+        let row = self.store.get(&h.endpoints.backlogs, after.checked_sub(1)?).filter(|r| r.flow == listener)?;
         Some(Backlog::of(&row))
     }
 
@@ -66,7 +67,7 @@ impl Index {
         from: MonoNs,
         to: MonoNs,
     ) -> impl Iterator<Item = ResentRow> + '_ {
-        let rows = self.rows(host).map(|h| &h.resent);
+        let rows = self.rows(host).map(|h| &h.endpoints.resent);
         let first = rows.map_or(0, |rows| self.store.lower_bound(rows, (flow.0, from.0, 0)));
         (first..).map_while(move |i| self.store.get(rows?, i).filter(|r| r.flow == flow && r.at <= to))
     }

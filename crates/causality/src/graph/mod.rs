@@ -9,6 +9,7 @@
 mod build;
 mod listeners;
 mod processors;
+mod recorded;
 mod records;
 mod sort;
 mod store;
@@ -18,31 +19,28 @@ pub use processors::{Held, Holders};
 pub use records::{End, Left, Listener};
 
 use crate::pairs::How;
+use recorded::Recorded;
 use records::{Came, Faulted, OfFlow, Sent, place};
 use rustc_hash::FxHashMap;
 use sort::Keyed as _;
 use std::fs::{self, DirBuilder};
 use std::hash::{BuildHasher, Hasher};
 use std::io;
-use std::ops::RangeInclusive;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use store::{Rows, Store};
 use tempfile::TempDir;
 use wakepath_model::clock::Timeline;
-use wakepath_model::defects::{self, Answer, Severity};
-use wakepath_model::folder::{Folder, Host, TableSet};
+use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    Event, FaultRow, LimitRow, OpRow, PacketRow, PollRow, ResentRow, Table, TaskRow, WaitRow, life, op,
+    FaultRow, LimitRow, OpRow, PacketRow, PollRow, ResentRow, Table, TaskRow, WaitRow, life, op,
 };
 
 /// Version of the files: older ones are made again.
 const VERSION: u64 = 5;
 /// The subfolder of `DIR/cache` where indexes are.
 const CACHE: &str = "cache";
-/// Most intervals of losses told apart on a host; further ones are joined to the last.
-const LOSSES_MAX: usize = 10_000;
 /// Most rows looked at around a place that a binary search found.
 const NEAR: u64 = 64;
 
@@ -68,27 +66,27 @@ struct HostRows {
     waits: Rows<WaitRow>,
     cpus: Rows<Came>,
     ops: Rows<OpRow>,
-    left: Rows<Left>,
     polls: Rows<PollRow>,
     tasks: Rows<TaskRow>,
     packets: Rows<PacketRow>,
     flows: Rows<OfFlow>,
-    ends: Rows<End>,
-    listeners: Rows<Listener>,
-    /// Lengths of listeners' queues.
-    backlogs: Rows<LimitRow>,
-    resent: Rows<ResentRow>,
+    endpoints: EndpointRows,
     /// Page faults that slept for a read.
     faults: Rows<FaultRow>,
     /// Paths of the files that they read.
     files: FxHashMap<StrId, String>,
-    span: (MonoNs, MonoNs),
-    /// Tasks and times of each of its recordings.
-    recordings: Vec<(RangeInclusive<u32>, MonoNs, MonoNs)>,
-    /// Intervals in which wait records were lost, in order, apart from each other.
-    losses: Vec<(MonoNs, MonoNs)>,
-    is_by_library: bool,
-    is_isolated: bool,
+    recorded: Recorded,
+}
+
+/// What is known of a host's endpoints.
+struct EndpointRows {
+    ends: Rows<End>,
+    /// What left them and came to them.
+    left: Rows<Left>,
+    resent: Rows<ResentRow>,
+    listeners: Rows<Listener>,
+    /// Lengths of listeners' queues.
+    backlogs: Rows<LimitRow>,
 }
 
 /// A folder of this process, whose name has the process's number. Those of processes that ended before they were done
@@ -166,22 +164,20 @@ impl Index {
                 waits: store.open(&build::file(dir, "waits", i))?,
                 cpus: store.open(&build::file(dir, "cpus", i))?,
                 ops: store.open(&build::file(dir, "operations", i))?,
-                left: store.open(&build::file(dir, "left", i))?,
                 polls: store.open(&build::file(dir, "polls", i))?,
                 tasks: store.open(&build::file(dir, "tasks", i))?,
                 packets: store.open(&build::file(dir, "packets", i))?,
                 flows: store.open(&build::file(dir, "flows", i))?,
-                ends: store.open(&build::file(dir, "ends", i))?,
-                listeners: store.open(&build::file(dir, "listeners", i))?,
-                backlogs: store.open(&build::file(dir, "backlogs", i))?,
-                resent: store.open(&build::file(dir, "resent", i))?,
+                endpoints: EndpointRows {
+                    ends: store.open(&build::file(dir, "ends", i))?,
+                    left: store.open(&build::file(dir, "left", i))?,
+                    resent: store.open(&build::file(dir, "resent", i))?,
+                    listeners: store.open(&build::file(dir, "listeners", i))?,
+                    backlogs: store.open(&build::file(dir, "backlogs", i))?,
+                },
                 faults: store.open(&build::file(dir, "faults", i))?,
                 files,
-                span: host.span().unwrap_or_default(),
-                recordings: host.recordings(),
-                losses: losses(host),
-                is_by_library: is_by_library(&host.info().flags),
-                is_isolated: has_flag(&host.info().flags, "--isolate"),
+                recorded: Recorded::of(host),
             });
         }
         let sent = store.open(&build::file(dir, "sent", 0))?;
@@ -201,7 +197,7 @@ impl Index {
     /// First and last moment of the recording of a host that names `task`; of all its recordings where none does.
     pub fn span(&self, host: HostId, task: TaskId) -> (MonoNs, MonoNs) {
         let Some(h) = self.rows(host) else { return Default::default() };
-        h.recordings.iter().find(|r| r.0.contains(&task.0)).map_or(h.span, |r| (r.1, r.2))
+        h.recorded.span(task)
     }
 
     /// How many hosts it has.
@@ -309,12 +305,12 @@ impl Index {
 
     /// Whether a host was recorded by the preload library alone, which sees no processor.
     pub fn is_by_library(&self, host: HostId) -> bool {
-        self.rows(host).is_some_and(|h| h.is_by_library)
+        self.rows(host).is_some_and(|h| h.recorded.is_by_library)
     }
 
     /// Whether programs of a host were handed one input at a time while it was recorded.
     pub fn is_isolated(&self, host: HostId) -> bool {
-        self.rows(host).is_some_and(|h| h.is_isolated)
+        self.rows(host).is_some_and(|h| h.recorded.is_isolated)
     }
 
     /// Whether the call to poll in which a task waited had no time-out of its own; `false` where its record is not there.
@@ -328,23 +324,25 @@ impl Index {
     /// An endpoint, with its other end where it is known.
     pub fn end(&self, host: HostId, flow: EndpointId) -> Option<End> {
         let h = self.rows(host)?;
-        let after = self.store.lower_bound(&h.ends, (flow.0, u64::MAX, 0));
-        self.store.get(&h.ends, after.checked_sub(1)?).filter(|e| e.flow == flow)
+        let after = self.store.lower_bound(&h.endpoints.ends, (flow.0, u64::MAX, 0));
+        self.store.get(&h.endpoints.ends, after.checked_sub(1)?).filter(|e| e.flow == flow)
     }
 
     /// What was sent from an endpoint and covers the byte before `seq` (32 wrapping bits), last sent not after `until`.
     pub fn send_of(&self, host: HostId, flow: EndpointId, seq: u32, until: CommonNs) -> Option<Left> {
         let h = self.rows(host)?;
-        let last = self.store.lower_bound(&h.left, (flow.0, place(op::SEND, u64::MAX), u64::MAX)).checked_sub(1)?;
-        let newest = self.store.get(&h.left, last).filter(|l| l.flow == flow && l.kind == op::SEND)?;
+        let last =
+            self.store.lower_bound(&h.endpoints.left, (flow.0, place(op::SEND, u64::MAX), u64::MAX)).checked_sub(1)?;
+        let newest = self.store.get(&h.endpoints.left, last).filter(|l| l.flow == flow && l.kind == op::SEND)?;
         // 64 bits that agree with `seq`, from the newest backwards
         let high = (newest.end & !0xffff_ffff) | u64::from(seq);
         let mut wanted = if high > newest.end { high.checked_sub(1 << 32)? } else { high };
         for _ in 0..NEAR {
-            let first = self.store.lower_bound(&h.left, (flow.0, place(op::SEND, wanted), 0));
+            let first = self.store.lower_bound(&h.endpoints.left, (flow.0, place(op::SEND, wanted), 0));
             let mut best: Option<Left> = None;
             for i in first..first.saturating_add(NEAR) {
-                let Some(l) = self.store.get(&h.left, i).filter(|l| l.flow == flow && l.kind == op::SEND) else {
+                let Some(l) = self.store.get(&h.endpoints.left, i).filter(|l| l.flow == flow && l.kind == op::SEND)
+                else {
                     break;
                 };
                 if l.start >= wanted {
@@ -365,15 +363,15 @@ impl Index {
     /// The last thing of a kind (`rows::op`) that left an endpoint or came to it, entered not after `until`.
     pub fn last_left(&self, host: HostId, flow: EndpointId, kind: u8, until: CommonNs) -> Option<Left> {
         let h = self.rows(host)?;
-        let after = self.store.lower_bound(&h.left, (flow.0, place(kind, u64::MAX), u64::MAX));
+        let after = self.store.lower_bound(&h.endpoints.left, (flow.0, place(kind, u64::MAX), u64::MAX));
         // numbers of one stream grow with time, so the last in place is nearly the last in time
-        let (mut low, mut high) = (self.store.lower_bound(&h.left, (flow.0, place(kind, 0), 0)), after);
+        let (mut low, mut high) = (self.store.lower_bound(&h.endpoints.left, (flow.0, place(kind, 0), 0)), after);
         while low < high {
             let middle = low + (high - low) / 2;
-            let l = self.store.get(&h.left, middle)?;
+            let l = self.store.get(&h.endpoints.left, middle)?;
             if self.common(host, l.entry) <= until { low = middle + 1 } else { high = middle }
         }
-        self.store.get(&h.left, low.checked_sub(1)?).filter(|l| l.flow == flow && l.kind == kind)
+        self.store.get(&h.endpoints.left, low.checked_sub(1)?).filter(|l| l.flow == flow && l.kind == kind)
     }
 
     /// The last read from an endpoint that had given bytes at a moment: one that returned then or before, or that
@@ -385,8 +383,8 @@ impl Index {
         }
         // it found nothing to read until later
         let h = self.rows(host)?;
-        let place = self.store.lower_bound(&h.left, last.key()).checked_sub(1)?;
-        self.store.get(&h.left, place).filter(|l| l.flow == flow && l.kind == op::RECV)
+        let place = self.store.lower_bound(&h.endpoints.left, last.key()).checked_sub(1)?;
+        self.store.get(&h.endpoints.left, place).filter(|l| l.flow == flow && l.kind == op::RECV)
     }
 
     /// Process number and name of a task, as they were last known.
@@ -486,9 +484,7 @@ impl Index {
 
     /// Whether wait records of a host were lost between two moments.
     pub fn lost_between(&self, host: HostId, from: MonoNs, to: MonoNs) -> bool {
-        let Some(h) = self.rows(host) else { return false };
-        let after = h.losses.partition_point(|l| l.0 < to);
-        after.checked_sub(1).is_some_and(|i| h.losses[i].1 > from)
+        self.rows(host).is_some_and(|h| h.recorded.lost_between(from, to))
     }
 
     /// When another task was first seen on the processor that `task` came onto at `from`, before `to`: then it must
@@ -535,42 +531,6 @@ fn identity(folder: &Folder) -> u64 {
         }
     }
     h.finish()
-}
-
-/// Whether a loss is one of wait records, and not of something else that answers about waits need too.
-fn is_of_waits(what: &str) -> bool {
-    let touches =
-        defects::find(what).is_some_and(|d| d.severity != Severity::Info && d.touches.contains(&Answer::Waits));
-    touches && (what.starts_with("loss.") || what == defects::id::CTF_PACKETS_LOST || defects::hides_rows(what))
-}
-
-/// Whether a host was recorded by the preload library and not by the kernel.
-fn is_by_library(flags: &[String]) -> bool {
-    (has_flag(flags, "--isolate") || has_flag(flags, "--observe")) && !has_flag(flags, "--kernel")
-}
-
-fn has_flag(flags: &[String], flag: &str) -> bool {
-    flags.iter().any(|f| f.split('=').next() == Some(flag))
-}
-
-fn losses(host: &Host) -> Vec<(MonoNs, MonoNs)> {
-    let mut out: Vec<(MonoNs, MonoNs)> = Vec::new();
-    for event in host.events(TableSet::of(&[Table::Loss]), ..) {
-        let Event::Loss(r) = event else { continue };
-        if !is_of_waits(host.text(r.what)) {
-            continue;
-        }
-        let (from, to) = (r.from.min(r.at), r.at);
-        let is_full = out.len() >= LOSSES_MAX;
-        match out.last_mut() {
-            Some(last) if from <= last.1 || is_full => {
-                last.0 = last.0.min(from);
-                last.1 = last.1.max(to);
-            }
-            _ => out.push((from, to)),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

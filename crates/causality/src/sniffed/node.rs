@@ -1,6 +1,5 @@
 //! A sniffed exchange while it is held: what it says of itself, and what was found out about it.
 
-use super::ABANDONED_NS;
 use super::learn::Address;
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{Exchange, Side};
@@ -10,6 +9,9 @@ use wakepath_model::ids::{EndpointId, HostId, MonoNs, SniffedFlowId, TaskId};
 use wakepath_model::rows::{OPEN, SniffedExchangeRow, exchange_row, failed, witness};
 
 pub(crate) type NodeId = u64;
+
+/// How long a server may work on for a client that went away: until then its calls may be that one's.
+pub(super) const ABANDONED_NS: i64 = 60_000_000_000;
 
 const TCP: u16 = 6;
 
@@ -58,6 +60,18 @@ pub(crate) struct Again {
     pub(crate) place: Place,
 }
 
+/// What other vantages have of a sniffed exchange.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Elsewhere {
+    /// They watch its client, or its server.
+    pub(crate) client_watched: bool,
+    pub(crate) server_watched: bool,
+    /// What they say of its client, where no request of a watched server made it: nobody's, or not known.
+    pub(crate) client_said: Option<Option<Hole>>,
+    /// The request of theirs, and the span in it, that it is.
+    pub(crate) span_of: Option<(u64, u32)>,
+}
+
 /// A sniffed exchange.
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -72,13 +86,7 @@ pub(crate) struct Node {
     pub(crate) end: i64,
     /// The flow was reset.
     pub(crate) is_reset: bool,
-    /// Its client, or its server, is watched by another vantage.
-    pub(crate) client_watched: bool,
-    pub(crate) server_watched: bool,
-    /// What that vantage says of its client, where no request of a watched server made it: nobody's, or not known.
-    pub(crate) client_said: Option<Option<Hole>>,
-    /// The request, and the span in it, of other vantages that it is.
-    pub(crate) span_of: Option<(u64, u32)>,
+    pub(crate) elsewhere: Elsewhere,
     pub(crate) parent: Parent,
     pub(crate) children: Vec<NodeId>,
     pub(crate) doubts: u32,

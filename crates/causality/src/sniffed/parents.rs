@@ -1,9 +1,9 @@
 //! For which request an exchange on the wire was made: the one that bears the same identifier, went to the address that
 //! this one came from, and was being worked on. Only where there is one such request; time alone links nothing.
 
+use super::Wires;
 use super::learn::Address;
-use super::node::{Node, NodeId, Parent};
-use super::{ABANDONED_NS, Wires};
+use super::node::{ABANDONED_NS, Node, NodeId, Parent};
 use crate::evidence::{Hole, Rule};
 use wakepath_model::ids::MonoNs;
 
@@ -59,7 +59,7 @@ impl Wires<'_> {
         for &c_id in list.iter() {
             let c = &nodes[&c_id];
             // who watches a server sees every call that it makes, and calls of nobody else
-            if c_id == id || c.server_watched != n.client_watched && lossy.is_empty() {
+            if c_id == id || c.elsewhere.server_watched != n.elsewhere.client_watched && lossy.is_empty() {
                 continue;
             }
             let shares = n.shares(c);
@@ -85,7 +85,7 @@ impl Wires<'_> {
 
     fn choose(&mut self, id: NodeId, found: &[Candidate], others: &[NodeId], clients: &[Address]) -> Parent {
         let Some(n) = self.nodes.get(&id) else { return Parent::Root(None) };
-        let (host, at, is_watched) = (n.host, n.row.request_first, n.client_watched);
+        let (host, at, is_watched) = (n.host, n.row.request_first, n.elsewhere.client_watched);
         let best = found.iter().map(|c| c.shares).max().unwrap_or(0);
         let mut of_best = found.iter().filter(|c| c.shares == best);
         let only = of_best.next().filter(|_| of_best.next().is_none());

@@ -20,9 +20,10 @@ impl Wires<'_> {
     /// to be asked again later.
     pub(super) fn hand_out(&mut self, top: Top, until: Option<i64>) -> bool {
         let is_top = match top {
-            Top::Node(id) => {
-                self.nodes.get(&id).is_some_and(|n| n.span_of.is_none() && matches!(n.parent, Parent::Root(_)))
-            }
+            Top::Node(id) => self
+                .nodes
+                .get(&id)
+                .is_some_and(|n| n.elsewhere.span_of.is_none() && matches!(n.parent, Parent::Root(_))),
             Top::Tree(id) => self.trees.get(&id).is_some_and(|t| self.root_parent(t).is_none()),
         };
         if !is_top {
@@ -70,12 +71,13 @@ impl Wires<'_> {
                 }
                 Top::Node(id) => {
                     let Some(n) = self.nodes.get(&id) else { continue };
-                    match n.span_of {
+                    match n.elsewhere.span_of {
                         Some((tree, 0)) => todo.push(Top::Tree(tree)),
                         // belongs to another vantage's request by what that saw
                         Some(_) => {}
                         None => {
-                            let is_awaited = n.server_watched || n.client_watched && n.client_said.is_none();
+                            let is_awaited = n.elsewhere.server_watched
+                                || n.elsewhere.client_watched && n.elsewhere.client_said.is_none();
                             if n.worked_until() > until || is_awaited {
                                 return false;
                             }
@@ -100,12 +102,12 @@ impl Wires<'_> {
             match part {
                 Part::Node(node, parent, made_by) => {
                     let Some(n) = self.nodes.get(&node) else { continue };
-                    match n.span_of {
+                    match n.elsewhere.span_of {
                         Some((tree, 0)) => todo.push(Part::Tree(tree, Some((node, parent, made_by)))),
                         Some(_) => {}
                         None => {
                             if parent.is_none() {
-                                (id, orphan) = (Some(id_of(n)), n.client_said.flatten());
+                                (id, orphan) = (Some(id_of(n)), n.elsewhere.client_said.flatten());
                             }
                             let me = spans.len() as u32;
                             spans.push(self.span_of_node(n, parent, made_by, is_over));
@@ -157,7 +159,7 @@ impl Wires<'_> {
         let is_lossy = self.seen.get(&n.host).is_some_and(|s| s.losses.touch(n.row.request_first, n.row.at));
         let root = match n.parent {
             // who watches its client knows better
-            Parent::Root(hole) if n.client_said.is_none() => hole,
+            Parent::Root(hole) if n.elsewhere.client_said.is_none() => hole,
             _ => None,
         };
         let open = (is_over && !n.is_closed()).then_some(Hole::AfterRecording);
@@ -217,7 +219,7 @@ impl Wires<'_> {
                 }
                 if i == 0
                     && by.is_none()
-                    && n.client_said.is_none()
+                    && n.elsewhere.client_said.is_none()
                     && let Parent::Root(Some(hole)) = n.parent
                 {
                     s.hole.get_or_insert(hole);

@@ -4,7 +4,8 @@
 //! that has not come by then will not come. Names that come twice within the window are ambiguous and say nothing, so a
 //! retransmission is never paired with the wrong original; therefore a match is told when its window is over.
 
-use super::sighting::{End, Evidence, Sighting};
+use super::connections::{Connections, Piece, Stream};
+use super::sighting::{Evidence, Sighting};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
@@ -21,9 +22,6 @@ pub struct Match {
     pub again: bool,
 }
 
-/// Bytes of sequence numbers that two ends of one connection, met at different times, may be apart.
-const NEAR: u32 = 64 << 20;
-
 #[derive(Clone, Copy)]
 struct Unit {
     /// Host and time of the first send and receive, and how many there were.
@@ -35,60 +33,6 @@ struct Unit {
     carries: Option<(u64, u32, u32)>,
 }
 
-/// Bytes of a stream that were sent or received at once.
-#[derive(Clone, Copy)]
-struct Piece {
-    host: usize,
-    start: u32,
-    len: u32,
-    first: u64,
-    last: u64,
-    until: i64,
-    told: bool,
-}
-
-impl Piece {
-    fn contains(&self, byte: u32) -> bool {
-        byte.wrapping_sub(self.start) < self.len
-    }
-
-    fn overlaps(&self, other: &Piece) -> bool {
-        self.contains(other.start) || other.contains(self.start)
-    }
-}
-
-#[derive(Default)]
-struct Stream {
-    sent: VecDeque<Piece>,
-    received: VecDeque<Piece>,
-    /// It stands in the queue of what is looked at when its window is over.
-    is_queued: bool,
-}
-
-impl Stream {
-    fn held(&self) -> usize {
-        self.sent.len() + self.received.len()
-    }
-}
-
-#[derive(Default)]
-struct Connection {
-    /// The ends' hosts, in the order in which they became known.
-    hosts: [Option<usize>; 2],
-    is_open: [bool; 2],
-    numbers: (u32, u32),
-    by_addresses: u64,
-    by_numbers: Option<u64>,
-    /// What each end sends.
-    streams: [Stream; 2],
-}
-
-impl Connection {
-    fn is_local(&self) -> bool {
-        self.hosts[0] == self.hosts[1]
-    }
-}
-
 /// The matcher. Times by which things are forgotten are of the coarse line.
 pub struct Matcher {
     /// How long things are kept; `None` keeps them until their partner comes, however long (one pass).
@@ -96,12 +40,7 @@ pub struct Matcher {
     now: i64,
     units: FxHashMap<u64, Unit>,
     units_until: VecDeque<(i64, u64)>,
-    connections: FxHashMap<u64, Connection>,
-    next_connection: u64,
-    /// Which connection, and which of its ends, a host's number is.
-    end_of: FxHashMap<(usize, u64), (u64, usize)>,
-    by_addresses: FxHashMap<u64, u64>,
-    by_numbers: FxHashMap<u64, u64>,
+    connections: Connections,
     streams_until: VecDeque<(i64, u64)>,
     closed_until: VecDeque<(i64, u64)>,
     /// Packets that no other packet equals: by direction, matched by their bytes.
@@ -121,11 +60,7 @@ impl Matcher {
             now: i64::MIN,
             units: FxHashMap::default(),
             units_until: VecDeque::new(),
-            connections: FxHashMap::default(),
-            next_connection: 0,
-            end_of: FxHashMap::default(),
-            by_addresses: FxHashMap::default(),
-            by_numbers: FxHashMap::default(),
+            connections: Connections::default(),
             streams_until: VecDeque::new(),
             closed_until: VecDeque::new(),
             packets: FxHashMap::default(),
@@ -148,7 +83,7 @@ impl Matcher {
             self.expire(self.now, out);
         }
         match *sighting {
-            Sighting::Opened(number, end) => self.opened(host, number, &end),
+            Sighting::Opened(number, end) => self.pieces -= self.connections.opened(host, number, &end),
             Sighting::Closed(number) => self.closed(host, number),
             Sighting::Bytes { end, sent, start, len, first, last } => {
                 let piece = Piece { host, start, len, first, last, until: self.until(), told: false };
@@ -158,7 +93,7 @@ impl Matcher {
                 self.unit(host, key, sent, at, evidence, carries, out);
             }
         }
-        self.held_max = self.held_max.max(self.units.len() + self.pieces + self.connections.len());
+        self.held_max = self.held_max.max(self.units.len() + self.pieces + self.connections.all.len());
     }
 
     /// Nothing more comes.
@@ -181,7 +116,7 @@ impl Matcher {
             }
         }
         while let Some((_, id)) = pop_if(&mut self.streams_until, |e| e.0 < now) {
-            let Some(c) = self.connections.get_mut(&id) else { continue };
+            let Some(c) = self.connections.all.get_mut(&id) else { continue };
             for stream in &mut c.streams {
                 for side in [&mut stream.sent, &mut stream.received] {
                     while pop_if(side, |p| p.until < now).is_some() {
@@ -194,81 +129,20 @@ impl Matcher {
             self.tell_packets(direction, now, out);
         }
         while let Some((_, id)) = pop_if(&mut self.closed_until, |e| e.0 < now) {
-            if self.connections.get(&id).is_some_and(|c| c.is_open == [false; 2])
-                && let Some(c) = self.connections.remove(&id)
-            {
-                self.pieces -= c.streams.iter().map(Stream::held).sum::<usize>();
-                if self.by_addresses.get(&c.by_addresses) == Some(&id) {
-                    self.by_addresses.remove(&c.by_addresses);
-                }
-                if let Some(n) = c.by_numbers
-                    && self.by_numbers.get(&n) == Some(&id)
-                {
-                    self.by_numbers.remove(&n);
-                }
-            }
+            self.pieces -= self.connections.forget_closed(id);
         }
-    }
-
-    fn opened(&mut self, host: usize, number: u64, end: &End) {
-        if self.end_of.contains_key(&(host, number)) {
-            return;
-        }
-        let numbers = end.by_numbers.map(|n| n.flow);
-        let by_numbers = numbers.and_then(|n| self.by_numbers.get(&n)).copied();
-        let by_addresses = self.by_addresses.get(&end.by_addresses.flow).copied();
-        let (snd, rcv) = end.numbers;
-        let has_room = |c: &&Connection| c.hosts[1].is_none();
-        let is_near = |c: &&Connection| {
-            let apart = |a: u32, b: u32| (a.wrapping_sub(b) as i32).unsigned_abs();
-            let far = apart(c.numbers.0, rcv).max(apart(c.numbers.1, snd));
-            far <= if numbers.is_some() && c.by_numbers.is_some() { 0 } else { NEAR }
-        };
-        let fits = |id: u64| self.connections.get(&id).as_ref().filter(|c| has_room(c) && is_near(c)).is_some();
-        if let Some(id) = by_numbers.filter(|id| fits(*id)).or(by_addresses.filter(|id| fits(*id)))
-            && let Some(c) = self.connections.get_mut(&id)
-        {
-            (c.hosts[1], c.is_open[1]) = (Some(host), true);
-            if c.is_local() {
-                for s in &mut c.streams {
-                    self.pieces -= s.held();
-                    *s = Stream::default();
-                }
-            }
-            self.end_of.insert((host, number), (id, 1));
-            return;
-        }
-        let id = self.next_connection;
-        self.next_connection += 1;
-        let c = Connection {
-            hosts: [Some(host), None],
-            is_open: [true, false],
-            numbers: end.numbers,
-            by_addresses: end.by_addresses.flow,
-            by_numbers: numbers,
-            streams: Default::default(),
-        };
-        self.connections.insert(id, c);
-        self.by_addresses.insert(end.by_addresses.flow, id);
-        if let Some(n) = numbers {
-            self.by_numbers.insert(n, id);
-        }
-        self.end_of.insert((host, number), (id, 0));
     }
 
     fn closed(&mut self, host: usize, number: u64) {
-        if let Some((id, side)) = self.end_of.remove(&(host, number))
-            && let Some(c) = self.connections.get_mut(&id)
-        {
-            c.is_open[side] = false;
+        if let Some(id) = self.connections.closed(host, number) {
             // the other end's rows may be behind by the window
             self.closed_until.push_back((self.until(), id));
         }
     }
 
     fn bytes(&mut self, number: u64, sent: bool, piece: Piece, out: &mut impl FnMut(Match)) {
-        let Some(&(id, side)) = self.end_of.get(&(piece.host, number)) else { return };
-        let Some(c) = self.connections.get_mut(&id) else { return };
+        let Some(&(id, side)) = self.connections.end_of.get(&(piece.host, number)) else { return };
+        let Some(c) = self.connections.all.get_mut(&id) else { return };
         if c.is_local() {
             return;
         }

@@ -8,23 +8,26 @@
 
 pub mod bounds;
 pub mod coarse;
+mod connections;
 pub mod fit;
 pub mod groups;
 pub mod hull;
 pub mod matching;
 pub mod outliers;
 mod pairs;
+mod points;
 pub mod sighting;
 pub mod sketch;
 
 pub use pairs::{Bounded, PairReport, PieceReport, Unsynchronised};
+pub use points::{CELLS, MessageCounts};
 
 use coarse::Coarse;
 use fit::Bound;
 use groups::Union;
 use hull::Point;
 use matching::{Match, Matcher};
-use pairs::PairPoints;
+use points::PairPoints;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sighting::{Seen, Sightings};
 use std::cmp::Reverse;
@@ -33,8 +36,6 @@ use wakepath_model::clock::{ClockGroup, Transform};
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::HostId;
 
-/// Hulls are kept for so many parts of the time, so that clocks that are not linear can be fitted piece by piece.
-pub const CELLS: usize = 64;
 /// Unknowns of the largest fit that is tried.
 const UNKNOWNS_MAX: usize = 800;
 /// How often the fit is made again with the messages that it inverted.
@@ -128,7 +129,7 @@ pub fn synchronise_seen<I: Iterator<Item = Seen>>(
         window_ns: coarse.window,
         held_max: (coarse.held, held_main),
         corners: pass.held(),
-        messages: pass.points.values().map(|p| p.messages.iter().sum::<u64>()).sum(),
+        messages: pass.points.values().map(|p| p.counts.messages.iter().sum::<u64>()).sum(),
         ..Outcome::default()
     };
     for round in 1..=ROUNDS_MAX {
@@ -252,13 +253,13 @@ impl<'c> Pass<'c> {
         let is_rejected = self.is_rejected(pair, direction, (x, y - x));
         let points = self.points.entry(pair).or_default();
         if is_rejected {
-            points.rejected += 1;
+            points.counts.rejected += 1;
             return;
         }
         points.hulls[direction][cell].add((x, y - x));
         if !m.again {
-            points.messages[direction] += 1;
-            points.evidence[m.evidence.index()] += 1;
+            points.counts.messages[direction] += 1;
+            points.counts.evidence[m.evidence.index()] += 1;
         }
     }
 
@@ -283,8 +284,8 @@ impl<'c> Pass<'c> {
             if found.is_empty() {
                 found = suspects_in(0, 1);
             }
-            let messages = points.messages.iter().sum::<u64>() + points.rejected;
-            if found.len() as u64 + points.rejected <= outliers::allowed(messages) {
+            let messages = points.counts.messages.iter().sum::<u64>() + points.counts.rejected;
+            if found.len() as u64 + points.counts.rejected <= outliers::allowed(messages) {
                 self.rejected.extend(found.into_iter().map(|(direction, point)| (*pair, direction, point)));
             }
         }
@@ -297,7 +298,7 @@ impl<'c> Pass<'c> {
 
     fn forget_checks(&mut self) {
         for p in self.points.values_mut() {
-            (p.inversions, p.delay_min) = (0, [None; 2]);
+            (p.counts.inversions, p.counts.delay_min_ns) = (0, [None; 2]);
         }
     }
 
@@ -314,10 +315,10 @@ impl<'c> Pass<'c> {
             return false;
         }
         let Some(points) = self.points.get_mut(&pair) else { return false };
-        let least = &mut points.delay_min[direction];
+        let least = &mut points.counts.delay_min_ns[direction];
         *least = Some(least.map_or(delay, |l| l.min(delay)));
         if delay < 0 {
-            points.inversions += 1;
+            points.counts.inversions += 1;
             points.inverted.push((direction, x, y));
             points.inverted.truncate(1_000);
             points.hulls[direction][cell].add((x, y - x));
@@ -336,7 +337,7 @@ impl<'c> Pass<'c> {
             contradictions: FxHashMap::default(),
         };
         let mut two_way: Vec<(usize, usize)> =
-            self.points.iter().filter(|(_, p)| p.messages.iter().all(|n| *n > 0)).map(|(k, _)| *k).collect();
+            self.points.iter().filter(|(_, p)| p.counts.messages.iter().all(|n| *n > 0)).map(|(k, _)| *k).collect();
         two_way.sort_unstable();
         // a pair whose own messages no line separates, however short the pieces, says nothing
         two_way.retain(|&pair| match self.fit_pieces(&[pair.0, pair.1], pair.0, &[pair], &[]) {
@@ -434,7 +435,7 @@ impl<'c> Pass<'c> {
                 // where a knot lies before the host's clock began, the begin stands for it
                 let t = line.inverse(k);
                 let x = line.at(t);
-                let point = (t, x + pairs::at(&knots, corrections, x).round() as i64);
+                let point = (t, x + points::correction_at(&knots, corrections, x).round() as i64);
                 if points.last().is_none_or(|p| p.0 < t) {
                     points.push(point);
                 }

@@ -2,8 +2,8 @@
 
 use super::bounds::Lines;
 use super::groups::{Edge, hosts_on, spanning_tree, ways};
-use super::hull::{Hull, Point};
-use super::{CELLS, Fitted, Pass};
+use super::points::MessageCounts;
+use super::{Fitted, Pass};
 use rustc_hash::FxHashMap;
 use wakepath_model::clock::Transform;
 use wakepath_model::ids::MonoNs;
@@ -48,18 +48,10 @@ pub struct PairReport {
     pub a: usize,
     /// The second.
     pub b: usize,
-    /// Messages matched from the first to the second, and back.
-    pub messages: [u64; 2],
-    /// The same, by what they were recognised (in the order of [`super::sighting::Evidence::ALL`]).
-    pub evidence: [u64; 4],
+    /// Their messages.
+    pub counts: MessageCounts,
     /// Names that came twice and were left out.
     pub ambiguous: u64,
-    /// Messages left out, since no clock puts them in order with the others ([`super::outliers`]).
-    pub rejected: u64,
-    /// Least delay after synchronisation, by direction (ns).
-    pub delay_min_ns: [Option<i64>; 2],
-    /// Messages that the result inverts.
-    pub inversions: u64,
     /// The hosts by which the offset is best known, both ends included: two where they know best themselves.
     pub via: Vec<usize>,
     /// It is in the spanning tree.
@@ -72,50 +64,6 @@ pub struct PairReport {
     pub pieces: Vec<PieceReport>,
     /// Why not, where not.
     pub why_not: Option<Unsynchronised>,
-}
-
-/// What is kept of the messages between two hosts: first from the lower to the higher number, then back.
-pub(super) struct PairPoints {
-    pub hulls: [Vec<Hull>; 2],
-    pub messages: [u64; 2],
-    pub evidence: [u64; 4],
-    pub delay_min: [Option<i64>; 2],
-    pub inversions: u64,
-    pub rejected: u64,
-    /// Messages that an earlier fit inverted: direction, times on the coarse line.
-    pub inverted: Vec<(usize, i64, i64)>,
-}
-
-impl Default for PairPoints {
-    fn default() -> PairPoints {
-        let hulls = || vec![Hull::default(); CELLS];
-        PairPoints {
-            hulls: [hulls(), hulls()],
-            messages: [0; 2],
-            evidence: [0; 4],
-            delay_min: [None; 2],
-            inversions: 0,
-            rejected: 0,
-            inverted: Vec::new(),
-        }
-    }
-}
-
-impl PairPoints {
-    /// Corners of the hull of one of so many pieces.
-    pub fn corners(&mut self, direction: usize, piece: usize, pieces: usize) -> Vec<Point> {
-        let cells = CELLS / pieces;
-        let mut all = Hull::default();
-        self.hulls[direction][piece * cells..(piece + 1) * cells].iter().for_each(|h| all.merge(h));
-        all.corners().to_vec()
-    }
-}
-
-/// A correction at a time: on the line through the knots, continued at the ends.
-pub(super) fn at(knots: &[i64], corrections: &[f64], x: i64) -> f64 {
-    let piece = knots.partition_point(|k| *k <= x).saturating_sub(1).min(knots.len() - 2);
-    let part = (x - knots[piece]) as f64 / (knots[piece + 1] - knots[piece]) as f64;
-    corrections[piece] + part * (corrections[piece + 1] - corrections[piece])
 }
 
 /// The greater of two, where there are any.
@@ -171,12 +119,8 @@ impl Pass<'_> {
         let mut report = PairReport {
             a,
             b,
-            messages: [0; 2],
-            evidence: [0; 4],
+            counts: MessageCounts::default(),
             ambiguous,
-            rejected: 0,
-            delay_min_ns: [None; 2],
-            inversions: 0,
             via: Vec::new(),
             in_tree: false,
             uncertainty_ns: None,
@@ -189,16 +133,12 @@ impl Pass<'_> {
             report.why_not = Some(Unsynchronised::OneWay(if sampled(a, b) { a } else { b }));
         }
         let Some(points) = self.points.get(&(a, b)) else { return report };
-        report.messages = points.messages;
-        report.evidence = points.evidence;
-        report.delay_min_ns = points.delay_min;
-        report.inversions = points.inversions;
-        report.rejected = points.rejected;
+        report.counts = points.counts;
         if let Some(by_ns) = fitted.contradictions.get(&(a, b)) {
             report.why_not = Some(Unsynchronised::Contradiction(*by_ns));
             return report;
         }
-        if let Some(silent) = points.messages.iter().position(|n| *n == 0) {
+        if let Some(silent) = points.counts.messages.iter().position(|n| *n == 0) {
             report.why_not = Some(Unsynchronised::OneWay(if silent == 0 { b } else { a }));
             return report;
         }
