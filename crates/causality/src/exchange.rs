@@ -5,19 +5,17 @@
 //! step to a [`Steps`] in the order in which it happened on the host.
 
 mod ends;
+mod messages;
 mod record;
 mod refusals;
 
 pub use crate::slab::{ExId, Slab};
 pub(crate) use ends::is_peer;
-use ends::{Ends, NO_SOCKET, SPANS, Span};
+use ends::{Ends, NO_SOCKET, Span};
 pub use record::{Exchange, Side};
 use refusals::{Connect, Refusals};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{
-    EndpointRow, FlowNoteRow, FlowStateRow, MessageEndRow, MessageRow, OPEN, OpRow, TaskRow, end_how, failed, life,
-    message_flag, op, range, role, seen, witness,
-};
+use wakepath_model::rows::{EndpointRow, FlowNoteRow, FlowStateRow, OPEN, OpRow, TaskRow, life, op, range, seen};
 
 /// What happens to exchanges, in order.
 pub trait Steps {
@@ -170,8 +168,7 @@ impl<S: Steps> Engine<S> {
         ep.used(r);
         let Some(side) = ep.side else {
             // a socket whose announcement was lost: who sends on it does something that cannot be shown
-            let span = Span { start: r.start, end: r.end, task: r.task, entry: r.entry, at: r.at, arrived: r.arrived };
-            ep.early = Some((sent, span));
+            ep.early = Some((sent, Span::of(r)));
             if sent && !ep.is_announced() && r.flow.0 < NO_SOCKET {
                 self.steps.unclear(&self.xs, Side::Client, r.task, r.at);
             }
@@ -187,27 +184,7 @@ impl<S: Steps> Engine<S> {
         let goes_on = !is_request && ep.last_was_request == Some(false) && r.start != ep.reply_explained_to;
         ep.last_was_request = Some(is_request);
         ep.missed_reply |= missed_run && is_request;
-        let spans = if is_request { &mut ep.request } else { &mut ep.reply };
-        // consecutive operations of one task are one (Algorithm 1, line 5)
-        match spans.back_mut() {
-            Some(b) if b.end == r.start && b.task == r.task && goes_on => {
-                b.end = r.end;
-                b.at = r.at;
-            }
-            _ => {
-                if spans.len() == SPANS {
-                    spans.pop_front();
-                }
-                spans.push_back(Span {
-                    start: r.start,
-                    end: r.end,
-                    task: r.task,
-                    entry: r.entry,
-                    at: r.at,
-                    arrived: r.arrived,
-                });
-            }
-        }
+        ep.push_span(r, is_request, goes_on);
         // a head may be moved in pieces, but when the flow turns it has had its chance to be explained
         let (to, task, at) = ep.request_moved;
         let unclear = ep.messages && !is_request && to > ep.request_explained_to && ep.request_explained_to != 0;
@@ -270,41 +247,14 @@ impl<S: Steps> Engine<S> {
             self.close(r.flow, last, r.at, true);
         }
         let e = Exchange {
-            number: 0,
-            flow: r.flow,
-            side,
-            request_start: r.start,
-            request_end: r.end,
-            reply_start: OPEN,
-            reply_end: OPEN,
             arrived: r.arrived,
             received_to: r.end,
             began: if side == Side::Client { r.entry } else { r.at },
             taken: r.at,
-            reply_began: MonoNs(0),
-            ended: MonoNs(0),
             task: r.task,
-            reply_task: TaskId::UNKNOWN,
-            protocol: StrId::EMPTY,
-            verb: StrId::EMPTY,
-            target: StrId::EMPTY,
-            detail: StrId::EMPTY,
-            status: 0,
-            failed: false,
-            outcome_unknown: true,
-            reset: false,
-            cut: false,
-            unfinished: false,
-            replied: false,
             open_ended: true,
             by_order: true,
-            one_way: false,
-            queued: false,
-            process: 0,
-            witness: (0, 0),
-            murky: false,
-            unread_ns: 0,
-            is_internal: false,
+            ..Exchange::of_request(r.flow, side, r.start, r.end)
         };
         self.begin(r.flow, e, r.at);
     }
@@ -400,284 +350,6 @@ impl<S: Steps> Engine<S> {
                     self.close(r.flow, x, r.at, true);
                 }
             }
-        }
-    }
-
-    /// A message.
-    pub fn message(&mut self, r: &MessageRow) {
-        let ep = self.eps.at(r.flow, r.at);
-        let is_request_dir = match (r.role, r.sent) {
-            (role::REQUEST, s) => {
-                ep.side.get_or_insert(if s == 1 { Side::Client } else { Side::Server });
-                true
-            }
-            (role::REPLY, s) => {
-                ep.side.get_or_insert(if s == 1 { Side::Server } else { Side::Client });
-                false
-            }
-            (_, s) => {
-                // neither asks nor answers, but explains its bytes
-                let replies = ep.side == Some(if s == 1 { Side::Server } else { Side::Client });
-                let explained = if replies { &mut ep.reply_explained_to } else { &mut ep.request_explained_to };
-                if r.end != OPEN || !replies {
-                    *explained = (*explained).max(r.end);
-                }
-                return;
-            }
-        };
-        let Some(side) = ep.side else { return };
-        if let Some((sent, span)) = ep.early.take() {
-            // what it said now tells which side it is, and so what that operation moved
-            if sent == (side == Side::Client) { ep.request.push_back(span) } else { ep.reply.push_back(span) }
-        }
-        if ep.murky {
-            return;
-        }
-        if is_request_dir {
-            // what lies between the last message and this one is told by none
-            let skipped = ep.messages && (1..r.start).contains(&ep.request_explained_to);
-            let (_, task, at) = ep.request_moved;
-            // a request whose end is open explains all that comes until it is known
-            ep.request_explained_to = r.end;
-            if skipped {
-                self.steps.unclear(&self.xs, side, task, at);
-            }
-            let Some(ep) = self.eps.get_mut(&r.flow) else { return };
-            let span = ep.request.iter().find(|s| s.start <= r.start && r.start < s.end).copied();
-            // the newest span is the one that completed the head
-            let last = ep.request.back().copied();
-            let flow = r.flow;
-            while ep.request.front().is_some_and(|s| s.end <= r.start) {
-                ep.request.pop_front();
-            }
-            // a request on a flow whose last reply only a turn can end ends it; so does an exchange made by direction
-            let over: Vec<ExId> = ep
-                .open
-                .iter()
-                .copied()
-                .filter(|&x| {
-                    let e = self.xs.get(x);
-                    (e.open_ended && e.reply_start != OPEN) || e.by_order
-                })
-                .collect();
-            for x in over {
-                self.close(flow, x, r.at, true);
-            }
-            let Some(ep) = self.eps.get_mut(&flow) else { return };
-            let owed: Vec<ExId> = ep.open.iter().copied().filter(|&x| self.xs.get(x).is_owed()).collect();
-            let in_reply = ep.open.iter().any(|&x| self.xs.get(x).reply_start != OPEN);
-            if std::mem::take(&mut ep.missed_reply) && !owed.is_empty() {
-                if owed.len() > 1 {
-                    self.become_murky(flow, r.at);
-                    self.call_unseen(flow, side);
-                    return;
-                }
-                // it was answered, and the answer was not recorded
-                for &x in &owed {
-                    self.xs.get_mut(x).murky = true;
-                    self.close(flow, x, r.at, false);
-                }
-            }
-            let Some(ep) = self.eps.get_mut(&flow) else { return };
-            let owed: Vec<ExId> = ep.open.iter().copied().filter(|&x| self.xs.get(x).is_owed()).collect();
-            if ep.reply_moved_to > ep.reply_explained_to && !in_reply {
-                // a reply passed whose head was not captured: with one open request it can only be that one's
-                match owed[..] {
-                    [x] => {
-                        let (from, to) = (ep.reply_explained_to, ep.reply_moved_to);
-                        ep.reply_explained_to = to;
-                        let s = ep.reply.back().copied();
-                        let e = self.xs.get_mut(x);
-                        (e.reply_start, e.reply_end) = (from, to);
-                        if let Some(s) = s {
-                            (e.reply_began, e.ended, e.reply_task) = (s.entry, s.at, s.task);
-                        }
-                        let task = e.reply_task;
-                        self.steps.reply_began(&self.xs, x, task, r.at);
-                        self.steps.reply_progress(&self.xs, x, task, r.at);
-                        self.close(flow, x, r.at, true);
-                    }
-                    [] => ep.reply_explained_to = ep.reply_moved_to,
-                    _ => {
-                        self.become_murky(flow, r.at);
-                        self.call_unseen(flow, side);
-                        return;
-                    }
-                }
-            }
-            let at = last.map_or(r.at, |s| s.at);
-            let one_way = r.flags & message_flag::NO_REPLY != 0;
-            let e = Exchange {
-                number: 0,
-                flow,
-                side,
-                request_start: r.start,
-                request_end: r.end,
-                reply_start: OPEN,
-                reply_end: OPEN,
-                arrived: span.map_or(MonoNs(0), |s| s.arrived),
-                received_to: last.map_or(0, |s| s.end),
-                began: span.map_or(r.at, |s| if side == Side::Client { s.entry } else { s.at }),
-                taken: at,
-                reply_began: MonoNs(0),
-                ended: MonoNs(0),
-                task: last.map_or(TaskId::UNKNOWN, |s| s.task),
-                reply_task: TaskId::UNKNOWN,
-                protocol: r.protocol,
-                verb: r.verb,
-                target: r.target,
-                detail: r.detail,
-                status: 0,
-                failed: false,
-                outcome_unknown: true,
-                reset: false,
-                cut: false,
-                unfinished: false,
-                replied: false,
-                open_ended: false,
-                by_order: false,
-                one_way,
-                queued: r.flags & message_flag::QUEUED != 0,
-                process: 0,
-                witness: (r.witness_kind, r.witness),
-                murky: false,
-                unread_ns: 0,
-                is_internal: false,
-            };
-            let x = self.begin(flow, e, r.at);
-            if one_way && r.end != OPEN {
-                self.close(flow, x, at, true);
-            }
-            return;
-        }
-        // a reply: the oldest exchange without one, or the one with the same identifier, where that names exchanges
-        let is_named = witness::names_exchange(r.witness_kind);
-        let found = ep.open.iter().copied().find(|&x| {
-            let e = self.xs.get(x);
-            e.is_owed() && !e.by_order && (!is_named || e.witness.0 != r.witness_kind || e.witness.1 == r.witness)
-        });
-        let spans: Vec<Span> = ep.reply.iter().filter(|s| s.end > r.start).copied().collect();
-        while ep.reply.front().is_some_and(|s| s.end <= r.start) {
-            ep.reply.pop_front();
-        }
-        let missed = r.start > ep.reply_explained_to && ep.reply_explained_to != 0;
-        let owed = ep.open.iter().filter(|&&x| self.xs.get(x).is_owed()).count();
-        if missed && owed > 1 && !is_named {
-            let flow = r.flow;
-            self.become_murky(flow, r.at);
-            return;
-        }
-        ep.reply_explained_to = if r.end == OPEN { r.start } else { r.end };
-        let (met, reached) = (ep.met, spans.iter().map(|s| s.end).max().unwrap_or(r.start));
-        let Some(x) = found else {
-            if side == Side::Server {
-                let task = spans.last().map_or(TaskId::UNKNOWN, |s| s.task);
-                if met { self.steps.unseen_reply(task, r.at) } else { self.steps.stray_reply(task, r.at) }
-            }
-            return;
-        };
-        let e = self.xs.get_mut(x);
-        e.reply_start = r.start;
-        e.reply_end = r.end;
-        e.open_ended = r.end == OPEN;
-        e.status = r.status;
-        e.failed = r.failed == failed::YES;
-        e.outcome_unknown = r.failed == failed::UNKNOWN;
-        if r.detail != StrId::EMPTY {
-            e.detail = r.detail;
-        }
-        let first = spans.first();
-        e.reply_began = first.map_or(r.at, |s| if side == Side::Server { s.entry } else { s.at });
-        let last = if r.end == OPEN { spans.last() } else { spans.iter().find(|s| s.end >= r.end).or(spans.last()) };
-        e.ended = last.map_or(r.at, |s| s.at);
-        e.reply_task = last.map_or(TaskId::UNKNOWN, |s| s.task);
-        let (task, ended) = (e.reply_task, e.ended);
-        self.steps.reply_began(&self.xs, x, task, r.at);
-        self.steps.reply_progress(&self.xs, x, task, ended);
-        if r.end != OPEN && reached >= r.end {
-            self.close(r.flow, x, ended, true);
-        }
-    }
-
-    /// The end of a message that was open, or news of its outcome.
-    pub fn message_end(&mut self, r: &MessageEndRow) {
-        let Some(ep) = self.eps.get(&r.flow) else { return };
-        let Some(side) = ep.side else { return };
-        let is_request_dir = (side == Side::Client) == (r.sent == 1);
-        let found = ep.open.iter().copied().find(|&x| {
-            let e = self.xs.get(x);
-            (if is_request_dir { e.request_start } else { e.reply_start }) == r.start
-        });
-        if is_request_dir && r.end != OPEN {
-            let to = r.end;
-            if let Some(ep) = self.eps.get_mut(&r.flow).filter(|ep| ep.request_explained_to == OPEN) {
-                ep.request_explained_to = to;
-            }
-        }
-        let Some(x) = found else { return };
-        let Some(ep) = self.eps.get(&r.flow) else { return };
-        let reached = ep.reply.back().map_or(0, |s| s.end);
-        let e = self.xs.get_mut(x);
-        if is_request_dir {
-            if r.end != OPEN {
-                e.request_end = r.end;
-            }
-            if e.one_way {
-                let at = ep.request.back().map_or(r.at, |s| s.at).max(e.taken);
-                self.close(r.flow, x, at, true);
-            }
-            return;
-        }
-        match (r.how, r.failed) {
-            (_, failed::YES) => (e.failed, e.outcome_unknown) = (true, false),
-            (0, failed::NO) => e.outcome_unknown = false,
-            _ => {}
-        }
-        if r.detail != StrId::EMPTY {
-            e.detail = r.detail;
-        }
-        match r.how {
-            0 => {}
-            end_how::LOST => e.open_ended = true,
-            _ => {
-                e.reply_end = r.end;
-                e.open_ended = false;
-                if r.end != OPEN
-                    && let Some(ep) = self.eps.get_mut(&r.flow)
-                {
-                    ep.reply_explained_to = ep.reply_explained_to.max(r.end);
-                }
-                let e = self.xs.get_mut(x);
-                if r.end != OPEN && (reached >= r.end || r.how != end_how::FRAMED) {
-                    let at = e.ended;
-                    self.close(r.flow, x, at, true);
-                }
-            }
-        }
-    }
-
-    /// From here on nobody can tell whose reply is whose on this flow. One exchange stays open for all that may still
-    /// be asked on it, so that nothing is claimed past it.
-    fn become_murky(&mut self, flow: EndpointId, at: MonoNs) {
-        let Some(ep) = self.eps.get_mut(&flow) else { return };
-        ep.murky = true;
-        let open: Vec<ExId> = ep.open.iter().copied().collect();
-        for (i, x) in open.into_iter().enumerate() {
-            let e = self.xs.get_mut(x);
-            e.murky = true;
-            if i == 0 {
-                (e.reply_start, e.reply_end, e.open_ended) = (OPEN, OPEN, false);
-            } else {
-                self.close(flow, x, at, false);
-            }
-        }
-    }
-
-    /// What was sent last is a call that cannot be followed.
-    fn call_unseen(&mut self, flow: EndpointId, side: Side) {
-        if let Some(ep) = self.eps.get(&flow).filter(|_| side == Side::Client) {
-            let (_, task, at) = ep.request_moved;
-            self.steps.unclear(&self.xs, side, task, at);
         }
     }
 

@@ -1,15 +1,21 @@
 //! First pass: how each task of the recording works, since the same events mean different things on a thread that
 //! serves one request at a time and in an event loop.
 
+mod learned;
+mod steps;
+
 use crate::canary::holds;
 use crate::dense::PerTask;
-use crate::exchange::{ExId, Exchange, Side, Slab, Steps};
-use crate::timers::TIMER_GRAIN_NS;
+use crate::exchange::{ExId, Exchange};
+use learned::{
+    CallCounts, Connections, Epoll, Habits, Leader, Loops, OpenRequests, Processes, Replied, Round, Serving, Unseen,
+    Workers,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::hash_map::Entry;
 use wakepath_model::defects;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{InputRow, LossRow, OPEN, PollRow, TaskRow, WaitRow, input, life};
+use wakepath_model::rows::{InputRow, LossRow, PollRow, TaskRow, WaitRow, input, life};
 
 /// System call number of futex on x86-64.
 pub const FUTEX: u16 = 202;
@@ -48,133 +54,20 @@ const CASES_MIN: u32 = 8;
 /// The same of moments at which nothing was to do: what is rare shows in few of them.
 const GAPS_MIN: u32 = 8;
 
-/// What a process with loops was never seen to do, and how often it could have been. A habit is no proof: what rests on one
-/// says so.
-#[derive(Clone, Copy, Debug, Default)]
-struct Habits {
-    /// Turns in which one input led to just one call, and another one would have found a connection.
-    single: u32,
-    /// The same of turns in which a connection was made for the call.
-    single_dialled: u32,
-    /// Several calls at once for one input.
-    is_parallel: bool,
-    /// Several calls at once on one connection: there is always room for another.
-    shares_connections: bool,
-    /// Turns in which a call was made behind an input, and calls that were made before any.
-    asked: u32,
-    spontaneous: u32,
-    /// Times at which the process had no request open, between two that it had.
-    gaps: u32,
-    /// Turns with one input in which a request was answered and a call behind that would have found a connection; and calls
-    /// behind such a reply that nobody else can have made.
-    replied: u32,
-    after: u32,
-}
-
-/// What an event loop did since it last waited for something to do.
-#[derive(Clone, Copy, Debug, Default)]
-struct Round {
-    /// How many things its polls found ready.
-    ready: u32,
-    /// How many flows it sent requests on, or connected for one.
-    calls: u32,
-    /// The last of them, and when that was sent.
-    last: (EndpointId, MonoNs),
-    /// When a timer of its own may be due, in ns; 0 before its first poll.
-    due: u64,
-    /// How many requests and replies were taken, and the flow of the last reply.
-    messages: u32,
-    heard: EndpointId,
-    /// Another call would have found a connection.
-    has_spare: bool,
-    /// No timer was due when a call was made.
-    has_called_timely: bool,
-    /// A connection was made, and one was accepted.
-    has_dialled: bool,
-    has_accepted: bool,
-    /// A request was answered; and a call behind that would have found a connection.
-    has_replied: bool,
-    has_replied_freely: bool,
-    /// The epoll descriptor by which it was last given something, and that by which it was given a request, each plus 1; 0: none.
-    given_by: i32,
-    asked_by: i32,
-}
-
-impl Round {
-    /// A request or reply was taken: what follows may be for it.
-    fn takes(&mut self) {
-        self.messages += 1;
-        (self.has_replied, self.has_replied_freely) = (false, false);
-    }
-
-    /// Whether no timer of the loop can have been due.
-    fn no_timer_due(&self, at: MonoNs) -> bool {
-        at.0.saturating_add(TIMER_GRAIN_NS) < self.due
-    }
-}
-
-/// The task by whose number a thread group goes.
-#[derive(Clone, Copy, Debug)]
-struct Leader {
-    task: TaskId,
-    /// Another thread, where the recording met one before the leader itself.
-    stands_in: bool,
-}
-
 /// What is known of tasks before paths are sought.
 #[derive(Default)]
 pub struct Roles {
     roles: PerTask<Role>,
-    /// The leading task of each task's process, 0 where not known.
-    process: PerTask<u32>,
-    leaders: FxHashMap<u32, Leader>,
-    migrating: FxHashSet<u32>,
-    serving: FxHashSet<u32>,
-    /// Names of processes, and of those that serve.
-    names: PerTask<StrId>,
-    serving_names: FxHashSet<StrId>,
-    /// Per process: until when replies to requests from before the recording left.
-    unseen_until: FxHashMap<u32, MonoNs>,
-    losses: Vec<(u64, u64)>,
-    held: FxHashMap<TaskId, Vec<ExId>>,
-    /// Open requests of each process that ever took one.
-    open: FxHashMap<u32, u32>,
-    /// Processes that had several at once.
-    concurrent: FxHashSet<u32>,
-    /// When a task of a process that had no request open, and takes none, last made a call.
-    unasked: FxHashMap<u32, MonoNs>,
-    /// The same of processes whose requests move between tasks, whatever else the task does.
-    unasked_by_any: FxHashMap<u32, MonoNs>,
-    /// Calls that nothing was answered to yet, with their process, and how many each process has.
-    unanswered: FxHashMap<ExId, u32>,
-    asking: FxHashMap<u32, u32>,
-    /// When a process last had more of them than requests open.
-    fanned_out: FxHashMap<u32, MonoNs>,
-    /// Connections on which a call was made, and how many of their calls are not over.
-    asked_on: FxHashMap<EndpointId, u32>,
-    /// The processes of those connections.
-    users: FxHashMap<EndpointId, u32>,
-    /// How many of them each process has on which nothing is asked now.
-    spare: FxHashMap<u32, u32>,
-    /// Processes that made several calls on one connection.
-    keeping: FxHashSet<u32>,
+    processes: Processes,
+    serving: Serving,
+    requests: OpenRequests,
+    unseen: Unseen,
+    calls: CallCounts,
+    connections: Connections,
+    loops: Loops,
+    workers: Workers,
+    /// Tasks whose operations io_uring carries.
     rings: FxHashSet<TaskId>,
-    rounds: PerTask<Round>,
-    /// The first call that each task made since it last replied.
-    first_calls: FxHashMap<TaskId, MonoNs>,
-    /// Processes of which a task replied to a request that another took, behind a call that it had made before that was taken.
-    busy_until_taken: FxHashSet<u32>,
-    /// How often a task replied to one behind calls that it had all made since that was taken.
-    replies_behind_calls: FxHashMap<u32, u32>,
-    /// Connections for which nothing was sent yet, with who made them.
-    connecting: FxHashMap<EndpointId, TaskId>,
-    /// Of each process that was given an input at rest: how many requests it took since, how many flows it sent requests
-    /// on, and the last of them.
-    rests: FxHashMap<u32, (u32, u32, EndpointId)>,
-    /// Processes that made several of them for one such input.
-    parallel_at_rest: FxHashSet<u32>,
-    /// Habits of processes with loops.
-    habits: FxHashMap<u32, Habits>,
     /// Who waited at each futex of a process; `UNKNOWN` where several tasks did. And whether tasks that take requests did,
     /// and others.
     futexes: FxHashMap<(u32, u64), (TaskId, [bool; 2])>,
@@ -184,9 +77,9 @@ impl Roles {
     /// A step in a task's life: which process it is of.
     pub fn task(&mut self, r: &TaskRow) {
         self.learn_process(r);
-        *self.names.entry(TaskId(self.process_of(r.task))) = r.comm;
+        *self.processes.names.entry(TaskId(self.process_of(r.task))) = r.comm;
         if r.what == life::EXIT {
-            self.held.remove(&r.task);
+            self.requests.held.remove(&r.task);
         }
     }
 
@@ -194,12 +87,12 @@ impl Roles {
         let leads = r.tgid == r.tid;
         let own = Leader { task: r.task, stands_in: !leads };
         // a thread group is its leader's task: a reused tgid has another leader
-        let leader = match self.leaders.get(&r.tgid) {
+        let leader = match self.processes.leaders.get(&r.tgid) {
             Some(&known) if !leads || known.stands_in && r.what != life::FORK => known,
             _ => own,
         };
-        self.leaders.insert(r.tgid, leader);
-        *self.process.entry(r.task) = leader.task.0;
+        self.processes.leaders.insert(r.tgid, leader);
+        *self.processes.process.entry(r.task) = leader.task.0;
     }
 
     /// Something was lost.
@@ -207,77 +100,77 @@ impl Roles {
         let is_of_operations = ["loss.ring.op", "loss.ring.flow", "loss.storage"].iter().any(|l| what.starts_with(l));
         if is_of_operations || defects::hides_rows(what) {
             // records that were under way when the interval began belong to it
-            self.losses.push((r.from.0.saturating_sub(5_000_000), r.at.0));
+            self.unseen.losses.push((r.from.0.saturating_sub(5_000_000), r.at.0));
         }
     }
 
     /// Nothing more comes: puts losses in order and decides which processes move requests between tasks.
     pub fn finish(&mut self) {
-        self.losses.sort_unstable();
+        self.unseen.losses.sort_unstable();
         let mut merged: Vec<(u64, u64)> = Vec::new();
-        for &(a, b) in &self.losses {
+        for &(a, b) in &self.unseen.losses {
             match merged.last_mut() {
                 Some(l) if a <= l.1 => l.1 = l.1.max(b),
                 _ => merged.push((a, b)),
             }
         }
-        self.losses = merged;
+        self.unseen.losses = merged;
         for (task, role) in self.roles.iter().filter(|(_, role)| role.takes) {
             let process = self.process_of(task);
-            self.serving.insert(process);
-            self.serving_names.extend(Some(self.names.get(TaskId(process))).filter(|n| *n != StrId::EMPTY));
+            self.serving.processes.insert(process);
+            self.serving.names.extend(Some(self.processes.names.get(TaskId(process))).filter(|n| *n != StrId::EMPTY));
             // one that replies to nothing reads for the others: they keep what they take
             if role.gives_away && (role.replies_own || role.replies_foreign) {
-                self.migrating.insert(process);
+                self.serving.migrating.insert(process);
             }
         }
-        self.held = FxHashMap::default();
-        self.first_calls = FxHashMap::default();
-        self.open = FxHashMap::default();
-        self.rounds = PerTask::default();
-        self.rests = FxHashMap::default();
-        self.connecting = FxHashMap::default();
-        self.asked_on = FxHashMap::default();
-        self.spare = FxHashMap::default();
-        self.users = FxHashMap::default();
-        self.unanswered = FxHashMap::default();
-        self.asking = FxHashMap::default();
+        self.requests.held = FxHashMap::default();
+        self.workers.first_calls = FxHashMap::default();
+        self.requests.open = FxHashMap::default();
+        self.loops.rounds = PerTask::default();
+        self.loops.rests = FxHashMap::default();
+        self.connections.connecting = FxHashMap::default();
+        self.connections.asked_on = FxHashMap::default();
+        self.connections.spare = FxHashMap::default();
+        self.connections.users = FxHashMap::default();
+        self.calls.unanswered = FxHashMap::default();
+        self.calls.asking = FxHashMap::default();
     }
 
     /// A call begins: more of them without an answer than requests that could make them show that a request makes several
     /// at once, or that some are nobody's.
     fn asks(&mut self, x: ExId, e: &Exchange, process: u32) {
-        let spare = self.spare.entry(process).or_default();
-        let under_way = match self.asked_on.entry(e.flow) {
+        let spare = self.connections.spare.entry(process).or_default();
+        let under_way = match self.connections.asked_on.entry(e.flow) {
             Entry::Vacant(flow) => {
-                self.users.insert(e.flow, process);
+                self.connections.users.insert(e.flow, process);
                 flow.insert(0)
             }
             Entry::Occupied(flow) => {
-                self.keeping.insert(process);
+                self.connections.keeping.insert(process);
                 *spare = spare.saturating_sub(u32::from(*flow.get() == 0));
                 flow.into_mut()
             }
         };
         *under_way += 1;
-        let habits = self.habits.entry(process).or_default();
+        let habits = self.loops.habits.entry(process).or_default();
         habits.shares_connections |= *under_way > 1;
-        self.rounds.entry(e.task).has_spare = *spare > 0 || habits.shares_connections;
-        let Some(&open) = self.open.get(&process) else { return };
-        self.unanswered.insert(x, process);
-        let asking = self.asking.entry(process).or_default();
+        self.loops.rounds.entry(e.task).has_spare = *spare > 0 || habits.shares_connections;
+        let Some(&open) = self.requests.open.get(&process) else { return };
+        self.calls.unanswered.insert(x, process);
+        let asking = self.calls.asking.entry(process).or_default();
         *asking += 1;
         if open == 0 {
-            self.unasked_by_any.insert(process, e.began);
+            self.calls.unasked_by_any.insert(process, e.began);
         }
         if *asking > open {
-            self.fanned_out.insert(process, e.began);
+            self.calls.fanned_out.insert(process, e.began);
         }
     }
 
     fn answered(&mut self, x: ExId) {
-        if let Some(process) = self.unanswered.remove(&x)
-            && let Some(asking) = self.asking.get_mut(&process)
+        if let Some(process) = self.calls.unanswered.remove(&x)
+            && let Some(asking) = self.calls.asking.get_mut(&process)
         {
             *asking = asking.saturating_sub(1);
         }
@@ -286,20 +179,27 @@ impl Roles {
     /// A poll returned.
     pub fn poll(&mut self, r: &PollRow) {
         let process = self.process_of(r.task);
-        let round = self.rounds.entry(r.task);
+        let round = self.loops.rounds.entry(r.task);
         let given_by = if r.ready > 0 && r.fd >= 0 { r.fd.saturating_add(1) } else { 0 };
-        let asked_by = round.asked_by;
+        let asked_by = round.epoll.asked_by;
         if r.timeout_ns != 0 {
-            let habits = self.habits.entry(process).or_default();
+            let habits = self.loops.habits.entry(process).or_default();
             let is_single = (round.ready, round.calls) == (1, 1) && round.has_called_timely;
             habits.single += u32::from(is_single && round.has_spare);
             habits.single_dialled += u32::from(is_single && round.has_dialled);
             habits.asked += u32::from(round.calls > 0 && round.messages > 0);
-            habits.replied += u32::from(round.ready == 1 && round.has_replied_freely);
-            *round = Round { due: r.entry.0.saturating_add(r.timeout_ns), asked_by, ..Round::default() };
+            habits.replied += u32::from(round.ready == 1 && round.replied == Replied::Freely);
+            *round = Round {
+                due: r.entry.0.saturating_add(r.timeout_ns),
+                epoll: Epoll { given_by: 0, asked_by },
+                ..Round::default()
+            };
         }
-        round.given_by = if given_by != 0 { given_by } else { round.given_by };
-        if r.fd >= 0 && asked_by == r.fd.saturating_add(1) && self.held.get(&r.task).is_some_and(|h| !h.is_empty()) {
+        round.epoll.given_by = if given_by != 0 { given_by } else { round.epoll.given_by };
+        if r.fd >= 0
+            && asked_by == r.fd.saturating_add(1)
+            && self.requests.held.get(&r.task).is_some_and(|h| !h.is_empty())
+        {
             self.roles.entry(r.task).waits_amid = true;
         }
         round.ready = round.ready.saturating_add(u32::try_from(r.ready).unwrap_or(0));
@@ -308,9 +208,9 @@ impl Roles {
     /// The library vantage handed over an input.
     pub fn input(&mut self, r: &InputRow) {
         if r.isolated >= 2 {
-            self.rests.insert(self.process_of(r.task), (0, 0, EndpointId(0)));
+            self.loops.rests.insert(self.process_of(r.task), (0, 0, EndpointId(0)));
         } else if r.kind == input::ELSE {
-            self.rests.remove(&self.process_of(r.task));
+            self.loops.rests.remove(&self.process_of(r.task));
         }
     }
 
@@ -318,13 +218,13 @@ impl Roles {
     /// several at once.
     fn called(&mut self, task: TaskId, flow: EndpointId, at: MonoNs) {
         let process = self.process_of(task);
-        if let Some((took, calls, last)) = self.rests.get_mut(&process).filter(|(.., last)| *last != flow) {
+        if let Some((took, calls, last)) = self.loops.rests.get_mut(&process).filter(|(.., last)| *last != flow) {
             (*calls, *last) = (*calls + 1, flow);
             if *calls > (*took).max(1) {
-                self.parallel_at_rest.insert(process);
+                self.loops.parallel_at_rest.insert(process);
             }
         }
-        let round = self.rounds.entry(task);
+        let round = self.loops.rounds.entry(task);
         // what leaves by one operation is one step
         if round.last == (flow, at) {
             return;
@@ -333,29 +233,30 @@ impl Roles {
         round.calls += 1;
         let is_timely = round.no_timer_due(at);
         round.has_called_timely = is_timely;
-        let habits = self.habits.entry(process).or_default();
+        let habits = self.loops.habits.entry(process).or_default();
         habits.is_parallel |= round.ready > 0 && round.calls > round.ready && is_timely;
         habits.spontaneous += u32::from(round.messages == 0 && round.due != 0);
-        let is_alone = round.ready == 1 && is_timely && round.has_replied;
-        let is_nobody_else = round.has_replied_freely || self.open.get(&process).is_none_or(|&open| open == 0);
+        let is_alone = round.ready == 1 && is_timely && round.replied != Replied::No;
+        let is_nobody_else =
+            round.replied == Replied::Freely || self.requests.open.get(&process).is_none_or(|&open| open == 0);
         habits.after += u32::from(is_alone && is_nobody_else);
     }
 
     /// A loop has answered a request, and was given nothing since.
     fn has_replied(&mut self, task: TaskId, at: MonoNs) {
         let process = self.process_of(task);
-        let spare = self.spare.get(&process).copied().unwrap_or_default();
-        let is_shared = self.habits.get(&process).is_some_and(|h| h.shares_connections);
-        let round = self.rounds.entry(task);
-        round.has_replied = true;
+        let spare = self.connections.spare.get(&process).copied().unwrap_or_default();
+        let is_shared = self.loops.habits.get(&process).is_some_and(|h| h.shares_connections);
+        let round = self.loops.rounds.entry(task);
         // who waited for the connection that was just set free would use that one
         let is_spare = is_shared || spare > u32::from(round.heard != EndpointId(0));
-        round.has_replied_freely = is_spare && round.no_timer_due(at);
+        let is_free = is_spare && round.no_timer_due(at);
+        round.replied = if is_free { Replied::Freely } else { Replied::Bound };
     }
 
     /// The process of a task: the number of its leading task.
     pub fn process_of(&self, task: TaskId) -> u32 {
-        match self.process.get(task) {
+        match self.processes.process.get(task) {
             0 => task.0,
             process => process,
         }
@@ -368,17 +269,17 @@ impl Roles {
 
     /// Whether tasks of the process that reply to requests give away some that they took: any may go on with any.
     pub fn is_migrating(&self, process: u32) -> bool {
-        self.migrating.contains(&process)
+        self.serving.migrating.contains(&process)
     }
 
     /// Whether the process ever had several requests at once.
     pub fn is_concurrent(&self, process: u32) -> bool {
-        self.concurrent.contains(&process)
+        self.requests.concurrent.contains(&process)
     }
 
     /// Whether requests of an event loop's process may make several calls at once: they did, or too few were seen to tell.
     pub fn is_parallel(&self, process: u32) -> bool {
-        let is_parallel = self.habits.get(&process).is_none_or(|h| h.is_parallel);
+        let is_parallel = self.loops.habits.get(&process).is_none_or(|h| h.is_parallel);
         is_parallel || self.single_cases(process) < CASES_MIN
     }
 
@@ -386,92 +287,92 @@ impl Roles {
     /// seen, could have had reason to at any time.
     pub fn may_call_unasked(&self, process: u32) -> bool {
         let is_known = |h: &Habits| h.gaps >= GAPS_MIN || h.spontaneous == 0 && h.asked >= CASES_MIN;
-        self.may_go_on_answered(process) || self.habits.get(&process).is_none_or(|h| !is_known(h))
+        self.may_go_on_answered(process) || self.loops.habits.get(&process).is_none_or(|h| !is_known(h))
     }
 
     /// Whether requests of a process with loops may go on after their reply.
     pub fn may_go_on_answered(&self, process: u32) -> bool {
         let is_known = |h: &Habits| h.after == 0 && (h.replied >= CASES_MIN || h.gaps >= GAPS_MIN);
-        self.calls_of_its_own(process) || self.habits.get(&process).is_none_or(|h| !is_known(h))
+        self.calls_of_its_own(process) || self.loops.habits.get(&process).is_none_or(|h| !is_known(h))
     }
 
     /// How often a request could have been seen to make several calls at once.
     pub fn single_cases(&self, process: u32) -> u32 {
         // where no connection is used again, another call would have made one too
         let dialled = |h: &Habits| if self.keeps_connections(process) { 0 } else { h.single_dialled };
-        self.habits.get(&process).map_or(0, |h| h.single.max(dialled(h)))
+        self.loops.habits.get(&process).map_or(0, |h| h.single.max(dialled(h)))
     }
 
     /// How often one could have been seen to make a call behind its reply.
     pub fn answered_cases(&self, process: u32) -> u32 {
-        self.habits.get(&process).map_or(0, |h| h.replied.max(h.gaps))
+        self.loops.habits.get(&process).map_or(0, |h| h.replied.max(h.gaps))
     }
 
     /// How often the process could have been seen to make a call of its own accord.
     pub fn unasked_cases(&self, process: u32) -> u32 {
-        self.habits.get(&process).map_or(0, |h| h.gaps.max(h.asked))
+        self.loops.habits.get(&process).map_or(0, |h| h.gaps.max(h.asked))
     }
 
     /// Whether one input, handed over when the whole process was at rest, ever led to several calls: a request makes
     /// several at once, or what it sets free lets another go on.
     pub fn is_parallel_at_rest(&self, process: u32) -> bool {
-        self.parallel_at_rest.contains(&process)
+        self.loops.parallel_at_rest.contains(&process)
     }
 
     /// Whether tasks of the process that take no requests were seen to make calls when it had none open: what they do may
     /// be nobody's then.
     pub fn calls_unasked(&self, process: u32) -> bool {
-        self.unasked.get(&process).is_some_and(|&at| at > self.unseen_until(process))
+        self.calls.unasked.get(&process).is_some_and(|&at| at > self.unseen_until(process))
     }
 
     /// Whether one request ever made several calls at once, as far as their number shows: where they were more than the
     /// requests that were open.
     pub fn fans_out(&self, process: u32) -> bool {
-        self.fanned_out.get(&process).is_some_and(|&at| at > self.unseen_until(process))
+        self.calls.fanned_out.get(&process).is_some_and(|&at| at > self.unseen_until(process))
     }
 
     /// Whether a process ever made a call when it had no request open: what it does may be nobody's.
     pub fn calls_of_its_own(&self, process: u32) -> bool {
-        self.unasked_by_any.get(&process).is_some_and(|&at| at > self.unseen_until(process))
+        self.calls.unasked_by_any.get(&process).is_some_and(|&at| at > self.unseen_until(process))
     }
 
     /// Whether workers of a process may have been busy with another request until they took one up.
     pub fn works_on_others(&self, process: u32) -> bool {
-        self.busy_until_taken.contains(&process)
-            || self.replies_behind_calls.get(&process).is_none_or(|&n| n < CASES_MIN)
+        self.workers.busy_until_taken.contains(&process)
+            || self.workers.replies_behind_calls.get(&process).is_none_or(|&n| n < CASES_MIN)
     }
 
     /// Whether the process uses connections again: then who has one made need not be who gets it.
     pub fn keeps_connections(&self, process: u32) -> bool {
-        self.keeping.contains(&process)
+        self.connections.keeping.contains(&process)
     }
 
     /// Whether the process takes requests; where operations were lost before `at`, whether it may: its takings, or
     /// the fork that would say whose child it is, may be among them, so its namesakes stand for it.
     pub fn serves(&self, process: u32, at: MonoNs) -> bool {
-        self.serving.contains(&process)
-            || self.is_lossy(MonoNs(0), at) && self.may_serve(self.names.get(TaskId(process)))
+        self.serving.processes.contains(&process)
+            || self.is_lossy(MonoNs(0), at) && self.may_serve(self.processes.names.get(TaskId(process)))
     }
 
     /// Whether a process of that name may be one that serves: it has no name, or that of one that does.
     fn may_serve(&self, name: StrId) -> bool {
-        name == StrId::EMPTY || self.serving_names.contains(&name)
+        name == StrId::EMPTY || self.serving.names.contains(&name)
     }
 
     /// Until when requests from before the recording were under way in the process.
     pub fn unseen_until(&self, process: u32) -> MonoNs {
-        self.unseen_until.get(&process).copied().unwrap_or_default()
+        self.unseen.until.get(&process).copied().unwrap_or_default()
     }
 
     /// When operations were lost: intervals in order, none touching another.
     pub fn losses(&self) -> &[(u64, u64)] {
-        &self.losses
+        &self.unseen.losses
     }
 
     /// Whether operations were lost in `from..=to`.
     pub fn is_lossy(&self, from: MonoNs, to: MonoNs) -> bool {
-        let i = self.losses.partition_point(|&(_, b)| b < from.0);
-        !holds("loss.nothing_was_lost", self.losses.get(i).is_none_or(|&(a, _)| a > to.0))
+        let i = self.unseen.losses.partition_point(|&(_, b)| b < from.0);
+        !holds("loss.nothing_was_lost", self.unseen.losses.get(i).is_none_or(|&(a, _)| a > to.0))
     }
 
     /// An operation was carried by io_uring.
@@ -512,174 +413,6 @@ impl Roles {
     /// Whether anybody works in a way that wake-ups must explain.
     pub fn needs_wakes(&self) -> bool {
         self.roles.iter().any(|(_, r)| r.calls && !r.takes)
-    }
-}
-
-impl Steps for Roles {
-    const KEEPS: bool = false;
-
-    fn begun(&mut self, xs: &Slab, x: ExId, _: MonoNs) {
-        let e = xs.get(x);
-        if e.is_internal {
-            return;
-        }
-        let process = self.process_of(e.task);
-        if e.side == Side::Client && self.connecting.remove(&e.flow).is_none() {
-            self.called(e.task, e.flow, e.began);
-        }
-        if e.side == Side::Client {
-            self.asks(x, e, process);
-            self.first_calls.entry(e.task).or_insert(e.began);
-        }
-        let role = self.roles.entry(e.task);
-        match e.side {
-            Side::Client => {
-                role.calls = true;
-                if !role.takes && self.open.get(&process) == Some(&0) {
-                    self.unasked.insert(process, e.began);
-                }
-            }
-            Side::Server => {
-                role.takes = true;
-                let round = self.rounds.entry(e.task);
-                round.takes();
-                round.asked_by = if round.given_by != 0 { round.given_by } else { round.asked_by };
-                if let Some((took, ..)) = self.rests.get_mut(&process) {
-                    *took += 1;
-                }
-                let open = self.open.entry(process).or_default();
-                if *open == 0 {
-                    self.habits.entry(process).or_default().gaps += 1;
-                }
-                *open += 1;
-                if *open > 1 {
-                    self.concurrent.insert(process);
-                }
-                let held = self.held.entry(e.task).or_default();
-                held.retain(|&h| {
-                    xs.is_live(h) && {
-                        let o = xs.get(h);
-                        !(o.replied || o.cut || o.reset || (o.open_ended && o.reply_start != OPEN))
-                    }
-                });
-                if held.iter().any(|&h| xs.get(h).flow != e.flow) {
-                    role.multiplexes = true;
-                }
-                held.push(x);
-            }
-        }
-    }
-
-    fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
-        let e = xs.get(x);
-        if e.side == Side::Server && task != TaskId::UNKNOWN && e.task != TaskId::UNKNOWN {
-            let first = self.first_calls.remove(&task);
-            match first.filter(|_| task != e.task) {
-                Some(at) if at < e.taken => {
-                    self.busy_until_taken.insert(self.process_of(task));
-                }
-                Some(_) => *self.replies_behind_calls.entry(self.process_of(task)).or_default() += 1,
-                None => {}
-            }
-            let role = self.roles.entry(task);
-            if task == e.task {
-                role.replies_own = true;
-            } else {
-                role.replies_foreign = true;
-                self.roles.entry(e.task).gives_away = true;
-            }
-        }
-    }
-
-    fn request_progress(&mut self, _: &Slab, _: ExId, task: TaskId, _: MonoNs) {
-        self.rounds.entry(task).takes();
-    }
-
-    fn reply_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
-        self.answered(x);
-        if xs.get(x).side == Side::Client && !xs.get(x).is_internal {
-            let round = self.rounds.entry(task);
-            round.takes();
-            round.heard = xs.get(x).flow;
-        }
-    }
-
-    fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
-        self.answered(x);
-        let e = xs.get(x);
-        if e.is_internal {
-            return;
-        }
-        if e.side != Side::Server {
-            if let Some(under_way) = self.asked_on.get_mut(&e.flow) {
-                *under_way = under_way.saturating_sub(1);
-                *self.spare.entry(self.process_of(e.task)).or_default() += u32::from(*under_way == 0);
-            }
-            return;
-        }
-        // what it called between parts of that reply was for it
-        self.first_calls.remove(&e.reply_task);
-        if e.replied {
-            self.has_replied(e.reply_task, at);
-        }
-        if let Some(open) = self.open.get_mut(&self.process_of(e.task)) {
-            *open = open.saturating_sub(1);
-        }
-        if let Some(held) = self.held.get_mut(&e.task) {
-            held.retain(|&h| h != x);
-        }
-    }
-
-    fn accepted(&mut self, _: EndpointId, task: TaskId) {
-        // the poll found the listener, with which there is nothing to go on; what is read of each new connection is another matter
-        let round = self.rounds.entry(task);
-        round.ready = round.ready.saturating_add(u32::from(std::mem::replace(&mut round.has_accepted, true)));
-    }
-
-    fn connecting(&mut self, _: &Slab, flow: EndpointId, task: TaskId, at: MonoNs) {
-        if self.connecting.insert(flow, task).is_none() {
-            self.rounds.entry(task).has_dialled = true;
-            self.called(task, flow, at);
-        }
-    }
-
-    fn unseen_reply(&mut self, task: TaskId, at: MonoNs) {
-        let process = self.process_of(task);
-        let until = self.unseen_until.entry(process).or_default();
-        *until = (*until).max(at);
-        // it had that request in hand all the while
-        if self.held.get(&task).is_some_and(|held| !held.is_empty()) {
-            self.roles.entry(task).multiplexes = true;
-            self.concurrent.insert(process);
-        }
-    }
-
-    fn stray_reply(&mut self, _: TaskId, at: MonoNs) {
-        // the request that it answers was lost: until now nobody knew that it was open
-        if let Some(last) = self.losses.last_mut() {
-            last.1 = last.1.max(at.0);
-        }
-    }
-
-    fn unclear(&mut self, _: &Slab, _: Side, _: TaskId, _: MonoNs) {}
-
-    fn left(&mut self, _: ExId, _: TaskId, _: MonoNs) {}
-
-    fn flow_gone(&mut self, _: &Slab, flow: EndpointId) {
-        let (under_way, user) = (self.asked_on.remove(&flow), self.users.remove(&flow));
-        if let (Some(0), Some(user)) = (under_way, user) {
-            let spare = self.spare.entry(user).or_default();
-            *spare = spare.saturating_sub(1);
-        }
-        if let Some(task) = self.connecting.remove(&flow) {
-            // refused: somebody tries again elsewhere
-            let round = self.rounds.entry(task);
-            round.ready = round.ready.saturating_add(1);
-        }
-    }
-
-    fn process_of(&self, task: TaskId) -> u32 {
-        Roles::process_of(self, task)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::slab::ExId;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{EndpointRow, OpRow, held, op};
+use wakepath_model::rows::{EndpointRow, MessageRow, OPEN, OpRow, held, op, role};
 
 /// How long an end whose descriptor was closed is kept: another process may have the socket too.
 const FORGET_NS: u64 = 20_000_000_000;
@@ -34,8 +34,14 @@ pub(super) struct Span {
     pub(super) arrived: MonoNs,
 }
 
+impl Span {
+    pub(super) fn of(r: &OpRow) -> Span {
+        Span { start: r.start, end: r.end, task: r.task, entry: r.entry, at: r.at, arrived: r.arrived }
+    }
+}
+
 /// Most spans kept a direction: a head of more pieces loses the times of the oldest.
-pub(super) const SPANS: usize = 32;
+const SPANS: usize = 32;
 
 #[derive(Default)]
 pub(super) struct Ep {
@@ -101,6 +107,47 @@ impl Ep {
 
     pub(super) fn is_announced(&self) -> bool {
         self.announced
+    }
+
+    /// An operation that moved bytes; `goes_on`: with those of the one before it, if that was the same task's.
+    pub(super) fn push_span(&mut self, r: &OpRow, is_request: bool, goes_on: bool) {
+        let spans = if is_request { &mut self.request } else { &mut self.reply };
+        // consecutive operations of one task are one (Algorithm 1, line 5)
+        match spans.back_mut() {
+            Some(b) if b.end == r.start && b.task == r.task && goes_on => {
+                b.end = r.end;
+                b.at = r.at;
+            }
+            _ => {
+                if spans.len() == SPANS {
+                    spans.pop_front();
+                }
+                spans.push_back(Span::of(r));
+            }
+        }
+    }
+
+    /// Whether a message asks (or answers), and so which side this is; `None` where it does neither, but explains its bytes.
+    pub(super) fn direction_of(&mut self, r: &MessageRow) -> Option<bool> {
+        let sender = |sent: Side, received: Side| if r.sent == 1 { sent } else { received };
+        match r.role {
+            role::REQUEST => {
+                self.side.get_or_insert(sender(Side::Client, Side::Server));
+                Some(true)
+            }
+            role::REPLY => {
+                self.side.get_or_insert(sender(Side::Server, Side::Client));
+                Some(false)
+            }
+            _ => {
+                let replies = self.side == Some(sender(Side::Server, Side::Client));
+                let explained = if replies { &mut self.reply_explained_to } else { &mut self.request_explained_to };
+                if r.end != OPEN || !replies {
+                    *explained = (*explained).max(r.end);
+                }
+                None
+            }
+        }
     }
 }
 

@@ -88,6 +88,47 @@ pub struct Exchange {
 }
 
 impl Exchange {
+    /// A request of these bytes of which nothing else is known, and nothing of its reply.
+    pub(crate) fn of_request(flow: EndpointId, side: Side, start: u64, end: u64) -> Exchange {
+        Exchange {
+            number: 0,
+            flow,
+            side,
+            request_start: start,
+            request_end: end,
+            reply_start: OPEN,
+            reply_end: OPEN,
+            arrived: MonoNs(0),
+            received_to: 0,
+            began: MonoNs(0),
+            taken: MonoNs(0),
+            reply_began: MonoNs(0),
+            ended: MonoNs(0),
+            task: TaskId::UNKNOWN,
+            reply_task: TaskId::UNKNOWN,
+            protocol: StrId::EMPTY,
+            verb: StrId::EMPTY,
+            target: StrId::EMPTY,
+            detail: StrId::EMPTY,
+            status: 0,
+            failed: false,
+            outcome_unknown: true,
+            reset: false,
+            cut: false,
+            unfinished: false,
+            replied: false,
+            open_ended: false,
+            by_order: false,
+            one_way: false,
+            queued: false,
+            process: 0,
+            witness: (0, 0),
+            murky: false,
+            unread_ns: 0,
+            is_internal: false,
+        }
+    }
+
     /// The whole request was read.
     pub fn is_received(&self) -> bool {
         self.by_order || self.received_to >= self.request_end

@@ -5,7 +5,7 @@ use crate::evidence::{Hole, Rule};
 use crate::exchange::{Exchange, Side};
 use crate::pairs::Place;
 use crate::request::{Half, Wire, number};
-use wakepath_model::ids::{EndpointId, HostId, MonoNs, SniffedFlowId, TaskId};
+use wakepath_model::ids::{EndpointId, HostId, MonoNs, SniffedFlowId};
 use wakepath_model::rows::{OPEN, SniffedExchangeRow, exchange_row, failed, witness};
 
 pub(crate) type NodeId = u64;
@@ -151,20 +151,12 @@ impl Node {
         let one_way = r.what == exchange_row::NO_REPLY;
         let replied = r.what == exchange_row::ANSWERED || one_way;
         let exchange = Exchange {
-            number: 0,
-            flow: EndpointId(r.flow.0),
-            side: Side::Client,
-            request_start: r.request_start,
-            request_end: r.request_end,
             reply_start: r.reply_start,
             reply_end: r.reply_end,
-            arrived: MonoNs(0),
             began: r.request_first,
             taken: known(r.request_head, r.request_first),
             reply_began: r.reply_first,
             ended: known(r.reply_last, r.at),
-            task: TaskId::UNKNOWN,
-            reply_task: TaskId::UNKNOWN,
             protocol: r.protocol,
             verb: r.verb,
             target: r.target,
@@ -176,16 +168,9 @@ impl Node {
             cut: !replied && !self.is_reset,
             unfinished: r.what == exchange_row::OPEN,
             replied,
-            open_ended: false,
-            by_order: false,
             one_way,
-            queued: false,
-            process: 0,
             witness: (r.witness_kind, r.witness),
-            murky: false,
-            unread_ns: 0,
-            is_internal: false,
-            received_to: 0,
+            ..Exchange::of_request(EndpointId(r.flow.0), Side::Client, r.request_start, r.request_end)
         };
         Half { host: self.host, exchange, place: self.place }
     }

@@ -1,0 +1,267 @@
+//! Exchanges where the protocol is known: its messages make them.
+
+use super::ends::Span;
+use super::record::{Exchange, Side};
+use super::{Engine, Steps};
+use crate::slab::ExId;
+use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
+use wakepath_model::rows::{MessageEndRow, MessageRow, OPEN, end_how, failed, message_flag, witness};
+
+impl<S: Steps> Engine<S> {
+    /// A message.
+    pub fn message(&mut self, r: &MessageRow) {
+        let ep = self.eps.at(r.flow, r.at);
+        let Some(is_request) = ep.direction_of(r) else { return };
+        let Some(side) = ep.side else { return };
+        if let Some((sent, span)) = ep.early.take() {
+            // what it said now tells which side it is, and so what that operation moved
+            if sent == (side == Side::Client) { ep.request.push_back(span) } else { ep.reply.push_back(span) }
+        }
+        if ep.murky {
+            return;
+        }
+        if is_request {
+            return self.request_message(r, side);
+        }
+        // a reply: the oldest exchange without one, or the one with the same identifier, where that names exchanges
+        let is_named = witness::names_exchange(r.witness_kind);
+        let found = ep.open.iter().copied().find(|&x| {
+            let e = self.xs.get(x);
+            e.is_owed() && !e.by_order && (!is_named || e.witness.0 != r.witness_kind || e.witness.1 == r.witness)
+        });
+        let spans: Vec<Span> = ep.reply.iter().filter(|s| s.end > r.start).copied().collect();
+        while ep.reply.front().is_some_and(|s| s.end <= r.start) {
+            ep.reply.pop_front();
+        }
+        let missed = r.start > ep.reply_explained_to && ep.reply_explained_to != 0;
+        let owed = ep.open.iter().filter(|&&x| self.xs.get(x).is_owed()).count();
+        if missed && owed > 1 && !is_named {
+            let flow = r.flow;
+            self.become_murky(flow, r.at);
+            return;
+        }
+        ep.reply_explained_to = if r.end == OPEN { r.start } else { r.end };
+        let (met, reached) = (ep.met, spans.iter().map(|s| s.end).max().unwrap_or(r.start));
+        let Some(x) = found else {
+            if side == Side::Server {
+                let task = spans.last().map_or(TaskId::UNKNOWN, |s| s.task);
+                if met { self.steps.unseen_reply(task, r.at) } else { self.steps.stray_reply(task, r.at) }
+            }
+            return;
+        };
+        self.reply_to(x, r, side, &spans, reached);
+    }
+
+    /// The head of a reply to an exchange, with the operations that moved its bytes so far, up to `reached`.
+    fn reply_to(&mut self, x: ExId, r: &MessageRow, side: Side, spans: &[Span], reached: u64) {
+        let e = self.xs.get_mut(x);
+        e.reply_start = r.start;
+        e.reply_end = r.end;
+        e.open_ended = r.end == OPEN;
+        e.status = r.status;
+        e.failed = r.failed == failed::YES;
+        e.outcome_unknown = r.failed == failed::UNKNOWN;
+        if r.detail != StrId::EMPTY {
+            e.detail = r.detail;
+        }
+        let first = spans.first();
+        e.reply_began = first.map_or(r.at, |s| if side == Side::Server { s.entry } else { s.at });
+        let last = if r.end == OPEN { spans.last() } else { spans.iter().find(|s| s.end >= r.end).or(spans.last()) };
+        e.ended = last.map_or(r.at, |s| s.at);
+        e.reply_task = last.map_or(TaskId::UNKNOWN, |s| s.task);
+        let (task, ended) = (e.reply_task, e.ended);
+        self.steps.reply_began(&self.xs, x, task, r.at);
+        self.steps.reply_progress(&self.xs, x, task, ended);
+        if r.end != OPEN && reached >= r.end {
+            self.close(r.flow, x, ended, true);
+        }
+    }
+
+    /// A request: ends what it shows to be over, then begins its exchange.
+    fn request_message(&mut self, r: &MessageRow, side: Side) {
+        let flow = r.flow;
+        let Some(ep) = self.eps.get_mut(&flow) else { return };
+        // what lies between the last message and this one is told by none
+        let skipped = ep.messages && (1..r.start).contains(&ep.request_explained_to);
+        let (_, task, at) = ep.request_moved;
+        // a request whose end is open explains all that comes until it is known
+        ep.request_explained_to = r.end;
+        if skipped {
+            self.steps.unclear(&self.xs, side, task, at);
+        }
+        let span = ep.request.iter().find(|s| s.start <= r.start && r.start < s.end).copied();
+        // the newest span is the one that completed the head
+        let last = ep.request.back().copied();
+        while ep.request.front().is_some_and(|s| s.end <= r.start) {
+            ep.request.pop_front();
+        }
+        // a request on a flow whose last reply only a turn can end ends it; so does an exchange made by direction
+        let over: Vec<ExId> = ep
+            .open
+            .iter()
+            .copied()
+            .filter(|&x| {
+                let e = self.xs.get(x);
+                (e.open_ended && e.reply_start != OPEN) || e.by_order
+            })
+            .collect();
+        for x in over {
+            self.close(flow, x, r.at, true);
+        }
+        if !self.end_missed_reply(flow, r.at) || !self.end_uncaptured_reply(flow, r.at) {
+            self.become_murky(flow, r.at);
+            self.call_unseen(flow, side);
+            return;
+        }
+        let at = last.map_or(r.at, |s| s.at);
+        let one_way = r.flags & message_flag::NO_REPLY != 0;
+        let e = Exchange {
+            arrived: span.map_or(MonoNs(0), |s| s.arrived),
+            received_to: last.map_or(0, |s| s.end),
+            began: span.map_or(r.at, |s| if side == Side::Client { s.entry } else { s.at }),
+            taken: at,
+            task: last.map_or(TaskId::UNKNOWN, |s| s.task),
+            protocol: r.protocol,
+            verb: r.verb,
+            target: r.target,
+            detail: r.detail,
+            one_way,
+            queued: r.flags & message_flag::QUEUED != 0,
+            witness: (r.witness_kind, r.witness),
+            ..Exchange::of_request(flow, side, r.start, r.end)
+        };
+        let x = self.begin(flow, e, r.at);
+        if one_way && r.end != OPEN {
+            self.close(flow, x, at, true);
+        }
+    }
+
+    /// Ends the exchange whose reply was not recorded, where one was missed. False where that may be one of several.
+    fn end_missed_reply(&mut self, flow: EndpointId, at: MonoNs) -> bool {
+        let Some(ep) = self.eps.get_mut(&flow) else { return true };
+        if !std::mem::take(&mut ep.missed_reply) {
+            return true;
+        }
+        let mut owed = ep.open.iter().copied().filter(|&x| self.xs.get(x).is_owed());
+        match (owed.next(), owed.next()) {
+            (None, _) => true,
+            (Some(x), None) => {
+                // it was answered, and the answer was not recorded
+                self.xs.get_mut(x).murky = true;
+                self.close(flow, x, at, false);
+                true
+            }
+            (Some(_), Some(_)) => false,
+        }
+    }
+
+    /// Ends the exchange of a reply that passed and whose head was not captured. False where that may be one of several:
+    /// with one open request it can only be that one's.
+    fn end_uncaptured_reply(&mut self, flow: EndpointId, at: MonoNs) -> bool {
+        let Some(ep) = self.eps.get_mut(&flow) else { return true };
+        let is_in_reply = || ep.open.iter().any(|&x| self.xs.get(x).reply_start != OPEN);
+        if ep.reply_moved_to <= ep.reply_explained_to || is_in_reply() {
+            return true;
+        }
+        let (from, to) = (ep.reply_explained_to, ep.reply_moved_to);
+        let mut owed = ep.open.iter().copied().filter(|&x| self.xs.get(x).is_owed());
+        let x = match (owed.next(), owed.next()) {
+            (Some(_), Some(_)) => return false,
+            (only, _) => only,
+        };
+        ep.reply_explained_to = to;
+        let Some(x) = x else { return true };
+        let e = self.xs.get_mut(x);
+        (e.reply_start, e.reply_end) = (from, to);
+        if let Some(s) = ep.reply.back() {
+            (e.reply_began, e.ended, e.reply_task) = (s.entry, s.at, s.task);
+        }
+        let task = e.reply_task;
+        self.steps.reply_began(&self.xs, x, task, at);
+        self.steps.reply_progress(&self.xs, x, task, at);
+        self.close(flow, x, at, true);
+        true
+    }
+
+    /// The end of a message that was open, or news of its outcome.
+    pub fn message_end(&mut self, r: &MessageEndRow) {
+        let Some(ep) = self.eps.get(&r.flow) else { return };
+        let Some(side) = ep.side else { return };
+        let is_request_dir = (side == Side::Client) == (r.sent == 1);
+        let found = ep.open.iter().copied().find(|&x| {
+            let e = self.xs.get(x);
+            (if is_request_dir { e.request_start } else { e.reply_start }) == r.start
+        });
+        if is_request_dir && r.end != OPEN {
+            let to = r.end;
+            if let Some(ep) = self.eps.get_mut(&r.flow).filter(|ep| ep.request_explained_to == OPEN) {
+                ep.request_explained_to = to;
+            }
+        }
+        let Some(x) = found else { return };
+        let Some(ep) = self.eps.get(&r.flow) else { return };
+        let reached = ep.reply.back().map_or(0, |s| s.end);
+        let e = self.xs.get_mut(x);
+        if is_request_dir {
+            if r.end != OPEN {
+                e.request_end = r.end;
+            }
+            if e.one_way {
+                let at = ep.request.back().map_or(r.at, |s| s.at).max(e.taken);
+                self.close(r.flow, x, at, true);
+            }
+            return;
+        }
+        match (r.how, r.failed) {
+            (_, failed::YES) => (e.failed, e.outcome_unknown) = (true, false),
+            (0, failed::NO) => e.outcome_unknown = false,
+            _ => {}
+        }
+        if r.detail != StrId::EMPTY {
+            e.detail = r.detail;
+        }
+        match r.how {
+            0 => {}
+            end_how::LOST => e.open_ended = true,
+            _ => {
+                e.reply_end = r.end;
+                e.open_ended = false;
+                if r.end != OPEN
+                    && let Some(ep) = self.eps.get_mut(&r.flow)
+                {
+                    ep.reply_explained_to = ep.reply_explained_to.max(r.end);
+                }
+                let e = self.xs.get_mut(x);
+                if r.end != OPEN && (reached >= r.end || r.how != end_how::FRAMED) {
+                    let at = e.ended;
+                    self.close(r.flow, x, at, true);
+                }
+            }
+        }
+    }
+
+    /// From here on nobody can tell whose reply is whose on this flow. One exchange stays open for all that may still
+    /// be asked on it, so that nothing is claimed past it.
+    fn become_murky(&mut self, flow: EndpointId, at: MonoNs) {
+        let Some(ep) = self.eps.get_mut(&flow) else { return };
+        ep.murky = true;
+        let open: Vec<ExId> = ep.open.iter().copied().collect();
+        for (i, x) in open.into_iter().enumerate() {
+            let e = self.xs.get_mut(x);
+            e.murky = true;
+            if i == 0 {
+                (e.reply_start, e.reply_end, e.open_ended) = (OPEN, OPEN, false);
+            } else {
+                self.close(flow, x, at, false);
+            }
+        }
+    }
+
+    /// What was sent last is a call that cannot be followed.
+    fn call_unseen(&mut self, flow: EndpointId, side: Side) {
+        if let Some(ep) = self.eps.get(&flow).filter(|_| side == Side::Client) {
+            let (_, task, at) = ep.request_moved;
+            self.steps.unclear(&self.xs, side, task, at);
+        }
+    }
+}

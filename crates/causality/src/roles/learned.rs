@@ -1,0 +1,186 @@
+//! What is learned of tasks and processes, by what it is about.
+
+use crate::dense::PerTask;
+use crate::exchange::ExId;
+use crate::timers::TIMER_GRAIN_NS;
+use rustc_hash::{FxHashMap, FxHashSet};
+use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
+
+/// What a process with loops was never seen to do, and how often it could have been. A habit is no proof: what rests on one
+/// says so.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Habits {
+    /// Turns in which one input led to just one call, and another one would have found a connection.
+    pub(super) single: u32,
+    /// The same of turns in which a connection was made for the call.
+    pub(super) single_dialled: u32,
+    /// Several calls at once for one input.
+    pub(super) is_parallel: bool,
+    /// Several calls at once on one connection: there is always room for another.
+    pub(super) shares_connections: bool,
+    /// Turns in which a call was made behind an input, and calls that were made before any.
+    pub(super) asked: u32,
+    pub(super) spontaneous: u32,
+    /// Times at which the process had no request open, between two that it had.
+    pub(super) gaps: u32,
+    /// Turns with one input in which a request was answered and a call behind that would have found a connection; and calls
+    /// behind such a reply that nobody else can have made.
+    pub(super) replied: u32,
+    pub(super) after: u32,
+}
+
+/// Whether a loop has answered a request and was given nothing since.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Replied {
+    #[default]
+    No,
+    /// It did; a call behind that may have found no connection, or a timer may have been due.
+    Bound,
+    /// A call behind that would have found a connection.
+    Freely,
+}
+
+/// The epoll descriptors of a loop, each plus 1; 0: none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Epoll {
+    /// By which it was last given something.
+    pub(super) given_by: i32,
+    /// By which it was given a request.
+    pub(super) asked_by: i32,
+}
+
+/// What an event loop did since it last waited for something to do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Round {
+    /// How many things its polls found ready.
+    pub(super) ready: u32,
+    /// How many flows it sent requests on, or connected for one.
+    pub(super) calls: u32,
+    /// The last of them, and when that was sent.
+    pub(super) last: (EndpointId, MonoNs),
+    /// When a timer of its own may be due, in ns; 0 before its first poll.
+    pub(super) due: u64,
+    /// How many requests and replies were taken, and the flow of the last reply.
+    pub(super) messages: u32,
+    pub(super) heard: EndpointId,
+    /// Another call would have found a connection.
+    pub(super) has_spare: bool,
+    /// No timer was due when a call was made.
+    pub(super) has_called_timely: bool,
+    /// A connection was made, and one was accepted.
+    pub(super) has_dialled: bool,
+    pub(super) has_accepted: bool,
+    pub(super) replied: Replied,
+    pub(super) epoll: Epoll,
+}
+
+impl Round {
+    /// A request or reply was taken: what follows may be for it.
+    pub(super) fn takes(&mut self) {
+        self.messages += 1;
+        self.replied = Replied::No;
+    }
+
+    /// Whether no timer of the loop can have been due.
+    pub(super) fn no_timer_due(&self, at: MonoNs) -> bool {
+        at.0.saturating_add(TIMER_GRAIN_NS) < self.due
+    }
+}
+
+/// The task by whose number a thread group goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leader {
+    pub(super) task: TaskId,
+    /// Another thread, where the recording met one before the leader itself.
+    pub(super) stands_in: bool,
+}
+
+/// Which process each task is of.
+#[derive(Default)]
+pub(super) struct Processes {
+    /// The leading task of each task's process, 0 where not known.
+    pub(super) process: PerTask<u32>,
+    pub(super) leaders: FxHashMap<u32, Leader>,
+    /// Names of processes.
+    pub(super) names: PerTask<StrId>,
+}
+
+/// Processes that take requests.
+#[derive(Default)]
+pub(super) struct Serving {
+    pub(super) processes: FxHashSet<u32>,
+    pub(super) names: FxHashSet<StrId>,
+    /// Those whose requests move between tasks.
+    pub(super) migrating: FxHashSet<u32>,
+}
+
+/// Requests that are open.
+#[derive(Default)]
+pub(super) struct OpenRequests {
+    pub(super) held: FxHashMap<TaskId, Vec<ExId>>,
+    /// How many each process has that ever took one.
+    pub(super) open: FxHashMap<u32, u32>,
+    /// Processes that had several at once.
+    pub(super) concurrent: FxHashSet<u32>,
+}
+
+/// When something was not seen.
+#[derive(Default)]
+pub(super) struct Unseen {
+    /// Per process: until when replies to requests from before the recording left.
+    pub(super) until: FxHashMap<u32, MonoNs>,
+    pub(super) losses: Vec<(u64, u64)>,
+}
+
+/// Calls against requests that could have made them.
+#[derive(Default)]
+pub(super) struct CallCounts {
+    /// When a task of a process that had no request open, and takes none, last made a call.
+    pub(super) unasked: FxHashMap<u32, MonoNs>,
+    /// The same of processes whose requests move between tasks, whatever else the task does.
+    pub(super) unasked_by_any: FxHashMap<u32, MonoNs>,
+    /// Calls that nothing was answered to yet, with their process, and how many each process has.
+    pub(super) unanswered: FxHashMap<ExId, u32>,
+    pub(super) asking: FxHashMap<u32, u32>,
+    /// When a process last had more of them than requests open.
+    pub(super) fanned_out: FxHashMap<u32, MonoNs>,
+}
+
+/// Connections on which calls are made.
+#[derive(Default)]
+pub(super) struct Connections {
+    /// How many calls on each are not over.
+    pub(super) asked_on: FxHashMap<EndpointId, u32>,
+    /// Their processes.
+    pub(super) users: FxHashMap<EndpointId, u32>,
+    /// How many of them each process has on which nothing is asked now.
+    pub(super) spare: FxHashMap<u32, u32>,
+    /// Processes that made several calls on one.
+    pub(super) keeping: FxHashSet<u32>,
+    /// Those for which nothing was sent yet, with who made them.
+    pub(super) connecting: FxHashMap<EndpointId, TaskId>,
+}
+
+/// Event loops.
+#[derive(Default)]
+pub(super) struct Loops {
+    pub(super) rounds: PerTask<Round>,
+    /// Of each process that was given an input at rest: how many requests it took since, how many flows it sent requests
+    /// on, and the last of them.
+    pub(super) rests: FxHashMap<u32, (u32, u32, EndpointId)>,
+    /// Processes that made several of them for one such input.
+    pub(super) parallel_at_rest: FxHashSet<u32>,
+    /// Of processes with loops.
+    pub(super) habits: FxHashMap<u32, Habits>,
+}
+
+/// Tasks that reply to requests which others took.
+#[derive(Default)]
+pub(super) struct Workers {
+    /// The first call that each task made since it last replied.
+    pub(super) first_calls: FxHashMap<TaskId, MonoNs>,
+    /// Processes of which a task replied to a request that another took, behind a call that it had made before that was taken.
+    pub(super) busy_until_taken: FxHashSet<u32>,
+    /// How often a task replied to one behind calls that it had all made since that was taken.
+    pub(super) replies_behind_calls: FxHashMap<u32, u32>,
+}

@@ -1,0 +1,175 @@
+//! What roles learn of exchanges, step by step.
+
+use super::Roles;
+use crate::exchange::{ExId, Side, Slab, Steps};
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use wakepath_model::rows::OPEN;
+
+impl Steps for Roles {
+    const KEEPS: bool = false;
+
+    fn begun(&mut self, xs: &Slab, x: ExId, _: MonoNs) {
+        let e = xs.get(x);
+        if e.is_internal {
+            return;
+        }
+        let process = self.process_of(e.task);
+        if e.side == Side::Client && self.connections.connecting.remove(&e.flow).is_none() {
+            self.called(e.task, e.flow, e.began);
+        }
+        if e.side == Side::Client {
+            self.asks(x, e, process);
+            self.workers.first_calls.entry(e.task).or_insert(e.began);
+        }
+        let role = self.roles.entry(e.task);
+        match e.side {
+            Side::Client => {
+                role.calls = true;
+                if !role.takes && self.requests.open.get(&process) == Some(&0) {
+                    self.calls.unasked.insert(process, e.began);
+                }
+            }
+            Side::Server => {
+                role.takes = true;
+                let round = self.loops.rounds.entry(e.task);
+                round.takes();
+                round.epoll.asked_by =
+                    if round.epoll.given_by != 0 { round.epoll.given_by } else { round.epoll.asked_by };
+                if let Some((took, ..)) = self.loops.rests.get_mut(&process) {
+                    *took += 1;
+                }
+                let open = self.requests.open.entry(process).or_default();
+                if *open == 0 {
+                    self.loops.habits.entry(process).or_default().gaps += 1;
+                }
+                *open += 1;
+                if *open > 1 {
+                    self.requests.concurrent.insert(process);
+                }
+                let held = self.requests.held.entry(e.task).or_default();
+                held.retain(|&h| {
+                    xs.is_live(h) && {
+                        let o = xs.get(h);
+                        !(o.replied || o.cut || o.reset || (o.open_ended && o.reply_start != OPEN))
+                    }
+                });
+                if held.iter().any(|&h| xs.get(h).flow != e.flow) {
+                    role.multiplexes = true;
+                }
+                held.push(x);
+            }
+        }
+    }
+
+    fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
+        let e = xs.get(x);
+        if e.side == Side::Server && task != TaskId::UNKNOWN && e.task != TaskId::UNKNOWN {
+            let first = self.workers.first_calls.remove(&task);
+            match first.filter(|_| task != e.task) {
+                Some(at) if at < e.taken => {
+                    self.workers.busy_until_taken.insert(self.process_of(task));
+                }
+                Some(_) => *self.workers.replies_behind_calls.entry(self.process_of(task)).or_default() += 1,
+                None => {}
+            }
+            let role = self.roles.entry(task);
+            if task == e.task {
+                role.replies_own = true;
+            } else {
+                role.replies_foreign = true;
+                self.roles.entry(e.task).gives_away = true;
+            }
+        }
+    }
+
+    fn request_progress(&mut self, _: &Slab, _: ExId, task: TaskId, _: MonoNs) {
+        self.loops.rounds.entry(task).takes();
+    }
+
+    fn reply_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
+        self.answered(x);
+        if xs.get(x).side == Side::Client && !xs.get(x).is_internal {
+            let round = self.loops.rounds.entry(task);
+            round.takes();
+            round.heard = xs.get(x).flow;
+        }
+    }
+
+    fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
+        self.answered(x);
+        let e = xs.get(x);
+        if e.is_internal {
+            return;
+        }
+        if e.side != Side::Server {
+            if let Some(under_way) = self.connections.asked_on.get_mut(&e.flow) {
+                *under_way = under_way.saturating_sub(1);
+                *self.connections.spare.entry(self.process_of(e.task)).or_default() += u32::from(*under_way == 0);
+            }
+            return;
+        }
+        // what it called between parts of that reply was for it
+        self.workers.first_calls.remove(&e.reply_task);
+        if e.replied {
+            self.has_replied(e.reply_task, at);
+        }
+        if let Some(open) = self.requests.open.get_mut(&self.process_of(e.task)) {
+            *open = open.saturating_sub(1);
+        }
+        if let Some(held) = self.requests.held.get_mut(&e.task) {
+            held.retain(|&h| h != x);
+        }
+    }
+
+    fn accepted(&mut self, _: EndpointId, task: TaskId) {
+        // the poll found the listener, with which there is nothing to go on; what is read of each new connection is another matter
+        let round = self.loops.rounds.entry(task);
+        round.ready = round.ready.saturating_add(u32::from(std::mem::replace(&mut round.has_accepted, true)));
+    }
+
+    fn connecting(&mut self, _: &Slab, flow: EndpointId, task: TaskId, at: MonoNs) {
+        if self.connections.connecting.insert(flow, task).is_none() {
+            self.loops.rounds.entry(task).has_dialled = true;
+            self.called(task, flow, at);
+        }
+    }
+
+    fn unseen_reply(&mut self, task: TaskId, at: MonoNs) {
+        let process = self.process_of(task);
+        let until = self.unseen.until.entry(process).or_default();
+        *until = (*until).max(at);
+        // it had that request in hand all the while
+        if self.requests.held.get(&task).is_some_and(|held| !held.is_empty()) {
+            self.roles.entry(task).multiplexes = true;
+            self.requests.concurrent.insert(process);
+        }
+    }
+
+    fn stray_reply(&mut self, _: TaskId, at: MonoNs) {
+        // the request that it answers was lost: until now nobody knew that it was open
+        if let Some(last) = self.unseen.losses.last_mut() {
+            last.1 = last.1.max(at.0);
+        }
+    }
+
+    fn unclear(&mut self, _: &Slab, _: Side, _: TaskId, _: MonoNs) {}
+
+    fn left(&mut self, _: ExId, _: TaskId, _: MonoNs) {}
+
+    fn flow_gone(&mut self, _: &Slab, flow: EndpointId) {
+        let (under_way, user) = (self.connections.asked_on.remove(&flow), self.connections.users.remove(&flow));
+        if let (Some(0), Some(user)) = (under_way, user) {
+            let spare = self.connections.spare.entry(user).or_default();
+            *spare = spare.saturating_sub(1);
+        }
+        if let Some(task) = self.connections.connecting.remove(&flow) {
+            // refused: somebody tries again elsewhere
+            let round = self.loops.rounds.entry(task);
+            round.ready = round.ready.saturating_add(1);
+        }
+    }
+
+    fn process_of(&self, task: TaskId) -> u32 {
+        Roles::process_of(self, task)
+    }
+}
