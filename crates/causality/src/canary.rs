@@ -21,7 +21,6 @@ pub const CONDITIONS: &[&str] = &[
     "rest.no_timer_due",
     "rest.nothing_of_others",
     "sole.no_timer",
-    "sole.one_request_is_open",
     "sole.never_without_a_request",
     "thread.one_at_a_time",
     "thread.read_whole",

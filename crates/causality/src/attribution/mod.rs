@@ -40,6 +40,8 @@ const CALLS_MAX: usize = 100_000;
 /// io_uring_enter: where an io_uring loop waits.
 const IO_URING_ENTER: u16 = 426;
 
+/// Imports do not say in which system call a task waited: it may have been one of [`IDLE`].
+const NO_SYSCALL: u16 = 0xffff;
 /// System calls in which a task waits for something to do, and may wait no longer than until a time: poll, nanosleep,
 /// select, futex, clock_nanosleep, epoll_wait, pselect6, ppoll, epoll_pwait.
 const IDLE: [u16; 9] = [7, 35, 23, 202, 230, 232, 270, 271, 281];
@@ -163,7 +165,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             w.leave_fragment();
         }
         if r.cause == cause::TIMER
-            && IDLE.contains(&r.syscall)
+            && (IDLE.contains(&r.syscall) || r.syscall == NO_SYSCALL)
             && let Some(w) = self.facts.tasks.get_mut(&r.task)
         {
             w.woken = Woken::Timer;

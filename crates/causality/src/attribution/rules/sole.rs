@@ -26,7 +26,8 @@ fn keeps(q: &Question) -> Option<Kept> {
     (is_handed_work && is_asked_by_one(q)).then_some(Kept::all_but_own())
 }
 
-/// Whether a call of a helper can only be of the one request that its process has open.
+/// Whether a call of a helper can only be of a request that its process has open; of which, where there are several, is another
+/// question.
 pub(in crate::attribution) fn is_asked_by_one(q: &Question) -> bool {
     let roles = q.facts.roles;
     let is_asked = match q.worker.map(|w| w.woken).unwrap_or_default() {
@@ -36,7 +37,6 @@ pub(in crate::attribution) fn is_asked_by_one(q: &Question) -> bool {
         Woken::Timer => holds("sole.no_timer", false),
     };
     is_asked
-        && holds("sole.one_request_is_open", q.facts.open(q.process).len() == 1)
         && q.at > roles.unseen_until(q.process)
         && holds("sole.never_without_a_request", !roles.calls_unasked(q.process))
 }
