@@ -15,7 +15,6 @@ pub const CONDITIONS: &[&str] = &[
     "loss.nothing_was_lost",
     "owner.made_alone",
     "owner.no_pool",
-    "reply.asked_since_taken",
     "reply.never_busy_before",
     "rest.nobody_waits",
     "rest.no_timer_due",

@@ -33,7 +33,8 @@ impl Facts<'_> {
                 continue;
             }
             let has_waited = s.replied && s.reply_task == task;
-            let is_since = holds("reply.asked_since_taken", xs.get(y).taken >= taken);
+            // else the worker was busy before, and nothing is claimed anyway, unless what shows it was lost
+            let is_since = xs.get(y).taken >= taken;
             let claimed = match is_since && has_waited {
                 true if self.roles.is_lossy(taken, at) => Claimed::Lost,
                 true if is_busy => continue,
