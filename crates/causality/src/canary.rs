@@ -14,6 +14,7 @@ pub const CONDITIONS: &[&str] = &[
     "isolated.others_are_elsewhere",
     "loss.nothing_was_lost",
     "owner.made_alone",
+    "owner.made_for_one",
     "owner.no_pool",
     "reply.never_busy_before",
     "rest.nobody_waits",

@@ -130,6 +130,7 @@ impl Roles {
         self.loops.rounds = PerTask::default();
         self.loops.rests = FxHashMap::default();
         self.connections.connecting = FxHashMap::default();
+        self.connections.dialling = FxHashMap::default();
         self.connections.asked_on = FxHashMap::default();
         self.connections.spare = FxHashMap::default();
         self.connections.users = FxHashMap::default();
@@ -334,6 +335,25 @@ impl Roles {
     /// Whether a process ever made a call when it had no request open: what it does may be nobody's.
     pub fn calls_of_its_own(&self, process: u32) -> bool {
         self.calls.unasked_by_any.get(&process).is_some_and(|&at| at > self.unseen_until(process))
+    }
+
+    /// A connection that was being made is used, or gone. False where none was.
+    fn dialled(&mut self, flow: EndpointId, is_used: bool) -> bool {
+        let Some(task) = self.connections.connecting.remove(&flow) else { return false };
+        let process = self.process_of(task);
+        let under_way = self.connections.dialling.entry(process).or_default();
+        if is_used && *under_way > 1 {
+            *self.connections.dialled_beside.entry(process).or_default() += 1;
+        }
+        *under_way = under_way.saturating_sub(1);
+        true
+    }
+
+    /// Whether a process that keeps connections makes each for one request, as far as was seen: it often made several at once,
+    /// and never had more than requests when one was answered.
+    pub fn dials_for_one(&self, process: u32) -> bool {
+        self.connections.dialled_beside.get(&process).is_some_and(|&n| n >= CASES_MIN)
+            && !self.connections.dials_for_whoever.contains(&process)
     }
 
     /// Whether workers of a process may have been busy with another request until they took one up.

@@ -106,7 +106,8 @@ impl<'a> Facts<'a> {
     pub(super) fn is_waiting(&self, xs: &Slab, x: ExId) -> bool {
         let s = self.state(x);
         // where connections are kept, one that waits for its own may be given another's before
-        let is_pool = !holds("waiting.no_pool", !self.roles.keeps_connections(s.process));
+        let may_pool = self.roles.keeps_connections(s.process) && !self.roles.dials_for_one(s.process);
+        let is_pool = !holds("waiting.no_pool", !may_pool);
         s.outstanding > if is_pool { s.dialling } else { 0 } || self.is_behind(xs, x)
     }
 

@@ -92,15 +92,16 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         let task = e.task;
         self.facts.tasks.entry(task).or_default().called = at;
         if let Some(dial) = self.facts.dialled(xs, e.flow)
-            && let Some(o) = self.facts.owner(xs, dial, at)
+            && let Some((o, rule)) = self.facts.owner(xs, dial, at)
+            && (rule == Rule::Owner || self.may_be_made_by(xs, o, task, at))
         {
             if self.facts.roles.is_lossy(xs.get(o).taken, at) {
                 self.prove(xs, x, at, Outcome::Open(Hole::Losses));
                 self.facts.state_mut(x).parent = Some(Parent::Open(Hole::Losses));
                 self.facts.state_mut(o).doubts += 1;
             } else {
-                self.prove(xs, x, at, Outcome::Owned(Rule::Owner));
-                self.link(xs, x, o, Rule::Owner);
+                self.prove(xs, x, at, Outcome::Owned(rule));
+                self.link(xs, x, o, rule);
             }
             return;
         }

@@ -159,6 +159,12 @@ pub(super) struct Connections {
     pub(super) keeping: FxHashSet<u32>,
     /// Those for which nothing was sent yet, with who made them.
     pub(super) connecting: FxHashMap<EndpointId, TaskId>,
+    /// How many of them each process has.
+    pub(super) dialling: FxHashMap<u32, u32>,
+    /// How often one of a process was used that it had made beside another.
+    pub(super) dialled_beside: FxHashMap<u32, u32>,
+    /// Processes that had more of them than requests when one was answered: they make some for whoever comes.
+    pub(super) dials_for_whoever: FxHashSet<u32>,
 }
 
 /// Event loops.

@@ -14,12 +14,11 @@ impl Steps for Roles {
             return;
         }
         let process = self.process_of(e.task);
-        if e.side == Side::Client && self.connections.connecting.remove(&e.flow).is_none() {
+        if e.side == Side::Client && !self.dialled(e.flow, true) {
             self.called(e.task, e.flow, e.began);
         }
         if e.side == Side::Client {
             self.asks(x, e, process);
-            self.workers.first_calls.entry(e.task).or_insert(e.began);
         }
         let role = self.roles.entry(e.task);
         match e.side {
@@ -92,6 +91,10 @@ impl Steps for Roles {
             let round = self.loops.rounds.entry(task);
             round.takes();
             round.heard = xs.get(x).flow;
+            // only such calls are claimed by a worker's reply
+            if task == xs.get(x).task {
+                self.workers.first_calls.entry(task).or_insert(xs.get(x).began);
+            }
         }
     }
 
@@ -113,8 +116,12 @@ impl Steps for Roles {
         if e.replied {
             self.has_replied(e.reply_task, at);
         }
-        if let Some(open) = self.requests.open.get_mut(&self.process_of(e.task)) {
+        let process = self.process_of(e.task);
+        if let Some(open) = self.requests.open.get_mut(&process) {
             *open = open.saturating_sub(1);
+            if self.connections.dialling.get(&process).is_some_and(|dials| *dials > *open) {
+                self.connections.dials_for_whoever.insert(process);
+            }
         }
         if let Some(held) = self.requests.held.get_mut(&e.task) {
             held.retain(|&h| h != x);
@@ -130,6 +137,7 @@ impl Steps for Roles {
     fn connecting(&mut self, _: &Slab, flow: EndpointId, task: TaskId, at: MonoNs) {
         if self.connections.connecting.insert(flow, task).is_none() {
             self.loops.rounds.entry(task).has_dialled = true;
+            *self.connections.dialling.entry(self.process_of(task)).or_default() += 1;
             self.called(task, flow, at);
         }
     }
@@ -162,7 +170,8 @@ impl Steps for Roles {
             let spare = self.connections.spare.entry(user).or_default();
             *spare = spare.saturating_sub(1);
         }
-        if let Some(task) = self.connections.connecting.remove(&flow) {
+        let dialled_by = self.connections.connecting.get(&flow).copied();
+        if let Some(task) = dialled_by.filter(|_| self.dialled(flow, false)) {
             // refused: somebody tries again elsewhere
             let round = self.loops.rounds.entry(task);
             round.ready = round.ready.saturating_add(1);

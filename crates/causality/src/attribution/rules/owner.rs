@@ -1,7 +1,9 @@
 //! A connection that was made for a request: its first use is that request's, which waited for it.
 //!
 //! Condition: the process never uses a connection twice; or it made no other at the same time, so that no other request can
-//! have waited for one and been given this. (A pool hands what comes first to whoever waits longest.) A process whose tasks
+//! have waited for one and been given this. (A pool hands what comes first to whoever waits longest.) Else by habit: it often
+//! made several at once, never had more of them than requests when one was answered, and the rules for the call itself do not
+//! exclude that request. A process whose tasks
 //! share their requests and that keeps connections has a pool for all of them: there it holds only for a request that was
 //! handed its input alone ([`super::rest`]).
 //!
@@ -10,6 +12,7 @@
 use crate::attribution::domain::Dial;
 use crate::attribution::facts::Facts;
 use crate::canary::holds;
+use crate::evidence::Rule;
 use crate::exchange::{ExId, Slab};
 use wakepath_model::ids::{EndpointId, MonoNs};
 
@@ -46,16 +49,17 @@ impl Facts<'_> {
         Some(dial)
     }
 
-    /// The request whose a connection's first use is.
-    pub(in crate::attribution) fn owner(&self, xs: &Slab, dial: Dial, at: MonoNs) -> Option<ExId> {
+    /// The request whose a connection's first use is, and how that is known.
+    pub(in crate::attribution) fn owner(&self, xs: &Slab, dial: Dial, at: MonoNs) -> Option<(ExId, Rule)> {
         let x = dial.of.filter(|&x| self.is_open(xs, x))?;
-        let is_its = match self.roles.keeps_connections(dial.process) {
-            true if !holds("owner.no_pool", !self.roles.is_migrating(dial.process)) => {
-                self.at_rest(xs, dial.process, at) == Some(x)
-            }
-            true => holds("owner.made_alone", !dial.is_beside_another) || self.at_rest(xs, dial.process, at) == Some(x),
-            false => true,
-        };
-        is_its.then_some(x)
+        let process = dial.process;
+        let is_pool = self.roles.keeps_connections(process);
+        let is_at_rest = || self.at_rest(xs, process, at) == Some(x);
+        match () {
+            () if !is_pool || is_at_rest() => Some((x, Rule::Owner)),
+            () if !holds("owner.no_pool", !self.roles.is_migrating(process)) => None,
+            () if holds("owner.made_alone", !dial.is_beside_another) => Some((x, Rule::Owner)),
+            () => holds("owner.made_for_one", self.roles.dials_for_one(process)).then_some((x, Rule::Habit)),
+        }
     }
 }
