@@ -356,10 +356,10 @@ impl Roles {
             && !self.connections.dials_for_whoever.contains(&process)
     }
 
-    /// Whether workers of a process may have been busy with another request until they took one up.
+    /// Whether workers of a process are mostly busy with another request until they take one up, as far as their calls show.
     pub fn works_on_others(&self, process: u32) -> bool {
-        self.workers.busy_until_taken.contains(&process)
-            || self.workers.replies_behind_calls.get(&process).is_none_or(|&n| n < CASES_MIN)
+        let count = |of: &FxHashMap<u32, u32>| of.get(&process).copied().unwrap_or_default();
+        count(&self.workers.busy_until_taken) > count(&self.workers.replies_behind_calls)
     }
 
     /// Whether the process uses connections again: then who has one made need not be who gets it.

@@ -72,12 +72,6 @@ fn undecided(q: &Question, left: &Left) -> Verdict {
     }
 }
 
-/// Whether nothing that was seen speaks against a request.
-pub(super) fn remains(q: &Question, rules: &[ExclusionRule], x: ExId) -> bool {
-    let shown = rules.iter().filter(|r| r.strength == Strength::Shown);
-    shown.filter_map(|r| (r.keeps)(q)).all(|k| k.has(q, x))
-}
-
 /// Who is left by rules up to a strength.
 fn left(q: &Question, rules: &[ExclusionRule], strength: Strength) -> Left {
     let mut kept: SmallVec<[Kept; 4]> = SmallVec::new();

@@ -246,11 +246,6 @@ impl<'a, F: Finished> Attribution<'a, F> {
         self.facts.roles.needs_wakes()
     }
 
-    /// Whether habits may name `x` as who made a call, and nothing that was seen speaks against it.
-    fn may_be_made_by(&self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) -> bool {
-        self.uses_habits() && candidates::remains(&Question::new(&self.facts, xs, task, at), &self.rules, x)
-    }
-
     /// Keeps the proof of a call that somebody asks about.
     fn prove(&mut self, xs: &Slab, y: ExId, at: MonoNs, outcome: Outcome) {
         let Some(explain) = &self.options.explain else { return };

@@ -93,7 +93,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         self.facts.tasks.entry(task).or_default().called = at;
         if let Some(dial) = self.facts.dialled(xs, e.flow)
             && let Some((o, rule)) = self.facts.owner(xs, dial, at)
-            && (rule == Rule::Owner || self.may_be_made_by(xs, o, task, at))
+            && (rule == Rule::Owner || self.uses_habits())
         {
             if self.facts.roles.is_lossy(xs.get(o).taken, at) {
                 self.prove(xs, x, at, Outcome::Open(Hole::Losses));

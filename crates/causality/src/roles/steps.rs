@@ -66,7 +66,7 @@ impl Steps for Roles {
             let first = self.workers.first_calls.remove(&task);
             match first.filter(|_| task != e.task) {
                 Some(at) if at < e.taken => {
-                    self.workers.busy_until_taken.insert(self.process_of(task));
+                    *self.workers.busy_until_taken.entry(self.process_of(task)).or_default() += 1;
                 }
                 Some(_) => *self.workers.replies_behind_calls.entry(self.process_of(task)).or_default() += 1,
                 None => {}

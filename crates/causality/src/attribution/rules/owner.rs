@@ -2,8 +2,7 @@
 //!
 //! Condition: the process never uses a connection twice; or it made no other at the same time, so that no other request can
 //! have waited for one and been given this. (A pool hands what comes first to whoever waits longest.) Else by habit: it often
-//! made several at once, never had more of them than requests when one was answered, and the rules for the call itself do not
-//! exclude that request. A process whose tasks
+//! made several at once, and never had more of them than requests when one was answered. A process whose tasks
 //! share their requests and that keeps connections has a pool for all of them: there it holds only for a request that was
 //! handed its input alone ([`super::rest`]).
 //!

@@ -2,8 +2,8 @@
 //! were for that request (vPath's thread pattern, section 2.2).
 //!
 //! Habit: when it took the request up is not recorded. It may have been busy with another until then, to which somebody else
-//! replies. So the rule holds only in processes whose workers were never seen to reply behind a call that they had made
-//! before the request came, and often could have been.
+//! replies. So the rule does not hold in processes whose workers replied more often behind a call from before the request came
+//! than behind calls that all came since.
 //!
 //! Only calls that it also waited for: one whose reply another task reads was not made by a task that serves one request at a
 //! time.
