@@ -22,9 +22,21 @@ impl<F: Finished> Attribution<'_, F> {
         }
     }
 
+    /// A task began a call of a request's, whoever told whose: without it the job's end would look like that of one without a
+    /// call.
+    fn saw_call(&mut self, task: TaskId, at: MonoNs) {
+        if !self.facts.roles.role(task).takes {
+            let (jobs, _) = self.facts.tasks.entry(task).or_default().mark(at, HelperEvent::Call);
+            self.facts.saw_jobs(task, jobs);
+        }
+    }
+
     /// Notes whose call `x` is, or whose it may be.
     fn decided(&mut self, xs: &Slab, x: ExId, at: MonoNs, parent: Parent, suspects: Requests) {
         let task = xs.get(x).task;
+        if parent != Parent::Root {
+            self.saw_call(task, at);
+        }
         match parent {
             Parent::Of(p, rule) => {
                 self.facts.state_mut(x).parent = None;
@@ -33,8 +45,6 @@ impl<F: Finished> Attribution<'_, F> {
                     let w = self.facts.tasks.entry(task).or_default();
                     w.is_handed_work = true;
                     w.segment.push(x);
-                    let (jobs, _) = w.mark(at, HelperEvent::Call);
-                    self.facts.saw_jobs(task, jobs);
                 }
             }
             Parent::Pending | Parent::Open(_) => {
@@ -49,11 +59,9 @@ impl<F: Finished> Attribution<'_, F> {
                     let is_one = is_asked_by_one(&Question::new(&self.facts, xs, task, at));
                     self.facts.state_mut(x).has_one_suspect = is_one;
                     let w = self.facts.tasks.entry(task).or_default();
-                    let (jobs, _) = w.mark(at, HelperEvent::Call);
                     if w.segment.len() < CALLS_MAX {
                         w.segment.push(x);
                     }
-                    self.facts.saw_jobs(task, jobs);
                 }
             }
             Parent::Root => {}
@@ -103,6 +111,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
                 self.prove(xs, x, at, Outcome::Owned(rule));
                 self.link(xs, x, o, rule);
             }
+            self.saw_call(task, at);
             return;
         }
         let (parent, suspects) = self.decide(xs, task, at);
