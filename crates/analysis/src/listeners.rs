@@ -3,11 +3,7 @@
 use rustc_hash::FxHashMap;
 use wakepath_model::folder::{Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, TaskId};
-use wakepath_model::rows::{EndpointRow, Event, LimitRow, ResentRow, Table, limit};
-
-/// TCP's states, as Linux numbers them.
-const SYN_SENT: u8 = 2;
-const LISTEN: u8 = 10;
+use wakepath_model::rows::{EndpointRow, Event, LimitRow, ResentRow, Table, TcpState, limit};
 
 /// A listener whose queue had no room for one more connection, once or more often.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +40,7 @@ fn of_host(host: &Host) -> Vec<Filled> {
                 let (room, times) = full.entry(flow).or_default();
                 (*room, *times) = (value + 1, *times + 1);
             }
-            Event::Resent(ResentRow { state: SYN_SENT, flow, .. }) => *again.entry(flow).or_default() += 1,
+            Event::Resent(ResentRow { state: TcpState::SynSent, flow, .. }) => *again.entry(flow).or_default() += 1,
             _ => {}
         }
     }
@@ -55,7 +51,7 @@ fn of_host(host: &Host) -> Vec<Filled> {
     let mut asking: FxHashMap<EndpointId, EndpointRow> = FxHashMap::default();
     for event in host.events(TableSet::of(&[Table::Endpoint]), ..) {
         let Event::Endpoint(r) = event else { continue };
-        if r.state == LISTEN && r.lport != 0 && full.contains_key(&r.flow) {
+        if r.state == TcpState::Listen && r.lport != 0 && full.contains_key(&r.flow) {
             listeners.insert(r.flow, r);
         } else if again.contains_key(&r.flow) {
             asking.insert(r.flow, r);

@@ -22,7 +22,7 @@ use crate::requests::kind_of;
 use crate::selected::Selected;
 use circles::circles;
 use last::{Descriptors, Last, descriptor_of, last_operations, last_waits};
-use looks::{Looks, Side};
+use looks::Looks;
 use peers::{find_peers, serve_only};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ use wakepath_causality::pairs::Place;
 use wakepath_causality::path::Request;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, STATE_UNKNOWN, Table, WaitRow, life, op};
+use wakepath_model::rows::{Event, STATE_UNKNOWN, Side, Table, WaitRow, life, op};
 
 /// Most requests and descriptors that are remembered.
 const HELD_MAX: usize = 1 << 20;

@@ -5,7 +5,7 @@ use wakepath_analysis::open::{Known, open};
 use wakepath_causality::graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::EndpointId;
-use wakepath_model::rows::{Event, OpRow, WaitRow, cause, op, seen};
+use wakepath_model::rows::{Event, OpRow, Side, WaitRow, cause, op, seen};
 use wakepath_testkit::recording::{Announced, Cuts, HostRows, Recording};
 
 const TASK: u32 = 1;
@@ -23,7 +23,7 @@ fn host() -> HostRows {
         let (local, remote) = (([127, 0, 0, 1], 40000 + i as u16), ([127, 0, 0, 1], 80 + i as u16));
         let how = seen::CONNECTED;
         let (snd, rcv) = (0, 0);
-        host.endpoint(10, &Announced { flow, local, remote, netns: 1, snd, rcv, task: TASK, how, side: 2 });
+        host.endpoint(10, &Announced { flow, local, remote, netns: 1, snd, rcv, task: TASK, how, side: Side::Client });
     }
     host
 }
@@ -157,7 +157,7 @@ fn a_session_that_sleeps_amid_a_statement_is_named_with_those_that_may_hold_it_u
         host.task(0, task, task, 0, "postgres");
         let (local, remote) = (([127, 0, 0, 1], 5432), ([127, 0, 0, 2], 40000 + task as u16));
         let (how, flow) = (seen::ACCEPTED, u64::from(task) + 100);
-        host.endpoint(10, &Announced { flow, local, remote, netns: 1, snd: 0, rcv: 0, task, how, side: 1 });
+        host.endpoint(10, &Announced { flow, local, remote, netns: 1, snd: 0, rcv: 0, task, how, side: Side::Server });
         host.note(20, flow, true);
     }
     session_asked(&mut host, 1_000, 2, ("BEGIN", ""), 0, true);

@@ -11,7 +11,7 @@ use wakepath_analysis::slices::{Slice, State};
 use wakepath_causality::graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{FaultRow, OpRow, PacketRow, WaitRow, cause, op};
+use wakepath_model::rows::{Cause, FaultRow, OpKind, OpRow, PacketRow, WaitRow, cause};
 use wakepath_testkit::golden;
 
 fn path_of(index: &Index, host: HostId, task: TaskId, from: CommonNs, to: CommonNs) -> Vec<Slice> {
@@ -188,7 +188,7 @@ proptest! {
         for (host, at, task, by, cause, object, seq) in &wild.waits {
             let mut w: WaitRow = Default::default();
             [w.blocked, w.woken, w.at] = at.map(|t| ns(*host, t));
-            (w.task, w.by, w.cause, w.object, w.rcv_seq) = (TaskId(*task), TaskId(*by), *cause, *object, *seq);
+            (w.task, w.by, w.cause, w.object, w.rcv_seq) = (TaskId(*task), TaskId(*by), Cause::try_from(*cause).unwrap_or_default(), *object, *seq);
             (w.syscall, w.state, w.cpu) = (if seq % 3 == 0 { 202 } else { 0xffff }, (seq % 3) as u16, (seq % 2) as u16);
             script.hosts[usize::from(*host)].2.push(w.into());
         }
@@ -196,7 +196,7 @@ proptest! {
             let mut o: OpRow = Default::default();
             (o.entry, o.at) = (ns(*host, *entry.min(at)), ns(*host, *at));
             (o.flow, o.start, o.end) = (EndpointId(*flow), (1 << 32) + start, (1 << 32) + start + 20);
-            (o.task, o.kind) = (TaskId(*task), if *kind > 3 { op::SEND } else { *kind });
+            (o.task, o.kind) = (TaskId(*task), OpKind::try_from(*kind).ok().filter(|k| *k <= OpKind::Accept).unwrap_or_default());
             script.hosts[usize::from(*host)].2.push(o.into());
         }
         for (host, began, at, task, kind, inode) in &wild.faults {

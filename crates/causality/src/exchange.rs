@@ -15,7 +15,9 @@ use ends::{Ends, NO_SOCKET, Span};
 pub use record::{Exchange, Side};
 use refusals::{Connect, Refusals};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{EndpointRow, FlowNoteRow, FlowStateRow, OPEN, OpRow, TaskRow, life, op, range, seen};
+use wakepath_model::rows::{
+    EndpointRow, FlowNoteRow, FlowStateRow, OPEN, OpRow, TaskRow, TcpState, life, op, range, seen,
+};
 
 /// What happens to exchanges, in order.
 pub trait Steps {
@@ -62,7 +64,6 @@ pub struct Engine<S: Steps> {
     pub steps: S,
 }
 
-const TCP_CLOSE: u8 = 7;
 /// `OpRow::flags`: the flow changed direction with this operation.
 const TURN: u16 = 8;
 
@@ -75,9 +76,9 @@ impl<S: Steps> Engine<S> {
     /// An endpoint was announced.
     pub fn endpoint(&mut self, r: &EndpointRow) {
         let side = match r.side {
-            1 => Some(Side::Server),
-            2 => Some(Side::Client),
-            _ => None,
+            wakepath_model::rows::Side::Server => Some(Side::Server),
+            wakepath_model::rows::Side::Client => Some(Side::Client),
+            wakepath_model::rows::Side::Unknown => None,
         };
         let ep = self.eps.at(r.flow, r.at);
         ep.announced(r.task);
@@ -369,7 +370,7 @@ impl<S: Steps> Engine<S> {
         }
         if r.reset != 0 {
             self.ended(r.flow, r.at, true);
-        } else if r.new == TCP_CLOSE {
+        } else if r.new == TcpState::Close {
             self.ended(r.flow, r.at, false);
             self.end(r.flow, r.at);
         }

@@ -35,7 +35,7 @@ use std::rc::Rc;
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, Table};
+use wakepath_model::rows::{Event, Table, TcpState};
 
 /// What came of a reconstruction, besides the requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -305,7 +305,7 @@ impl<'f, 'o> Stream<'f, 'o> {
         }
         feed(&mut self.engine, &event);
         if let Event::FlowState(r) = &event
-            && r.new == 7
+            && r.new == TcpState::Close
             && r.reset == 0
         {
             // one clock for all hosts, or those of the host that is ahead would be forgotten at once

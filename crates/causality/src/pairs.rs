@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::{EndpointId, HostId, StrId};
-use wakepath_model::rows::{EndpointRow, seen};
+use wakepath_model::rows::{EndpointRow, Side, TcpState, seen};
 
 /// An endpoint of a folder.
 pub type End = (HostId, EndpointId);
@@ -41,7 +41,7 @@ impl Place {
             protocol: r.protocol,
             netns: r.netns,
             // of what is no client's, the path is its own
-            path: if r.family == AF_UNIX && r.side == CLIENT { r.path } else { StrId::EMPTY },
+            path: if r.family == AF_UNIX && r.side == Side::Client { r.path } else { StrId::EMPTY },
         }
     }
 
@@ -94,8 +94,6 @@ pub struct Pairs {
 }
 
 const AF_UNIX: u16 = 1;
-/// [`EndpointRow::side`] of a client.
-const CLIENT: u8 = 2;
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
 const UDP: u16 = 17;
@@ -123,9 +121,8 @@ fn distance(a: u32, b: u32) -> u32 {
 impl Pairs {
     /// An endpoint was announced.
     pub fn add(&mut self, host: HostId, r: &EndpointRow) {
-        const LISTEN: u8 = 10;
         let end = (host, r.flow);
-        if r.state == LISTEN {
+        if r.state == TcpState::Listen {
             return;
         }
         if let Some(k) = self.known.get_mut(&end).filter(|k| k.peer.is_some()) {
@@ -278,10 +275,10 @@ mod tests {
 
     #[test]
     fn of_a_unix_client_it_is_kept_where_it_connects_to() {
-        let row = EndpointRow { family: AF_UNIX, path: StrId(7), side: CLIENT, ..Default::default() };
+        let row = EndpointRow { family: AF_UNIX, path: StrId(7), side: Side::Client, ..Default::default() };
         assert_eq!(Place::of(&row).path, StrId(7));
-        assert_eq!(Place::of(&EndpointRow { side: 1, ..row }).path, StrId::EMPTY, "its own name");
-        assert_eq!(Place::of(&EndpointRow { side: 0, ..row }).path, StrId::EMPTY);
+        assert_eq!(Place::of(&EndpointRow { side: Side::Server, ..row }).path, StrId::EMPTY, "its own name");
+        assert_eq!(Place::of(&EndpointRow { side: Side::Unknown, ..row }).path, StrId::EMPTY);
         assert_eq!(Place::of(&EndpointRow { family: AF_INET, ..row }).path, StrId::EMPTY);
     }
 

@@ -6,7 +6,7 @@ use crate::words::{self, Boxed, Speech};
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
 use wakepath_model::rows::{
-    EndpointRow, FlowNoteRow, MessageEndRow, MessageRow, OPEN, message_flag, range, role, witness,
+    EndpointRow, FlowNoteRow, MessageEndRow, MessageRow, OPEN, Side, message_flag, range, role, witness,
 };
 use wakepath_protocols::{
     Border, Dir, EndHow, Message, Processor, Protocol, Role, Sink, Status, Transport, Verdict, recognise,
@@ -99,8 +99,8 @@ pub struct Flow {
     pub snd: Numbers,
     /// Bytes received.
     pub rcv: Numbers,
-    /// 1 server, 2 client, 0 not known.
-    pub side: u8,
+    /// Which end it is.
+    pub side: Side,
     /// Local and remote port.
     pub ports: (u16, u16),
     /// Datagrams.
@@ -121,7 +121,7 @@ const TRIES: u8 = 6;
 
 impl Flow {
     /// A new endpoint.
-    pub fn new(side: u8, ports: (u16, u16), datagram: bool) -> Flow {
+    pub fn new(side: Side, ports: (u16, u16), datagram: bool) -> Flow {
         Flow {
             snd: Numbers::default(),
             rcv: Numbers::default(),
@@ -177,9 +177,9 @@ impl Flow {
         let (local, remote) = ((self.addresses[0], self.ports.0), (self.addresses[1], self.ports.1));
         match (self.asker, self.side) {
             (Some(asker), _) => asker,
-            (None, 0) => Asker::default(),
+            (None, Side::Unknown) => Asker::default(),
             (None, side) => {
-                let asker = if side == 1 { Asker::of(local, remote) } else { Asker::of(remote, local) };
+                let asker = if side == Side::Server { Asker::of(local, remote) } else { Asker::of(remote, local) };
                 *self.asker.insert(asker)
             }
         }
@@ -187,8 +187,8 @@ impl Flow {
 
     fn dir(&self, sent: bool) -> Option<Dir> {
         match (self.side, sent) {
-            (1, true) | (2, false) => Some(Dir::ToClient),
-            (1, false) | (2, true) => Some(Dir::ToServer),
+            (Side::Server, true) | (Side::Client, false) => Some(Dir::ToClient),
+            (Side::Server, false) | (Side::Client, true) => Some(Dir::ToServer),
             _ => None,
         }
     }
@@ -246,8 +246,8 @@ impl Flow {
     }
 
     fn know<S: RowSink>(&mut self, id: EndpointId, at: MonoNs, protocol: Protocol, dir: Dir, sent: bool, sink: &mut S) {
-        if self.side == 0 {
-            self.side = if (dir == Dir::ToServer) == sent { 2 } else { 1 };
+        if self.side == Side::Unknown {
+            self.side = if (dir == Dir::ToServer) == sent { Side::Client } else { Side::Server };
         }
         self.state = ProtocolState::Known(protocol.make(Boxed));
         self.is_tls = protocol == Protocol::Tls;
@@ -300,13 +300,13 @@ impl<'s, S: RowSink> Out<'s, S> {
     fn new(
         id: EndpointId,
         at: MonoNs,
-        side: u8,
+        side: Side,
         known: Option<(Protocol, StrId)>,
         asker: Asker,
         sink: &'s mut S,
     ) -> Option<Self> {
         let (protocol, name) = known?;
-        let sent_dir = if side == 1 { Dir::ToClient } else { Dir::ToServer };
+        let sent_dir = if side == Side::Server { Dir::ToClient } else { Dir::ToServer };
         Some(Out {
             id,
             at,
@@ -433,7 +433,7 @@ mod tests {
     #[test]
     fn only_an_end_that_the_message_did_not_tell_has_a_row() {
         let rows_of = |requests: &[&[u8]]| {
-            let (mut flow, mut rows, mut at) = (Flow::new(1, (8080, 40_000), false), Pushed::default(), 0);
+            let (mut flow, mut rows, mut at) = (Flow::new(Side::Server, (8080, 40_000), false), Pushed::default(), 0);
             for head in requests {
                 let end = at + head.len() as u64;
                 flow.bytes(EndpointId(1), MonoNs(end), false, at..end, head, &mut rows);

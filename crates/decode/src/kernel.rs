@@ -7,11 +7,11 @@ mod rows;
 use crate::joined::{Joined, PEER_BYTES};
 use crate::sink::{RowSink, TaskFacts};
 use crate::tasks::Tasks;
-use endpoints::{Endpoints, TCP_LISTEN};
+use endpoints::Endpoints;
 use faults::Files;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{FlowStateRow, OpRow, op, range, seen};
+use wakepath_model::rows::{FlowStateRow, OpKind, OpRow, Side, TcpState, op, range, seen};
 use wakepath_wire::{self as w, Frame};
 
 /// How much of what was said may be kept.
@@ -24,8 +24,6 @@ pub enum Payload {
     /// Masked attributes, and the captured bytes as they are.
     Heads,
 }
-
-const TCP_CLOSE: u8 = 7;
 
 /// Follows tasks and flows, and turns records into rows. Memory: some hundred bytes a living task, up to 9 KiB a flow
 /// that speaks a known protocol.
@@ -150,7 +148,7 @@ impl KernelDecoder {
             }
             w::KIND_RESENT => {
                 if let Some(r) = f.read::<w::Resent>() {
-                    sink.push(&rows::resent(&r));
+                    rows::resent(&r, sink);
                 }
             }
             w::KIND_TASK => {
@@ -166,12 +164,16 @@ impl KernelDecoder {
     fn operation<S: RowSink>(&mut self, o: &w::Op, f: &Frame<'_>, sink: &mut S) {
         let at = MonoNs(o.ts_ns);
         let task = self.tasks.id(o.tgid, o.tid, at, sink);
-        let row = operation_row(o, task);
-        let sent = match o.head.sub {
+        let Ok(kind) = OpKind::try_from(o.head.sub) else {
+            sink.count(defect::RECORD_CODE, at);
+            return;
+        };
+        let row = operation_row(o, kind, task);
+        let sent = match kind {
             op::SEND => true,
             op::RECV => false,
             _ => {
-                self.endpoints.control(o, sink);
+                self.endpoints.control(o, kind, sink);
                 sink.push(&row);
                 return;
             }
@@ -196,9 +198,9 @@ impl KernelDecoder {
     ) {
         let (at, id) = (row.at, row.flow);
         let m = self.endpoints.tracked(id.0);
-        if m.flow.datagram && m.flow.side == 0 && m.row.rport != 0 {
+        if m.flow.datagram && m.flow.side == Side::Unknown && m.row.rport != 0 {
             // nobody listens and nobody connects: who speaks first asks
-            let side = if sent { 2 } else { 1 };
+            let side = if sent { Side::Client } else { Side::Server };
             (m.flow.side, m.row.side) = (side, side);
             m.push(at, sink);
         }
@@ -261,15 +263,15 @@ impl KernelDecoder {
             snd: near(snd, r.snd_seq),
             rcv: near(rcv, r.rcv_seq),
             task,
-            old: r.old,
-            new: r.new,
+            old: rows::code(r.old, at, sink),
+            new: rows::code(r.new, at, sink),
             reset: r.reset,
             by_task: r.by_task,
             ..Default::default()
         };
         sink.push(&row);
-        let Some(m) = known.filter(|_| r.reset == 0 && r.new == TCP_CLOSE) else { return };
-        let listener = (m.row.state == TCP_LISTEN).then_some((m.row.netns, m.row.lport));
+        let Some(m) = known.filter(|_| r.reset == 0 && row.new == TcpState::Close) else { return };
+        let listener = (m.row.state == TcpState::Listen).then_some((m.row.netns, m.row.lport));
         m.flow.ended(id, at, true, sink);
         // what it received may still be read: then it is let go with the idle ones
         let is_unread = row.rcv > rcv.unwrap_or(0) + 1 && listener.is_none();
@@ -284,7 +286,7 @@ impl KernelDecoder {
 }
 
 /// What an operation tells without its flow.
-fn operation_row(o: &w::Op, task: TaskId) -> OpRow {
+fn operation_row(o: &w::Op, kind: OpKind, task: TaskId) -> OpRow {
     let entry = if o.flags & w::OPF_ENTRY != 0 { o.ts_ns.saturating_sub(o.entry_ago_ns.into()) } else { o.ts_ns };
     let arrived = if o.flags & w::OPF_ARRIVED != 0 { o.ts_ns.saturating_sub(o.arrived_ago_ns.into()) } else { 0 };
     OpRow {
@@ -296,7 +298,7 @@ fn operation_row(o: &w::Op, task: TaskId) -> OpRow {
         end: 0,
         task,
         result: o.bytes,
-        kind: o.head.sub,
+        kind,
         range: range::NONE,
         flags: o.flags & (w::OPF_TURN | w::OPF_MORE | w::OPF_IO_URING | w::OPF_SHUT_WRITE | w::OPF_HELD),
         syscall: o.syscall,

@@ -5,7 +5,7 @@ use wakepath_causality::graph::Index;
 use wakepath_forecast::derive::links::{Connect, Links, SYN_RETRY_NS, Way};
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{Event, LimitRow, limit, op, seen};
+use wakepath_model::rows::{self, Event, LimitRow, limit, op, seen};
 use wakepath_testkit::recording::{Announced, Cuts, HostRows};
 
 const HOST: HostId = HostId(0);
@@ -44,8 +44,11 @@ fn connect(h: &mut HostRows, made: &Made) {
         side,
     };
     let connected = made.at + made.before_ns + THERE_NS + BACK_NS;
-    h.endpoint(connected, &end(client(made.number), a, b, 1, seen::CONNECTED, 2));
-    h.endpoint(connected + THERE_NS + made.behind_ns, &end(server(made.number), b, a, 2, seen::ACCEPTED, 1));
+    h.endpoint(connected, &end(client(made.number), a, b, 1, seen::CONNECTED, rows::Side::Client));
+    h.endpoint(
+        connected + THERE_NS + made.behind_ns,
+        &end(server(made.number), b, a, 2, seen::ACCEPTED, rows::Side::Server),
+    );
     if made.is_called {
         h.op(made.at, connected + 50_000, 1, client(made.number).0, op::CONNECT, 0);
     }

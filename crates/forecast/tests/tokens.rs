@@ -12,7 +12,7 @@ use wakepath_causality::path::{Half, Request, Span};
 use wakepath_forecast::derive::holds::{self, Found};
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{WaitRow, cause};
+use wakepath_model::rows::{Cause, WaitRow, cause};
 use wakepath_testkit::random::Random;
 use wakepath_testkit::recording::{Cuts, HostRows};
 
@@ -75,7 +75,7 @@ impl Bed {
 }
 
 /// A wait's record.
-fn waited(task: u32, from: u64, woken: u64, why: u8, by: u32, syscall: u16, address: u64) -> WaitRow {
+fn waited(task: u32, from: u64, woken: u64, why: Cause, by: u32, syscall: u16, address: u64) -> WaitRow {
     WaitRow {
         at: MonoNs(woken + 5 * US),
         blocked: MonoNs(from),

@@ -197,6 +197,9 @@ defects! {
     LIBRARY_NOT_LOADED = "library.not_loaded", Warning, EVERYTHING,
         "A program was started that the library does not see: static, privileged, made by Go, or of another C library.",
         "Record it by the kernel vantage (`wakepath record`, or `wakepath run --kernel`).";
+    RECORD_CODE = "record.unknown_code", Error, PATHS,
+        "A record has a number that this version does not know: an operation was left out, or a state or cause is not known.",
+        "Use kernel programs, preload library and wakepath of the same version; report it where they are.";
     LIBRARY_SHARED_FLOW = "library.shared_flow", Warning, PATHS,
         "A connection went from one process to another in the middle, so its bytes could not be numbered.",
         "Record by the kernel vantage, which numbers bytes in the kernel.";

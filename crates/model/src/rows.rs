@@ -1,11 +1,13 @@
-//! The tables: one fixed-size row type each, any bytes a valid value, no padding.
+//! The tables: one fixed-size row type each, without padding. Their numbers with a meaning are codes (enums); a frame with
+//! a number that is none is left out and counted where it is read.
 //!
 //! A row's time (`Row::at`) is when the recorder knew it; rows of a segment come in that order but for small
 //! inversions between processors, which readers must bear.
 
 use crate::ids::MonoNs;
 use crate::table::{Declared, FieldLayout, Id, Value, id_count, id_offsets, layout, ways};
-use bytemuck::Pod;
+use bytemuck::checked::{try_cast_slice, try_pod_read_unaligned};
+use bytemuck::{CheckedBitPattern, NoUninit};
 
 mod descriptors;
 mod faults;
@@ -23,16 +25,16 @@ mod waits;
 
 pub use descriptors::{DescriptorRow, ResentRow, descriptor, held};
 pub use faults::{FaultRow, NO_OFFSET, access, fault};
-pub use flows::{EndpointRow, FlowNoteRow, FlowStateRow, seen};
+pub use flows::{EndpointRow, FlowNoteRow, FlowStateRow, Side, TcpState, seen};
 pub use limits::{LimitRow, limit};
 pub use marks::{MarkRow, mark};
 pub use messages::{MessageEndRow, MessageRow, end_how, failed, message_flag, role, witness};
-pub use operations::{InputRow, OpRow, PollRow, input, op, range};
+pub use operations::{InputRow, OpKind, OpKind as op, OpRow, PollRow, input, range};
 pub use packets::{PacketRow, context};
 pub use recording::{AnchorRow, LossRow};
 pub use sniffed::{SniffedExchangeRow, SniffedFlowRow, exchange_row, flow_row, side_how};
 pub use tasks::{TaskRow, life, runtime, strength};
-pub use waits::{STATE_UNKNOWN, StackRow, WaitRow, cause};
+pub use waits::{Cause, Cause as cause, STATE_UNKNOWN, StackRow, WaitRow};
 
 /// End offset of a message whose end is not known yet.
 pub const OPEN: u64 = u64::MAX;
@@ -41,7 +43,7 @@ pub const OPEN: u64 = u64::MAX;
 pub const WORDS_MAX: usize = 32;
 
 /// What all rows have: a time and a table.
-pub trait Row: Pod + Declared {
+pub trait Row: NoUninit + CheckedBitPattern + Default + Declared {
     /// The table's number on disk.
     const TABLE: Table;
     /// First bytes of its fields that are strings of the recording.
@@ -78,6 +80,13 @@ macro_rules! tables {
             pub const fn tasks(self) -> &'static [usize] { match self { $(Table::$name => $row::TASKS),* } }
             /// [`Row::WAYS`] of its rows.
             pub const fn ways(self) -> [u8; WORDS_MAX] { match self { $(Table::$name => $row::WAYS),* } }
+            /// Whether words are rows of it: whole ones, in which every code is one that we know.
+            pub fn are_rows(self, words: &[u64]) -> bool {
+                match self { $(Table::$name => try_cast_slice::<u64, $row>(words).is_ok()),* }
+            }
+            /// A row of it in which nothing is said.
+            #[cfg(test)]
+            fn blank(self) -> Event { match self { $(Table::$name => Event::$name(Default::default())),* } }
             /// From its number on disk.
             pub const fn from_number(n: u8) -> Option<Table> { match n { $($n => Some(Table::$name),)* _ => None } }
         }
@@ -106,7 +115,7 @@ macro_rules! tables {
             }
             /// Reads one row of `table` from exactly its bytes.
             pub fn read(table: Table, bytes: &[u8]) -> Option<Event> {
-                match table { $(Table::$name => bytemuck::try_pod_read_unaligned(bytes).ok().map(Event::$name)),* }
+                match table { $(Table::$name => try_pod_read_unaligned(bytes).ok().map(Event::$name)),* }
             }
         }
         $(impl From<$row> for Event { fn from(r: $row) -> Event { Event::$name(r) } })*
@@ -170,11 +179,24 @@ mod tests {
             let fields = table.layout();
             // the folder sorts by the first word without knowing the row's type
             assert_eq!((fields[0].at, fields[0].name, fields[0].stored), (0, "at", "MonoNs"), "{}", table.name());
-            assert_eq!(
-                Event::read(*table, &[77u64.to_le_bytes().as_slice(), &vec![0; bytes - 8]].concat()).map(|e| e.at().0),
-                Some(77)
-            );
         }
+    }
+
+    #[test]
+    fn a_row_with_a_number_that_no_code_has_is_no_row() {
+        let row = OpRow { kind: OpKind::Close, ..OpRow::default() };
+        let mut words: Vec<u64> = bytemuck::cast_slice(&[row]).to_vec();
+        assert!(Table::Op.are_rows(&words));
+        bytemuck::cast_slice_mut::<u64, u8>(&mut words)[std::mem::offset_of!(OpRow, kind)] = 200;
+        assert!(!Table::Op.are_rows(&words) && Event::read(Table::Op, bytemuck::cast_slice(&words)).is_none());
+        let unknown = OpKind::try_from(200).expect_err("no kind");
+        assert_eq!(unknown.to_string(), "200 is no known OpKind");
+        assert_eq!(OpKind::try_from(5), Ok(OpKind::Close));
+        assert!(Cause::ALL.iter().all(|c| Cause::try_from(*c as u8) == Ok(*c)));
+        assert_eq!(
+            [Side::Server, Side::Client, Side::Unknown].map(Side::other),
+            [Side::Client, Side::Server, Side::Unknown]
+        );
     }
 
     #[test]
@@ -194,7 +216,8 @@ mod tests {
             let columns: Vec<_> = table.layout().into_iter().flat_map(|f| f.columns).collect();
             let names: std::collections::BTreeSet<_> = columns.iter().map(|c| c.name).collect();
             assert_eq!(names.len(), columns.len(), "{}: a column's name twice", table.name());
-            let row = Event::read(*table, &vec![0; table.row_bytes()]).expect("zeros are a row");
+            let row = table.blank();
+            assert_eq!(Event::read(*table, row.bytes()), Some(row));
             let mut values = Vec::new();
             row.values(|v| values.push(v));
             assert_eq!(values.len(), columns.len(), "{}", table.name());

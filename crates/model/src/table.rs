@@ -102,6 +102,8 @@ pub trait Cell: Copy {
     const COLUMNS: usize = 1;
     /// What their values are.
     const KIND: Kind;
+    /// Whether values may be missing.
+    const MAY_MISS: bool = false;
     /// Which ids they are.
     const ID: Id = Id::None;
     /// Its value in one of its columns.
@@ -232,7 +234,7 @@ impl<R: Copy> Field<R> {
             names: if T::COLUMNS == 2 { [names[1], names[2]] } else { [names[0], ""] },
             columns: if at == 0 { 0 } else { T::COLUMNS },
             kind: T::KIND,
-            may_miss: matches!(T::ID, Id::Str),
+            may_miss: T::MAY_MISS || matches!(T::ID, Id::Str),
             none: if matches!(T::ID, Id::Str) { Some(0) } else { None },
             words: None,
             value,
@@ -410,6 +412,67 @@ pub const fn ways<R: Copy, const WORDS: usize>(fields: &[Field<R>]) -> [u8; WORD
     ways
 }
 
+/// A number that is none of those that a code has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{number} is no known {code}")]
+pub struct UnknownCode {
+    /// The code.
+    pub code: &'static str,
+    /// The number.
+    pub number: u64,
+}
+
+/// Declares a code: what the numbers of a field mean, and the words under which people see them; an empty word stands for
+/// none. The first is what rows have where nothing is said.
+#[macro_export]
+macro_rules! codes {
+    (
+        $(#[doc = $about:literal])+
+        $name:ident($t:ty) {
+            $($(#[doc = $doc:literal])+ $variant:ident = $number:tt => $word:literal $($constant:ident)?),+ $(,)?
+        }
+    ) => {
+        $(#[doc = $about])+
+        #[repr($t)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, bytemuck::NoUninit, bytemuck::CheckedBitPattern)]
+        pub enum $name { $($(#[doc = $doc])+ $variant = $number),+ }
+
+        #[allow(missing_docs)]
+        impl $name {
+            $($(pub const $constant: $name = $name::$variant;)?)+
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+            /// As people see it, empty where it stands for none.
+            pub const fn name(self) -> &'static str { match self { $($name::$variant => $word),+ } }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.write_str(self.name()) }
+        }
+
+        impl Default for $name {
+            fn default() -> $name { $name::ALL[0] }
+        }
+
+        impl TryFrom<$t> for $name {
+            type Error = $crate::table::UnknownCode;
+            fn try_from(number: $t) -> Result<$name, $crate::table::UnknownCode> {
+                let known = $name::ALL.iter().copied().find(|c| *c as $t == number);
+                known.ok_or($crate::table::UnknownCode { code: stringify!($name), number: number.into() })
+            }
+        }
+
+        impl $crate::table::Cell for $name {
+            const KIND: $crate::table::Kind = $crate::table::Kind::Text;
+            const MAY_MISS: bool = false $(|| $word.is_empty())+;
+            fn value(self, _: usize) -> $crate::table::Value { $crate::table::Value::word_or_none(self.name()) }
+        }
+    };
+}
+
 /// Declares the rows of a table: see [`crate::table`].
 #[macro_export]
 macro_rules! table {
@@ -424,7 +487,7 @@ macro_rules! table {
     ) => {
         $(#[doc = $about])+
         #[repr(C)]
-        #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::NoUninit, bytemuck::CheckedBitPattern)]
         pub struct $row {
             $($(#[doc = $doc])+ pub $field: $ty),+
         }

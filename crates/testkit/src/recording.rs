@@ -7,8 +7,8 @@ use std::path::Path;
 use wakepath_model::folder::{Durability, FolderError, FolderWriter, HostInfo, MONOTONIC, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    AnchorRow, EndpointRow, Event, FaultRow, FlowNoteRow, FlowStateRow, InputRow, LossRow, MessageRow, OpRow, PollRow,
-    TaskRow, WaitRow, cause, life, message_flag, op, range, role, seen,
+    AnchorRow, EndpointRow, Event, FaultRow, FlowNoteRow, FlowStateRow, InputRow, LossRow, MessageRow, OpKind, OpRow,
+    PollRow, Side, TaskRow, TcpState, WaitRow, cause, life, message_flag, op, range, role, seen,
 };
 
 /// Nanoseconds since 1970 at true time 0.
@@ -66,8 +66,8 @@ pub struct Announced {
     pub task: u32,
     /// One of `rows::seen`.
     pub how: u8,
-    /// 1 = server, 2 = client, 0 = not known.
-    pub side: u8,
+    /// Which end it is.
+    pub side: Side,
 }
 
 /// How a recording is cut into what is on disk.
@@ -171,7 +171,7 @@ impl HostRows {
                 family: 2,
                 protocol: 6,
                 how: e.how,
-                state: 1,
+                state: TcpState::Established,
                 side: e.side,
                 ulp: 0,
                 ..Default::default()
@@ -189,7 +189,7 @@ impl HostRows {
     }
 
     /// An operation without bytes: accept, connect, the end of a stream.
-    pub fn op(&mut self, entry: u64, at: u64, task: u32, flow: u64, kind: u8, result: i32) {
+    pub fn op(&mut self, entry: u64, at: u64, task: u32, flow: u64, kind: OpKind, result: i32) {
         let row = OpRow {
             at: self.at(at),
             entry: self.at(entry),
@@ -291,8 +291,8 @@ impl HostRows {
                 snd: 0,
                 rcv: 0,
                 task: TaskId(task),
-                old: 1,
-                new: 7,
+                old: TcpState::Established,
+                new: TcpState::Close,
                 reset: u8::from(reset),
                 by_task: 1,
                 ..Default::default()
@@ -420,9 +420,9 @@ impl HostRows {
             t += length + 1;
         }
         // what the kernel knows of a flow, recorded or not; and what the decoder sees of it
-        let mut turned: BTreeMap<u64, u8> = BTreeMap::new();
+        let mut turned: BTreeMap<u64, OpKind> = BTreeMap::new();
         let mut gone: BTreeMap<(u64, bool), Vec<(u64, u64)>> = BTreeMap::new();
-        let mut gaps: BTreeSet<(u64, u8)> = BTreeSet::new();
+        let mut gaps: BTreeSet<(u64, OpKind)> = BTreeSet::new();
         let rows = std::mem::take(&mut self.rows);
         for mut row in rows {
             let at = row.at().0;
@@ -486,7 +486,7 @@ impl HostRows {
                 Event::Task(r) => _ = tasks.insert(r.task.0, TaskRow { at: begin, what: life::SNAPSHOT, ..r }),
                 Event::Endpoint(r) => _ = ends.insert(r.flow.0, EndpointRow { at: begin, how: seen::SNAPSHOT, ..r }),
                 Event::FlowNote(r) => _ = notes.insert(r.flow.0, r),
-                Event::FlowState(r) if r.new == 7 => _ = ends.remove(&r.flow.0),
+                Event::FlowState(r) if r.new == TcpState::Close => _ = ends.remove(&r.flow.0),
                 Event::Op(r) if r.end > r.start => {
                     if let Some(e) = ends.get_mut(&r.flow.0) {
                         let next = if r.kind == op::SEND { &mut e.snd } else { &mut e.rcv };

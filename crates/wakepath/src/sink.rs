@@ -56,8 +56,10 @@ impl Sink {
 
 impl RowSink for Sink {
     fn push<R: Row>(&mut self, row: &R) {
-        if R::TABLE == Table::Task {
-            self.meet(bytemuck::cast_ref(row));
+        if R::TABLE == Table::Task
+            && let Ok(row) = bytemuck::checked::try_pod_read_unaligned(bytemuck::bytes_of(row))
+        {
+            self.meet(&row);
         }
         self.folder.push(row);
     }

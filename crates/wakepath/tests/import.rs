@@ -11,7 +11,7 @@ use wakepath_causality::graph::Index;
 use wakepath_decode::readers::ctf;
 use wakepath_model::folder::{Folder, Host};
 use wakepath_model::ids::HostId;
-use wakepath_model::rows::{Event, PacketRow, Table, TaskRow, WaitRow, cause};
+use wakepath_model::rows::{Cause, Event, PacketRow, Table, TaskRow, WaitRow, cause};
 use wakepath_testkit::data;
 
 /// Our own trace: `a` has one processor, `b` handles interrupts in threads.
@@ -77,7 +77,7 @@ fn tile(host: &Host) -> usize {
     by_task.values().map(Vec::len).sum()
 }
 
-fn caused_by(host: &Host, cause: u8) -> usize {
+fn caused_by(host: &Host, cause: Cause) -> usize {
     waits(host).iter().filter(|w| w.cause == cause).count()
 }
 

@@ -75,7 +75,7 @@ fn wait() -> WaitRow {
         syscall: 0,
         cpu: 0,
         woken_cpu: 0,
-        cause: 0,
+        cause: cause::UNKNOWN,
         ..Default::default()
     }
 }

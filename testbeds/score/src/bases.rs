@@ -6,13 +6,11 @@ use wakepath_causality::exchange::Side;
 use wakepath_causality::path::Half;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId};
-use wakepath_model::rows::{EndpointRow, Event, Table, seen};
+use wakepath_model::rows::{EndpointRow, Event, Table, TcpState, seen};
 
 /// The caller's first byte, of each connection that began inside the recording.
 #[derive(Default)]
 pub struct Bases(FxHashMap<(HostId, EndpointId), u64>);
-
-const LISTEN: u8 = 10;
 
 /// The two ends of an endpoint, the caller's first.
 fn line_of(r: &EndpointRow, accepted: bool) -> Line {
@@ -36,7 +34,7 @@ impl Bases {
             for event in host.events(TableSet::of(&[Table::Endpoint]), ..) {
                 let Event::Endpoint(r) = event else { continue };
                 let accepted = r.how == seen::ACCEPTED;
-                if r.state == LISTEN || !(accepted || r.how == seen::CONNECTED) {
+                if r.state == TcpState::Listen || !(accepted || r.how == seen::CONNECTED) {
                     continue;
                 }
                 if is_server(&line_of(&r, accepted).1) {

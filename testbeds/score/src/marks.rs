@@ -7,7 +7,7 @@ use wakepath_causality::exchange::Side;
 use wakepath_causality::path::Half;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId};
-use wakepath_model::rows::{Event, OPEN, Table};
+use wakepath_model::rows::{self, Event, OPEN, Table};
 
 /// One direction at one endpoint.
 type Way = (HostId, EndpointId, bool);
@@ -17,7 +17,6 @@ pub type Rid = u32;
 
 /// What of a head's end is kept, for an id that the next head goes on with.
 const TAIL: usize = 80;
-const SERVER: u8 = 1;
 
 /// Where which id stands.
 #[derive(Default)]
@@ -62,7 +61,7 @@ impl Marks {
         for host in folder.hosts() {
             for event in host.events(TableSet::of(&[Table::Endpoint]), ..) {
                 let Event::Endpoint(r) = event else { continue };
-                if r.side == SERVER {
+                if r.side == rows::Side::Server {
                     servers.insert((host.id(), r.flow));
                 } else if is_at(r.raddr, r.rport, front) {
                     firsts.insert((host.id(), r.flow));

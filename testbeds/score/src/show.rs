@@ -8,7 +8,7 @@ use std::fmt::Write;
 use wakepath_causality::path::{Half, Request, Span};
 use wakepath_model::folder::{Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, Table, op};
+use wakepath_model::rows::{Event, Table};
 
 /// Lines of a trace excerpt.
 const LINES_MAX: usize = 160;
@@ -328,15 +328,7 @@ fn excerpt(out: &mut String, host: &Host, w: &Window, truth: &Truth) {
         let at = micros(event.at().0, w.from);
         match event {
             Event::Op(r) if of(r.task) || flows.contains(&r.flow) => {
-                let kind = match r.kind {
-                    op::SEND => "send",
-                    op::RECV => "recv",
-                    op::ACCEPT => "accept",
-                    op::CONNECT => "connect",
-                    op::CLOSE => "close",
-                    op::SHUTDOWN => "shutdown",
-                    _ => "?",
-                };
+                let kind = r.kind.name();
                 lines.push(format!(
                     "{at:>9.1} {:<22} {kind:<8} {} = {} (entered {:.1}, bytes {}..{} {})",
                     task(r.task),

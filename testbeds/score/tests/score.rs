@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use wakepath_model::folder::{FolderWriter, HostInfo, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{EndpointRow, OpRow, TaskRow, life, op, range, seen};
+use wakepath_model::rows::{EndpointRow, OpKind, OpRow, Side, TaskRow, TcpState, life, op, range, seen};
 
 const MS: u64 = 1_000_000;
 const CLIENT: TaskId = TaskId(1);
@@ -33,15 +33,15 @@ fn end(flow: u64, task: TaskId, ports: (u16, u16), numbers: (u64, u64), accepted
         family: 2,
         protocol: 6,
         how: if accepted { seen::ACCEPTED } else { seen::CONNECTED },
-        state: 1,
-        side: if accepted { 1 } else { 2 },
+        state: TcpState::Established,
+        side: if accepted { Side::Server } else { Side::Client },
         ulp: 0,
         ..Default::default()
     }
 }
 
 /// Bytes moved, taking 10 us.
-fn moved(at: u64, task: TaskId, flow: u64, kind: u8, bytes: (u64, u64)) -> OpRow {
+fn moved(at: u64, task: TaskId, flow: u64, kind: OpKind, bytes: (u64, u64)) -> OpRow {
     OpRow {
         at: MonoNs(at + 10_000),
         entry: MonoNs(at),

@@ -8,7 +8,7 @@ use wakepath_causality::evidence::Class;
 use wakepath_causality::graph::{Backlog, End, Left, Listener, how, is_vague};
 use wakepath_causality::pairs::How;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
-use wakepath_model::rows::{OpRow, PacketRow, ResentRow, WaitRow, context, held, op};
+use wakepath_model::rows::{OpKind, OpRow, PacketRow, ResentRow, TcpState, WaitRow, context, held, op};
 
 const BYTES: Evidence = ("bytes", Class::Observed);
 const TRANSLATED: Evidence = ("bytes (translated address)", Class::Observed);
@@ -93,13 +93,12 @@ impl Walk<'_> {
 
     /// A message on a socket woke it.
     pub(super) fn socket(&mut self, f: Frame, w: &WaitRow, flow: EndpointId, syscall: Option<u16>) {
-        const LISTENING: u16 = 10;
         const UDP: u16 = 17;
         let index = self.index;
         let end = index.end(f.host, flow);
         let object = end.as_ref().map(remote_of);
         let what = |reason| What { by: None, syscall, object: object.clone(), reason };
-        if end.is_none_or(|e| e.state == LISTENING || (e.protocol == UDP && e.how == 0)) {
+        if end.is_none_or(|e| e.state == TcpState::Listen || (e.protocol == UDP && e.how == 0)) {
             // a listener, or a datagram socket for many peers: what it took next says who it was
             self.network(f, w, syscall);
             return;
@@ -188,7 +187,7 @@ impl Walk<'_> {
 
     /// What a task was doing on a connection while it waited: the operation that it was in, or, in poll, what it had tried
     /// before and went on with afterwards.
-    fn tried(&self, host: HostId, w: &WaitRow, flow: EndpointId) -> Option<u8> {
+    fn tried(&self, host: HostId, w: &WaitRow, flow: EndpointId) -> Option<OpKind> {
         let next = self.index.operation_from(host, w.task, w.at).filter(|o| o.flow == flow)?;
         if next.entry <= w.blocked {
             return Some(next.kind);
@@ -385,7 +384,7 @@ mod tests {
             seq: 0,
             seq_end: 1,
             rtt_us,
-            state: 1,
+            state: TcpState::Established,
             pad: [0; 3],
         };
         assert!(is_what_came(&row(30), 40_000), "on a loopback it comes at once");

@@ -8,13 +8,11 @@ use crate::reasons;
 use crate::slices::State;
 use wakepath_causality::evidence::Class;
 use wakepath_model::ids::{EndpointId, HostId};
-use wakepath_model::rows::{WaitRow, cause, op};
+use wakepath_model::rows::{Side, TcpState, WaitRow, cause, op};
 
 const OTHERS: Evidence = ("others' inputs", Class::ByRule);
 /// Most waits of a loop between two polls that are looked at.
 const WORK_MAX: usize = 4096;
-/// `EndpointRow::side` of who is asked.
-const SERVER: u16 = 1;
 
 impl Walk<'_> {
     /// Lets a wait of the request's own task begin where the loop had left the request, before it took others' inputs.
@@ -68,7 +66,7 @@ impl Walk<'_> {
             },
             _ => return false,
         };
-        const LISTENING: u16 = 10;
-        flow != entry && self.index.end(host, flow).is_some_and(|e| e.side == SERVER || e.state == LISTENING)
+        flow != entry
+            && self.index.end(host, flow).is_some_and(|e| e.side == Side::Server || e.state == TcpState::Listen)
     }
 }

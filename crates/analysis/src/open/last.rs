@@ -6,12 +6,10 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, Table, WaitRow, cause, life, op};
+use wakepath_model::rows::{Event, OpKind, Table, TcpState, WaitRow, cause, life, op};
 
 /// Records of the last flush are not older than this.
 const FLUSH_NS: u64 = 1_000_000_000;
-/// TCP's state of a connection that is gone.
-const TCP_CLOSE: u8 = 7;
 
 /// A descriptor of a process: host, process, number.
 pub(super) type Descriptor = (HostId, u32, u64);
@@ -73,7 +71,7 @@ pub(super) fn last_waits(folder: &Folder, names: &Names<'_>) -> (BTreeMap<At, Wa
 /// An operation that moved bytes.
 pub(super) struct Moved {
     pub flow: EndpointId,
-    pub kind: u8,
+    pub kind: OpKind,
     pub at: MonoNs,
 }
 
@@ -129,7 +127,7 @@ pub(super) fn last_operations(
                     }
                     (r.kind == op::CLOSE).then_some((r.flow, r.at))
                 }
-                Event::FlowState(r) => (r.new == TCP_CLOSE || r.reset != 0).then_some((r.flow, r.at)),
+                Event::FlowState(r) => (r.new == TcpState::Close || r.reset != 0).then_some((r.flow, r.at)),
                 _ => None,
             };
             if let Some((flow, at)) = ended

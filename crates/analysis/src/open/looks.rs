@@ -7,21 +7,9 @@ use wakepath_causality::graph::Index;
 use wakepath_causality::pairs::Place;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
-use wakepath_model::rows::{DescriptorRow, Event, Table, descriptor};
+use wakepath_model::rows::{DescriptorRow, Event, Side, Table, TcpState, descriptor};
 
 const AF_UNIX: u16 = 1;
-const TCP_ESTABLISHED: u8 = 1;
-const TCP_SYN_SENT: u8 = 2;
-const TCP_CLOSE_WAIT: u8 = 8;
-const TCP_LISTEN: u8 = 10;
-
-/// Which end of a connection serves: [`wakepath_model::rows::EndpointRow::side`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    Server,
-    Client,
-    Unknown,
-}
 
 /// An endpoint of a descriptor.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +77,7 @@ impl Looks {
                 }
                 looks.held.insert((id, r.flow));
                 if r.marks & descriptor::WATCHED != 0 {
-                    if look == first && r.state == TCP_ESTABLISHED && r.received.0 != 0 {
+                    if look == first && r.state == TcpState::Established && r.received.0 != 0 {
                         before.insert((id, r.flow));
                     }
                     looks.rows.insert((id, names.tgid(id, r.task), r.fd.into()), r);
@@ -112,8 +100,7 @@ impl Looks {
                 let Event::Endpoint(r) = event else { continue };
                 let end = (host.id(), r.flow);
                 if wanted.contains(&end) {
-                    let side = [Side::Unknown, Side::Server, Side::Client][usize::from(r.side.min(2))];
-                    self.ends.insert(end, Known { place: Place::of(&r), side });
+                    self.ends.insert(end, Known { place: Place::of(&r), side: r.side });
                 }
             }
         }
@@ -144,7 +131,7 @@ impl Looks {
 
     /// The listeners, each with the task that leads a process that has it.
     pub(super) fn listeners(&self) -> impl Iterator<Item = (End, TaskId)> + '_ {
-        self.rows.iter().filter(|(_, r)| r.state == TCP_LISTEN).map(|(key, r)| ((key.0, r.flow), r.task))
+        self.rows.iter().filter(|(_, r)| r.state == TcpState::Listen).map(|(key, r)| ((key.0, r.flow), r.task))
     }
 
     /// The connections of a process on which it asked before `began`, and has no answer.
@@ -156,7 +143,8 @@ impl Looks {
 
     /// The connections that a process was asking for, with their descriptors.
     pub(super) fn connecting(&self, host: HostId, tgid: u32) -> impl Iterator<Item = (u64, End)> + '_ {
-        let of = self.rows.iter().filter(move |(key, r)| (key.0, key.1) == (host, tgid) && r.state == TCP_SYN_SENT);
+        let of =
+            self.rows.iter().filter(move |(key, r)| (key.0, key.1) == (host, tgid) && r.state == TcpState::SynSent);
         of.map(|(key, r)| (key.2, (key.0, r.flow)))
     }
 
@@ -183,7 +171,7 @@ impl Looks {
                 Side::Unknown => None,
             };
             let (began, ended) = span(host);
-            let is_open = matches!(r.state, TCP_ESTABLISHED | TCP_CLOSE_WAIT);
+            let is_open = matches!(r.state, TcpState::Established | TcpState::CloseWait);
             let Some(since) = since.filter(|s| is_open && *s < began) else { continue };
             let other = super::peers::peer(index, end);
             if told.contains(&end) || other.is_some_and(|o| told.contains(&o)) {
@@ -200,7 +188,7 @@ impl Looks {
                 port: if is_asked { known.place.lport } else { 0 },
                 address: crate::names::remote(&known.place),
                 unread: r.unread,
-                is_given_up: r.state == TCP_CLOSE_WAIT,
+                is_given_up: r.state == TcpState::CloseWait,
             });
         }
         out.sort_by(|a, b| b.age_ns.cmp(&a.age_ns).then(a.end.cmp(&b.end)));

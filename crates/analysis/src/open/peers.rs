@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_causality::graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{HostId, TaskId};
-use wakepath_model::rows::{Event, Table, life};
+use wakepath_model::rows::{Event, Side, Table, life};
 
 /// Who works on the other ends: who did so last, else whose process has it and has no other task.
 pub(super) fn find_peers(folder: &Folder, index: &Index, waits: &mut [Open]) {
@@ -66,14 +66,13 @@ pub(super) fn peer(index: &Index, end: End) -> Option<End> {
 
 /// Takes away waits of those who serve a connection and wait for the next request on it; gives how many.
 pub(super) fn serve_only(folder: &Folder, waits: &mut Vec<Open>) -> u64 {
-    const SERVER: u8 = 1;
     let ends = |w: &Open| w.awaited.iter().filter(|a| a.known != Known::Call).map(|a| a.end).collect::<Vec<_>>();
     let asked: FxHashSet<End> = waits.iter().flat_map(ends).collect();
     let mut servers: FxHashSet<End> = FxHashSet::default();
     for host in folder.hosts().iter().filter(|_| !asked.is_empty()) {
         for event in host.events(TableSet::of(&[Table::Endpoint]), ..) {
             if let Event::Endpoint(r) = event
-                && r.side == SERVER
+                && r.side == Side::Server
                 && asked.contains(&(host.id(), r.flow))
             {
                 servers.insert((host.id(), r.flow));

@@ -179,8 +179,8 @@ impl Script {
                     family: 2,
                     protocol: if words.contains(&"udp") { 17 } else { 6 },
                     how: seen::SNAPSHOT,
-                    state: if is_listening && i == 1 { 10 } else { 1 },
-                    side: 2 - i as u8,
+                    state: if is_listening && i == 1 { TcpState::Listen } else { TcpState::Established },
+                    side: if i == 0 { Side::Client } else { Side::Server },
                     ulp: 0,
                     ..Default::default()
                 },

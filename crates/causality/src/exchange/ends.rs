@@ -285,11 +285,11 @@ impl Ends {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_model::rows::range;
+    use wakepath_model::rows::{OpKind, range};
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn operation(kind: u8, flow: u64, task: u32, at: u64) -> OpRow {
+    fn operation(kind: OpKind, flow: u64, task: u32, at: u64) -> OpRow {
         let at = MonoNs(at);
         let (flow, task) = (EndpointId(flow), TaskId(task));
         OpRow {
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn an_end_that_another_process_has_too_stays() {
         let mut ends = Ends::default();
-        let mut kept = |at: u64, kind: u8, task: u32| {
+        let mut kept = |at: u64, kind: OpKind, task: u32| {
             for flow in 0..2 * KEPT as u64 {
                 ends.used(&operation(kind, flow + 1, task, at));
             }

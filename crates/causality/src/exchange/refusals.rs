@@ -4,10 +4,8 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, TaskId};
-use wakepath_model::rows::{FlowStateRow, OpRow};
+use wakepath_model::rows::{FlowStateRow, OpRow, TcpState};
 
-const TCP_SYN_SENT: u8 = 2;
-const TCP_CLOSE: u8 = 7;
 const RESET_RECEIVED: u8 = 1;
 /// Most refusals kept whose call was not seen yet: those of tasks that nobody watches never are.
 const EARLY_MAX: usize = 1024;
@@ -78,14 +76,14 @@ impl Refusals {
     /// A flow's state changed. Who had asked for it, where it did not come about and that is not known yet, and why: an
     /// error number, 0 = not known.
     pub(super) fn state(&mut self, r: &FlowStateRow) -> Option<(TaskId, i32)> {
-        if r.new == TCP_CLOSE && r.old != TCP_SYN_SENT {
+        if r.new == TcpState::Close && r.old != TcpState::SynSent {
             self.asked.remove(&r.flow); // it had come about
         }
-        if r.old != TCP_SYN_SENT {
+        if r.old != TcpState::SynSent {
             return None;
         }
         let asked = self.asked.get(&r.flow).copied();
-        if r.reset != RESET_RECEIVED && r.new == TCP_SYN_SENT {
+        if r.reset != RESET_RECEIVED && r.new == TcpState::SynSent {
             return None;
         }
         self.asked.remove(&r.flow);
@@ -93,7 +91,7 @@ impl Refusals {
             keep(if asked.is_some() { &mut self.told } else { &mut self.early }, r.flow);
             return asked.map(|task| (task, errno::CONNREFUSED));
         }
-        let task = asked.filter(|_| r.new == TCP_CLOSE)?;
+        let task = asked.filter(|_| r.new == TcpState::Close)?;
         keep(&mut self.told, r.flow);
         Some((task, if r.by_task == 1 { errno::CANCELED } else { 0 }))
     }
@@ -108,6 +106,7 @@ mod tests {
     }
 
     fn state(flow: u64, old: u8, new: u8, reset: u8) -> FlowStateRow {
+        let [old, new] = [old, new].map(|n| TcpState::try_from(n).expect("a state of TCP"));
         FlowStateRow { flow: EndpointId(flow), old, new, reset, ..FlowStateRow::default() }
     }
 

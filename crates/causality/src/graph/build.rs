@@ -14,16 +14,12 @@ use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId};
 use wakepath_model::rows::{
-    EndpointRow, Event, FaultRow, LimitRow, OpRow, PacketRow, PollRow, ResentRow, Row, Table, TaskRow, WaitRow, cause,
-    fault, held, limit, op,
+    EndpointRow, Event, FaultRow, LimitRow, OpRow, PacketRow, PollRow, ResentRow, Row, Side, Table, TaskRow, TcpState,
+    WaitRow, cause, fault, held, limit, op,
 };
 
 /// How long the endpoints of a flow that is gone are remembered, since the other end may still be announced.
 const FORGET_NS: i64 = 20_000_000_000;
-/// TCP's number for a closed socket.
-const CLOSED: u8 = 7;
-/// And for one that listens.
-const LISTENS: u8 = 10;
 
 /// The file that says how long the others are, and its last line.
 pub(super) const LENGTHS: &str = "lengths";
@@ -119,7 +115,6 @@ fn operations(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
         let is_kept = match r.kind {
             op::SEND | op::RECV => r.end > r.start,
             op::CONNECT | op::ACCEPT | op::CLOSE | op::SHUTDOWN => true,
-            _ => false,
         };
         if is_kept {
             left.push(Left {
@@ -184,7 +179,7 @@ fn ends(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Result<()> {
         let host = HostId(i as u16);
         match streams[i].next() {
             Some(Event::Endpoint(r)) => {
-                if r.state == LISTENS {
+                if r.state == TcpState::Listen {
                     listeners[i].push(listener(&r))?;
                 }
                 let was_paired = pairs.peer((host, r.flow)).is_some();
@@ -204,13 +199,16 @@ fn ends(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Result<()> {
                         family: place.family,
                         protocol: place.protocol,
                         how: number(how),
-                        state: 0,
-                        side: 0,
+                        state: TcpState::None,
+                        side: Side::Unknown,
+                        pad: [0; 2],
                     };
                     sorters[usize::from(other.0.0)].push(mirrored)?;
                 }
             }
-            Some(Event::FlowState(r)) if r.new == CLOSED && r.reset == 0 => gone.push_back((at.0, (host, r.flow))),
+            Some(Event::FlowState(r)) if r.new == TcpState::Close && r.reset == 0 => {
+                gone.push_back((at.0, (host, r.flow)))
+            }
             _ => {}
         }
         while let Some(&(t, end)) = gone.front()
@@ -247,8 +245,9 @@ fn end(r: &EndpointRow, peer: Option<((HostId, EndpointId), How)>) -> End {
         family: place.family,
         protocol: place.protocol,
         how,
-        state: u16::from(r.state),
-        side: u16::from(r.side),
+        state: r.state,
+        side: r.side,
+        pad: [0; 2],
     }
 }
 

@@ -34,7 +34,7 @@ use wakepath_model::clock::Timeline;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    FaultRow, LimitRow, OpRow, PacketRow, PollRow, ResentRow, Table, TaskRow, WaitRow, life, op,
+    FaultRow, LimitRow, OpKind, OpRow, PacketRow, PollRow, ResentRow, Table, TaskRow, WaitRow, life, op,
 };
 
 /// Version of the files: older ones are made again.
@@ -361,7 +361,7 @@ impl Index {
     }
 
     /// The last thing of a kind (`rows::op`) that left an endpoint or came to it, entered not after `until`.
-    pub fn last_left(&self, host: HostId, flow: EndpointId, kind: u8, until: CommonNs) -> Option<Left> {
+    pub fn last_left(&self, host: HostId, flow: EndpointId, kind: OpKind, until: CommonNs) -> Option<Left> {
         let h = self.rows(host)?;
         let after = self.store.lower_bound(&h.endpoints.left, (flow.0, place(kind, u64::MAX), u64::MAX));
         // numbers of one stream grow with time, so the last in place is nearly the last in time

@@ -1,9 +1,11 @@
 //! What the index keeps of each table, and by what it is found.
 
 use super::sort::{Key, Keyed};
-use bytemuck::{Pod, Zeroable};
+use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{FaultRow, LimitRow, OpRow, PacketRow, PollRow, ResentRow, TaskRow, WaitRow};
+use wakepath_model::rows::{
+    FaultRow, LimitRow, OpKind, OpRow, PacketRow, PollRow, ResentRow, Side, TaskRow, TcpState, WaitRow,
+};
 
 fn task(t: TaskId) -> u64 {
     u64::from(t.0)
@@ -67,7 +69,7 @@ impl Keyed for PacketRow {
 
 /// What left an endpoint or came to it: a send, a read, or that it connected, was accepted, closed or shut down.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, PartialEq, NoUninit, CheckedBitPattern)]
 pub struct Left {
     /// The endpoint.
     pub flow: EndpointId,
@@ -81,8 +83,8 @@ pub struct Left {
     pub at: MonoNs,
     /// Who.
     pub task: TaskId,
-    /// One of `rows::op`.
-    pub kind: u8,
+    /// What it did.
+    pub kind: OpKind,
     /// One of `rows::range`.
     pub range: u8,
     /// Of a send, for what TCP kept bytes of it back: one of `rows::held`, 0 = for nothing.
@@ -106,9 +108,9 @@ impl Keyed for Faulted {
 }
 
 /// Kind and place in the stream as one number, in this order.
-pub(super) fn place(kind: u8, end: u64) -> u64 {
+pub(super) fn place(kind: OpKind, end: u64) -> u64 {
     const PLACES: u64 = (1 << 60) - 1;
-    (u64::from(kind) << 60) | end.min(PLACES)
+    ((kind as u64) << 60) | end.min(PLACES)
 }
 
 /// By endpoint and kind, then by place in the stream, then by time.
@@ -158,7 +160,7 @@ impl Keyed for Sent {
 
 /// An endpoint, and the other end where it is known.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, PartialEq, NoUninit, CheckedBitPattern)]
 pub struct End {
     /// The endpoint.
     pub flow: EndpointId,
@@ -178,10 +180,12 @@ pub struct End {
     pub protocol: u16,
     /// 0 no other end known, 1 by addresses, 2 by sequence numbers alone, 3 UNIX peers.
     pub how: u16,
-    /// TCP state when it was announced (10 = listening).
-    pub state: u16,
-    /// 1 = the server's, 2 = the client's, 0 = not known.
-    pub side: u16,
+    /// TCP state when it was announced.
+    pub state: TcpState,
+    /// Which end it is.
+    pub side: Side,
+    /// Zero.
+    pub pad: [u8; 2],
 }
 
 /// By endpoint; what knows its other end stands last.

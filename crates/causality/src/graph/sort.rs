@@ -1,6 +1,7 @@
 //! Sorting rows that do not fit into memory: sorted runs in a file without a name, merged into one.
 
-use bytemuck::Pod;
+use bytemuck::checked::try_pod_read_unaligned;
+use bytemuck::{CheckedBitPattern, NoUninit};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub type Key = (u64, u64, u64);
 
 /// A row with a key.
-pub trait Keyed: Pod {
+pub trait Keyed: NoUninit + CheckedBitPattern {
     /// Its key; rows of one key come in any order.
     fn key(&self) -> Key;
 }
@@ -123,6 +124,7 @@ struct Run<R> {
     at: u64,
     left: u64,
     rows: Vec<R>,
+    bytes: Vec<u8>,
     next: usize,
 }
 
@@ -130,10 +132,12 @@ impl<R: Keyed> Run<R> {
     fn peek(&mut self, file: &File) -> io::Result<Option<Key>> {
         if self.next == self.rows.len() {
             let count = self.left.min((AHEAD_BYTES / size_of::<R>()).max(1) as u64);
-            self.rows.resize(count as usize, R::zeroed());
-            let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.rows);
-            file.read_exact_at(bytes, self.at)?;
-            self.at += bytes.len() as u64;
+            self.bytes.resize(count as usize * size_of::<R>(), 0);
+            file.read_exact_at(&mut self.bytes, self.at)?;
+            self.rows.clear();
+            // we wrote them ourselves, so each is a row
+            self.rows.extend(self.bytes.chunks_exact(size_of::<R>()).flat_map(try_pod_read_unaligned::<R>));
+            self.at += self.bytes.len() as u64;
             self.left -= count;
             self.next = 0;
         }
@@ -142,7 +146,8 @@ impl<R: Keyed> Run<R> {
 }
 
 fn merge<R: Keyed>(file: &File, runs: &[(u64, u64)], out: &mut impl Write) -> io::Result<()> {
-    let mut open: Vec<Run<R>> = runs.iter().map(|&(at, left)| Run { at, left, rows: Vec::new(), next: 0 }).collect();
+    let mut open: Vec<Run<R>> =
+        runs.iter().map(|&(at, left)| Run { at, left, rows: Vec::new(), bytes: Vec::new(), next: 0 }).collect();
     let mut heap = BinaryHeap::with_capacity(open.len());
     for (i, run) in open.iter_mut().enumerate() {
         if let Some(key) = run.peek(file)? {
@@ -172,7 +177,7 @@ fn merge<R: Keyed>(file: &File, runs: &[(u64, u64)], out: &mut impl Write) -> io
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytemuck::Zeroable;
+    use bytemuck::{Pod, Zeroable};
 
     #[repr(C)]
     #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]

@@ -109,7 +109,7 @@ impl Store {
             (slot.file, slot.block) = (rows.file, block);
         }
         let at = within * size_of::<R>();
-        Some(bytemuck::pod_read_unaligned(&slot.bytes[at..at + size_of::<R>()]))
+        bytemuck::checked::try_pod_read_unaligned(&slot.bytes[at..at + size_of::<R>()]).ok()
     }
 
     /// The number of the first row whose key is not below `key`.

@@ -7,7 +7,9 @@ use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
 use wakepath_model::folder::{Host, TableSet};
 use wakepath_model::ids::EndpointId;
-use wakepath_model::rows::{EndpointRow, Event, MessageRow, OpRow, PacketRow, Table, op, range, seen, witness};
+use wakepath_model::rows::{
+    EndpointRow, Event, MessageRow, OpRow, PacketRow, Table, TcpState, op, range, seen, witness,
+};
 
 /// By what a message was recognised on both hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -129,8 +131,6 @@ const TCP: u16 = 6;
 const UDP: u16 = 17;
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
-const LISTEN: u8 = 10;
-const CLOSED: u8 = 7;
 
 /// IPv4 in the first four bytes, also where a socket of the other family carries it; `None` for loopback.
 fn address(family: u16, a: &[u8; 16]) -> Option<[u8; 16]> {
@@ -149,7 +149,7 @@ fn address(family: u16, a: &[u8; 16]) -> Option<[u8; 16]> {
 }
 
 fn end_of(r: &EndpointRow) -> Option<End> {
-    if r.protocol != TCP || r.state == LISTEN || r.rport == 0 || !matches!(r.family, AF_INET | AF_INET6) {
+    if r.protocol != TCP || r.state == TcpState::Listen || r.rport == 0 || !matches!(r.family, AF_INET | AF_INET6) {
         return None;
     }
     let local = (address(r.family, &r.laddr)?, r.lport);
@@ -259,7 +259,7 @@ impl Iterator for Sightings<'_> {
             let event = self.events.next()?;
             let sighting = match &event {
                 Event::Endpoint(r) => self.endpoint(r),
-                Event::FlowState(r) if r.new == CLOSED => {
+                Event::FlowState(r) if r.new == TcpState::Close => {
                     self.datagrams.remove(&r.flow);
                     Some(Sighting::Closed(r.flow.0))
                 }

@@ -3,7 +3,7 @@
 use super::received::{Received, Waiting};
 use crate::raw::Block;
 use wakepath_model::ids::MonoNs;
-use wakepath_model::rows::{PacketRow, cause, context};
+use wakepath_model::rows::{Cause, PacketRow, cause, context};
 
 /// Softirq vectors with a meaning of their own.
 const TIMER: u8 = 1;
@@ -171,7 +171,7 @@ impl Cpu {
 
     /// The cause of waking a thread that serves interrupts, by its name, directly behind the end of the one that wakes it
     /// on its way out: a line's thread (`irq/30-eth0`), or this processor's `ksoftirqd/0`, `ktimers/0`, `irq_work/0`.
-    pub fn way_out_cause(&self, at: MonoNs, cpu: u16, woken: &[u8]) -> Option<(u8, u64)> {
+    pub fn way_out_cause(&self, at: MonoNs, cpu: u16, woken: &[u8]) -> Option<(Cause, u64)> {
         let ended = self.ended?;
         let (name, number) = std::str::from_utf8(woken).ok()?.split_once('/')?;
         let is_its = match ended.kind {
@@ -190,7 +190,7 @@ impl Cpu {
 
     /// What a wake-up in an interrupt is caused by, one of [`cause`], and what that names; `None` where a task itself
     /// wakes. A received packet is used up by its first wake-up: the next one may be due to what was not seen.
-    pub fn waking_cause(&mut self) -> Option<(u8, u64)> {
+    pub fn waking_cause(&mut self) -> Option<(Cause, u64)> {
         if self.receives()
             && let Some(packet) = self.received.claim()
             && self.top().is_none_or(|top| top.block.is_none())
@@ -207,7 +207,7 @@ impl Cpu {
 
 impl Kind {
     /// What it says of a wake-up, where nothing more is known: one of [`cause`], and what that names.
-    fn cause(self) -> (u8, u64) {
+    fn cause(self) -> (Cause, u64) {
         match self {
             Kind::Timer => (cause::TIMER, 0),
             Kind::Irq(irq) => (cause::IRQ, u64::from(irq)),
@@ -230,7 +230,7 @@ fn block_object(block: &Block) -> u64 {
 mod tests {
     use super::*;
 
-    fn cause_of(cpu: &mut Cpu) -> Option<u8> {
+    fn cause_of(cpu: &mut Cpu) -> Option<Cause> {
         cpu.waking_cause().map(|(c, _)| c)
     }
 

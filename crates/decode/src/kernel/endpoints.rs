@@ -1,11 +1,12 @@
 //! The endpoints of flows: what their announcements and operations tell of them.
 
+use super::rows::code;
 use crate::flow::Flow;
 use crate::sink::RowSink;
 use rustc_hash::FxHashMap;
 use std::hash::{Hash, Hasher};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{EndpointRow, op, seen};
+use wakepath_model::rows::{EndpointRow, OpKind, Side, TcpState, op, seen};
 use wakepath_wire as w;
 
 const AF_UNIX: u16 = 1;
@@ -13,7 +14,6 @@ const AF_INET: u16 = 2;
 const IPPROTO_TCP: u16 = 6;
 const IPPROTO_UDP: u16 = 17;
 const AF_INET6: u16 = 10;
-pub(super) const TCP_LISTEN: u8 = 10;
 /// Marks an endpoint that stands for one peer of an unconnected datagram socket.
 const FLOW_PEER_BIT: u64 = 1 << 61;
 /// Most endpoints followed at once; beyond it those that were idle longest are let go.
@@ -40,9 +40,9 @@ impl TrackedFlow {
     }
 
     /// It is announced again (by the snapshot, or by each process that holds it): only what was not known yet is news.
-    fn announced_again<S: RowSink>(&mut self, r: &w::FlowSeen, name: &[u8], side: u8, task: TaskId, sink: &mut S) {
+    fn announced_again<S: RowSink>(&mut self, r: &w::FlowSeen, name: &[u8], side: Side, task: TaskId, sink: &mut S) {
         let before = self.row;
-        if self.flow.side == 0 {
+        if self.flow.side == Side::Unknown {
             self.flow.side = side;
         }
         self.row.side = self.flow.side;
@@ -109,7 +109,7 @@ impl Endpoints {
     /// A flow is announced; `task` has it.
     pub fn seen<S: RowSink>(&mut self, r: &w::FlowSeen, name: &[u8], task: TaskId, sink: &mut S) {
         let at = MonoNs(r.ts_ns);
-        if r.state == TCP_LISTEN && r.protocol == IPPROTO_TCP {
+        if r.state == TcpState::Listen as u8 && r.protocol == IPPROTO_TCP {
             self.listeners.insert((r.netns, r.lport), ());
         }
         let side = self.side(r);
@@ -124,7 +124,7 @@ impl Endpoints {
         let datagram = r.kind == 2;
         // operations that came before the announcement have told numbers and perhaps the side
         let mut flow = self.flows.remove(&r.flow).map_or_else(|| Flow::new(side, (0, 0), datagram), |m| m.flow);
-        if flow.side == 0 {
+        if flow.side == Side::Unknown {
             flow.side = side;
         }
         flow.datagram = datagram;
@@ -145,7 +145,7 @@ impl Endpoints {
             family: r.family,
             protocol: if r.family == AF_UNIX { 0 } else { r.protocol },
             how: r.head.sub,
-            state: r.state,
+            state: code(r.state, at, sink),
             side: flow.side,
             ulp: u8::from(r.marks & w::FLOW_ULP != 0),
             ..Default::default()
@@ -161,38 +161,38 @@ impl Endpoints {
         self.tell_peer(r.flow, r.peer_flow, at, sink);
     }
     /// Which end serves, as far as the announcement tells.
-    fn side(&self, r: &w::FlowSeen) -> u8 {
+    fn side(&self, r: &w::FlowSeen) -> Side {
         match r.head.sub {
-            w::FLOW_ACCEPTED => return 1,
-            w::FLOW_CONNECTED => return 2,
+            w::FLOW_ACCEPTED => return Side::Server,
+            w::FLOW_CONNECTED => return Side::Client,
             _ => {}
         }
         if r.family == AF_UNIX {
             // what came out of a listener bears its name; of a socketpair neither end has one
             return match (r.marks & w::FLOW_NAMED != 0, r.marks & w::FLOW_PEER_NAMED != 0) {
-                (true, false) if r.peer_flow != 0 => 1,
-                (false, true) => 2,
-                _ => 0,
+                (true, false) if r.peer_flow != 0 => Side::Server,
+                (false, true) => Side::Client,
+                _ => Side::Unknown,
             };
         }
         if r.rport == 0 {
-            return 0;
+            return Side::Unknown;
         }
         if r.protocol == IPPROTO_TCP {
             // both ends may listen on the other's port only on one machine with one namespace: then the data tells
             let here = self.listeners.contains_key(&(r.netns, r.lport));
             let there = self.listeners.contains_key(&(r.netns, r.rport)) && r.laddr == r.raddr;
             return match (here, there) {
-                (true, false) => 1,
-                (false, true) => 2,
-                _ => 0,
+                (true, false) => Side::Server,
+                (false, true) => Side::Client,
+                _ => Side::Unknown,
             };
         }
         usual_side(r.lport, r.rport)
     }
     /// The other end of a UNIX flow was announced when it did not know this one: it learns it now.
     fn tell_peer<S: RowSink>(&mut self, flow: u64, peer: u64, at: MonoNs, sink: &mut S) {
-        let side = self.flows.get(&flow).map_or(0, |m| m.flow.side);
+        let side = self.flows.get(&flow).map_or(Side::Unknown, |m| m.flow.side);
         let Some(m) = self.flows.get_mut(&peer).filter(|m| m.row.family == AF_UNIX) else {
             return;
         };
@@ -200,8 +200,8 @@ impl Endpoints {
         if m.row.peer.0 == 0 {
             m.row.peer = EndpointId(flow);
         }
-        if m.flow.side == 0 && side != 0 {
-            m.flow.side = 3 - side;
+        if m.flow.side == Side::Unknown {
+            m.flow.side = side.other();
         }
         m.row.side = m.flow.side;
         if m.row != before {
@@ -214,12 +214,12 @@ impl Endpoints {
         if self.flows.len() > FLOWS_MAX && self.events > self.sweep {
             let horizon = self.events.saturating_sub(SWEEP_EVENTS);
             self.sweep = self.events + SWEEP_EVENTS / 4;
-            self.flows.retain(|_, m| m.used > horizon || m.row.state == TCP_LISTEN);
+            self.flows.retain(|_, m| m.used > horizon || m.row.state == TcpState::Listen);
         }
         let used = self.events;
         let m = self.flows.entry(id).or_insert_with(|| TrackedFlow {
-            row: EndpointRow { flow: EndpointId(id), how: seen::MET, ..no_endpoint() },
-            flow: Flow::new(0, (0, 0), false),
+            row: EndpointRow { flow: EndpointId(id), how: seen::MET, ..EndpointRow::default() },
+            flow: Flow::new(Side::Unknown, (0, 0), false),
             used,
         });
         m.used = used;
@@ -241,7 +241,7 @@ impl Endpoints {
         if self.flows.contains_key(&id) {
             return id;
         }
-        let base = self.flows.get(&socket).map_or_else(no_endpoint, |m| m.row);
+        let base = self.flows.get(&socket).map_or_else(EndpointRow::default, |m| m.row);
         let side = usual_side(base.lport, port);
         let mut flow = Flow::new(side, (base.lport, port), true);
         let (snd, rcv) = (flow.snd.begin(0), flow.rcv.begin(0));
@@ -260,7 +260,7 @@ impl Endpoints {
         plain_v4(&mut row);
         flow.joins(&row);
         // the first operation tells the side where the ports do not, and writes the row then
-        if side != 0 {
+        if side != Side::Unknown {
             sink.push(&row);
         }
         self.flows.insert(id, TrackedFlow { row, flow, used: self.events });
@@ -279,27 +279,27 @@ impl Endpoints {
 
     /// An operation without bytes: it may tell the side. A flow that is gone, or was never announced, is not made by its
     /// close.
-    pub fn control<S: RowSink>(&mut self, o: &w::Op, sink: &mut S) {
+    pub fn control<S: RowSink>(&mut self, o: &w::Op, kind: OpKind, sink: &mut S) {
         let Some(m) = self.flows.get_mut(&o.flow) else { return };
-        let side = match o.head.sub {
-            op::ACCEPT => 1,
-            op::CONNECT if m.row.protocol != IPPROTO_UDP => 2,
-            _ => 0,
+        let side = match kind {
+            op::ACCEPT => Side::Server,
+            op::CONNECT if m.row.protocol != IPPROTO_UDP => Side::Client,
+            _ => Side::Unknown,
         };
-        if side != 0 && m.flow.side == 0 {
+        if side != Side::Unknown && m.flow.side == Side::Unknown {
             (m.flow.side, m.row.side) = (side, side);
             m.push(MonoNs(o.ts_ns), sink);
         }
     }
 }
 
-/// The side by the ports of a datagram flow: a service has a reserved one. 0 where that does not tell.
-fn usual_side(lport: u16, rport: u16) -> u8 {
+/// The side by the ports of a datagram flow: a service has a reserved one.
+fn usual_side(lport: u16, rport: u16) -> Side {
     let usual = |p: u16| p != 0 && p < 1024;
     match (usual(lport), usual(rport)) {
-        (true, false) => 1,
-        (false, true) => 2,
-        _ => 0,
+        (true, false) => Side::Server,
+        (false, true) => Side::Client,
+        _ => Side::Unknown,
     }
 }
 /// A socket that speaks both families says `::ffff:10.0.0.1` where the other end says `10.0.0.1`.
@@ -328,7 +328,4 @@ fn unix_name<S: RowSink>(name: &[u8], sink: &mut S) -> StrId {
         }
         Some(_) => sink.intern(&name[..name.iter().position(|&b| b == 0).unwrap_or(name.len())]),
     }
-}
-fn no_endpoint() -> EndpointRow {
-    bytemuck::Zeroable::zeroed()
 }

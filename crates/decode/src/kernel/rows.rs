@@ -1,17 +1,19 @@
 //! Records that are rows of their own: nothing but the task is looked up.
 
-use super::endpoints::TCP_LISTEN;
 use crate::sink::RowSink;
 use crate::tasks::Tasks;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{DescriptorRow, InputRow, LimitRow, MarkRow, PollRow, ResentRow, StackRow, WaitRow, limit};
+use wakepath_model::rows::{
+    DescriptorRow, InputRow, LimitRow, MarkRow, PollRow, ResentRow, StackRow, TcpState, WaitRow, limit,
+};
 use wakepath_wire::{self as w, Frame};
 
 /// A descriptor that a process has.
 pub(super) fn descriptor<S: RowSink>(tasks: &mut Tasks, r: &w::Descriptor, sink: &mut S) {
     let at = MonoNs(r.ts_ns);
     let task = tasks.id(r.tgid, r.tgid, at, sink);
+    let state = code(r.state, at, sink);
     sink.push(&DescriptorRow {
         at,
         flow: EndpointId(r.flow),
@@ -22,7 +24,7 @@ pub(super) fn descriptor<S: RowSink>(tasks: &mut Tasks, r: &w::Descriptor, sink:
         unread: r.unread,
         unacked: r.unacked,
         window: r.window,
-        state: r.state,
+        state,
         marks: r.marks,
         look: r.look,
         ..Default::default()
@@ -33,6 +35,7 @@ pub(super) fn descriptor<S: RowSink>(tasks: &mut Tasks, r: &w::Descriptor, sink:
 pub(super) fn wait<S: RowSink>(tasks: &mut Tasks, r: &w::Wait, sink: &mut S) {
     let at = MonoNs(r.ts_ns);
     let task = tasks.id(r.tgid, r.tid, at, sink);
+    let cause = code(r.head.sub, at, sink);
     sink.push(&WaitRow {
         at,
         blocked: MonoNs(r.blocked_ns),
@@ -46,7 +49,7 @@ pub(super) fn wait<S: RowSink>(tasks: &mut Tasks, r: &w::Wait, sink: &mut S) {
         syscall: r.syscall,
         cpu: r.cpu,
         woken_cpu: r.woken_cpu,
-        cause: r.head.sub,
+        cause,
         ..Default::default()
     });
 }
@@ -63,13 +66,14 @@ pub(super) fn stack<S: RowSink>(tasks: &mut Tasks, r: &w::Stack, sink: &mut S) {
             StrId::EMPTY
         }
     };
+    let cause = code(r.head.sub, at, sink);
     sink.push(&StackRow {
         at,
         blocked: MonoNs(r.blocked_ns),
         task,
         frames,
         syscall: r.syscall,
-        cause: r.head.sub,
+        cause,
         ..Default::default()
     });
 }
@@ -136,22 +140,33 @@ pub(super) fn poll<S: RowSink>(tasks: &mut Tasks, r: &w::Poll, sink: &mut S) {
 }
 
 /// A segment that was sent once more.
-pub(super) fn resent(r: &w::Resent) -> ResentRow {
-    ResentRow {
-        at: MonoNs(r.ts_ns),
+pub(super) fn resent<S: RowSink>(r: &w::Resent, sink: &mut S) {
+    let at = MonoNs(r.ts_ns);
+    let state = code(r.state, at, sink);
+    sink.push(&ResentRow {
+        at,
         flow: EndpointId(r.flow),
         seq: r.seq,
         seq_end: r.seq_end,
         rtt_us: r.rtt_us,
-        state: r.state,
+        state,
         ..Default::default()
-    }
+    });
+}
+
+/// What a number of a record means. One that we do not know is counted, and says nothing.
+pub(super) fn code<C: TryFrom<u8> + Default, S: RowSink>(number: u8, at: MonoNs, sink: &mut S) -> C {
+    C::try_from(number).unwrap_or_else(|_| {
+        sink.count(defect::RECORD_CODE, at);
+        C::default()
+    })
 }
 
 /// What a socket has room for.
 pub(super) fn sizes(r: &w::Sizes) -> LimitRow {
+    const LISTEN: u8 = TcpState::Listen as u8;
     let (kind, value, beside) = match r.state {
-        TCP_LISTEN => (limit::BACKLOG, r.backlog, r.waiting),
+        LISTEN => (limit::BACKLOG, r.backlog, r.waiting),
         _ => (limit::BUFFERS, r.sndbuf, r.rcvbuf),
     };
     LimitRow {

@@ -271,7 +271,12 @@ impl Batch {
 
     /// The rows; none where they are of another table.
     pub fn rows<R: Row>(&self) -> &[R] {
-        if R::TABLE == self.table { bytemuck::cast_slice(&self.words[self.start..self.end]) } else { &[] }
+        if R::TABLE == self.table {
+            // they were looked at when the frame was read
+            bytemuck::checked::try_cast_slice(&self.words[self.start..self.end]).unwrap_or_default()
+        } else {
+            &[]
+        }
     }
 }
 

@@ -477,6 +477,10 @@ impl FrameReader {
             return None;
         }
         resize_rows(words, stored, table.row_bytes() / 8);
+        if !table.are_rows(words) {
+            host.defect(id::FOLDER_FRAME, 1, frame);
+            return None;
+        }
         let recording = &host.recordings[host.files[frame.file as usize].recording];
         let undefined = translate(table, recording, words);
         if undefined > 0 {

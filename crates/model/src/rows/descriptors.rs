@@ -1,6 +1,6 @@
 //! How sockets and pipes stood at a moment, and what TCP had to do again: what no operation tells.
 
-use super::names;
+use super::TcpState;
 use crate::ids::{EndpointId, MonoNs, TaskId};
 use crate::table;
 use crate::table::{Kind, Value, computed};
@@ -52,7 +52,7 @@ table! {
         /// TCP: bytes that the other end has room for. Pipe: buffers that it has in all.
         window: u32,
         /// TCP's state (10 = listening).
-        state: u8 => words_or_none(names::tcp_state),
+        state: TcpState,
         /// Bits of [`descriptor`].
         marks: u8 => hidden().also(&[
             computed("has_sent", Kind::Bool, " It has sent data.", |r| Value::Bool(r.has(descriptor::SENT))),
@@ -97,7 +97,7 @@ table! {
         /// Least round-trip time that was measured lately (µs), all ones where none was.
         rtt_us: u32 => none(0xffff_ffff),
         /// TCP's state: 2 = the connection was being asked for.
-        state: u8 => words(names::tcp_state),
+        state: TcpState,
         /// Zero.
         pad: [u8; 3],
     }

@@ -2,8 +2,65 @@
 
 use super::names;
 use crate::ids::{EndpointId, MonoNs, StrId, TaskId};
-use crate::table;
 use crate::table::{Kind, optional};
+use crate::{codes, table};
+
+codes! {
+    /// Which end of its flow an endpoint is.
+    Side(u8) {
+        /// Not known.
+        Unknown = 0 => "",
+        /// The server's: it listens, or came out of a listener.
+        Server = 1 => "server",
+        /// The client's.
+        Client = 2 => "client",
+    }
+}
+
+impl Side {
+    /// The side of the flow's other end.
+    pub const fn other(self) -> Side {
+        match self {
+            Side::Unknown => Side::Unknown,
+            Side::Server => Side::Client,
+            Side::Client => Side::Server,
+        }
+    }
+}
+
+codes! {
+    /// States of TCP by the kernel's numbers and names; other sockets have those that mean the same.
+    TcpState(u8) {
+        /// Not known, or it has none.
+        None = 0 => "",
+        /// Open in both directions.
+        Established = 1 => "ESTABLISHED",
+        /// Asked for, not answered yet.
+        SynSent = 2 => "SYN_SENT",
+        /// Asked for by the other end, and answered.
+        SynRecv = 3 => "SYN_RECV",
+        /// Closed at this end, not acknowledged yet.
+        FinWait1 = 4 => "FIN_WAIT1",
+        /// Closed at this end.
+        FinWait2 = 5 => "FIN_WAIT2",
+        /// Closed at both ends; late segments are waited for.
+        TimeWait = 6 => "TIME_WAIT",
+        /// Not connected.
+        Close = 7 => "CLOSE",
+        /// Closed at the other end.
+        CloseWait = 8 => "CLOSE_WAIT",
+        /// Closed at the other end, then at this, not acknowledged yet.
+        LastAck = 9 => "LAST_ACK",
+        /// It takes connections.
+        Listen = 10 => "LISTEN",
+        /// Closed at both ends at once.
+        Closing = 11 => "CLOSING",
+        /// Asked for by the other end; not a socket yet.
+        NewSynRecv = 12 => "NEW_SYN_RECV",
+        /// It has a port and is not connected; only told by newer kernels.
+        BoundInactive = 13 => "BOUND_INACTIVE",
+    }
+}
 
 /// How an endpoint came to be known.
 pub mod seen {
@@ -51,9 +108,9 @@ table! {
         /// One of [`seen`].
         how: u8 => words(names::endpoint_how),
         /// TCP state (10 = listening).
-        state: u8 => words_or_none(names::tcp_state),
-        /// 1 = it listens' side: server; 2 = client; 0 = not known.
-        side: u8 => words_or_none(names::side),
+        state: TcpState,
+        /// Whether it is the server's end or the client's.
+        side: Side,
         /// 1 = an upper-layer protocol (kernel TLS, MPTCP) is on it.
         ulp: u8 => flag(),
     }
@@ -73,9 +130,9 @@ table! {
         /// The current task where `by_task`.
         task: TaskId,
         /// TCP state before.
-        old: u8 => named("old_state").words_or_none(names::tcp_state),
+        old: TcpState => named("old_state"),
         /// TCP state after.
-        new: u8 => named("new_state").words_or_none(names::tcp_state),
+        new: TcpState => named("new_state"),
         /// 1 = reset received, 2 = reset sent.
         reset: u8 => words_or_none(names::reset),
         /// 1 = done by the task, 0 = in interrupt context.

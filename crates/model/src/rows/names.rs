@@ -1,8 +1,8 @@
 //! Numbers of rows as words.
 
 use super::{
-    STATE_UNKNOWN, access, cause, context, end_how, exchange_row, fault, flow_row, input, life, limit, mark, op, range,
-    role, runtime, seen, side_how, strength, witness,
+    STATE_UNKNOWN, access, context, end_how, exchange_row, fault, flow_row, input, life, limit, mark, range, role,
+    runtime, seen, side_how, strength, witness,
 };
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -18,11 +18,6 @@ macro_rules! words {
 }
 
 words! {
-    /// Operation kinds.
-    op_kind(u8) {
-        op::SEND => "send", op::RECV => "recv", op::ACCEPT => "accept", op::CONNECT => "connect",
-        op::CLOSE => "close", op::SHUTDOWN => "shutdown",
-    }
     /// How a byte range is known.
     range_how(u8) {
         range::NONE => "none", range::EXACT => "exact", range::GAP => "gap", range::OVERLAP => "overlap",
@@ -46,15 +41,6 @@ words! {
     /// How an endpoint came to be known.
     endpoint_how(u8) {
         seen::CONNECTED => "connected", seen::ACCEPTED => "accepted", seen::MET => "met", seen::SNAPSHOT => "snapshot",
-    }
-    /// Which side an endpoint is; not known is empty.
-    side(u8) { 0 => "", 1 => "server", 2 => "client" }
-    /// Causes of a wait's end.
-    wait_cause(u8) {
-        cause::UNKNOWN => "unknown", cause::TASK => "task", cause::SOCKET => "socket", cause::NET => "net",
-        cause::TIMER => "timer", cause::BLOCK => "block", cause::IRQ => "irq", cause::SOFTIRQ => "softirq",
-        cause::PREEMPTED => "preempted", cause::OPEN => "open",
-        cause::PACKET => "packet", cause::STOPPED => "stopped",
     }
     /// In whose name a packet was handled.
     packet_context(u8) {
@@ -114,12 +100,6 @@ words! {
     }
     /// Classes of tasks.
     task_class(u8) { 0 => "user", 1 => "kernel", 2 => "io_uring" }
-    /// TCP states by the kernel's names; none is empty.
-    tcp_state(u8) {
-        0 => "", 1 => "ESTABLISHED", 2 => "SYN_SENT", 3 => "SYN_RECV", 4 => "FIN_WAIT1", 5 => "FIN_WAIT2",
-        6 => "TIME_WAIT", 7 => "CLOSE", 8 => "CLOSE_WAIT", 9 => "LAST_ACK", 10 => "LISTEN", 11 => "CLOSING",
-        12 => "NEW_SYN_RECV",
-    }
     /// Resets; none is empty.
     reset(u8) { 0 => "", 1 => "received", 2 => "sent" }
     /// Address families; none is empty.

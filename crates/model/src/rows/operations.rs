@@ -2,21 +2,23 @@
 
 use super::names;
 use crate::ids::{EndpointId, MonoNs, TaskId};
-use crate::table;
-/// Operation kinds.
-pub mod op {
-    /// Bytes sent or written.
-    pub const SEND: u8 = 1;
-    /// Bytes received or read; an empty range is the end of the stream.
-    pub const RECV: u8 = 2;
-    /// A connection accepted.
-    pub const ACCEPT: u8 = 3;
-    /// A connect call.
-    pub const CONNECT: u8 = 4;
-    /// A descriptor closed.
-    pub const CLOSE: u8 = 5;
-    /// A direction shut down.
-    pub const SHUTDOWN: u8 = 6;
+use crate::{codes, table};
+codes! {
+    /// Operation kinds.
+    OpKind(u8) {
+        /// Bytes sent or written.
+        Send = 1 => "send" SEND,
+        /// Bytes received or read; an empty range is the end of the stream.
+        Recv = 2 => "recv" RECV,
+        /// A connection accepted.
+        Accept = 3 => "accept" ACCEPT,
+        /// A connect call.
+        Connect = 4 => "connect" CONNECT,
+        /// A descriptor closed.
+        Close = 5 => "close" CLOSE,
+        /// A direction shut down.
+        Shutdown = 6 => "shutdown" SHUTDOWN,
+    }
 }
 
 /// How an operation's byte range is known.
@@ -53,7 +55,7 @@ table! {
         /// Bytes moved, or a negative error number.
         result: i32,
         /// One of [`op`].
-        kind: u8 => words(names::op_kind),
+        kind: OpKind,
         /// One of [`range`].
         range: u8 => words(names::range_how),
         /// `OPF_…` of the wire room that matter later: 8 turn, 32 more unread, 64 io_uring, 0xe000 one of [`held`].

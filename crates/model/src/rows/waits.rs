@@ -2,38 +2,43 @@
 
 use super::names;
 use crate::ids::{MonoNs, StrId, TaskId};
-use crate::table;
 use crate::table::{Kind, Value, computed};
+use crate::{codes, table};
 
-/// Causes of a wait's end; the numbers are the wire room's `CAUSE_…`.
-pub mod cause {
-    /// Not known.
-    pub const UNKNOWN: u8 = 0;
-    /// Another task.
-    pub const TASK: u8 = 1;
-    /// A packet for a socket (`object` = endpoint).
-    pub const SOCKET: u8 = 2;
-    /// Network softirq, socket not named.
-    pub const NET: u8 = 3;
-    /// A timer.
-    pub const TIMER: u8 = 4;
-    /// A block request (`object` = device << 32 and the low half of its first sector; 0 = not known which).
-    pub const BLOCK: u8 = 5;
-    /// A hardware interrupt (`object` = its line; with [`VECTOR`], one of the processor's own vectors).
-    pub const IRQ: u8 = 6;
-    /// Another softirq.
-    pub const SOFTIRQ: u8 = 7;
-    /// Preempted: nobody had to wake it. `object` = 1: by the CPU quota of a cgroup of it.
-    pub const PREEMPTED: u8 = 8;
-    /// Not ended when the recording was cut or ended.
-    pub const OPEN: u8 = 9;
-    /// In the object of [`IRQ`]: what is below is a vector of the processor, and no line.
+codes! {
+    /// Causes of a wait's end; the numbers are the wire room's `CAUSE_…`.
+    Cause(u8) {
+        /// Not known.
+        Unknown = 0 => "unknown" UNKNOWN,
+        /// Another task.
+        Task = 1 => "task" TASK,
+        /// A packet for a socket (`object` = endpoint).
+        Socket = 2 => "socket" SOCKET,
+        /// Network softirq, socket not named.
+        Net = 3 => "net" NET,
+        /// A timer.
+        Timer = 4 => "timer" TIMER,
+        /// A block request (`object` = device << 32 and the low half of its first sector; 0 = not known which).
+        Block = 5 => "block" BLOCK,
+        /// A hardware interrupt (`object` = its line; with [`Cause::VECTOR`], one of the processor's own vectors).
+        Irq = 6 => "irq" IRQ,
+        /// Another softirq.
+        Softirq = 7 => "softirq" SOFTIRQ,
+        /// Preempted: nobody had to wake it. `object` = 1: by the CPU quota of a cgroup of it.
+        Preempted = 8 => "preempted" PREEMPTED,
+        /// Not ended when the recording was cut or ended.
+        Open = 9 => "open" OPEN,
+        /// A packet that was being received (`object` = [`super::PacketRow::id`] of its row on the same host).
+        Packet = 10 => "packet" PACKET,
+        /// The task was stopped by a signal (`object` = its number, 0 = not known; `by` = who sent it), a debugger,
+        /// or the freezer of its cgroup ([`super::WaitRow::state`] says which: 4, 8, 0x8000).
+        Stopped = 11 => "stopped" STOPPED,
+    }
+}
+
+impl Cause {
+    /// In the object of [`Cause::Irq`]: what is below is a vector of the processor, and no line.
     pub const VECTOR: u64 = 1 << 32;
-    /// A packet that was being received (`object` = [`super::PacketRow::id`] of its row on the same host).
-    pub const PACKET: u8 = 10;
-    /// The task was stopped by a signal (`object` = its number, 0 = not known; `by` = who sent it), a debugger, or the freezer
-    /// of its cgroup ([`super::WaitRow::state`] says which: 4, 8, 0x8000).
-    pub const STOPPED: u8 = 11;
 }
 
 /// [`WaitRow::state`] of a wait whose begin was not seen (imported traces).
@@ -69,7 +74,7 @@ table! {
         /// Processor of the waking.
         woken_cpu: u16,
         /// One of [`cause`].
-        cause: u8 => words(names::wait_cause),
+        cause: Cause,
         /// Zero.
         pad: [u8; 3],
     }
@@ -109,7 +114,7 @@ table! {
         /// System call number, 0xffff = none.
         syscall: u16 => none(0xffff),
         /// One of [`cause`].
-        cause: u8 => words(names::wait_cause),
+        cause: Cause,
         /// Zero.
         pad: [u8; 5],
     }

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use wakepath_model::folder::{Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, StrId, TaskId};
-use wakepath_model::rows::{EndpointRow, FlowNoteRow, MessageRow, Table, TaskRow, role};
+use wakepath_model::rows::{EndpointRow, FlowNoteRow, MessageRow, Table, TaskRow, TcpState, role};
 
 /// Endpoints told apart on one host: about 40 MB.
 const ENDPOINTS_MAX: usize = 1 << 20;
@@ -22,8 +22,6 @@ const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
 const IPPROTO_TCP: u16 = 6;
 const IPPROTO_UDP: u16 = 17;
-/// TCP_LISTEN, also of UNIX sockets.
-const LISTENING: u8 = 10;
 
 /// Why an endpoint has no protocol where no note says it.
 const UNTOLD: &str = "no message seen on it";
@@ -174,7 +172,7 @@ impl Seen {
     fn endpoints(&mut self, host: &Host) {
         for batch in host.batches(Table::Endpoint.into(), ..) {
             for row in batch.rows::<EndpointRow>() {
-                let is_listener = row.state == LISTENING;
+                let is_listener = row.state == TcpState::Listen;
                 if is_listener {
                     if self.listeners.len() < LISTENERS_MAX || self.listeners.contains_key(&row.flow) {
                         self.listeners.insert(row.flow, *row);

@@ -6,7 +6,9 @@ use ::parquet::record::RowAccessor;
 use std::fs::File;
 use wakepath_model::folder::{FolderWriter, HostInfo, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{AnchorRow, EndpointRow, MessageRow, OPEN, OpRow, op, range, role, seen, witness};
+use wakepath_model::rows::{
+    AnchorRow, EndpointRow, MessageRow, OPEN, OpRow, Side, TcpState, op, range, role, seen, witness,
+};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -70,8 +72,8 @@ fn record(path: &Path) -> Result<Folder, Box<dyn std::error::Error>> {
         family: 2,
         protocol: 6,
         how: seen::ACCEPTED,
-        state: 1,
-        side: 1,
+        state: TcpState::Established,
+        side: Side::Server,
         ulp: 0,
         ..Default::default()
     });

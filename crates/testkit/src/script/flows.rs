@@ -2,7 +2,7 @@
 
 use super::{Flow, Played, Player, Side, number};
 use crate::recording::Announced;
-use wakepath_model::rows::seen;
+use wakepath_model::rows::{self, seen};
 
 /// Ids of the peers of an unconnected datagram socket have it.
 const PEER_BIT: u64 = 1 << 61;
@@ -93,7 +93,7 @@ impl Player {
                 (_, true) => seen::ACCEPTED,
                 _ => seen::CONNECTED,
             };
-            let (netns, side) = (o.netns, if is_server { 1 } else { 2 });
+            let (netns, side) = (o.netns, if is_server { rows::Side::Server } else { rows::Side::Client });
             self.out.hosts[host].endpoint(0, &Announced { flow: id, local, remote, netns, snd, rcv, task, how, side });
             Ok(Some((host, id)))
         };

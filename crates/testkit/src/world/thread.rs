@@ -4,7 +4,7 @@ use super::{Conn, Event, Got, Inner, Listener, Queue, Read, Sock, Source, Thread
 use crate::recording::{Announced, HEAD_BYTES, HostRows};
 use crate::truth::Call;
 use std::future::Future;
-use wakepath_model::rows::{input, op, seen, witness};
+use wakepath_model::rows::{Side, input, op, seen, witness};
 
 impl Thread {
     /// The world.
@@ -191,7 +191,7 @@ impl Thread {
                     rcv: numbers[usize::from(!is_server)],
                     task: self.task,
                     how: if is_server { seen::ACCEPTED } else { seen::CONNECTED },
-                    side: if is_server { 1 } else { 2 },
+                    side: if is_server { Side::Server } else { Side::Client },
                 })
             };
             let (opaque, multiplexed) = (w.listeners[to].opaque, w.listeners[to].multiplexed);

@@ -58,8 +58,8 @@ impl RowSink for Sink {
     fn push<R: Row>(&mut self, row: &R) {
         let bytes = bytemuck::bytes_of(row);
         let held = match R::TABLE {
-            SniffedFlowRow::TABLE => bytemuck::try_pod_read_unaligned(bytes).map(Held::Flow),
-            SniffedExchangeRow::TABLE => bytemuck::try_pod_read_unaligned(bytes).map(Held::Exchange),
+            SniffedFlowRow::TABLE => bytemuck::checked::try_pod_read_unaligned(bytes).map(Held::Flow),
+            SniffedExchangeRow::TABLE => bytemuck::checked::try_pod_read_unaligned(bytes).map(Held::Exchange),
             _ => return,
         };
         let Ok(held) = held else { return };

@@ -4,7 +4,7 @@ use crate::harness::*;
 use crate::net::*;
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsRawFd, OwnedFd};
-use wakepath_model::rows::{op, range};
+use wakepath_model::rows::{Side, op, range};
 
 const SENDS: [&str; 8] = ["write", "writev", "send", "sendto", "sendmsg", "sendmmsg", "sendfile", "splice"];
 const RECVS: [&str; 9] = ["read", "readv", "recv", "recvfrom", "recvmsg", "recvmmsg", "peek", "pieces", "splice"];
@@ -168,12 +168,12 @@ fn unix_sockets_and_pipes_count_alike_at_both_ends() {
         assert!(!back.is_empty());
         let (ea, eb) = (trace.endpoint(fa).expect("known"), trace.endpoint(fb).expect("known"));
         assert_eq!((ea.peer, eb.peer), (fb, fa), "{backend}");
-        assert_eq!((ea.side, eb.side), (0, 0), "of a socketpair neither end serves");
+        assert_eq!((ea.side, eb.side), (Side::Unknown, Side::Unknown), "of a socketpair neither end serves");
 
         let (fc, fs) = (trace.flow(fc), trace.flow(fs));
         let (ec, es) = (trace.endpoint(fc).expect("known"), trace.endpoint(fs).expect("known"));
         assert_eq!((ec.peer, es.peer), (fs, fc), "{backend}");
-        assert_eq!((ec.side, es.side), (2, 1), "{backend}");
+        assert_eq!((ec.side, es.side), (Side::Client, Side::Server), "{backend}");
         assert_eq!(trace.text(es.path), path.to_str().expect("a plain path"));
         assert_eq!(trace.text(ec.path), path.to_str().expect("a plain path"));
         assert_eq!(trace.chain(fc, op::SEND, range::COUNTED), trace.chain(fs, op::RECV, range::COUNTED));

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use wakepath_model::ids::TaskId;
-use wakepath_model::rows::{OpRow, cause, op, range};
+use wakepath_model::rows::{OpRow, Side, cause, op, range};
 
 /// `OpRow.flags`: by io_uring.
 const BY_RING: u16 = 64;
@@ -296,7 +296,7 @@ fn who_accepts_at_a_shared_port_need_not_be_who_reads() {
             let by = |kind| trace.flow_ops(flow).into_iter().find(|o| o.kind == kind).expect("it is told").task;
             assert_eq!((by(op::ACCEPT), by(op::RECV)), (trace.task(acceptor), reader), "{backend}");
             let e = trace.endpoint(flow).expect("it is told");
-            assert_eq!((e.side, e.lport), (1, port));
+            assert_eq!((e.side, e.lport), (Side::Server, port));
             ends.push((e.rport, trace.chain(flow, op::RECV, range::EXACT)));
         }
         ends.sort_unstable();

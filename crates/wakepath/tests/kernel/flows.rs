@@ -5,7 +5,7 @@ use crate::net::*;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use wakepath_model::rows::{EndpointRow, OpRow, op, range, role, seen};
+use wakepath_model::rows::{EndpointRow, OpRow, Side, TcpState, op, range, role, seen};
 
 fn local(e: &EndpointRow) -> (Ipv4Addr, u16) {
     (Ipv4Addr::new(e.laddr[0], e.laddr[1], e.laddr[2], e.laddr[3]), e.lport)
@@ -42,11 +42,15 @@ fn a_connection_is_told_from_both_sides() {
         drop(a);
         pause(10);
         drop(b);
-        let has_ended = |t: &Trace| t.states.iter().any(|s| fa.contains(&s.flow) && s.new == 7);
+        let has_ended = |t: &Trace| t.states.iter().any(|s| fa.contains(&s.flow) && s.new == TcpState::Close);
         let trace = rec.stop_when(has_ended);
         let (fa, fb) = (trace.flow(fa), trace.flow(fb));
         let (ea, eb) = (trace.first_endpoint(fa).expect("told"), trace.first_endpoint(fb).expect("told"));
-        assert_eq!((ea.side, ea.how, eb.side, eb.how), (2, seen::CONNECTED, 1, seen::ACCEPTED), "{backend}");
+        assert_eq!(
+            (ea.side, ea.how, eb.side, eb.how),
+            (Side::Client, seen::CONNECTED, Side::Server, seen::ACCEPTED),
+            "{backend}"
+        );
         assert_eq!((local(&ea), remote(&ea), local(&eb), remote(&eb)), (near, far, far, near));
         assert_eq!((ea.netns, eb.netns), (netns(), netns()));
         assert_eq!((ea.snd, ea.rcv), (eb.rcv, eb.snd), "the two ends are mirror images");
@@ -55,7 +59,7 @@ fn a_connection_is_told_from_both_sides() {
         assert_eq!(kinds(fb), [op::ACCEPT, op::RECV, op::CLOSE], "{backend}");
         let connect = trace.flow_ops(fa)[0];
         assert!(connect.result == 0 && connect.entry < connect.at);
-        assert!(trace.states.iter().any(|s| s.flow == fa && s.new == 7), "its end is told");
+        assert!(trace.states.iter().any(|s| s.flow == fa && s.new == TcpState::Close), "its end is told");
         let me = trace.task(gettid());
         assert!([fa, fb].iter().all(|f| trace.flow_ops(*f).iter().all(|o| o.task == me)));
     }
@@ -90,7 +94,7 @@ fn refusals_and_resets_are_told() {
         let (fa, fb) = (ids(&a), ids(&b));
         reset(a);
         assert!(b.read(&mut [0]).is_err());
-        let has_ended = |t: &Trace| t.states.iter().any(|s| fa.contains(&s.flow) && s.new == 7);
+        let has_ended = |t: &Trace| t.states.iter().any(|s| fa.contains(&s.flow) && s.new == TcpState::Close);
         let trace = rec.stop_when(has_ended);
         // other tests' programs may be refused elsewhere meanwhile
         let to = |o: &OpRow| trace.endpoint(o.flow).map(|e| remote(&e));
@@ -101,7 +105,7 @@ fn refusals_and_resets_are_told() {
         assert!(trace.states.iter().any(|s| s.flow == failed[0].flow && s.reset == 1));
         let (fa, fb) = (trace.flow(fa), trace.flow(fb));
         assert!(trace.states.iter().any(|s| s.flow == fb && s.reset == 1), "{backend}: received");
-        assert!(trace.states.iter().any(|s| s.flow == fa && s.new == 7), "{backend}");
+        assert!(trace.states.iter().any(|s| s.flow == fa && s.new == TcpState::Close), "{backend}");
         let error = trace.flow_ops(fb).into_iter().find(|o| o.kind == op::RECV).expect("the failed receive");
         assert_eq!(error.result, -libc::ECONNRESET);
     }
@@ -198,7 +202,7 @@ fn connections_that_were_open_before_chain_and_have_sides() {
         for (i, (a, b)) in flows.into_iter().enumerate() {
             let (a, b) = (trace.flow(a), trace.flow(b));
             let (ea, eb) = (trace.endpoint(a).expect("told"), trace.endpoint(b).expect("told"));
-            assert_eq!((ea.side, eb.side), (2, 1), "{backend} {i}");
+            assert_eq!((ea.side, eb.side), (Side::Client, Side::Server), "{backend} {i}");
             let (there, here) = (trace.chain(a, op::SEND, range::EXACT), trace.chain(b, op::RECV, range::EXACT));
             assert_eq!(there.1, here.1, "{backend} {i}");
             let here = trace.chain(a, op::RECV, range::EXACT);
@@ -355,8 +359,8 @@ fn datagrams_have_an_endpoint_a_peer_and_dns_is_read() {
         };
         let (one, two) = (of_server(near), of_server(far));
         assert!(one.flow != two.flow && !fs.contains(&one.flow));
-        assert_eq!((one.side, two.side), (1, 1), "{backend}");
-        assert_eq!(trace.endpoint(fc).expect("told").side, 2, "{backend}");
+        assert_eq!((one.side, two.side), (Side::Server, Side::Server), "{backend}");
+        assert_eq!(trace.endpoint(fc).expect("told").side, Side::Client, "{backend}");
         assert_eq!(remote(&trace.endpoint(fc).expect("told")), (Ipv4Addr::LOCALHOST, 5353));
         let count = |flow, kind| trace.moved(flow, kind).len();
         assert_eq!((count(one.flow, op::RECV), count(one.flow, op::SEND)), (3, 3), "{backend}");

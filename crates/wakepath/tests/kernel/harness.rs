@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use wakepath_model::defects::id as defect;
 use wakepath_model::folder::{Folder, Head, TableSet};
 use wakepath_model::ids::{CommonNs, EndpointId, TaskId};
+use wakepath_model::rows::OpKind;
 use wakepath_model::rows::*;
 
 /// One recording at a time: they would see each other, and the machine is small.
@@ -259,7 +260,7 @@ impl Trace {
     }
 
     /// Operations of one kind that moved bytes.
-    pub fn moved(&self, flow: EndpointId, kind: u8) -> Vec<OpRow> {
+    pub fn moved(&self, flow: EndpointId, kind: OpKind) -> Vec<OpRow> {
         self.ops.iter().filter(|o| o.flow == flow && o.kind == kind && o.result > 0).copied().collect()
     }
 
@@ -308,7 +309,7 @@ impl Trace {
     }
 
     /// All bytes of one direction, numbered without a hole: the numbers of the first and of one past the last.
-    pub fn chain(&self, flow: EndpointId, kind: u8, class: u8) -> (u64, u64) {
+    pub fn chain(&self, flow: EndpointId, kind: OpKind, class: u8) -> (u64, u64) {
         let ops = self.moved(flow, kind);
         assert!(!ops.is_empty(), "no operations of kind {kind} on {flow:x?}");
         for o in &ops {

@@ -8,7 +8,9 @@ use std::process::{Command, Output, Stdio};
 use wakepath_model::defects::id as defect;
 use wakepath_model::folder::{FolderWriter, HostInfo, MONOTONIC, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{AnchorRow, EndpointRow, FlowNoteRow, MessageRow, TaskRow, life, role, seen};
+use wakepath_model::rows::{
+    AnchorRow, EndpointRow, FlowNoteRow, MessageRow, Side, TaskRow, TcpState, life, role, seen,
+};
 
 /// Any failure of a test.
 pub type Tested = Result<(), Box<dyn std::error::Error>>;
@@ -85,7 +87,7 @@ pub fn host(name: &str, boot: &str) -> HostInfo {
 }
 
 /// An endpoint on 127.0.0.1.
-pub fn endpoint(at: u64, flow: u64, lport: u16, state: u8) -> EndpointRow {
+pub fn endpoint(at: u64, flow: u64, lport: u16, state: TcpState) -> EndpointRow {
     let mut laddr = [0; 16];
     laddr[..4].copy_from_slice(&[127, 0, 0, 1]);
     EndpointRow {
@@ -105,7 +107,7 @@ pub fn endpoint(at: u64, flow: u64, lport: u16, state: u8) -> EndpointRow {
         protocol: 6,
         how: seen::SNAPSHOT,
         state,
-        side: 1,
+        side: Side::Server,
         ulp: 0,
         ..Default::default()
     }
@@ -132,10 +134,10 @@ pub fn write_small(path: &Path, name: &str, boot: &str, loss: bool) {
         ..Default::default()
     });
     w.push(&AnchorRow { at: MonoNs(1_000), real_ns: 1_700_000_000_000_000_000, error_ns: 50, ..Default::default() });
-    w.push(&endpoint(1_001, 10, 443, 10));
-    w.push(&endpoint(1_002, 11, 443, 1));
-    w.push(&endpoint(1_003, 12, 443, 1));
-    let unix = EndpointRow { family: 1, protocol: 0, lport: 0, ..endpoint(1_004, 13, 0, 10) };
+    w.push(&endpoint(1_001, 10, 443, TcpState::Listen));
+    w.push(&endpoint(1_002, 11, 443, TcpState::Established));
+    w.push(&endpoint(1_003, 12, 443, TcpState::Established));
+    let unix = EndpointRow { family: 1, protocol: 0, lport: 0, ..endpoint(1_004, 13, 0, TcpState::Listen) };
     w.push(&unix);
     let (http, why) = (w.intern("proto.http1"), w.intern("encrypted (TLS)"));
     w.push(&FlowNoteRow {

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use std::path::PathBuf;
 use wakepath_model::folder::{Durability, Folder, FolderWriter, Host, Options, Overwrite, TableSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{Event, FlowStateRow, OpRow, Table, TaskRow, cause, life, op, range};
+use wakepath_model::rows::{Event, FlowStateRow, OpRow, Table, TaskRow, TcpState, cause, life, op, range};
 
 /// Writes a trace N times as long
 #[derive(Parser)]
@@ -158,7 +158,6 @@ fn task_max(host: &Host) -> u32 {
 }
 
 const TCP: u16 = 6;
-const TCP_CLOSE: u8 = 7;
 
 /// What a repetition must end with: the ends and tasks that were there until the recording's end, as those of the
 /// snapshot. Without that each repetition would leave them behind for ever.
@@ -171,8 +170,8 @@ fn endings(host: &Host, at: MonoNs) -> Vec<Event> {
         snd: 0,
         rcv: 0,
         task: TaskId::UNKNOWN,
-        old: 0,
-        new: TCP_CLOSE,
+        old: TcpState::None,
+        new: TcpState::Close,
         reset: 0,
         by_task: 0,
         ..Default::default()
@@ -201,7 +200,7 @@ fn endings(host: &Host, at: MonoNs) -> Vec<Event> {
             Event::Endpoint(r) => {
                 ends.insert(r.flow, Some(Event::Op(OpRow { flow: r.flow, task: r.task, ..close })));
             }
-            Event::FlowState(r) if r.new == TCP_CLOSE => _ = ends.insert(r.flow, None),
+            Event::FlowState(r) if r.new == TcpState::Close => _ = ends.insert(r.flow, None),
             Event::Op(r) if r.kind == op::CLOSE => {
                 if let Some(end) = ends.get_mut(&r.flow).filter(|e| matches!(e, Some(Event::Op(_)))) {
                     *end = None;

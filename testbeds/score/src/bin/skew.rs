@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use std::path::PathBuf;
 use wakepath_model::folder::{Folder, FolderWriter, Host, HostInfo, Options, Overwrite, SYNC_FILE, TableSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
-use wakepath_model::rows::{EndpointRow, Event, Table, cause};
+use wakepath_model::rows::{EndpointRow, Event, Side, Table, cause};
 
 /// Splits a host in two, the second with a clock of its own
 #[derive(Parser)]
@@ -55,7 +55,7 @@ impl Clock {
 
 /// Which half an endpoint belongs to: the end that listens (or is the server's side) goes to the second host.
 fn is_second(r: &EndpointRow) -> bool {
-    r.side == 1
+    r.side == Side::Server
 }
 
 fn endpoint_of(event: &Event) -> Option<EndpointId> {
