@@ -15,63 +15,84 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
+/// Rows as a busy host makes them, by a generator of random numbers.
+struct Busy {
+    random: u64,
+    at: u64,
+    /// Bytes moved on each flow.
+    positions: [u64; 64],
+}
+
+impl Busy {
+    /// Goes on to the next row: its flow.
+    fn step(&mut self) -> usize {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.at += 200 + self.random % 4000;
+        (self.random >> 20) as usize % 64
+    }
+
+    fn wait(&self, flow: usize) -> WaitRow {
+        let (x, at) = (self.random, self.at);
+        WaitRow {
+            at: MonoNs(at),
+            blocked: MonoNs(at - 3000 - (x >> 30) % 100_000),
+            woken: MonoNs(at - (x >> 33) % 3000),
+            object: 0x1_0000 + flow as u64,
+            arg0: flow as u64,
+            task: TaskId(10 + flow as u32 % 16),
+            by: TaskId(3),
+            rcv_seq: self.positions[flow] as u32,
+            state: 1,
+            syscall: 232,
+            cpu: (x >> 50) as u16 % 8,
+            woken_cpu: (x >> 53) as u16 % 8,
+            cause: cause::SOCKET,
+            ..Default::default()
+        }
+    }
+
+    fn operation(&mut self, flow: usize) -> OpRow {
+        let (x, at, start) = (self.random, self.at, self.positions[flow]);
+        let length = 100 + (x >> 40) % 1200;
+        self.positions[flow] += length;
+        OpRow {
+            at: MonoNs(at),
+            entry: MonoNs(at - 500 - (x >> 44) % 2000),
+            arrived: MonoNs(if x & 1 == 0 { 0 } else { at - 4000 - (x >> 41) % 9000 }),
+            flow: EndpointId(0x1_0000 + flow as u64),
+            start,
+            end: start + length,
+            task: TaskId(10 + flow as u32 % 16),
+            result: length as i32,
+            kind: if x & 1 == 0 { op::SEND } else { op::RECV },
+            range: range::EXACT,
+            syscall: 45,
+            cpu: (x >> 50) as u16 % 8,
+            ..Default::default()
+        }
+    }
+}
+
 fn measure(name: &str, rows: u64, compress: bool, waits: bool) -> Result<(), Box<dyn std::error::Error>> {
     let dir = std::env::temp_dir().join(format!("wakepath-rate-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
     let host = HostInfo { hostname: "rate".into(), boot_id: "0123456789".into(), ..HostInfo::default() };
     let mut writer = FolderWriter::create(&dir, host, Options { compress, ..Options::default() })?;
-    let mut positions = [0u64; 64];
-    let mut x = 0x9e37_79b9_7f4a_7c15u64;
-    let mut at = 1_000_000_000_000u64;
-    let mut flushed = at;
+    let mut busy = Busy { random: 0x9e37_79b9_7f4a_7c15, at: 1_000_000_000_000, positions: [0; 64] };
+    let mut flushed = busy.at;
     let begin = Instant::now();
     for i in 0..rows {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        at += 200 + x % 4000;
-        let flow = (x >> 20) as usize % 64;
-        let length = 100 + (x >> 40) % 1200;
+        let flow = busy.step();
         if waits && i % 3 == 0 {
-            writer.push(&WaitRow {
-                at: MonoNs(at),
-                blocked: MonoNs(at - 3000 - (x >> 30) % 100_000),
-                woken: MonoNs(at - (x >> 33) % 3000),
-                object: 0x1_0000 + flow as u64,
-                arg0: flow as u64,
-                task: TaskId(10 + flow as u32 % 16),
-                by: TaskId(3),
-                rcv_seq: positions[flow] as u32,
-                state: 1,
-                syscall: 232,
-                cpu: (x >> 50) as u16 % 8,
-                woken_cpu: (x >> 53) as u16 % 8,
-                cause: cause::SOCKET,
-                ..Default::default()
-            });
+            writer.push(&busy.wait(flow));
         } else {
-            let start = positions[flow];
-            positions[flow] += length;
-            writer.push(&OpRow {
-                at: MonoNs(at),
-                entry: MonoNs(at - 500 - (x >> 44) % 2000),
-                arrived: MonoNs(if x & 1 == 0 { 0 } else { at - 4000 - (x >> 41) % 9000 }),
-                flow: EndpointId(0x1_0000 + flow as u64),
-                start,
-                end: positions[flow],
-                task: TaskId(10 + flow as u32 % 16),
-                result: length as i32,
-                kind: if x & 1 == 0 { op::SEND } else { op::RECV },
-                range: range::EXACT,
-                flags: 0,
-                syscall: 45,
-                cpu: (x >> 50) as u16 % 8,
-                ..Default::default()
-            });
+            writer.push(&busy.operation(flow));
         }
-        if at - flushed > 100_000_000 {
+        if busy.at - flushed > 100_000_000 {
             writer.flush(Durability::Write)?;
-            flushed = at;
+            flushed = busy.at;
         }
     }
     let counts = writer.close()?;

@@ -182,43 +182,9 @@ impl<'f> Marked<'f> {
             return;
         };
         if !at_front || !own {
-            // a call inside the stack that was given as a request of its own
-            match (request.orphan, own) {
-                (Some(_), true) => self.orphans_said += 1,
-                (None, true) => {
-                    self.orphans += 1;
-                    self.show_path(request, rid, "a root that the stack itself called");
-                }
-                _ => {}
-            }
-            self.sent[rid as usize].said |= request.orphan.is_some();
-            return;
+            return self.take_inner_root(request, rid, own);
         }
-        let mut faults = Vec::new();
-        let mut found = 0;
-        for (i, s) in request.spans.iter().enumerate().skip(1) {
-            let whose = self.rid(s);
-            let name = s.made_by.map_or("none", |m| m.name());
-            let by = self.rules.entry(name).or_default();
-            match whose {
-                Some((r, own)) if r == rid => {
-                    by.0 += 1;
-                    self.right += 1;
-                    found += u32::from(own);
-                }
-                Some((r, _)) => {
-                    by.1 += 1;
-                    self.wrong_parent += 1;
-                    faults.push(format!("span {i} is of {}", self.sent[r as usize].rid));
-                }
-                None => faults.push(format!("span {i} is of no request")),
-            }
-            let inner = s.caller.as_ref().or(s.callee.as_ref()).map_or(0, began);
-            if inner + SLACK_NS < began(root) || inner > root.exchange.ended.0 + SLACK_NS {
-                self.beyond += 1;
-                faults.push(format!("span {i} lies outside the request"));
-            }
-        }
+        let (found, mut faults) = self.check_spans(request, root, rid);
         let sent = &mut self.sent[rid as usize];
         sent.roots += 1;
         sent.root_ns = sent.root_ns.max(root.exchange.ended.0.saturating_sub(began(root)));
@@ -266,6 +232,49 @@ impl<'f> Marked<'f> {
             sent.wrong = true;
             self.show_path(request, rid, &faults.join("; "));
         }
+    }
+
+    /// Takes a call inside the stack that was given as a request of its own; `own`: it carries the id itself.
+    fn take_inner_root(&mut self, request: &Request, rid: Rid, own: bool) {
+        match (request.orphan, own) {
+            (Some(_), true) => self.orphans_said += 1,
+            (None, true) => {
+                self.orphans += 1;
+                self.show_path(request, rid, "a root that the stack itself called");
+            }
+            _ => {}
+        }
+        self.sent[rid as usize].said |= request.orphan.is_some();
+    }
+
+    /// Whether each span below the root is of this request and within its time: how many carry its id, and what is wrong.
+    fn check_spans(&mut self, request: &Request, root: &Half, rid: Rid) -> (u32, Vec<String>) {
+        let mut faults = Vec::new();
+        let mut found = 0;
+        for (i, s) in request.spans.iter().enumerate().skip(1) {
+            let whose = self.rid(s);
+            let name = s.made_by.map_or("none", |m| m.name());
+            let by = self.rules.entry(name).or_default();
+            match whose {
+                Some((r, own)) if r == rid => {
+                    by.0 += 1;
+                    self.right += 1;
+                    found += u32::from(own);
+                }
+                Some((r, _)) => {
+                    by.1 += 1;
+                    self.wrong_parent += 1;
+                    faults.push(format!("span {i} is of {}", self.sent[r as usize].rid));
+                }
+                None => faults.push(format!("span {i} is of no request")),
+            }
+            let inner = s.caller.as_ref().or(s.callee.as_ref()).map_or(0, began);
+            if inner + SLACK_NS < began(root) || inner > root.exchange.ended.0 + SLACK_NS {
+                self.beyond += 1;
+                faults.push(format!("span {i} lies outside the request"));
+            }
+        }
+        (found, faults)
     }
 
     fn show_path(&mut self, request: &Request, rid: Rid, why: &str) {

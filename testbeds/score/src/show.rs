@@ -228,7 +228,7 @@ impl<'t> Show<'t> {
             out.push_str(&text);
             for w in windows {
                 if let Some(host) = folder.host(w.host) {
-                    excerpt(&mut out, host, &w, self.truth);
+                    Excerpt::new(host, &w, self.truth).print(&mut out);
                 }
             }
             out.push('\n');
@@ -284,105 +284,133 @@ fn tasks_of(host: &Host) -> FxHashMap<TaskId, (String, u32, u32)> {
     out
 }
 
-fn excerpt(out: &mut String, host: &Host, w: &Window, truth: &Truth) {
-    let names = tasks_of(host);
-    let group = w.tasks.iter().find_map(|t| names.get(t)).map(|n| n.1);
-    let _ = writeln!(
-        out,
-        "-- trace: {}; {} us from {} ns; process {}",
-        w.title,
-        (w.to - w.from) / 1000,
-        w.from,
-        group.map_or_else(|| "?".to_owned(), |g| g.to_string())
-    );
-    let mut places: FxHashMap<EndpointId, (Addr, Addr)> = FxHashMap::default();
-    for event in host.events(TableSet::of(&[Table::Endpoint]), ..=MonoNs(w.to)) {
-        if let Event::Endpoint(r) = event {
-            places.insert(r.flow, ((r.laddr, r.lport), (r.raddr, r.rport)));
+/// A window of the trace, and who and what its rows are about.
+struct Excerpt<'a> {
+    host: &'a Host,
+    window: &'a Window,
+    truth: &'a Truth,
+    names: FxHashMap<TaskId, (String, u32, u32)>,
+    /// The process that it is about; 0 = not known.
+    group: u32,
+    places: FxHashMap<EndpointId, (Addr, Addr)>,
+    flows: FxHashSet<EndpointId>,
+}
+
+impl<'a> Excerpt<'a> {
+    fn new(host: &'a Host, window: &'a Window, truth: &'a Truth) -> Excerpt<'a> {
+        let names = tasks_of(host);
+        let group = window.tasks.iter().find_map(|t| names.get(t)).map_or(0, |n| n.1);
+        let mut places: FxHashMap<EndpointId, (Addr, Addr)> = FxHashMap::default();
+        for event in host.events(TableSet::of(&[Table::Endpoint]), ..=MonoNs(window.to)) {
+            if let Event::Endpoint(r) = event {
+                places.insert(r.flow, ((r.laddr, r.lport), (r.raddr, r.rport)));
+            }
         }
+        let flows = window.flows.iter().map(|(f, _)| *f).collect();
+        Excerpt { host, window, truth, names, group, places, flows }
     }
-    let flow = |f: EndpointId| {
+
+    fn flow(&self, f: EndpointId) -> String {
         let mut text = format!("{:x}", f.0);
-        if let Some((l, r)) = places.get(&f) {
+        if let Some((l, r)) = self.places.get(&f) {
             let _ = write!(text, " {}:{}", port(l), port(r));
             for (a, arrow) in [(l, "at "), (r, "to ")] {
-                if let Some(c) = truth.component_at(a) {
+                if let Some(c) = self.truth.component_at(a) {
                     let _ = write!(text, " {arrow}{c}");
                 }
             }
         }
-        if let Some((_, what)) = w.flows.iter().find(|(x, _)| *x == f) {
+        if let Some((_, what)) = self.window.flows.iter().find(|(x, _)| *x == f) {
             let _ = write!(text, " [{what}]");
         }
         text
-    };
-    let task = |t: TaskId| names.get(&t).map_or_else(|| format!("#{}", t.0), |(n, _, tid)| format!("{n}/{tid}"));
-    let ours: Option<FxHashSet<TaskId>> =
-        group.map(|g| names.iter().filter(|(_, n)| n.1 == g).map(|(t, _)| *t).collect());
-    let of = |t: TaskId| ours.as_ref().is_some_and(|o| o.contains(&t));
-    let flows: FxHashSet<EndpointId> = w.flows.iter().map(|(f, _)| *f).collect();
-    let mut lines = Vec::new();
-    // what reaches over the window's end was entered inside it
-    let until = w.to + 200_000;
-    for event in host.events(TableSet::ALL, MonoNs(w.from)..=MonoNs(until)) {
-        let at = micros(event.at().0, w.from);
-        match event {
-            Event::Op(r) if of(r.task) || flows.contains(&r.flow) => {
-                let kind = r.kind.name();
-                lines.push(format!(
-                    "{at:>9.1} {:<22} {kind:<8} {} = {} (entered {:.1}, bytes {}..{} {})",
-                    task(r.task),
-                    flow(r.flow),
-                    r.result,
-                    micros(r.entry.0, w.from),
-                    r.start & 0xffff_ffff,
-                    r.end & 0xffff_ffff,
-                    ["none", "exact", "gap", "overlap", "counted"].get(usize::from(r.range)).unwrap_or(&"?"),
-                ));
-            }
-            Event::Wait(r) if of(r.task) => lines.push(format!(
-                "{at:>9.1} {:<22} ran again, off since {:.1}, woken {:.1} by {}, cause {} state {} syscall {} object {:x}",
-                task(r.task),
-                micros(r.blocked.0, w.from),
-                micros(r.woken.0, w.from),
-                task(r.by),
+    }
+
+    fn task(&self, t: TaskId) -> String {
+        self.names.get(&t).map_or_else(|| format!("#{}", t.0), |(n, _, tid)| format!("{n}/{tid}"))
+    }
+
+    /// Whether a task is of the process that it is about.
+    fn is_ours(&self, t: TaskId) -> bool {
+        self.group != 0 && self.names.get(&t).is_some_and(|n| n.1 == self.group)
+    }
+
+    /// A row as a line; `None` where it is about something else.
+    fn line(&self, event: Event) -> Option<String> {
+        let zero = self.window.from;
+        let at = micros(event.at().0, zero);
+        let what = match event {
+            Event::Op(r) if self.is_ours(r.task) || self.flows.contains(&r.flow) => format!(
+                "{:<22} {:<8} {} = {} (entered {:.1}, bytes {}..{} {})",
+                self.task(r.task),
+                r.kind.name(),
+                self.flow(r.flow),
+                r.result,
+                micros(r.entry.0, zero),
+                r.start & 0xffff_ffff,
+                r.end & 0xffff_ffff,
+                ["none", "exact", "gap", "overlap", "counted"].get(usize::from(r.range)).unwrap_or(&"?"),
+            ),
+            Event::Wait(r) if self.is_ours(r.task) => format!(
+                "{:<22} ran again, off since {:.1}, woken {:.1} by {}, cause {} state {} syscall {} object {:x}",
+                self.task(r.task),
+                micros(r.blocked.0, zero),
+                micros(r.woken.0, zero),
+                self.task(r.by),
                 r.cause,
                 r.state,
                 r.syscall,
                 r.object
-            )),
-            Event::Poll(r) if of(r.task) => lines.push(format!(
-                "{at:>9.1} {:<22} poll = {} (entered {:.1}, fd {})",
-                task(r.task),
+            ),
+            Event::Poll(r) if self.is_ours(r.task) => format!(
+                "{:<22} poll = {} (entered {:.1}, fd {})",
+                self.task(r.task),
                 r.ready,
-                micros(r.entry.0, w.from),
+                micros(r.entry.0, zero),
                 r.fd
-            )),
-            Event::Task(r) if of(r.task) || of(r.parent) => {
-                lines.push(format!("{at:>9.1} {:<22} life {} (parent {})", task(r.task), r.what, task(r.parent)));
+            ),
+            Event::Task(r) if self.is_ours(r.task) || self.is_ours(r.parent) => {
+                format!("{:<22} life {} (parent {})", self.task(r.task), r.what, self.task(r.parent))
             }
-            Event::FlowState(r) if flows.contains(&r.flow) => {
-                lines.push(format!("{at:>9.1} {:<22} state {} > {} {}", task(r.task), r.old, r.new, flow(r.flow)));
+            Event::FlowState(r) if self.flows.contains(&r.flow) => {
+                format!("{:<22} state {} > {} {}", self.task(r.task), r.old, r.new, self.flow(r.flow))
             }
-            Event::Message(r) if flows.contains(&r.flow) => lines.push(format!(
-                "{at:>9.1} {:<22} message role {} sent {} {} {} bytes {}.. {}",
+            Event::Message(r) if self.flows.contains(&r.flow) => format!(
+                "{:<22} message role {} sent {} {} {} bytes {}.. {}",
                 "",
                 r.role,
                 r.sent,
-                host.text(r.verb),
-                host.text(r.target),
+                self.host.text(r.verb),
+                self.host.text(r.target),
                 r.start & 0xffff_ffff,
-                flow(r.flow)
-            )),
-            Event::Loss(r) => lines.push(format!("{at:>9.1} LOSS {} {}", host.text(r.what), r.count)),
-            _ => {}
+                self.flow(r.flow)
+            ),
+            Event::Loss(r) => format!("LOSS {} {}", self.host.text(r.what), r.count),
+            _ => return None,
+        };
+        Some(format!("{at:>9.1} {what}"))
+    }
+
+    fn print(&self, out: &mut String) {
+        let w = self.window;
+        let _ = writeln!(
+            out,
+            "-- trace: {}; {} us from {} ns; process {}",
+            w.title,
+            (w.to - w.from) / 1000,
+            w.from,
+            if self.group == 0 { "?".to_owned() } else { self.group.to_string() }
+        );
+        // what reaches over the window's end was entered inside it
+        let until = w.to + 200_000;
+        let rows = self.host.events(TableSet::ALL, MonoNs(w.from)..=MonoNs(until));
+        let lines: Vec<String> = rows.filter_map(|event| self.line(event)).collect();
+        let skipped = lines.len().saturating_sub(LINES_MAX);
+        if skipped > 0 {
+            let _ = writeln!(out, "   ... {skipped} earlier lines left out");
         }
-    }
-    let skipped = lines.len().saturating_sub(LINES_MAX);
-    if skipped > 0 {
-        let _ = writeln!(out, "   ... {skipped} earlier lines left out");
-    }
-    for l in &lines[skipped..] {
-        let _ = writeln!(out, "   {l}");
+        for l in &lines[skipped..] {
+            let _ = writeln!(out, "   {l}");
+        }
     }
 }

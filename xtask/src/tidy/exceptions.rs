@@ -46,11 +46,4 @@ pub const TEMPORARY: &[(Limit, &str, &str, usize)] = &[
     (Limit::Struct, "crates/causality/src/attribution/worker.rs", "Worker", 16),
     (Limit::Struct, "crates/causality/src/exchange/ends.rs", "Ep", 29),
     (Limit::Struct, "crates/causality/src/sniffed.rs", "Wires", 23),
-    (Limit::Function, "crates/model/examples/folder_rate.rs", "measure", 99),
-    (Limit::File, "crates/present/src/requests.rs", "", 640),
-    (Limit::Function, "crates/model/src/forward/encode.rs", "exchange", 92),
-    (Limit::File, "probes/bpf/ops.h", "", 866),
-    (Limit::Function, "testbeds/score/src/bin/grow.rs", "shifted", 99),
-    (Limit::Function, "testbeds/score/src/marked.rs", "take", 100),
-    (Limit::Function, "testbeds/score/src/show.rs", "excerpt", 119),
 ];

@@ -166,7 +166,6 @@ impl Encoder {
             r.reply_last.0,
             r.at.0,
         ];
-        let numbers = [r.request_start, r.request_end, r.reply_start, r.reply_end];
         let mut mask = 0;
         self.body.push(tag::EXCHANGE);
         let mask_at = self.body.len();
@@ -175,6 +174,28 @@ impl Encoder {
         for (i, t) in times.into_iter().enumerate() {
             mask |= self.time(t) << (2 * i);
         }
+        mask |= self.byte_ranges(r, flow);
+        self.flows[flow].exchange(r);
+        mask |= self.identifiers(r);
+        mask |= self.anomalies(r);
+        self.body.extend_from_slice(&[r.what, r.request_how.min(15) << 4 | r.reply_how.min(15)]);
+        varint(&mut self.body, u64::from(r.status));
+        varint(&mut self.body, u64::from(r.request_packets));
+        varint(&mut self.body, u64::from(r.reply_packets));
+        for id in [r.protocol, r.verb, r.target] {
+            self.text(id, text);
+        }
+        if r.detail != StrId::EMPTY {
+            mask |= exchange::DETAIL;
+            self.text(r.detail, text);
+        }
+        self.body[mask_at..mask_at + 4].copy_from_slice(&mask.to_le_bytes());
+    }
+
+    /// Where request and reply lie in their streams; returns how each number is written, as bits of the mask.
+    fn byte_ranges(&mut self, r: &SniffedExchangeRow, flow: usize) -> u32 {
+        let numbers = [r.request_start, r.request_end, r.reply_start, r.reply_end];
+        let mut mask = 0;
         let mut before = OPEN;
         for (i, n) in numbers.into_iter().enumerate() {
             let how = match n {
@@ -197,7 +218,12 @@ impl Encoder {
             before = n;
             mask |= how << (exchange::NUMBERS as usize + 2 * i);
         }
-        self.flows[flow].exchange(r);
+        mask
+    }
+
+    /// The identifiers that it bears; returns which, as bits of the mask.
+    fn identifiers(&mut self, r: &SniffedExchangeRow) -> u32 {
+        let mut mask = 0;
         let fixed = [
             (exchange::WITNESS, r.witness),
             (exchange::TRACE, r.trace),
@@ -213,6 +239,12 @@ impl Encoder {
         if r.witness != 0 {
             self.body.push(r.witness_kind);
         }
+        mask
+    }
+
+    /// What is unusual about it: bytes not seen, interim replies, failure, a cut; returns what, as bits of the mask.
+    fn anomalies(&mut self, r: &SniffedExchangeRow) -> u32 {
+        let mut mask = 0;
         if r.missing_bytes != 0 {
             mask |= exchange::MISSING;
             varint(&mut self.body, u64::from(r.missing_bytes));
@@ -226,19 +258,7 @@ impl Encoder {
             failed::YES => exchange::FAILED,
             _ => exchange::OUTCOME_UNKNOWN,
         };
-        mask |= if r.cut != 0 { exchange::CUT } else { 0 };
-        self.body.extend_from_slice(&[r.what, r.request_how.min(15) << 4 | r.reply_how.min(15)]);
-        varint(&mut self.body, u64::from(r.status));
-        varint(&mut self.body, u64::from(r.request_packets));
-        varint(&mut self.body, u64::from(r.reply_packets));
-        for id in [r.protocol, r.verb, r.target] {
-            self.text(id, text);
-        }
-        if r.detail != StrId::EMPTY {
-            mask |= exchange::DETAIL;
-            self.text(r.detail, text);
-        }
-        self.body[mask_at..mask_at + 4].copy_from_slice(&mask.to_le_bytes());
+        mask | if r.cut != 0 { exchange::CUT } else { 0 }
     }
 
     fn flow<'t>(&mut self, r: &SniffedFlowRow, text: &impl Fn(StrId) -> &'t [u8]) {

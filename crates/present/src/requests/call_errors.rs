@@ -1,6 +1,6 @@
 //! Errors in replies to calls: the application may have hidden them from whoever asked.
 
-use super::below;
+use super::text::below;
 use crate::text::{Style, Tint};
 use crate::units;
 use serde::Serialize;

@@ -54,8 +54,8 @@ impl Shift {
     }
 }
 
-/// The same row in another repetition; names are ids of the writer's.
-fn shifted(event: &Event, s: Shift, text: impl Fn(StrId) -> StrId) -> Option<Event> {
+/// The same row with its tasks in another repetition; names are ids of the writer's.
+fn with_ids(event: &Event, s: Shift, text: impl Fn(StrId) -> StrId) -> Option<Event> {
     let mut bytes = event.bytes().to_vec();
     let table = event.table();
     let mut change = |at: usize, to: &dyn Fn(u32) -> u32| {
@@ -69,7 +69,12 @@ fn shifted(event: &Event, s: Shift, text: impl Fn(StrId) -> StrId) -> Option<Eve
     for &at in table.tasks() {
         change(at, &|id| if id == 0 { 0 } else { id + s.task });
     }
-    let mut event = Event::read(table, &bytes)?;
+    Event::read(table, &bytes)
+}
+
+/// The same row in another repetition; names are ids of the writer's.
+fn shifted(event: &Event, s: Shift, text: impl Fn(StrId) -> StrId) -> Option<Event> {
+    let mut event = with_ids(event, s, text)?;
     match &mut event {
         Event::Op(r) => {
             s.times([&mut r.at, &mut r.entry, &mut r.arrived]);

@@ -1,0 +1,298 @@
+//! The answer of `wakepath requests` as text for a terminal.
+
+use super::{CallsView, KindView, RequestsView, call_errors};
+use crate::losses::{Loss, losses_or_none};
+use crate::refusals;
+use crate::table::{Cell, Column, Table};
+use crate::text::{Style, Tint, sanitise, wrap};
+use crate::units;
+use std::fmt::Write as _;
+use wakepath_causality::evidence::Class;
+use wakepath_model::defects::Answer;
+
+impl RequestsView {
+    /// As text for a terminal; at most `limit` kinds, 0 for all.
+    pub fn render(&self, limit: usize, losses: &[Loss], style: Style) -> String {
+        let mut out = String::new();
+        if self.requests == 0 {
+            out.push_str(
+                "No requests. Was there traffic while it was recorded? `wakepath info` shows what is there.\n",
+            );
+        }
+        let shown = if limit == 0 { self.kinds.len() } else { limit.min(self.kinds.len()) };
+        if shown > 0 {
+            let mut t = Table::new(&[
+                Column::text("kind of request"),
+                Column::text("entry"),
+                Column::number("count"),
+                Column::number("rate"),
+                Column::number("p50"),
+                Column::number("p95"),
+                Column::number("p99"),
+                Column::number("errors"),
+            ]);
+            for k in &self.kinds[..shown] {
+                let errors = k.failed + k.reset + k.cut;
+                t.row([
+                    Cell::from(&k.asked),
+                    Cell::from(&k.service),
+                    Cell::from(units::count(k.count)),
+                    Cell::from(units::rate(k.count, self.span_ns)),
+                    Cell::from(units::duration(k.p50_ns)),
+                    Cell::from(units::duration(k.p95_ns)),
+                    Cell::from(units::duration(k.p99_ns)),
+                    match errors {
+                        0 if k.outcome_unknown > 0 => Cell::from("?"),
+                        0 => Cell::from("-"),
+                        n => Cell::tinted(units::count(n), Tint::Bad),
+                    },
+                ]);
+            }
+            out.push_str(&t.render(style));
+            if shown < self.kinds.len() {
+                let _ = writeln!(out, "… and {} more kinds (--limit 0 shows all)", self.kinds.len() - shown);
+            }
+            if self.recordings > 1 {
+                let text = format!(
+                    "Counts, rates and times are of {} recordings together, {} without the gaps between them. To compare \
+                     two, ask `wakepath why A B`, or ask of each alone.",
+                    self.recordings,
+                    units::duration(self.span_ns)
+                );
+                out.push_str(&wrap(&text, "", style.prose()));
+            }
+            out.push_str("\nWhere their time goes, for one request on average:\n");
+            for k in &self.kinds[..shown.min(if limit == 0 { usize::MAX } else { 6 })] {
+                render_tiers(k, &mut out, style);
+            }
+        }
+        self.render_errors(&mut out, style);
+        for q in &self.full_queues {
+            let _ = write!(out, "\n{}", wrap(&sanitise(&q.sentence), "", style.prose()));
+        }
+        self.render_unfinished(&mut out, style);
+        self.render_evidence(&mut out, style);
+        out.push_str(&losses_or_none(losses, &[Answer::Requests], style));
+        out
+    }
+
+    fn render_errors(&self, out: &mut String, style: Style) {
+        let bad: Vec<&KindView> = self.kinds.iter().filter(|k| k.failed + k.reset + k.cut > 0).collect();
+        if bad.is_empty() && self.refused.is_empty() && self.call_errors.is_empty() {
+            match self.outcomes_unknown() {
+                Some(text) => out.push_str(&wrap(&format!("\nErrors: none seen. {text}"), "", style.prose())),
+                None => out.push_str("\nErrors: none seen.\n"),
+            }
+            return;
+        }
+        out.push_str("\nErrors:\n");
+        for k in bad {
+            let statuses: Vec<String> = k
+                .statuses
+                .iter()
+                .filter(|(s, _)| *s >= 500)
+                .map(|(s, n)| format!("{s} × {}", units::count(*n)))
+                .collect();
+            let mut parts = statuses;
+            if k.failed > 0 && parts.is_empty() {
+                parts.push(format!("{} failed", units::count(k.failed)));
+            }
+            if k.reset > 0 {
+                parts.push(format!("{} reset before the reply was complete", units::count(k.reset)));
+            }
+            if k.cut > 0 {
+                parts.push(format!("{} without a complete reply", units::count(k.cut)));
+            }
+            let line = format!("  {} at {}: {}", k.asked, k.service, parts.join(", "));
+            error(out, line.trim_start(), style);
+        }
+        call_errors::render(&self.call_errors, out, style);
+        for r in &self.refused {
+            let times = if r.count == 1 { "once".to_owned() } else { format!("{} times", units::count(r.count)) };
+            error(out, &format!("{} {} {}: {times}", r.process, refusals::met(r.error), r.remote), style);
+        }
+        if let Some(text) = self.outcomes_unknown() {
+            below(out, &text, Tint::Warn, style);
+        }
+    }
+
+    /// Of which requests the reply does not show whether they failed; `None` where there are none.
+    fn outcomes_unknown(&self) -> Option<String> {
+        const SHOWN: usize = 3;
+        let kinds: Vec<&KindView> = self.kinds.iter().filter(|k| k.outcome_unknown > 0).collect();
+        let count = kinds.iter().map(|k| k.outcome_unknown).sum();
+        let mut named: Vec<String> = kinds
+            .iter()
+            .take(SHOWN)
+            .map(|k| format!("{} at {} × {}", k.asked, k.service, units::count(k.outcome_unknown)))
+            .collect();
+        if kinds.len() > SHOWN {
+            named.push(format!("{} other kinds", kinds.len() - SHOWN));
+        }
+        (count > 0).then(|| format!("{}: {}.", replies_unknown(count), named.join(", ")))
+    }
+
+    fn render_unfinished(&self, out: &mut String, style: Style) {
+        let what: Vec<String> = self
+            .kinds
+            .iter()
+            .filter(|k| k.unfinished > 0)
+            .map(|k| format!("{} at {} × {}", k.asked, k.service, units::count(k.unfinished)))
+            .collect();
+        if !what.is_empty() {
+            out.push('\n');
+            let line = format!("Still in progress when recording stopped: {}.", what.join(", "));
+            for line in wrap(&sanitise(&line), "  ", style.prose()).lines() {
+                let _ = writeln!(out, "{line}");
+            }
+        }
+    }
+
+    fn render_evidence(&self, out: &mut String, style: Style) {
+        let incomplete: u64 = self.kinds.iter().map(|k| k.incomplete).sum();
+        let rules: Vec<String> = self.rules.iter().map(|r| format!("{} {}", r.rule, units::count(r.links))).collect();
+        let line = format!(
+            "Paths: {} of {} whole. Links by rule: {}.",
+            units::count(self.requests.saturating_sub(incomplete)),
+            units::count(self.requests),
+            if rules.is_empty() { "none".into() } else { rules.join(", ") }
+        );
+        let _ = write!(out, "\n{}", wrap(&line, "", style.prose()));
+        let by_habit: u64 = self.rules.iter().filter(|r| r.class == Class::ByHabit.name()).map(|r| r.links).sum();
+        if by_habit > 0 {
+            let line = format!(
+                "{} of these links are by habit: right as long as a service does nothing that it was never seen to do. That is no proof.",
+                units::count(by_habit)
+            );
+            below(out, &line, Tint::Warn, style);
+        }
+        self.calls.render(out, style);
+        self.render_queued(out, style);
+        for k in self.kinds.iter().filter(|k| k.incomplete > 0) {
+            let why: Vec<String> =
+                k.why_incomplete.iter().map(|(w, n)| format!("{} × {w}", units::count(*n))).collect();
+            let line = format!("{} of {} are incomplete: {}", units::count(k.incomplete), k.asked, why.join("; "));
+            below(out, &line, Tint::Warn, style);
+        }
+        for o in &self.orphans {
+            let why: Vec<String> = o.why.iter().map(|(w, n)| format!("{} × {w}", units::count(*n))).collect();
+            let line = format!(
+                "{} messages at {} belong to requests that could not be told: {}",
+                units::count(o.count),
+                o.service,
+                why.join("; ")
+            );
+            below(out, &line, Tint::Warn, style);
+        }
+        if let Some(w) = &self.on_wire {
+            let all = [
+                (w.ambiguous, "could be several requests'"),
+                (w.unwitnessed, "bear no identifier"),
+                (w.late, "came after their request was given"),
+                (w.given_up, "were decided early for want of memory"),
+                (w.without_flow, "have no flow"),
+            ];
+            let some: Vec<String> =
+                all.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", units::count(*n))).collect();
+            if !some.is_empty() {
+                warn(out, &format!("Of {} sniffed exchanges {}", units::count(w.exchanges), some.join(", ")), style);
+            }
+        }
+    }
+
+    /// A path ends at a queue, whole or not, and says so.
+    fn render_queued(&self, out: &mut String, style: Style) {
+        if self.queued.is_empty() {
+            return;
+        }
+        let what: Vec<String> =
+            self.queued.iter().map(|q| format!("{} at {} × {}", q.asked, q.service, units::count(q.count))).collect();
+        let line = format!("Put into queues, lists or topics: {}.", what.join(", "));
+        below(out, &line, Tint::Warn, style);
+        below(out, "What others do with these later is not linked: paths end there.", Tint::Warn, style);
+    }
+}
+
+impl CallsView {
+    fn render(&self, out: &mut String, style: Style) {
+        let classes = [(self.linked, "in paths"), (self.open, "open"), (self.own, "made for no request in progress")];
+        let told: Vec<String> =
+            classes.iter().filter(|c| c.0 > 0).map(|(n, what)| format!("{} {what}", units::count(*n))).collect();
+        if !told.is_empty() {
+            below(out, &format!("Calls of watched services: {}.", told.join(", ")), Tint::Plain, style);
+        }
+        if let Some(most) = self.missing.first() {
+            let line = format!(
+                "{} of the open calls lack one fact: {}. To have it: {}.",
+                units::count(most.calls),
+                most.what,
+                most.remedy
+            );
+            below(out, &line, Tint::Warn, style);
+        }
+        if self.unaccounted > 0 {
+            let line = format!("{} calls are in none of these: a defect of wakepath.", units::count(self.unaccounted));
+            below(out, &line, Tint::Bad, style);
+        }
+    }
+}
+
+/// That so many replies do not show whether their requests failed.
+pub(crate) fn replies_unknown(count: u64) -> String {
+    let which = if count == 1 { "1 reply says".to_owned() } else { format!("{} replies say", units::count(count)) };
+    format!("{which} neither success nor error, or could not be read (encrypted, or of no known protocol)")
+}
+
+/// A line of prose below a heading, broken where it is longer than that may be.
+pub(super) fn below(out: &mut String, line: &str, tint: Tint, style: Style) {
+    let mut indent = "  ";
+    for line in wrap(&sanitise(line), "", style.prose() - 4).lines() {
+        let _ = writeln!(out, "{indent}{}", style.paint(line, tint));
+        indent = "    ";
+    }
+}
+
+fn warn(out: &mut String, line: &str, style: Style) {
+    below(out, line, Tint::Warn, style);
+}
+
+fn error(out: &mut String, line: &str, style: Style) {
+    below(out, line, Tint::Bad, style);
+}
+
+fn render_tiers(k: &KindView, out: &mut String, style: Style) {
+    let title = format!("{}  (mean {})", k.asked, units::duration(k.mean_ns));
+    let _ = write!(out, "\n{}", wrap(&sanitise(&title), "", style.prose()));
+    let mut t = Table::new(&[
+        Column::text("tier"),
+        Column::number("spans"),
+        Column::number("own time"),
+        Column::number("share"),
+        Column::number("queued there"),
+        Column::number("on the way"),
+    ])
+    .indented(2);
+    for tier in &k.tiers {
+        let name = if tier.unwatched { format!("{} (not watched)", tier.service) } else { tier.service.clone() };
+        t.row([
+            Cell::from(name),
+            Cell::from(format!("{:.1}", tier.spans_per_request)),
+            Cell::from(units::duration(tier.self_ns)),
+            Cell::from(format!("{:.0} %", tier.share * 100.0)),
+            Cell::from(units::duration(tier.queued_ns)),
+            Cell::from(units::duration(tier.between_ns)),
+        ]);
+    }
+    out.push_str(&t.render(style));
+    for tier in k.tiers.iter().filter(|t| t.unread_ns > 0) {
+        let line = format!(
+            "{} waited {} for clients that read slowly (their windows were full): that is not in its own time.",
+            tier.service,
+            units::duration(tier.unread_ns),
+        );
+        out.push_str(&wrap(&sanitise(&line), "  ", style.prose()));
+    }
+    if let Some(id) = k.slowest.first() {
+        let _ = writeln!(out, "  slowest: {} ({})", id, units::duration(k.max_ns));
+    }
+}

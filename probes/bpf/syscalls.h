@@ -1,0 +1,228 @@
+/* System calls: what is noted when one begins, and which operations it was when it returned. */
+#ifndef WAKEPATH_SYSCALLS_H
+#define WAKEPATH_SYSCALLS_H
+
+static __always_inline u64 user_time(u64 address, u32 ns_per_unit)
+{
+	u64 v[2];
+
+	if (!address || bpf_probe_read_user(v, sizeof(v), (void *)address))
+		return ~0ULL;
+	return v[0] * 1000000000ULL + v[1] * ns_per_unit;
+}
+
+/* What must be noted before the call: when it began (of sends, since the other end may have the bytes before we are
+ * called; of what may take long), time-outs that the kernel overwrites, the flow behind a descriptor that is to go. */
+static __always_inline bool needs_entry(u8 class)
+{
+	switch (class) {
+	case SC_NONE:
+	case SC_IO_URING:
+	case SC_SHUTDOWN:
+	case SC_MMAP:
+		return false;
+	case SC_READ:
+	case SC_READV:
+	case SC_RECVFROM:
+	case SC_RECVMSG:
+		return !cfg_sock_hooks;
+	}
+	return true;
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
+{
+	struct task_struct *task;
+	struct task_state *t;
+	u8 class;
+
+	if ((u64)id >= SYSCALLS)
+		return 0;
+	class = syscall_class[id & (SYSCALLS - 1)];
+	if (!needs_entry(class))
+		return 0;
+	task = bpf_get_current_task_btf();
+	if (class == SC_CLOSE) {
+		if (watched(task))
+			on_control(task, regs->di, 0, OP_CLOSE);
+		return 0;
+	}
+	t = current_state(task);
+	if (!t || !is_watched(t, task))
+		return 0;
+	t->entered_ns = bpf_ktime_get_ns();
+	switch (class) {
+	case SC_SENDMMSG:
+	case SC_RECVMMSG:
+		t->mmsg = 0;
+		break;
+	case SC_SELECT:
+		t->timeout_ns = user_time(regs->r8, 1000);
+		break;
+	case SC_PSELECT:
+		t->timeout_ns = user_time(regs->r8, 1);
+		break;
+	case SC_PPOLL:
+		t->timeout_ns = user_time(regs->dx, 1);
+		break;
+	case SC_EPOLL2:
+		t->timeout_ns = user_time(regs->r10, 1);
+		break;
+	}
+	return 0;
+}
+
+static __always_inline u64 milliseconds(s32 ms)
+{
+	return ms < 0 ? ~0ULL : (u64)ms * 1000000;
+}
+
+static __always_inline void on_poll(struct task_struct *task, struct pt_regs *regs, u64 entered, u8 class, s32 ret)
+{
+	struct cpu_state *c = this_cpu();
+	struct task_state *t = 0;
+	u64 position;
+	struct wp_poll *r;
+
+	if (class != SC_EPOLL && class != SC_POLL) {
+		t = state_of(task);
+		if (!t)
+			return;
+	}
+	r = reserve(c, sizeof(*r), DROP_POLL, &position);
+	if (!r)
+		return;
+	r->ts_ns = bpf_ktime_get_ns();
+	r->entry_ago_ns = entered ? r->ts_ns - entered : 0;
+	r->tgid = task->tgid;
+	r->tid = task->pid;
+	r->ready = ret;
+	r->fd = class == SC_EPOLL || class == SC_EPOLL2 ? (s32)regs->di : -1;
+	r->timeout_ns = class == SC_EPOLL ? milliseconds(regs->r10) :
+			class == SC_POLL  ? milliseconds(regs->dx) :
+			t		  ? t->timeout_ns :
+					    ~0ULL;
+	commit(r, position, sizeof(*r), KIND_POLL, class);
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
+{
+	struct cpu_state *c = this_cpu();
+	struct task_struct *task;
+	struct task_state *t;
+	u64 reported = c->reported;
+	u64 id = regs->orig_ax;
+	u64 entered = 0;
+	u8 class;
+
+	clear_marks(c);
+	c->reported = 0;
+	if (id >= SYSCALLS)
+		return 0;
+	class = syscall_class[id & (SYSCALLS - 1)];
+	if (class == SC_NONE || class == SC_IO_URING || class == SC_CLOSE)
+		return 0;
+	if (cfg_sock_hooks) {
+		/* on sockets these have reported themselves */
+		if (class == SC_SENDTO || class == SC_SENDMSG || class == SC_SENDMMSG)
+			return 0;
+		/* a switch takes the mark away, where switches are seen: then it is the current task's */
+		if (reported && (cfg_waits || reported == (u64)bpf_get_current_task_btf()) && class != SC_SPLICE &&
+		    class != SC_SENDFILE)
+			return 0;
+	}
+	task = bpf_get_current_task_btf();
+	if (cfg_sock_hooks) {
+		/* but for datagrams whose sender is only known now */
+		if (class == SC_RECVFROM || class == SC_RECVMSG || class == SC_RECVMMSG) {
+			t = state_of(task);
+			if (!t || !t->later_flow)
+				return 0;
+			if (class == SC_RECVMMSG)
+				on_many(0, regs, ret, OP_RECV, t);
+			else if (ret >= 0)
+				on_later(t->later_flow, t->later_arrived_ns, t->later_seq, ret, 0);
+			t->later_flow = 0;
+			return 0;
+		}
+	}
+	/* what it returns is an address, no count */
+	if (class == SC_MMAP) {
+		if (cfg_marks && ret > 0 && regs->dx & PROT_EXEC && (s32)regs->r8 >= 0 && watched(task))
+			on_mapped(task);
+		return 0;
+	}
+	if (is_again(ret)) {
+		/* but who polls in vain took nothing, and that is a fact; and so is a listener's full queue */
+		if (ret != -EINTR && !(ret == -EAGAIN && class == SC_CONNECT))
+			return 0;
+	}
+	if (!watched(task))
+		return 0;
+	if (needs_entry(class))
+		entered = entry_of(task);
+	switch (class) {
+	case SC_EPOLL:
+	case SC_POLL:
+	case SC_SELECT:
+	case SC_PSELECT:
+	case SC_PPOLL:
+	case SC_EPOLL2:
+		on_poll(task, regs, entered, class, ret);
+		return 0;
+	case SC_ACCEPT:
+		if (ret >= 0)
+			on_control(task, ret, 0, OP_ACCEPT);
+		return 0;
+	case SC_CONNECT:
+		on_control(task, regs->di, ret, OP_CONNECT);
+		return 0;
+	case SC_SHUTDOWN:
+		if (ret == 0)
+			on_control(task, regs->di, 0, OP_SHUTDOWN);
+		return 0;
+	}
+	if (ret == -EINTR)
+		return 0;
+	switch (class) {
+	case SC_READ:
+	case SC_READV:
+		/* a read that asked for nothing says nothing */
+		if (ret || regs->dx)
+			on_descriptor(entered, regs->di, ret, OP_RECV, 0);
+		break;
+	case SC_WRITE:
+	case SC_WRITEV:
+	case SC_SENDTO:
+	case SC_SENDMSG:
+		on_descriptor(entered, regs->di, ret, OP_SEND, 0);
+		break;
+	case SC_RECVFROM:
+		if (!(regs->r10 & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
+			on_descriptor(entered, regs->di, ret, OP_RECV, 0);
+		break;
+	case SC_RECVMSG:
+		if (!(regs->dx & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
+			on_descriptor(entered, regs->di, ret, OP_RECV, 0);
+		break;
+	case SC_RECVMMSG:
+		if (!(regs->r10 & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
+			on_many(entered, regs, ret, OP_RECV, 0);
+		break;
+	case SC_SENDMMSG:
+		on_many(entered, regs, ret, OP_SEND, 0);
+		break;
+	case SC_SENDFILE:
+		on_descriptor(entered, regs->di, ret, OP_SEND, 0);
+		break;
+	case SC_SPLICE:
+		on_descriptor(entered, regs->di, ret, OP_RECV, 0);
+		on_descriptor(entered, regs->dx, ret, OP_SEND, 0);
+		break;
+	}
+	return 0;
+}
+
+#endif
