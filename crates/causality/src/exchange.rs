@@ -188,7 +188,8 @@ impl<S: Steps> Engine<S> {
         ep.push_span(r, is_request, goes_on);
         // a head may be moved in pieces, but when the flow turns it has had its chance to be explained
         let (to, task, at) = ep.request_moved;
-        let unclear = ep.messages && !is_request && to > ep.request_explained_to && ep.request_explained_to != 0;
+        let is_explained = ep.messages && !ep.interleaves;
+        let unclear = is_explained && !is_request && to > ep.request_explained_to && ep.request_explained_to != 0;
         if unclear {
             ep.request_explained_to = to;
         }

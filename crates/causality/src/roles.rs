@@ -281,7 +281,7 @@ impl Roles {
     /// Whether requests of an event loop's process may make several calls at once: they did, or too few were seen to tell.
     pub fn is_parallel(&self, process: u32) -> bool {
         let is_parallel = self.loops.habits.get(&process).is_none_or(|h| h.is_parallel);
-        is_parallel || self.single_cases(process) < CASES_MIN
+        is_parallel || self.fans_out(process) || self.single_cases(process) < CASES_MIN
     }
 
     /// Whether a process with loops may make calls of its own accord: it did when it had no request open, or, as far as was
@@ -307,6 +307,13 @@ impl Roles {
     /// How often one could have been seen to make a call behind its reply.
     pub fn answered_cases(&self, process: u32) -> u32 {
         self.loops.habits.get(&process).map_or(0, |h| h.replied.max(h.gaps))
+    }
+
+    /// Whether tasks of the process that take no requests may make calls while it has none open: they did, or too few such
+    /// moments were seen.
+    pub fn helpers_may_call_unasked(&self, process: u32) -> bool {
+        let gaps = self.loops.habits.get(&process).map_or(0, |h| h.gaps);
+        gaps < GAPS_MIN || self.calls_of_its_own(process)
     }
 
     /// How often the process could have been seen to make a call of its own accord.

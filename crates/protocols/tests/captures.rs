@@ -254,7 +254,8 @@ fn grpc(file: PathBuf, port: u16) {
                 .collect()
         },
         ours: |seen| {
-            let Some(Witness::Http2(stream)) = seen.witness else { return None };
+            // the preface is of no stream
+            let Some(Witness::Http2(stream @ 1..)) = seen.witness else { return None };
             Some(match seen.dir {
                 Dir::ToServer => format!("{stream} {} {}", seen.verb, seen.target),
                 Dir::ToClient => format!("{stream} {}", seen.code.unwrap_or(0)),

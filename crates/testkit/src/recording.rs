@@ -7,8 +7,9 @@ use std::path::Path;
 use wakepath_model::folder::{Durability, FolderError, FolderWriter, HostInfo, MONOTONIC, Options};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    AnchorRow, EndpointRow, Event, FaultRow, FlowNoteRow, FlowStateRow, InputRow, LossRow, MessageRow, OpKind, OpRow,
-    PollRow, Side, TaskRow, TcpState, WaitRow, cause, life, message_flag, op, range, role, seen,
+    AnchorRow, EndpointRow, Event, FaultRow, FlowNoteRow, FlowStateRow, InputRow, LossRow, MessageEndRow, MessageRow,
+    OpKind, OpRow, PollRow, Side, TaskRow, TcpState, WaitRow, cause, end_how, life, message_flag, op, range, role,
+    seen,
 };
 
 /// Nanoseconds since 1970 at true time 0.
@@ -279,6 +280,20 @@ impl HostRows {
         if let Some(Event::Message(r)) = self.rows.last_mut() {
             (r.witness_kind, r.witness) = (kind, value);
         }
+    }
+
+    /// A message that was sent ended here, of which that was not known when it began.
+    pub fn message_ended(&mut self, t: u64, flow: u64, bytes: std::ops::Range<u64>) {
+        let row = MessageEndRow {
+            at: self.at(t),
+            flow: EndpointId(flow),
+            start: bytes.start,
+            end: bytes.end,
+            sent: 1,
+            how: end_how::FRAMED,
+            ..Default::default()
+        };
+        self.rows.push(row.into());
     }
 
     /// A flow is closed, or reset.

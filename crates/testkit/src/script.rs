@@ -20,6 +20,7 @@
 //! 140 A hears q1                 A reads the reply, as far as it was sent (by an unwatched server: all of it)
 //! 150 A answers r1
 //! 160 A connects d               also `connects d later` (in progress); 160 D accepts d
+//! 150 A sends frames c           bytes of no message (control frames); also `reads frames`
 //! 170 A polls 2                  epoll gave 2 descriptors; behind it: since 165, timeout 500 (milliseconds)
 //! 170 A given c                  the library gave A one input: FLOW is readable; `write`: writable; `other`: no flow (then
 //!                                `given -`); behind it: of 3 (were ready), together (not isolated), rest (its whole process

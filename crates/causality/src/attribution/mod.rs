@@ -182,6 +182,9 @@ impl<'a, F: Finished> Attribution<'a, F> {
             return;
         }
         let role = self.facts.roles.role(r.task);
+        if role.replies_foreign {
+            self.facts.woke_with_answer(xs, r);
+        }
         if let Some(x) = held {
             if !self.facts.roles.is_private(r) {
                 // a lock that was released says nothing of whose work was done
@@ -414,7 +417,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             return;
         }
         // that its task is one to which requests are handed may have shown later
-        let is_handed_work = self.facts.tasks.get(&xs.get(y).task).is_some_and(|w| w.is_handed_work);
+        let is_handed_work = self.facts.is_handed_work(xs.get(y).task);
         let s = &self.facts.state(y);
         if let [x] = s.suspects[..]
             && s.has_one_suspect

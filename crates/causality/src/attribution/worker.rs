@@ -33,6 +33,8 @@ pub(crate) struct State {
     pub(crate) suspects: Vec<ExId>,
     pub(crate) reply_task: TaskId,
     pub(crate) replied: bool,
+    /// Who made this call slept until the task that read its answer woke it, and had no other call under way.
+    pub(crate) is_slept_for: bool,
     pub(crate) overflow: bool,
     /// It was an isolated input, and nothing was done for it before the next poll.
     pub(crate) is_put_off: bool,

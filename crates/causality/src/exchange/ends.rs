@@ -49,6 +49,8 @@ pub(super) struct Ep {
     /// Made by messages; else by direction.
     pub(super) messages: bool,
     pub(super) opaque: bool,
+    /// Its messages overlap, and bytes of none lie between them.
+    pub(super) interleaves: bool,
     /// Older than the recording.
     pub(super) met: bool,
     pub(super) ever_requested: bool,

@@ -11,6 +11,7 @@ impl<S: Steps> Engine<S> {
     /// A message.
     pub fn message(&mut self, r: &MessageRow) {
         let ep = self.eps.at(r.flow, r.at);
+        ep.interleaves |= witness::interleaves(r.witness_kind);
         let Some(is_request) = ep.direction_of(r) else { return };
         let Some(side) = ep.side else { return };
         if let Some((sent, span)) = ep.early.take() {
@@ -41,10 +42,15 @@ impl<S: Steps> Engine<S> {
             return;
         }
         ep.reply_explained_to = if r.end == OPEN { r.start } else { r.end };
-        let (met, reached) = (ep.met, spans.iter().map(|s| s.end).max().unwrap_or(r.start));
+        let (met, interleaves) = (ep.met, ep.interleaves);
+        let (task, reached) =
+            (spans.last().map_or(TaskId::UNKNOWN, |s| s.task), spans.iter().map(|s| s.end).max().unwrap_or(r.start));
         let Some(x) = found else {
+            if side == Side::Client && interleaves && !met {
+                // the answer to a call that was not seen
+                self.steps.unclear(&self.xs, side, task, r.at);
+            }
             if side == Side::Server {
-                let task = spans.last().map_or(TaskId::UNKNOWN, |s| s.task);
                 if met { self.steps.unseen_reply(task, r.at) } else { self.steps.stray_reply(task, r.at) }
             }
             return;
@@ -82,7 +88,8 @@ impl<S: Steps> Engine<S> {
         let flow = r.flow;
         let Some(ep) = self.eps.get_mut(&flow) else { return };
         // what lies between the last message and this one is told by none
-        let skipped = ep.messages && (1..r.start).contains(&ep.request_explained_to);
+        let interleaves = ep.interleaves;
+        let skipped = ep.messages && !interleaves && (1..r.start).contains(&ep.request_explained_to);
         let (_, task, at) = ep.request_moved;
         // a request whose end is open explains all that comes until it is known
         ep.request_explained_to = r.end;
@@ -102,7 +109,9 @@ impl<S: Steps> Engine<S> {
             .copied()
             .filter(|&x| {
                 let e = self.xs.get(x);
-                (e.open_ended && e.reply_start != OPEN) || e.by_order
+                // others of its flow may begin before it ends, unless nobody follows it
+                let may_go_on = interleaves && e.reply_end == OPEN;
+                (e.open_ended && e.reply_start != OPEN && !may_go_on) || e.by_order
             })
             .collect();
         for x in over {
@@ -160,7 +169,7 @@ impl<S: Steps> Engine<S> {
     fn end_uncaptured_reply(&mut self, flow: EndpointId, at: MonoNs) -> bool {
         let Some(ep) = self.eps.get_mut(&flow) else { return true };
         let is_in_reply = || ep.open.iter().any(|&x| self.xs.get(x).reply_start != OPEN);
-        if ep.reply_moved_to <= ep.reply_explained_to || is_in_reply() {
+        if ep.interleaves || ep.reply_moved_to <= ep.reply_explained_to || is_in_reply() {
             return true;
         }
         let (from, to) = (ep.reply_explained_to, ep.reply_moved_to);
@@ -222,7 +231,11 @@ impl<S: Steps> Engine<S> {
         }
         match r.how {
             0 => {}
-            end_how::LOST => e.open_ended = true,
+            end_how::LOST => {
+                e.open_ended = true;
+                // nobody follows it any more
+                e.reply_end = if ep.interleaves { r.start } else { e.reply_end };
+            }
             _ => {
                 e.reply_end = r.end;
                 e.open_ended = false;

@@ -91,10 +91,8 @@ impl Steps for Roles {
             let round = self.loops.rounds.entry(task);
             round.takes();
             round.heard = xs.get(x).flow;
-            // only such calls are claimed by a worker's reply
-            if task == xs.get(x).task {
-                self.workers.first_calls.entry(task).or_insert(xs.get(x).began);
-            }
+            // it may wait for an answer that another task reads
+            self.workers.first_calls.entry(xs.get(x).task).or_insert(xs.get(x).began);
         }
     }
 

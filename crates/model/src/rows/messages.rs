@@ -69,6 +69,12 @@ pub mod witness {
     pub const fn names_exchange(kind: u8) -> bool {
         !matches!(kind, NONE | TRACEPARENT | X_REQUEST_ID | AMQP_DELIVERY)
     }
+
+    /// Whether messages with an identifier of this kind overlap on their flow, and bytes of no message lie between and within
+    /// them: what is said there explains no range of bytes.
+    pub const fn interleaves(kind: u8) -> bool {
+        kind == HTTP2
+    }
 }
 
 table! {

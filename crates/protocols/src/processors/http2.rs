@@ -125,7 +125,12 @@ impl Framer for Framing {
             return self.field(wire, bytes, last);
         }
         match preface(wire.dir, bytes) {
-            Fit::Yes => return Ok(PREFACE.len() as u64),
+            Fit::Yes => {
+                let length = PREFACE.len();
+                let attrs = Attrs { verb: "PRI", ..Attrs::default() };
+                wire.whole(Role::Unsolicited, wire.behind(length as u64), length, attrs, &[Witness::Http2(0)]);
+                return Ok(length as u64);
+            }
             Fit::More => return Err(Stop::Need),
             Fit::No => {}
         }

@@ -1,7 +1,10 @@
 //! Lines of what a task does.
 
 use super::{HEAD_BYTES, Played, Player, REPLY_BYTES, REQUEST_BYTES, Task, US, number};
-use wakepath_model::rows::{input, op};
+use wakepath_model::rows::{OPEN, input, op};
+
+/// Bytes of a control frame.
+const FRAME_BYTES: u64 = 13;
 
 /// When and by whom something is done.
 #[derive(Clone, Copy)]
@@ -83,6 +86,8 @@ impl Player {
                 self.tasks.insert((*name).to_owned(), Task { host, number: child, leader });
                 Ok(())
             }
+            ("sends", ["frames", flow]) => self.frames(step, flow, true),
+            ("reads", ["frames", flow]) => self.frames(step, flow, false),
             ("ends", []) => {
                 self.out.hosts[host].ended(at, task, leader);
                 Ok(())
@@ -117,6 +122,24 @@ impl Player {
         let bytes = end - REQUEST_BYTES..end;
         let message = [(name.to_owned(), bytes.clone(), 0)];
         self.moved(step, client, bytes, 0, &message)
+    }
+
+    /// Moves bytes that are of no message.
+    fn frames(&mut self, step: Step, flow: &str, is_send: bool) -> Played<()> {
+        let f = self.flow_of(flow)?;
+        let is_client = f.client.is_some() && f.leaders[0] == step.leader;
+        let way = usize::from(is_client != is_send);
+        let side = if is_client { f.client } else { f.server };
+        // an unwatched end sends them as they are read
+        let is_seen_sent = if is_client { f.server.is_some() } else { f.client.is_some() };
+        if is_send || !is_seen_sent {
+            f.sent[way] += FRAME_BYTES;
+        }
+        let bytes = if is_send { f.sent[way] - FRAME_BYTES..f.sent[way] } else { f.read[way]..f.sent[way] };
+        if !is_send {
+            f.read[way] = f.sent[way];
+        }
+        self.moved(step, side, bytes, if is_send { 0 } else { step.at - US }, &[])
     }
 
     /// Takes what there is of a reply.
@@ -233,12 +256,16 @@ impl Player {
         let flow = self.asked_of(name)?.flow.clone();
         let f = self.flow_of(&flow)?;
         let next = f.sent[1];
-        let server = f.server;
+        let (server, overlaps) = (f.server, f.has_streams && part.is_some());
         let a = self.asked_of(name)?;
         let is_first = a.reply.is_none();
         let (start, end) = *a.reply.get_or_insert((next, next + REPLY_BYTES));
-        let to = if part == Some("part") { start + HEAD_BYTES } else { end };
-        let from = start + a.reply_sent;
+        let (from, to) = match part {
+            Some("part") => (start + a.reply_sent, start + HEAD_BYTES),
+            // behind whatever else was sent there
+            Some(_) if overlaps => (next, next + REPLY_BYTES - HEAD_BYTES),
+            _ => (start + a.reply_sent, end),
+        };
         a.reply_sent = to - start;
         if is_first {
             a.status = status;
@@ -253,7 +280,11 @@ impl Player {
         if server.is_none() {
             return Ok(()); // nobody sees it leave
         }
-        let message = [(name.to_owned(), start..end, status)];
-        self.moved(step, server, from..to, 0, if is_first { &message } else { &[] })
+        let message = [(name.to_owned(), start..if overlaps { OPEN } else { end }, status)];
+        self.moved(step, server, from..to, 0, if is_first { &message } else { &[] })?;
+        if let Some((host, flow)) = server.filter(|_| overlaps && !is_first) {
+            self.out.hosts[host].message_ended(step.at, flow, start..to);
+        }
+        Ok(())
     }
 }

@@ -5,10 +5,10 @@
 //! replies. So the rule does not hold in processes whose workers replied more often behind a call from before the request came
 //! than behind calls that all came since.
 //!
-//! Only calls that it also waited for: one whose reply another task reads was not made by a task that serves one request at a
-//! time.
+//! Only calls that it also waited for: it read the answer itself; or it slept from the call on, at a place of its own, until
+//! the task that had read the answer woke it, and that sleep was for no other of its calls.
 //!
-//! Counterexample: `link.reply/busy_worker`.
+//! Counterexamples: `link.reply/busy_worker`, `sends_for_another`.
 
 use crate::attribution::claims::{Claim, Claimed};
 use crate::attribution::facts::Facts;
@@ -17,8 +17,29 @@ use crate::evidence::Rule;
 use crate::exchange::{ExId, Slab};
 use crate::finished::Parent;
 use wakepath_model::ids::{MonoNs, TaskId};
+use wakepath_model::rows::WaitRow;
 
 impl Facts<'_> {
+    /// A worker was woken by a task that may have read the answer to a call of the worker's.
+    pub(in crate::attribution) fn woke_with_answer(&mut self, xs: &Slab, r: &WaitRow) {
+        if !self.roles.is_private(r) {
+            return;
+        }
+        let Some(w) = self.tasks.get(&r.task) else { return };
+        let is_under_way = |y: &ExId| {
+            let e = xs.get(*y);
+            let is_answered = self.state(*y).replied && e.ended <= r.blocked;
+            e.began <= r.blocked && !is_answered
+        };
+        let mut calls = w.segment.iter().copied().filter(|&y| xs.is_live(y)).filter(is_under_way);
+        let (Some(y), other) = (calls.next(), calls.next()) else { return };
+        if !holds("reply.one_call_under_way", other.is_none()) {
+            return;
+        }
+        let s = self.state_mut(y);
+        s.is_slept_for |= s.replied && s.reply_task == r.by;
+    }
+
     /// A worker replies to `x`: which of its calls since its last reply were for that?
     pub(in crate::attribution) fn claim_segment(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) -> Vec<Claim> {
         let Some(w) = self.tasks.get_mut(&task).filter(|w| !w.segment.is_empty()) else { return Vec::new() };
@@ -32,7 +53,7 @@ impl Facts<'_> {
             if !is_undecided || s.parent == Some(Parent::Of(x, Rule::Handoff)) {
                 continue;
             }
-            let has_waited = s.replied && s.reply_task == task;
+            let has_waited = s.replied && (s.reply_task == task || s.is_slept_for);
             // else the worker was busy before, and nothing is claimed anyway, unless what shows it was lost
             let is_since = xs.get(y).taken >= taken;
             let claimed = match is_since && has_waited {

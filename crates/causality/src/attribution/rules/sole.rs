@@ -1,13 +1,20 @@
 //! A helper to which requests handed work before, in a process with one open request: such helpers never called when there
 //! was none.
 //!
-//! Condition: no timer made it go on; what it was woken for is over only where there was never more than one request at
-//! once.
+//! Condition: no timer made it go on; it is not still at what it was made for; what it was woken for is over only where there
+//! was never more than one request at once.
+//!
+//! That requests hand it work may not show, where that goes by way of other threads. Then it is enough that its process had no
+//! request open often enough, and never made a call then: nothing later may have named another ([`Facts::is_handed_work`]).
+//!
+//! Counterexamples: `link.sole/helper_calls_of_its_own`, `woken_by_a_timer`, `helper_of_another`.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
+use crate::attribution::facts::Facts;
 use crate::attribution::worker::Woken;
 use crate::canary::holds;
 use crate::evidence::{Rule, Strength};
+use wakepath_model::ids::TaskId;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
     name: "sole",
@@ -21,9 +28,18 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 };
 
 fn keeps(q: &Question) -> Option<Kept> {
-    let is_helper = !q.role.takes && !q.is_migrating() && q.born_of().is_none();
+    let is_helper = !q.role.takes && !q.is_migrating();
     let is_handed_work = q.worker.filter(|_| is_helper)?.is_handed_work;
     (is_handed_work && is_asked_by_one(q)).then_some(Kept::all_but_own())
+}
+
+impl Facts<'_> {
+    /// Whether calls of a helper are for requests: one was seen to hand it work, or none was ever made without.
+    pub(in crate::attribution) fn is_handed_work(&self, helper: TaskId) -> bool {
+        let was_handed = self.tasks.get(&helper).is_some_and(|w| w.is_handed_work);
+        let process = self.roles.process_of(helper);
+        holds("sole.handed_work", was_handed || !self.roles.helpers_may_call_unasked(process))
+    }
 }
 
 /// Whether a call of a helper can only be of a request that its process has open; of which, where there are several, is another
@@ -36,7 +52,10 @@ pub(in crate::attribution) fn is_asked_by_one(q: &Question) -> bool {
         Woken::For(x) => !q.is_open(x) && !roles.is_concurrent(q.process),
         Woken::Timer => holds("sole.no_timer", false),
     };
+    // what it does may be of a request that is over
+    let is_at_first_work = q.worker.is_some_and(|w| w.born_of.is_some());
     is_asked
+        && holds("sole.not_of_its_maker", !is_at_first_work)
         && q.at > roles.unseen_until(q.process)
         && holds("sole.never_without_a_request", !roles.calls_unasked(q.process))
 }

@@ -3,9 +3,11 @@
 //!
 //! Condition: its process's requests stay with the task that took them, it was never seen to take one beside another or to
 //! wait amid one at the epoll descriptor that gives it requests, and it has one. Where others read requests for it, one that
-//! was not read whole may have been put aside.
+//! was not read whole may have been put aside. It keeps what it takes: one to whose requests only others reply has handed over
+//! what it read, and may send for any of them.
 //!
-//! Counterexample: `link.fragment/loop_own_timer`, a loop that happened to serve one request at a time.
+//! Counterexamples: `link.fragment/loop_own_timer`, a loop that happened to serve one request at a time;
+//! `link.reply/reader_sends`.
 
 use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, Question, Requests};
 use crate::canary::holds;
@@ -24,7 +26,8 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 };
 
 fn keeps(q: &Question) -> Option<Kept> {
-    if !q.is_thread() {
+    let is_reader = q.role.gives_away && !q.role.replies_own && !q.role.replies_foreign;
+    if !q.is_thread() || !holds("thread.keeps_what_it_takes", !is_reader) {
         return None;
     }
     match q.facts.sole_of(q.xs, q.held()) {
