@@ -7,11 +7,12 @@ from the distribution and, where it has none, from `target/foreign` (`scripts/in
 import contextlib
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
 
-from .programs import ROOT, TARGET, WAIT_S, Failed, free_port, server, until_answered
+from .programs import ROOT, TARGET, WAIT_S, Failed, free_port, server, until_answered, wait_for_file
 from .tiers import find, postgresql, put
 
 CODE = ROOT / "testbeds" / "foreign"
@@ -20,25 +21,39 @@ PYTHON = HAVE / "venv" / "bin" / "python"
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 
+OWN_LINE = re.compile(r"^rid=(\S+) (\d+)$")
+
+
+def own_log(path):
+    """What the server itself wrote: status by request."""
+    found = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if match := OWN_LINE.match(line):
+            found[match[1]] = int(match[2])
+    return found
+
+
 class Place:
     """A folder and what was started for it; everything ends when the context does."""
 
-    def __init__(self, at, stack):
-        self.at, self.stack = pathlib.Path(at), stack
+    def __init__(self, at, stack, env=os.environ):
+        self.at, self.stack, self.env = pathlib.Path(at), stack, env
         self.log = self.at / "own.log"
         self.log.touch(mode=0o666)
         self.log.chmod(0o666)
-        self.ports = {}
+        self.ports, self.pids = {}, []
 
-    def start(self, name, line, port, **env):
-        """Starts a server and waits until it answers; its words go to a file of its name."""
-        self.ports[name] = port
+    def start(self, name, line, port, socket=None, **env):
+        """Starts a server and waits until it answers, or its socket is there; its words go to a file of its name."""
+        if port:
+            self.ports[name] = port
         words = self.stack.enter_context(open(self.at / f"{name}.out", "w", encoding="utf-8"))
-        env = {**os.environ, "LOG": str(self.log), "PORT": str(port), **{k: str(v) for k, v in env.items()}}
+        env = {**self.env, "LOG": str(self.log), "PORT": str(port), **{k: str(v) for k, v in env.items()}}
         more = {"env": env, "stderr": words, "start_new_session": True, "cwd": self.at}
         process = self.stack.enter_context(server(line, **more))
+        self.pids.append(process.pid)
         try:
-            until_answered(port, process)
+            until_answered(port, process) if port else wait_for_file(socket, process, name)
         except Failed:
             raise Failed(f"{name} did not start: {(self.at / f'{name}.out').read_text()[-300:]}") from None
         return port

@@ -1,0 +1,249 @@
+"""The systems of `bench/foreign coverage`: shapes in which requests were taken for each other, or that rules cover least.
+
+Each says how it is started and loaded, at how many clients, through which vantages, and what of its paths must be whole.
+"""
+
+import contextlib
+import dataclasses
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from .foreign import CODE, DATABASE, HAVE, PYTHON, Place, own_log, puma
+from .library import Library
+from .programs import Failed, Recording, explain, free_port, keep, program, run, score, vload
+from .tiers import find, nginx_line, php_fpm, put
+
+KERNEL, LIBRARY = "record", "run --isolate"
+BOTH = (KERNEL, LIBRARY)
+
+
+def http2(place):
+    """nginx by HTTP/2 without TLS, before threads that call others."""
+    app, port = place.plain("plain", place.plain()), free_port()
+    line = nginx_line(place.at, """
+        upstream app { server 127.0.0.1:@app@; keepalive 64; }
+        server {
+            listen 127.0.0.1:@port@ http2;
+            location /x { proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection ""; }
+        }
+        """, port=port, app=app)
+    return place.start("nginx", line, port)
+
+
+def grpc(place):
+    """A gRPC service in Python that calls another one."""
+    down, port = free_port(), free_port()
+    place.start("down", [PYTHON, CODE / "grpc_echo.py", down, place.at / "down.log"], down)
+    return place.start("grpc", [PYTHON, CODE / "grpc_echo.py", port, place.log, down], port)
+
+
+def node(kind, **needs):
+    """Node.js with one of `coverage.js`'s shapes."""
+
+    def start(place):
+        port, env = free_port(), {name: getattr(place, how)() for name, how in needs.items()}
+        return place.start("node", [find("node"), CODE / "coverage.js", kind], port, MODULES=HAVE / "node", **env)
+
+    return start
+
+
+def asyncpg(place):
+    """FastAPI before PostgreSQL alone."""
+    port, database = free_port(), place.database()
+    line = [PYTHON, "-m", "uvicorn", "--port", port, "--app-dir", CODE, "--log-level", "warning", "pooled:app"]
+    return place.start("uvicorn", line, port, PG=database)
+
+
+def fastcgi(listen, keeps):
+    """nginx before PHP-FPM, by TCP or by a UNIX socket, each request on a connection of its own or on kept ones."""
+
+    def start(place):
+        down, inner, port = place.plain(), free_port(), free_port()
+        place.at.chmod(0o777)
+        where = f"127.0.0.1:{inner}" if listen == "tcp" else f"{place.at}/fpm.sock"
+        line = php_fpm(place.at, down, where)
+        put(place.at, "x.php", """<?php
+            echo file_get_contents("http://127.0.0.1:@down@/x?rid=" . $_GET["rid"]);
+            file_put_contents(getenv("LOG"), "rid=" . $_GET["rid"] . " 200\\n", FILE_APPEND);
+            """, down=down)
+        if listen == "tcp":
+            place.start("fpm", line, inner)
+        else:
+            place.start("fpm", line, None, place.at / "fpm.sock")
+        line = nginx_line(place.at, """
+            upstream php { server @where@; @keepalive@ }
+            server {
+                listen 127.0.0.1:@port@;
+                location /x {
+                    fastcgi_pass php; fastcgi_keep_conn @keeps@; fastcgi_param SCRIPT_FILENAME "@at@/x.php";
+                    fastcgi_param REQUEST_METHOD $request_method; fastcgi_param QUERY_STRING $query_string;
+                }
+            }
+            """, port=port, where=where if listen == "tcp" else f"unix:{where}",
+            keepalive="keepalive 4;" if keeps else "", keeps="on" if keeps else "off")
+        return place.start("nginx", line, port)
+
+    return start
+
+
+def haproxy(place):
+    """HAProxy with one thread, which uses no connection for two clients, before threads that call others."""
+    app, port = place.plain("plain", place.plain()), free_port()
+    conf = put(place.at, "ha.cfg", """
+        global
+          nbthread 1
+        defaults
+          mode http
+          http-reuse never
+          timeout connect 5s
+          timeout client 60s
+          timeout server 60s
+        frontend f
+          bind 127.0.0.1:@port@
+          default_backend b
+        backend b
+          server s 127.0.0.1:@app@
+        """, port=port, app=app)
+    return place.start("haproxy", [find("haproxy"), "-db", "-f", conf], port)
+
+
+def http1(port, clients, requests, truth):
+    """HTTP/1.1 clients."""
+    vload(f"http://127.0.0.1:{port}", "--connections", clients, "--requests", requests, "--mix", "/x=1", truth=truth)
+
+
+def by_script(name):
+    """Loads with a script of `testbeds/foreign`: its numbers, then the truth's file."""
+
+    def load(port, *numbers, truth):
+        line = [str(word) for word in (PYTHON, CODE / name, port, *numbers, truth)]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=200, check=False)
+        if done.returncode:
+            raise Failed(f"{name}: {done.stderr.strip()[-300:]}")
+
+    return load
+
+
+def streams(at_once):
+    """HTTP/2 clients, each a connection with so many streams."""
+    load = by_script("h2_load.py")
+    return lambda port, clients, requests, truth: load(port, clients, at_once, requests, truth=truth)
+
+
+def channel(port, clients, requests, truth):
+    """gRPC clients that share a channel."""
+    by_script("grpc_load.py")(port, clients, requests, truth=truth)
+
+
+@dataclasses.dataclass
+class Case:
+    """A system with what is asked of it."""
+
+    start: Callable
+    needs: list
+    load: Callable = http1
+    clients: tuple = (1, 4, 10, 50)
+    vantages: tuple = BOTH
+    # least share of whole paths in percent, by vantage and clients; nothing is asked where none is given
+    whole: dict = dataclasses.field(default_factory=dict)
+
+
+ONE = {(vantage, 1): 99.0 for vantage in BOTH}
+PLAIN_THREADS = {(KERNEL, clients): 95.0 for clients in (3, 10, 50)}
+DOWN_REDIS = {"REDIS": "redis", "DOWN": "plain"}
+NODE, VENV = ["node", str(HAVE / "node/node_modules/pg")], [str(PYTHON)]
+GRPC, FPM = [*VENV, str(HAVE / "venv/lib/python3*/site-packages/grpc")], ["nginx", "/usr/sbin/php-fpm[0-9]*"]
+AT_FIVE = {**ONE, (LIBRARY, 10): 90.0}
+COVERAGE = {
+    "http2": Case(http2, ["nginx", *VENV], streams(1), whole=ONE),
+    "http2-streams": Case(http2, ["nginx", *VENV], streams(10)),
+    "grpc": Case(grpc, GRPC, channel, whole=ONE),
+    "node-redis": Case(node("shared", **DOWN_REDIS), [*NODE, "redis-server"], whole=ONE),
+    "node-timer": Case(node("timer", PG="database", DOWN="plain"), [*NODE, DATABASE], whole=AT_FIVE),
+    "node-pg": Case(node("pg", PG="database"), [*NODE, DATABASE], whole=AT_FIVE),
+    "asyncpg": Case(asyncpg, [*VENV, DATABASE], whole=AT_FIVE),
+    "puma-threads": Case(puma, ["puma", "redis-server", DATABASE], clients=(3, 10, 50), vantages=(KERNEL,), whole=PLAIN_THREADS),
+    "haproxy": Case(haproxy, ["haproxy"], clients=(10, 50), vantages=(KERNEL,), whole=PLAIN_THREADS),
+    **{
+        f"fpm-{listen}-{'kept' if keeps else 'new'}": Case(
+            fastcgi(listen, keeps), FPM, clients=(10, 50), vantages=(KERNEL,), whole=PLAIN_THREADS
+        )
+        for listen in ("tcp", "unix")
+        for keeps in (False, True)
+    },
+}
+
+
+
+
+# A recording in which something was lost says nothing of rules.
+TRIES = 4
+
+
+def recorded(case, here, vantage, clients):
+    """One recording. Gives trace, truth and what was lost."""
+    here.mkdir(mode=0o711)
+    trace, truth = here / "trace", here / "truth.jsonl"
+    requests = 200 + 10 * clients
+    with contextlib.ExitStack() as stack:
+        library = Library(trace, "--isolate", "--payload", "heads") if vantage == LIBRARY else None
+        if library:
+            library.let_others_in()
+            stack.callback(library.forget)
+            place = Place(here, stack, library.env)
+        else:
+            place = Place(here, stack)
+        port = case.start(place)
+        case.load(port, clients, clients * 4, truth=here / "warm.jsonl")
+        pids = [flag for pid in place.pids for flag in ("--pid", pid)]
+        with library or Recording(trace, "--payload", "heads", *pids):
+            case.load(port, clients, requests, truth=truth)
+            time.sleep(0.3)
+    log = own_log(place.log)
+    sent = [json.loads(line) for line in truth.read_text(encoding="utf-8").splitlines()]
+    unlogged = [line for line in sent if log.get(line["rid"]) != line["status"]]
+    if unlogged:
+        raise Failed(f"{len(unlogged)} replies are not what the server's own log says")
+    about = json.loads(run([program("wakepath"), "info", trace, "--json"], 120))
+    return trace, truth, {loss["id"]: loss["count"] for loss in about["losses"] if loss["id"].startswith("loss.ring")}
+
+
+def cover(bars, at, name, vantage, clients):
+    """One case: a recording, and its bars."""
+    case, title = COVERAGE[name], f"{name}, {vantage}, {clients} clients"
+    for turn in range(TRIES):
+        here = at / f"{name}-{vantage.split()[0]}-{clients}-{turn}"
+        trace, truth, lost = recorded(case, here, vantage, clients)
+        if not lost:
+            break
+        print(f"  {title}: lost {lost}, again", file=sys.stderr)
+    else:
+        bars.undecided(title, "", None, f"rows were lost in {TRIES} recordings")
+        return
+    found = score(trace, truth, "--rid")
+    calls = json.loads(run([program("wakepath"), "requests", trace, "--json"], 120))["calls"]
+    paths, links = found["paths"], found["links"]
+    # a library sees a send return later than the reader may have it: that costs duration, not paths
+    right = paths["correct_but_for_duration"]
+    bars.exactly(f"{title}: requests found exactly once", paths["found_once"], paths["existing"])
+    bars.exactly(f"{title}: links to a wrong parent", links["wrong_parent"], 0)
+    bars.exactly(f"{title}: calls missing from whole paths, or in no class",
+                 paths["reported"] - right - links["wrong_parent"] + calls["unaccounted"], 0)
+    whole, least = 100.0 * right / max(paths["existing"], 1), case.whole.get((vantage, clients))
+    if least is None:
+        bars.reported(f"{title}: whole", whole, "%")
+    else:
+        bars.at_least(f"{title}: whole", whole, least, "%")
+    for fact in calls["missing"][:1] if whole < 100.0 else []:
+        print(f"    {fact['calls']} of {calls['begun']} calls open for want of: {fact['what']}", file=sys.stderr)
+    if links["wrong_parent"] or paths["reported"] != right:
+        explain(trace, truth, "--rid")
+    keep(trace, truth, f"{name}-{vantage.split()[0]}-{clients}")
+
+
+def lacking(name):
+    """What of a system is not installed."""
+    return [need for need in COVERAGE[name].needs if not find(need)]
