@@ -126,10 +126,8 @@ impl Framer for Framing {
         }
         match preface(wire.dir, bytes) {
             Fit::Yes => {
-                let length = PREFACE.len();
-                let attrs = Attrs { verb: "PRI", ..Attrs::default() };
-                wire.whole(Role::Unsolicited, wire.behind(length as u64), length, attrs, &[Witness::Http2(0)]);
-                return Ok(length as u64);
+                wire.whole(Role::Unsolicited, wire.behind(24u64), 24, Attrs::alone("PRI"), &[Witness::Http2(0)]);
+                return Ok(PREFACE.len() as u64);
             }
             Fit::More => return Err(Stop::Need),
             Fit::No => {}
@@ -178,8 +176,7 @@ impl Framer for Framing {
         let side = &mut self.sides[wire.dir.index()];
         side.table.forget();
         if side.block.stream != 0 {
-            side.heading.cut = true;
-            (side.block.last, side.block.whole) = (false, true);
+            (side.heading.cut, side.block.last, side.block.whole) = (true, false, true);
             self.head(wire, wire.at);
         }
     }
@@ -237,8 +234,7 @@ impl Framing {
         if let (Some(slot), false) = (slot, block.pushes) {
             if let (Some(class), false) = (failure, slot.failed) {
                 slot.failed = true;
-                let status = Status { outcome: Outcome::Error, code: side.status, class };
-                wire.sink.amend(wire.dir, slot.start, status);
+                wire.sink.amend(wire.dir, slot.start, Status { outcome: Outcome::Error, code: side.status, class });
             }
             if block.last {
                 self.end(wire, wire.dir, block.stream, (end, EndHow::Framed));
@@ -256,13 +252,12 @@ impl Framing {
             Dir::ToClient => Role::Reply,
         };
         let mut attrs = side.heading.attrs();
-        match wire.dir {
-            Dir::ToServer => attrs.cut |= attrs.verb.is_empty() || attrs.target.is_empty(),
-            Dir::ToClient => attrs.cut |= status.outcome == Outcome::Unknown && !block.pushes,
-        }
+        attrs.cut |= match wire.dir {
+            Dir::ToServer => attrs.verb.is_empty() || attrs.target.is_empty(),
+            Dir::ToClient => status.outcome == Outcome::Unknown && !block.pushes,
+        };
         attrs.status = if wire.dir == Dir::ToClient { status } else { Status::default() };
-        let over = block.last || block.pushes || interim;
-        let (dir, start, stream) = (wire.dir, block.start, block.stream);
+        let (dir, start, stream, over) = (wire.dir, block.start, block.stream, block.last || block.pushes || interim);
         let border = if over { Border::Known(end) } else { Border::Open };
         let (witnesses, count) = side.heading.witnesses(Some(Witness::Http2(stream)));
         let witnesses = &witnesses[..count];
