@@ -262,7 +262,7 @@ mod tests {
                 wait: wait.map(|w| State::ALL[w]),
                 span,
                 evidence: rule.map(|(i, o)| (RULES[i], class(o))),
-                reason: reason.map(|r| crate::reasons::ALL[r]),
+                reason: reason.map(|r| crate::reasons::ALL[r].0),
             }
         }
     }

@@ -3,6 +3,7 @@
 
 pub mod active_path;
 mod backwards;
+pub mod causes;
 pub mod critical_path;
 pub mod faults;
 pub mod histogram;

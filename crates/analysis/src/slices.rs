@@ -1,60 +1,8 @@
 //! Slices: an interval of elapsed time, and what it was spent on. Active paths and critical paths are made of them.
 
+pub use crate::causes::State;
 use wakepath_causality::evidence::Class;
 use wakepath_model::ids::{CommonNs, HostId, TaskId};
-
-/// What a task, or what it waited for, did during a slice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum State {
-    /// It ran.
-    Running,
-    /// It could have run, and another task or nobody's wake-up latency had the processor.
-    Preempted,
-    /// It slept and what it waited for was another task's work that the path could not follow further.
-    Blocked,
-    /// A message was on its way between two tasks: wire, queues, softirq.
-    Network,
-    /// A disk worked.
-    Disk,
-    /// It slept until a time.
-    Timer,
-    /// A lock or futex.
-    Lock,
-    /// A page was read in.
-    PageFault,
-    /// A terminal, keyboard or another device of a human.
-    Input,
-    /// An interrupt or softirq that is none of the above.
-    Interrupt,
-    /// A signal, a debugger or the freezer of its cgroup had stopped it.
-    Stopped,
-    /// The message was there and no task had taken it up.
-    Queued,
-    /// There was no room to send: what was sent before had not been read.
-    Unread,
-    /// Not known; the reason stands in [`Slice::reason`].
-    Unknown,
-}
-
-impl State {
-    /// All of them.
-    pub const ALL: &[State] = &[
-        State::Running,
-        State::Preempted,
-        State::Blocked,
-        State::Network,
-        State::Disk,
-        State::Timer,
-        State::Lock,
-        State::PageFault,
-        State::Input,
-        State::Interrupt,
-        State::Stopped,
-        State::Queued,
-        State::Unread,
-        State::Unknown,
-    ];
-}
 
 /// One interval of a path. Slices of a path follow each other without gap or overlap.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,8 @@ mod causes;
 mod comparison;
 mod group;
 
-pub use causes::{Cause, Detail, Reader, What};
+pub use crate::causes::Cause;
+pub use causes::{Detail, Reader, What};
 pub use comparison::{Comparison, Difference, Part};
 pub use group::{Group, LeftOut};
 

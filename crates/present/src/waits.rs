@@ -12,6 +12,7 @@ use serde::ser::{SerializeSeq as _, Serializer};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use text::{LANES_MAX, WIDTH};
+use wakepath_analysis::causes::Sort;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::slices::{Slice, State};
 use wakepath_model::ids::{CommonNs, HostId, TaskId};
@@ -155,59 +156,20 @@ struct Lane {
     columns: Vec<BTreeMap<State, u64>>,
 }
 
-/// A state as shown.
-pub const fn name(state: State) -> &'static str {
-    match state {
-        State::Running => "running",
-        State::Preempted => "preempted",
-        State::Blocked => "task",
-        State::Network => "network",
-        State::Disk => "disk",
-        State::Timer => "timer",
-        State::Lock => "lock",
-        State::PageFault => "page fault",
-        State::Input => "user input",
-        State::Interrupt => "interrupt",
-        State::Stopped => "stopped",
-        State::Queued => "queued",
-        State::Unread => "unread",
-        State::Unknown => "unknown",
-    }
-}
-
 /// What a slice's time goes to: its state, and behind what the path's own task waited meanwhile.
 pub fn cause(s: &Slice) -> String {
     match s.wait {
-        Some(w) if w != s.state => format!("{} (behind {})", name(s.state), name(w)),
-        _ => name(s.state).to_owned(),
-    }
-}
-
-const fn mark(state: State) -> char {
-    match state {
-        State::Running => '█',
-        State::Preempted => '▒',
-        State::Blocked => 'w',
-        State::Network => '~',
-        State::Disk => 'D',
-        State::Timer => 'T',
-        State::Lock => 'L',
-        State::PageFault => 'P',
-        State::Input => 'U',
-        State::Interrupt => 'I',
-        State::Stopped => 'S',
-        State::Queued => 'q',
-        State::Unread => 'R',
-        State::Unknown => '?',
+        Some(w) if w != s.state => format!("{} (behind {})", s.state.name(), w.name()),
+        _ => s.state.name().to_owned(),
     }
 }
 
 const fn tint(state: State) -> Tint {
-    match state {
-        State::Running => Tint::Good,
-        State::Unknown => Tint::Bad,
-        State::Preempted | State::Lock | State::Queued | State::Stopped | State::Unread => Tint::Warn,
-        _ => Tint::Plain,
+    match state.sort() {
+        Sort::Work => Tint::Good,
+        Sort::HeldUp => Tint::Warn,
+        Sort::Awaited => Tint::Plain,
+        Sort::Unknown => Tint::Bad,
     }
 }
 
@@ -347,8 +309,8 @@ fn view(names: &Names<'_>, s: &Slice) -> SliceView {
         duration_ns: s.duration_ns(),
         host: names.host(s.host).to_owned(),
         task: names.task(s.host, s.task),
-        state: name(s.state),
-        wait: s.wait.map(name),
+        state: s.state.name(),
+        wait: s.wait.map(State::name),
         by: s.by.map(|(host, task)| {
             let by = names.task(host, task);
             if host == s.host { by } else { format!("{by} on {}", names.host(host)) }

@@ -7,7 +7,6 @@ mod words;
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
-use crate::waits::name as state_name;
 use serde::Serialize;
 use std::fmt::Write as _;
 use views::kind_view;

@@ -42,10 +42,7 @@ fn golden(tree: &Tree, begins: &str, ids: &BTreeSet<String>, registry: &str, out
 fn made(tree: &Tree, out: &mut Vec<String>) {
     for table in tables::all() {
         if table.within(tree.text(table.path)).as_deref() != Some(tree.text(table.path)) {
-            out.push(format!(
-                "{}: its table `{}` is not as the registry has it: cargo xtask tables",
-                table.path, table.begins
-            ));
+            out.push(format!("{}: {:?} is not as the registry has it: cargo xtask tables", table.path, table.place));
         }
     }
 }

@@ -35,7 +35,7 @@ const ROOMS: &[Room] = &[
     Room { name: "testbed-load", knows: &[] },
     Room { name: "testbed-rpc", knows: &[] },
     Room { name: "testbed-score", knows: &["model", "decode", "causality"] },
-    Room { name: "xtask", knows: &["wire", "model", "protocols", "decode"] },
+    Room { name: "xtask", knows: &["wire", "model", "protocols", "decode", "analysis"] },
 ];
 
 /// Crates without the standard library: they run inside other programs, or describe the kernel's records.

@@ -8,6 +8,7 @@ mod naming;
 
 use crate::active_path::locks::is_lock_call;
 use crate::active_path::timeouts::is_for_an_interpreter;
+use crate::causes::Cause;
 use crate::names::Names;
 use crate::reasons;
 use crate::slices::{Slice, State};
@@ -38,115 +39,6 @@ const NO_SYSCALL: u16 = 0xffff;
 const DNS: &str = "proto.dns";
 /// Flows of name servers that are remembered: enough for a day of them, and little memory.
 const DNS_FLOWS_MAX: usize = 1 << 20;
-
-/// What time was spent on, or waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Cause {
-    /// Own processor time.
-    Cpu,
-    /// Ready, and the processor was another's.
-    Preempted,
-    /// Ready, and its cgroup had used up its CPU quota.
-    Quota,
-    /// A lock that another task held.
-    Lock,
-    /// Bytes on their way, or room to send them.
-    Network,
-    /// Bytes that were lost on their way, until they were sent again.
-    Loss,
-    /// Bytes that TCP held back for an acknowledgement that the other end delayed.
-    DelayedAck,
-    /// A listener's queue that had no room for the connection.
-    AcceptQueue,
-    /// Somebody who did not read what was sent: there was no room for more.
-    SlowReader,
-    /// A name server's answer.
-    Dns,
-    /// A disk.
-    Disk,
-    /// Asleep until a time.
-    Timer,
-    /// A futex on which nobody woke it before its time-out: a lock, a condition or a sleep of its runtime.
-    Futex,
-    /// Somebody who did not answer before the time-out.
-    Unanswered,
-    /// A signal, a debugger or the freezer of its cgroup had stopped it.
-    Stopped,
-    /// The request was there, and no task had taken it up.
-    Queue,
-    /// The recording itself: inputs were handed over one at a time. Never ranked as the cause.
-    Isolation,
-    /// A page was read in.
-    PageFault,
-    /// Another task, which the path could not follow further.
-    Task,
-    /// A service that nobody watches.
-    Unwatched,
-    /// A person.
-    Input,
-    /// An interrupt.
-    Interrupt,
-    /// Not known.
-    Unknown,
-}
-
-impl Cause {
-    /// All of them.
-    pub const ALL: &[Cause] = &[
-        Cause::Cpu,
-        Cause::Preempted,
-        Cause::Lock,
-        Cause::Network,
-        Cause::Dns,
-        Cause::Disk,
-        Cause::Timer,
-        Cause::Queue,
-        Cause::PageFault,
-        Cause::Task,
-        Cause::Unwatched,
-        Cause::Input,
-        Cause::Interrupt,
-        Cause::Loss,
-        Cause::DelayedAck,
-        Cause::AcceptQueue,
-        Cause::SlowReader,
-        Cause::Unknown,
-        Cause::Quota,
-        Cause::Futex,
-        Cause::Unanswered,
-        Cause::Stopped,
-        Cause::Isolation,
-    ];
-
-    /// As answers name it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Cause::Cpu => "cpu",
-            Cause::Preempted => "preempted",
-            Cause::Quota => "quota",
-            Cause::Lock => "lock",
-            Cause::Network => "network",
-            Cause::Loss => "packet_loss",
-            Cause::DelayedAck => "delayed_ack",
-            Cause::AcceptQueue => "accept_queue",
-            Cause::SlowReader => "slow_reader",
-            Cause::Dns => "dns",
-            Cause::Disk => "disk",
-            Cause::Timer => "timer",
-            Cause::Futex => "futex",
-            Cause::Unanswered => "unanswered",
-            Cause::Stopped => "stopped",
-            Cause::Queue => "queue",
-            Cause::Isolation => "isolation",
-            Cause::PageFault => "page_fault",
-            Cause::Task => "task",
-            Cause::Unwatched => "unwatched",
-            Cause::Input => "input",
-            Cause::Interrupt => "interrupt",
-            Cause::Unknown => "unknown",
-        }
-    }
-}
 
 /// What time is summed by: the same in every recording of the same system.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -362,7 +254,7 @@ impl<'a> Reader<'a> {
     /// What a slice was spent on, by itself. Where inputs were handed over one at a time, what would have been queued without
     /// that is not known, and polls that found nothing are its own.
     fn leaf(&self, s: &Slice) -> Cause {
-        let cause = leaf(s);
+        let cause = Cause::of(s);
         let may_be_isolation = cause == Cause::Queue || s.reason == Some(reasons::BUSY);
         if may_be_isolation && self.index.is_isolated(s.host) { Cause::Isolation } else { cause }
     }
@@ -387,43 +279,6 @@ impl<'a> Reader<'a> {
 /// Whether a process is the one that serves a span.
 fn service_of_task(place: &Place, process: &str) -> bool {
     place.process == process
-}
-
-/// What a slice was spent on, by itself.
-fn leaf(s: &Slice) -> Cause {
-    match s.reason {
-        Some(reasons::ACCEPT_QUEUE) => return Cause::AcceptQueue,
-        Some(reasons::LOSS | reasons::SYN_LOST) => return Cause::Loss,
-        Some(reasons::NAGLE) => return Cause::DelayedAck,
-        _ => {}
-    }
-    match s.state {
-        // the library vantage alone sees no processor
-        State::Running if s.reason == Some(reasons::NO_KERNEL) => Cause::Unknown,
-        State::Running => Cause::Cpu,
-        State::Preempted if s.reason == Some(reasons::QUOTA) => Cause::Quota,
-        State::Preempted => Cause::Preempted,
-        State::Blocked => Cause::Task,
-        State::Network if s.reason == Some(reasons::NO_ANSWER) => Cause::Unanswered,
-        State::Network | State::Unknown if is_unwatched(s) => Cause::Unwatched,
-        State::Network => Cause::Network,
-        State::Disk => Cause::Disk,
-        State::Timer => Cause::Timer,
-        State::Lock => Cause::Lock,
-        State::PageFault => Cause::PageFault,
-        State::Input => Cause::Input,
-        State::Interrupt => Cause::Interrupt,
-        State::Stopped => Cause::Stopped,
-        State::Queued => Cause::Queue,
-        State::Unread => Cause::SlowReader,
-        State::Unknown => Cause::Unknown,
-    }
-}
-
-/// Whether a slice ends where nobody watches.
-fn is_unwatched(s: &Slice) -> bool {
-    let reasons = [reasons::NOT_WATCHED, reasons::NO_PEER, reasons::NO_PACKET, reasons::NO_READER];
-    s.reason.is_some_and(|r| reasons.contains(&r))
 }
 
 /// fsync, fdatasync, sync, sync_file_range, syncfs, msync of x86-64.
@@ -486,11 +341,5 @@ mod tests {
         assert_eq!(stable("10.0.0.1:80 > 10.0.0.2:40964"), "10.0.0.1:80");
         assert_eq!(stable("127.0.0.53:53 > 127.0.0.1:0"), "127.0.0.53:53");
         assert_eq!(stable("127.0.0.1:0 > 127.0.0.53:53"), "127.0.0.53:53");
-    }
-
-    #[test]
-    fn causes_have_names_of_their_own() {
-        let names: std::collections::BTreeSet<&str> = Cause::ALL.iter().map(|c| c.name()).collect();
-        assert_eq!(names.len(), Cause::ALL.len());
     }
 }

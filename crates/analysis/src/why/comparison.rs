@@ -1,7 +1,7 @@
 //! Two groups of paths compared, cause by cause.
 
 use super::group::{Group, mean};
-use super::{Cause, Detail, What};
+use super::{Detail, What};
 use std::collections::BTreeMap;
 
 /// A part of a difference.
@@ -69,7 +69,7 @@ impl Comparison {
         let mut differences: Vec<Difference> =
             whats.into_iter().map(|w| difference(&slow, &typical, w)).filter(|d| d.more_ns != 0).collect();
         // what the recording itself caused explains nothing of the system
-        let is_ours = |d: &Difference| d.what.cause == Cause::Isolation;
+        let is_ours = |d: &Difference| d.what.cause.about().is_by_recording;
         differences.sort_by(|a, b| {
             let by_time = (b.more_ns * sign).cmp(&(a.more_ns * sign));
             is_ours(a).cmp(&is_ours(b)).then(by_time).then_with(|| a.what.cmp(&b.what))
@@ -132,6 +132,7 @@ fn explain(slow: &Group, typical: &Group, d: &mut Difference) {
 mod tests {
     use super::super::group::Path;
     use super::*;
+    use crate::causes::Cause;
     use crate::slices::State;
     use proptest::prelude::*;
 
@@ -170,11 +171,11 @@ mod tests {
 
     #[test]
     fn what_explains_most_comes_first() {
-        let usual = vec![vec![(0, 0, 100), (3, 0, 50)]; 10];
+        let usual = vec![vec![(0, 0, 100), (4, 0, 50)]; 10];
         let mut slow = usual.clone();
         for (i, path) in slow.iter_mut().enumerate() {
-            path.push((2, 1, 1000 + i as u64));
-            path.push((3, 0, 7));
+            path.push((3, 1, 1000 + i as u64));
+            path.push((4, 0, 7));
         }
         let c = Comparison::new(group(&slow), group(&usual));
         let first = &c.differences[0];
@@ -195,7 +196,7 @@ mod tests {
 
     #[test]
     fn what_became_faster_comes_first_where_all_did() {
-        let before = vec![vec![(0, 0, 100), (5, 0, 900), (2, 0, 5)]];
+        let before = vec![vec![(0, 0, 100), (10, 0, 900), (2, 0, 5)]];
         let after = vec![vec![(0, 0, 120), (2, 0, 5)]];
         let c = Comparison::new(group(&after), group(&before));
         assert_eq!((c.more_ns, c.differences[0].what.cause, c.differences[0].more_ns), (-880, Cause::Disk, -900));

@@ -20,7 +20,7 @@ pub fn what(s: &SliceView) -> String {
     let mut out = if s.state == "preempted" && s.by.is_none() { "ready" } else { s.state }.to_owned();
     if let Some(object) = &s.object {
         // of a file, what tells it from its neighbours
-        let _ = match object.rsplit_once('/').filter(|_| s.state == name(State::PageFault)) {
+        let _ = match object.rsplit_once('/').filter(|_| s.state == State::PageFault.name()) {
             Some((folder, file)) if !folder.is_empty() => write!(out, " …/{file}"),
             _ => write!(out, " {object}"),
         };
@@ -73,7 +73,7 @@ impl WaitsView {
                         if !used.contains(&state) {
                             used.push(state);
                         }
-                        out.push_str(&style.paint(&mark(state).to_string(), tint(state)));
+                        out.push_str(&style.paint(&state.mark().to_string(), tint(state)));
                     }
                     None => out.push('·'),
                 }
@@ -81,7 +81,7 @@ impl WaitsView {
             out.push('\n');
         }
         used.sort_unstable();
-        let legend: Vec<String> = used.iter().map(|s| format!("{} {}", mark(*s), name(*s))).collect();
+        let legend: Vec<String> = used.iter().map(|s| format!("{} {}", s.mark(), s.name())).collect();
         let (line, indent) = (legend.join("  "), " ".repeat(names + 1));
         if names + 1 + columns(&line) <= style.width {
             let _ = writeln!(out, "{indent}{}", style.paint(&line, Tint::Dim));
@@ -146,7 +146,7 @@ impl WaitsView {
             let first = &row.first;
             let start = units::duration(u64::try_from(first.from_ns.saturating_sub(self.from_ns)).unwrap_or(0));
             if row.slices == 1 {
-                let tint = if first.state == name(State::Unknown) { Tint::Bad } else { Tint::Plain };
+                let tint = if first.state == State::Unknown.name() { Tint::Bad } else { Tint::Plain };
                 let at = if self.has_hosts { format!(" on {}", first.host) } else { String::new() };
                 t.row([
                     Cell::from(start),

@@ -79,7 +79,7 @@ pub(super) fn difference_view(d: &Difference, rank: u32, whole: i64, show: &dyn 
         service: d.what.service.clone(),
         host: d.what.host.clone(),
         main: main.map_or_else(MainView::default, |m| MainView {
-            state: Some(state_name(m.state)),
+            state: Some(m.state.name()),
             syscall: call(m.syscall),
             by: m.by.clone(),
             object: m.object.clone(),
@@ -99,7 +99,7 @@ pub(super) fn part_view(p: &Part) -> PartView {
     let d = &p.detail;
     PartView {
         more_ns: p.more_ns,
-        state: state_name(d.state),
+        state: d.state.name(),
         syscall: call(d.syscall),
         by: d.by.clone(),
         object: d.object.clone(),

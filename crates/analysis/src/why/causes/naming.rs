@@ -1,7 +1,8 @@
 //! Names a slice: what it was spent on and where, by the outermost wait in which it lies or by what went on behind that.
 
-use super::{Cause, Detail, INTERPRETER, LOCK_ERRORS, Outer, Place, Reader, What};
+use super::{Detail, INTERPRETER, LOCK_ERRORS, Outer, Place, Reader, What};
 use super::{is_flush, port_of, service_of_task, stable};
+use crate::causes::{Account, Cause};
 use crate::reasons;
 use crate::slices::{Slice, State};
 use wakepath_model::ids::{HostId, TaskId};
@@ -59,7 +60,7 @@ impl<'n> Naming<'n> {
     /// Outside any wait: what the task did itself.
     fn by_itself(&self) -> (What, Detail) {
         let cause = self.reader.leaf(self.slice);
-        let place = self.place.filter(|_| matches!(cause, Cause::Queue | Cause::Isolation));
+        let place = self.place.filter(|_| cause.about().account == Account::Taker);
         let service = place.map_or_else(|| self.service(self.task()), |p| p.service.clone());
         (self.what(cause, service, self.slice.host), Detail { serving: self.serving(cause), ..self.detail() })
     }
@@ -85,8 +86,8 @@ impl<'n> Naming<'n> {
             let object = Some(format!("given up: {error}"));
             return named(Cause::Lock, Detail { syscall, object, serving: asked_for, ..detail });
         }
-        if s.reason == Some(reasons::NOT_SIGNALLED) {
-            return named(Cause::Futex, Detail { syscall, ..detail });
+        if let Some(cause) = s.reason.and_then(Cause::of_reason).filter(|c| c.about().account == Account::Waiter) {
+            return named(cause, Detail { syscall, ..detail });
         }
         let meanwhile = (s.depth > self.place.map_or(0, |p| p.depth)).then(|| self.process.to_owned());
         if o.state == State::Unread {
@@ -110,29 +111,29 @@ impl<'n> Naming<'n> {
         let mut detail = Detail { serving: self.serving(cause), ..self.detail() };
         let own = || self.service(self.task());
         let object = || s.object.as_deref().map(stable);
-        let (service, host) = match (cause, self.place) {
-            (Cause::Unanswered, _) => {
+        let (service, host) = match (cause.about().account, self.place) {
+            (Account::OwnWithPeer, _) => {
                 detail.object = object();
                 (own(), s.host)
             }
-            (Cause::AcceptQueue, _) => {
+            (Account::Listener, _) => {
                 detail.object = s.object.clone();
                 (self.listener(), s.host)
             }
-            (Cause::Network | Cause::Loss | Cause::DelayedAck | Cause::Unwatched, Some(p)) if s.depth <= p.depth => {
+            (Account::Between | Account::Callee, Some(p)) if s.depth <= p.depth => {
                 let caller = p.caller.as_deref().unwrap_or("the client");
                 detail.object = Some(format!("between {caller} and {}", p.service));
                 (p.service.clone(), p.host)
             }
-            (Cause::Unwatched, _) if s.object.is_some() => {
+            (Account::Callee, _) if s.object.is_some() => {
                 detail.by = Some(self.process.to_owned());
                 (object().unwrap_or_default(), s.host)
             }
-            (Cause::Network | Cause::Loss | Cause::DelayedAck | Cause::Unwatched, _) => {
+            (Account::Between | Account::Callee, _) => {
                 detail.object = object().map(|o| format!("between {} and {o}", self.process));
                 (own(), s.host)
             }
-            (Cause::Queue | Cause::Isolation, Some(p)) => (p.service.clone(), p.host),
+            (Account::Taker, Some(p)) => (p.service.clone(), p.host),
             _ => {
                 detail.object = s.object.clone().filter(|_| s.state != State::Lock);
                 (own(), s.host)
@@ -190,7 +191,7 @@ impl<'n> Naming<'n> {
 
     /// What the service had been asked for, of causes of its own.
     fn serving(&self, cause: Cause) -> Option<String> {
-        let p = self.place.filter(|_| matches!(cause, Cause::Cpu | Cause::Timer | Cause::Lock))?;
+        let p = self.place.filter(|_| cause.about().names_request)?;
         p.asked_for.clone().filter(|_| service_of_task(p, self.process))
     }
 }

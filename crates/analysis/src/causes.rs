@@ -1,0 +1,467 @@
+//! Wait causes: what the time of a path goes to. This one table has their names, what a slice must be to have one, to whose
+//! account its time goes, and what people read; `cargo xtask tables` makes docs/evidence.md's tables and the schemas' lists
+//! of it.
+
+use crate::reasons;
+use crate::slices::Slice;
+
+/// What to think of the time in a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// Work was done.
+    Work,
+    /// It waited for something that has to take its time.
+    Awaited,
+    /// It could have gone on, had somebody let it.
+    HeldUp,
+    /// Not known.
+    Unknown,
+}
+
+/// Declares the states of a slice: each with its name, its mark in a drawing, its sort, and what it means.
+macro_rules! states {
+    ($($name:ident = $word:literal, $mark:literal, $sort:ident, $about:literal;)*) => {
+        /// What a task, or what it waited for, did during a slice.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum State { $(#[doc = $about] $name),* }
+
+        impl State {
+            /// All of them.
+            pub const ALL: &[State] = &[$(State::$name),*];
+            /// As answers name it.
+            pub const fn name(self) -> &'static str { match self { $(State::$name => $word),* } }
+            /// The character that stands for it in a drawing.
+            pub const fn mark(self) -> char { match self { $(State::$name => $mark),* } }
+            /// What to think of its time.
+            pub const fn sort(self) -> Sort { match self { $(State::$name => Sort::$sort),* } }
+            /// What it means.
+            pub const fn about(self) -> &'static str { match self { $(State::$name => $about),* } }
+        }
+    };
+}
+
+states! {
+    Running = "running", '█', Work, "it ran";
+    Preempted = "preempted", '▒', HeldUp,
+        "it could have run; a slice for each task that had its processor meanwhile, from switch to switch, or else it was the time that the scheduler took. Where it went on on another processor, the one where it had run is asked first";
+    Blocked = "task", 'w', Awaited, "it waited for another task that the path could not follow further";
+    Network = "network", '~', Awaited, "a message was between two tasks: wire, queues, softirq";
+    Disk = "disk", 'D', Awaited, "a disk worked";
+    Timer = "timer", 'T', Awaited, "it slept until a time, and nothing else was awaited";
+    Lock = "lock", 'L', HeldUp, "it waited for a lock or a futex";
+    PageFault = "page fault", 'P', Awaited, "a page was read in";
+    Input = "user input", 'U', Awaited, "it waited for a terminal, a keyboard or another device of a person";
+    Interrupt = "interrupt", 'I', Awaited, "an interrupt or softirq that is none of the above";
+    Stopped = "stopped", 'S', HeldUp,
+        "a signal, a debugger or the freezer of its cgroup had stopped it: the slice says which, of a signal its name and who sent it, where that was seen";
+    Queued = "queued", 'q', HeldUp, "a request had arrived and no task had taken it up";
+    Unread = "unread", 'R', HeldUp, "there was no room to send: what was sent before had not been read";
+    Unknown = "unknown", '?', Unknown, "not known; the reason is told";
+}
+
+/// To whose account the time of a cause goes: the service that an answer names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Account {
+    /// The service whose task spent it.
+    Own,
+    /// The same; the object is whom it waited for.
+    OwnWithPeer,
+    /// Who waited, whatever went on behind the wait.
+    Waiter,
+    /// The two ends of a connection.
+    Between,
+    /// The two ends of a connection, or whoever was called where nobody watches.
+    Callee,
+    /// The listener that a connection was asked from.
+    Listener,
+    /// The service whose task should have taken the request.
+    Taker,
+}
+
+/// When a sentence is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Always.
+    Always,
+    /// Another process is known to have kept it.
+    ByAnother,
+    /// Another process of the same name kept it.
+    ByItsLike,
+    /// Another thread of its process kept it.
+    ByOwnThread,
+    /// Many things kept it, none of them for half of the time.
+    BySeveral,
+    /// The slice has this reason.
+    Because(&'static str),
+}
+
+/// A sentence for people. `{service}`, `{by}`, `{object}`, `{file}`, `{length}` (of a queue), `{call}` and `{reason}` stand for
+/// what is known; with `{object|a peer}` the word behind the bar stands in where it is not. A sentence of which a word is not
+/// known is not said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sentence {
+    /// When it is right.
+    pub when: When,
+    /// Its text.
+    pub text: &'static str,
+}
+
+const fn say(text: &'static str) -> Sentence {
+    Sentence { when: When::Always, text }
+}
+
+const fn when(when: When, text: &'static str) -> Sentence {
+    Sentence { when, text }
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// As answers name it.
+    pub name: &'static str,
+    /// What it says, for docs/evidence.md.
+    pub what: &'static str,
+    /// How it is known, for docs/evidence.md.
+    pub known_by: &'static str,
+    /// Slices with one of these reasons have this cause, whatever their state.
+    pub reasons: &'static [&'static str],
+    /// Slices in one of these states have it, where their reason has none.
+    pub states: &'static [State],
+    /// To whose account its time goes.
+    pub account: Account,
+    /// It is told with the request that was being served.
+    pub names_request: bool,
+    /// The recording itself made it: it explains nothing of the system, so it is told last.
+    pub is_by_recording: bool,
+    /// What people read: the first that can be said.
+    pub says: &'static [Sentence],
+    /// What is added to it: each that can be said.
+    pub adds: &'static [Sentence],
+}
+
+/// What most rows have.
+const USUAL: About = About {
+    name: "",
+    what: "",
+    known_by: "",
+    reasons: &[],
+    states: &[],
+    account: Account::Own,
+    names_request: false,
+    is_by_recording: false,
+    says: &[],
+    adds: &[],
+};
+
+macro_rules! causes {
+    ($($(#[doc = $doc:literal])+ $cause:ident { $($field:ident: $value:expr),+ $(,)? })*) => {
+        /// What time was spent on, or waited for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Cause { $($(#[doc = $doc])+ $cause),* }
+
+        impl Cause {
+            /// All of them.
+            pub const ALL: &[Cause] = &[$(Cause::$cause),*];
+            /// Its row of the table.
+            pub const fn about(self) -> &'static About {
+                match self { $(Cause::$cause => const { &About { $($field: $value,)+ ..USUAL } }),* }
+            }
+        }
+    };
+}
+
+impl Cause {
+    /// As answers name it.
+    pub const fn name(self) -> &'static str {
+        self.about().name
+    }
+
+    /// What a slice was spent on, by itself: as its reason says, else as its state.
+    pub fn of(s: &Slice) -> Cause {
+        let of_state = || Cause::ALL.iter().copied().find(|c| c.about().states.contains(&s.state));
+        s.reason.and_then(Cause::of_reason).or_else(of_state).unwrap_or(Cause::Unknown)
+    }
+
+    /// The cause that a reason makes, where it makes one.
+    pub fn of_reason(reason: &str) -> Option<Cause> {
+        Cause::ALL.iter().copied().find(|c| c.about().reasons.contains(&reason))
+    }
+}
+
+causes! {
+    /// Own processor time.
+    Cpu {
+        name: "cpu",
+        what: "the service ran",
+        known_by: "it had a processor; busy waiting is told as such",
+        states: &[State::Running],
+        names_request: true,
+        says: &[
+            when(When::Because(reasons::BUSY), "{service} polling without a rest (busy waiting)"),
+            say("{service} computing"),
+        ],
+    }
+    /// Ready, and the processor was another's.
+    Preempted {
+        name: "preempted",
+        what: "it was ready and another had the processor",
+        known_by: "the parts say who, or that nobody was seen",
+        states: &[State::Preempted],
+        says: &[
+            when(When::BySeveral, "{service} ready to run while others had the processor"),
+            when(When::ByItsLike, "{service} ready to run while another {by} had the processor"),
+            say("{service} ready to run while {by} had the processor"),
+            say("{service} ready to run and not yet on a processor"),
+        ],
+    }
+    /// Ready, and its cgroup had used up its CPU quota.
+    Quota {
+        name: "quota",
+        what: "it could run, and its cgroup had used up its CPU quota",
+        known_by: "the kernel's own count when it took the processor away",
+        reasons: &[reasons::QUOTA],
+        says: &[say("{service} held back by the CPU quota of its cgroup")],
+    }
+    /// A lock that another task held.
+    Lock {
+        name: "lock",
+        what: "it waited for a lock",
+        known_by: "a futex; flock, fcntl or semop; a `latch`, as PostgreSQL's row locks are; a reply that says so (40P01, 55P03). A futex also hands over work: `meanwhile` says what the other did",
+        states: &[State::Lock],
+        account: Account::Waiter,
+        names_request: true,
+        says: &[
+            when(When::ByOwnThread, "{service} waiting for a lock that another of its threads holds"),
+            when(When::ByItsLike, "{service} waiting for another {by} that holds a lock"),
+            say("{service} waiting for a lock that {by} holds"),
+            say("{service} waiting for a lock"),
+        ],
+        adds: &[say(", in {call}"), say(" ({object})")],
+    }
+    /// Bytes on their way, or room to send them.
+    Network {
+        name: "network",
+        what: "bytes were on their way",
+        known_by: "between a send and its receipt, without a retransmission meanwhile; a full send buffer while nobody read",
+        states: &[State::Network],
+        account: Account::Between,
+        says: &[say("on the network {object}"), say("on the network to or from {service}")],
+    }
+    /// Bytes that were lost on their way, until they were sent again.
+    Loss {
+        name: "packet_loss",
+        what: "bytes were lost on their way",
+        known_by: "until TCP sent them again",
+        reasons: &[reasons::LOSS, reasons::SYN_LOST],
+        account: Account::Between,
+        says: &[
+            say("lost on the network {object}, until TCP sent it again"),
+            say("lost on the network to or from {service}, until TCP sent it again"),
+        ],
+    }
+    /// Bytes that TCP held back for an acknowledgement that the other end delayed.
+    DelayedAck {
+        name: "delayed_ack",
+        what: "bytes were held back for an acknowledgement",
+        known_by: "when the send returned TCP kept bytes of it back though the receiver had room, behind others that were not acknowledged (Nagle's algorithm)",
+        reasons: &[reasons::NAGLE],
+        account: Account::Between,
+        says: &[
+            say("held back {object} for a delayed acknowledgement (Nagle's algorithm; TCP_NODELAY ends it)"),
+            say("held back to or from {service} for a delayed acknowledgement (Nagle's algorithm; TCP_NODELAY ends it)"),
+        ],
+    }
+    /// A listener without room for another connection.
+    AcceptQueue {
+        name: "accept_queue",
+        what: "a connection found no room before its listener",
+        known_by: "the SYN was sent again after 1 s, and the listener's queue was full when it was looked at last",
+        reasons: &[reasons::ACCEPT_QUEUE],
+        account: Account::Listener,
+        says: &[say("the accept queue of {service} was full")],
+        adds: &[say(", {length}")],
+    }
+    /// Somebody who did not read what was sent: there was no room for more.
+    SlowReader {
+        name: "slow_reader",
+        what: "there was no room to send, since what was sent before was not read",
+        known_by: "the receiver's window kept bytes back while it waited; a pipe or UNIX socket was full until somebody read. `meanwhile` says what the reader did",
+        states: &[State::Unread],
+        account: Account::Waiter,
+        says: &[say("{service} waiting for room in {object|a connection} that {by|the client} reads slowly")],
+    }
+    /// A name server's answer.
+    Dns {
+        name: "dns",
+        what: "it waited for a name server",
+        known_by: "the protocol, port 53, or a local resolver by its name; whatever the name server did counts as this",
+        account: Account::Waiter,
+        says: &[say("{service} waiting for the DNS name server")],
+        adds: &[
+            say(", {object}"),
+            when(When::Because(reasons::NO_ANSWER), ", which did not answer before the time-out"),
+        ],
+    }
+    /// A disk.
+    Disk {
+        name: "disk",
+        what: "it waited for a disk",
+        known_by: "a block request ended the wait; fsync and its like; or whom it waited for waited for a disk",
+        states: &[State::Disk],
+        account: Account::Waiter,
+        says: &[
+            when(When::ByAnother, "{service} waiting for the disk (through {by})"),
+            say("{service} waiting for the disk"),
+        ],
+        adds: &[say(", in {call}")],
+    }
+    /// Asleep until a time.
+    Timer {
+        name: "timer",
+        what: "it slept until a time",
+        known_by: "a timer ended a wait that was for nothing else",
+        states: &[State::Timer],
+        names_request: true,
+        says: &[say("{service} sleeping until a time of its own (timer)")],
+        adds: &[say(", in {call}")],
+    }
+    /// A futex on which nobody woke it before its time-out: a lock, a condition or a sleep of its runtime.
+    Futex {
+        name: "futex",
+        what: "it waited on a futex until a time-out, and nobody woke it there",
+        known_by: "a lock, a condition or a sleep of its runtime: which is not known",
+        reasons: &[reasons::NOT_SIGNALLED],
+        account: Account::Waiter,
+        says: &[say("{service} waiting until a time-out on a futex where nobody woke it: a lock, a condition, or a sleep of its runtime")],
+    }
+    /// Somebody who did not answer before the time-out.
+    Unanswered {
+        name: "unanswered",
+        what: "it had asked somebody who did not answer before its time-out",
+        known_by: "the connection on which it had sent last, and which it used next",
+        reasons: &[reasons::NO_ANSWER],
+        account: Account::OwnWithPeer,
+        says: &[say("{service} waiting for {object|a peer}, which did not answer before the time-out")],
+    }
+    /// A signal, a debugger or the freezer of its cgroup had stopped it.
+    Stopped {
+        name: "stopped",
+        what: "a signal, a debugger or the freezer of its cgroup had stopped it",
+        known_by: "the kernel's state of the task; `by` is who sent the signal",
+        states: &[State::Stopped],
+        says: &[say("{service} stopped by {object|a signal}")],
+        adds: &[say(" from {by}")],
+    }
+    /// The request was there, and no task had taken it up.
+    Queue {
+        name: "queue",
+        what: "the request was there and no task had taken it up",
+        known_by: "from its first byte's arrival until a task read it",
+        states: &[State::Queued],
+        account: Account::Taker,
+        says: &[say("queued before a task of {service} took it")],
+    }
+    /// The recording itself: inputs were handed over one at a time.
+    Isolation {
+        name: "isolation",
+        what: "the recording held it back",
+        known_by: "`wakepath run --isolate` hands over one input at a time: how long it would have been queued without that is not known. Always told last, and never as the cause; `--observe` alters nothing",
+        account: Account::Taker,
+        is_by_recording: true,
+        says: &[say("{service} held back by the recording, which handed it one input at a time (isolation)")],
+    }
+    /// A page was read in.
+    PageFault {
+        name: "page_fault",
+        what: "a page was read in",
+        known_by: "a block request ended a wait outside of system calls; of a recording with `--faults`, one within a page fault that read, and the object is the file",
+        states: &[State::PageFault],
+        says: &[
+            say("{service} reading pages of {file} from the disk (page faults)"),
+            say("{service} reading pages from the disk (page faults)"),
+        ],
+    }
+    /// Another task, which the path could not follow further.
+    Task {
+        name: "task",
+        what: "it waited for another task that could not be followed",
+        known_by: "the row's reason",
+        states: &[State::Blocked],
+        says: &[say("{service} waiting for {by}"), say("{service} waiting for another task")],
+        adds: &[say(", in {call}")],
+    }
+    /// A service that nobody watches.
+    Unwatched {
+        name: "unwatched",
+        what: "it waited for a service that nobody watches",
+        known_by: "record there too",
+        reasons: &[reasons::NOT_WATCHED, reasons::NO_PEER, reasons::NO_PACKET, reasons::NO_READER],
+        account: Account::Callee,
+        says: &[
+            say("{by} waiting for {service}, where nobody watches"),
+            say("waiting for {service}, where nobody watches"),
+        ],
+    }
+    /// A person.
+    Input {
+        name: "input",
+        what: "it waited for a person",
+        known_by: "the interrupt line of the keyboard or mouse",
+        states: &[State::Input],
+        says: &[say("{service} waiting for a person")],
+    }
+    /// An interrupt.
+    Interrupt {
+        name: "interrupt",
+        what: "it waited for an interrupt that is none of the above",
+        known_by: "the interrupt's line",
+        states: &[State::Interrupt],
+        says: &[say("{service}: interrupts")],
+    }
+    /// Not known.
+    Unknown {
+        name: "unknown",
+        what: "not known",
+        known_by: "the row's reason",
+        // the library vantage alone sees no processor
+        reasons: &[reasons::NO_KERNEL],
+        states: &[State::Unknown],
+        says: &[say("{service}, not known: {reason}"), say("{service}, not known")],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_state_has_one_cause_and_no_reason_has_two() {
+        let all = || Cause::ALL.iter().map(|c| c.about());
+        let states: Vec<State> = all().flat_map(|a| a.states).copied().collect();
+        assert_eq!((states.len(), states.iter().collect::<BTreeSet<_>>().len()), (State::ALL.len(), State::ALL.len()));
+        let reasons: Vec<&str> = all().flat_map(|a| a.reasons).copied().collect();
+        assert_eq!(reasons.iter().collect::<BTreeSet<_>>().len(), reasons.len());
+    }
+
+    #[test]
+    fn names_and_marks_are_told_apart() {
+        assert_eq!(Cause::ALL.iter().map(|c| c.name()).collect::<BTreeSet<_>>().len(), Cause::ALL.len());
+        assert_eq!(State::ALL.iter().map(|s| s.name()).collect::<BTreeSet<_>>().len(), State::ALL.len());
+        assert_eq!(State::ALL.iter().map(|s| s.mark()).collect::<BTreeSet<_>>().len(), State::ALL.len());
+    }
+
+    #[test]
+    fn something_can_be_said_of_every_cause_of_which_nothing_more_is_known() {
+        for cause in Cause::ALL {
+            let last = cause.about().says.last().expect("a sentence");
+            let is_known =
+                |word: &str| word.starts_with("service}") || word.split('}').next().unwrap_or("").contains('|');
+            assert!(
+                last.when == When::Always && last.text.split('{').skip(1).all(is_known),
+                "{cause:?}: {}",
+                last.text
+            );
+        }
+    }
+}
