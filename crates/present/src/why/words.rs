@@ -81,3 +81,67 @@ impl<'d> Known<'d> {
         Some(text).filter(|t| !t.is_empty()).map(Cow::Borrowed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakepath_analysis::causes::{Cause, State};
+    use wakepath_analysis::reasons;
+    use wakepath_analysis::why::What;
+
+    fn difference(cause: Cause) -> Difference {
+        let what = What { cause, service: "api:80".into(), host: "h".into() };
+        Difference { what, more_ns: 10, slow_ns: 10, typical_ns: 0, with: 1, examples: Vec::new(), parts: Vec::new() }
+    }
+
+    fn detail(by: Option<&str>, object: Option<&str>) -> Detail {
+        Detail {
+            state: State::Lock,
+            syscall: Some(202),
+            by: by.map(str::to_owned),
+            object: object.map(str::to_owned),
+            meanwhile: None,
+            is_own_thread: false,
+            serving: None,
+            reason: Some(reasons::NO_ANSWER),
+        }
+    }
+
+    #[test]
+    fn every_word_of_every_sentence_is_one_that_can_be_known() {
+        let main = detail(Some("db"), Some("10.0.0.1:53 (128 waiting)"));
+        for cause in Cause::ALL {
+            let d = difference(*cause);
+            let known = Known { difference: &d, main: Some(&main) };
+            for s in cause.about().says.iter().chain(cause.about().adds) {
+                let always = Sentence { when: When::Always, ..*s };
+                assert!(known.said(&always).is_some_and(|t| !t.contains(['{', '}', '|'])), "{cause:?}: {}", s.text);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_known_is_said_and_what_is_not_is_left_out() {
+        let said = |cause, main: Option<Detail>| text(&difference(cause), main.as_ref());
+        for (cause, by, object, expected) in [
+            (Cause::Lock, Some("db"), None, "api:80 waiting for a lock that db holds, in futex"),
+            (Cause::Lock, Some("api"), Some("row"), "api:80 waiting for another api that holds a lock, in futex (row)"),
+            (Cause::Disk, Some("api"), None, "api:80 waiting for the disk, in futex"),
+            (Cause::Disk, Some("db"), None, "api:80 waiting for the disk (through db), in futex"),
+            (Cause::AcceptQueue, None, Some("a:80 (9 of 9)"), "the accept queue of api:80 was full, 9 of 9"),
+            (Cause::Stopped, Some("sh"), None, "api:80 stopped by a signal from sh"),
+            (
+                Cause::Dns,
+                None,
+                Some("10.0.0.2:53"),
+                "api:80 waiting for the DNS name server, 10.0.0.2:53, which did not answer before the time-out",
+            ),
+        ] {
+            assert_eq!(said(cause, Some(detail(by, object))), expected);
+        }
+        assert_eq!(said(Cause::Lock, None), "api:80 waiting for a lock");
+        assert_eq!(said(Cause::Unknown, None), "api:80, not known");
+        let served = Detail { serving: Some("GET /".into()), reason: None, ..detail(None, None) };
+        assert_eq!(said(Cause::Cpu, Some(served)), "api:80 computing, for GET /");
+    }
+}
