@@ -50,7 +50,7 @@ pub struct File {
 }
 
 /// Folders that are not the repository's, wherever they are.
-const NOT_OURS: [&str; 6] = [".git", "target", "__pycache__", ".venv", "corpus", "artifacts"];
+const NOT_OURS: [&str; 8] = [".git", "target", "__pycache__", ".venv", "corpus", "artifacts", "node_modules", "page"];
 
 impl Tree {
     fn read(root: &Path) -> Tree {

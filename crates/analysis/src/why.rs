@@ -179,6 +179,19 @@ fn gather(recording: &Recording<'_>, plans: &mut BTreeMap<KindName, Plan>) {
     wakepath_causality::reconstruct(folder, out, |_, _, _, _| {});
 }
 
+/// What most of a request's critical path went to, and how much (ns); nothing where it has no whole reply, or its path is
+/// incomplete.
+pub fn largest(recording: &Recording<'_>, reader: &Reader<'_>, r: &Request) -> Option<(What, u64)> {
+    let reply = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref()).map(|h| &h.exchange)?;
+    if reply.cut || reply.reset || !reply.replied || !r.is_complete() {
+        return None;
+    }
+    let path = critical_path(recording.folder, recording.index, r);
+    let mut group = Group::default();
+    group.add(r.id, Some(r), reader, |take| path.drain(take));
+    group.largest()
+}
+
 /// Of each kind of request, the slow ones against the typical ones. Reads the folder twice; memory: a histogram a kind,
 /// and sums of at most [`PATHS_MAX`] paths a group of the kinds looked at.
 pub fn slowest(recording: &Recording<'_>, question: &Question<'_>) -> Answer {

@@ -4,6 +4,7 @@
 pub mod bottleneck;
 pub mod calibration;
 pub mod doctor;
+pub mod each;
 pub mod forecast;
 pub mod import;
 pub mod info;
@@ -16,6 +17,7 @@ pub mod parquet;
 pub mod proofs;
 pub mod refusals;
 pub mod requests;
+pub mod service_map;
 pub mod show;
 pub mod sniff;
 pub mod stacks;

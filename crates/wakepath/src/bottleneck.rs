@@ -2,7 +2,7 @@
 
 use crate::cli::BottleneckArgs;
 use crate::forecast::{Modelled, typed};
-use crate::output;
+use crate::output::{self, Answers};
 use anyhow::{Result, bail};
 use wakepath_forecast::bottleneck::{find, margins};
 use wakepath_forecast::calibration::calibrate;
@@ -20,7 +20,7 @@ use wakepath_present::text::Style;
 pub const SCHEMA: &str = "wakepath.bottleneck/1";
 
 /// Prints the critical path and what limits.
-pub fn run(args: &BottleneckArgs) -> Result<i32> {
+pub fn run(args: &BottleneckArgs, out: &mut Answers) -> Result<i32> {
     let modelled = Modelled::read(&args.folders.folders, &args.part)?;
     let derived = &modelled.derived;
     let system = lay_out(&derived.model);
@@ -57,6 +57,6 @@ pub fn run(args: &BottleneckArgs) -> Result<i32> {
         let style = Style::for_stdout();
         format!("{}\n{}", view.render(&typed(&args.folders.folders), style), modelled.told(style))
     };
-    output::answer(text.as_bytes())?;
+    out.give(text.as_bytes())?;
     Ok(output::exit_code(&args.answering, modelled.is_touched() || !view.stuck.is_empty()))
 }

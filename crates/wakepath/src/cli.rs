@@ -7,7 +7,9 @@ mod metrics;
 mod mirror;
 mod network;
 mod record;
+mod requests;
 mod triage;
+mod ui;
 mod values;
 
 pub use forecast::{BottleneckArgs, Edge, ForecastArgs, PartArgs};
@@ -17,7 +19,9 @@ pub use metrics::MetricsArgs;
 pub use mirror::{CleanArgs, MirrorArgs, MirrorCommand, Place, Ports, SelectionArgs, ShowMirrorsArgs, SwitchArgs};
 pub use network::{CollectArgs, ForwardBy, IntoFolder, Listen, SniffArgs};
 pub use record::RecordArgs;
+pub use requests::{PartOfRequests, RequestsArgs};
 pub use triage::TriageArgs;
+pub use ui::UiArgs;
 pub use values::{BackendFlag, NamedSource, PayloadFlag, Share, Size, Time, WordsFlag};
 
 use crate::complete;
@@ -136,6 +140,7 @@ pub enum Command {
     Mirror(MirrorArgs),
     Import(ImportArgs),
     Triage(TriageArgs),
+    Ui(UiArgs),
     Info(InfoArgs),
     Requests(RequestsArgs),
     Show(ShowArgs),
@@ -159,26 +164,6 @@ pub struct Folders {
     /// Trace folders; hosts with the same boot id are one host, whichever folder they come from
     #[arg(required = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub folders: Vec<PathBuf>,
-}
-
-/// The kinds of request: how many, how long, through which tiers, and what went wrong
-///
-/// A kind is what was asked of which service: method and path template, or statement shape. For each, the time is told
-/// apart by tier: its own, waiting there to be taken up, and on the way between caller and server.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  wakepath requests wakepath-trace                   the twenty most frequent kinds
-  wakepath requests --limit 0 a b                    all kinds, of two folders read as one
-  wakepath requests --json shop | jq '.kinds[0]'     for scripts")]
-pub struct RequestsArgs {
-    #[command(flatten)]
-    pub folders: Folders,
-    /// Most kinds shown; 0 shows all
-    #[arg(long, default_value_t = 20, value_name = "N")]
-    pub limit: usize,
-    #[command(flatten)]
-    pub answering: Answering,
 }
 
 /// One request as a waterfall: its calls, statements and where the time went, with the evidence of each link

@@ -45,16 +45,22 @@ pub fn check(dirs: &[PathBuf]) -> Result<()> {
 
 /// The index of a folder's waits; made where it is not there.
 pub fn index(folder: &Folder, dirs: &[PathBuf]) -> Result<Index> {
+    match index_if_any(folder, dirs)? {
+        Some(index) => Ok(index),
+        None => bail!(
+            "{}: no waits were recorded; record again without --no-waits, or import a trace that has sched_switch",
+            dirs[0].display()
+        ),
+    }
+}
+
+/// The same; `None` where no waits were recorded.
+pub fn index_if_any(folder: &Folder, dirs: &[PathBuf]) -> Result<Option<Index>> {
     owner::makes_caches(dirs);
     let index = Index::open(folder, dirs)?;
     // what sniffers alone saw has no waits, and requests all the same
-    if index.wait_count() == 0 && folder.hosts().iter().all(|h| h.row_count(Table::SniffedExchange) == 0) {
-        bail!(
-            "{}: no waits were recorded; record again without --no-waits, or import a trace that has sched_switch",
-            dirs[0].display()
-        );
-    }
-    Ok(index)
+    let is_sniffed = || folder.hosts().iter().any(|h| h.row_count(Table::SniffedExchange) > 0);
+    Ok((index.wait_count() > 0 || is_sniffed()).then_some(index))
 }
 
 /// Refuses an answer for which the index could not be read in part: what could not be read would look like nothing.

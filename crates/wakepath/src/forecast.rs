@@ -1,6 +1,7 @@
 //! `wakepath forecast`.
 
 use crate::cli::{Edge, ForecastArgs, PartArgs};
+use crate::output::Answers;
 use crate::{folders, output, owner, requests, suggest};
 use anyhow::{Result, anyhow, bail};
 use std::path::PathBuf;
@@ -119,7 +120,7 @@ pub fn typed(dirs: &[PathBuf]) -> String {
 }
 
 /// Prints a forecast.
-pub fn run(args: &ForecastArgs) -> Result<i32> {
+pub fn run(args: &ForecastArgs, out: &mut Answers) -> Result<i32> {
     let modelled = Modelled::read(&args.folders.folders, &args.part)?;
     let question = Question { changes: args.change.clone(), next: args.next.into(), kind: args.part.request.clone() };
     let answer = forecast(&modelled.derived, &question)?;
@@ -131,6 +132,6 @@ pub fn run(args: &ForecastArgs) -> Result<i32> {
         let style = Style::for_stdout();
         format!("{}\n{}", view.render(&typed(&args.folders.folders), style), modelled.told(style))
     };
-    output::answer(text.as_bytes())?;
+    out.give(text.as_bytes())?;
     Ok(output::exit_code(&args.answering, modelled.is_touched() || !view.is_complete()))
 }

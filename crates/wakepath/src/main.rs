@@ -42,6 +42,7 @@ mod suggest;
 mod sync;
 mod tables;
 mod triage;
+mod ui;
 mod waits;
 mod why;
 
@@ -65,6 +66,7 @@ fn main() {
         ),
     }
     pager::allow(!cli.no_pager);
+    let mut stdout = output::Answers::Stdout;
     let result = match &cli.command {
         Command::Doctor(args) => doctor::run(args),
         Command::Record(args) => record::run(args),
@@ -77,16 +79,17 @@ fn main() {
         Command::Collect(args) => collect::run(args),
         Command::Mirror(args) => mirror::run(args),
         Command::Import(args) => import::run(args),
-        Command::Triage(args) => triage::run(args),
-        Command::Info(args) => info::run(args),
-        Command::Requests(args) => requests::run(args),
-        Command::Show(args) => show::run(args, cli.evidence),
-        Command::Waits(args) => waits::run(args),
-        Command::Why(args) => why::run(args),
-        Command::Open(args) => open::run(args),
-        Command::Bottleneck(args) => bottleneck::run(args),
-        Command::Forecast(args) => forecast::run(args),
-        Command::Metrics(args) => metrics::run(args),
+        Command::Triage(args) => triage::run(args, &mut stdout),
+        Command::Ui(args) => ui::run(args, cli.evidence),
+        Command::Info(args) => info::run(args, &mut stdout),
+        Command::Requests(args) => requests::run(args, &mut stdout),
+        Command::Show(args) => show::run(args, cli.evidence, &mut stdout),
+        Command::Waits(args) => waits::run(args, &mut stdout),
+        Command::Why(args) => why::run(args, &mut stdout),
+        Command::Open(args) => open::run(args, &mut stdout),
+        Command::Bottleneck(args) => bottleneck::run(args, &mut stdout),
+        Command::Forecast(args) => forecast::run(args, &mut stdout),
+        Command::Metrics(args) => metrics::run(args, &mut stdout),
         Command::Merge(args) => merge::run(args),
         Command::Sync(args) => sync::run(args),
         Command::Tables(args) => tables::run(args),

@@ -4,7 +4,7 @@ mod packets;
 mod rows;
 
 use crate::cli::MetricsArgs;
-use crate::output;
+use crate::output::{self, Answers};
 use anyhow::{Result, bail};
 use wakepath_analysis::metrics::{Metrics, MetricsOptions, Window};
 use wakepath_model::defects::Answer;
@@ -21,7 +21,7 @@ struct Counted {
 }
 
 /// Prints the metrics of folders or of capture files.
-pub fn run(args: &MetricsArgs) -> Result<i32> {
+pub fn run(args: &MetricsArgs, out: &mut Answers) -> Result<i32> {
     let folders = args.sources.iter().filter(|s| s.is_dir()).count();
     let mut counted = match folders {
         0 => packets::read(args)?,
@@ -49,11 +49,11 @@ pub fn run(args: &MetricsArgs) -> Result<i32> {
     let losses = &counted.losses;
     if args.prometheus {
         let text = prometheus::render(&parts, args.service.as_deref(), counted.capture.map(|c| c.packets));
-        output::answer(text.as_bytes())?;
+        out.give(text.as_bytes())?;
     } else if args.answering.json {
-        output::answer_with(|out| json::write(out, SCHEMA, losses, &view))?;
+        out.give_with(|mut to| json::write(&mut to, SCHEMA, losses, &view))?;
     } else {
-        output::answer(view.render(losses, Style::for_stdout()).as_bytes())?;
+        out.give(view.render(losses, Style::for_stdout()).as_bytes())?;
     }
     let touched = losses::touch(losses, &[Answer::Metrics]) || !view.is_whole();
     Ok(output::exit_code(&args.answering, touched))

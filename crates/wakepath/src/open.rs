@@ -1,6 +1,7 @@
 //! `wakepath open`.
 
 use crate::cli::OpenArgs;
+use crate::output::Answers;
 use crate::{folders, output};
 use anyhow::Result;
 use wakepath_analysis::names::Names;
@@ -27,7 +28,7 @@ pub fn view(folder: &Folder, index: &Index, names: &Names<'_>) -> (Unended, Open
 }
 
 /// Prints what had not ended.
-pub fn run(args: &OpenArgs) -> Result<i32> {
+pub fn run(args: &OpenArgs, out: &mut Answers) -> Result<i32> {
     let folder = folders::open(&args.folders.folders)?;
     let index = folders::index(&folder, &args.folders.folders)?;
     let names = Names::read(&folder);
@@ -40,7 +41,7 @@ pub fn run(args: &OpenArgs) -> Result<i32> {
         let style = Style::for_stdout();
         format!("{}\n{}", view.render(&unended, args.limit, style), losses_or_none(&losses, ANSWERS, style))
     };
-    output::answer(text.as_bytes())?;
+    out.give(text.as_bytes())?;
     let touched = losses::touch(&losses, ANSWERS);
     Ok(output::exit_code(&args.answering, touched))
 }

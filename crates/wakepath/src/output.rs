@@ -3,7 +3,7 @@
 use crate::cli::Answering;
 use crate::pager;
 use anyhow::{Context as _, Result};
-use std::io::{ErrorKind, Write as _};
+use std::io::{ErrorKind, Write};
 
 /// The reader of standard output left (`| head`): not a failure.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +16,35 @@ pub const ANSWERED: i32 = 0;
 pub const FAILED: i32 = 1;
 /// Answered, but losses or incompleteness touch the answer, and `--strict` minds.
 pub const ANSWERED_WITH_LOSSES: i32 = 3;
+
+/// Where a command's answer goes.
+pub enum Answers {
+    /// To standard output.
+    Stdout,
+    /// Kept, for who asks within this process.
+    Kept(Vec<u8>),
+}
+
+impl Answers {
+    /// Gives an answer that is whole.
+    pub fn give(&mut self, text: &[u8]) -> Result<()> {
+        match self {
+            Answers::Stdout => answer(text),
+            Answers::Kept(kept) => {
+                kept.extend_from_slice(text);
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives an answer that is written as it is made.
+    pub fn give_with(&mut self, write: impl FnOnce(&mut dyn Write) -> serde_json::Result<()>) -> Result<()> {
+        match self {
+            Answers::Stdout => answer_with(write),
+            Answers::Kept(kept) => write(kept).context("making the answer"),
+        }
+    }
+}
 
 /// Prints an answer that is whole; by a pager where a terminal is too small for it.
 pub fn answer(text: &[u8]) -> Result<()> {
@@ -32,9 +61,7 @@ pub fn print(text: &[u8]) -> Result<()> {
 }
 
 /// Prints an answer that is written as it is made.
-pub fn answer_with(
-    write: impl FnOnce(&mut std::io::BufWriter<std::io::StdoutLock<'static>>) -> serde_json::Result<()>,
-) -> Result<()> {
+fn answer_with(write: impl FnOnce(&mut dyn Write) -> serde_json::Result<()>) -> Result<()> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     match write(&mut out).map_err(std::io::Error::from).and_then(|()| out.flush()) {
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Err(Closed.into()),

@@ -1,6 +1,9 @@
 //! `wakepath requests`.
 
+mod part;
+
 use crate::cli::RequestsArgs;
+use crate::output::Answers;
 use crate::{folders, output};
 use anyhow::Result;
 use wakepath_analysis::listeners::{Filled, filled};
@@ -16,7 +19,10 @@ use wakepath_present::{json, losses};
 pub const SCHEMA: &str = "wakepath.requests/1";
 
 /// Prints the kinds of request of the folders.
-pub fn run(args: &RequestsArgs) -> Result<i32> {
+pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
+    if args.each || args.map {
+        return part::run(args, out);
+    }
     let folder = folders::open(&args.folders.folders)?;
     let view = view(&folder);
     let losses = losses::collect(&folder);
@@ -25,7 +31,7 @@ pub fn run(args: &RequestsArgs) -> Result<i32> {
     } else {
         view.render(args.limit, &losses, Style::for_stdout())
     };
-    output::answer(text.as_bytes())?;
+    out.give(text.as_bytes())?;
     let touched = losses::touch(&losses, &[Answer::Requests]) || !view.is_complete();
     Ok(output::exit_code(&args.answering, touched))
 }

@@ -1,6 +1,7 @@
 //! `wakepath show`.
 
 use crate::cli::{EvidenceFlag, ShowArgs, usage_error};
+use crate::output::Answers;
 use crate::proofs;
 use crate::{find, folders, output};
 use anyhow::Result;
@@ -20,7 +21,7 @@ const ANSWERS: &[Answer] = &[Answer::Requests];
 pub const SCHEMA: &str = "wakepath.show/1";
 
 /// Prints one request, and how its links are known where that is asked.
-pub fn run(args: &ShowArgs, evidence: Option<EvidenceFlag>) -> Result<i32> {
+pub fn run(args: &ShowArgs, evidence: Option<EvidenceFlag>, out: &mut Answers) -> Result<i32> {
     let (dirs, wanted) = match split(&args.what) {
         Ok(split) => split,
         Err(missing) => usage_error("show", ErrorKind::MissingRequiredArgument, missing),
@@ -49,7 +50,7 @@ pub fn run(args: &ShowArgs, evidence: Option<EvidenceFlag>) -> Result<i32> {
         let style = Style::for_stdout();
         format!("{}\n{}", view.render(style), losses_or_none(&losses, ANSWERS, style))
     };
-    output::answer(text.as_bytes())?;
+    out.give(text.as_bytes())?;
     let touched = losses::touch(&losses, ANSWERS) || !view.complete;
     Ok(output::exit_code(&args.answering, touched))
 }

@@ -2,6 +2,7 @@
 
 use crate::cli::{PartArgs, TriageArgs};
 use crate::forecast::{Modelled, typed};
+use crate::output::Answers;
 use crate::{folders, open, output, requests, why};
 use anyhow::{Result, anyhow};
 use std::path::PathBuf;
@@ -31,7 +32,7 @@ const KINDS: usize = 2;
 type Awaited<T> = Receiver<Result<T>>;
 
 /// Prints the screen.
-pub fn run(args: &TriageArgs) -> Result<i32> {
+pub fn run(args: &TriageArgs, out: &mut Answers) -> Result<i32> {
     let dirs = Arc::new(args.folders.folders.clone());
     // what is no folder is said at once
     folders::open(&dirs)?;
@@ -54,7 +55,7 @@ pub fn run(args: &TriageArgs) -> Result<i32> {
     } else {
         view.render(Style::for_stdout())
     };
-    output::answer(text.as_bytes())?;
+    out.give(text.as_bytes())?;
     // parts that are late end with the process
     Ok(output::exit_code(&args.answering, losses::touch_any(&parts.losses) || !view.is_complete()))
 }

@@ -3,6 +3,7 @@
 mod stacks;
 
 use crate::cli::WaitsArgs;
+use crate::output::Answers;
 use crate::{find, folders, output};
 use anyhow::{Result, bail};
 use wakepath_analysis::active_path::{active_path, lifetime};
@@ -33,11 +34,11 @@ enum Path {
 }
 
 /// Prints the active path of a task, or the critical path of a request.
-pub fn run(args: &WaitsArgs) -> Result<i32> {
+pub fn run(args: &WaitsArgs, out: &mut Answers) -> Result<i32> {
     let folder = folders::open(&args.folders.folders)?;
     let names = Names::read(&folder);
     if let (Some(task), true) = (&args.task, args.stacks) {
-        return stacks::run(args, &folder, &names, task);
+        return stacks::run(args, &folder, &names, task, out);
     }
     let shown = match (args.answering.json, args.limit) {
         (true, _) => Shown::None,
@@ -61,12 +62,12 @@ pub fn run(args: &WaitsArgs) -> Result<i32> {
     let losses = losses::collect(&folder);
     if args.answering.json {
         let slices = |take: &mut dyn FnMut(&Slice)| path.each(&index, take);
-        output::answer_with(|out| json::write(out, SCHEMA, &losses, &view.with_slices(&names, &slices)))?;
+        out.give_with(|mut to| json::write(&mut to, SCHEMA, &losses, &view.with_slices(&names, &slices)))?;
         // the path was walked once more
         folders::whole(&index, &args.folders.folders)?;
     } else {
         let style = Style::for_stdout();
-        output::answer(format!("{}\n{}", view.render(style), losses_or_none(&losses, ANSWERS, style)).as_bytes())?;
+        out.give(format!("{}\n{}", view.render(style), losses_or_none(&losses, ANSWERS, style)).as_bytes())?;
     }
     let touched = losses::touch(&losses, ANSWERS) || !view.is_complete();
     Ok(output::exit_code(&args.answering, touched))

@@ -1,6 +1,7 @@
 //! `wakepath why`.
 
 use crate::cli::WhyArgs;
+use crate::output::Answers;
 use crate::{folders, output, suggest};
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
@@ -50,7 +51,7 @@ pub fn slowest_of(folder: &Folder, index: &Index, names: &Names<'_>, dir: &str, 
 }
 
 /// Prints why the slow ones are slow, or what changed between two recordings.
-pub fn run(args: &WhyArgs) -> Result<i32> {
+pub fn run(args: &WhyArgs, out: &mut Answers) -> Result<i32> {
     let asked = args.folders.iter().map(Asked::open).collect::<Result<Vec<_>>>()?;
     let names: Vec<Names<'_>> = asked.iter().map(|a| Names::read(&a.folder)).collect();
     let recordings: Vec<Recording<'_>> =
@@ -88,7 +89,7 @@ pub fn run(args: &WhyArgs) -> Result<i32> {
         let style = Style::for_stdout();
         format!("{}\n{}", view.render(args.limit, style), losses_or_none(&lost, ANSWERS, style))
     };
-    output::answer(text.as_bytes())?;
+    out.give(text.as_bytes())?;
     let touched = losses::touch(&lost, ANSWERS) || !view.is_complete();
     Ok(output::exit_code(&args.answering, touched))
 }

@@ -1,60 +1,15 @@
 //! `wakepath why` and `wakepath open` as scripts and people meet them.
 
+#[path = "support/gateway.rs"]
+mod gateway;
 mod support;
 
+use gateway::{REQUESTS, folder, folder_with, script};
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::path::Path;
 use support::{Tested, check, run, stderr, stdout, widest};
 use wakepath_model::ids::TaskId;
 use wakepath_model::rows::{Event, WaitRow, cause};
-use wakepath_testkit::recording::Cuts;
-use wakepath_testkit::script::play;
-
-/// Requests of a recording; every tenth is slow.
-const REQUESTS: usize = 60;
-
-/// A gateway that asks a service; in slow requests the service first sleeps for `sleep_us`, and the gateway computes
-/// `compute_us` longer in all of them.
-fn script(sleep_us: u64, compute_us: u64) -> String {
-    let mut text = String::from("task A front\ntask D store\nflow c - A\nflow d A D\n");
-    for n in 0..REQUESTS {
-        let t = 1_000 + n as u64 * 10_000;
-        let (slept, n) = (if n % 10 == 9 { sleep_us } else { 0 }, n + 1);
-        let asked = t + 20 + compute_us;
-        let _ = writeln!(text, "{} A woken by c since {}\n{} A takes r{n} c", t, t - 500, t + 10);
-        let _ = writeln!(text, "{asked} A asks q{n} d for r{n}");
-        let _ = writeln!(text, "{} D woken by d since {}\n{} D takes q{n}", asked + 20, t - 400, asked + 30);
-        if slept > 0 {
-            let _ = writeln!(text, "{} D woken by timer since {}", asked + 40 + slept, asked + 40);
-        }
-        let answered = asked + 100 + slept;
-        let _ = writeln!(text, "{answered} D answers q{n}\n{} A woken by d since {}", answered + 15, asked + 10);
-        let _ = writeln!(text, "{} A hears q{n}\n{} A answers r{n}", answered + 20, answered + 60);
-    }
-    text
-}
-
-fn folder(dir: &Path, name: &str, script: &str) -> String {
-    folder_with(dir, name, script, &|_| {})
-}
-
-/// With its rows changed.
-fn folder_with(dir: &Path, name: &str, script: &str, change: &dyn Fn(&mut Event)) -> String {
-    let mut recording = play(script).expect("the script");
-    // requests of one kind, which a script names one by one
-    for host in &mut recording.hosts {
-        let target = host.text("/vote");
-        for row in &mut host.rows {
-            if let Event::Message(m) = row {
-                m.target = target;
-            }
-            change(row);
-        }
-    }
-    let dirs = recording.write(&dir.join(name), Cuts::default()).expect("written");
-    dirs[0].to_str().expect("temporary paths are UTF-8").to_owned()
-}
 
 fn number(v: &Value) -> i64 {
     v.as_i64().expect("a number")

@@ -12,7 +12,7 @@ struct Room {
 }
 
 const ALL: &[&str] =
-    &["wire", "capture", "protocols", "decode", "model", "causality", "analysis", "forecast", "present"];
+    &["wire", "capture", "protocols", "decode", "model", "causality", "analysis", "forecast", "present", "ui"];
 
 /// The table. What is not in it is not part of the house; tests may also use `testkit`, and those of
 /// `wakepath` have the preload library built and annotate themselves.
@@ -27,6 +27,7 @@ const ROOMS: &[Room] = &[
     Room { name: "analysis", knows: &["model", "causality"] },
     Room { name: "forecast", knows: &["model", "causality", "analysis"] },
     Room { name: "present", knows: &["model", "causality", "analysis", "forecast"] },
+    Room { name: "ui", knows: &[] },
     Room { name: "wakepath", knows: ALL },
     // outbuildings: nobody in the house knows them
     Room { name: "annotate", knows: &[] },

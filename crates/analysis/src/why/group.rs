@@ -1,6 +1,6 @@
 //! Paths that are compared with others: where the time of each went, and of all together.
 
-use super::{Detail, Reader, What};
+use super::{Cause, Detail, Reader, What};
 use crate::histogram::Histogram;
 use crate::slices::Slice;
 use std::collections::BTreeMap;
@@ -111,6 +111,14 @@ impl Group {
             self.details.push(BTreeMap::new());
         }
         place
+    }
+
+    /// What most time of its paths went to, and how much (ns); the first by name where several took as much. What the
+    /// recording itself took is never it.
+    pub(super) fn largest(&self) -> Option<(What, u64)> {
+        let ranked = self.whats.iter().filter(|(what, _)| what.cause != Cause::Isolation);
+        let (what, &place) = ranked.rev().max_by_key(|(_, place)| self.sums[**place as usize])?;
+        Some((what.clone(), u64::try_from(self.sums[place as usize]).unwrap_or(u64::MAX)))
     }
 
     pub(super) fn sum(&self, what: &What) -> u128 {

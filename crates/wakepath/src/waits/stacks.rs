@@ -2,6 +2,7 @@
 
 use super::{choose, interval};
 use crate::cli::WaitsArgs;
+use crate::output::Answers;
 use crate::{folders, output};
 use anyhow::{Context as _, Result, bail};
 use wakepath_analysis::names::Names;
@@ -21,7 +22,7 @@ const ANSWERS: &[Answer] = &[Answer::Waits];
 pub const SCHEMA: &str = "wakepath.stacks/1";
 
 /// Prints where in its program a task waited.
-pub fn run(args: &WaitsArgs, folder: &Folder, names: &Names<'_>, wanted: &str) -> Result<i32> {
+pub fn run(args: &WaitsArgs, folder: &Folder, names: &Names<'_>, wanted: &str, out: &mut Answers) -> Result<i32> {
     let index = folders::index(folder, &args.folders.folders)?;
     let (id, task) = choose(args, &index, names, wanted)?;
     let name = names.task(id, task);
@@ -41,6 +42,6 @@ pub fn run(args: &WaitsArgs, folder: &Folder, names: &Names<'_>, wanted: &str) -
         let style = Style::for_stdout();
         format!("{}\n{}", view.render(args.limit, style), losses_or_none(&losses, ANSWERS, style))
     };
-    output::answer(text.as_bytes())?;
+    out.give(text.as_bytes())?;
     Ok(output::exit_code(&args.answering, losses::touch(&losses, ANSWERS) || view.lost_ns > 0))
 }

@@ -1,0 +1,113 @@
+//! Who calls whom on behalf of requests: services, and the calls between them.
+
+use crate::histogram::Histogram;
+use crate::names::Names;
+use crate::requests::has_failed;
+use crate::selection::{Placed, Selection};
+use std::collections::BTreeMap;
+use wakepath_causality::exchange::Exchange;
+use wakepath_causality::path::Request;
+use wakepath_model::folder::Folder;
+
+/// Most services told apart; what comes later is one called `(other)`.
+const SERVICES_MAX: usize = 200;
+/// What further services are called.
+const OTHER: &str = "(other)";
+
+/// Calls alike.
+#[derive(Clone, Debug, Default)]
+pub struct Calls {
+    /// How long they took (ns), where they were served; as the caller saw it where nobody watches there.
+    pub durations: Histogram,
+    /// Of them, failed by their reply (5xx, an error), reset or cut short.
+    pub failed: u64,
+}
+
+/// A service.
+#[derive(Clone, Debug, Default)]
+pub struct Service {
+    /// What it was asked, by clients and by other services.
+    pub calls: Calls,
+    /// Of them, requests: asked by somebody who is not watched.
+    pub entries: u64,
+    /// Time of its own, all calls together (ns).
+    pub self_ns: u128,
+    /// Least depth at which it was met.
+    pub depth: u32,
+    /// Nobody watches there.
+    pub unwatched: bool,
+}
+
+/// Calls from a service to a service.
+#[derive(Clone, Debug, Default)]
+pub struct Edge {
+    /// The calls.
+    pub calls: Calls,
+    /// Requests in which there was such a call.
+    pub requests: u64,
+    /// The last of them, counting from 1.
+    last: u64,
+}
+
+/// Who calls whom.
+#[derive(Clone, Debug, Default)]
+pub struct ServiceMap {
+    /// By name.
+    pub services: BTreeMap<String, Service>,
+    /// By caller and called.
+    pub edges: BTreeMap<(String, String), Edge>,
+    /// Requests in it.
+    pub requests: u64,
+    /// Of them, with a path known to be incomplete: calls of theirs may be missing.
+    pub incomplete: u64,
+}
+
+impl Calls {
+    fn add(&mut self, e: &Exchange, duration_ns: u64) {
+        self.durations.add(duration_ns);
+        self.failed += u64::from(has_failed(e) || e.reset || (e.cut && !e.unfinished));
+    }
+}
+
+/// The services of a selection of requests.
+pub fn service_map(folder: &Folder, names: &Names<'_>, selection: &Selection) -> ServiceMap {
+    let line = folder.timeline();
+    let mut map = ServiceMap::default();
+    let take = |r: Request| {
+        if let Some(placed) = Placed::new(&r, names, &line).filter(|p| selection.has(p)) {
+            map.add(&r, &placed, names);
+        }
+    };
+    wakepath_causality::reconstruct(folder, take, |_, _, _, _| {});
+    map
+}
+
+impl ServiceMap {
+    fn add(&mut self, r: &Request, placed: &Placed, names: &Names<'_>) {
+        self.requests += 1;
+        self.incomplete += u64::from(!r.is_complete());
+        for t in &placed.timed {
+            let span = &r.spans[t.index as usize];
+            let Some(half) = span.callee.as_ref().or(span.caller.as_ref()) else { continue };
+            let name = self.name(names.service(span));
+            let is_new = !self.services.contains_key(&name);
+            let service = self.services.entry(name.clone()).or_default();
+            service.calls.add(&half.exchange, t.duration_ns());
+            service.entries += u64::from(span.parent.is_none());
+            service.self_ns += u128::from(t.self_ns);
+            service.depth = if is_new { t.depth } else { service.depth.min(t.depth) };
+            service.unwatched = span.callee.is_none() && t.wire.is_none();
+            if let Some(parent) = span.parent.and_then(|p| r.spans.get(p as usize)) {
+                let from = self.name(names.service(parent));
+                let edge = self.edges.entry((from, name)).or_default();
+                edge.calls.add(&half.exchange, t.duration_ns());
+                edge.requests += u64::from(edge.last != self.requests);
+                edge.last = self.requests;
+            }
+        }
+    }
+
+    fn name(&self, name: String) -> String {
+        if self.services.len() >= SERVICES_MAX && !self.services.contains_key(&name) { OTHER.into() } else { name }
+    }
+}

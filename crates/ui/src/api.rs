@@ -1,0 +1,366 @@
+//! The questions: a path each, its parameters, and the command that answers it. `docs/openapi.json` is made of this table.
+
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// Longest value of a parameter (bytes). Kinds of hostile recordings may be long.
+pub const VALUE_MAX: usize = 1 << 15;
+
+/// What a parameter becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// `--NAME=VALUE`.
+    Option,
+    /// `--NAME` where the value is `true`.
+    Flag,
+    /// The request behind the folders: hexadecimal digits or `slowest`.
+    Request,
+}
+
+/// A parameter.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its name, which is the option's.
+    pub name: &'static str,
+    /// What it becomes.
+    pub how: How,
+    /// May be given several times.
+    pub repeats: bool,
+    /// What it is, for people.
+    pub about: &'static str,
+}
+
+/// A question.
+#[derive(Clone, Copy, Debug)]
+pub struct Question {
+    /// Path below `/api/`.
+    pub path: &'static str,
+    /// What it answers, for people.
+    pub about: &'static str,
+    /// The command and the options that it always has, `--json` aside.
+    pub command: &'static [&'static str],
+    /// Its schema in `docs/schemas`.
+    pub schema: &'static str,
+    /// What may be given.
+    pub parameters: &'static [Parameter],
+}
+
+const fn option(name: &'static str, about: &'static str) -> Parameter {
+    Parameter { name, how: How::Option, repeats: false, about }
+}
+
+const KIND: Parameter = option("kind", "A kind of request, as `requests` names it.");
+const FROM: Parameter = option("from", "Begin: RFC 3339, +12.5s from the start, or ns since 1970.");
+const TO: Parameter = option("to", "End, in the same forms.");
+const LONGER: Parameter = option("longer-than", "At least so long, as 20ms.");
+const SHORTER: Parameter = option("shorter-than", "Less long, as 50ms.");
+const LIMIT: Parameter = option("limit", "At most so many; 0 = all.");
+const REQUEST: Parameter = option("request", "Id of a request or its first digits, or `slowest`.");
+
+/// All questions.
+pub const QUESTIONS: &[Question] = &[
+    Question {
+        path: "triage",
+        about: "Where to begin: what is slow, fails, hangs and limits.",
+        command: &["triage"],
+        schema: "triage",
+        parameters: &[option("within", "Most time taken, as 30s; parts that are late are left out.")],
+    },
+    Question {
+        path: "info",
+        about: "What the folders hold and what they lost.",
+        command: &["info"],
+        schema: "info",
+        parameters: &[],
+    },
+    Question {
+        path: "requests",
+        about: "Kinds of request.",
+        command: &["requests"],
+        schema: "requests",
+        parameters: &[],
+    },
+    Question {
+        path: "each",
+        about: "Requests one by one, with what most of each went to.",
+        command: &["requests", "--each"],
+        schema: "each",
+        parameters: &[KIND, FROM, TO, LONGER, SHORTER, LIMIT],
+    },
+    Question {
+        path: "map",
+        about: "Services, and the calls between them.",
+        command: &["requests", "--map"],
+        schema: "service_map",
+        parameters: &[KIND, FROM, TO, LONGER, SHORTER],
+    },
+    Question {
+        path: "show",
+        about: "One request: its calls, and how its links are known.",
+        command: &["show"],
+        schema: "show",
+        parameters: &[
+            Parameter { how: How::Request, ..REQUEST },
+            KIND,
+            Parameter { how: How::Flag, ..option("evidence", "With the proof of each link: `true`.") },
+        ],
+    },
+    Question {
+        path: "waits",
+        about: "The critical path of a request, or the active path of a task.",
+        command: &["waits"],
+        schema: "waits",
+        parameters: &[
+            REQUEST,
+            KIND,
+            option("task", "NAME, TID or NAME/TID."),
+            option("host", "Of the task."),
+            FROM,
+            TO,
+        ],
+    },
+    Question {
+        path: "why",
+        about: "What the slow requests of a kind spend more on than the typical ones.",
+        command: &["why"],
+        schema: "why",
+        parameters: &[
+            KIND,
+            option("slowest", "Share of the slow ones, as 1%."),
+            option("kinds", "Most kinds compared; 0 = all."),
+        ],
+    },
+    Question {
+        path: "open",
+        about: "What had not ended when the recording ended.",
+        command: &["open"],
+        schema: "open",
+        parameters: &[],
+    },
+];
+
+/// Why a question is refused.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// There is no such question.
+    #[error("no such question: /api/{0}")]
+    Unknown(String),
+    /// A parameter that the question does not take.
+    #[error("{question} takes no parameter {name:?}")]
+    Parameter {
+        /// The question.
+        question: &'static str,
+        /// The parameter.
+        name: String,
+    },
+    /// A parameter twice.
+    #[error("{0} is given twice")]
+    Twice(&'static str),
+    /// A value that cannot be one.
+    #[error("{name}: {why}")]
+    Value {
+        /// The parameter.
+        name: &'static str,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+}
+
+/// The command of a question: its arguments without the folders and without `--json`. A request stands last, behind
+/// [`FOLDERS`].
+pub fn arguments(path: &str, pairs: &[(String, String)]) -> Result<Vec<String>, Refused> {
+    let question = QUESTIONS.iter().find(|q| q.path == path).ok_or_else(|| Refused::Unknown(path.to_owned()))?;
+    let mut options: Vec<String> = question.command.iter().map(|&w| w.to_owned()).collect();
+    let mut request = None;
+    for p in question.parameters {
+        let mut given = pairs.iter().filter(|(name, _)| name == p.name);
+        let Some((_, value)) = given.next() else { continue };
+        if given.next().is_some() && !p.repeats {
+            return Err(Refused::Twice(p.name));
+        }
+        check(p, value)?;
+        match p.how {
+            How::Option => options.push(format!("--{}={value}", p.name)),
+            How::Flag => options.push(format!("--{}", p.name)),
+            How::Request => request = Some(value.clone()),
+        }
+    }
+    if let Some((name, _)) = pairs.iter().find(|(name, _)| !question.parameters.iter().any(|p| p.name == name)) {
+        return Err(Refused::Parameter { question: question.path, name: name.clone() });
+    }
+    // a flag must not stand before the folders: it could take one for its value
+    options.push(FOLDERS.to_owned());
+    let wants_request = question.parameters.iter().any(|p| p.how == How::Request);
+    match request {
+        Some(request) => options.push(request),
+        None if wants_request => return Err(Refused::Value { name: "request", why: "is missing" }),
+        None => {}
+    }
+    let (flags, rest): (Vec<_>, Vec<_>) = options.into_iter().partition(|o| o == "--evidence");
+    Ok(rest.into_iter().chain(flags).collect())
+}
+
+/// Where the folders stand among the arguments.
+pub const FOLDERS: &str = "\0folders";
+
+fn check(p: &Parameter, value: &str) -> Result<(), Refused> {
+    let wrong = |why| Err(Refused::Value { name: p.name, why });
+    if value.len() > VALUE_MAX {
+        return wrong("is too long");
+    }
+    if value.contains('\0') {
+        return wrong("has a NUL in it");
+    }
+    match p.how {
+        How::Flag if value != "true" => wrong("give `true`, or leave it out"),
+        How::Request
+            if value != "slowest"
+                && (value.is_empty() || value.len() > 16 || !value.bytes().all(|b| b.is_ascii_hexdigit())) =>
+        {
+            wrong("give an id or its first digits, or `slowest`")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The description of the questions in OpenAPI's form.
+pub fn openapi() -> Value {
+    let mut paths = serde_json::Map::new();
+    paths.insert("/api/recording".into(), recording());
+    for q in QUESTIONS {
+        paths.insert(format!("/api/{}", q.path), question(q));
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "What `wakepath ui` answers",
+            "version": "1",
+            "description": "Each answer is, byte for byte, what the command prints that the header Wakepath-Command names, with --json added. Only GET; from the same origin."
+        },
+        "paths": paths,
+    })
+}
+
+fn question(q: &Question) -> Value {
+    let parameters: Vec<Value> = q
+        .parameters
+        .iter()
+        .map(|p| {
+            json!({
+                "name": p.name,
+                "in": "query",
+                "required": p.how == How::Request,
+                "description": p.about,
+                "schema": if p.how == How::Flag { json!({ "const": "true" }) } else { json!({ "type": "string", "maxLength": VALUE_MAX }) },
+            })
+        })
+        .collect();
+    let mut command = String::from("wakepath");
+    for word in q.command {
+        let _ = write!(command, " {word}");
+    }
+    let schema = format!("schemas/{}.schema.json", q.schema);
+    json!({ "get": {
+        "operationId": q.path,
+        "summary": q.about,
+        "description": format!("`{command} --json` of the folders."),
+        "parameters": parameters,
+        "responses": {
+            "200": {
+                "description": "The answer.",
+                "headers": { "Wakepath-Command": command_header() },
+                "content": { "application/json": { "schema": { "$ref": schema } } },
+            },
+            "400": problem("The parameters are wrong."),
+            "422": problem("The command gives no answer, and says why."),
+        },
+    }})
+}
+
+fn recording() -> Value {
+    json!({ "get": {
+        "operationId": "recording",
+        "summary": "The folders, and a stamp that is another one after they changed.",
+        "parameters": [],
+        "responses": { "200": {
+            "description": "The folders.",
+            "content": { "application/json": { "schema": {
+                "type": "object",
+                "required": ["folders", "stamp", "version"],
+                "additionalProperties": false,
+                "properties": {
+                    "folders": { "type": "array", "items": { "type": "string" } },
+                    "stamp": { "type": "string", "description": "Another one after the folders changed." },
+                    "version": { "type": "string", "description": "Version of wakepath." },
+                },
+            } } },
+        } },
+    }})
+}
+
+fn command_header() -> Value {
+    json!({
+        "description": "The command that gives the same answer as text, percent-encoded.",
+        "schema": { "type": "string" },
+    })
+}
+
+fn problem(about: &str) -> Value {
+    json!({
+        "description": about,
+        "content": { "application/json": { "schema": {
+            "type": "object",
+            "required": ["error"],
+            "additionalProperties": false,
+            "properties": { "error": { "type": "string", "description": "Why, for people." } },
+        } } },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(path: &str, pairs: &[(&str, &str)]) -> Result<Vec<String>, Refused> {
+        let pairs: Vec<_> = pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        arguments(path, &pairs)
+    }
+
+    #[test]
+    fn a_question_is_a_command() {
+        let words = asked("each", &[("limit", "5"), ("kind", "GET /a --json")]).expect("it is one");
+        assert_eq!(words, ["requests", "--each", "--kind=GET /a --json", "--limit=5", FOLDERS]);
+        let words = asked("show", &[("request", "8d27"), ("evidence", "true")]).expect("it is one");
+        assert_eq!(words, ["show", FOLDERS, "8d27", "--evidence"]);
+    }
+
+    #[test]
+    fn what_is_no_value_or_parameter_is_refused() {
+        for (path, pairs) in [
+            ("no", &[][..]),
+            ("../etc/passwd", &[]),
+            ("info", &[("verify", "true")]),
+            ("show", &[]),
+            ("show", &[("request", "--help")]),
+            ("show", &[("request", "12345678901234567")]),
+            ("show", &[("request", "1"), ("request", "2")]),
+            ("show", &[("request", "1"), ("evidence", "7")]),
+            ("why", &[("kind", "a\0b")]),
+        ] {
+            assert!(asked(path, pairs).is_err(), "{path} {pairs:?}");
+        }
+        let long = "x".repeat(VALUE_MAX + 1);
+        assert!(asked("why", &[("kind", &long)]).is_err());
+    }
+
+    #[test]
+    fn the_document_describes_these_questions() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+        let ours = serde_json::to_string_pretty(&openapi()).expect("it is JSON") + "\n";
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(path, &ours).expect("docs can be written");
+        }
+        let theirs = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(ours == theirs, "docs/openapi.json is another one; write it again with UPDATE_GOLDEN=1");
+    }
+}

@@ -1,0 +1,24 @@
+//! The page's server: it answers questions about recordings over HTTP with what the commands answer, and serves the page
+//! that shows them. It knows nothing of recordings: who asks is given a command line, and the answer of that command.
+#![deny(missing_docs)]
+
+pub mod api;
+mod cache;
+mod guard;
+mod page;
+pub mod server;
+
+/// Who answers commands.
+pub trait Answering: Send + Sync + 'static {
+    /// The answer of a command, its arguments without the folders: one JSON document, or why there is none, for people.
+    fn answer(&self, arguments: &[String]) -> Result<Vec<u8>, String>;
+
+    /// The command as one would type it in a shell.
+    fn typed(&self, arguments: &[String]) -> String;
+
+    /// What the folders hold now: another value after they changed.
+    fn stamp(&self) -> u64;
+
+    /// The folders, as they were given.
+    fn folders(&self) -> Vec<String>;
+}

@@ -1,0 +1,58 @@
+//! Flags of `wakepath requests`.
+
+use super::{Answering, Folders, Time};
+use crate::complete;
+use crate::moment::Moment;
+use clap::Args;
+use clap_complete::engine::ArgValueCompleter;
+
+/// The kinds of request: how many, how long, through which tiers, and what went wrong
+///
+/// A kind is what was asked of which service: method and path template, or statement shape. For each, the time is told
+/// apart by tier: its own, waiting there to be taken up, and on the way between caller and server. With --each, requests
+/// are listed one by one with what most of each went to; with --map, services and the calls between them.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath requests wakepath-trace                   the twenty most frequent kinds
+  wakepath requests --limit 0 a b                    all kinds, of two folders read as one
+  wakepath requests shop --each --longer-than 50ms   one by one, with what most of each went to
+  wakepath requests shop --map --from +10s --to +20s who calls whom, in ten seconds of it
+  wakepath requests --json shop | jq '.kinds[0]'     for scripts")]
+pub struct RequestsArgs {
+    #[command(flatten)]
+    pub folders: Folders,
+    /// Most kinds shown, or with --each requests: of more, the slowest and an even sample of the others; 0 shows all
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub limit: usize,
+    /// List requests one by one, slowest first
+    #[arg(long, group = "by")]
+    pub each: bool,
+    /// Show which service calls which: rates, times and errors of both
+    #[arg(long, group = "by")]
+    pub map: bool,
+    #[command(flatten)]
+    pub part: PartOfRequests,
+    #[command(flatten)]
+    pub answering: Answering,
+}
+
+/// Which requests are asked about.
+#[derive(Args, Debug)]
+pub struct PartOfRequests {
+    /// With --each or --map: only of this kind
+    #[arg(long, value_name = "KIND", requires = "by", add = ArgValueCompleter::new(complete::kinds))]
+    pub kind: Option<String>,
+    /// With --each or --map: begun here or later; RFC 3339, +12.5s from the start, or nanoseconds
+    #[arg(long, value_name = "TIME", requires = "by")]
+    pub from: Option<Moment>,
+    /// With --each or --map: begun before
+    #[arg(long, value_name = "TIME", requires = "by")]
+    pub to: Option<Moment>,
+    /// With --each or --map: that took so long or longer
+    #[arg(long, value_name = "TIME", requires = "by")]
+    pub longer_than: Option<Time>,
+    /// With --each or --map: that took less
+    #[arg(long, value_name = "TIME", requires = "by")]
+    pub shorter_than: Option<Time>,
+}

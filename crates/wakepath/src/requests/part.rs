@@ -1,0 +1,93 @@
+//! `wakepath requests --each` and `--map`: a selection of requests, one by one or by service.
+
+use super::spans;
+use crate::cli::{PartOfRequests, RequestsArgs};
+use crate::output::{self, Answers};
+use crate::{folders, suggest};
+use anyhow::{Result, bail};
+use wakepath_analysis::each::each;
+use wakepath_analysis::names::Names;
+use wakepath_analysis::selection::Selection;
+use wakepath_analysis::service_map::service_map;
+use wakepath_model::defects::Answer;
+use wakepath_model::ids::CommonNs;
+use wakepath_present::each::EachView;
+use wakepath_present::service_map::ServiceMapView;
+use wakepath_present::text::Style;
+use wakepath_present::{json, losses};
+
+/// Schema of the JSON answer of `--each`.
+pub const EACH_SCHEMA: &str = "wakepath.each/1";
+/// Schema of the JSON answer of `--map`.
+pub const MAP_SCHEMA: &str = "wakepath.service_map/1";
+
+/// Prints a selection.
+pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
+    let dirs = &args.folders.folders;
+    let folder = folders::open(dirs)?;
+    let names = Names::read(&folder);
+    let spans = spans(&folder);
+    let span = (spans.first().map_or(0, |s| s.0), spans.last().map_or(0, |s| s.1));
+    let selection = selection(&args.part, span.0)?;
+    let (text, found, touched) = if args.each {
+        let index = folders::index_if_any(&folder, dirs)?;
+        let each = each(&folder, &names, index.as_ref(), &selection, args.limit);
+        if let Some(index) = &index {
+            folders::whole(index, dirs)?;
+        }
+        let (view, losses) = (EachView::new(&each, span), losses::collect(&folder));
+        let text = if args.answering.json {
+            json::document(EACH_SCHEMA, &losses, &view)?
+        } else {
+            view.render(&losses, Style::for_stdout())
+        };
+        let is_whole = each.requests.iter().all(|r| r.complete);
+        (text, each.found, !is_whole || losses::touch(&losses, &[Answer::Requests, Answer::CriticalPath]))
+    } else {
+        let span_ns = spans.iter().map(|s| within(*s, &selection)).sum();
+        let map = service_map(&folder, &names, &selection);
+        let (view, losses) = (ServiceMapView::new(&map, span_ns), losses::collect(&folder));
+        let text = if args.answering.json {
+            json::document(MAP_SCHEMA, &losses, &view)?
+        } else {
+            view.render(&losses, Style::for_stdout())
+        };
+        (text, map.requests, map.incomplete > 0 || losses::touch(&losses, &[Answer::Requests]))
+    };
+    if let (0, Some(kind)) = (found, &selection.kind)
+        && !super::has_kind(&folder, kind)
+    {
+        bail!("no request of kind {kind:?}: {}", suggest::kind(&folder, kind));
+    }
+    out.give(text.as_bytes())?;
+    Ok(output::exit_code(&args.answering, touched))
+}
+
+/// How much of a span (ns since 1970) lies in the time that is asked about (ns).
+fn within((from, to): (i64, i64), selection: &Selection) -> u64 {
+    let from = selection.from.map_or(from, |f| f.0.max(from));
+    let to = selection.to.map_or(to, |t| t.0.min(to));
+    u64::try_from(to.saturating_sub(from)).unwrap_or(0)
+}
+
+/// What is asked about; `start`: when the recording began (ns since 1970).
+fn selection(part: &PartOfRequests, start: i64) -> Result<Selection> {
+    let selection = Selection {
+        kind: part.kind.clone(),
+        from: part.from.map(|m| CommonNs(m.common_ns(start))),
+        to: part.to.map(|m| CommonNs(m.common_ns(start))),
+        at_least_ns: part.longer_than.map(|t| t.0),
+        shorter_than_ns: part.shorter_than.map(|t| t.0),
+    };
+    if let (Some(from), Some(to)) = (selection.from, selection.to)
+        && from >= to
+    {
+        bail!("--from is not before --to: nothing is between them");
+    }
+    if let (Some(least), Some(most)) = (selection.at_least_ns, selection.shorter_than_ns)
+        && least >= most
+    {
+        bail!("--longer-than is not less than --shorter-than: no request is both");
+    }
+    Ok(selection)
+}

@@ -1,0 +1,95 @@
+//! `wakepath requests --each` and `--map`.
+
+#[path = "support/gateway.rs"]
+mod gateway;
+mod support;
+
+use gateway::{REQUESTS, folder, script};
+use serde_json::Value;
+use support::{Tested, check, run, stderr, stdout, widest};
+
+fn list<'v>(document: &'v Value, key: &str) -> &'v [Value] {
+    document[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+#[test]
+fn each_request_says_what_most_of_it_went_to() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "t", &script(5_000, 0));
+    let all = check("each", &stdout(&run(&["requests", "--each", "--json", "--limit", "0", &folder])));
+    assert_eq!(
+        (list(&all, "requests").len(), &all["found"], &all["one_in"]),
+        (REQUESTS, &Value::from(60), &Value::from(1))
+    );
+    for (n, r) in list(&all, "requests").iter().enumerate() {
+        let slept = r["largest"]["cause"] == "timer";
+        assert_eq!(slept, n < 6, "the six slow ones slept: {r:#}");
+        assert!(!slept || r["largest"]["duration_ns"].as_u64() >= Some(4_900_000), "{r:#}");
+    }
+    let some = run(&["requests", "--each", "--limit", "8", &folder]);
+    let text = stdout(&some);
+    assert!(
+        text.contains("8 of 60 requests: the 4 slowest") || text.contains(" of 60 requests: the 4 slowest"),
+        "{text}"
+    );
+    assert!(text.contains("timer at store") && widest(&text) <= 100, "{text}");
+    Ok(())
+}
+
+#[test]
+fn a_selection_is_by_time_and_length() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "t", &script(5_000, 0));
+    let ask = |flags: &[&str]| {
+        let json = [&["requests", "--each", "--json", "--limit", "0", &folder], flags].concat();
+        check("each", &stdout(&run(&json)))
+    };
+    assert_eq!(ask(&["--longer-than", "5ms"])["found"], 6);
+    assert_eq!(ask(&["--shorter-than", "5ms"])["found"], 54);
+    let (from, all) = (ask(&[])["from_ns"].as_i64().ok_or("a time")?, ask(&[]));
+    let begun = |least: i64, most: i64| {
+        let at = |r: &&Value| r["at_ns"].as_i64().is_some_and(|at| (least..most).contains(&(at - from)));
+        list(&all, "requests").iter().filter(at).count()
+    };
+    let half = begun(0, 300_000_000);
+    assert!((20..=40).contains(&half), "{half}");
+    assert_eq!(ask(&["--to", "+300ms"])["found"], half);
+    assert_eq!(ask(&["--from", "+300ms"])["found"], REQUESTS - half);
+    let (a, b) = ((from + 100_000_000).to_string(), (from + 300_000_000).to_string());
+    assert_eq!(ask(&["--from", &a, "--to", &b])["found"], begun(100_000_000, 300_000_000));
+    assert_eq!(ask(&["--kind", "GET /vote"])["found"], REQUESTS);
+    for (flags, code, part) in [
+        (&["--each", "--kind", "GET /nowhere"][..], 1, "no request of kind"),
+        (&["--each", "--from", "+2s", "--to", "+1s"], 1, "--from is not before --to"),
+        (&["--map", "--longer-than", "2s", "--shorter-than", "1s"], 1, "no request is both"),
+        (&["--from", "+1s"], 2, "--each"),
+        (&["--each", "--map"], 2, "cannot be used with"),
+    ] {
+        let output = run(&[&["requests", &folder], flags].concat());
+        assert_eq!(output.status.code(), Some(code), "{flags:?}");
+        assert!(stderr(&output).contains(part), "{flags:?}: {}", stderr(&output));
+    }
+    Ok(())
+}
+
+#[test]
+fn the_map_has_services_and_calls() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "t", &script(5_000, 0));
+    let map = check("service_map", &stdout(&run(&["requests", "--map", "--json", &folder])));
+    assert_eq!((&map["requests"], list(&map, "services").len(), list(&map, "edges").len()), (&Value::from(60), 2, 1));
+    let (front, edge) = (&map["services"][0], &map["edges"][0]);
+    assert_eq!(
+        (&front["entries"], &front["depth"], &front["failed"]),
+        (&Value::from(60), &Value::from(0), &Value::from(0))
+    );
+    assert_eq!((&edge["caller"], &edge["calls"]), (&front["service"], &Value::from(60)));
+    assert_eq!(edge["calls_per_request"].as_f64(), Some(1.0));
+    assert_eq!(edge["p99_ns"], Value::Null, "of sixty there is no 99th percentile");
+    // rates are over the time that is asked about, and over no other
+    let part = check("service_map", &stdout(&run(&["requests", "--map", "--json", "--to", "+300ms", &folder])));
+    assert_eq!(part["span_ns"], 300_000_000);
+    let text = stdout(&run(&["requests", "--map", &folder]));
+    assert!(text.contains("Of 60 requests.") && widest(&text) <= 100, "{text}");
+    Ok(())
+}

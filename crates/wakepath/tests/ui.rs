@@ -1,0 +1,232 @@
+//! `wakepath ui`: what it answers is what the commands print, and whom it does not answer.
+
+#[path = "support/gateway.rs"]
+mod gateway;
+mod support;
+
+use gateway::{folder, script};
+use serde_json::Value;
+use std::error::Error;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+use support::{Tested, check, run, stderr, stdout, wakepath};
+
+/// A server, ended with the test.
+struct Page {
+    child: Child,
+    /// `127.0.0.1:PORT`.
+    at: String,
+    /// Behind the address.
+    query: String,
+}
+
+/// What came back.
+struct Reply {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Page {
+    fn start(flags: &[&str]) -> Result<Page, Box<dyn Error>> {
+        let mut child = wakepath(&[&["ui"], flags].concat()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().ok_or("it has a standard output")?).read_line(&mut line)?;
+        let rest = line.trim().strip_prefix("http://").ok_or_else(|| format!("an address: {line:?}"))?;
+        let (at, query) = rest.split_once('/').ok_or("a path")?;
+        Ok(Page { child, at: at.into(), query: query.into() })
+    }
+
+    fn ask(&self, path: &str) -> Result<Reply, Box<dyn Error>> {
+        self.send("GET", path, &[("Host", &self.at)])
+    }
+
+    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Result<Reply, Box<dyn Error>> {
+        let mut stream = TcpStream::connect(&self.at)?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        let lines: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        stream.write_all(format!("{method} {path} HTTP/1.1\r\n{lines}Connection: close\r\n\r\n").as_bytes())?;
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes)?;
+        let end = bytes.windows(4).position(|w| w == b"\r\n\r\n").ok_or("a head")?;
+        let head = String::from_utf8(bytes[..end].to_vec())?;
+        let status = head.split(' ').nth(1).ok_or("a status")?.parse()?;
+        Ok(Reply { status, head, body: bytes[end + 4..].to_vec() })
+    }
+}
+
+impl Reply {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|l| l.split_once(": ").filter(|(n, _)| n.eq_ignore_ascii_case(name))).map(|(_, v)| v)
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn decoded(text: &str) -> String {
+    let (mut out, mut rest) = (Vec::new(), text.as_bytes());
+    while let [first, behind @ ..] = rest {
+        let code = (*first == b'%').then(|| u8::from_str_radix(std::str::from_utf8(&behind[..2]).unwrap_or(""), 16));
+        match code {
+            Some(Ok(byte)) => {
+                out.push(byte);
+                rest = &behind[2..];
+            }
+            _ => {
+                out.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[test]
+fn each_answer_is_what_the_shown_command_prints() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "it's a 'trace'", &script(5_000, 0));
+    // the index is made once, so that both find it
+    run(&["why", &folder]);
+    let page = Page::start(&[&folder, "--bind", "127.0.0.1:0"])?;
+    for (path, schema) in [
+        ("/api/info", "info"),
+        ("/api/requests", "requests"),
+        ("/api/each?limit=10&longer-than=1us", "each"),
+        ("/api/map?kind=GET%20/vote", "service_map"),
+        ("/api/show?request=slowest&evidence=true", "show"),
+        ("/api/waits?request=slowest", "waits"),
+        ("/api/waits?task=store", "waits"),
+        ("/api/why?kind=GET+%2Fvote&slowest=5%25", "why"),
+        ("/api/open", "open"),
+        ("/api/triage", "triage"),
+    ] {
+        let reply = page.ask(path)?;
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        check(schema, &reply.text());
+        let command = decoded(reply.header("wakepath-command").ok_or("a command")?);
+        let words = shell_words(&command);
+        assert_eq!(words[0], "wakepath", "{command}");
+        let at = if words.last().is_some_and(|w| w == "--evidence") { words.len() - 1 } else { words.len() };
+        let mut args: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+        args.insert(at - 1, "--json");
+        assert_eq!(stdout(&run(&args)), reply.text(), "{command}");
+    }
+    Ok(())
+}
+
+/// Words of a shell's command line; of its quoting only what is used.
+fn shell_words(line: &str) -> Vec<String> {
+    let (mut words, mut quoted, mut escaped) = (vec![String::new()], false, false);
+    for c in line.chars() {
+        let word = words.last_mut().expect("there is one");
+        match c {
+            _ if escaped => {
+                word.push(c);
+                escaped = false;
+            }
+            '\'' => quoted = !quoted,
+            '\\' if !quoted => escaped = true,
+            ' ' if !quoted => words.push(String::new()),
+            _ => word.push(c),
+        }
+    }
+    words
+}
+
+#[test]
+fn what_is_no_question_is_refused() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "t", &script(0, 0));
+    let page = Page::start(&[&folder, "--bind", "127.0.0.1:0"])?;
+    for (path, status) in [
+        ("/", 200),
+        ("/api/recording", 200),
+        ("/api/nothing", 404),
+        ("/api/requests?output=/etc", 400),
+        ("/api/show", 400),
+        ("/api/show?request=--help", 400),
+        ("/api/show?request=ffffffffffffffff", 422),
+        ("/api/each?limit=many", 422),
+        ("/api/waits", 422),
+        ("/../../etc/passwd", 404),
+        ("/%2e%2e/%2e%2e/etc/passwd", 404),
+        ("//etc/passwd", 404),
+        ("/.gitignore", 404),
+        ("/api/../Cargo.toml", 404),
+        ("/index.html%00.js", 404),
+    ] {
+        let reply = page.ask(path)?;
+        assert_eq!(reply.status, status, "{path}: {}", reply.text());
+        assert!(!reply.text().contains("root:"), "{path}");
+        for (name, part) in [
+            ("content-security-policy", "default-src 'none'; script-src 'self'"),
+            ("x-content-type-options", "nosniff"),
+            ("cross-origin-resource-policy", "same-origin"),
+            ("cache-control", "no-store"),
+        ] {
+            assert!(reply.header(name).is_some_and(|v| v.contains(part)), "{path}: {}", reply.head);
+        }
+        if status >= 400 {
+            let problem: Value = serde_json::from_slice(&reply.body)?;
+            assert!(problem["error"].as_str().is_some_and(|e| !e.is_empty()), "{path}: {problem}");
+        }
+    }
+    let port = page.at.rsplit_once(':').ok_or("a port")?.1;
+    for host in
+        ["evil.example", &format!("evil.example:{port}"), "127.0.0.1:1", &format!("localhost.evil.example:{port}")]
+    {
+        assert_eq!(page.send("GET", "/api/requests", &[("Host", host)])?.status, 421, "{host}");
+    }
+    assert_eq!(page.send("GET", "/api/info", &[("Host", &page.at), ("Sec-Fetch-Site", "cross-site")])?.status, 403);
+    assert_eq!(page.send("POST", "/api/info", &[("Host", &page.at), ("Content-Length", "0")])?.status, 405);
+    Ok(())
+}
+
+#[test]
+fn other_machines_need_the_token() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "t", &script(0, 0));
+    let output = run(&["ui", &folder, "--bind", "0.0.0.0:0"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("--token"), "{}", stderr(&output));
+    let page = Page::start(&[&folder, "--bind", "127.0.0.1:0", "--token"])?;
+    let token = page.query.strip_prefix("?token=").ok_or("a token")?;
+    assert_eq!(token.len(), 32);
+    for path in ["/", "/api/requests", "/?token=0123", &format!("/api/requests?token={token}")] {
+        assert_eq!(page.ask(path)?.status, 401, "{path}");
+    }
+    let entry = page.ask(&format!("/?token={token}"))?;
+    assert_eq!((entry.status, entry.header("location")), (303, Some("/")), "{}", entry.head);
+    let cookie = entry.header("set-cookie").ok_or("a cookie")?;
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    let cookie = cookie.split(';').next().ok_or("a value")?;
+    for header in [("Cookie", cookie), ("Authorization", &format!("Bearer {token}"))] {
+        assert_eq!(page.send("GET", "/api/requests", &[("Host", &page.at), header])?.status, 200, "{header:?}");
+    }
+    let other = page.send("GET", &format!("/?token={token}"), &[("Host", "evil.example")])?;
+    assert_eq!((other.status, other.header("set-cookie")), (421, None));
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_served_is_said() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "t", &script(0, 0));
+    let page = Page::start(&[&folder, "--bind", "127.0.0.1:0"])?;
+    let taken = run(&["ui", &folder, "--bind", &page.at]);
+    assert!(stderr(&taken).contains("in use") && stderr(&taken).contains("127.0.0.1:0"), "{}", stderr(&taken));
+    let nothing = run(&["ui", "/nowhere", "--bind", "127.0.0.1:0"]);
+    assert_eq!((nothing.status.code(), stdout(&nothing).as_str()), (Some(1), ""));
+    Ok(())
+}

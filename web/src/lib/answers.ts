@@ -1,0 +1,237 @@
+/** The parts of the commands' answers that the page shows; docs/schemas has all of them. */
+import type { Document } from './asked.svelte';
+
+export interface Triage extends Document {
+  requests: number | null;
+  late: string[];
+  findings: { section: string; level: string; sentence: string; next: string | null }[];
+}
+
+export interface Kind {
+  service: string;
+  asked: string;
+  count: number;
+  rate_per_s: number;
+  p50_ns: number;
+  p95_ns: number;
+  p99_ns: number;
+  max_ns: number;
+  failed: number;
+  reset: number;
+  cut: number;
+  outcome_unknown: number;
+  incomplete: number;
+  slowest: string[];
+}
+
+export interface Requests extends Document {
+  span_ns: number;
+  requests: number;
+  kinds: Kind[];
+  orphans: { service: string; count: number }[];
+}
+
+export interface One {
+  request: string;
+  service: string;
+  asked: string;
+  at_ns: number;
+  duration_ns: number;
+  status: number;
+  failed: boolean | null;
+  end: 'answered' | 'reset' | 'cut' | 'unfinished';
+  complete: boolean;
+  spans: number;
+  largest: { cause: string; service: string; duration_ns: number } | null;
+}
+
+export interface Each extends Document {
+  found: number;
+  slowest: number;
+  one_in: number;
+  from_ns: number;
+  to_ns: number;
+  requests: One[];
+}
+
+export interface Calls {
+  calls: number;
+  failed: number;
+  rate_per_s: number;
+  mean_ns: number;
+  p50_ns: number;
+  p99_ns: number | null;
+  max_ns: number;
+}
+
+export interface Service extends Calls {
+  service: string;
+  entries: number;
+  depth: number;
+  unwatched: boolean;
+  self_ns: number;
+}
+
+export interface Edge extends Calls {
+  caller: string;
+  service: string;
+  calls_per_request: number;
+  requests: number;
+}
+
+export interface ServiceMap extends Document {
+  span_ns: number;
+  requests: number;
+  incomplete: number;
+  services: Service[];
+  edges: Edge[];
+}
+
+export interface OpenCall {
+  asked: string;
+  remote: string;
+  task: string;
+  offset_ns: number;
+  others: number;
+}
+
+export interface Span {
+  span: number;
+  parent: number | null;
+  depth: number;
+  host: string;
+  service: string;
+  task: string;
+  flow: string;
+  asked: string;
+  status: number;
+  error: string;
+  failed: boolean | null;
+  reset: boolean;
+  offset_ns: number;
+  duration_ns: number;
+  self_ns: number;
+  queued_ns: number;
+  between_ns: number | null;
+  evidence: string;
+  hole: string;
+  watched: boolean;
+  queued: boolean;
+  refused: { task: string; remote: string; why: string; offset_ns: number }[];
+  open_calls: OpenCall[];
+}
+
+export interface Proof {
+  span: number | null;
+  asked: string;
+  task: string;
+  offset_ns: number;
+  rule: string;
+  strength: string;
+  verdict: string;
+  candidates: {
+    kind: string;
+    asked: string;
+    offset_ns: number | null;
+    remains: boolean;
+    excluded: { rule: string; says: string; strength: string; cases: number | null }[];
+  }[];
+  more: number;
+}
+
+export interface Show extends Document {
+  request: string;
+  service: string;
+  asked: string;
+  wall_ns: number | null;
+  duration_ns: number;
+  complete: boolean;
+  spans: Span[];
+  proofs: Proof[] | null;
+}
+
+export interface Slice {
+  from_ns: number;
+  to_ns: number;
+  duration_ns: number;
+  host: string;
+  task: string;
+  state: string;
+  wait: string | null;
+  by: string | null;
+  syscall: string | null;
+  object: string | null;
+  depth: number;
+  span: number | null;
+  evidence: string;
+  reason: string | null;
+}
+
+export interface Sum {
+  name: string;
+  duration_ns: number;
+  slices: number;
+}
+
+export interface Waits extends Document {
+  title: string;
+  from_ns: number;
+  to_ns: number;
+  elapsed_ns: number;
+  unknown_ns: number;
+  slices: Slice[];
+  by_host: Sum[];
+  by_task: Sum[];
+  by_cause: Sum[];
+  by_reason: Sum[];
+}
+
+export interface Group {
+  label: string;
+  found: number;
+  count: number;
+  is_sample: boolean;
+  mean_ns: number;
+  incomplete: number;
+  unanswered: number;
+}
+
+export interface Difference {
+  rank: number;
+  cause: string;
+  text: string;
+  service: string;
+  host: string;
+  more_ns: number;
+  share: number;
+  slow_ns: number;
+  typical_ns: number;
+  requests_with: number;
+  examples: string[];
+}
+
+export interface Compared {
+  kind: string;
+  service: string;
+  requests: number;
+  sentence: string;
+  slow: Group;
+  typical: Group;
+  more_ns: number;
+  differences: Difference[];
+  rest_ns: number;
+}
+
+export interface Why extends Document {
+  mode: string;
+  kinds: Compared[];
+  too_few_kinds: number;
+  too_few_requests: number;
+  further_kinds: number;
+}
+
+/** Whether a request went wrong, in a word; empty where nothing says so. */
+export function trouble(r: { end: string; failed: boolean | null; status: number }): string {
+  if (r.end !== 'answered') return r.end;
+  return r.failed === true ? (r.status === 0 ? 'failed' : String(r.status)) : '';
+}

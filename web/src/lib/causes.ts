@@ -1,0 +1,33 @@
+/** Colours and words of causes (`wakepath why`) and of states (`wakepath waits`). The colours are in page.css. */
+
+const COLOUR: Record<string, string> = {
+  cpu: 'running', running: 'running',
+  preempted: 'preempted', quota: 'preempted',
+  lock: 'lock', futex: 'lock',
+  network: 'network', packet_loss: 'network', delayed_ack: 'network', slow_reader: 'network', unread: 'network',
+  dns: 'dns', unwatched: 'unwatched', unanswered: 'unwatched',
+  disk: 'disk', page_fault: 'disk', 'page fault': 'disk',
+  timer: 'timer', stopped: 'timer',
+  queue: 'queue', queued: 'queue', accept_queue: 'queue', isolation: 'queue',
+  task: 'task', input: 'task', 'user input': 'task', interrupt: 'interrupt',
+};
+
+/** The name of its colour: `--c-NAME`. */
+export function colour(cause: string | null | undefined): string {
+  return COLOUR[cause ?? ''] ?? 'unknown';
+}
+
+const WORDS: Record<string, string> = {
+  cpu: 'computing', preempted: 'waiting for a processor', quota: 'CPU quota used up', futex: 'futex until its time-out',
+  packet_loss: 'packets lost', delayed_ack: 'delayed acknowledgement', accept_queue: 'accept queue full',
+  slow_reader: 'reader too slow', dns: 'name server', unanswered: 'no answer before the time-out',
+  page_fault: 'page read in', task: 'another task', unwatched: 'service not watched', isolation: 'the recording itself',
+  input: 'a person', unknown: 'not known', queue: 'queued, not taken up', queued: 'queued, not taken up',
+  unread: 'no room to send', running: 'running',
+};
+
+/** In words. */
+export function words(cause: string | null | undefined): string {
+  const name = cause ?? 'unknown';
+  return WORDS[name] ?? name;
+}

@@ -1,0 +1,26 @@
+/** Names of a recording may hold anything: what cannot be seen, or turns the text around it, is written as an escape. */
+
+// controls, and marks and overrides of the direction of text
+const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+
+/** Names as they are, by how they are shown. */
+const originals = new Map<string, string>();
+
+/** How a text is shown. */
+export function shown(text: string): string {
+  return text.replace(HIDDEN, (c) => (c === '\n' ? c : `\\u{${c.codePointAt(0)?.toString(16)}}`));
+}
+
+/** For `JSON.parse`: texts as they are shown. */
+export function visible(_key: string, value: unknown): unknown {
+  if (typeof value !== 'string') return value;
+  const text = shown(value);
+  if (text !== value) originals.set(text, value);
+  return text;
+}
+
+/** A kind as questions name it: its names as they are. */
+export function kindOf(k: { service: string; asked: string }): string {
+  const [service, asked] = [k.service, k.asked].map((text) => originals.get(text) ?? text);
+  return `${service} ${asked}`;
+}

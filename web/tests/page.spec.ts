@@ -1,0 +1,142 @@
+import { accessible, expect, fits, test } from './served';
+
+const VIEWS = ['', '?view=why', '?view=request'];
+const PHONE = { width: 390, height: 800 };
+
+for (const scheme of ['light', 'dark'] as const) {
+  test(`every view of the demo is accessible and fits, ${scheme}`, async ({ page, demo }) => {
+    await page.emulateMedia({ colorScheme: scheme });
+    for (const view of VIEWS) {
+      for (const size of [{ width: 1280, height: 800 }, PHONE]) {
+        await page.setViewportSize(size);
+        await page.goto(demo + view);
+        await expect(page.getByRole('region', { name: 'Losses' })).not.toContainText('Reading');
+        await expect(page.getByText(/^Reading /)).toHaveCount(0);
+        await expect(page.getByRole('alert')).toHaveCount(0);
+        await accessible(page);
+        await fits(page);
+      }
+    }
+  });
+}
+
+test('the overview shows services, requests and kinds, each with its command', async ({ page, demo }) => {
+  await page.goto(demo);
+  const services = page.getByRole('img', { name: /services and .* calls between/ });
+  await expect(services).toBeVisible();
+  for (const name of ['nginx', 'gunicorn', 'postgres', 'redis']) await expect(services).toContainText(name);
+  await expect(services).toContainText('p99');
+  await expect(page.getByRole('region', { name: 'Kinds, most frequent first' })).toContainText('GET /vote/{n}');
+  for (const command of ['wakepath triage', 'wakepath requests --each', 'wakepath requests --map', 'wakepath requests /']) {
+    await expect(page.locator('code', { hasText: `$ ${command}` }).first()).toBeVisible();
+  }
+  const kinds = page.getByRole('combobox', { name: 'Kind' });
+  await kinds.selectOption((await kinds.locator('option', { hasText: 'GET /results' }).getAttribute('value'))!);
+  await expect(page).toHaveURL(/kind=/);
+  await expect(page.locator('code', { hasText: '--each' })).toContainText('GET /results');
+  await page.goBack();
+  await expect(page).not.toHaveURL(/kind=/);
+  await expect(page.locator('code', { hasText: '--each' })).not.toContainText('GET /results');
+});
+
+test('a dot opens its request, by mouse and by keyboard', async ({ page, demo }) => {
+  await page.goto(demo);
+  const plot = page.getByRole('application', { name: /Requests by the time/ });
+  await plot.focus();
+  await page.keyboard.press('End');
+  await expect(page.locator('#dot')).toContainText(' ms');
+  await page.keyboard.press('ArrowUp');
+  await page.keyboard.press('Enter');
+  await expect(page).toHaveURL(/view=request&request=[0-9a-f]{16}/);
+  await expect(page.getByRole('listbox')).toBeVisible();
+  await page.goBack();
+  await expect(plot).toBeVisible();
+  // the pointer finds the nearest dot
+  const box = (await plot.boundingBox())!;
+  let found = false;
+  for (let i = 0; i < 200 && !found; i++) {
+    await page.mouse.move(box.x + 80 + (i % 20) * ((box.width - 100) / 20), box.y + 20 + Math.floor(i / 20) * 25);
+    found = !(await page.locator('#dot').innerText()).includes('Point at a dot');
+  }
+  expect(found).toBe(true);
+});
+
+test('a request shows its waterfall, critical path and evidence', async ({ page, demo }) => {
+  await page.goto(`${demo}?view=request&request=slowest&kind=${encodeURIComponent('GET /vote/{n}')}`);
+  const list = page.getByRole('listbox');
+  const rows = list.getByRole('option');
+  await expect(rows.first()).toContainText('nginx');
+  await list.focus();
+  await page.keyboard.press('ArrowDown');
+  const details = page.getByRole('complementary');
+  await expect(details).toContainText('gunicorn');
+  await expect(details).toContainText('evidence');
+  await expect(details).toContainText('On the critical path');
+  await expect(page).toHaveURL(/span=1/);
+  const address = page.url();
+  const on = await list.locator('rect[class*="c-"]').count();
+  expect(on).toBeGreaterThan(1);
+  await page.getByRole('button', { name: 'off' }).click();
+  await expect(list.locator('rect[class*="c-"]')).toHaveCount(0);
+  await page.getByRole('button', { name: 'only' }).click();
+  await expect(list.locator('rect[class*="c-"]').first()).toBeVisible();
+  await page.goBack();
+  await expect(page).toHaveURL(/path=off/);
+  // a link leads to the same row
+  await page.goto(address);
+  await expect(list.locator('[aria-selected="true"]')).toContainText('gunicorn');
+  // alike ones are one row, until they are opened
+  const alike = rows.filter({ hasText: /× \d/ }).first();
+  if (await alike.count()) {
+    const before = await rows.count();
+    await alike.click();
+    expect(await rows.count()).toBeGreaterThan(before);
+  }
+});
+
+test('why ranks differences that add up, with examples', async ({ page, demo }) => {
+  await page.goto(`${demo}?view=why&slowest=5%25`);
+  const table = page.getByRole('region', { name: 'Differences, largest first' }).first();
+  await expect(table).toContainText('the whole difference');
+  await expect(page.locator('code', { hasText: '--slowest=5%' })).toBeVisible();
+  await table.getByRole('link').first().click();
+  await expect(page).toHaveURL(/view=request/);
+  await expect(page.getByRole('listbox')).toBeVisible();
+});
+
+test('an imported LTTng trace is shown', async ({ page, lttng }) => {
+  for (const view of VIEWS) {
+    await page.goto(lttng + view);
+    await expect(page.getByText(/^Reading /)).toHaveCount(0);
+    await accessible(page);
+    await fits(page);
+  }
+});
+
+test('hostile names are shown as text', async ({ page, hostile }) => {
+  for (const view of VIEWS) {
+    for (const size of [{ width: 1280, height: 800 }, PHONE]) {
+      await page.setViewportSize(size);
+      await page.goto(hostile + view);
+      await expect(page.getByText(/^Reading /)).toHaveCount(0);
+      await expect(page.locator('img, script:not([src])')).toHaveCount(0);
+      await fits(page);
+      await accessible(page);
+    }
+    await expect(page.locator('main')).toContainText('<img src=x onerror=alert(1)>');
+    expect(await page.locator('body').innerText()).not.toMatch(/[\u202e\u2066\u001b]/);
+  }
+  // and a kind with such a name can be asked for
+  await page.goto(hostile);
+  const kinds = page.getByRole('combobox', { name: 'Kind' });
+  await expect(kinds.locator('option')).toHaveCount(4);
+  await kinds.selectOption({ index: await kinds.locator('option').evaluateAll((all) => all.findIndex((o) => o.textContent?.includes('DROP TABLE'))) });
+  await expect(page.locator('#dot')).toContainText('All 30 requests');
+});
+
+test('a request that does not exist is said to be so', async ({ page, demo }) => {
+  await page.goto(`${demo}?view=request&request=ffffffffffffffff`);
+  await expect(page.getByRole('alert')).toContainText('no request begins with');
+  await page.goto(`${demo}?view=request&request=${encodeURIComponent('--help')}`);
+  await expect(page.getByRole('alert')).toContainText('give an id or its first digits');
+});

@@ -1,0 +1,68 @@
+/** A `wakepath ui` for each recording, and a page that must not complain. */
+import AxeBuilder from '@axe-core/playwright';
+import { test as base, expect, type Page } from '@playwright/test';
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+
+export { expect };
+
+function given(name: string): string {
+  const value = process.env[name];
+  if (!value) throw new Error(`${name} is not set: run scripts/page --test`);
+  return value;
+}
+
+/** Starts a server; gives its address and what ends it. */
+async function serve(folder: string): Promise<[string, () => void]> {
+  const child = spawn(given('WAKEPATH'), ['ui', folder, '--bind', '127.0.0.1:0'], { stdio: ['ignore', 'pipe', 'ignore'] });
+  for await (const line of createInterface({ input: child.stdout })) return [line.trim(), () => child.kill('SIGTERM')];
+  throw new Error(`wakepath ui ${folder} did not start`);
+}
+
+type Recordings = { demo: string; lttng: string; hostile: string };
+
+export const test = base.extend<{ quiet: void }, Recordings>({
+  demo: [async ({}, use) => run('PAGE_DEMO', use), { scope: 'worker' }],
+  lttng: [
+    async ({}, use) => {
+      base.skip(!process.env.PAGE_LTTNG, 'WAKEPATH_DATA names no folder with lttng/django-vote.tar.gz');
+      await run('PAGE_LTTNG', use);
+    },
+    { scope: 'worker' },
+  ],
+  hostile: [async ({}, use) => run('PAGE_HOSTILE', use), { scope: 'worker' }],
+  // whatever a test does: no error on the console, no dialog, nothing from elsewhere
+  quiet: [
+    async ({ page }, use) => {
+      const said: string[] = [];
+      page.on('console', (m) => m.type() === 'error' && !/status of 4(00|22)/.test(m.text()) && said.push(m.text()));
+      page.on('pageerror', (e) => said.push(String(e)));
+      page.on('dialog', (d) => (said.push(`dialog: ${d.message()}`), void d.dismiss()));
+      page.on('request', (r) => {
+        if (!/^(data:|http:\/\/127\.0\.0\.1:\d+\/)/.test(r.url())) said.push(`asked for ${r.url()}`);
+      });
+      await use();
+      expect(said).toEqual([]);
+    },
+    { auto: true },
+  ],
+});
+
+async function run(name: string, use: (address: string) => Promise<void>) {
+  const [address, end] = await serve(given(name));
+  await use(address);
+  end();
+}
+
+/** Nothing that keeps people with a screen reader or a keyboard from using it. */
+export async function accessible(page: Page) {
+  const found = await new AxeBuilder({ page }).analyze();
+  const serious = found.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical');
+  expect(serious.map((v) => `${v.id}: ${v.nodes.map((n) => n.target).join(', ')}`)).toEqual([]);
+}
+
+/** No wider than the window. */
+export async function fits(page: Page) {
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  expect(wide).toBeLessThanOrEqual(0);
+}
