@@ -85,7 +85,7 @@ impl<S: Steps> Engine<S> {
         if ep.side.is_none() {
             ep.side = side;
         }
-        ep.met |= r.how == seen::MET || r.how == seen::SNAPSHOT;
+        ep.traits.met |= r.how == seen::MET || r.how == seen::SNAPSHOT;
         self.eps.pair(r);
     }
 
@@ -127,13 +127,7 @@ impl<S: Steps> Engine<S> {
 
     /// A protocol was recognised, or given up.
     pub fn note(&mut self, r: &FlowNoteRow) {
-        let ep = self.eps.at(r.flow, r.at);
-        if r.protocol == StrId::EMPTY {
-            ep.opaque = true;
-        } else {
-            ep.messages = true;
-            ep.protocol = r.protocol;
-        }
+        self.eps.at(r.flow, r.at).traits.messages |= r.protocol != StrId::EMPTY;
     }
 
     /// An operation.
@@ -169,7 +163,7 @@ impl<S: Steps> Engine<S> {
         ep.used(r);
         let Some(side) = ep.side else {
             // a socket whose announcement was lost: who sends on it does something that cannot be shown
-            ep.early = Some((sent, Span::of(r)));
+            ep.early = Some(Box::new((sent, Span::of(r))));
             if sent && !ep.is_announced() && r.flow.0 < NO_SOCKET {
                 self.steps.unclear(&self.xs, Side::Client, r.task, r.at);
             }
@@ -180,32 +174,33 @@ impl<S: Steps> Engine<S> {
             ep.sends_to_reader(r, sent);
         }
         // the kernel's programs note each change of direction, also where the record of it found no room
-        let missed_run = r.flags & TURN != 0 && ep.last_was_request == Some(is_request);
+        let missed_run = r.flags & TURN != 0 && ep.traits.last_was_request == Some(is_request);
         // a reply ends where a request follows, or where its message did
-        let goes_on = !is_request && ep.last_was_request == Some(false) && r.start != ep.reply_explained_to;
-        ep.last_was_request = Some(is_request);
-        ep.missed_reply |= missed_run && is_request;
+        let goes_on = !is_request && ep.traits.last_was_request == Some(false) && r.start != ep.replies.explained_to;
+        ep.traits.last_was_request = Some(is_request);
+        ep.traits.missed_reply |= missed_run && is_request;
         ep.push_span(r, is_request, goes_on);
         // a head may be moved in pieces, but when the flow turns it has had its chance to be explained
-        let (to, task, at) = ep.request_moved;
-        let is_explained = ep.messages && !ep.interleaves;
-        let unclear = is_explained && !is_request && to > ep.request_explained_to && ep.request_explained_to != 0;
+        let (to, (task, at)) = (ep.requests.moved_to, ep.requested);
+        let is_explained = ep.traits.messages && !ep.traits.interleaves;
+        let unclear = is_explained && !is_request && to > ep.requests.explained_to && ep.requests.explained_to != 0;
         if unclear {
-            ep.request_explained_to = to;
+            ep.requests.explained_to = to;
         }
         if is_request {
-            ep.request_moved = (ep.request_moved.0.max(r.end), r.task, r.at);
-            if ep.request_explained_to == 0 {
-                ep.request_explained_to = r.start;
+            ep.requests.moved_to = ep.requests.moved_to.max(r.end);
+            ep.requested = (r.task, r.at);
+            if ep.requests.explained_to == 0 {
+                ep.requests.explained_to = r.start;
             }
         }
         if !is_request {
-            ep.reply_moved_to = ep.reply_moved_to.max(r.end);
-            if ep.reply_explained_to == 0 {
-                ep.reply_explained_to = r.start;
+            ep.replies.moved_to = ep.replies.moved_to.max(r.end);
+            if ep.replies.explained_to == 0 {
+                ep.replies.explained_to = r.start;
             }
         }
-        let (murky, messages) = (ep.murky, ep.messages);
+        let (murky, messages) = (ep.traits.murky, ep.traits.messages);
         if unclear {
             self.steps.unclear(&self.xs, side, task, at);
         }
@@ -235,7 +230,7 @@ impl<S: Steps> Engine<S> {
     /// `missed`: what moved before it was not all recorded, so its reply may have been among that.
     fn run_request(&mut self, r: &OpRow, side: Side, missed: bool) {
         let ep = self.eps.at(r.flow, r.at);
-        if let Some(&last) = ep.open.back() {
+        if let Some(&last) = ep.open.last() {
             let e = self.xs.get_mut(last);
             if missed {
                 e.murky = true;
@@ -263,14 +258,14 @@ impl<S: Steps> Engine<S> {
 
     fn begin(&mut self, flow: EndpointId, mut e: Exchange, at: MonoNs) -> ExId {
         e.process = self.steps.process_of(e.task);
-        let peer = self.eps.get(&flow).and_then(|ep| self.eps.get(&ep.peer));
+        let peer = self.eps.get(&flow).and_then(|ep| self.eps.get(&ep.other.flow));
         let user = peer.map_or(TaskId::UNKNOWN, |p| p.user());
         e.is_internal = user != TaskId::UNKNOWN && self.steps.process_of(user) == e.process;
         let x = self.xs.insert(e);
         let ep = self.eps.at(flow, at);
-        ep.open.push_back(x);
+        ep.open.push(x);
         ep.last_begun = Some(x);
-        ep.ever_requested = true;
+        ep.traits.ever_requested = true;
         self.steps.begun(&self.xs, x, at);
         x
     }
@@ -278,8 +273,8 @@ impl<S: Steps> Engine<S> {
     /// `missed`: the request that it answers was not recorded.
     fn run_reply(&mut self, r: &OpRow, missed: bool) {
         let ep = self.eps.at(r.flow, r.at);
-        let (side, met, asked) = (ep.side, ep.met, ep.ever_requested);
-        match ep.open.back().copied() {
+        let (side, met, asked) = (ep.side, ep.traits.met, ep.traits.ever_requested);
+        match ep.open.last().copied() {
             Some(x) if missed => self.close(r.flow, x, r.at, true),
             Some(x) => return self.extend_reply(x, r),
             // a server may speak first; but a flow that is older than the recording owes a reply
@@ -309,7 +304,7 @@ impl<S: Steps> Engine<S> {
 
     /// With messages: request bytes may be more of a request whose head was read before.
     fn request_moved(&mut self, r: &OpRow, side: Side) {
-        let last = self.eps.get(&r.flow).and_then(|ep| ep.open.back().copied());
+        let last = self.eps.get(&r.flow).and_then(|ep| ep.open.last().copied());
         let Some(x) = last.filter(|_| side == Side::Server) else { return };
         let e = self.xs.get_mut(x);
         e.received_to = e.received_to.max(r.end);
@@ -321,7 +316,7 @@ impl<S: Steps> Engine<S> {
     /// With messages: reply bytes may complete the oldest exchanges whose reply has begun.
     fn reply_moved(&mut self, r: &OpRow) {
         let Some(ep) = self.eps.get(&r.flow) else { return };
-        let (met, asked, side) = (ep.met, ep.ever_requested, ep.side);
+        let (met, asked, side) = (ep.traits.met, ep.traits.ever_requested, ep.side);
         if ep.open.is_empty() {
             if side == Some(Side::Server) {
                 if met && !asked {
@@ -411,8 +406,8 @@ impl<S: Steps> Engine<S> {
             e.ended = at;
         }
         if let Some(ep) = self.eps.get_mut(&flow) {
-            ep.open.retain(|&o| o != x);
-            e.unread_ns = std::mem::take(&mut ep.unread_ns);
+            ep.open.retain(|o| *o != x);
+            e.unread_ns = std::mem::take(&mut ep.unread.total_ns);
         }
         self.steps.closed(&self.xs, x, at);
         if !S::KEEPS {

@@ -14,13 +14,13 @@ pub mod graph;
 mod options;
 pub mod pairs;
 pub mod path;
+mod polled;
 pub mod proof;
 pub mod request;
 pub mod roles;
 mod slab;
 pub mod sniffed;
 pub mod sync;
-mod timers;
 
 use attribution::Attribution;
 use exchange::Engine;

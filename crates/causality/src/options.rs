@@ -17,6 +17,9 @@ pub struct Options {
     pub explain: Option<Explain>,
     /// For tests: rules are asked in this random order. It changes nothing.
     pub order: Option<u64>,
+    /// For tests: from so many requests on, those that could have made a call are kept as a set and not one by one. It changes
+    /// nothing.
+    pub shared_from: Option<usize>,
 }
 
 /// Whose proofs are wanted, and where they go.

@@ -7,6 +7,7 @@ mod steps;
 use crate::canary::holds;
 use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange};
+use crate::polled::Polled;
 use learned::{
     CallCounts, Connections, Epoll, Habits, Leader, Loops, OpenRequests, Processes, Replied, Round, Serving, Unseen,
     Workers,
@@ -185,16 +186,12 @@ impl Roles {
         let asked_by = round.epoll.asked_by;
         if r.timeout_ns != 0 {
             let habits = self.loops.habits.entry(process).or_default();
-            let is_single = (round.ready, round.calls) == (1, 1) && round.has_called_timely;
+            let is_single = (round.polled.ready, round.calls) == (1, 1) && round.has_called_timely;
             habits.single += u32::from(is_single && round.has_spare);
             habits.single_dialled += u32::from(is_single && round.has_dialled);
-            habits.asked += u32::from(round.calls > 0 && round.messages > 0);
-            habits.replied += u32::from(round.ready == 1 && round.replied == Replied::Freely);
-            *round = Round {
-                due: r.entry.0.saturating_add(r.timeout_ns),
-                epoll: Epoll { given_by: 0, asked_by },
-                ..Round::default()
-            };
+            habits.asked += u32::from(round.calls > 0 && round.polled.messages > 0);
+            habits.replied += u32::from(round.polled.ready == 1 && round.replied == Replied::Freely);
+            *round = Round { polled: Polled::begin(r), epoll: Epoll { given_by: 0, asked_by }, ..Round::default() };
         }
         round.epoll.given_by = if given_by != 0 { given_by } else { round.epoll.given_by };
         if r.fd >= 0
@@ -203,11 +200,12 @@ impl Roles {
         {
             self.roles.entry(r.task).waits_amid = true;
         }
-        round.ready = round.ready.saturating_add(u32::try_from(r.ready).unwrap_or(0));
+        round.polled.found(r);
     }
 
     /// The library vantage handed over an input.
     pub fn input(&mut self, r: &InputRow) {
+        self.loops.are_given_inputs = true;
         if r.isolated >= 2 {
             self.loops.rests.insert(self.process_of(r.task), (0, 0, EndpointId(0)));
         } else if r.kind == input::ELSE {
@@ -232,12 +230,12 @@ impl Roles {
         }
         round.last = (flow, at);
         round.calls += 1;
-        let is_timely = round.no_timer_due(at);
+        let is_timely = round.polled.no_timer_due(at);
         round.has_called_timely = is_timely;
         let habits = self.loops.habits.entry(process).or_default();
-        habits.is_parallel |= round.ready > 0 && round.calls > round.ready && is_timely;
-        habits.spontaneous += u32::from(round.messages == 0 && round.due != 0);
-        let is_alone = round.ready == 1 && is_timely && round.replied != Replied::No;
+        habits.is_parallel |= round.polled.ready > 0 && round.calls > round.polled.ready && is_timely;
+        habits.spontaneous += u32::from(round.polled.messages == 0 && round.polled.due != 0);
+        let is_alone = round.polled.ready == 1 && is_timely && round.replied != Replied::No;
         let is_nobody_else =
             round.replied == Replied::Freely || self.requests.open.get(&process).is_none_or(|&open| open == 0);
         habits.after += u32::from(is_alone && is_nobody_else);
@@ -251,7 +249,7 @@ impl Roles {
         let round = self.loops.rounds.entry(task);
         // who waited for the connection that was just set free would use that one
         let is_spare = is_shared || spare > u32::from(round.heard != EndpointId(0));
-        let is_free = is_spare && round.no_timer_due(at);
+        let is_free = is_spare && round.polled.no_timer_due(at);
         round.replied = if is_free { Replied::Freely } else { Replied::Bound };
     }
 
@@ -319,6 +317,11 @@ impl Roles {
     /// How often the process could have been seen to make a call of its own accord.
     pub fn unasked_cases(&self, process: u32) -> u32 {
         self.loops.habits.get(&process).map_or(0, |h| h.gaps.max(h.asked))
+    }
+
+    /// Whether the library vantage handed over any input on the host.
+    pub fn are_given_inputs(&self) -> bool {
+        self.loops.are_given_inputs
     }
 
     /// Whether one input, handed over when the whole process was at rest, ever led to several calls: a request makes

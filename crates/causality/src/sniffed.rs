@@ -90,32 +90,63 @@ enum Top {
 const CLIENT: u8 = 1;
 const SERVER: u8 = 2;
 
-/// Joins what sniffers saw with the requests of other vantages.
-pub(crate) struct Wires<'a> {
+/// What is known of the vantages.
+struct Vantages {
     line: Rc<Timeline>,
+    /// What the first pass learned of each sniffer.
     seen: FxHashMap<HostId, Seen>,
     /// Hosts on which other vantages lost something: what they did not see may have been.
     lossy: Vec<HostId>,
-    flows: FxHashMap<SniffedFlowId, Flow>,
-    flows_over: VecDeque<(i64, SniffedFlowId)>,
-    nodes: FxHashMap<NodeId, Node>,
+}
+
+/// Flows that sniffers saw.
+#[derive(Default)]
+struct Flows {
+    all: FxHashMap<SniffedFlowId, Flow>,
+    /// Those that ended, in order of time.
+    over: VecDeque<(i64, SniffedFlowId)>,
+}
+
+/// Where to find exchanges.
+#[derive(Default)]
+struct Index {
     /// By flow and first byte.
     by_row: FxHashMap<(SniffedFlowId, u64), NodeId>,
     by_bytes: FxHashMap<ByteKey, NodeId>,
     /// By the first bytes of request and reply, and by first and last of the request.
     by_numbers: FxHashMap<(u32, u32), NodeId>,
     by_request: FxHashMap<(u32, u32), NodeId>,
+}
+
+/// What was given not long ago.
+#[derive(Default)]
+struct Past {
+    keys: FxHashMap<ByteKey, ()>,
+    order: VecDeque<(i64, ByteKey)>,
+}
+
+/// What waits to be handed out.
+#[derive(Default)]
+struct Held {
+    trees: FxHashMap<u64, Tree>,
+    tops: BinaryHeap<Reverse<(i64, Top)>>,
+    /// The number of the next tree.
+    next: u64,
+}
+
+/// Joins what sniffers saw with the requests of other vantages.
+pub(crate) struct Wires<'a> {
+    vantages: Vantages,
+    flows: Flows,
+    nodes: FxHashMap<NodeId, Node>,
+    index: Index,
     /// Exchanges that other vantages have open, by end.
     claims: FxHashMap<ByteKey, (u8, HostId)>,
-    /// What was given not long ago.
-    past: FxHashMap<ByteKey, ()>,
-    past_order: VecDeque<(i64, ByteKey)>,
+    past: Past,
     undecided: BinaryHeap<Reverse<(i64, NodeId)>>,
     /// Exchanges by their servers, in order of begin, as far as time was looked at.
     active: FxHashMap<Address, Vec<NodeId>>,
-    trees: FxHashMap<u64, Tree>,
-    tops: BinaryHeap<Reverse<(i64, Top)>>,
-    next: u64,
+    held: Held,
     now: i64,
     out: Box<dyn FnMut(Request) + 'a>,
     /// Counts so far.
@@ -126,24 +157,15 @@ impl<'a> Wires<'a> {
     /// `seen`: what the first pass learned of each sniffer.
     pub(crate) fn new(line: Rc<Timeline>, seen: FxHashMap<HostId, Seen>, out: impl FnMut(Request) + 'a) -> Self {
         Wires {
-            line,
-            seen,
-            lossy: Vec::new(),
-            flows: FxHashMap::default(),
-            flows_over: VecDeque::new(),
+            vantages: Vantages { line, seen, lossy: Vec::new() },
+            flows: Flows::default(),
             nodes: FxHashMap::default(),
-            by_row: FxHashMap::default(),
-            by_bytes: FxHashMap::default(),
-            by_numbers: FxHashMap::default(),
-            by_request: FxHashMap::default(),
+            index: Index::default(),
             claims: FxHashMap::default(),
-            past: FxHashMap::default(),
-            past_order: VecDeque::new(),
+            past: Past::default(),
             undecided: BinaryHeap::new(),
             active: FxHashMap::default(),
-            trees: FxHashMap::default(),
-            tops: BinaryHeap::new(),
-            next: 0,
+            held: Held::default(),
             now: i64::MIN,
             out: Box::new(out),
             counts: OnWire::default(),
@@ -152,11 +174,11 @@ impl<'a> Wires<'a> {
 
     /// Another vantage lost operations on a host.
     pub(crate) fn lost_on(&mut self, host: HostId) {
-        self.lossy.push(host);
+        self.vantages.lossy.push(host);
     }
 
     fn common(&self, host: HostId, at: MonoNs) -> i64 {
-        self.line.common(host, at).0
+        self.vantages.line.common(host, at).0
     }
 
     /// Rows of a flow.
@@ -172,10 +194,10 @@ impl<'a> Wires<'a> {
             path: wakepath_model::ids::StrId::EMPTY,
         };
         let is_reset = r.what == flow_row::RESET;
-        self.flows.insert(r.flow, Flow { place, is_reset });
+        self.flows.all.insert(r.flow, Flow { place, is_reset });
         if matches!(r.what, flow_row::FIN | flow_row::RESET | flow_row::FORGOTTEN | flow_row::CAPTURE_END) {
             let at = self.common(host, r.at);
-            self.flows_over.push_back((at, r.flow));
+            self.flows.over.push_back((at, r.flow));
         }
     }
 
@@ -189,8 +211,8 @@ impl<'a> Wires<'a> {
             return;
         }
         let end = self.common(host, r.at.max(r.reply_last));
-        let flow = self.flows.get(&r.flow).copied();
-        if let Some(&id) = self.by_row.get(&(r.flow, r.request_start)) {
+        let flow = self.flows.all.get(&r.flow).copied();
+        if let Some(&id) = self.index.by_row.get(&(r.flow, r.request_start)) {
             let Some(n) = self.nodes.get_mut(&id) else { return };
             if n.host != host || n.row.flow != r.flow {
                 self.counts.repeated += u64::from(r.what != exchange_row::OPEN && n.host != host);
@@ -204,7 +226,7 @@ impl<'a> Wires<'a> {
             self.counts.without_flow += 1;
             return;
         };
-        let id = self.next;
+        let id = self.held.next;
         let begin = self.common(host, r.request_first);
         let node = Node {
             host,
@@ -219,17 +241,17 @@ impl<'a> Wires<'a> {
             children: Vec::new(),
             doubts: 0,
         };
-        self.next += 1;
+        self.held.next += 1;
         self.counts.exchanges += 1;
         let key = self.key_of(&node);
         if let Some(key) = key {
-            if self.past.contains_key(&key) {
+            if self.past.keys.contains_key(&key) {
                 self.counts.late += 1;
                 return;
             }
-            self.by_bytes.insert(key, id);
+            self.index.by_bytes.insert(key, id);
         }
-        self.by_row.insert((r.flow, r.request_start), id);
+        self.index.by_row.insert((r.flow, r.request_start), id);
         self.nodes.insert(id, node);
         if let Some((bits, _)) = key.and_then(|k| self.claims.get(&k)).copied() {
             self.claimed(id, bits);
@@ -245,10 +267,10 @@ impl<'a> Wires<'a> {
         let id = self.unite(id);
         let Some(n) = self.nodes.get(&id) else { return };
         if let Some(k) = numbers(n.place.protocol, n.row.request_start, n.row.reply_start) {
-            self.by_numbers.insert(k, id);
+            self.index.by_numbers.insert(k, id);
         }
         if n.is_closed() && matches!(n.parent, Parent::Root(_)) {
-            self.tops.push(Reverse((n.worked_until().saturating_add(HORIZON_NS), Top::Node(id))));
+            self.held.tops.push(Reverse((n.worked_until().saturating_add(HORIZON_NS), Top::Node(id))));
         }
     }
 
@@ -258,7 +280,7 @@ impl<'a> Wires<'a> {
     fn unite(&mut self, id: NodeId) -> NodeId {
         let Some(n) = self.nodes.get(&id) else { return id };
         let Some(k) = numbers(n.place.protocol, n.row.request_start, n.row.request_end) else { return id };
-        let other = self.by_request.insert(k, id).filter(|o| *o != id);
+        let other = self.index.by_request.insert(k, id).filter(|o| *o != id);
         let Some((other, o)) = other.and_then(|o| Some((o, self.nodes.get(&o)?))) else { return id };
         let is_within = self.is_within(id, other) || self.is_within(other, id);
         if !n.is_same_as(o) || is_within || n.elsewhere.span_of.is_some() && o.elsewhere.span_of.is_some() {
@@ -268,7 +290,7 @@ impl<'a> Wires<'a> {
         self.counts.repeated += 1;
         self.counts.exchanges -= 1;
         self.merge(kept, gone);
-        self.by_request.insert(k, kept);
+        self.index.by_request.insert(k, kept);
         kept
     }
 
@@ -288,9 +310,9 @@ impl<'a> Wires<'a> {
         let was_given_to = if let Parent::Of(p, _) = g.parent { Some(p) } else { None };
         let again = Again { flow: g.row.flow, request_start: g.row.request_start, place: g.place };
         for o in g.others.iter().chain([&again]) {
-            self.by_row.insert((o.flow, o.request_start), kept);
+            self.index.by_row.insert((o.flow, o.request_start), kept);
             if let Some(key) = ByteKey::of(&o.place, &g.half().exchange) {
-                self.by_bytes.insert(key, kept);
+                self.index.by_bytes.insert(key, kept);
             }
         }
         for c in &g.children {
@@ -301,7 +323,7 @@ impl<'a> Wires<'a> {
             }
         }
         if let Some((tree, span)) = g.elsewhere.span_of
-            && let Some(Some(node)) = self.trees.get_mut(&tree).and_then(|t| t.nodes.get_mut(span as usize))
+            && let Some(Some(node)) = self.held.trees.get_mut(&tree).and_then(|t| t.nodes.get_mut(span as usize))
         {
             node.0 = kept;
         }
@@ -351,7 +373,7 @@ impl<'a> Wires<'a> {
         let Some(key) = ByteKey::of(place, e) else { return };
         let bit = if e.side == Side::Client { CLIENT } else { SERVER };
         self.claims.entry(key).or_insert((0, host)).0 |= bit;
-        if let Some(&id) = self.by_bytes.get(&key) {
+        if let Some(&id) = self.index.by_bytes.get(&key) {
             self.claimed(id, bit);
         }
     }
@@ -360,7 +382,7 @@ impl<'a> Wires<'a> {
     /// known whose.
     pub(crate) fn client_done(&mut self, key: ByteKey, hole: Option<Hole>) {
         self.unclaim(key, CLIENT);
-        if let Some(n) = self.by_bytes.get(&key).and_then(|id| self.nodes.get_mut(id)) {
+        if let Some(n) = self.index.by_bytes.get(&key).and_then(|id| self.nodes.get_mut(id)) {
             n.elsewhere.client_said = Some(hole);
         }
     }
@@ -370,7 +392,7 @@ impl<'a> Wires<'a> {
     fn reconcile(&mut self, id: NodeId) {
         let Some(n) = self.nodes.get(&id) else { return };
         let (Some((tree, span @ 1..)), Parent::Of(p, _)) = (n.elsewhere.span_of, n.parent) else { return };
-        let said = self.trees.get(&tree).and_then(|t| t.request.spans.get(span as usize)?.parent);
+        let said = self.held.trees.get(&tree).and_then(|t| t.request.spans.get(span as usize)?.parent);
         let is_elsewhere = |at: (u64, u32)| at.0 != tree || said.is_some_and(|s| s != at.1);
         if self.nodes.get(&p).and_then(|p| p.elsewhere.span_of).is_some_and(is_elsewhere) {
             self.counts.disagreements += 1;
@@ -380,12 +402,12 @@ impl<'a> Wires<'a> {
 
     /// Makes a span of another vantage's request, with all that was done for it, a request of its own.
     fn split(&mut self, tree: u64, span: u32) {
-        let Some(t) = self.trees.get_mut(&tree) else { return };
+        let Some(t) = self.held.trees.get_mut(&tree) else { return };
         let mut kept = Tree { request: Request { spans: Vec::new(), ..t.request }, nodes: Vec::new(), end: t.end };
         let mut cut =
             Tree { request: Request { spans: Vec::new(), orphan: None, ..t.request }, nodes: Vec::new(), end: t.end };
-        let id = self.next;
-        self.next += 1;
+        let id = self.held.next;
+        self.held.next += 1;
         // where each span goes: whether it is cut off, and its number there
         let mut to: Vec<(bool, u32)> = Vec::with_capacity(t.nodes.len());
         let spans = std::mem::take(&mut t.request.spans);
@@ -404,8 +426,8 @@ impl<'a> Wires<'a> {
             }
         }
         *t = kept;
-        self.tops.push(Reverse((cut.end.saturating_add(HORIZON_NS), Top::Tree(id))));
-        self.trees.insert(id, cut);
+        self.held.tops.push(Reverse((cut.end.saturating_add(HORIZON_NS), Top::Tree(id))));
+        self.held.trees.insert(id, cut);
     }
 
     fn unclaim(&mut self, key: ByteKey, bit: u8) {
@@ -419,10 +441,10 @@ impl<'a> Wires<'a> {
 
     /// The node of a side of a span, and whether it was found by its numbers alone.
     fn node_of(&self, h: &Half) -> Option<(NodeId, bool)> {
-        let exact = ByteKey::of(&h.place, &h.exchange).and_then(|k| self.by_bytes.get(&k)).map(|&id| (id, false));
+        let exact = ByteKey::of(&h.place, &h.exchange).and_then(|k| self.index.by_bytes.get(&k)).map(|&id| (id, false));
         let e = &h.exchange;
         let by_numbers = || numbers(h.place.protocol, e.request_start, e.reply_start);
-        let found = exact.or_else(|| self.by_numbers.get(&by_numbers()?).map(|&id| (id, true)));
+        let found = exact.or_else(|| self.index.by_numbers.get(&by_numbers()?).map(|&id| (id, true)));
         found.filter(|(id, _)| self.nodes.get(id).is_some_and(|n| n.elsewhere.span_of.is_none()))
     }
 
@@ -430,8 +452,8 @@ impl<'a> Wires<'a> {
     pub(crate) fn request(&mut self, request: Request) {
         let mut nodes = Vec::with_capacity(request.spans.len());
         let mut end = i64::MIN;
-        let id = self.next;
-        self.next += 1;
+        let id = self.held.next;
+        self.held.next += 1;
         for (i, s) in request.spans.iter().enumerate() {
             let mut found = None;
             for h in [&s.caller, &s.callee].into_iter().flatten() {
@@ -439,8 +461,8 @@ impl<'a> Wires<'a> {
                 end = end.max(self.common(h.host, h.exchange.ended));
                 if let Some(key) = ByteKey::of(&h.place, &h.exchange) {
                     self.unclaim(key, if h.exchange.side == Side::Client { CLIENT } else { SERVER });
-                    if self.past.insert(key, ()).is_none() {
-                        self.past_order.push_back((self.now, key));
+                    if self.past.keys.insert(key, ()).is_none() {
+                        self.past.order.push_back((self.now, key));
                     }
                 }
             }
@@ -455,8 +477,8 @@ impl<'a> Wires<'a> {
             return self.give(request);
         }
         let found: Vec<NodeId> = nodes.iter().flatten().map(|n| n.0).collect();
-        self.trees.insert(id, Tree { request, nodes, end });
-        self.tops.push(Reverse((end.saturating_add(HORIZON_NS), Top::Tree(id))));
+        self.held.trees.insert(id, Tree { request, nodes, end });
+        self.held.tops.push(Reverse((end.saturating_add(HORIZON_NS), Top::Tree(id))));
         for node in found {
             self.reconcile(node);
             for child in self.nodes.get(&node).map_or(Vec::new(), |n| n.children.clone()) {
@@ -484,13 +506,13 @@ impl<'a> Wires<'a> {
             self.counts.given_up += (before - self.undecided.len()) as u64;
         }
         let old = self.now.saturating_sub(2 * HORIZON_NS);
-        while self.flows_over.front().is_some_and(|f| f.0 < old) {
-            let (_, flow) = self.flows_over.pop_front().expect("just seen");
-            self.flows.remove(&flow);
+        while self.flows.over.front().is_some_and(|f| f.0 < old) {
+            let (_, flow) = self.flows.over.pop_front().expect("just seen");
+            self.flows.all.remove(&flow);
         }
-        while self.past_order.front().is_some_and(|p| p.0 < old) {
-            let (_, key) = self.past_order.pop_front().expect("just seen");
-            self.past.remove(&key);
+        while self.past.order.front().is_some_and(|p| p.0 < old) {
+            let (_, key) = self.past.order.pop_front().expect("just seen");
+            self.past.keys.remove(&key);
         }
     }
 
@@ -504,15 +526,15 @@ impl<'a> Wires<'a> {
         }
         const AGAIN_NS: i64 = 1_000_000_000;
         let mut later = Vec::new();
-        while let Some(&Reverse((at, top))) = self.tops.peek()
+        while let Some(&Reverse((at, top))) = self.held.tops.peek()
             && at <= until.saturating_add(HORIZON_NS)
         {
-            self.tops.pop();
+            self.held.tops.pop();
             if !self.hand_out(top, Some(until)) {
                 later.push(Reverse((until.saturating_add(HORIZON_NS + AGAIN_NS), top)));
             }
         }
-        self.tops.extend(later);
+        self.held.tops.extend(later);
     }
 
     /// The recordings are over.
@@ -521,7 +543,7 @@ impl<'a> Wires<'a> {
             self.decide(id);
         }
         let mut rest: Vec<(i64, Top)> = self.nodes.iter().map(|(&id, n)| (n.begin, Top::Node(id))).collect();
-        rest.extend(self.trees.iter().map(|(&id, t)| (t.end, Top::Tree(id))));
+        rest.extend(self.held.trees.iter().map(|(&id, t)| (t.end, Top::Tree(id))));
         rest.sort_unstable();
         for &(_, top) in &rest {
             self.hand_out(top, None);
@@ -530,7 +552,7 @@ impl<'a> Wires<'a> {
         for (_, top) in rest {
             let node = match top {
                 Top::Node(id) => Some(id),
-                Top::Tree(id) => self.trees.get(&id).and_then(|t| Some(t.nodes.first().copied().flatten()?.0)),
+                Top::Tree(id) => self.held.trees.get(&id).and_then(|t| Some(t.nodes.first().copied().flatten()?.0)),
             };
             if let Some(n) = node.and_then(|id| self.nodes.get_mut(&id)) {
                 n.parent = Parent::Root(Some(Hole::Borders));
@@ -542,19 +564,21 @@ impl<'a> Wires<'a> {
     /// Nothing asks for it any more.
     fn forget(&mut self, id: NodeId) {
         let Some(n) = self.nodes.remove(&id) else { return };
-        self.by_row.remove(&(n.row.flow, n.row.request_start));
+        self.index.by_row.remove(&(n.row.flow, n.row.request_start));
         for o in &n.others {
-            self.by_row.remove(&(o.flow, o.request_start));
+            self.index.by_row.remove(&(o.flow, o.request_start));
         }
         let exchange = n.half().exchange;
         for place in n.places() {
             if let Some(k) = ByteKey::of(place, &exchange)
-                && self.by_bytes.get(&k) == Some(&id)
+                && self.index.by_bytes.get(&k) == Some(&id)
             {
-                self.by_bytes.remove(&k);
+                self.index.by_bytes.remove(&k);
             }
         }
-        for (map, to) in [(&mut self.by_numbers, n.row.reply_start), (&mut self.by_request, n.row.request_end)] {
+        for (map, to) in
+            [(&mut self.index.by_numbers, n.row.reply_start), (&mut self.index.by_request, n.row.request_end)]
+        {
             if let Some(k) = numbers(n.place.protocol, n.row.request_start, to)
                 && map.get(&k) == Some(&id)
             {

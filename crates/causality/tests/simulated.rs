@@ -7,6 +7,7 @@ use proptest::test_runner::RngSeed;
 use support::{found, found_with, read};
 use wakepath_causality::Options;
 use wakepath_model::folder::merge;
+use wakepath_testkit::crowd;
 use wakepath_testkit::random::Random;
 use wakepath_testkit::reactor;
 use wakepath_testkit::recording::{Cuts, Recording};
@@ -19,6 +20,9 @@ fn right(recording: &Recording) -> Result<wakepath_testkit::truth::Verdict, Test
     let order = found.report.operations ^ 0x9e37_79b9;
     let shuffled = found_with(recording, &Options { order: Some(order), ..Options::default() });
     prop_assert_eq!(found.digest(), shuffled.digest());
+    // those that could have made a call may be kept as a set
+    let shared = found_with(recording, &Options { shared_from: Some(2), ..Options::default() });
+    prop_assert_eq!(found.digest(), shared.digest());
     prop_assert!(found.report.calls.are_conserved(), "{:?}", found.report.calls);
     let verdict = recording.truth.judge(&found.claims());
     prop_assert!(verdict.wrong.is_empty(), "{:#?}", verdict.wrong);
@@ -183,6 +187,23 @@ proptest! {
     fn namespaces_with_the_same_addresses_are_told_apart(seed in any::<u64>()) {
         let verdict = right(&namespaces(seed, 6))?;
         prop_assert_eq!(verdict.right_paths, verdict.existing_paths);
+    }
+}
+
+/// Of how many of 400 requests the path is found whole, where so many are open at once.
+fn whole_of_a_crowd(serves: crowd::Serves, open: u64) -> u64 {
+    let plan = crowd::Plan { serves, open, requests: 400, at_once: 3, seed: 3 };
+    let verdict = right(&crowd::simulate(&plan)).unwrap_or_else(|wrong| panic!("{serves:?}: {wrong}"));
+    assert!(verdict.wrong_paths.is_empty(), "{serves:?}: {:#?}", verdict.wrong_paths);
+    verdict.right_paths
+}
+
+#[test]
+fn a_crowd_of_requests_is_told_apart() {
+    for (name, serves) in crowd::Serves::ALL {
+        // nothing says which of those that are parked a timer belongs to
+        let expected = if serves == crowd::Serves::Parked { 0 } else { 400 };
+        assert_eq!(whole_of_a_crowd(serves, 100), expected, "{name}");
     }
 }
 

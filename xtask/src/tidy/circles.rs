@@ -156,8 +156,9 @@ fn expand(tree: &str) -> Vec<Module> {
         .collect()
 }
 
-/// Paths in code that begin at the crate, at the module above or at a child.
+/// Paths in code that begin at the crate, at the module above or at a child. Who may see a thing (`pub(in …)`) is none.
 fn inline_paths(code: &str, children: &BTreeSet<String>) -> Vec<Module> {
+    let code = code.replace("pub(in crate::", "pub(in ");
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut paths = Vec::new();
     for chunk in code.split(|c: char| !is_word(c) && c != ':') {
@@ -208,6 +209,12 @@ mod tests {
         assert_eq!(circles(&files), [""; 0]);
         let files = [files[0], files[1], files[2], ("b.rs", "use crate::One;\n")];
         assert_eq!(circles(&files), ["a/c.rs", "b.rs"]);
+    }
+
+    #[test]
+    fn who_may_see_a_thing_is_no_need() {
+        let files = [("a.rs", "mod b;\nfn f() { b::g() }\n"), ("a/b.rs", "pub(in crate::a) fn g() {}\n")];
+        assert_eq!(circles(&files), [""; 0]);
     }
 
     #[test]

@@ -39,11 +39,4 @@ pub const EXCEPTIONS: &[Exception] = &[Exception {
 }];
 
 /// Ceilings of what is about to be cut, so that nothing grows until then. What a cut makes needless here is deleted with it.
-pub const TEMPORARY: &[(Limit, &str, &str, usize)] = &[
-    (Limit::Circle, "crates/causality/src", "", 4),
-    (Limit::Struct, "crates/causality/src/attribution/turn.rs", "Turn", 14),
-    (Limit::Struct, "crates/causality/src/attribution/worker.rs", "State", 25),
-    (Limit::Struct, "crates/causality/src/attribution/worker.rs", "Worker", 16),
-    (Limit::Struct, "crates/causality/src/exchange/ends.rs", "Ep", 29),
-    (Limit::Struct, "crates/causality/src/sniffed.rs", "Wires", 23),
-];
+pub const TEMPORARY: &[(Limit, &str, &str, usize)] = &[];

@@ -35,7 +35,7 @@ const ROOMS: &[Room] = &[
     Room { name: "testbed-vapp", knows: &[] },
     Room { name: "testbed-load", knows: &[] },
     Room { name: "testbed-rpc", knows: &[] },
-    Room { name: "testbed-score", knows: &["model", "decode", "causality"] },
+    Room { name: "testbed-score", knows: &["model", "decode", "causality", "testkit"] },
     Room { name: "xtask", knows: &["wire", "model", "protocols", "decode", "analysis"] },
 ];
 

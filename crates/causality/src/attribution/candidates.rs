@@ -4,7 +4,8 @@
 //! What follows from what was seen is *shown*. Where that leaves several, *habits* are asked: what the process was
 //! never seen to do though it could have been. A link that needs one says so.
 
-use super::exclusion::{ExclusionRule, Keeps, Kept, Question, Requests};
+use super::crowd::{Requests, Scope, Suspects};
+use super::exclusion::{ExclusionRule, Keeps, Kept, Property, Question};
 use crate::evidence::{Hole, Rule, Strength};
 use crate::exchange::ExId;
 use crate::proof::{CANDIDATES_MAX, Candidate, Considered, Excluded};
@@ -12,7 +13,7 @@ use smallvec::SmallVec;
 
 /// Who is left.
 struct Left {
-    requests: Requests,
+    requests: Suspects,
     own: bool,
     before: bool,
     /// The rule that names the request, where one is left.
@@ -22,10 +23,7 @@ struct Left {
 impl Left {
     /// The one request, where nobody else is left.
     fn one(&self, q: &Question) -> Option<ExId> {
-        match self.requests[..] {
-            [x] if !self.own && !self.before && q.is_open(x) => Some(x),
-            _ => None,
-        }
+        self.requests.only().filter(|&x| !self.own && !self.before && q.is_open(x))
     }
 
     fn is_nobody(&self) -> bool {
@@ -40,7 +38,7 @@ pub(super) enum Verdict {
     /// No request that is open: the program itself, or one that was answered.
     Own,
     /// Any of these, or one from before the recording.
-    Open(Hole, Requests),
+    Open(Hole, Suspects),
 }
 
 /// Asks all rules; habits only if `uses_habits`.
@@ -62,12 +60,13 @@ pub(super) fn judge(q: &Question, rules: &[ExclusionRule], uses_habits: bool) ->
 }
 
 fn undecided(q: &Question, left: &Left) -> Verdict {
-    let open: Requests = left.requests.iter().copied().filter(|&x| q.is_open(x)).collect();
+    let mut open = left.requests.clone();
+    open.few.retain(|&mut x| q.is_open(x));
     match () {
         () if left.before => Verdict::Open(Hole::BeforeRecording, open),
         () if open.is_empty() && !left.is_nobody() => Verdict::Own,
         // who is nobody's by all rules: one of them was deceived, and any may have made it
-        () if open.is_empty() => Verdict::Open(Hole::Ambiguous, q.candidates().filter(|&x| q.is_open(x)).collect()),
+        () if open.is_empty() => Verdict::Open(Hole::Ambiguous, q.open_candidates()),
         () => Verdict::Open(Hole::Ambiguous, open),
     }
 }
@@ -75,7 +74,7 @@ fn undecided(q: &Question, left: &Left) -> Verdict {
 /// Who is left by rules up to a strength.
 fn left(q: &Question, rules: &[ExclusionRule], strength: Strength) -> Left {
     let mut kept: SmallVec<[Kept; 4]> = SmallVec::new();
-    let mut left = Left { requests: Requests::new(), own: true, before: q.is_before(), rule: Rule::Sole };
+    let mut left = Left { requests: Suspects::default(), own: true, before: q.is_before(), rule: Rule::Sole };
     let mut named = u8::MAX;
     for rule in rules.iter().filter(|r| r.strength <= strength) {
         let Some(k) = (rule.keeps)(q) else { continue };
@@ -86,17 +85,57 @@ fn left(q: &Question, rules: &[ExclusionRule], strength: Strength) -> Left {
         }
         kept.push(k);
     }
+    left.requests = remaining(q, &kept);
+    left
+}
+
+/// The requests that are kept by all.
+fn remaining(q: &Question, kept: &[Kept]) -> Suspects {
+    let remains = |x: &ExId| kept.iter().all(|k| k.has(q, *x));
     let these = kept.iter().filter_map(|k| match &k.requests {
         Keeps::These(these) => Some(these),
         _ => None,
     });
-    let remains = |x: &ExId| kept.iter().all(|k| k.has(q, *x));
-    // the shortest list first: a loop may have thousands of requests open
-    left.requests = match these.min_by_key(|t| t.len()) {
-        Some(these) => these.iter().copied().filter(remains).collect(),
-        None => q.candidates().filter(remains).collect(),
+    if let Some(these) = these.min_by_key(|t| t.len()) {
+        return Suspects { few: these.iter().copied().filter(remains).collect(), crowd: None };
+    }
+    let Some(scope) = scope(q, kept) else {
+        return Suspects { few: q.candidates().filter(remains).collect(), crowd: None };
     };
+    let mut left = q.all_of(scope, |x| remains(&x));
+    let besides = besides(q).into_iter().filter(|&x| !q.facts.is_member(x, scope)).filter(remains);
+    left.few.extend(besides);
     left
+}
+
+/// The set of open requests, all of which are kept. Others that are kept are [`besides`] it. None where it is not known.
+fn scope(q: &Question, kept: &[Kept]) -> Option<Scope> {
+    let is_by = |property: Property| kept.iter().any(|k| k.is_by(property));
+    let is_held = is_by(Property::Held) || is_by(Property::GivenOrHeld) && !q.role.replies_foreign;
+    let has_foreign = q.worker.is_some_and(|w| w.held.foreign > 0);
+    match (is_held, is_by(Property::GoesOn)) {
+        (true, _) if has_foreign => None,
+        (true, true) => Some(Scope::FreeHeld(q.task)),
+        (true, false) => Some(Scope::Held(q.task)),
+        // a loop is asked of what it holds alone
+        (false, true) if q.is_loop() && !q.role.replies_foreign => None,
+        (false, true) => Some(Scope::Free(q.process)),
+        (false, false) => Some(Scope::Open(q.process)),
+    }
+}
+
+/// Candidates that may be kept for another reason than those of a set: what the task is at, or was given.
+fn besides(q: &Question) -> Requests {
+    let turn = q.worker.map(|w| &w.turn);
+    let is_of_process = |x: &ExId| q.is_open(*x) && q.facts.state(*x).process == q.process;
+    let given = turn.map_or(&[][..], |t| t.owners()).iter().copied();
+    let at_hand = turn.and_then(|t| t.writes_for()).into_iter().chain(q.current());
+    let answered = given.clone().filter(|&x| q.is_loop() && q.xs.is_live(x) && !q.is_open(x));
+    let maker = q.born_of().filter(|_| q.facts.open(q.process).is_empty());
+    let mut found: Requests = given.chain(at_hand).filter(is_of_process).chain(answered).chain(maker).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 /// Who could have made the call, and each rule that speaks against them.

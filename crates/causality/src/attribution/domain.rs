@@ -1,6 +1,7 @@
 //! What is kept of a process.
 
-use super::worker::JobStats;
+use super::crowd::Crowd;
+use super::helper::JobStats;
 use crate::exchange::{ExId, is_peer};
 use wakepath_model::ids::{EndpointId, MonoNs};
 
@@ -8,7 +9,9 @@ use wakepath_model::ids::{EndpointId, MonoNs};
 #[derive(Default)]
 pub(super) struct Domain {
     /// Open requests.
-    pub(super) open: Vec<ExId>,
+    pub(super) open: Crowd,
+    /// Those of them of which nothing is outstanding.
+    pub(super) free: Crowd,
     /// What jobs of helpers were seen.
     pub(super) jobs: JobStats,
     /// The last input, where the process had come to rest when it was given it and has done nothing else since.
@@ -52,4 +55,6 @@ pub(super) struct Dial {
     pub(super) process: u32,
     /// The process made another meanwhile.
     pub(super) is_beside_another: bool,
+    /// Where it stands among those that the process makes.
+    pub(super) at: usize,
 }

@@ -1,5 +1,6 @@
 //! What rules are asked, and what they say: of all that could have made a call, whom they keep.
 
+use super::crowd::{Requests, Scope, Suspects};
 use super::facts::Facts;
 use super::worker::Worker;
 use crate::canary::holds;
@@ -8,9 +9,6 @@ use crate::exchange::{ExId, Slab};
 use crate::roles::Role;
 use smallvec::SmallVec;
 use wakepath_model::ids::{MonoNs, TaskId};
-
-/// A few requests.
-pub(super) type Requests = SmallVec<[ExId; 4]>;
 
 /// A call that a task makes now, and all that rules may ask about it.
 pub(super) struct Question<'q> {
@@ -35,12 +33,12 @@ impl<'q> Question<'q> {
 
     /// Requests that the task holds.
     pub(super) fn held(&self) -> &'q [ExId] {
-        self.worker.map_or(&[], |w| &w.held)
+        self.worker.map_or(&[], |w| w.held.all.members())
     }
 
     /// The request of the fragment that the task is in.
     pub(super) fn current(&self) -> Option<ExId> {
-        self.worker.and_then(|w| w.current).filter(|&x| self.is_open(x))
+        self.worker.and_then(|w| w.fragment.of).filter(|&x| self.is_open(x))
     }
 
     /// The request that the task was made in, until it waits for work.
@@ -56,8 +54,7 @@ impl<'q> Question<'q> {
     /// Whether the task takes requests and may have several at once, or go on with something of its own.
     pub(super) fn is_loop(&self) -> bool {
         // one that has but one connection may work on several requests at once all the same
-        let is_beside = |w: &Worker, x: ExId| self.is_open(x) && self.facts.is_beside_another(self.xs, w, x);
-        let has_several = |w: &Worker| w.turn.is_given_inputs() && w.held.iter().any(|&x| is_beside(w, x));
+        let has_several = |w: &Worker| w.turn.is_given_inputs() && w.held.twins > 0;
         let is_one_at_a_time = !self.role.is_loop() && !self.worker.is_some_and(has_several);
         self.role.takes && !self.is_migrating() && !holds("thread.one_at_a_time", is_one_at_a_time)
     }
@@ -114,7 +111,51 @@ impl<'q> Question<'q> {
         let given = self.worker.filter(|_| self.is_loop()).map_or(&[][..], |w| w.turn.owners());
         let answered = given.iter().copied().filter(|&x| self.xs.is_live(x) && !self.is_open(x));
         let maker = self.born_of().filter(|_| open.is_empty());
-        open.iter().copied().filter(|&x| self.is_open(x)).chain(answered).chain(maker)
+        open.iter().copied().chain(answered).chain(maker)
+    }
+
+    /// Those of the candidates that are open.
+    pub(super) fn open_candidates(&self) -> Suspects {
+        let open = self.facts.open(self.process);
+        if open.is_empty() {
+            return Suspects { few: self.born_of().into_iter().collect(), crowd: None };
+        }
+        self.all_of(Scope::Open(self.process), |_| true)
+    }
+
+    /// Requests of which one may make a call now: those that wait for nothing, or all where requests make several at once.
+    pub(super) fn may_call(&self, process: u32) -> Suspects {
+        if self.facts.roles.fans_out(process) {
+            return self.all_of(Scope::Open(process), |_| true);
+        }
+        self.all_of(Scope::Free(process), |x| !self.facts.is_waiting(self.xs, x))
+    }
+
+    /// The members of a set of which `remains` holds: as a set where there are many, and it is all of them.
+    pub(super) fn all_of(&self, scope: Scope, remains: impl Fn(ExId) -> bool) -> Suspects {
+        let members = self.facts.members(scope);
+        if self.is_shared(scope) {
+            return Suspects { few: Requests::new(), crowd: Some(scope) };
+        }
+        Suspects { few: members.iter().copied().filter(|&x| remains(x)).collect(), crowd: None }
+    }
+
+    /// Whether a set is named rather than copied: it has many members, and what is true of it is true of each.
+    pub(super) fn is_shared(&self, scope: Scope) -> bool {
+        let is_exact = match scope {
+            Scope::Open(_) => true,
+            Scope::Free(_) => !self.facts.may_be_behind(),
+            Scope::Held(_) => self.worker.is_some_and(|w| w.held.foreign == 0),
+            Scope::FreeHeld(_) => !self.facts.may_be_behind() && self.worker.is_some_and(|w| w.held.foreign == 0),
+        };
+        is_exact && self.facts.members(scope).len() >= self.facts.shared_from && !self.needs_rivals()
+    }
+
+    /// Whether each of those that could have made the call must be known later: a helper finishes jobs for tasks that wait,
+    /// each with a request of its own.
+    fn needs_rivals(&self) -> bool {
+        let holder = self.facts.open(self.process).first().map(|&x| self.facts.state(x).holder);
+        self.facts.is_helper(self.task) && holder.is_some_and(|t| !self.facts.roles.role(t).is_loop())
     }
 }
 
@@ -135,7 +176,35 @@ pub(super) enum Keeps {
     /// These alone. They may be answered already, or another process's, as a maker's are.
     These(Requests),
     /// Those of which this holds.
-    Those(fn(&Question, ExId) -> bool),
+    Those(Property),
+}
+
+/// What may hold of a request. Open requests are kept by it ([`Scope`]), so that nobody must look at each.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Property {
+    /// It is open.
+    Open,
+    /// The task holds it.
+    Held,
+    /// The task holds it, or was given something of it in its turn.
+    GivenOrHeld,
+    /// It waits for nothing, or the task is at it.
+    GoesOn,
+}
+
+impl Property {
+    fn is_of(self, q: &Question, x: ExId) -> bool {
+        match self {
+            Property::Open => q.is_open(x),
+            Property::Held => q.facts.is_member(x, Scope::Held(q.task)),
+            Property::GivenOrHeld => q.holds(x) || q.worker.is_some_and(|w| w.turn.owners().contains(&x)),
+            Property::GoesOn if q.is_loop() => {
+                let is_written = q.worker.is_some_and(|w| w.turn.writes_for() == Some(x));
+                is_written || !q.is_open(x) || !q.holds(x) || !q.facts.is_waiting(q.xs, x)
+            }
+            Property::GoesOn => q.current() == Some(x) || !q.facts.is_waiting(q.xs, x),
+        }
+    }
 }
 
 impl Kept {
@@ -150,15 +219,20 @@ impl Kept {
     }
 
     /// All but requests of which this does not hold.
-    pub(super) fn those(of: fn(&Question, ExId) -> bool) -> Kept {
+    pub(super) fn those(of: Property) -> Kept {
         Kept { requests: Keeps::Those(of), own: true, before: true }
+    }
+
+    /// Whether it keeps only requests of which this holds.
+    pub(super) fn is_by(&self, property: Property) -> bool {
+        matches!(self.requests, Keeps::Those(of) if of == property)
     }
 
     pub(super) fn has(&self, q: &Question, x: ExId) -> bool {
         match &self.requests {
             Keeps::All => true,
             Keeps::These(these) => these.contains(&x),
-            Keeps::Those(of) => of(q, x),
+            Keeps::Those(of) => of.is_of(q, x),
         }
     }
 }

@@ -1,11 +1,14 @@
 //! What is known of a host's tasks, processes and exchanges up to now: what rules ask.
 
+use super::crowd::Scope;
 use super::domain::{Dial, Domain};
-use super::worker::{State, Worker};
+use super::state::State;
+use super::worker::Worker;
 use crate::canary::holds;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::roles::Roles;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{OPEN, witness};
 
@@ -14,7 +17,15 @@ pub(super) struct Facts<'a> {
     pub(super) roles: &'a Roles,
     pub(super) tasks: FxHashMap<TaskId, Worker>,
     pub(super) domains: FxHashMap<u32, Domain>,
-    states: Vec<State>,
+    pub(super) states: Vec<State>,
+    /// Open requests of each flow, where the library vantage hands inputs over: nothing else asks for them.
+    pub(super) on_flow: FxHashMap<EndpointId, SmallVec<[ExId; 2]>>,
+    /// How many flows have several.
+    pub(super) shared_flows: usize,
+    /// From how many requests on a set is not copied.
+    pub(super) shared_from: usize,
+    /// A request was put off.
+    pub(super) puts_off: bool,
     /// Connections that are made and not used yet.
     pub(super) dials: FxHashMap<EndpointId, Dial>,
     /// The poll whose inputs come next: its task, and until when it was told to wait (ns).
@@ -22,12 +33,16 @@ pub(super) struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    pub(super) fn new(roles: &'a Roles) -> Self {
+    pub(super) fn new(roles: &'a Roles, shared_from: usize) -> Self {
         Facts {
             roles,
             tasks: FxHashMap::default(),
             domains: FxHashMap::default(),
             states: Vec::new(),
+            on_flow: FxHashMap::default(),
+            shared_flows: 0,
+            shared_from,
+            puts_off: false,
             dials: FxHashMap::default(),
             last_poll: (TaskId::UNKNOWN, 0),
         }
@@ -51,7 +66,12 @@ impl<'a> Facts<'a> {
 
     /// Open requests of a process.
     pub(super) fn open(&self, process: u32) -> &[ExId] {
-        self.domains.get(&process).map_or(&[], |d| &d.open)
+        self.members(Scope::Open(process))
+    }
+
+    /// Open requests of a flow.
+    pub(super) fn on_flow(&self, flow: EndpointId) -> &[ExId] {
+        self.on_flow.get(&flow).map_or(&[], |on_flow| on_flow)
     }
 
     pub(super) fn is_open(&self, xs: &Slab, x: ExId) -> bool {
@@ -85,7 +105,7 @@ impl<'a> Facts<'a> {
                 continue;
             }
             if Self::is_implicitly_ended(xs, x) {
-                ended = Some(x);
+                ended = ended.into_iter().chain([x]).max_by_key(|&x| xs.get(x).number);
                 continue;
             }
             match found {
@@ -104,16 +124,18 @@ impl<'a> Facts<'a> {
     /// Whether a request waits for something outside its process, as far as is known: for the answer to a call or for a
     /// connection, or, pipelined, for the request before it on its flow.
     pub(super) fn is_waiting(&self, xs: &Slab, x: ExId) -> bool {
-        let s = self.state(x);
-        // where connections are kept, one that waits for its own may be given another's before
-        let may_pool = self.roles.keeps_connections(s.process) && !self.roles.dials_for_one(s.process);
-        let is_pool = !holds("waiting.no_pool", !may_pool);
-        s.outstanding > if is_pool { s.dialling } else { 0 } || self.is_behind(xs, x)
+        !self.is_free(x) || self.is_behind(xs, x)
+    }
+
+    /// Whether connections are kept by a process, so that a request that waits for its own may be given another's before.
+    pub(super) fn is_pooled(&self, process: u32) -> bool {
+        let may_pool = self.roles.keeps_connections(process) && !self.roles.dials_for_one(process);
+        !holds("waiting.no_pool", !may_pool)
     }
 
     /// Since when it waits for the answer to its last call; 0 where it waits for something else.
     pub(super) fn waits_since(&self, xs: &Slab, x: ExId) -> MonoNs {
-        let asking = self.state(x).calls.iter().rev().copied().find(|&y| self.is_open(xs, y));
+        let asking = self.state(x).request.calls.iter().rev().copied().find(|&y| self.is_open(xs, y));
         asking.map_or(MonoNs(0), |y| xs.get(y).began)
     }
 
@@ -121,25 +143,31 @@ impl<'a> Facts<'a> {
     /// done for it then. Not where messages bear an identifier, since those are served in any order.
     fn is_behind(&self, xs: &Slab, x: ExId) -> bool {
         let e = xs.get(x);
-        let is_before = |y: &ExId| self.is_open(xs, *y) && xs.get(*y).flow == e.flow && xs.get(*y).number < e.number;
-        self.state(x).is_put_off
+        let process = self.state(x).process;
+        let is_before = |y: &ExId| self.state(*y).process == process && xs.get(*y).number < e.number;
+        self.state(x).request.is_put_off
             && !witness::names_exchange(e.witness.0)
-            && self.open(self.state(x).process).iter().any(is_before)
+            && self.on_flow(e.flow).iter().any(is_before)
+    }
+
+    /// Whether a request may wait for the one before it on its flow.
+    pub(super) fn may_be_behind(&self) -> bool {
+        self.puts_off && self.shared_flows > 0
     }
 
     /// Open requests of a process of which nothing is outstanding. A reply that may go on (its end shows only when
     /// something else begins) may also be followed by more calls.
     pub(super) fn runnable(&self, xs: &Slab, process: u32) -> impl Iterator<Item = ExId> {
-        let open = self.open(process).iter().copied();
-        open.filter(move |&x| self.is_open(xs, x) && !self.is_waiting(xs, x))
+        let free = self.members(Scope::Free(process)).iter().copied();
+        free.filter(move |&x| !self.is_behind(xs, x))
     }
 
     /// Whether one read took another request too that is still open (from a TLS record, or where reads are not made short):
     /// that input was not one's alone.
-    pub(super) fn is_beside_another(&self, xs: &Slab, w: &Worker, x: ExId) -> bool {
+    pub(super) fn is_beside_another(&self, xs: &Slab, task: TaskId, x: ExId) -> bool {
         let (flow, taken) = (xs.get(x).flow, xs.get(x).taken);
-        let is_beside = |y: &&ExId| **y != x && xs.get(**y).flow == flow && xs.get(**y).taken == taken;
-        w.held.iter().filter(is_beside).any(|&y| self.is_open(xs, y))
+        let is_held = |y: ExId| self.is_member(y, Scope::Held(task));
+        self.on_flow(flow).iter().any(|&y| y != x && xs.get(y).taken == taken && is_held(y))
     }
 
     /// For which request a task goes on when a flow can be written to: the one that the flow was connected for, or
@@ -148,9 +176,8 @@ impl<'a> Facts<'a> {
         if let Some(x) = self.dials.get(&flow).and_then(|d| d.of) {
             return Some(x).filter(|&x| self.is_open(xs, x));
         }
-        let held = &self.tasks.get(&task)?.held;
-        let on_flow = |x: &&ExId| self.is_open(xs, **x) && xs.get(**x).flow == flow;
-        held.iter().filter(on_flow).min_by_key(|x| xs.get(**x).number).copied()
+        let held = self.on_flow(flow).iter().filter(|&&x| self.is_member(x, Scope::Held(task)));
+        held.min_by_key(|x| xs.get(**x).number).copied()
     }
 
     /// Whether a task is a helper: it takes no requests, never replies, and makes calls.
@@ -162,13 +189,5 @@ impl<'a> Facts<'a> {
     /// Whether operations were lost while request `x` can have made a call at `at`.
     pub(super) fn is_lossy_since(&self, e: &Exchange, at: MonoNs) -> bool {
         self.roles.is_lossy(e.taken, at)
-    }
-}
-
-/// The only element.
-pub(super) fn only(list: &[ExId]) -> Option<ExId> {
-    match list {
-        [x] => Some(*x),
-        _ => None,
     }
 }

@@ -5,10 +5,15 @@
 
 mod candidates;
 mod claims;
+mod crowd;
 mod domain;
 mod exclusion;
 mod facts;
+mod helper;
+mod members;
 mod rules;
+mod sleeps;
+mod state;
 mod steps;
 mod turn;
 mod worker;
@@ -22,14 +27,16 @@ use crate::proof::{Outcome, Proof};
 use crate::roles::Roles;
 use candidates::{Verdict, judge};
 use claims::{Claim, Claimed};
-use exclusion::{ExclusionRule, Question, Requests};
-use facts::{Facts, only};
+use crowd::{SHARED_FROM, Scope, Suspects};
+use exclusion::{ExclusionRule, Question};
+use facts::Facts;
+use helper::{GRACE_NS, HelperEvent, Woken};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
 use wakepath_model::rows::{InputRow, PollRow, TaskRow, WaitRow, cause, input, life};
-use worker::{GRACE_NS, HelperEvent, Woken, Worker};
+use worker::Worker;
 
 /// How long an exchange whose end only a turn shows is waited for.
 const IDLE_NS: u64 = 5_000_000_000;
@@ -93,7 +100,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             rules.sort_by_key(|r| FxBuildHasher.hash_one((seed, r.name)));
         }
         Attribution {
-            facts: Facts::new(roles),
+            facts: Facts::new(roles, options.shared_from.unwrap_or(SHARED_FROM)),
             outbox: Outbox::default(),
             host,
             options,
@@ -108,11 +115,12 @@ impl<'a, F: Finished> Attribution<'a, F> {
     pub fn poll(&mut self, r: &PollRow) {
         self.facts.last_poll = (r.task, r.entry.0.saturating_add(r.timeout_ns));
         let is_over = |w: &&Worker| w.turn.is_isolated() && (r.ready != 0 || r.timeout_ns != 0);
-        let left = self.facts.tasks.get(&r.task).filter(is_over).and_then(|w| w.current);
+        let left = self.facts.tasks.get(&r.task).filter(is_over).and_then(|w| w.fragment.of);
         if let Some(x) = left {
             // nothing was done for it in its own fragment: it waits for something that is no input of its own
-            let s = self.facts.state_mut(x);
-            s.is_put_off = s.outstanding == 0 && s.calls.is_empty();
+            let r = &mut self.facts.state_mut(x).request;
+            r.is_put_off = r.outstanding == 0 && r.calls.is_empty();
+            self.facts.puts_off |= r.is_put_off;
         }
         if self.facts.knows(r.task) {
             self.facts.tasks.entry(r.task).or_default().polled(r);
@@ -138,7 +146,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
     /// A task was made.
     pub fn task(&mut self, xs: &Slab, r: &TaskRow) {
         if r.what == life::FORK {
-            let of = self.facts.tasks.get(&r.parent).and_then(|p| p.current.or(only(&p.held)));
+            let of = self.facts.tasks.get(&r.parent).and_then(|p| p.fragment.of.or(p.held.only()));
             if let Some(x) = of.filter(|&x| self.facts.is_open(xs, x)) {
                 self.facts.tasks.entry(r.task).or_default().born_of = Some(x);
             }
@@ -149,7 +157,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         }
         if r.what == life::EXIT
             && let Some(w) = self.facts.tasks.get(&r.task)
-            && w.held.is_empty()
+            && w.held.is_unused()
             && w.segment.is_empty()
         {
             self.facts.tasks.remove(&r.task);
@@ -168,12 +176,12 @@ impl<'a, F: Finished> Attribution<'a, F> {
             && (IDLE.contains(&r.syscall) || r.syscall == NO_SYSCALL)
             && let Some(w) = self.facts.tasks.get_mut(&r.task)
         {
-            w.woken = Woken::Timer;
+            w.helper.woken = Woken::Timer;
         }
-        let held = self.facts.tasks.get(&r.task).and_then(|w| self.facts.sole_of(xs, &w.held));
+        let held = self.facts.tasks.get(&r.task).and_then(|w| self.facts.sole_of(xs, w.held.all.members()));
         if held.is_some() && matches!(r.cause, cause::TASK | cause::OPEN) && self.facts.roles.is_private(r) {
             let to = if r.cause == cause::OPEN { r.at } else { r.woken };
-            self.facts.tasks.entry(r.task).or_default().slept(r.blocked, to);
+            self.facts.tasks.entry(r.task).or_default().sleeps.slept(r.blocked, to);
         }
         if r.cause != cause::TASK || r.by == TaskId::UNKNOWN || r.by == r.task {
             return;
@@ -197,7 +205,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         if role.takes {
             return;
         }
-        let x = self.facts.tasks.get(&r.by).and_then(|by| by.request_at(r.woken).or(only(&by.held)));
+        let x = self.facts.tasks.get(&r.by).and_then(|by| by.request_at(r.woken).or(by.held.only()));
         let woken = match x.filter(|&x| self.facts.is_open(xs, x)) {
             Some(x) => Woken::For(x),
             None => Woken::Unknown,
@@ -206,35 +214,35 @@ impl<'a, F: Finished> Attribution<'a, F> {
             .facts
             .tasks
             .get(&r.task)
-            .is_some_and(|w| w.segment.iter().any(|&y| xs.is_live(y) && !self.facts.state(y).replied));
+            .is_some_and(|w| w.segment.iter().any(|&y| xs.is_live(y) && !self.facts.state(y).call.replied));
         let is_private = self.facts.roles.is_private(r);
         if !busy {
             let w = self.facts.tasks.entry(r.task).or_default();
             w.segment.retain(|&y| xs.is_live(y));
-            w.woken = woken;
+            w.helper.woken = woken;
             w.born_of = w.born_of.filter(|_| holds("fork.never_waited", !is_private));
             w.leave_fragment();
             if !self.facts.roles.is_lock(r) {
-                let (jobs, _) = w.mark(r.blocked, HelperEvent::Idle);
+                let (jobs, _) = w.helper.mark(r.blocked, HelperEvent::Idle);
                 self.facts.saw_jobs(r.task, jobs);
             }
         }
     }
 
     /// Who made a call that `task` makes now; else who may have made it.
-    fn decide(&self, xs: &Slab, task: TaskId, at: MonoNs) -> (Parent, Requests) {
+    fn decide(&self, xs: &Slab, task: TaskId, at: MonoNs) -> (Parent, Suspects) {
         let q = Question::new(&self.facts, xs, task, at);
         if q.worker.is_some_and(|w| w.unknown_work) {
-            return (Parent::Open(Hole::Borders), self.may_call(xs, q.process));
+            return (Parent::Open(Hole::Borders), q.may_call(q.process));
         }
         match judge(&q, &self.rules, self.uses_habits()) {
-            Verdict::By(x, rule) => self.checked(xs, x, rule, at),
-            _ if q.may_be_told_later() => (Parent::Pending, q.candidates().filter(|&x| q.is_open(x)).collect()),
+            Verdict::By(x, rule) => self.checked(&q, x, rule),
+            _ if q.may_be_told_later() => (Parent::Pending, q.open_candidates()),
             // the request that it works on may be among what was lost
             Verdict::Own if self.facts.roles.is_lossy(MonoNs(0), at) && self.facts.roles.serves(q.process, at) => {
-                (Parent::Open(Hole::Losses), self.facts.open(q.process).iter().copied().collect())
+                (Parent::Open(Hole::Losses), q.all_of(Scope::Open(q.process), |_| true))
             }
-            Verdict::Own => (Parent::Root, Requests::new()),
+            Verdict::Own => (Parent::Root, Suspects::default()),
             Verdict::Open(hole, left) => (Parent::Open(hole), left),
         }
     }
@@ -262,56 +270,44 @@ impl<'a, F: Finished> Attribution<'a, F> {
         self.proofs.insert(y, Proof { flow, start, task, at, candidates, more, outcome, later: None });
     }
 
-    /// Requests of which one may make a call now: those that wait for nothing, or all where requests make several at once.
-    fn may_call(&self, xs: &Slab, process: u32) -> Requests {
-        if self.facts.roles.fans_out(process) {
-            return self.facts.open(process).iter().copied().filter(|&x| self.facts.is_open(xs, x)).collect();
-        }
-        self.facts.runnable(xs, process).collect()
-    }
-
     /// A request that made a call, unless what was lost speaks against it.
-    fn checked(&self, xs: &Slab, x: ExId, rule: Rule, at: MonoNs) -> (Parent, Requests) {
+    fn checked(&self, q: &Question, x: ExId, rule: Rule) -> (Parent, Suspects) {
+        let e = q.xs.get(x);
         let hole = match () {
-            () if xs.get(x).murky => Hole::Borders,
-            () if self.facts.roles.is_lossy(xs.get(x).taken, at) => Hole::Losses,
-            () => return (Parent::Of(x, rule), Requests::new()),
+            () if e.murky => Hole::Borders,
+            () if self.facts.roles.is_lossy(e.taken, q.at) => Hole::Losses,
+            () => return (Parent::Of(x, rule), Suspects::default()),
         };
         // its own end may be among what was missed, and the call another's
-        let mut set = self.may_call(xs, self.facts.state(x).process);
-        if !set.contains(&x) {
-            set.push(x);
+        let mut suspects = q.may_call(self.facts.state(x).process);
+        let is_in = suspects.crowd.is_some_and(|scope| self.facts.is_member(x, scope));
+        if !is_in && !suspects.few.contains(&x) {
+            suspects.few.push(x);
         }
-        (Parent::Open(hole), set)
+        (Parent::Open(hole), suspects)
     }
 
     fn link(&mut self, xs: &Slab, y: ExId, x: ExId, rule: Rule) {
-        let suspects = std::mem::take(&mut self.facts.state_mut(y).suspects);
-        // the place of one that was given away is another's now
-        for s in suspects.into_iter().filter(|&s| xs.is_live(s)) {
-            let s = self.facts.state_mut(s);
-            s.doubts = s.doubts.saturating_sub(1);
-            s.open_calls.retain(|c| c.0 != y);
-        }
+        self.facts.resolve(xs, y);
         if let Some(proof) = self.proofs.get_mut(&y).filter(|p| p.is_undecided()) {
             proof.later = Some((rule, xs.get(y).ended));
         }
-        let before = self.facts.state_mut(y).parent.replace(Parent::Of(x, rule));
+        let before = self.facts.state_mut(y).call.parent.replace(Parent::Of(x, rule));
         if let Some(Parent::Of(old, _)) = before {
             self.tally.disagreements += 1;
             self.no_longer_outstanding(xs, y, old);
-            self.facts.state_mut(old).calls.retain(|&c| c != y);
+            self.facts.state_mut(old).request.calls.retain(|&c| c != y);
         }
         let is_under_way = !self.facts.state_mut(y).closed && !Facts::is_implicitly_ended(xs, y);
-        self.facts.state_mut(y).is_counted = is_under_way;
-        let s = self.facts.state_mut(x);
-        let is_beyond = s.calls.len() >= CALLS_MAX;
+        self.facts.state_mut(y).call.is_counted = is_under_way;
+        let r = &mut self.facts.state_mut(x).request;
+        let is_beyond = r.calls.len() >= CALLS_MAX;
         if !is_beyond {
-            s.calls.push(y);
+            r.calls.push(y);
         }
-        s.overflow |= is_beyond;
+        r.overflow |= is_beyond;
         if is_under_way {
-            s.outstanding += 1;
+            self.facts.change(x, |r| r.outstanding += 1);
         }
         self.tally.calls.beyond += u64::from(is_beyond);
         *self.tally.links.entry(rule).or_default() += 1;
@@ -319,9 +315,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
 
     /// A call is over, or may be: its request `x` waits for it no more.
     fn no_longer_outstanding(&mut self, xs: &Slab, y: ExId, x: ExId) {
-        if std::mem::take(&mut self.facts.state_mut(y).is_counted) && xs.is_live(x) {
-            let s = self.facts.state_mut(x);
-            s.outstanding = s.outstanding.saturating_sub(1);
+        if std::mem::take(&mut self.facts.state_mut(y).call.is_counted) && xs.is_live(x) {
+            self.facts.change(x, |r| r.outstanding = r.outstanding.saturating_sub(1));
         }
     }
 
@@ -331,31 +326,20 @@ impl<'a, F: Finished> Attribution<'a, F> {
             match claimed {
                 Claimed::By(_, rule) if rule.class() == Class::ByHabit && !self.uses_habits() => {}
                 Claimed::By(x, rule) => self.link(xs, call, x, rule),
-                Claimed::Lost => self.facts.state_mut(call).parent = Some(Parent::Open(Hole::Losses)),
-                Claimed::LostFrom(x) => self.facts.state_mut(x).lossy = true,
+                Claimed::Lost => self.facts.state_mut(call).call.parent = Some(Parent::Open(Hole::Losses)),
+                Claimed::LostFrom(x) => self.facts.state_mut(x).request.lossy = true,
             }
         }
     }
 
-    fn take_input(&mut self, x: ExId, task: TaskId, at: MonoNs) {
+    fn take_input(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         let role = self.facts.roles.role(task);
         if !role.takes && !role.replies_foreign {
             // a helper works for whoever holds the request, and goes on to another's without a sign
-            self.facts.state_mut(x).last_input = at;
             return;
         }
-        let holder = std::mem::replace(&mut self.facts.state_mut(x).holder, task);
-        self.facts.state_mut(x).last_input = at;
-        if holder != task
-            && let Some(h) = self.facts.tasks.get_mut(&holder)
-        {
-            h.held.retain(|&o| o != x);
-        }
-        let w = self.facts.tasks.entry(task).or_default();
-        if !w.held.contains(&x) {
-            w.held.push(x);
-        }
-        w.enter(x, at);
+        self.facts.handed_over(xs, x, task);
+        self.facts.tasks.entry(task).or_default().enter(x, at);
     }
 
     /// Time went on to `now`: gives away what can no longer change. Returns exchanges whose places can be released.
@@ -389,7 +373,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
 
     /// A call of a task that replies: its next reply will tell whose it was.
     fn may_still_be_claimed(&self, xs: &Slab, y: ExId, now: MonoNs) -> bool {
-        if !xs.is_live(y) || self.facts.state(y).parent != Some(Parent::Pending) {
+        if !xs.is_live(y) || self.facts.state(y).call.parent != Some(Parent::Pending) {
             return false;
         }
         let e = xs.get(y);
@@ -402,25 +386,25 @@ impl<'a, F: Finished> Attribution<'a, F> {
     }
 
     fn resolve(&mut self, xs: &Slab, y: ExId) {
-        let parent = self.facts.state_mut(y).parent;
+        let parent = self.facts.state_mut(y).call.parent;
         if let Some(x) = self.facts.completed(xs, y)
             && parent != Some(Parent::Of(x, Rule::Handoff))
             && !self.facts.state_mut(x).given
         {
             if self.facts.roles.is_lossy(xs.get(x).taken, xs.get(y).ended) {
-                self.facts.state_mut(y).parent = Some(Parent::Open(Hole::Losses));
+                self.facts.state_mut(y).call.parent = Some(Parent::Open(Hole::Losses));
             } else {
                 self.link(xs, y, x, Rule::Completion);
             }
         }
-        if self.facts.state_mut(y).parent != Some(Parent::Pending) {
+        if self.facts.state_mut(y).call.parent != Some(Parent::Pending) {
             return;
         }
         // that its task is one to which requests are handed may have shown later
         let is_handed_work = self.facts.is_handed_work(xs.get(y).task);
-        let s = &self.facts.state(y);
-        if let [x] = s.suspects[..]
-            && s.has_one_suspect
+        let call = &self.facts.state(y).call;
+        if let Some(x) = call.suspects.only()
+            && call.has_one_suspect
             && is_handed_work
             && xs.is_live(x)
             && !self.facts.state(x).given
@@ -428,7 +412,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         {
             return self.link(xs, y, x, Rule::Sole);
         }
-        self.facts.state_mut(y).parent = Some(Parent::Open(Hole::Ambiguous));
+        self.facts.state_mut(y).call.parent = Some(Parent::Open(Hole::Ambiguous));
     }
 
     /// Hands an exchange on. A client's goes with the request that made it, where there is one.
@@ -442,7 +426,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         let e = xs.get(x).clone();
         if e.side == Side::Client {
             self.resolve(xs, x);
-            let parent = self.facts.state_mut(x).parent;
+            let parent = self.facts.state_mut(x).call.parent;
             match parent {
                 // goes with its request
                 Some(Parent::Of(p, _)) if xs.is_live(p) && !self.facts.state(p).given => {}
@@ -452,13 +436,13 @@ impl<'a, F: Finished> Attribution<'a, F> {
             }
             return;
         }
-        let calls = std::mem::take(&mut self.facts.state_mut(x).calls);
+        let calls = std::mem::take(&mut self.facts.state_mut(x).request.calls);
         for &y in &calls {
             self.resolve(xs, y);
         }
         let mut with = Vec::with_capacity(calls.len());
         for y in calls {
-            let Some(Parent::Of(p, rule)) = self.facts.state_mut(y).parent else { continue };
+            let Some(Parent::Of(p, rule)) = self.facts.state_mut(y).call.parent else { continue };
             if p != x {
                 continue;
             }
@@ -490,16 +474,16 @@ impl<'a, F: Finished> Attribution<'a, F> {
             (Side::Client, true) => self.tally.calls.own += 1,
             (Side::Client, false) => self.tally.calls.open += 1,
         }
+        let (doubts, open_calls) = self.facts.doubts_of(x);
         let s = self.facts.state_mut(x);
         s.given = true;
         let hole = match () {
-            () if s.lossy => Some(Hole::Losses),
+            () if s.request.lossy => Some(Hole::Losses),
             () if exchange.murky => Some(Hole::Borders),
-            () if s.overflow => Some(Hole::Borders),
+            () if s.request.overflow => Some(Hole::Borders),
             () => None,
         };
-        let (doubts, closed, refusals) = (s.doubts, s.closed, std::mem::take(&mut s.refusals));
-        let open_calls = std::mem::take(&mut s.open_calls).into_iter().map(|(_, e, others)| (e, others)).collect();
+        let (closed, refusals) = (s.closed, std::mem::take(&mut s.request.refusals));
         let flows_lost = self.facts.roles.is_lossy(MonoNs(0), exchange.ended);
         self.out.done(Done { exchange, calls, parent, is_root_call, doubts, open_calls, hole, flows_lost, refusals });
         if closed {

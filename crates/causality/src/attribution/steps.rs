@@ -1,9 +1,11 @@
 //! What each step of an exchange means inside its component.
 
-use super::exclusion::{Question, Requests};
+use super::crowd::Suspects;
+use super::exclusion::Question;
 use super::facts::Facts;
+use super::helper::{HelperEvent, Woken};
 use super::rules::sole::is_asked_by_one;
-use super::worker::{HelperEvent, OPEN_CALLS_MAX, REFUSALS_MAX, State, Woken};
+use super::state::{REFUSALS_MAX, State};
 use super::{Attribution, CALLS_MAX};
 use crate::canary::holds;
 use crate::evidence::{Hole, Rule};
@@ -13,51 +15,36 @@ use crate::proof::Outcome;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
 impl<F: Finished> Attribution<'_, F> {
-    /// Call `y` may be request `x`'s, or that of one of the others among `candidates`.
-    fn doubt(&mut self, xs: &Slab, x: ExId, y: ExId, candidates: usize) {
-        let s = self.facts.state_mut(x);
-        s.doubts += 1;
-        if s.open_calls.len() < OPEN_CALLS_MAX {
-            s.open_calls.push((y, xs.get(y).clone(), candidates.saturating_sub(1) as u32));
-        }
-    }
-
     /// A task began a call of a request's, whoever told whose: without it the job's end would look like that of one without a
     /// call.
     fn saw_call(&mut self, task: TaskId, at: MonoNs) {
         if !self.facts.roles.role(task).takes {
-            let (jobs, _) = self.facts.tasks.entry(task).or_default().mark(at, HelperEvent::Call);
+            let (jobs, _) = self.facts.tasks.entry(task).or_default().helper.mark(at, HelperEvent::Call);
             self.facts.saw_jobs(task, jobs);
         }
     }
 
     /// Notes whose call `x` is, or whose it may be.
-    fn decided(&mut self, xs: &Slab, x: ExId, at: MonoNs, parent: Parent, suspects: Requests) {
+    fn decided(&mut self, xs: &Slab, x: ExId, at: MonoNs, parent: Parent, suspects: Suspects) {
         let task = xs.get(x).task;
         if parent != Parent::Root {
             self.saw_call(task, at);
         }
         match parent {
             Parent::Of(p, rule) => {
-                self.facts.state_mut(x).parent = None;
+                self.facts.state_mut(x).call.parent = None;
                 self.link(xs, x, p, rule);
                 if rule == Rule::Handoff {
                     let w = self.facts.tasks.entry(task).or_default();
-                    w.is_handed_work = true;
+                    w.helper.is_handed_work = true;
                     w.segment.push(x);
                 }
             }
             Parent::Pending | Parent::Open(_) => {
-                for &s in &suspects {
-                    self.doubt(xs, s, x, suspects.len());
-                    if parent == Parent::Open(Hole::Losses) {
-                        self.facts.state_mut(s).lossy = true;
-                    }
-                }
-                self.facts.state_mut(x).suspects = suspects.into_vec();
+                self.facts.doubt(xs, x, suspects, parent == Parent::Open(Hole::Losses));
                 if parent == Parent::Pending {
                     let is_one = is_asked_by_one(&Question::new(&self.facts, xs, task, at));
-                    self.facts.state_mut(x).has_one_suspect = is_one;
+                    self.facts.state_mut(x).call.has_one_suspect = is_one;
                     let w = self.facts.tasks.entry(task).or_default();
                     if w.segment.len() < CALLS_MAX {
                         w.segment.push(x);
@@ -75,20 +62,19 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     fn begun(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         let e = xs.get(x);
         let process = self.facts.roles.process_of(e.task);
-        *self.facts.state_mut(x) = State { process, holder: e.task, last_input: at, ..State::default() };
+        *self.facts.state_mut(x) = State { process, holder: e.task, ..State::default() };
         if e.is_internal {
             self.facts.state_mut(x).given = true;
             return;
         }
         self.out.began(e, !self.facts.roles.serves(process, at));
         if e.side == Side::Server {
-            self.facts.domain_mut(process).open.push(x);
+            self.facts.opened(xs, x);
             let w = self.facts.tasks.entry(e.task).or_default();
             if self.facts.roles.role(e.task).replies_foreign {
                 // what it did before was for another, to which it did not reply
                 w.segment.clear();
             }
-            w.held.push(x);
             w.unknown_work = false;
             w.turn.took(e.flow, x);
             // a task that takes a request in the flow's order is done with what it had of others
@@ -105,8 +91,8 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         {
             if self.facts.roles.is_lossy(xs.get(o).taken, at) {
                 self.prove(xs, x, at, Outcome::Open(Hole::Losses));
-                self.facts.state_mut(x).parent = Some(Parent::Open(Hole::Losses));
-                self.facts.state_mut(o).doubts += 1;
+                self.facts.state_mut(x).call.parent = Some(Parent::Open(Hole::Losses));
+                self.facts.state_mut(o).request.doubts.count += 1;
             } else {
                 self.prove(xs, x, at, Outcome::Owned(rule));
                 self.link(xs, x, o, rule);
@@ -122,7 +108,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             Parent::Root => Outcome::Own,
         };
         self.prove(xs, x, at, outcome);
-        self.facts.state_mut(x).parent = Some(parent);
+        self.facts.state_mut(x).call.parent = Some(parent);
         if parent == Parent::Open(Hole::Ambiguous) {
             self.facts.doubted_at_rest(xs, x, process);
         }
@@ -131,7 +117,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
 
     fn request_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         if self.facts.is_open(xs, x) && !xs.get(x).is_internal {
-            self.take_input(x, task, at);
+            self.take_input(xs, x, task, at);
             self.facts.tasks.entry(task).or_default().turn.took(xs.get(x).flow, x);
             self.facts.took_at_rest(task, xs.get(x).flow, Some(x));
         }
@@ -154,9 +140,9 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         let claims = self.facts.claim_segment(xs, x, task, at);
         self.claim(xs, claims);
         // from here on it holds the request: a partial reply may be followed by more calls
-        self.take_input(x, task, at);
+        self.take_input(xs, x, task, at);
         let w = self.facts.tasks.entry(task).or_default();
-        w.woken = Woken::Unknown;
+        w.helper.woken = Woken::Unknown;
     }
 
     fn reply_progress(&mut self, xs: &Slab, y: ExId, task: TaskId, at: MonoNs) {
@@ -176,10 +162,10 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             }
             return;
         }
-        let s = self.facts.state_mut(y);
-        s.replied = true;
-        s.reply_task = task;
-        let parent = s.parent;
+        let call = &mut self.facts.state_mut(y).call;
+        call.replied = true;
+        call.reply_task = task;
+        let parent = call.parent;
         if let Some(Parent::Of(x, _)) = parent
             && xs.get(y).by_order
             && Facts::is_implicitly_ended(xs, y)
@@ -201,7 +187,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         let w = self.facts.tasks.entry(task).or_default();
         w.turn.heard(xs.get(y).flow, made_by, is_known);
         if let Some(x) = of {
-            self.take_input(x, task, at);
+            self.take_input(xs, x, task, at);
         } else {
             w.leave_fragment();
             w.unknown_call = Some(y);
@@ -217,29 +203,26 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
         if e.side == Side::Client {
             self.facts.keep_rivals(xs, x);
-            if !self.facts.state_mut(x).replied
+            if !self.facts.state_mut(x).call.replied
                 && let Some(w) = self.facts.tasks.get_mut(&e.task)
             {
                 w.turn.ended();
                 self.facts.answered_at_rest(self.facts.roles.process_of(e.task));
             }
-            if let Some(Parent::Of(p, _)) = self.facts.state_mut(x).parent {
+            if let Some(Parent::Of(p, _)) = self.facts.state_mut(x).call.parent {
                 self.no_longer_outstanding(xs, x, p);
             }
             return;
         }
-        let (process, holder) = (self.facts.state_mut(x).process, self.facts.state_mut(x).holder);
+        let holder = self.facts.state(x).holder;
         // more of a reply whose length is not known may be among what was lost
         let until = if e.replied && !e.open_ended { e.ended } else { e.ended.max(at) };
         let lossy = self.facts.roles.is_lossy(e.taken, until);
-        self.facts.state_mut(x).lossy |= lossy;
-        self.facts.state_mut(x).holder_called = self.facts.tasks.get(&holder).map_or(MonoNs(0), |w| w.called);
-        self.facts.domain_mut(process).open.retain(|&o| o != x);
-        if let Some(w) = self.facts.tasks.get_mut(&holder) {
-            w.held.retain(|&o| o != x);
-            if w.current == Some(x) {
-                w.leave_fragment();
-            }
+        self.facts.state_mut(x).request.lossy |= lossy;
+        self.facts.state_mut(x).request.holder_called = self.facts.tasks.get(&holder).map_or(MonoNs(0), |w| w.called);
+        self.facts.left_open(xs, x);
+        if let Some(w) = self.facts.tasks.get_mut(&holder).filter(|w| w.fragment.of == Some(x)) {
+            w.leave_fragment();
         }
     }
 
@@ -260,7 +243,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         match self.decide(xs, task, at).0 {
             Parent::Of(x, rule) => {
                 if rule == Rule::Handoff {
-                    self.facts.tasks.entry(task).or_default().is_handed_work = true;
+                    self.facts.tasks.entry(task).or_default().helper.is_handed_work = true;
                 }
                 self.facts.dials(flow, process, Some(x));
             }
@@ -279,7 +262,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             },
         };
         if let Some(x) = of.filter(|&x| self.facts.is_open(xs, x)) {
-            let refusals = &mut self.facts.state_mut(x).refusals;
+            let refusals = &mut self.facts.state_mut(x).request.refusals;
             if refusals.len() < REFUSALS_MAX {
                 refusals.push(refusal);
             }
@@ -291,8 +274,8 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     fn unseen_reply(&mut self, task: TaskId, _: MonoNs) {
         let segment = self.facts.tasks.get_mut(&task).map(|w| std::mem::take(&mut w.segment)).unwrap_or_default();
         for y in segment {
-            if self.facts.state_mut(y).parent == Some(Parent::Pending) {
-                self.facts.state_mut(y).parent = Some(Parent::Open(Hole::BeforeRecording));
+            if self.facts.state_mut(y).call.parent == Some(Parent::Pending) {
+                self.facts.state_mut(y).call.parent = Some(Parent::Open(Hole::BeforeRecording));
             }
         }
     }
@@ -300,11 +283,11 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     fn stray_reply(&mut self, task: TaskId, _: MonoNs) {
         // what it did until now was for the request that it answers
         let Some(w) = self.facts.tasks.get_mut(&task) else { return };
-        w.woken = Woken::Unknown;
+        w.helper.woken = Woken::Unknown;
         w.leave_fragment();
         for y in std::mem::take(&mut w.segment) {
-            if self.facts.state_mut(y).parent == Some(Parent::Pending) {
-                self.facts.state_mut(y).parent = Some(Parent::Open(Hole::Losses));
+            if self.facts.state_mut(y).call.parent == Some(Parent::Pending) {
+                self.facts.state_mut(y).call.parent = Some(Parent::Open(Hole::Losses));
             }
         }
     }
@@ -318,18 +301,15 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
         // a call that cannot be shown: whoever made it is not whole
         let (parent, suspects) = self.decide(xs, task, at);
-        let made_by = match parent {
-            Parent::Of(x, _) => std::iter::once(x).collect(),
-            _ => suspects,
-        };
-        for x in made_by {
-            self.facts.state_mut(x).doubts += 1;
+        match parent {
+            Parent::Of(x, _) => self.facts.state_mut(x).request.doubts.count += 1,
+            _ => self.facts.doubt_unseen(&suspects),
         }
     }
 
     fn left(&mut self, last: ExId, task: TaskId, at: MonoNs) {
-        if let Some(w) = self.facts.tasks.get_mut(&task).filter(|w| !w.marks.is_empty()) {
-            w.mark(at, HelperEvent::Left(last));
+        if let Some(w) = self.facts.tasks.get_mut(&task).filter(|w| !w.helper.marks.is_empty()) {
+            w.helper.mark(at, HelperEvent::Left(last));
         }
     }
 

@@ -2,31 +2,25 @@
 
 use crate::canary::holds;
 use crate::exchange::ExId;
-use crate::timers::TIMER_GRAIN_NS;
+use crate::polled::Polled;
 use wakepath_model::ids::{EndpointId, MonoNs};
 use wakepath_model::rows::{InputRow, PollRow};
 
 /// Most requests kept of one turn; beyond that nothing is claimed of it.
 const OWNERS_MAX: usize = 64;
 
-/// What a loop was given since its last poll that waited. A poll that asks for no waiting continues the turn: something
-/// was put off, and is done before or after what that poll gave.
+/// What a loop was given since its last poll that waited, and from whom.
 #[derive(Default)]
 pub(crate) struct Turn {
-    /// When the first timer of the loop can be due (ns); 0 before its first poll.
-    due: u64,
+    polled: Polled,
     /// When it began: its first poll returned.
     since: MonoNs,
-    /// How many descriptors its polls found ready.
-    ready: i32,
     /// From how many flows something was taken, and the last of them.
-    taken_from: (i32, EndpointId),
+    taken_from: (u32, EndpointId),
     /// Requests whose input was taken: their own bytes, or the reply to a call of theirs. Some may be answered by now.
     owners: Vec<ExId>,
     /// The request whose connection can be written to: that is what it waited for.
     writes_for: Option<ExId>,
-    /// How many requests and replies were taken.
-    messages: u32,
     /// A reply was taken, or a call ended without one. What that set free (a place in a pool), another may have waited for.
     is_answered: bool,
     /// A reply was taken to a call that nobody's request made.
@@ -45,22 +39,26 @@ impl Turn {
     /// A poll returned.
     pub(crate) fn polled(&mut self, r: &PollRow) {
         if r.timeout_ns != 0 {
-            let due = r.entry.0.saturating_add(r.timeout_ns);
-            *self = Turn { due, since: r.at, owners: std::mem::take(&mut self.owners), ..Turn::default() };
+            *self = Turn {
+                polled: Polled::begin(r),
+                since: r.at,
+                owners: std::mem::take(&mut self.owners),
+                ..Turn::default()
+            };
             self.owners.clear();
         }
         if r.ready > 0 {
             // what comes with such a poll may come before or after what was put off
             self.is_isolated = false;
         }
-        self.ready = self.ready.saturating_add(r.ready.max(0));
+        self.polled.found(r);
     }
 
     /// The library vantage handed over an input, behind the row of the poll that returned it.
     pub(crate) fn given(&mut self, r: &InputRow) {
         self.inputs = [r.flow, EndpointId(0)];
         // who asks not to wait has something else to do
-        self.is_isolated = r.isolated != 0 && self.ready <= 1 && self.messages == 0;
+        self.is_isolated = r.isolated != 0 && self.polled.ready <= 1 && self.polled.messages == 0;
     }
 
     /// One of what its polls found ready was this flow.
@@ -74,7 +72,7 @@ impl Turn {
     /// An input of a request was taken from a flow.
     pub(crate) fn took(&mut self, flow: EndpointId, x: ExId) {
         self.saw(flow);
-        self.messages = self.messages.saturating_add(1);
+        self.polled.takes();
         if !self.owners.contains(&x) {
             if self.owners.len() < OWNERS_MAX {
                 self.owners.push(x);
@@ -96,7 +94,7 @@ impl Turn {
             Some(x) => self.took(flow, x),
             None => {
                 self.saw(flow);
-                self.messages = self.messages.saturating_add(1);
+                self.polled.takes();
                 self.is_own |= is_known;
                 self.is_unknown |= !is_known;
             }
@@ -124,18 +122,19 @@ impl Turn {
 
     /// A wait in the kernel that is a poll, too, ended (io_uring): what it gave is not known.
     pub(crate) fn waited(&mut self, entry: MonoNs) {
-        *self = Turn { due: entry.0, is_unknown: true, ..Turn::default() };
+        let polled = Polled { due: entry.0, ..Polled::default() };
+        *self = Turn { polled, is_unknown: true, ..Turn::default() };
     }
 
     /// Whether no timer of the loop can have been due: it asked its poll to return by then.
     pub(crate) fn no_timer_due(&self, at: MonoNs) -> bool {
-        at.0.saturating_add(TIMER_GRAIN_NS) < self.due
+        self.polled.no_timer_due(at)
     }
 
     /// Whether its polls found something ready that it was not seen to take up, and may have without a sign: a pipe or an
     /// eventfd by which another thread says that it is done.
     fn has_unseen_input(&self) -> bool {
-        self.ready > self.taken_from.0
+        self.polled.ready > self.taken_from.0
     }
 
     /// When it began.
@@ -168,7 +167,7 @@ impl Turn {
 
     /// Whether one message was all that it was given.
     pub(crate) fn is_single(&self, at: MonoNs) -> bool {
-        self.messages == 1 && self.ready == 1 && self.no_timer_due(at)
+        self.polled.messages == 1 && self.polled.ready == 1 && self.no_timer_due(at)
     }
 
     /// Whether the library vantage handed it just one input.

@@ -3,8 +3,9 @@
 use super::record::Side;
 use crate::slab::ExId;
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 use std::collections::VecDeque;
-use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{EndpointRow, MessageRow, OPEN, OpRow, held, op, role};
 
 /// How long an end whose descriptor was closed is kept: another process may have the socket too.
@@ -43,90 +44,129 @@ impl Span {
 /// Most spans kept a direction: a head of more pieces loses the times of the oldest.
 const SPANS: usize = 32;
 
+/// What moves in one direction.
 #[derive(Default)]
-pub(super) struct Ep {
-    pub(super) side: Option<Side>,
-    /// Made by messages; else by direction.
+pub(super) struct Direction {
+    pub(super) spans: SmallVec<[Span; 1]>,
+    /// How far bytes moved, and how far messages explain them.
+    pub(super) moved_to: u64,
+    pub(super) explained_to: u64,
+}
+
+impl Direction {
+    /// An operation that moved bytes; `goes_on`: with those of the one before it, if that was the same task's.
+    fn push(&mut self, r: &OpRow, goes_on: bool) {
+        // consecutive operations of one task are one (Algorithm 1, line 5)
+        match self.spans.last_mut() {
+            Some(b) if b.end == r.start && b.task == r.task && goes_on => {
+                b.end = r.end;
+                b.at = r.at;
+            }
+            _ => {
+                if self.spans.len() == SPANS {
+                    self.spans.remove(0);
+                }
+                self.spans.push(Span::of(r));
+            }
+        }
+    }
+
+    /// Forgets what moved bytes before this one.
+    pub(super) fn forget_before(&mut self, start: u64) {
+        let count = self.spans.iter().take_while(|s| s.end <= start).count();
+        self.spans.drain(..count);
+    }
+}
+
+/// What is known of a flow as seen from one end.
+#[derive(Default)]
+pub(super) struct FlowTraits {
+    /// Its exchanges are made by messages; else by direction.
     pub(super) messages: bool,
-    pub(super) opaque: bool,
     /// Its messages overlap, and bytes of none lie between them.
     pub(super) interleaves: bool,
-    /// Older than the recording.
+    /// It is older than the recording.
     pub(super) met: bool,
     pub(super) ever_requested: bool,
-    pub(super) last_begun: Option<ExId>,
-    pub(super) request: VecDeque<Span>,
-    pub(super) reply: VecDeque<Span>,
-    pub(super) open: VecDeque<ExId>,
-    pub(super) protocol: StrId,
-    /// How far request bytes moved, who moved them and when, and how far messages explain them.
-    pub(super) request_moved: (u64, TaskId, MonoNs),
-    pub(super) request_explained_to: u64,
-    /// How far reply bytes moved, and how far messages explain them.
-    pub(super) reply_moved_to: u64,
-    pub(super) reply_explained_to: u64,
-    /// The last operation from before its side was known, and whether it sent.
-    pub(super) early: Option<(bool, Span)>,
-    /// The other end, of a pair of UNIX sockets or where an address talks to itself.
-    pub(super) peer: EndpointId,
-    /// Its ports, where an address talks to itself.
-    ports: Option<Ports>,
-    /// It was announced: its addresses and side are as known as they will be.
-    announced: bool,
     /// Whether the last operation seen moved request bytes.
     pub(super) last_was_request: Option<bool>,
     /// Replies passed since the last request whose operations were not recorded.
     pub(super) missed_reply: bool,
     /// Messages were missed: what is whose is not known until the flow ends.
     pub(super) murky: bool,
-    /// Since when bytes of the reply lie here that the client has no room for.
-    unread_since: Option<MonoNs>,
-    /// For how long that was so in all, in this reply (ns).
-    pub(super) unread_ns: u64,
-    /// Its last operation, whose it was, and whether that closed the descriptor.
-    last: MonoNs,
-    user: TaskId,
+}
+
+/// Where the other end is.
+#[derive(Default)]
+pub(super) struct OtherEnd {
+    /// Of a pair of UNIX sockets, or where an address talks to itself.
+    pub(super) flow: EndpointId,
+    /// The ports, where an address talks to itself.
+    ports: Option<Box<Ports>>,
+}
+
+/// Bytes of the reply for which the client has no room.
+#[derive(Default)]
+pub(super) struct Unread {
+    since: Option<MonoNs>,
+    /// For how long there were any in all, in this reply (ns).
+    pub(super) total_ns: u64,
+}
+
+/// Who used an end last, and when.
+#[derive(Default)]
+struct Usage {
+    at: MonoNs,
+    by: TaskId,
+    /// That closed the descriptor.
     is_closed: bool,
+    /// It was announced: its addresses and side are as known as they will be.
+    is_announced: bool,
     /// Since when it stands in [`Ends::looked_at`].
     looked_at: MonoNs,
 }
 
+#[derive(Default)]
+pub(super) struct Ep {
+    pub(super) side: Option<Side>,
+    pub(super) traits: FlowTraits,
+    pub(super) requests: Direction,
+    /// Who moved request bytes last, and when.
+    pub(super) requested: (TaskId, MonoNs),
+    pub(super) replies: Direction,
+    pub(super) open: SmallVec<[ExId; 2]>,
+    pub(super) last_begun: Option<ExId>,
+    /// The last operation from before its side was known, and whether it sent.
+    pub(super) early: Option<Box<(bool, Span)>>,
+    pub(super) other: OtherEnd,
+    pub(super) unread: Unread,
+    usage: Usage,
+}
+
 impl Ep {
     pub(super) fn used(&mut self, r: &OpRow) {
-        (self.last, self.user, self.is_closed) = (r.at, r.task, r.kind == op::CLOSE);
+        (self.usage.at, self.usage.by, self.usage.is_closed) = (r.at, r.task, r.kind == op::CLOSE);
     }
 
     pub(super) fn announced(&mut self, by: TaskId) {
-        self.announced = true;
-        if self.user == TaskId::UNKNOWN {
-            self.user = by;
+        self.usage.is_announced = true;
+        if self.usage.by == TaskId::UNKNOWN {
+            self.usage.by = by;
         }
     }
 
     pub(super) fn user(&self) -> TaskId {
-        self.user
+        self.usage.by
     }
 
     pub(super) fn is_announced(&self) -> bool {
-        self.announced
+        self.usage.is_announced
     }
 
     /// An operation that moved bytes; `goes_on`: with those of the one before it, if that was the same task's.
     pub(super) fn push_span(&mut self, r: &OpRow, is_request: bool, goes_on: bool) {
-        let spans = if is_request { &mut self.request } else { &mut self.reply };
-        // consecutive operations of one task are one (Algorithm 1, line 5)
-        match spans.back_mut() {
-            Some(b) if b.end == r.start && b.task == r.task && goes_on => {
-                b.end = r.end;
-                b.at = r.at;
-            }
-            _ => {
-                if spans.len() == SPANS {
-                    spans.pop_front();
-                }
-                spans.push_back(Span::of(r));
-            }
-        }
+        let direction = if is_request { &mut self.requests } else { &mut self.replies };
+        direction.push(r, goes_on);
     }
 
     /// Whether a message asks (or answers), and so which side this is; `None` where it does neither, but explains its bytes.
@@ -143,7 +183,7 @@ impl Ep {
             }
             _ => {
                 let replies = self.side == Some(sender(Side::Server, Side::Client));
-                let explained = if replies { &mut self.reply_explained_to } else { &mut self.request_explained_to };
+                let explained = if replies { &mut self.replies.explained_to } else { &mut self.requests.explained_to };
                 if r.end != OPEN || !replies {
                     *explained = (*explained).max(r.end);
                 }
@@ -175,15 +215,15 @@ impl Ep {
     /// when more of it could be sent.
     pub(super) fn sends_to_reader(&mut self, r: &OpRow, sent: bool) {
         if !sent {
-            self.unread_since = None;
+            self.unread.since = None;
             return;
         }
-        if let Some(since) = self.unread_since.take() {
-            self.unread_ns += r.entry.0.saturating_sub(since.0);
+        if let Some(since) = self.unread.since.take() {
+            self.unread.total_ns += r.entry.0.saturating_sub(since.0);
         }
         if r.flags & held::BITS == held::WINDOW {
-            self.unread_ns += r.at.0.saturating_sub(r.entry.0);
-            self.unread_since = Some(r.at);
+            self.unread.total_ns += r.at.0.saturating_sub(r.entry.0);
+            self.unread.since = Some(r.at);
         }
     }
 }
@@ -202,14 +242,14 @@ impl Ends {
         self.all.entry(flow).or_insert_with(|| {
             self.now = self.now.max(at);
             self.looked_at.push_back((self.now, flow));
-            Ep { looked_at: self.now, last: self.now, ..Ep::default() }
+            Ep { usage: Usage { looked_at: self.now, at: self.now, ..Usage::default() }, ..Ep::default() }
         })
     }
 
     pub(super) fn remove(&mut self, flow: EndpointId) -> bool {
         let Some(ep) = self.all.remove(&flow) else { return false };
-        if let Some(ports) = ep.ports.filter(|p| self.to_itself.get(p) == Some(&flow)) {
-            self.to_itself.remove(&ports);
+        if let Some(ports) = ep.other.ports.filter(|p| self.to_itself.get(&**p) == Some(&flow)) {
+            self.to_itself.remove(&*ports);
         }
         true
     }
@@ -223,11 +263,12 @@ impl Ends {
             self.to_itself.get(&(r.rport, r.lport, r.laddr, r.netns)).copied().unwrap_or_default()
         };
         if let Some(ep) = self.all.get_mut(&r.flow) {
-            ep.peer = peer;
-            ep.ports = (r.laddr == r.raddr && r.rport != 0).then_some((r.lport, r.rport, r.laddr, r.netns));
+            let is_to_itself = r.laddr == r.raddr && r.rport != 0;
+            let ports = is_to_itself.then(|| Box::new((r.lport, r.rport, r.laddr, r.netns)));
+            ep.other = OtherEnd { flow: peer, ports };
         }
         if let Some(other) = self.all.get_mut(&peer) {
-            other.peer = r.flow;
+            other.other.flow = r.flow;
         }
     }
 
@@ -262,14 +303,14 @@ impl Ends {
         {
             self.looked_at.pop_front();
             // it may have gone, and come again, meanwhile
-            let Some(ep) = self.all.get_mut(&flow).filter(|ep| ep.looked_at == at) else { continue };
-            let is_over = ep.is_closed
-                || is_peer(flow) && ep.last.0 + SILENT_NS <= now.0
-                || ep.user != TaskId::UNKNOWN && self.has_ended.contains(&process_of(ep.user));
-            if is_over && ep.last.0 + FORGET_NS <= now.0 {
+            let Some(ep) = self.all.get_mut(&flow).filter(|ep| ep.usage.looked_at == at) else { continue };
+            let is_over = ep.usage.is_closed
+                || is_peer(flow) && ep.usage.at.0 + SILENT_NS <= now.0
+                || ep.usage.by != TaskId::UNKNOWN && self.has_ended.contains(&process_of(ep.usage.by));
+            if is_over && ep.usage.at.0 + FORGET_NS <= now.0 {
                 gone.push(flow);
             } else {
-                ep.looked_at = self.now;
+                ep.usage.looked_at = self.now;
                 self.looked_at.push_back((self.now, flow));
             }
         }

@@ -11,14 +11,14 @@ impl<S: Steps> Engine<S> {
     /// A message.
     pub fn message(&mut self, r: &MessageRow) {
         let ep = self.eps.at(r.flow, r.at);
-        ep.interleaves |= witness::interleaves(r.witness_kind);
+        ep.traits.interleaves |= witness::interleaves(r.witness_kind);
         let Some(is_request) = ep.direction_of(r) else { return };
         let Some(side) = ep.side else { return };
-        if let Some((sent, span)) = ep.early.take() {
+        if let Some((sent, span)) = ep.early.take().map(|early| *early) {
             // what it said now tells which side it is, and so what that operation moved
-            if sent == (side == Side::Client) { ep.request.push_back(span) } else { ep.reply.push_back(span) }
+            if sent == (side == Side::Client) { ep.requests.spans.push(span) } else { ep.replies.spans.push(span) }
         }
-        if ep.murky {
+        if ep.traits.murky {
             return;
         }
         if is_request {
@@ -30,19 +30,17 @@ impl<S: Steps> Engine<S> {
             let e = self.xs.get(x);
             e.is_owed() && !e.by_order && (!is_named || e.witness.0 != r.witness_kind || e.witness.1 == r.witness)
         });
-        let spans: Vec<Span> = ep.reply.iter().filter(|s| s.end > r.start).copied().collect();
-        while ep.reply.front().is_some_and(|s| s.end <= r.start) {
-            ep.reply.pop_front();
-        }
-        let missed = r.start > ep.reply_explained_to && ep.reply_explained_to != 0;
+        let spans: Vec<Span> = ep.replies.spans.iter().filter(|s| s.end > r.start).copied().collect();
+        ep.replies.forget_before(r.start);
+        let missed = r.start > ep.replies.explained_to && ep.replies.explained_to != 0;
         let owed = ep.open.iter().filter(|&&x| self.xs.get(x).is_owed()).count();
         if missed && owed > 1 && !is_named {
             let flow = r.flow;
             self.become_murky(flow, r.at);
             return;
         }
-        ep.reply_explained_to = if r.end == OPEN { r.start } else { r.end };
-        let (met, interleaves) = (ep.met, ep.interleaves);
+        ep.replies.explained_to = if r.end == OPEN { r.start } else { r.end };
+        let (met, interleaves) = (ep.traits.met, ep.traits.interleaves);
         let (task, reached) =
             (spans.last().map_or(TaskId::UNKNOWN, |s| s.task), spans.iter().map(|s| s.end).max().unwrap_or(r.start));
         let Some(x) = found else {
@@ -88,20 +86,18 @@ impl<S: Steps> Engine<S> {
         let flow = r.flow;
         let Some(ep) = self.eps.get_mut(&flow) else { return };
         // what lies between the last message and this one is told by none
-        let interleaves = ep.interleaves;
-        let skipped = ep.messages && !interleaves && (1..r.start).contains(&ep.request_explained_to);
-        let (_, task, at) = ep.request_moved;
+        let interleaves = ep.traits.interleaves;
+        let skipped = ep.traits.messages && !interleaves && (1..r.start).contains(&ep.requests.explained_to);
+        let (task, at) = ep.requested;
         // a request whose end is open explains all that comes until it is known
-        ep.request_explained_to = r.end;
+        ep.requests.explained_to = r.end;
         if skipped {
             self.steps.unclear(&self.xs, side, task, at);
         }
-        let span = ep.request.iter().find(|s| s.start <= r.start && r.start < s.end).copied();
+        let span = ep.requests.spans.iter().find(|s| s.start <= r.start && r.start < s.end).copied();
         // the newest span is the one that completed the head
-        let last = ep.request.back().copied();
-        while ep.request.front().is_some_and(|s| s.end <= r.start) {
-            ep.request.pop_front();
-        }
+        let last = ep.requests.spans.last().copied();
+        ep.requests.forget_before(r.start);
         // a request on a flow whose last reply only a turn can end ends it; so does an exchange made by direction
         let over: Vec<ExId> = ep
             .open
@@ -148,7 +144,7 @@ impl<S: Steps> Engine<S> {
     /// Ends the exchange whose reply was not recorded, where one was missed. False where that may be one of several.
     fn end_missed_reply(&mut self, flow: EndpointId, at: MonoNs) -> bool {
         let Some(ep) = self.eps.get_mut(&flow) else { return true };
-        if !std::mem::take(&mut ep.missed_reply) {
+        if !std::mem::take(&mut ep.traits.missed_reply) {
             return true;
         }
         let mut owed = ep.open.iter().copied().filter(|&x| self.xs.get(x).is_owed());
@@ -169,20 +165,20 @@ impl<S: Steps> Engine<S> {
     fn end_uncaptured_reply(&mut self, flow: EndpointId, at: MonoNs) -> bool {
         let Some(ep) = self.eps.get_mut(&flow) else { return true };
         let is_in_reply = || ep.open.iter().any(|&x| self.xs.get(x).reply_start != OPEN);
-        if ep.interleaves || ep.reply_moved_to <= ep.reply_explained_to || is_in_reply() {
+        if ep.traits.interleaves || ep.replies.moved_to <= ep.replies.explained_to || is_in_reply() {
             return true;
         }
-        let (from, to) = (ep.reply_explained_to, ep.reply_moved_to);
+        let (from, to) = (ep.replies.explained_to, ep.replies.moved_to);
         let mut owed = ep.open.iter().copied().filter(|&x| self.xs.get(x).is_owed());
         let x = match (owed.next(), owed.next()) {
             (Some(_), Some(_)) => return false,
             (only, _) => only,
         };
-        ep.reply_explained_to = to;
+        ep.replies.explained_to = to;
         let Some(x) = x else { return true };
         let e = self.xs.get_mut(x);
         (e.reply_start, e.reply_end) = (from, to);
-        if let Some(s) = ep.reply.back() {
+        if let Some(s) = ep.replies.spans.last() {
             (e.reply_began, e.ended, e.reply_task) = (s.entry, s.at, s.task);
         }
         let task = e.reply_task;
@@ -203,20 +199,20 @@ impl<S: Steps> Engine<S> {
         });
         if is_request_dir && r.end != OPEN {
             let to = r.end;
-            if let Some(ep) = self.eps.get_mut(&r.flow).filter(|ep| ep.request_explained_to == OPEN) {
-                ep.request_explained_to = to;
+            if let Some(ep) = self.eps.get_mut(&r.flow).filter(|ep| ep.requests.explained_to == OPEN) {
+                ep.requests.explained_to = to;
             }
         }
         let Some(x) = found else { return };
         let Some(ep) = self.eps.get(&r.flow) else { return };
-        let reached = ep.reply.back().map_or(0, |s| s.end);
+        let reached = ep.replies.spans.last().map_or(0, |s| s.end);
         let e = self.xs.get_mut(x);
         if is_request_dir {
             if r.end != OPEN {
                 e.request_end = r.end;
             }
             if e.one_way {
-                let at = ep.request.back().map_or(r.at, |s| s.at).max(e.taken);
+                let at = ep.requests.spans.last().map_or(r.at, |s| s.at).max(e.taken);
                 self.close(r.flow, x, at, true);
             }
             return;
@@ -234,7 +230,7 @@ impl<S: Steps> Engine<S> {
             end_how::LOST => {
                 e.open_ended = true;
                 // nobody follows it any more
-                e.reply_end = if ep.interleaves { r.start } else { e.reply_end };
+                e.reply_end = if ep.traits.interleaves { r.start } else { e.reply_end };
             }
             _ => {
                 e.reply_end = r.end;
@@ -242,7 +238,7 @@ impl<S: Steps> Engine<S> {
                 if r.end != OPEN
                     && let Some(ep) = self.eps.get_mut(&r.flow)
                 {
-                    ep.reply_explained_to = ep.reply_explained_to.max(r.end);
+                    ep.replies.explained_to = ep.replies.explained_to.max(r.end);
                 }
                 let e = self.xs.get_mut(x);
                 if r.end != OPEN && (reached >= r.end || r.how != end_how::FRAMED) {
@@ -257,7 +253,7 @@ impl<S: Steps> Engine<S> {
     /// be asked on it, so that nothing is claimed past it.
     fn become_murky(&mut self, flow: EndpointId, at: MonoNs) {
         let Some(ep) = self.eps.get_mut(&flow) else { return };
-        ep.murky = true;
+        ep.traits.murky = true;
         let open: Vec<ExId> = ep.open.iter().copied().collect();
         for (i, x) in open.into_iter().enumerate() {
             let e = self.xs.get_mut(x);
@@ -273,7 +269,7 @@ impl<S: Steps> Engine<S> {
     /// What was sent last is a call that cannot be followed.
     fn call_unseen(&mut self, flow: EndpointId, side: Side) {
         if let Some(ep) = self.eps.get(&flow).filter(|_| side == Side::Client) {
-            let (_, task, at) = ep.request_moved;
+            let (task, at) = ep.requested;
             self.steps.unclear(&self.xs, side, task, at);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::dense::PerTask;
 use crate::exchange::ExId;
-use crate::timers::TIMER_GRAIN_NS;
+use crate::polled::Polled;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 
@@ -52,16 +52,12 @@ pub(super) struct Epoll {
 /// What an event loop did since it last waited for something to do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
-    /// How many things its polls found ready.
-    pub(super) ready: u32,
+    pub(super) polled: Polled,
     /// How many flows it sent requests on, or connected for one.
     pub(super) calls: u32,
     /// The last of them, and when that was sent.
     pub(super) last: (EndpointId, MonoNs),
-    /// When a timer of its own may be due, in ns; 0 before its first poll.
-    pub(super) due: u64,
-    /// How many requests and replies were taken, and the flow of the last reply.
-    pub(super) messages: u32,
+    /// The flow of the last reply that was taken.
     pub(super) heard: EndpointId,
     /// Another call would have found a connection.
     pub(super) has_spare: bool,
@@ -77,13 +73,8 @@ pub(super) struct Round {
 impl Round {
     /// A request or reply was taken: what follows may be for it.
     pub(super) fn takes(&mut self) {
-        self.messages += 1;
+        self.polled.takes();
         self.replied = Replied::No;
-    }
-
-    /// Whether no timer of the loop can have been due.
-    pub(super) fn no_timer_due(&self, at: MonoNs) -> bool {
-        at.0.saturating_add(TIMER_GRAIN_NS) < self.due
     }
 }
 
@@ -171,6 +162,8 @@ pub(super) struct Connections {
 #[derive(Default)]
 pub(super) struct Loops {
     pub(super) rounds: PerTask<Round>,
+    /// The library vantage handed over inputs.
+    pub(super) are_given_inputs: bool,
     /// Of each process that was given an input at rest: how many requests it took since, how many flows it sent requests
     /// on, and the last of them.
     pub(super) rests: FxHashMap<u32, (u32, u32, EndpointId)>,

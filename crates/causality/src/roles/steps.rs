@@ -45,6 +45,11 @@ impl Steps for Roles {
                 if *open > 1 {
                     self.requests.concurrent.insert(process);
                 }
+                if role.multiplexes {
+                    // no more is asked of what it has
+                    self.requests.held.remove(&e.task);
+                    return;
+                }
                 let held = self.requests.held.entry(e.task).or_default();
                 held.retain(|&h| {
                     xs.is_live(h) && {
@@ -129,7 +134,8 @@ impl Steps for Roles {
     fn accepted(&mut self, _: EndpointId, task: TaskId) {
         // the poll found the listener, with which there is nothing to go on; what is read of each new connection is another matter
         let round = self.loops.rounds.entry(task);
-        round.ready = round.ready.saturating_add(u32::from(std::mem::replace(&mut round.has_accepted, true)));
+        round.polled.ready =
+            round.polled.ready.saturating_add(u32::from(std::mem::replace(&mut round.has_accepted, true)));
     }
 
     fn connecting(&mut self, _: &Slab, flow: EndpointId, task: TaskId, at: MonoNs) {
@@ -172,7 +178,7 @@ impl Steps for Roles {
         if let Some(task) = dialled_by.filter(|_| self.dialled(flow, false)) {
             // refused: somebody tries again elsewhere
             let round = self.loops.rounds.entry(task);
-            round.ready = round.ready.saturating_add(1);
+            round.polled.ready = round.polled.ready.saturating_add(1);
         }
     }
 

@@ -52,7 +52,7 @@ impl Wires<'_> {
         found: &mut Vec<Candidate>,
         others: &mut Vec<NodeId>,
     ) {
-        let (nodes, line, lossy) = (&self.nodes, &self.line, &self.lossy);
+        let (nodes, line, lossy) = (&self.nodes, &self.vantages.line, &self.vantages.lossy);
         let (Some(n), Some(list)) = (nodes.get(&id), self.active.get_mut(&address)) else { return };
         // exchanges come in order of begin, so what is over is over for all that follow
         list.retain(|c| nodes.get(c).is_some_and(|c| n.begin <= c.worked_until()));
@@ -94,7 +94,7 @@ impl Wires<'_> {
             let from = self.since(c.id, at);
             let lost = |s: &super::Seen| s.losses.touch(from, at) || clients.iter().any(|a| s.was_unseen(a, at));
             // another request with that identifier may be among what was lost
-            if !self.seen.get(&host).is_some_and(lost) {
+            if !self.vantages.seen.get(&host).is_some_and(lost) {
                 let rule = if c.is_translated { Rule::WitnessTranslated } else { Rule::Witness };
                 return Parent::Of(c.id, rule);
             }
@@ -139,7 +139,7 @@ impl Wires<'_> {
 
     /// Why the request that an exchange was made for may be none of those captured.
     fn may_be_hidden(&self, host: wakepath_model::ids::HostId, at: MonoNs, clients: &[Address]) -> Option<Hole> {
-        let seen = self.seen.get(&host)?;
+        let seen = self.vantages.seen.get(&host)?;
         let from = MonoNs(at.0.saturating_sub(ABANDONED_NS as u64));
         clients.iter().find_map(|a| match () {
             () if seen.is_older(a, at) => Some(Hole::BeforeRecording),

@@ -24,7 +24,7 @@ impl Wires<'_> {
                 .nodes
                 .get(&id)
                 .is_some_and(|n| n.elsewhere.span_of.is_none() && matches!(n.parent, Parent::Root(_))),
-            Top::Tree(id) => self.trees.get(&id).is_some_and(|t| self.root_parent(t).is_none()),
+            Top::Tree(id) => self.held.trees.get(&id).is_some_and(|t| self.root_parent(t).is_none()),
         };
         if !is_top {
             return true;
@@ -57,7 +57,7 @@ impl Wires<'_> {
         while let Some(part) = todo.pop() {
             match part {
                 Top::Tree(id) => {
-                    let Some(t) = self.trees.get(&id) else { continue };
+                    let Some(t) = self.held.trees.get(&id) else { continue };
                     if t.end > until {
                         return false;
                     }
@@ -117,7 +117,7 @@ impl Wires<'_> {
                     }
                 }
                 Part::Tree(tree, by) => {
-                    let Some(t) = self.trees.remove(&tree) else { continue };
+                    let Some(t) = self.held.trees.remove(&tree) else { continue };
                     if by.is_none() {
                         (id, orphan) = (Some(t.request.id), t.request.orphan);
                     }
@@ -138,7 +138,7 @@ impl Wires<'_> {
         }
         let began = |i: &u32| {
             let h = spans[*i as usize].caller.as_ref().or(spans[*i as usize].callee.as_ref());
-            h.map(|h| self.line.common(h.host, h.exchange.began))
+            h.map(|h| self.vantages.line.common(h.host, h.exchange.began))
         };
         calls.iter_mut().for_each(|c| c.sort_by_key(began));
         let mut order = Vec::with_capacity(spans.len());
@@ -156,7 +156,7 @@ impl Wires<'_> {
 
     /// A sniffed exchange that no other vantage saw, as a span.
     fn span_of_node(&self, n: &Node, parent: Option<u32>, made_by: Option<Rule>, is_over: bool) -> Span {
-        let is_lossy = self.seen.get(&n.host).is_some_and(|s| s.losses.touch(n.row.request_first, n.row.at));
+        let is_lossy = self.vantages.seen.get(&n.host).is_some_and(|s| s.losses.touch(n.row.request_first, n.row.at));
         let root = match n.parent {
             // who watches its client knows better
             Parent::Root(hole) if n.elsewhere.client_said.is_none() => hole,
@@ -246,8 +246,8 @@ impl Wires<'_> {
             return Some(0);
         }
         let at = n.row.request_first;
-        let is_close = self.line.is_synchronised(n.host, host);
-        let there = is_close.then(|| self.line.local(host, self.line.common(n.host, at)))?;
+        let is_close = self.vantages.line.is_synchronised(n.host, host);
+        let there = is_close.then(|| self.vantages.line.local(host, self.vantages.line.common(n.host, at)))?;
         i64::try_from(i128::from(there.0) - i128::from(at.0)).ok()
     }
 }

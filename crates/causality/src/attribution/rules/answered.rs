@@ -5,7 +5,7 @@
 //!
 //! Counterexample: `link.fragment/loop_answered_goes_on`.
 
-use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
+use crate::attribution::exclusion::{ExclusionRule, Kept, Property, Question};
 use crate::canary::holds;
 use crate::evidence::Strength;
 use wakepath_model::ids::MonoNs;
@@ -23,5 +23,5 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 
 fn keeps(q: &Question) -> Option<Kept> {
     let is_known = q.is_loop() && holds("answered.never_seen", !q.facts.roles.may_go_on_answered(q.process));
-    is_known.then(|| Kept::those(|q, x| q.is_open(x)))
+    is_known.then(|| Kept::those(Property::Open))
 }

@@ -30,7 +30,7 @@ impl Facts<'_> {
             return None;
         }
         let s = self.state(call);
-        let is_open = !s.given && matches!(s.parent, Some(Parent::Open(Hole::Ambiguous)));
-        (is_open && s.suspects.contains(&x)).then_some(Claim { call, claimed: Claimed::By(x, Rule::Habit) })
+        let is_open = !s.given && matches!(s.call.parent, Some(Parent::Open(Hole::Ambiguous)));
+        (is_open && self.is_suspect(x, call)).then_some(Claim { call, claimed: Claimed::By(x, Rule::Habit) })
     }
 }

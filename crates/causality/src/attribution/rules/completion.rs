@@ -7,7 +7,8 @@
 //! Counterexamples: `link.completion/awake`, `at_once`, `answered_without_a_call`, `few`, `lock`, `pool_of_connections`.
 
 use crate::attribution::facts::Facts;
-use crate::attribution::worker::{HelperEvent, JobStats, Worker};
+use crate::attribution::helper::{HelperEvent, JobStats};
+use crate::attribution::worker::Worker;
 use crate::canary::holds;
 use crate::evidence::Rule;
 use crate::exchange::{ExId, Slab};
@@ -34,16 +35,18 @@ impl Facts<'_> {
         if !holds("completion.signs_are_enough", !jobs.say_little()) {
             return None;
         }
+        // who else could have made it was not looked at one by one
+        let is_crowded = self.state(y).call.suspects.crowd.is_some();
         let state = self.state(x);
-        if !state.closed || !holds("completion.holder_called_nobody", state.holder_called < at) {
+        if is_crowded || !state.closed || !holds("completion.holder_called_nobody", state.request.holder_called < at) {
             return None;
         }
         let (began, ended) = (xs.get(y).taken, xs.get(y).ended);
         let is_elsewhere =
-            |w: &Worker| w.sleeps_through(ended, at) || jobs.are_single() && w.waits_for_another(began, ended);
+            |w: &Worker| w.sleeps.through(ended, at) || jobs.are_single() && w.sleeps.waits_for_another(began, ended);
         let holder = |s: ExId| self.tasks.get(&self.state(s).holder);
         let is_out = |s: ExId| xs.is_live(s) && holder(s).is_some_and(is_elsewhere);
-        let mut rivals = self.state(y).rivals.iter().copied().filter(|&s| s != x).peekable();
+        let mut rivals = self.state(y).call.rivals.iter().copied().filter(|&s| s != x).peekable();
         let is_known = rivals.peek().is_none() || !jobs.are_few();
         holds("completion.others_slept", is_known && rivals.all(is_out)).then_some(x)
     }
@@ -55,11 +58,12 @@ impl Facts<'_> {
 
     /// The task that holds `x` alone was woken from a wait of its own: another may have done something for it.
     pub(in crate::attribution) fn saw_waking(&mut self, r: &WaitRow, x: ExId) {
-        let (mut jobs, signalled) = self.tasks.entry(r.by).or_default().mark(r.woken, HelperEvent::Woke(x, r.blocked));
+        let (mut jobs, signalled) =
+            self.tasks.entry(r.by).or_default().helper.mark(r.woken, HelperEvent::Woke(x, r.blocked));
         if let Some(began) = signalled.filter(|_| self.is_helper(r.by))
             && let Some(holder) = self.tasks.get_mut(&r.task)
         {
-            jobs.at_once = u32::from(holder.heard(began, r.woken));
+            jobs.at_once = u32::from(holder.sleeps.heard(began, r.woken));
         }
         self.saw_jobs(r.by, jobs);
     }
@@ -75,20 +79,20 @@ impl Facts<'_> {
     fn woken_after(&self, xs: &Slab, y: ExId) -> Option<(ExId, MonoNs)> {
         let (e, s) = (xs.get(y), self.state(y));
         let role = self.roles.role(e.task);
-        let is_undecided = matches!(s.parent, Some(Parent::Pending | Parent::Of(_, Rule::Handoff)));
-        let is_helpers = s.replied && s.reply_task == e.task && !role.takes && !role.replies_foreign;
+        let is_undecided = matches!(s.call.parent, Some(Parent::Pending | Parent::Of(_, Rule::Handoff)));
+        let is_helpers = s.call.replied && s.call.reply_task == e.task && !role.takes && !role.replies_foreign;
         let helper = self.tasks.get(&e.task).filter(|_| is_undecided && is_helpers)?;
-        helper.completed_for(xs, y, e.taken, e.ended)
+        helper.helper.completed_for(xs, y, e.taken, e.ended)
     }
 
     /// A helper's call is over: who else could have made it and is not over yet?
     pub(in crate::attribution) fn keep_rivals(&mut self, xs: &Slab, y: ExId) {
         let (s, ended) = (self.state(y), xs.get(y).ended);
-        if s.suspects.is_empty() {
+        if s.call.suspects.few.is_empty() {
             return;
         }
         let is_over = |x: ExId| self.state(x).closed && xs.get(x).ended < ended;
-        let rivals = s.suspects.iter().copied().filter(|&x| xs.is_live(x) && !is_over(x)).collect();
-        self.state_mut(y).rivals = rivals;
+        let rivals = s.call.suspects.few.iter().copied().filter(|&x| xs.is_live(x) && !is_over(x)).collect();
+        self.state_mut(y).call.rivals = rivals;
     }
 }

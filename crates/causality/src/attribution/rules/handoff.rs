@@ -9,7 +9,7 @@
 //! Counterexample: `link.handoff/woken_by_a_bystander`.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
-use crate::attribution::worker::Woken;
+use crate::attribution::helper::Woken;
 use crate::canary::holds;
 use crate::evidence::{Rule, Strength};
 
@@ -26,7 +26,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 
 fn keeps(q: &Question) -> Option<Kept> {
     let is_helper = !q.role.takes && !q.is_migrating() && holds("handoff.no_maker", q.born_of().is_none());
-    match q.worker.filter(|_| is_helper)?.woken {
+    match q.worker.filter(|_| is_helper)?.helper.woken {
         Woken::For(x) if q.is_open(x) => Some(Kept::all_but_own()),
         _ => None,
     }

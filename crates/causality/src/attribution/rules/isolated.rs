@@ -19,16 +19,19 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     rank: 1,
     keeps,
     names: Some(|_, _| Rule::Isolation),
-    seen_at: |q, _| q.worker.map_or(MonoNs(0), |w| w.current_since),
+    seen_at: |q, _| q.worker.map_or(MonoNs(0), |w| w.fragment.since),
     cases: None,
 };
 
 fn keeps(q: &Question) -> Option<Kept> {
-    let w = q.worker.filter(|w| q.is_migrating() && w.turn.is_isolated() && w.turn.no_timer_due(q.at))?;
-    let x = q.current().filter(|&x| holds("isolated.one_request", !q.facts.is_beside_another(q.xs, w, x)))?;
-    let is_other = |t: &TaskId| *t != q.task && q.facts.roles.process_of(*t) == q.process;
-    let others = q.facts.tasks.iter().filter(|(t, _)| is_other(t));
-    let elsewhere: Vec<ExId> = others.filter_map(|(_, w)| w.current).collect();
-    let are_elsewhere = q.facts.runnable(q.xs, q.process).all(|y| y == x || elsewhere.contains(&y));
+    q.worker.filter(|w| q.is_migrating() && w.turn.is_isolated() && w.turn.no_timer_due(q.at))?;
+    let x = q.current().filter(|&x| holds("isolated.one_request", !q.facts.is_beside_another(q.xs, q.task, x)))?;
+    let mut others = q.facts.runnable(q.xs, q.process).filter(|&y| y != x).peekable();
+    let mut elsewhere: Vec<ExId> = Vec::new();
+    if others.peek().is_some() {
+        let is_other = |t: &TaskId| *t != q.task && q.facts.roles.process_of(*t) == q.process;
+        elsewhere.extend(q.facts.tasks.iter().filter(|(t, _)| is_other(t)).filter_map(|(_, w)| w.fragment.of));
+    }
+    let are_elsewhere = others.all(|y| elsewhere.contains(&y));
     holds("isolated.others_are_elsewhere", are_elsewhere).then_some(Kept::one(x))
 }

@@ -22,28 +22,35 @@ impl Facts<'_> {
             return;
         }
         let under_way = &mut self.domains.entry(process).or_default().dialling;
-        for other in under_way.iter() {
-            if let Some(dial) = self.dials.get_mut(other) {
-                dial.is_beside_another = true;
-            }
+        if let [only] = under_way[..]
+            && let Some(dial) = self.dials.get_mut(&only)
+        {
+            // where there are more, each of them was made beside another
+            dial.is_beside_another = true;
         }
-        let is_beside_another = !under_way.is_empty();
+        let (at, is_beside_another) = (under_way.len(), !under_way.is_empty());
         under_way.push(flow);
-        self.dials.insert(flow, Dial { of, process, is_beside_another });
+        self.dials.insert(flow, Dial { of, process, is_beside_another, at });
         if let Some(x) = of {
             // until its first request is on its way, the connection is what the request waits for
-            let s = self.state_mut(x);
-            (s.outstanding, s.dialling) = (s.outstanding + 1, s.dialling + 1);
+            self.change(x, |r| (r.outstanding, r.dialling) = (r.outstanding + 1, r.dialling + 1));
         }
     }
 
     /// A connection is used for the first time, or gone.
     pub(in crate::attribution) fn dialled(&mut self, xs: &Slab, flow: EndpointId) -> Option<Dial> {
         let dial = self.dials.remove(&flow)?;
-        self.domain_mut(dial.process).dialling.retain(|&f| f != flow);
+        let under_way = &mut self.domain_mut(dial.process).dialling;
+        under_way.swap_remove(dial.at);
+        if let Some(moved) = under_way.get(dial.at).copied()
+            && let Some(moved) = self.dials.get_mut(&moved)
+        {
+            moved.at = dial.at;
+        }
         if let Some(x) = dial.of.filter(|&x| self.is_open(xs, x)) {
-            let s = self.state_mut(x);
-            (s.outstanding, s.dialling) = (s.outstanding.saturating_sub(1), s.dialling.saturating_sub(1));
+            self.change(x, |r| {
+                (r.outstanding, r.dialling) = (r.outstanding.saturating_sub(1), r.dialling.saturating_sub(1));
+            });
         }
         Some(dial)
     }

@@ -15,7 +15,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     rank: 4,
     keeps,
     names: Some(|_, strength| if strength == Strength::Shown { Rule::Fragment } else { Rule::Habit }),
-    seen_at: |q, _| q.worker.map_or(MonoNs(0), |w| w.current_since),
+    seen_at: |q, _| q.worker.map_or(MonoNs(0), |w| w.fragment.since),
     cases: None,
 };
 

@@ -28,7 +28,7 @@ impl Facts<'_> {
         let Some(w) = self.tasks.get(&r.task) else { return };
         let is_under_way = |y: &ExId| {
             let e = xs.get(*y);
-            let is_answered = self.state(*y).replied && e.ended <= r.blocked;
+            let is_answered = self.state(*y).call.replied && e.ended <= r.blocked;
             e.began <= r.blocked && !is_answered
         };
         let mut calls = w.segment.iter().copied().filter(|&y| xs.is_live(y)).filter(is_under_way);
@@ -36,8 +36,8 @@ impl Facts<'_> {
         if !holds("reply.one_call_under_way", other.is_none()) {
             return;
         }
-        let s = self.state_mut(y);
-        s.is_slept_for |= s.replied && s.reply_task == r.by;
+        let call = &mut self.state_mut(y).call;
+        call.is_slept_for |= call.replied && call.reply_task == r.by;
     }
 
     /// A worker replies to `x`: which of its calls since its last reply were for that?
@@ -49,11 +49,11 @@ impl Facts<'_> {
         let mut claims = Vec::new();
         for y in segment.into_iter().filter(|&y| self.is_undelivered(xs, y)) {
             let s = self.state(y);
-            let is_undecided = matches!(s.parent, Some(Parent::Pending | Parent::Of(_, Rule::Handoff)));
-            if !is_undecided || s.parent == Some(Parent::Of(x, Rule::Handoff)) {
+            let is_undecided = matches!(s.call.parent, Some(Parent::Pending | Parent::Of(_, Rule::Handoff)));
+            if !is_undecided || s.call.parent == Some(Parent::Of(x, Rule::Handoff)) {
                 continue;
             }
-            let has_waited = s.replied && (s.reply_task == task || s.is_slept_for);
+            let has_waited = s.call.replied && (s.call.reply_task == task || s.call.is_slept_for);
             // else the worker was busy before, and nothing is claimed anyway, unless what shows it was lost
             let is_since = xs.get(y).taken >= taken;
             let claimed = match is_since && has_waited {

@@ -12,7 +12,7 @@ use crate::attribution::facts::Facts;
 use crate::canary::holds;
 use crate::evidence::{Rule, Strength};
 use crate::exchange::{ExId, Slab};
-use crate::timers::TIMER_GRAIN_NS;
+use crate::polled::TIMER_GRAIN_NS;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{InputRow, input};
 
@@ -37,10 +37,10 @@ impl Facts<'_> {
         if r.isolated < 2 {
             return;
         }
-        let is_of = |x: &&ExId| self.is_open(xs, **x) && xs.get(**x).flow == r.flow;
+        let is_of = |x: &&ExId| self.state(**x).process == process;
         // a connection that is made goes to whoever waits for one, where connections are kept
         let is_kept = self.roles.keeps_connections(process);
-        let waits_on = |x: ExId| self.is_open(xs, x) && (!is_kept || self.state(x).outstanding == 1);
+        let waits_on = |x: ExId| self.is_open(xs, x) && (!is_kept || self.state(x).request.outstanding == 1);
         let mut is_answered = false;
         let of = match self.dials.get(&r.flow).and_then(|d| d.of) {
             _ if r.kind != input::WRITE => None,
@@ -49,7 +49,7 @@ impl Facts<'_> {
                 Some(x).filter(|&x| waits_on(x))
             }
             // a reply is on its way there
-            None => self.open(process).iter().filter(is_of).min_by_key(|x| xs.get(**x).number).copied(),
+            None => self.on_flow(r.flow).iter().filter(is_of).min_by_key(|x| xs.get(**x).number).copied(),
         };
         let until = if self.last_poll.0 == r.task { self.last_poll.1 } else { 0 };
         let rest = Rest { flows: [r.flow, EndpointId(0)], of, is_mixed: false, is_answered, until, at: r.at };
@@ -66,7 +66,10 @@ impl Facts<'_> {
     /// Any of several requests could have made a call.
     pub(in crate::attribution) fn doubted_at_rest(&mut self, xs: &Slab, y: ExId, process: u32) {
         if let Some(mut calls) = self.domains.get_mut(&process).and_then(|d| d.doubtful.take()) {
-            calls.retain(|&c| self.is_asking(xs, c));
+            if calls.len() == calls.capacity() {
+                calls.retain(|&c| self.is_asking(xs, c));
+                calls.reserve(calls.len() + 1);
+            }
             calls.push(y);
             self.domain_mut(process).doubtful = Some(calls);
         }
@@ -74,7 +77,7 @@ impl Facts<'_> {
 
     /// Whether nothing of the answer to a call has come.
     fn is_asking(&self, xs: &Slab, y: ExId) -> bool {
-        self.is_open(xs, y) && !self.state(y).replied
+        self.is_open(xs, y) && !self.state(y).call.replied
     }
 
     /// How many requests of a process wait at least for answers to calls of which only that is known: where each makes
@@ -137,12 +140,12 @@ impl Facts<'_> {
             return Some(x);
         }
         let is_other = |y: &ExId| *y != x && !Self::is_implicitly_ended(xs, *y);
-        let waiting = match self.roles.is_parallel_at_rest(process) {
-            true => self.open(process).iter().filter(|y| self.is_open(xs, **y)).filter(|y| is_other(y)).count(),
-            false => self.runnable(xs, process).filter(is_other).count(),
-        };
         // each of them waits for an answer, though nobody knows which for which
-        let is_alone = waiting == 0 || waiting <= self.waiting_unknown(xs, process, at);
+        let most = self.waiting_unknown(xs, process, at);
+        let is_alone = match self.roles.is_parallel_at_rest(process) {
+            true => self.open(process).iter().copied().filter(is_other).nth(most).is_none(),
+            false => self.runnable(xs, process).filter(is_other).nth(most).is_none(),
+        };
         holds("rest.nobody_waits", is_alone).then_some(x)
     }
 }

@@ -11,7 +11,7 @@
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
 use crate::attribution::facts::Facts;
-use crate::attribution::worker::Woken;
+use crate::attribution::helper::Woken;
 use crate::canary::holds;
 use crate::evidence::{Rule, Strength};
 use wakepath_model::ids::TaskId;
@@ -29,14 +29,14 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 
 fn keeps(q: &Question) -> Option<Kept> {
     let is_helper = !q.role.takes && !q.is_migrating();
-    let is_handed_work = q.worker.filter(|_| is_helper)?.is_handed_work;
+    let is_handed_work = q.worker.filter(|_| is_helper)?.helper.is_handed_work;
     (is_handed_work && is_asked_by_one(q)).then_some(Kept::all_but_own())
 }
 
 impl Facts<'_> {
     /// Whether calls of a helper are for requests: one was seen to hand it work, or none was ever made without.
     pub(in crate::attribution) fn is_handed_work(&self, helper: TaskId) -> bool {
-        let was_handed = self.tasks.get(&helper).is_some_and(|w| w.is_handed_work);
+        let was_handed = self.tasks.get(&helper).is_some_and(|w| w.helper.is_handed_work);
         let process = self.roles.process_of(helper);
         holds("sole.handed_work", was_handed || !self.roles.helpers_may_call_unasked(process))
     }
@@ -46,7 +46,7 @@ impl Facts<'_> {
 /// question.
 pub(in crate::attribution) fn is_asked_by_one(q: &Question) -> bool {
     let roles = q.facts.roles;
-    let is_asked = match q.worker.map(|w| w.woken).unwrap_or_default() {
+    let is_asked = match q.worker.map(|w| w.helper.woken).unwrap_or_default() {
         Woken::Unknown => true,
         // it went on to something else without sleeping, and there was never more than one thing to go on to
         Woken::For(x) => !q.is_open(x) && !roles.is_concurrent(q.process),

@@ -9,7 +9,7 @@
 //! Counterexamples: `link.fragment/loop_own_timer`, a loop that happened to serve one request at a time;
 //! `link.reply/reader_sends`.
 
-use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, Question, Requests};
+use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, Property, Question};
 use crate::canary::holds;
 use crate::evidence::{Rule, Strength};
 use wakepath_model::ids::MonoNs;
@@ -21,7 +21,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     rank: 2,
     keeps,
     names: Some(|_, strength| if strength == Strength::Shown { Rule::Fragment } else { Rule::Habit }),
-    seen_at: |q, _| q.worker.map_or(MonoNs(0), |w| w.current_since),
+    seen_at: |q, _| q.worker.map_or(MonoNs(0), |w| w.fragment.since),
     cases: None,
 };
 
@@ -36,8 +36,8 @@ fn keeps(q: &Question) -> Option<Kept> {
         }
         None if !q.role.replies_foreign => {
             // several of one flow, each with an identifier: which it works on does not show
-            let held = q.held().iter().copied().filter(|&x| q.is_open(x)).collect::<Requests>();
-            (!held.is_empty()).then_some(Kept { requests: Keeps::These(held), own: false, before: false })
+            let is_any = !q.held().is_empty();
+            is_any.then_some(Kept { requests: Keeps::Those(Property::Held), own: false, before: false })
         }
         _ => None,
     }

@@ -7,9 +7,8 @@
 //!
 //! Counterexamples: `link.fragment/loop_unseen_input`, `loop_timer_due`, `loop_pool`, `loop_several_ready`, `streams`.
 
-use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, Question};
+use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, Property, Question};
 use crate::evidence::{Rule, Strength};
-use crate::exchange::ExId;
 use wakepath_model::ids::MonoNs;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
@@ -30,12 +29,8 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 fn keeps(q: &Question) -> Option<Kept> {
     let turn = &q.worker.filter(|_| q.is_loop() && !q.is_ring())?.turn;
     if turn.may_be_anothers(q.at) {
-        return Some(Kept { requests: Keeps::Those(is_given_or_held), own: true, before: true });
+        return Some(Kept { requests: Keeps::Those(Property::GivenOrHeld), own: true, before: true });
     }
     let given = turn.owners().iter().copied().filter(|&x| q.xs.is_live(x)).collect();
     Some(Kept { requests: Keeps::These(given), own: turn.is_own(), before: false })
-}
-
-fn is_given_or_held(q: &Question, x: ExId) -> bool {
-    q.holds(x) || q.worker.is_some_and(|w| w.turn.owners().contains(&x))
 }

@@ -7,10 +7,9 @@
 //!
 //! Counterexample: `link.fragment/loop_pool_parallel`.
 
-use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
+use crate::attribution::exclusion::{ExclusionRule, Kept, Property, Question};
 use crate::canary::holds;
 use crate::evidence::Strength;
-use crate::exchange::ExId;
 use wakepath_model::ids::MonoNs;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
@@ -32,14 +31,5 @@ fn keeps(q: &Question) -> Option<Kept> {
             (q.is_migrating() || q.role.takes) && is_single
         }
     };
-    is_single.then(|| Kept::those(if q.is_loop() { may_go_on_in_turn } else { may_go_on }))
-}
-
-fn may_go_on(q: &Question, x: ExId) -> bool {
-    q.current() == Some(x) || !q.facts.is_waiting(q.xs, x)
-}
-
-fn may_go_on_in_turn(q: &Question, x: ExId) -> bool {
-    let is_written = q.worker.is_some_and(|w| w.turn.writes_for() == Some(x));
-    is_written || !q.is_open(x) || !q.holds(x) || !q.facts.is_waiting(q.xs, x)
+    is_single.then(|| Kept::those(Property::GoesOn))
 }

@@ -1,0 +1,255 @@
+//! Sets of open requests, and calls that each member may have made.
+//!
+//! A process may have thousands of requests open, and each call that any of them could have made would be in doubt at each of
+//! them. So such a call is noted once, at the set. Who joins the set remembers where its list of calls ended then, and who
+//! leaves it remembers the part of the list in between.
+
+use crate::exchange::{ExId, Exchange};
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use wakepath_model::ids::TaskId;
+
+/// From how many members on calls are noted at the set, where options do not say otherwise.
+pub(super) const SHARED_FROM: usize = 32;
+/// So many calls are kept of a set in any case.
+const LISTED: usize = 4_096;
+/// Calls that share a word of [`Doubts::is_open`].
+const WORD: u64 = 64;
+
+/// A few requests.
+pub(super) type Requests = SmallVec<[ExId; 4]>;
+
+/// Requests that could have made a call.
+#[derive(Clone, Default)]
+pub(super) struct Suspects {
+    pub(super) few: Requests,
+    /// All members of this set besides.
+    pub(super) crowd: Option<Scope>,
+}
+
+impl Suspects {
+    pub(super) fn is_empty(&self) -> bool {
+        self.few.is_empty() && self.crowd.is_none()
+    }
+
+    /// The only one.
+    pub(super) fn only(&self) -> Option<ExId> {
+        match self.few[..] {
+            [x] if self.crowd.is_none() => Some(x),
+            _ => None,
+        }
+    }
+}
+
+/// Which set of open requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// All of a process.
+    Open(u32),
+    /// Those of a process of which nothing is outstanding.
+    Free(u32),
+    /// All of its process that a task holds.
+    Held(TaskId),
+    /// Those of them of which nothing is outstanding.
+    FreeHeld(TaskId),
+}
+
+impl Scope {
+    /// How many kinds there are: a request is in at most one set of each.
+    pub(super) const KINDS: usize = 4;
+
+    pub(super) fn kind(self) -> usize {
+        match self {
+            Scope::Open(_) => 0,
+            Scope::Free(_) => 1,
+            Scope::Held(_) => 2,
+            Scope::FreeHeld(_) => 3,
+        }
+    }
+}
+
+/// Where a request stands in a set.
+#[derive(Clone, Copy)]
+pub(super) struct Seat {
+    at: u32,
+    /// Calls from this one on may be its.
+    pub(super) since: u64,
+}
+
+impl Default for Seat {
+    fn default() -> Seat {
+        Seat { at: u32::MAX, since: 0 }
+    }
+}
+
+impl Seat {
+    pub(super) fn is_taken(self) -> bool {
+        self.at != u32::MAX
+    }
+}
+
+/// A part of a set's list of calls: all of them may be of a request that was a member then.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    pub(super) scope: Scope,
+    pub(super) from: u64,
+    pub(super) to: u64,
+}
+
+/// A call that several requests could have made, as it was when it began.
+pub(super) struct DoubtedCall {
+    pub(super) call: ExId,
+    pub(super) exchange: Exchange,
+    /// How many others could have made it.
+    pub(super) others: u32,
+}
+
+/// A set of requests.
+#[derive(Default)]
+pub(super) struct Crowd {
+    members: Vec<ExId>,
+    pub(super) doubts: Doubts,
+}
+
+impl Crowd {
+    pub(super) fn members(&self) -> &[ExId] {
+        &self.members
+    }
+
+    /// Whether it has neither members nor calls that one who left may have made.
+    pub(super) fn is_unused(&self) -> bool {
+        self.members.is_empty() && self.doubts.calls.is_empty()
+    }
+
+    pub(super) fn join(&mut self, x: ExId) -> Seat {
+        self.members.push(x);
+        Seat { at: self.members.len() as u32 - 1, since: self.doubts.end() }
+    }
+
+    /// Takes a member out; gives who sits in its place now.
+    pub(super) fn leave(&mut self, seat: Seat) -> Option<ExId> {
+        self.members.swap_remove(seat.at as usize);
+        self.members.get(seat.at as usize).copied()
+    }
+
+    /// Who sits in another's place now.
+    pub(super) fn moved(seat: &mut Seat, to: Seat) {
+        seat.at = to.at;
+    }
+}
+
+/// Calls that every member of a set may have made, counted on from the set's beginning.
+#[derive(Default)]
+pub(super) struct Doubts {
+    /// Number of the first that is kept: a multiple of [`WORD`].
+    first: u64,
+    /// What is known of each; none of what is no call that can be shown, or is known to be somebody's.
+    calls: VecDeque<Option<Rc<DoubtedCall>>>,
+    /// Whether each may still be any member's.
+    is_open: VecDeque<u64>,
+    /// Where the last of those ended that may be another's since something was lost.
+    lossy_to: u64,
+}
+
+impl Doubts {
+    /// One past the last.
+    pub(super) fn end(&self) -> u64 {
+        self.first + self.calls.len() as u64
+    }
+
+    /// Any member may have made a call; gives its number.
+    pub(super) fn add(&mut self, call: Option<Rc<DoubtedCall>>, is_lossy: bool) -> u64 {
+        let number = self.end();
+        if number % WORD == 0 {
+            self.is_open.push_back(0);
+        }
+        if let Some(word) = self.is_open.back_mut() {
+            *word |= 1 << (number % WORD);
+        }
+        self.calls.push_back(call);
+        if is_lossy {
+            self.lossy_to = number + 1;
+        }
+        number
+    }
+
+    /// Whose it was is known.
+    pub(super) fn resolve(&mut self, number: u64) {
+        let Some(i) = number.checked_sub(self.first) else { return };
+        if let (Some(call), Some(word)) = (self.calls.get_mut(i as usize), self.is_open.get_mut((i / WORD) as usize)) {
+            *call = None;
+            *word &= !(1 << (i % WORD));
+        }
+    }
+
+    /// Whether something was lost when one of those from a number on was made.
+    pub(super) fn is_lossy_since(&self, from: u64) -> bool {
+        from < self.lossy_to
+    }
+
+    /// How many from one to another are nobody's in particular, and the first few of them.
+    pub(super) fn count(&self, from: u64, to: u64, most: usize) -> (u32, Vec<Rc<DoubtedCall>>) {
+        let (mut count, mut shown) = (0, Vec::new());
+        let (from, to) = (from.max(self.first) - self.first, to.max(self.first) - self.first);
+        if from >= to {
+            return (0, shown);
+        }
+        for i in from / WORD..=(to - 1) / WORD {
+            let below = |n: u64| if n >= WORD { u64::MAX } else { (1 << n) - 1 };
+            let wanted = below(to - i * WORD) & !below(from.saturating_sub(i * WORD));
+            let mut word = self.is_open.get(i as usize).copied().unwrap_or_default() & wanted;
+            count += word.count_ones();
+            while word != 0 && shown.len() < most {
+                let call = i * WORD + u64::from(word.trailing_zeros());
+                shown.extend(self.calls.get(call as usize).cloned().flatten());
+                word &= word - 1;
+            }
+        }
+        (count, shown)
+    }
+
+    /// Up to where calls are to be counted at each request by itself, so that the list stays short: shorter than a few times
+    /// the number of requests that are to be looked at for that.
+    pub(super) fn is_due_to(&self, requests: usize) -> Option<u64> {
+        let most = LISTED.max(requests);
+        (self.calls.len() > 2 * most).then_some(self.first + (most as u64 / WORD) * WORD)
+    }
+
+    /// Forgets calls up to one whose number is a multiple of [`WORD`].
+    pub(super) fn forget(&mut self, to: u64) {
+        let count = to - self.first;
+        self.calls.drain(..count as usize);
+        self.is_open.drain(..(count / WORD) as usize);
+        self.first = to;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn counts_what_a_plain_list_would(
+            added in 0u64..500, resolved in proptest::collection::vec(0u64..500, 0..100), from in 0u64..520, length in 0u64..520,
+            forgotten in 0u64..4,
+        ) {
+            let (mut doubts, mut plain) = (Doubts::default(), Vec::new());
+            for i in 0..added {
+                prop_assert_eq!(doubts.add(None, false), i);
+                plain.push(true);
+            }
+            for i in resolved.into_iter().filter(|&i| i < added) {
+                doubts.resolve(i);
+                plain[i as usize] = false;
+            }
+            let forgotten = (forgotten * WORD).min(added / WORD * WORD);
+            doubts.forget(forgotten);
+            let to = (from + length).min(added);
+            let expected = (from.max(forgotten)..to).filter(|&i| plain[i as usize]).count();
+            prop_assert_eq!(doubts.count(from, to, 8).0 as usize, expected);
+        }
+    }
+}

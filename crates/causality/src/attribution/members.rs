@@ -1,0 +1,285 @@
+//! Who is in which set of requests, kept at each step; and what that says of calls that several could have made.
+
+use super::crowd::{Crowd, DoubtedCall, Part, Scope, Suspects};
+use super::facts::Facts;
+use super::state::{OPEN_CALLS_MAX, RequestState, State};
+use crate::exchange::{ExId, Exchange, Slab};
+use std::rc::Rc;
+use wakepath_model::ids::TaskId;
+
+impl Facts<'_> {
+    /// The members of a set.
+    pub(super) fn members(&self, scope: Scope) -> &[ExId] {
+        self.crowd(scope).map_or(&[], Crowd::members)
+    }
+
+    fn crowd(&self, scope: Scope) -> Option<&Crowd> {
+        match scope {
+            Scope::Open(process) => self.domains.get(&process).map(|d| &d.open),
+            Scope::Free(process) => self.domains.get(&process).map(|d| &d.free),
+            Scope::Held(task) => self.tasks.get(&task).map(|w| &w.held.all),
+            Scope::FreeHeld(task) => self.tasks.get(&task).map(|w| &w.held.free),
+        }
+    }
+
+    fn crowd_mut(&mut self, scope: Scope) -> &mut Crowd {
+        match scope {
+            Scope::Open(process) => &mut self.domain_mut(process).open,
+            Scope::Free(process) => &mut self.domain_mut(process).free,
+            Scope::Held(task) => &mut self.tasks.entry(task).or_default().held.all,
+            Scope::FreeHeld(task) => &mut self.tasks.entry(task).or_default().held.free,
+        }
+    }
+
+    /// The set of a kind that a request is in, if any.
+    fn scopes(s: &State) -> [Scope; Scope::KINDS] {
+        [Scope::Open(s.process), Scope::Free(s.process), Scope::Held(s.holder), Scope::FreeHeld(s.holder)]
+    }
+
+    /// Whether a request is in a set.
+    pub(super) fn is_member(&self, x: ExId, scope: Scope) -> bool {
+        let s = self.state(x);
+        s.request.seats[scope.kind()].is_taken() && Self::scopes(s)[scope.kind()] == scope
+    }
+
+    fn join(&mut self, x: ExId, scope: Scope) {
+        self.state_mut(x).request.seats[scope.kind()] = self.crowd_mut(scope).join(x);
+    }
+
+    fn leave(&mut self, x: ExId, scope: Scope) {
+        let seat = std::mem::take(&mut self.state_mut(x).request.seats[scope.kind()]);
+        if !seat.is_taken() {
+            return;
+        }
+        let crowd = self.crowd_mut(scope);
+        let moved = crowd.leave(seat);
+        let (to, is_lossy) = (crowd.doubts.end(), crowd.doubts.is_lossy_since(seat.since));
+        if let Some(moved) = moved {
+            Crowd::moved(&mut self.state_mut(moved).request.seats[scope.kind()], seat);
+        }
+        self.state_mut(x).request.note(Part { scope, from: seat.since, to }, is_lossy);
+    }
+
+    /// A request begins.
+    pub(super) fn opened(&mut self, xs: &Slab, x: ExId) {
+        if self.roles.are_given_inputs() {
+            let on_flow = self.on_flow.entry(xs.get(x).flow).or_default();
+            on_flow.push(x);
+            self.shared_flows += usize::from(on_flow.len() == 2);
+        }
+        let process = self.state(x).process;
+        self.join(x, Scope::Open(process));
+        self.join(x, Scope::Free(process));
+        self.taken_up(xs, x);
+    }
+
+    /// A request is over.
+    pub(super) fn left_open(&mut self, xs: &Slab, x: ExId) {
+        self.laid_down(xs, x);
+        let (flow, process) = (xs.get(x).flow, self.state(x).process);
+        self.leave(x, Scope::Free(process));
+        self.leave(x, Scope::Open(process));
+        if let Some(on_flow) = self.on_flow.get_mut(&flow) {
+            on_flow.retain(|o| *o != x);
+            self.shared_flows -= usize::from(on_flow.len() == 1);
+            if on_flow.is_empty() {
+                self.on_flow.remove(&flow);
+            }
+        }
+    }
+
+    /// Another task took the last input of a request.
+    pub(super) fn handed_over(&mut self, xs: &Slab, x: ExId, to: TaskId) {
+        if self.state(x).holder == to || !self.is_open(xs, x) {
+            return;
+        }
+        self.laid_down(xs, x);
+        self.state_mut(x).holder = to;
+        self.taken_up(xs, x);
+    }
+
+    /// Its holder holds it from here on.
+    fn taken_up(&mut self, xs: &Slab, x: ExId) {
+        let s = self.state(x);
+        let (holder, is_free) = (s.holder, self.is_free(x));
+        let is_foreign = self.roles.process_of(holder) != s.process;
+        let twins = self.twins(xs, x);
+        self.join(x, Scope::Held(holder));
+        if is_free {
+            self.join(x, Scope::FreeHeld(holder));
+        }
+        let held = &mut self.tasks.entry(holder).or_default().held;
+        held.twins += twins;
+        held.foreign += usize::from(is_foreign);
+    }
+
+    fn laid_down(&mut self, xs: &Slab, x: ExId) {
+        let s = self.state(x);
+        let (holder, is_foreign) = (s.holder, self.roles.process_of(s.holder) != s.process);
+        self.leave(x, Scope::FreeHeld(holder));
+        self.leave(x, Scope::Held(holder));
+        let twins = self.twins(xs, x);
+        if let Some(w) = self.tasks.get_mut(&holder) {
+            w.held.twins -= twins;
+            w.held.foreign -= usize::from(is_foreign);
+        }
+    }
+
+    /// How many other requests its holder took by the same read.
+    fn twins(&self, xs: &Slab, x: ExId) -> usize {
+        let (holder, e) = (self.state(x).holder, xs.get(x));
+        let is_twin = |y: &&ExId| **y != x && xs.get(**y).taken == e.taken && self.is_member(**y, Scope::Held(holder));
+        self.on_flow(e.flow).iter().filter(is_twin).count()
+    }
+
+    /// Whether nothing is outstanding of a request, as far as is known.
+    pub(super) fn is_free(&self, x: ExId) -> bool {
+        let s = self.state(x);
+        if s.request.seats[Scope::Open(s.process).kind()].is_taken() {
+            return s.request.seats[Scope::Free(s.process).kind()].is_taken();
+        }
+        self.has_nothing_outstanding(s)
+    }
+
+    fn has_nothing_outstanding(&self, s: &State) -> bool {
+        s.request.outstanding <= if self.is_pooled(s.process) { s.request.dialling } else { 0 }
+    }
+
+    /// What is outstanding of a request changes.
+    pub(super) fn change(&mut self, x: ExId, change: impl FnOnce(&mut RequestState)) {
+        change(&mut self.state_mut(x).request);
+        let s = self.state(x);
+        let (is_free, process, holder) = (self.has_nothing_outstanding(s), s.process, s.holder);
+        for (all, free) in
+            [(Scope::Open(process), Scope::Free(process)), (Scope::Held(holder), Scope::FreeHeld(holder))]
+        {
+            match (self.is_member(x, all) && is_free, self.is_member(x, free)) {
+                (true, false) => self.join(x, free),
+                (false, true) => self.leave(x, free),
+                _ => {}
+            }
+        }
+    }
+
+    /// Call `y` may be any suspect's.
+    pub(super) fn doubt(&mut self, xs: &Slab, y: ExId, suspects: Suspects, is_lossy: bool) {
+        let others = self.count(&suspects).saturating_sub(1) as u32;
+        let doubted = Rc::new(DoubtedCall { call: y, exchange: xs.get(y).clone(), others });
+        for &s in &suspects.few {
+            let r = &mut self.state_mut(s).request;
+            r.doubts.add(Rc::clone(&doubted));
+            r.lossy |= is_lossy;
+        }
+        if let Some(scope) = suspects.crowd {
+            self.state_mut(y).call.number = self.add(scope, Some(doubted), is_lossy);
+        }
+        self.state_mut(y).call.suspects = suspects;
+    }
+
+    /// A call that cannot be shown may be any suspect's.
+    pub(super) fn doubt_unseen(&mut self, suspects: &Suspects) {
+        for &x in &suspects.few {
+            self.state_mut(x).request.doubts.count += 1;
+        }
+        if let Some(scope) = suspects.crowd {
+            self.add(scope, None, false);
+        }
+    }
+
+    fn add(&mut self, scope: Scope, call: Option<Rc<DoubtedCall>>, is_lossy: bool) -> u64 {
+        let states = self.states.len();
+        let doubts = &mut self.crowd_mut(scope).doubts;
+        let number = doubts.add(call, is_lossy);
+        if let Some(to) = doubts.is_due_to(states) {
+            self.count_up_to(scope, to);
+        }
+        number
+    }
+
+    /// Counts the calls that are noted at a set at each of their suspects, up to one, and forgets them there.
+    fn count_up_to(&mut self, scope: Scope, to: u64) {
+        let mut doubts = std::mem::take(&mut self.crowd_mut(scope).doubts);
+        for s in &mut self.states {
+            let is_seated = s.request.seats[scope.kind()].is_taken() && Self::scopes(s)[scope.kind()] == scope;
+            let RequestState { doubts: own, seats, .. } = &mut s.request;
+            let mut count = |from: u64, until: u64| {
+                let (count, calls) = doubts.count(from, until.min(to), OPEN_CALLS_MAX);
+                own.count += count;
+                own.calls.extend(calls);
+            };
+            own.parts.iter().filter(|p| p.scope == scope).for_each(|p| count(p.from, p.to));
+            let seat = &mut seats[scope.kind()];
+            if is_seated && seat.since < to {
+                count(seat.since, to);
+                seat.since = to;
+            }
+            own.parts.retain_mut(|p| {
+                if p.scope == scope {
+                    p.from = p.from.max(to);
+                }
+                p.from < p.to
+            });
+            own.calls.sort_by_key(|c| c.exchange.number);
+            own.calls.truncate(OPEN_CALLS_MAX);
+        }
+        doubts.forget(to);
+        self.crowd_mut(scope).doubts = doubts;
+    }
+
+    /// Whose a call was is known: others did not make it.
+    pub(super) fn resolve(&mut self, xs: &Slab, y: ExId) {
+        let call = &mut self.state_mut(y).call;
+        let (suspects, number) = (std::mem::take(&mut call.suspects), call.number);
+        // the place of one that was given away is another's now
+        for s in suspects.few.into_iter().filter(|&s| xs.is_live(s)) {
+            self.state_mut(s).request.doubts.resolve(y);
+        }
+        if let Some(scope) = suspects.crowd {
+            self.crowd_mut(scope).doubts.resolve(number);
+        }
+    }
+
+    /// Whether a request is among those that could have made a call.
+    pub(super) fn is_suspect(&self, x: ExId, y: ExId) -> bool {
+        let call = &self.state(y).call;
+        let of_crowd = |scope: Scope| {
+            let r = &self.state(x).request;
+            let was = |p: &Part| p.scope == scope && (p.from..p.to).contains(&call.number);
+            self.is_member(x, scope) && r.seats[scope.kind()].since <= call.number || r.doubts.parts.iter().any(was)
+        };
+        call.suspects.few.contains(&x) || call.suspects.crowd.is_some_and(of_crowd)
+    }
+
+    /// How many calls may be a request's, and the first of them.
+    pub(super) fn doubts_of(&mut self, x: ExId) -> (u32, Vec<(Exchange, u32)>) {
+        self.note_seats(x);
+        let own = std::mem::take(&mut self.state_mut(x).request.doubts);
+        let (mut count, mut calls) = (own.count, own.calls);
+        for part in own.parts {
+            let Some(crowd) = self.crowd(part.scope) else { continue };
+            let (more, shown) = crowd.doubts.count(part.from, part.to, OPEN_CALLS_MAX);
+            count += more;
+            calls.extend(shown);
+        }
+        calls.sort_by_key(|c| c.exchange.number);
+        calls.truncate(OPEN_CALLS_MAX);
+        (count, calls.into_iter().map(|c| (c.exchange.clone(), c.others)).collect())
+    }
+
+    /// What is noted until now at the sets that a request is still in: its reply may go on when it is handed on.
+    fn note_seats(&mut self, x: ExId) {
+        for scope in Self::scopes(self.state(x)) {
+            let seat = self.state(x).request.seats[scope.kind()];
+            let Some(doubts) = self.crowd(scope).filter(|_| seat.is_taken()).map(|c| &c.doubts) else { continue };
+            let (to, is_lossy) = (doubts.end(), doubts.is_lossy_since(seat.since));
+            let r = &mut self.state_mut(x).request;
+            r.seats[scope.kind()].since = to;
+            r.note(Part { scope, from: seat.since, to }, is_lossy);
+        }
+    }
+
+    /// How many requests.
+    pub(super) fn count(&self, suspects: &Suspects) -> usize {
+        suspects.few.len() + suspects.crowd.map_or(0, |scope| self.members(scope).len())
+    }
+}

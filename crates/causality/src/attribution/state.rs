@@ -1,0 +1,110 @@
+//! What is kept of an exchange while calls are being explained.
+
+use super::crowd::{DoubtedCall, Part, Scope, Seat, Suspects};
+use crate::exchange::ExId;
+use crate::finished::{Parent, Refusal};
+use std::rc::Rc;
+use wakepath_model::ids::{MonoNs, TaskId};
+
+/// Most refusals kept of one request.
+pub(super) const REFUSALS_MAX: usize = 16;
+/// Most calls kept of those that may be a request's.
+pub(super) const OPEN_CALLS_MAX: usize = 8;
+
+/// What the linker keeps of an exchange.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) process: u32,
+    /// The task that took its last input.
+    pub(super) holder: TaskId,
+    pub(super) closed: bool,
+    /// Handed on already, as it was then.
+    pub(super) given: bool,
+    pub(super) released: bool,
+    /// Where it is a request.
+    pub(super) request: RequestState,
+    /// Where it is a call.
+    pub(super) call: CallState,
+}
+
+/// What is kept of a request.
+#[derive(Default)]
+pub(super) struct RequestState {
+    /// Calls that it made.
+    pub(super) calls: Vec<ExId>,
+    /// It made more of them than are kept.
+    pub(super) overflow: bool,
+    /// How much of what it began is not answered.
+    pub(super) outstanding: u32,
+    /// Of that, connections that are made for it.
+    pub(super) dialling: u32,
+    pub(super) doubts: RequestDoubts,
+    /// What it did may be among what was lost.
+    pub(super) lossy: bool,
+    /// It was an isolated input, and nothing was done for it before the next poll.
+    pub(super) is_put_off: bool,
+    /// When its holder last began a call itself, as it was at the request's end.
+    pub(super) holder_called: MonoNs,
+    /// Connections that were tried for it and did not come about.
+    pub(super) refusals: Vec<Refusal>,
+    /// Its seats in sets, by their kind.
+    pub(super) seats: [Seat; Scope::KINDS],
+}
+
+impl RequestState {
+    /// Calls of a part of a set's list may be its; `is_lossy`: where one was made, something was lost.
+    pub(super) fn note(&mut self, part: Part, is_lossy: bool) {
+        self.lossy |= is_lossy;
+        if part.from < part.to {
+            self.doubts.parts.push(part);
+        }
+    }
+}
+
+/// Calls that may be a request's.
+#[derive(Default)]
+pub(super) struct RequestDoubts {
+    /// How many are noted at the request itself.
+    pub(super) count: u32,
+    /// The first of those.
+    pub(super) calls: Vec<Rc<DoubtedCall>>,
+    /// Those that are noted at sets which it left.
+    pub(super) parts: Vec<Part>,
+}
+
+impl RequestDoubts {
+    /// It may have made a call.
+    pub(super) fn add(&mut self, call: Rc<DoubtedCall>) {
+        self.count += 1;
+        if self.calls.len() < OPEN_CALLS_MAX {
+            self.calls.push(call);
+        }
+    }
+
+    /// Another made a call that was noted here.
+    pub(super) fn resolve(&mut self, call: ExId) {
+        self.count = self.count.saturating_sub(1);
+        self.calls.retain(|c| c.call != call);
+    }
+}
+
+/// What is kept of a call.
+#[derive(Default)]
+pub(super) struct CallState {
+    pub(super) parent: Option<Parent>,
+    /// It counts as outstanding of its request.
+    pub(super) is_counted: bool,
+    /// Who could have made it.
+    pub(super) suspects: Suspects,
+    /// Its number at the set of suspects.
+    pub(super) number: u64,
+    /// It was made by a helper while its process had but one request open, and not of the helper's own accord.
+    pub(super) has_one_suspect: bool,
+    /// The other requests that could have made it and were not over when it was.
+    pub(super) rivals: Vec<ExId>,
+    pub(super) replied: bool,
+    /// Who read the reply.
+    pub(super) reply_task: TaskId,
+    /// Who made it slept until that task woke it, and had no other call under way.
+    pub(super) is_slept_for: bool,
+}
