@@ -161,7 +161,7 @@ impl Doubts {
     /// Any member may have made a call; gives its number.
     pub(super) fn add(&mut self, call: Option<Rc<DoubtedCall>>, is_lossy: bool) -> u64 {
         let number = self.end();
-        if number % WORD == 0 {
+        if number.is_multiple_of(WORD) {
             self.is_open.push_back(0);
         }
         if let Some(word) = self.is_open.back_mut() {
