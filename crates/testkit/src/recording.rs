@@ -26,6 +26,8 @@ const FUTEX: u16 = 202;
 const EPOLL_WAIT: u16 = 232;
 /// `OpRow::flags`: the flow changed direction with this operation.
 const TURN: u16 = 8;
+/// `OpRow::flags`: carried by io_uring.
+const IO_URING: u16 = 64;
 
 /// The rows of one host, in its own clock.
 #[derive(Clone, Debug)]
@@ -230,6 +232,13 @@ impl HostRows {
             ..Default::default()
         };
         self.rows.push(row.into());
+    }
+
+    /// io_uring carried the operation that was added last.
+    pub fn is_of_ring(&mut self) {
+        if let Some(Event::Op(row)) = self.rows.last_mut() {
+            row.flags |= IO_URING;
+        }
     }
 
     /// A message's head was complete. `status` 0 is a request.

@@ -11,8 +11,10 @@
 //!                                seq 4294967000 (first byte of both directions), seen as 10.9.9.9 80 (what the client
 //!                                dialled, where an address is translated), peer (the server's end is one of the peers of
 //!                                an unconnected datagram socket), ids (each message has an x-request-id of its own),
-//!                                streams (each bears the number of its request, and replies come in any order)
-//! 100 A takes r1 c               A reads a request that somebody unwatched sent; `r1,r2`: both at once
+//!                                streams (each bears the number of its request, and replies come in any order), ring (io_uring
+//!                                carries its operations)
+//! 100 A takes r1 c               A reads a request that somebody unwatched sent; `r1,r2`: both at once; `part`: its first half,
+//!                                then `takes r1 rest`
 //! 110 A asks q1 d for r1         A sends a request in the service of r1 (`for -`: of nothing)
 //! 110 A posts q1 d for r1        the same of a message that gets no reply, put into a queue
 //! 120 D takes q1                 its other end reads it
@@ -73,6 +75,7 @@ struct Flow {
     /// Leading tasks of both ends' processes.
     leaders: [u32; 2],
     opaque: bool,
+    is_ring: bool,
     has_ids: bool,
     has_streams: bool,
     noted: [bool; 2],
@@ -270,6 +273,9 @@ impl Player {
         let h = &mut self.out.hosts[host];
         h.moved((at - US / 2, at, arrived), task, flow, is_send, bytes);
         let Some(f) = self.flows.values_mut().find(|f| f.client == side || f.server == side) else { return Ok(()) };
+        if f.is_ring {
+            h.is_of_ring();
+        }
         let noted = std::mem::replace(&mut f.noted[usize::from(f.server == side)], true);
         if !noted {
             h.note(at, flow, !f.opaque);

@@ -13,6 +13,7 @@ struct FlowOptions {
     /// First byte of the requests; replies begin 500 000 later.
     seq: u64,
     is_opaque: bool,
+    is_ring: bool,
     /// It was there before the recording.
     is_old: bool,
     is_peer: bool,
@@ -29,6 +30,7 @@ impl FlowOptions {
             netns: 1,
             seq: 1_000 * u64::from(index + 1),
             is_opaque: false,
+            is_ring: false,
             is_old: false,
             is_peer: false,
             has_ids: false,
@@ -38,6 +40,7 @@ impl FlowOptions {
         while let Some((word, mut more)) = rest.split_first() {
             match (*word, more) {
                 ("opaque", _) => o.is_opaque = true,
+                ("ring", _) => o.is_ring = true,
                 ("peer", _) => o.is_peer = true,
                 ("ids", _) => o.has_ids = true,
                 ("streams", _) => o.has_streams = true,
@@ -105,6 +108,7 @@ impl Player {
             server,
             leaders,
             opaque: o.is_opaque,
+            is_ring: o.is_ring,
             has_ids: o.has_ids,
             has_streams: o.has_streams,
             noted: [false; 2],

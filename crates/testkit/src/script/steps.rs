@@ -18,6 +18,13 @@ pub(super) struct Step {
     pub(super) says: bool,
 }
 
+/// How much of a request is read.
+enum Part {
+    Whole,
+    Head,
+    Rest,
+}
+
 /// What stands behind `given FLOW`: how the library handed an input over.
 struct GivenOptions {
     entry: u64,
@@ -62,7 +69,9 @@ impl Player {
         let (host, task, leader) = (t.host, t.number, t.leader);
         let step = Step { at, host, task, leader, says };
         match (verb, rest) {
-            ("takes", [names, flow @ ..]) => self.takes(step, names, flow.first().copied()),
+            ("takes", [names, "rest"]) => self.takes(step, names, None, Part::Rest),
+            ("takes", [names, flow, "part"]) => self.takes(step, names, Some(flow), Part::Head),
+            ("takes", [names, flow @ ..]) => self.takes(step, names, flow.first().copied(), Part::Whole),
             ("asks" | "posts", [name, flow, "for", cause]) => self.asks(step, [name, flow, cause], verb == "posts"),
             ("answers", [name, how @ ..]) => self.answers(step, name, how),
             ("hears", [name]) => self.hears(step, name),
@@ -224,7 +233,7 @@ impl Player {
         Ok(())
     }
 
-    fn takes(&mut self, step: Step, names: &str, flow: Option<&str>) -> Played<()> {
+    fn takes(&mut self, step: Step, names: &str, flow: Option<&str>, part: Part) -> Played<()> {
         let mut messages = Vec::new();
         let (mut server, mut from, mut to, mut arrived) = (None, u64::MAX, 0, u64::MAX);
         for name in names.split(',') {
@@ -241,7 +250,11 @@ impl Player {
             arrived = arrived.min(if f.client.is_some() { sent_at + 1 } else { step.at - US });
             messages.push((name.to_owned(), start..start + REQUEST_BYTES, 0));
         }
-        self.moved(step, server, from..to, arrived, &messages)
+        match part {
+            Part::Whole => self.moved(step, server, from..to, arrived, &messages),
+            Part::Head => self.moved(step, server, from..from + REQUEST_BYTES / 2, arrived, &messages),
+            Part::Rest => self.moved(step, server, from + REQUEST_BYTES / 2..to, arrived, &[]),
+        }
     }
 
     fn answers(&mut self, step: Step, name: &str, how: &[&str]) -> Played<()> {

@@ -3,7 +3,7 @@
 //! Habit: in this process none was seen behind a reply. (A reply that was sent proves nothing: many programs log or clean up
 //! behind it.)
 //!
-//! Counterexample: `link.fragment/loop_answered_goes_on`.
+//! Counterexamples: `link.fragment/loop_answered_goes_on`, `loop_answered_beside`.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, Property, Question};
 use crate::canary::holds;

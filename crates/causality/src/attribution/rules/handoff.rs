@@ -6,7 +6,7 @@
 //! the number of open requests decides: a request may hand out several jobs at once, so that one of its calls is under way
 //! excludes nothing.
 //!
-//! Counterexample: `link.handoff/woken_by_a_bystander`.
+//! Counterexamples: `link.handoff/woken_by_a_bystander`, `worker_of_a_pool`.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
 use crate::attribution::helper::Woken;

@@ -4,7 +4,7 @@
 //! Condition: no timer of the task can be due, the input was one request's alone, and every other request that waits for
 //! nothing is in the hands of another task.
 //!
-//! Counterexample: `link.isolation/together`, where one read took two requests.
+//! Counterexamples: `link.isolation/together`; `one_read_beside`, where one read took two requests.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, Question};
 use crate::canary::holds;

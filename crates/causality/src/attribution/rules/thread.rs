@@ -7,7 +7,7 @@
 //! what it read, and may send for any of them.
 //!
 //! Counterexamples: `link.fragment/loop_own_timer`, a loop that happened to serve one request at a time;
-//! `link.reply/reader_sends`.
+//! `link.reply/reader_sends`, `read_in_part`.
 
 use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, Property, Question};
 use crate::canary::holds;

@@ -5,7 +5,8 @@
 //! the call. Else any that it holds can, and the program itself; habits may tell ([`super::waiting`], [`super::answered`],
 //! [`super::unasked`]).
 //!
-//! Counterexamples: `link.fragment/loop_unseen_input`, `loop_timer_due`, `loop_pool`, `loop_several_ready`, `streams`.
+//! Counterexamples: `link.fragment/loop_unseen_input`, `loop_timer_due`, `loop_pool`, `loop_several_ready`, `loop_ring`,
+//! `streams`.
 
 use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, Property, Question};
 use crate::evidence::{Rule, Strength};
