@@ -1,5 +1,7 @@
 //! Rows of hosts that never were, and how they come into a folder.
 
+mod said;
+
 use crate::random::Random;
 use crate::truth::Truth;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,8 +10,7 @@ use wakepath_model::folder::{Durability, FolderError, FolderWriter, HostInfo, MO
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
     AnchorRow, EndpointRow, Event, FaultRow, FlowNoteRow, FlowStateRow, InputRow, LossRow, MessageEndRow, MessageRow,
-    OpKind, OpRow, PollRow, Side, TaskRow, TcpState, WaitRow, cause, end_how, life, message_flag, op, range, role,
-    seen,
+    OpKind, OpRow, PollRow, Side, TaskRow, TcpState, WaitRow, cause, end_how, life, op, range, role, seen,
 };
 
 /// Nanoseconds since 1970 at true time 0.
@@ -20,14 +21,8 @@ pub const HEAD_BYTES: u64 = 100;
 pub const PROTOCOL: &str = "proto.http1";
 /// No system call.
 const NO_SYSCALL: u16 = 0xffff;
-/// System call number of futex on x86-64.
-const FUTEX: u16 = 202;
-/// epoll_wait of x86-64.
-const EPOLL_WAIT: u16 = 232;
 /// `OpRow::flags`: the flow changed direction with this operation.
 const TURN: u16 = 8;
-/// `OpRow::flags`: carried by io_uring.
-const IO_URING: u16 = 64;
 
 /// The rows of one host, in its own clock.
 #[derive(Clone, Debug)]
@@ -234,13 +229,6 @@ impl HostRows {
         self.rows.push(row.into());
     }
 
-    /// io_uring carried the operation that was added last.
-    pub fn is_of_ring(&mut self) {
-        if let Some(Event::Op(row)) = self.rows.last_mut() {
-            row.flags |= IO_URING;
-        }
-    }
-
     /// A message's head was complete. `status` 0 is a request.
     pub fn message(
         &mut self,
@@ -275,20 +263,6 @@ impl HostRows {
             }
             .into(),
         );
-    }
-
-    /// The last message gets no reply, and is put into a queue.
-    pub fn is_posted(&mut self) {
-        if let Some(Event::Message(m)) = self.rows.last_mut() {
-            m.flags = message_flag::NO_REPLY | message_flag::QUEUED;
-        }
-    }
-
-    /// The message told last has an identifier of this kind and value.
-    pub fn bears(&mut self, kind: u8, value: u64) {
-        if let Some(Event::Message(r)) = self.rows.last_mut() {
-            (r.witness_kind, r.witness) = (kind, value);
-        }
     }
 
     /// A message that was sent ended here, of which that was not known when it began.
@@ -348,20 +322,6 @@ impl HostRows {
             ..Default::default()
         };
         self.rows.push(row.into());
-    }
-
-    /// The wait that was added last was at a futex.
-    pub fn at_futex(&mut self, address: u64) {
-        if let Some(Event::Wait(row)) = self.rows.last_mut() {
-            (row.syscall, row.arg0) = (FUTEX, address);
-        }
-    }
-
-    /// The wait that was added last was in epoll.
-    pub fn in_epoll(&mut self) {
-        if let Some(Event::Wait(row)) = self.rows.last_mut() {
-            row.syscall = EPOLL_WAIT;
-        }
     }
 
     /// A poll returned. No time-out is `u64::MAX`.
