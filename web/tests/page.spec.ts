@@ -104,6 +104,31 @@ test('why ranks differences that add up, with examples', async ({ page, demo }) 
   await expect(page.getByRole('listbox')).toBeVisible();
 });
 
+test('what is brushed is selected, and why follows it', async ({ page, demo }) => {
+  await page.goto(demo);
+  const plot = page.getByRole('application', { name: /Requests by the time/ });
+  const box = (await plot.boundingBox())!;
+  await plot.scrollIntoViewIfNeeded();
+  const at = (await plot.boundingBox())!;
+  await page.mouse.move(at.x + box.width * 0.3, at.y + 4);
+  await page.mouse.down();
+  await page.mouse.move(at.x + box.width * 0.6, at.y + box.height - 4, { steps: 5 });
+  await page.mouse.up();
+  await expect(page).toHaveURL(/from=%2B\d+ns&to=%2B\d+ns$/);
+  await expect(page.locator('code', { hasText: '--map' })).toContainText('--from=+');
+  await page.getByRole('link', { name: 'What do the selected ones spend more on?' }).click();
+  await expect(page.locator('main')).toContainText('The selected ones of');
+  await expect(page.locator('code', { hasText: 'wakepath why' })).toContainText('--from=+');
+  await accessible(page);
+  // the same without a mouse
+  await page.getByRole('textbox', { name: 'as long as' }).fill('15ms');
+  await page.keyboard.press('Enter');
+  await expect(page).toHaveURL(/longer=15ms/);
+  await expect(page.locator('code', { hasText: 'wakepath why' })).toContainText('--longer-than=15ms');
+  await page.getByRole('button', { name: 'Clear' }).click();
+  await expect(page.locator('main')).toContainText('The slowest 1 % of');
+});
+
 test('an imported LTTng trace is shown', async ({ page, lttng }) => {
   for (const view of VIEWS) {
     await page.goto(lttng + view);

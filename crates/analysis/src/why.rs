@@ -7,17 +7,20 @@
 mod causes;
 mod comparison;
 mod group;
+mod selected;
 
 pub use crate::causes::Cause;
 pub use causes::{Detail, Reader, What};
 pub use comparison::{Comparison, Difference, Part};
 pub use group::{Group, LeftOut};
+pub use selected::selected;
 
 use crate::active_path::{active_path, lifetime};
 use crate::critical_path::critical_path;
 use crate::histogram::Histogram;
 use crate::names::Names;
 use crate::requests::{KINDS_MAX, kind_of};
+use crate::selection::{Placed, Selection};
 use crate::spans::lay_out;
 use std::collections::BTreeMap;
 use wakepath_causality::graph::Index;
@@ -144,19 +147,20 @@ fn durations(folder: &Folder, names: &Names<'_>, question: &Question<'_>) -> BTr
     kinds
 }
 
-/// Finds the paths of all requests again and adds those that are wanted to their groups.
-fn gather(recording: &Recording<'_>, plans: &mut BTreeMap<KindName, Plan>) {
+/// Finds the paths of all requests again and adds those that are wanted to their groups: with a selection, those in it and
+/// all others of their kind; without, by duration.
+fn gather(recording: &Recording<'_>, selection: Option<&Selection>, plans: &mut BTreeMap<KindName, Plan>) {
     let Recording { folder, index, names } = *recording;
     let reader = Reader::new(folder, index, names);
+    let line = folder.timeline();
     let out = |r: Request| {
-        if r.orphan.is_some() {
-            return;
-        }
-        let Some(plan) = plans.get_mut(&kind_of(&r, names)) else { return };
-        let Some(duration) = lay_out(&r).first().map(|t| t.duration_ns()) else { return };
-        let (wanted, group) = if plan.slow.has(duration) {
+        let Some(placed) = Placed::new(&r, names, &line) else { return };
+        let Some(plan) = plans.get_mut(&placed.kind) else { return };
+        let duration = placed.duration_ns;
+        let is_slow = selection.map_or_else(|| plan.slow.has(duration), |s| s.has(&placed));
+        let (wanted, group) = if is_slow {
             (&mut plan.slow, &mut plan.groups.0)
-        } else if plan.typical.has(duration) {
+        } else if selection.is_some() || plan.typical.has(duration) {
             (&mut plan.typical, &mut plan.groups.1)
         } else {
             return;
@@ -224,7 +228,7 @@ pub fn slowest(recording: &Recording<'_>, question: &Question<'_>) -> Answer {
             (name.clone(), plan)
         })
         .collect();
-    gather(recording, &mut plans);
+    gather(recording, None, &mut plans);
     for (lost_ns, name, h) in found {
         if let Some(plan) = plans.remove(&name) {
             let compared = Comparison::new(plan.groups.0, plan.groups.1);
@@ -270,7 +274,7 @@ pub fn between(before: &Recording<'_>, after: &Recording<'_>, question: &Questio
                 (f.1.clone(), Plan { slow, typical, groups: Default::default() })
             })
             .collect();
-        gather(recording, &mut plans);
+        gather(recording, None, &mut plans);
         plans
     };
     let (mut typical, mut slow) = (all_of(before, |f| f.2), all_of(after, |f| f.3));

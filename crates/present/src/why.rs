@@ -21,6 +21,8 @@ const SHARE_SHOWN: f64 = 0.005;
 pub enum Mode {
     /// The slow requests of a recording with its typical ones.
     Slowest,
+    /// Selected requests of a recording with the others of their kinds.
+    Selected,
     /// Two recordings.
     BeforeAfter,
     /// Tasks in two recordings.
@@ -289,6 +291,9 @@ fn comparison(k: &KindView, words: &Words<'_>) -> String {
         Mode::Slowest => {
             let label = k.slow.label.trim_start_matches("the ");
             format!("The {label} of {kind} ({found}) took {slow} on average, the typical ones {typical}")
+        }
+        Mode::Selected => {
+            format!("The selected ones of {kind} ({found}) took {slow} on average, the others {typical}")
         }
         Mode::BeforeAfter => {
             format!("{kind} takes {slow} on average in {}, {typical} in {}", words.folder, words.before)

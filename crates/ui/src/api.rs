@@ -121,13 +121,17 @@ pub const QUESTIONS: &[Question] = &[
     },
     Question {
         path: "why",
-        about: "What the slow requests of a kind spend more on than the typical ones.",
+        about: "What the slow requests of a kind spend more on than the typical ones, or selected ones than the others.",
         command: &["why"],
         schema: "why",
         parameters: &[
             KIND,
             option("slowest", "Share of the slow ones, as 1%."),
             option("kinds", "Most kinds compared; 0 = all."),
+            FROM,
+            TO,
+            LONGER,
+            SHORTER,
         ],
     },
     Question {

@@ -1,11 +1,12 @@
 //! `wakepath requests`.
 
-mod part;
+pub mod part;
 
-use crate::cli::RequestsArgs;
+use crate::cli::{RequestsArgs, usage_error};
 use crate::output::Answers;
 use crate::{folders, output};
 use anyhow::Result;
+use clap::error::ErrorKind;
 use wakepath_analysis::listeners::{Filled, filled};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::Kinds;
@@ -22,6 +23,11 @@ pub const SCHEMA: &str = "wakepath.requests/1";
 pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
     if args.each || args.map {
         return part::run(args, out);
+    }
+    if !args.part.is_empty() {
+        let said =
+            "--from, --to, --longer-than and --shorter-than select requests for --each or --map: give one of these";
+        usage_error("requests", ErrorKind::MissingRequiredArgument, said);
     }
     let folder = folders::open(&args.folders.folders)?;
     let view = view(&folder);
@@ -62,7 +68,7 @@ pub fn has_kind(folder: &Folder, kind: &str) -> bool {
 }
 
 /// The times in which something was recorded, on any host: begin and end, on the line that all hosts share, without overlap.
-fn spans(folder: &Folder) -> Vec<(i64, i64)> {
+pub fn spans(folder: &Folder) -> Vec<(i64, i64)> {
     let line = folder.timeline();
     let mut spans: Vec<(i64, i64)> = folder
         .hosts()

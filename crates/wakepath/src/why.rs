@@ -2,12 +2,14 @@
 
 use crate::cli::WhyArgs;
 use crate::output::Answers;
+use crate::requests::part::selection;
+use crate::requests::{has_kind, spans};
 use crate::{folders, output, suggest};
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 use wakepath_analysis::active_path::lifetime;
 use wakepath_analysis::names::Names;
-use wakepath_analysis::why::{Comparison, Question, Recording, between, of_tasks, slowest};
+use wakepath_analysis::why::{Comparison, Question, Recording, between, of_tasks, selected, slowest};
 use wakepath_causality::graph::Index;
 use wakepath_model::defects::Answer;
 use wakepath_model::folder::Folder;
@@ -71,6 +73,22 @@ pub fn run(args: &WhyArgs, out: &mut Answers) -> Result<i32> {
     let failed = || asked.iter().map(|a| a.index.failed_reads()).sum();
     let view = match (&recordings[..], &args.task) {
         ([before, after], Some(task)) => tasks(args, before, after, task, &words(Mode::Tasks))?,
+        ([_, _], None) if !args.part.is_empty() => {
+            bail!("--from, --to, --longer-than and --shorter-than select within one recording: give one folder")
+        }
+        ([one], None) if !args.part.is_empty() => {
+            let start = spans(one.folder).first().map_or(0, |s| s.0);
+            let selection = selection(&args.part, args.kind.as_deref(), start)?;
+            let answer = selected(one, &question, &selection);
+            let view = WhyView::of_requests(&answer, &words(Mode::Selected), failed());
+            if view.kinds.is_empty() && view.too_few_kinds == 0 && has_any(args, one) {
+                bail!(
+                    "no request is selected; wakepath requests {} --each shows when they began and how long they took",
+                    words(Mode::Selected).folder
+                );
+            }
+            view
+        }
         ([_], Some(_)) => bail!("--task compares two recordings: wakepath why BEFORE AFTER --task NAME"),
         ([before, after], None) => {
             let answer = between(before, after, &question);
@@ -92,6 +110,11 @@ pub fn run(args: &WhyArgs, out: &mut Answers) -> Result<i32> {
     out.give(text.as_bytes())?;
     let touched = losses::touch(&lost, ANSWERS) || !view.is_complete();
     Ok(output::exit_code(&args.answering, touched))
+}
+
+/// Whether the kind that is asked for exists; that it does not is said as for any question.
+fn has_any(args: &WhyArgs, recording: &Recording<'_>) -> bool {
+    args.kind.as_ref().is_none_or(|kind| has_kind(recording.folder, kind))
 }
 
 /// Compares the tasks of a name.

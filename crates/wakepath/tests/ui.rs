@@ -108,6 +108,7 @@ fn each_answer_is_what_the_shown_command_prints() -> Tested {
         ("/api/waits?request=slowest", "waits"),
         ("/api/waits?task=store", "waits"),
         ("/api/why?kind=GET+%2Fvote&slowest=5%25", "why"),
+        ("/api/why?longer-than=5ms&to=%2B10s", "why"),
         ("/api/open", "open"),
         ("/api/triage", "triage"),
     ] {

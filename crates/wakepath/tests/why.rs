@@ -227,3 +227,39 @@ flow d A D
     assert_eq!(document["requests"], Value::Array(Vec::new()), "{document:#}");
     Ok(())
 }
+
+#[test]
+fn a_selection_is_compared_with_the_others() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "t", &script(5_000, 0));
+    let document = check("why", &stdout(&run(&["why", "--json", &folder, "--longer-than", "5ms"])));
+    let kind = &document["kinds"][0];
+    adds_up(kind);
+    assert_eq!(
+        (&document["mode"], number(&kind["slow"]["found"]), number(&kind["typical"]["found"])),
+        (&"selected".into(), 6, 54)
+    );
+    assert_eq!(kind["differences"][0]["cause"], "timer", "{kind:#}");
+    // by time: the slow one of a selection of fifteen has less weight, and none is left out
+    let document = check("why", &stdout(&run(&["why", "--json", &folder, "--to", "+150ms"])));
+    let kind = &document["kinds"][0];
+    adds_up(kind);
+    assert_eq!(number(&kind["slow"]["found"]) + number(&kind["typical"]["found"]), REQUESTS as i64);
+    assert!((12..=16).contains(&number(&kind["slow"]["found"])), "{kind:#}");
+    let text = stdout(&run(&["why", &folder, "--longer-than", "5ms"]));
+    assert!(text.contains("The selected ones of") && widest(&text) <= 100, "{text}");
+    for (args, code, part) in [
+        (&[&folder, "--longer-than", "10s"][..], 1, "no request is selected"),
+        (&[&folder, "--longer-than", "10s", "--kind", "GET /nowhere"], 1, "no request of kind"),
+        (&[&folder, &folder, "--to", "+1s"], 1, "one folder"),
+        (&[&folder, "--to", "+1s", "--slowest", "5%"], 2, "cannot be used with"),
+    ] {
+        let output = run(&[&["why"], args].concat());
+        assert_eq!(output.status.code(), Some(code), "{args:?}");
+        assert!(stderr(&output).contains(part), "{args:?}: {}", stderr(&output));
+    }
+    // of the whole there are no others
+    let all = check("why", &stdout(&run(&["why", "--json", &folder, "--longer-than", "0s"])));
+    assert_eq!((&all["kinds"], &all["too_few_kinds"]), (&Value::Array(Vec::new()), &1.into()));
+    Ok(())
+}

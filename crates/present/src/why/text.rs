@@ -159,6 +159,9 @@ impl WhyView {
                 "There are no requests to compare. Of a folder without requests, compare a task with itself in another \
                  recording: wakepath why BEFORE AFTER --task NAME."
             }
+            Mode::Selected => {
+                "There is nothing to compare the selected requests with: of their kinds there are fewer than eight others."
+            }
             _ => "No kind of request can be compared: `wakepath requests` lists what there is.",
         }
     }

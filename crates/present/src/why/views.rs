@@ -15,6 +15,7 @@ pub(super) fn kind_view(
             format!("the slowest {}", share_of(c.slow.found, requests, words.slowest)),
             "the typical ones (the middle half by duration)".to_owned(),
         ),
+        Mode::Selected => ("the selected ones".to_owned(), "the others".to_owned()),
         _ => (format!("those of {}", words.folder), format!("those of {}", words.before)),
     };
     let differences: Vec<DifferenceView> =

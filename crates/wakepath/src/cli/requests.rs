@@ -31,6 +31,9 @@ pub struct RequestsArgs {
     /// Show which service calls which: rates, times and errors of both
     #[arg(long, group = "by")]
     pub map: bool,
+    /// With --each or --map: only of this kind
+    #[arg(long, value_name = "KIND", requires = "by", add = ArgValueCompleter::new(complete::kinds))]
+    pub kind: Option<String>,
     #[command(flatten)]
     pub part: PartOfRequests,
     #[command(flatten)]
@@ -40,19 +43,23 @@ pub struct RequestsArgs {
 /// Which requests are asked about.
 #[derive(Args, Debug)]
 pub struct PartOfRequests {
-    /// With --each or --map: only of this kind
-    #[arg(long, value_name = "KIND", requires = "by", add = ArgValueCompleter::new(complete::kinds))]
-    pub kind: Option<String>,
-    /// With --each or --map: begun here or later; RFC 3339, +12.5s from the start, or nanoseconds
-    #[arg(long, value_name = "TIME", requires = "by")]
+    /// Requests that began here or later; RFC 3339, +12.5s from the start, or nanoseconds
+    #[arg(long, value_name = "TIME")]
     pub from: Option<Moment>,
-    /// With --each or --map: begun before
-    #[arg(long, value_name = "TIME", requires = "by")]
+    /// Requests that began before
+    #[arg(long, value_name = "TIME")]
     pub to: Option<Moment>,
-    /// With --each or --map: that took so long or longer
-    #[arg(long, value_name = "TIME", requires = "by")]
+    /// Requests that took so long or longer
+    #[arg(long, value_name = "TIME")]
     pub longer_than: Option<Time>,
-    /// With --each or --map: that took less
-    #[arg(long, value_name = "TIME", requires = "by")]
+    /// Requests that took less
+    #[arg(long, value_name = "TIME")]
     pub shorter_than: Option<Time>,
+}
+
+impl PartOfRequests {
+    /// Whether nothing is selected.
+    pub fn is_empty(&self) -> bool {
+        self.from.is_none() && self.to.is_none() && self.longer_than.is_none() && self.shorter_than.is_none()
+    }
 }

@@ -28,7 +28,7 @@ pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
     let names = Names::read(&folder);
     let spans = spans(&folder);
     let span = (spans.first().map_or(0, |s| s.0), spans.last().map_or(0, |s| s.1));
-    let selection = selection(&args.part, span.0)?;
+    let selection = selection(&args.part, args.kind.as_deref(), span.0)?;
     let (text, found, touched) = if args.each {
         let index = folders::index_if_any(&folder, dirs)?;
         let each = each(&folder, &names, index.as_ref(), &selection, args.limit);
@@ -71,9 +71,9 @@ fn within((from, to): (i64, i64), selection: &Selection) -> u64 {
 }
 
 /// What is asked about; `start`: when the recording began (ns since 1970).
-fn selection(part: &PartOfRequests, start: i64) -> Result<Selection> {
+pub fn selection(part: &PartOfRequests, kind: Option<&str>, start: i64) -> Result<Selection> {
     let selection = Selection {
-        kind: part.kind.clone(),
+        kind: kind.map(str::to_owned),
         from: part.from.map(|m| CommonNs(m.common_ns(start))),
         to: part.to.map(|m| CommonNs(m.common_ns(start))),
         at_least_ns: part.longer_than.map(|t| t.0),

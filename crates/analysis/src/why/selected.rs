@@ -1,0 +1,62 @@
+//! What a selection of requests spends more on than the others of the same kinds.
+
+use super::{Answer, Comparison, Kind, KindName, Plan, Question, REQUESTS_MIN, Recording, Wanted, gather};
+use crate::histogram::Histogram;
+use crate::requests::KINDS_MAX;
+use crate::selection::{Placed, Selection};
+use std::collections::BTreeMap;
+use wakepath_causality::path::Request;
+
+/// Of each kind of request, those of a selection against all others. Kinds of which none is selected are not told; nor
+/// compared are those with too few others. Reads the folder twice.
+pub fn selected(recording: &Recording<'_>, question: &Question<'_>, selection: &Selection) -> Answer {
+    let mut answer = Answer::default();
+    let mut found: Vec<(u128, KindName, u64, u64)> = Vec::new();
+    for (name, (within, others)) in durations(recording, question, selection) {
+        match (within.count(), others.count()) {
+            (0, _) => {}
+            (n, o) if o < REQUESTS_MIN => {
+                answer.too_few.0 += 1;
+                answer.too_few.1 += n + o;
+            }
+            (n, o) => found.push((within.excess(0, others.quantile(0.5)), name, n, o)),
+        }
+    }
+    found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    answer.further = found.len().saturating_sub(question.kinds_max) as u64;
+    found.truncate(question.kinds_max);
+    let plan = |&(_, ref name, within, others): &(u128, KindName, u64, u64)| {
+        let (slow, typical) = (Wanted::everything(within), Wanted::everything(others));
+        (name.clone(), Plan { slow, typical, groups: Default::default() })
+    };
+    let mut plans: BTreeMap<KindName, Plan> = found.iter().map(plan).collect();
+    gather(recording, Some(selection), &mut plans);
+    for (lost_ns, name, within, others) in found {
+        if let Some(plan) = plans.remove(&name) {
+            let compared = Comparison::new(plan.groups.0, plan.groups.1);
+            answer.kinds.push(Kind { name, requests: within + others, compared, lost_ns });
+        }
+    }
+    answer
+}
+
+/// Of each kind, how long the selected ones and the others took.
+fn durations(
+    recording: &Recording<'_>,
+    question: &Question<'_>,
+    selection: &Selection,
+) -> BTreeMap<KindName, (Histogram, Histogram)> {
+    let mut kinds: BTreeMap<KindName, (Histogram, Histogram)> = BTreeMap::new();
+    let line = recording.folder.timeline();
+    let out = |r: Request| {
+        let Some(placed) = Placed::new(&r, recording.names, &line) else { return };
+        if !question.asks_for(&placed.kind) || (kinds.len() >= KINDS_MAX && !kinds.contains_key(&placed.kind)) {
+            return;
+        }
+        let is_within = selection.has(&placed);
+        let (within, others) = kinds.entry(placed.kind).or_default();
+        if is_within { within } else { others }.add(placed.duration_ns);
+    };
+    wakepath_causality::reconstruct(recording.folder, out, |_, _, _, _| {});
+    kinds
+}
