@@ -315,6 +315,8 @@ SYSTEMS = {
     "redis-queue": (["uwsgi-core", "redis-server", str(PYTHON)], redis_queue),
     "rabbitmq": (["uwsgi-core", "/usr/lib/rabbitmq/bin/rabbitmq-server", str(PYTHON)], rabbit),
 }
+# How the recorder is asked, where not as always.
+FLAGS = {"go": ["--runtimes=go"]}
 BIND = ["-b", "127.0.0.1:@PORT@"]
 RACK = CODE / "memcached.ru"
 # A second look, at ten more: `bench/foreign more`.

@@ -183,7 +183,12 @@ struct cfs_rq { int throttle_count; };
 struct sched_entity { u64 sum_exec_runtime, prev_sum_exec_runtime; struct cfs_rq *cfs_rq; };
 struct pipe_inode_info { unsigned int head; unsigned int tail; unsigned int max_usage; };
 struct sched_info { u64 last_arrival; };
+struct thread_struct { unsigned long fsbase; };
+struct upid { int nr; };
+struct pid { unsigned int level; struct upid numbers[1]; };
 struct task_struct {
+	struct thread_struct thread;
+	struct pid *thread_pid;
 	unsigned int __state;
 	unsigned int flags;
 	int on_cpu;
@@ -212,7 +217,7 @@ struct linux_binprm { int argc; };
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-	unsigned long r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, sp;
+	unsigned long r14, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, sp;
 };
 #endif
 

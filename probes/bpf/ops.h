@@ -156,9 +156,11 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 				    struct moved *m, u64 now)
 {
 	struct cpu_state *c = this_cpu();
-	u32 head = 0, peer = 0, size, done;
+	u32 head = 0, peer = 0, named = 0, size, done;
+	struct wp_logical who = {};
 	u64 position;
 	struct wp_op *r;
+	void *rest;
 	struct place p = {};
 	u32 word = 0;
 
@@ -195,19 +197,28 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 		peer = PEER_BYTES;
 	if (head > HEAD_MAX)
 		head = HEAD_MAX;
-	size = sizeof(*r) + peer + ((head + 7) & ~7u);
+	if (runtime_processes && logical_task(task, &who, false)) {
+		named = sizeof(who);
+		m->op |= SUB_LOGICAL;
+	}
+	size = sizeof(*r) + named + peer + ((head + 7) & ~7u);
 	r = reserve(c, size, DROP_OP, &position);
 	if (!r)
 		return;
+	rest = r + 1;
+	if (named) {
+		__builtin_memcpy(rest, &who, sizeof(who));
+		rest += sizeof(who);
+	}
 	if (peer) {
 		m->flags |= OPF_PEER;
-		if (bpf_probe_read_user((void *)(r + 1), 28, (void *)p.name))
+		if (bpf_probe_read_user(rest, 28, (void *)p.name))
 			/* shorter than the longest address, at the end of a page; else it stays what was sent before */
-			if (bpf_probe_read_user((void *)(r + 1), 16, (void *)p.name))
-				*(u64 *)(r + 1) = 0;
+			if (bpf_probe_read_user(rest, 16, (void *)p.name))
+				*(u64 *)rest = 0;
 	}
 	if (head) {
-		void *dst = (void *)(r + 1) + peer;
+		void *dst = rest + peer;
 
 		if (p.count)
 			done = take_iov(dst, head, p.buffer, p.count);

@@ -82,17 +82,26 @@ static __always_inline void on_poll(struct task_struct *task, struct pt_regs *re
 {
 	struct cpu_state *c = this_cpu();
 	struct task_state *t = 0;
+	struct wp_logical who = {};
 	u64 position;
 	struct wp_poll *r;
+	u32 size = sizeof(*r);
+	u8 sub = class;
 
 	if (class != SC_EPOLL && class != SC_POLL) {
 		t = state_of(task);
 		if (!t)
 			return;
 	}
-	r = reserve(c, sizeof(*r), DROP_POLL, &position);
+	if (runtime_processes && logical_task(task, &who, true))
+		size += sizeof(who);
+	r = reserve(c, size, DROP_POLL, &position);
 	if (!r)
 		return;
+	if (size > sizeof(*r)) {
+		__builtin_memcpy(r + 1, &who, sizeof(who));
+		sub |= SUB_LOGICAL;
+	}
 	r->ts_ns = bpf_ktime_get_ns();
 	r->entry_ago_ns = entered ? r->ts_ns - entered : 0;
 	r->tgid = task->tgid;
@@ -103,7 +112,7 @@ static __always_inline void on_poll(struct task_struct *task, struct pt_regs *re
 			class == SC_POLL  ? milliseconds(regs->dx) :
 			t		  ? t->timeout_ns :
 					    ~0ULL;
-	commit(r, position, sizeof(*r), KIND_POLL, class);
+	commit(r, position, size, KIND_POLL, sub);
 }
 
 SEC("tp_btf/sys_exit")

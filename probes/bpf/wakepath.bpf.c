@@ -15,6 +15,7 @@ struct bpf_raw_tracepoint_args { u64 args[0]; };
 #include "state.h"
 #include "flows.h"
 #include "marks.h"
+#include "runtimes.h"
 #include "ops.h"
 #include "syscalls.h"
 #include "waits.h"

@@ -43,6 +43,7 @@
 #define OP_CONNECT 0x4ULL
 #define OP_CLOSE 0x5ULL
 #define OP_SHUTDOWN 0x6ULL
+#define SUB_LOGICAL 0x80ULL
 #define OPF_ENTRY 0x1ULL
 #define OPF_PEER 0x2ULL
 #define OPF_HEAD 0x4ULL
@@ -86,6 +87,7 @@
 #define INPUTF_ISOLATED 0x1ULL
 #define INPUT_ELSE 0x4ULL
 #define INPUTF_REST 0x2ULL
+#define RUNTIME_GO 0x1ULL
 #define SC_NONE 0x0ULL
 #define SC_WRITE 0x1ULL
 #define SC_WRITEV 0x2ULL
@@ -169,6 +171,32 @@ struct wp_op {
 	__u16 cpu;
 };
 _Static_assert(sizeof(struct wp_op) == 56, "wp_op");
+
+struct wp_logical {
+	__u64 key;
+	__u64 parent;
+	__u8 runtime;
+	__u8 pad[7];
+};
+_Static_assert(sizeof(struct wp_logical) == 24, "wp_logical");
+
+struct wp_runtime {
+	__u64 verified;
+	__u64 refuted;
+	__s32 tls;
+	__u32 kind;
+	__u32 g_m;
+	__u32 m_g0;
+	__u32 m_curg;
+	__u32 m_procid;
+	__u32 g_goid;
+	__u32 g_parent;
+	__u32 conn_writes;
+	__u32 chan_waiters;
+	__u32 waiter_g;
+	__u32 is_marked;
+};
+_Static_assert(sizeof(struct wp_runtime) == 64, "wp_runtime");
 
 struct wp_flow {
 	struct wp_head head;

@@ -13,6 +13,7 @@ use rings::Rings;
 use std::io::Read;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use wakepath_wire::{self as w, Frame};
 
@@ -41,6 +42,9 @@ pub enum Watch {
     Processes(Vec<u32>),
 }
 
+/// Processes whose runtimes' memory is read at once: as many as `runtimes` has room for.
+const RUNTIMES_MAX: usize = 4096;
+
 /// How to record.
 #[derive(Clone, Debug)]
 pub struct KernelOptions {
@@ -58,6 +62,9 @@ pub struct KernelOptions {
     pub marks: bool,
     /// Record page faults of watched tasks.
     pub faults: bool,
+    /// Where the runtimes of processes that run now keep the identity of logical tasks; more by
+    /// [`KernelSource::read_identities`].
+    pub runtimes: Vec<(u32, w::Runtime)>,
     /// Whose operations.
     pub watch: Watch,
     /// Whose besides: who executes a program of one of these names (at most 64) while the recording goes on.
@@ -74,6 +81,7 @@ impl Default for KernelOptions {
             stacks: false,
             marks: false,
             faults: false,
+            runtimes: Vec::new(),
             watch: Watch::All,
             comms: Vec::new(),
         }
@@ -100,6 +108,8 @@ pub struct KernelSource {
     links: Vec<Link>,
     open_waits: Option<Link>,
     annotated: Attached,
+    /// Probes at runtimes' functions.
+    marked: Attached,
     backend: Backend,
     stacks: bool,
     rings: Rings,
@@ -157,6 +167,10 @@ impl KernelSource {
             _ => e.into(),
         })?;
         watch(&skel, options)?;
+        // before the first operation is seen: one that was begun without its identity could not be gone on with
+        for (tgid, layout) in options.runtimes.iter().take(RUNTIMES_MAX) {
+            skel.maps.runtimes.update(&tgid.to_ne_bytes(), w::bytes_of(layout), MapFlags::ANY)?;
+        }
         let rings = Rings::map(&skel, options.ring_bytes, cpus)?;
         let links = attach_programs(&mut skel)?;
         // now, while the rights for it are there
@@ -167,12 +181,14 @@ impl KernelSource {
             links,
             open_waits,
             annotated: Attached::default(),
+            marked: Attached::default(),
             backend,
             stacks,
             rings,
             key,
             _object: guard,
         };
+        source.count_runtimes();
         // every task that is there gets its state
         source.open_waits(|_| {})?;
         Ok(source)
@@ -250,6 +266,48 @@ impl KernelSource {
         Ok(())
     }
 
+    /// Reads, from now on, in whose name a process's threads act, at each operation. Told again of the same process, it begins anew.
+    pub fn read_identities(&mut self, tgid: u32, layout: &w::Runtime) -> Result<(), CaptureError> {
+        self.skel.maps.runtimes.update(&tgid.to_ne_bytes(), w::bytes_of(layout), MapFlags::ANY)?;
+        self.count_runtimes();
+        Ok(())
+    }
+
+    /// Places the probes in a process's program of which [`w::Runtime::is_marked`] speaks: where in its file a goroutine takes a
+    /// connection of net/http's client, and where another begins to write what the connection is asked to. False where it
+    /// has them already.
+    pub fn probe_go_client(&mut self, tgid: u32, takes: u64, writes: u64) -> Result<bool, CaptureError> {
+        let KernelSource { skel, marked, .. } = self;
+        let progs = &skel.progs;
+        let pairs = [[&progs.on_go_takes_multi, &progs.on_go_writes_multi], [&progs.on_go_takes, &progs.on_go_writes]];
+        let Some([on_takes, on_writes]) = pairs.into_iter().find(|p| p[0].as_fd().as_raw_fd() >= 0) else {
+            return Err(CaptureError::Unsupported("probes in programs (uprobes)".into()));
+        };
+        marked.places(Path::new(&format!("/proc/{tgid}/exe")), &[(on_takes, takes), (on_writes, writes)])
+    }
+
+    /// Stops that, where the process is gone or began another program; gives what was counted.
+    pub fn forget_identities(&mut self, tgid: u32) -> Option<w::Runtime> {
+        let counted = self.identities(tgid)?;
+        let _ = self.skel.maps.runtimes.delete(&tgid.to_ne_bytes());
+        self.count_runtimes();
+        Some(counted)
+    }
+
+    /// How many identities of a process were verified, and how many refuted.
+    pub fn identities(&self, tgid: u32) -> Option<w::Runtime> {
+        let value = self.skel.maps.runtimes.lookup(&tgid.to_ne_bytes(), MapFlags::ANY).ok()??;
+        w::view(&value)
+    }
+
+    /// The programs look nowhere as long as there is none.
+    fn count_runtimes(&mut self) {
+        let count = self.skel.maps.runtimes.keys().count() as u32;
+        let n = (&raw const self.generation().runtime_processes).cast::<AtomicU32>();
+        // SAFETY: a mapped u32 that this process writes and kernel programs read.
+        unsafe { &*n }.store(count, Ordering::Release);
+    }
+
     /// Attaches to the annotations in the code that a process has mapped now; how many probes came new. They tell of every
     /// process that maps the same file and is watched.
     pub fn listen_to(&mut self, tgid: u32) -> Result<usize, CaptureError> {
@@ -261,7 +319,7 @@ impl KernelSource {
     }
 
     /// The same for a file that will be executed.
-    pub fn listen_to_file(&mut self, file: &std::path::Path) -> Result<usize, CaptureError> {
+    pub fn listen_to_file(&mut self, file: &Path) -> Result<usize, CaptureError> {
         let KernelSource { skel, annotated, .. } = self;
         listener(skel).map_or(Ok(0), |program| annotated.file(program, file, None))
     }
@@ -302,6 +360,7 @@ impl KernelSource {
     pub fn detach(&mut self) {
         self.links.clear();
         self.annotated.clear();
+        self.marked.clear();
     }
 
     /// Runs of all programs so far that the kernel skipped, each because its program was already running there.
@@ -504,7 +563,7 @@ fn listener<'a>(skel: &'a skel::WakepathSkel<'static>) -> Option<&'a libbpf_rs::
 
 /// Whether this kernel has user-space probes.
 fn has_uprobes() -> bool {
-    std::path::Path::new("/sys/bus/event_source/devices/uprobe/type").exists()
+    Path::new("/sys/bus/event_source/devices/uprobe/type").exists()
 }
 
 /// Length of a jiffy: what the kernel's coarse clocks go by.

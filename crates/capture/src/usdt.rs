@@ -156,22 +156,39 @@ impl Attached {
 
     /// Attaches to the probes in a file; how many came new. `inode`: the one that it must have.
     pub fn file(&mut self, program: &ProgramMut<'_>, path: &Path, inode: Option<u64>) -> Result<usize, CaptureError> {
-        // the path is the process's choice: never wait for what it may be
-        let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
-        let Ok((file, about)) = opened.and_then(|f| f.metadata().map(|m| (f, m))) else { return Ok(0) };
-        let id = (about.dev(), about.ino(), about.ctime(), about.ctime_nsec());
-        if !about.is_file() || inode.is_some_and(|i| i != about.ino()) || self.files.contains_key(&id) {
-            return Ok(0);
-        }
-        if self.files.len() >= FILES_MAX {
-            self.files.retain(|_, probes| *probes > 0);
-        }
-        let found = probes(|at, bytes| part(&file, at, bytes));
+        let Some(file) = self.new_file(path, inode) else { return Ok(0) };
+        let found = probes(|at, bytes| part(&file.0, at, bytes));
+        let id = file.1;
         self.files.insert(id, found.len());
         if !found.is_empty() {
             self.attach(program, path, &found)?;
         }
         Ok(found.len())
+    }
+
+    /// Attaches programs to places in a file that the caller knows; false where that was done before.
+    pub fn places(&mut self, path: &Path, places: &[(&ProgramMut<'_>, u64)]) -> Result<bool, CaptureError> {
+        let Some((_, id)) = self.new_file(path, None) else { return Ok(false) };
+        self.files.insert(id, places.len());
+        for &(program, offset) in places {
+            self.attach(program, path, &[Probe { offset, semaphore: 0 }])?;
+        }
+        Ok(true)
+    }
+
+    /// A file that was not looked at yet. `inode`: the one that it must have.
+    fn new_file(&mut self, path: &Path, inode: Option<u64>) -> Option<(File, FileId)> {
+        // the path is the process's choice: never wait for what it may be
+        let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+        let (file, about) = opened.and_then(|f| f.metadata().map(|m| (f, m))).ok()?;
+        let id = (about.dev(), about.ino(), about.ctime(), about.ctime_nsec());
+        if !about.is_file() || inode.is_some_and(|i| i != about.ino()) || self.files.contains_key(&id) {
+            return None;
+        }
+        if self.files.len() >= FILES_MAX {
+            self.files.retain(|_, probes| *probes > 0);
+        }
+        Some((file, id))
     }
 
     fn attach(&mut self, program: &ProgramMut<'_>, path: &Path, probes: &[Probe]) -> Result<(), CaptureError> {

@@ -143,16 +143,16 @@ impl<S: Steps> Engine<S> {
                 let connect = self.refusals.connect(r);
                 self.eps.at(r.flow, r.at).side.get_or_insert(Side::Client);
                 match connect {
-                    Connect::Begun => self.steps.connecting(&self.xs, r.flow, r.task, r.at),
-                    Connect::Failed(error) => self.steps.refused(&self.xs, r.flow, r.task, r.at, error),
+                    Connect::Begun => self.steps.connecting(&self.xs, r.flow, r.actor(), r.at),
+                    Connect::Failed(error) => self.steps.refused(&self.xs, r.flow, r.actor(), r.at, error),
                     Connect::Told => {}
                 }
             }
             op::ACCEPT => {
                 self.eps.at(r.flow, r.at).side.get_or_insert(Side::Server);
-                self.steps.accepted(r.flow, r.task);
+                self.steps.accepted(r.flow, r.actor());
             }
-            op::CLOSE | op::SHUTDOWN => self.left(r.flow, r.task, r.at),
+            op::CLOSE | op::SHUTDOWN => self.left(r.flow, r.actor(), r.at),
             _ => {}
         }
     }
@@ -165,7 +165,7 @@ impl<S: Steps> Engine<S> {
             // a socket whose announcement was lost: who sends on it does something that cannot be shown
             ep.early = Some(Box::new((sent, Span::of(r))));
             if sent && !ep.is_announced() && r.flow.0 < NO_SOCKET {
-                self.steps.unclear(&self.xs, Side::Client, r.task, r.at);
+                self.steps.unclear(&self.xs, Side::Client, r.actor(), r.at);
             }
             return;
         };
@@ -189,7 +189,7 @@ impl<S: Steps> Engine<S> {
         }
         if is_request {
             ep.requests.moved_to = ep.requests.moved_to.max(r.end);
-            ep.requested = (r.task, r.at);
+            ep.requested = (r.actor(), r.at);
             if ep.requests.explained_to == 0 {
                 ep.requests.explained_to = r.start;
             }
@@ -205,11 +205,11 @@ impl<S: Steps> Engine<S> {
             self.steps.unclear(&self.xs, side, task, at);
         }
         if missed_run && !is_request {
-            self.steps.unclear(&self.xs, side, r.task, r.at);
+            self.steps.unclear(&self.xs, side, r.actor(), r.at);
         }
         if murky {
             if is_request && side == Side::Client {
-                self.steps.unclear(&self.xs, side, r.task, r.at);
+                self.steps.unclear(&self.xs, side, r.actor(), r.at);
             }
             return;
         }
@@ -237,7 +237,7 @@ impl<S: Steps> Engine<S> {
             } else if e.reply_start == OPEN {
                 e.request_end = r.end;
                 if side == Side::Server {
-                    self.steps.request_progress(&self.xs, last, r.task, r.at);
+                    self.steps.request_progress(&self.xs, last, r.actor(), r.at);
                 }
                 return;
             }
@@ -249,6 +249,7 @@ impl<S: Steps> Engine<S> {
             began: if side == Side::Client { r.entry } else { r.at },
             taken: r.at,
             task: r.task,
+            actor: r.actor(),
             open_ended: true,
             by_order: true,
             ..Exchange::of_request(r.flow, side, r.start, r.end)
@@ -257,7 +258,7 @@ impl<S: Steps> Engine<S> {
     }
 
     fn begin(&mut self, flow: EndpointId, mut e: Exchange, at: MonoNs) -> ExId {
-        e.process = self.steps.process_of(e.task);
+        e.process = self.steps.process_of(e.actor);
         let peer = self.eps.get(&flow).and_then(|ep| self.eps.get(&ep.other.flow));
         let user = peer.map_or(TaskId::UNKNOWN, |p| p.user());
         e.is_internal = user != TaskId::UNKNOWN && self.steps.process_of(user) == e.process;
@@ -278,11 +279,11 @@ impl<S: Steps> Engine<S> {
             Some(x) if missed => self.close(r.flow, x, r.at, true),
             Some(x) => return self.extend_reply(x, r),
             // a server may speak first; but a flow that is older than the recording owes a reply
-            None if side == Some(Side::Server) && met && !asked => return self.steps.unseen_reply(r.task, r.at),
+            None if side == Some(Side::Server) && met && !asked => return self.steps.unseen_reply(r.actor(), r.at),
             None => {}
         }
         if side == Some(Side::Server) {
-            self.steps.stray_reply(r.task, r.at);
+            self.steps.stray_reply(r.actor(), r.at);
         }
     }
 
@@ -295,11 +296,11 @@ impl<S: Steps> Engine<S> {
         }
         e.reply_end = r.end;
         e.ended = r.at;
-        e.reply_task = r.task;
+        (e.reply_task, e.reply_actor) = (r.task, r.actor());
         if first {
-            self.steps.reply_began(&self.xs, x, r.task, r.at);
+            self.steps.reply_began(&self.xs, x, r.actor(), r.at);
         }
-        self.steps.reply_progress(&self.xs, x, r.task, r.at);
+        self.steps.reply_progress(&self.xs, x, r.actor(), r.at);
     }
 
     /// With messages: request bytes may be more of a request whose head was read before.
@@ -309,7 +310,7 @@ impl<S: Steps> Engine<S> {
         let e = self.xs.get_mut(x);
         e.received_to = e.received_to.max(r.end);
         if e.request_start < r.start && r.start < e.request_end && !e.by_order {
-            self.steps.request_progress(&self.xs, x, r.task, r.at);
+            self.steps.request_progress(&self.xs, x, r.actor(), r.at);
         }
     }
 
@@ -320,9 +321,9 @@ impl<S: Steps> Engine<S> {
         if ep.open.is_empty() {
             if side == Some(Side::Server) {
                 if met && !asked {
-                    self.steps.unseen_reply(r.task, r.at);
+                    self.steps.unseen_reply(r.actor(), r.at);
                 } else {
-                    self.steps.stray_reply(r.task, r.at);
+                    self.steps.stray_reply(r.actor(), r.at);
                 }
             }
             return;
@@ -336,13 +337,13 @@ impl<S: Steps> Engine<S> {
             if e.reply_end == OPEN || e.open_ended {
                 // how far it goes shows later
                 e.ended = r.at;
-                e.reply_task = r.task;
-                self.steps.reply_progress(&self.xs, x, r.task, r.at);
+                (e.reply_task, e.reply_actor) = (r.task, r.actor());
+                self.steps.reply_progress(&self.xs, x, r.actor(), r.at);
             } else if r.start < e.reply_end {
                 e.ended = r.at;
-                e.reply_task = r.task;
+                (e.reply_task, e.reply_actor) = (r.task, r.actor());
                 let done = r.end >= e.reply_end;
-                self.steps.reply_progress(&self.xs, x, r.task, r.at);
+                self.steps.reply_progress(&self.xs, x, r.actor(), r.at);
                 if done {
                     self.close(r.flow, x, r.at, true);
                 }

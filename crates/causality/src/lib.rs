@@ -35,7 +35,7 @@ use std::rc::Rc;
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, Table, TcpState};
+use wakepath_model::rows::{Event, PollRow, Table, TcpState};
 
 /// What came of a reconstruction, besides the requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -196,7 +196,7 @@ fn learn(host: &Host) -> Roles {
                 engine.task(&r);
             }
             Event::Loss(r) => engine.steps.loss(&r, host.text(r.what)),
-            Event::Poll(r) => engine.steps.poll(&r),
+            Event::Poll(r) => engine.steps.poll(&by_actor(&r)),
             Event::Input(r) => engine.steps.input(&r),
             Event::Op(r) if r.flags & IO_URING != 0 => {
                 engine.steps.ring(r.task);
@@ -292,7 +292,7 @@ impl<'f, 'o> Stream<'f, 'o> {
         match &event {
             Event::Endpoint(r) => assembler.borrow_mut().endpoint(self.host, r),
             Event::Wait(r) => self.engine.steps.wait(&self.engine.xs, r),
-            Event::Poll(r) => self.engine.steps.poll(r),
+            Event::Poll(r) => self.engine.steps.poll(&by_actor(r)),
             Event::Input(r) => self.engine.steps.input(&self.engine.xs, r),
             Event::Task(r) => {
                 self.engine.steps.task(&self.engine.xs, r);
@@ -330,4 +330,9 @@ impl<'f, 'o> Stream<'f, 'o> {
         }
         true
     }
+}
+
+/// What is waited for is waited for in a logical task's name, where one is known.
+fn by_actor(r: &PollRow) -> PollRow {
+    PollRow { task: r.actor(), ..*r }
 }

@@ -157,7 +157,7 @@ impl Roles {
         *under_way += 1;
         let habits = self.loops.habits.entry(process).or_default();
         habits.shares_connections |= *under_way > 1;
-        self.loops.rounds.entry(e.task).has_spare = *spare > 0 || habits.shares_connections;
+        self.loops.rounds.entry(e.actor).has_spare = *spare > 0 || habits.shares_connections;
         let Some(&open) = self.requests.open.get(&process) else { return };
         self.calls.unanswered.insert(x, process);
         let asking = self.calls.asking.entry(process).or_default();

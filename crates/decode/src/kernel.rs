@@ -11,7 +11,7 @@ use endpoints::Endpoints;
 use faults::Files;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{FlowStateRow, OpKind, OpRow, Side, TcpState, op, range, seen};
+use wakepath_model::rows::{FlowStateRow, OpKind, OpRow, Side, TcpState, op, range, seen, strength};
 use wakepath_wire::{self as w, Frame};
 
 /// How much of what was said may be kept.
@@ -64,7 +64,7 @@ impl KernelDecoder {
     }
 
     /// Everything alive again, for a segment that must stand alone.
-    pub fn restate<S: RowSink>(&self, at: MonoNs, sink: &mut S) {
+    pub fn restate<S: RowSink>(&mut self, at: MonoNs, sink: &mut S) {
         self.tasks.restate(at, sink);
         for m in self.endpoints.all() {
             m.push(at, sink);
@@ -101,7 +101,7 @@ impl KernelDecoder {
             }
             w::KIND_POLL => {
                 if let Some(r) = f.read::<w::Poll>() {
-                    rows::poll(&mut self.tasks, &r, sink);
+                    rows::poll(&mut self.tasks, &r, &f, sink);
                 }
             }
             w::KIND_STACK => {
@@ -164,11 +164,16 @@ impl KernelDecoder {
     fn operation<S: RowSink>(&mut self, o: &w::Op, f: &Frame<'_>, sink: &mut S) {
         let at = MonoNs(o.ts_ns);
         let task = self.tasks.id(o.tgid, o.tid, at, sink);
-        let Ok(kind) = OpKind::try_from(o.head.sub) else {
+        let (sub, who, tail) = rows::named::<w::Op>(&o.head, f);
+        let Ok(kind) = OpKind::try_from(sub) else {
             sink.count(defect::RECORD_CODE, at);
             return;
         };
-        let row = operation_row(o, kind, task);
+        let mut row = operation_row(o, kind, task);
+        if let Some(who) = who {
+            row.logical = self.tasks.logical(o.tgid, &who, at, sink);
+            row.logical_strength = strength::SEEN;
+        }
         let sent = match kind {
             op::SEND => true,
             op::RECV => false,
@@ -178,7 +183,6 @@ impl KernelDecoder {
                 return;
             }
         };
-        let tail = f.tail::<w::Op>(f.bytes.len());
         let has_peer = o.flags & w::OPF_PEER != 0 && tail.len() >= PEER_BYTES;
         let (address, tail) = tail.split_at(if has_peer { PEER_BYTES } else { 0 });
         let head = &tail[..(o.head_bytes as usize).min(tail.len())];

@@ -34,7 +34,7 @@ impl KernelDecoder {
                 let kernel = Frame { origin: 0, bytes: &held };
                 let same = kernel
                     .read::<w::Op>()
-                    .filter(|k| (k.flow, k.head.sub, k.bytes) == (o.flow, o.head.sub, o.bytes))
+                    .filter(|k| (k.flow, k.head.sub & !w::SUB_LOGICAL, k.bytes) == (o.flow, o.head.sub, o.bytes))
                     .filter(|_| o.flags & w::OPF_HEAD != 0 && o.flags & w::OPF_PLAIN == 0);
                 match same {
                     Some(k) => {

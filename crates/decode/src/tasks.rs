@@ -3,7 +3,7 @@
 use crate::sink::{RowSink, TaskFacts};
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::{MonoNs, StrId, TaskId};
-use wakepath_model::rows::{TaskRow, life};
+use wakepath_model::rows::{TaskRow, life, strength};
 use wakepath_wire as w;
 
 #[derive(Clone, Copy)]
@@ -16,8 +16,21 @@ struct Known {
 #[derive(Default)]
 pub struct Tasks {
     by_tid: FxHashMap<u32, Known>,
+    /// The logical tasks of each process, by what its runtime calls them.
+    logical: FxHashMap<u32, FxHashMap<(u8, u64), Logical>>,
     next: u32,
 }
+
+/// A logical task.
+#[derive(Clone, Copy)]
+struct Logical {
+    row: TaskRow,
+    /// When it last did something. That it ended does not show.
+    last: MonoNs,
+}
+
+/// How long a logical task may do nothing before it counts as ended: its identity is another's then.
+const LOGICAL_IDLE_NS: u64 = 600_000_000_000;
 
 const PF_KTHREAD: u32 = 0x0020_0000;
 const PF_IO_WORKER: u32 = 0x10;
@@ -60,6 +73,37 @@ impl Tasks {
             ..Default::default()
         };
         self.keep(row, sink)
+    }
+
+    /// The logical task that a runtime calls so; described and written down where it is new.
+    pub fn logical<S: RowSink>(&mut self, tgid: u32, who: &w::Logical, at: MonoNs, sink: &mut S) -> TaskId {
+        let key = (who.runtime, who.key);
+        if let Some(l) = self.logical.get_mut(&tgid).and_then(|all| all.get_mut(&key)) {
+            l.last = at;
+            return l.row.task;
+        }
+        let parent = match who.parent {
+            0 => TaskId::UNKNOWN,
+            maker => self.logical(tgid, &w::Logical { key: maker, parent: 0, ..*who }, at, sink),
+        };
+        self.id(tgid, tgid, at, sink);
+        let process = self.by_tid.get(&tgid).map(|k| k.row).unwrap_or_default();
+        let row = TaskRow {
+            at,
+            start: MonoNs(0),
+            key: who.key,
+            task: self.fresh(),
+            parent,
+            tgid,
+            tid: 0,
+            what: life::SNAPSHOT,
+            runtime: who.runtime,
+            parent_strength: if parent == TaskId::UNKNOWN { strength::NONE } else { strength::SEEN },
+            ..process
+        };
+        sink.push(&row);
+        self.logical.entry(tgid).or_default().insert(key, Logical { row, last: at });
+        row.task
     }
 
     fn fresh(&mut self) -> TaskId {
@@ -131,6 +175,9 @@ impl Tasks {
             _ => {}
         }
         self.keep(row, sink);
+        if e.tid == e.tgid && matches!(row.what, life::EXEC | life::EXIT) {
+            self.logical.remove(&e.tgid);
+        }
         if e.head.sub == w::TASK_EXIT && self.by_tid.len() > 100_000 {
             self.by_tid.retain(|_, k| !k.dead);
         }
@@ -144,9 +191,13 @@ impl Tasks {
     }
 
     /// Every living task again, for a segment that must stand alone.
-    pub fn restate<S: RowSink>(&self, at: MonoNs, sink: &mut S) {
+    pub fn restate<S: RowSink>(&mut self, at: MonoNs, sink: &mut S) {
         for k in self.by_tid.values().filter(|k| !k.dead) {
             sink.push(&TaskRow { at, what: life::SNAPSHOT, ..k.row });
+        }
+        for all in self.logical.values_mut() {
+            all.retain(|_, l| l.last.0 + LOGICAL_IDLE_NS > at.0);
+            all.values().for_each(|l| sink.push(&TaskRow { at, ..l.row }));
         }
     }
 }

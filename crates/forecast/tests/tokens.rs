@@ -110,6 +110,8 @@ fn half(side: Side, task: u32, flow: u64, from: u64, to: u64, port: u16) -> Half
         ended: MonoNs(to),
         task: TaskId(task),
         reply_task: TaskId(task),
+        actor: TaskId(task),
+        reply_actor: TaskId(task),
         protocol: StrId::EMPTY,
         verb: StrId::EMPTY,
         target: StrId::EMPTY,

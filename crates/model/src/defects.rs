@@ -363,6 +363,9 @@ defects! {
     MARKS_REFUSED = "loss.marks.refused", Error, MODELS,
         "The kernel refused to attach to a program's annotations, so none of its marks were seen.",
         "Use `wakepath run -- CMD`, or report the kernel's version (`uname -r`).";
+    RUNTIME_REFUTED = "runtime.refuted", Info, &[Requests],
+        "The memory of a program's runtime named another thread than the one that asked, so which logical task (goroutine) acted is not known for these operations.",
+        "Nothing to do where they are few: threads that begin are not known to their runtime at once.";
     MARKS_CUT = "marks.name_cut", Warning, MODELS,
         "A name in an annotation was longer than 62 bytes and was cut; what differs only behind that is taken for one.",
         "Shorten the names.";

@@ -1,5 +1,6 @@
 //! Rows of hosts that never were, and how they come into a folder.
 
+mod logical;
 mod said;
 
 use crate::random::Random;

@@ -5,6 +5,7 @@
 //! host web                       a host; clock +90s: what its clock shows at 0
 //! task A app                     a process; `on web` where there are several hosts, else the last one
 //! task B app of A                another thread of it
+//! goroutine g of A               a logical task of A's process; `A/g takes r1 c`: A does it in its name
 //! flow c - A                     a flow from somebody who is not watched to A's process
 //! flow d A D                     from A to D; `A -`: D is not watched
 //!                                behind it: opaque, old (older than the recording), ports 40000 80, netns 2 (both ends),
@@ -165,6 +166,7 @@ impl Player {
             }
             ["seen", name, "by", tap, from, to, ref rest @ ..] => self.seen(name, tap, from, to, rest),
             ["task", name, comm, ref rest @ ..] => self.task(name, comm, rest),
+            ["goroutine", name, "of", process] => self.goroutine(name, process),
             ["flow", name, client, server, ref rest @ ..] => self.flow(name, client, server, rest),
             ["lost", from, to] => {
                 let (from, to) = (number(from)? * US, number(to)? * US);
@@ -179,7 +181,12 @@ impl Player {
                 let plain = time.trim_start_matches(['~', '?']);
                 let recorded = !time.starts_with('~');
                 let rows_before: Vec<usize> = self.out.hosts.iter().map(|h| h.rows.len()).collect();
+                let (who, logical) = who.split_once('/').map_or((who, None), |(who, logical)| (who, Some(logical)));
                 self.step(number(plain)? * US, who, verb, rest, !time.starts_with('?'))?;
+                if let Some(logical) = logical {
+                    let (host, id) = self.who(logical).map(|t| (t.host, t.number))?;
+                    self.out.hosts[host].in_the_name_of(id, rows_before[host]);
+                }
                 if !recorded {
                     for (h, n) in self.out.hosts.iter_mut().zip(rows_before) {
                         h.rows.truncate(n);
@@ -208,6 +215,14 @@ impl Player {
             _ => (self.out.hosts.len() - 1, number),
         };
         self.out.hosts[host].task(0, number, leader, 0, comm);
+        self.tasks.insert(name.to_owned(), Task { host, number, leader });
+        Ok(())
+    }
+
+    fn goroutine(&mut self, name: &str, process: &str) -> Played<()> {
+        let t = self.who(process)?;
+        let (host, leader, number) = (t.host, t.leader, self.tasks.len() as u32 + 1);
+        self.out.hosts[host].goroutine(0, number, leader);
         self.tasks.insert(name.to_owned(), Task { host, number, leader });
         Ok(())
     }

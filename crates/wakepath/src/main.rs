@@ -33,6 +33,7 @@ mod record;
 mod recording;
 mod requests;
 mod rights;
+mod runtimes;
 mod scrape;
 mod show;
 mod sink;

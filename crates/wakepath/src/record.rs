@@ -13,6 +13,7 @@ use crate::owner::{Owner, write_ready_file};
 use crate::program::{self, CannotStart};
 use crate::recording::{Vantage, pump};
 use crate::rights;
+use crate::runtimes::{self, Runtimes};
 use crate::sink::{self, Drops, Sink, anchor, facts, host_info, options};
 use crate::status::Status;
 use anyhow::{Context as _, Result, bail};
@@ -51,7 +52,8 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     let stop = ending::on_signals()?;
 
     // attached before the folder is made: a kernel that refuses leaves no folder behind
-    let mut source = KernelSource::attach(&kernel_options(args, watched, payload))?;
+    let kernel = kernel_options(args, watched, payload);
+    let mut source = KernelSource::attach(&kernel)?;
     if watched == Watched::Selected {
         check_selected(args, &mut source)?;
     }
@@ -63,7 +65,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     let owner = Owner::caller();
     owner.iter().for_each(|o| o.give(&args.output));
     let sink = Sink::new(folder, payload, recurring, source.stacks()?.map(Stacks::new));
-    let mut recording = Recording::begin(args, watched, source, KernelDecoder::new(payload), sink)?;
+    let mut recording = Recording::begin(args, watched, source, KernelDecoder::new(payload), sink, kernel.runtimes)?;
     let child = recording.start(&args.command, watched == Watched::Command)?;
     // from here on the command is waited for, whatever becomes of us
     let ending = Ending::new(child, stop, args.duration.map(|d| d.0));
@@ -117,6 +119,7 @@ fn kernel_options(args: &RecordArgs, watched: Watched, payload: Payload) -> Kern
             Watched::Command => Watch::Processes(Vec::new()),
         },
         comms: args.comm.clone(),
+        runtimes: runtimes::now(&args.runtimes),
     }
 }
 
@@ -129,6 +132,7 @@ struct Recording {
     limits: Limits,
     roots: Roots,
     marks: Marks,
+    runtimes: Runtimes,
     status: Status,
     pace: Pace,
     /// When the waits that go on were written down last.
@@ -143,6 +147,7 @@ impl Recording {
         mut source: KernelSource,
         mut decoder: KernelDecoder,
         mut sink: Sink,
+        known: Vec<(u32, wakepath_wire::Runtime)>,
     ) -> Result<Recording> {
         let started = MonoNs(monotonic_ns());
         sink.push(&anchor());
@@ -160,6 +165,7 @@ impl Recording {
         begin_flows(&snapshot(&mut source)?, &mut decoder, &mut sink);
         feed(&open_waits(&mut source)?, &mut decoder, &mut sink);
         Marks::begin(&mut source, &processes, &mut sink);
+        let runtimes = Runtimes::begin(&mut source, known, &args.runtimes);
         let pids = if watched == Watched::All { Vec::new() } else { processes };
         let roots = Roots { pids, command: None, comms: args.comm.clone() };
         roots.write(&decoder, &mut sink);
@@ -169,7 +175,7 @@ impl Recording {
         let pace = Pace::new(source.backlog().1);
         let (drops, marks, status) = (Drops::new(started), Marks::default(), Status::new(!args.command.is_empty()));
         let looked_ns = monotonic_ns();
-        Ok(Recording { source, decoder, sink, drops, limits, roots, marks, status, pace, looked_ns })
+        Ok(Recording { source, decoder, sink, drops, limits, roots, marks, runtimes, status, pace, looked_ns })
     }
 
     /// Starts the command, if there is one; `is_watched`: it names itself among those watched between fork and exec.
@@ -220,8 +226,11 @@ impl Recording {
     }
 
     fn report_losses(&mut self) {
-        let skipped = [(defect::BPF_RECURSION, self.source.skipped())];
-        self.drops.report(self.source.drops(), &skipped, &mut self.sink);
+        let counted = [
+            (defect::BPF_RECURSION, self.source.skipped()),
+            (defect::RUNTIME_REFUTED, self.runtimes.refuted(&self.source)),
+        ];
+        self.drops.report(self.source.drops(), &counted, &mut self.sink);
     }
 }
 
@@ -231,12 +240,14 @@ impl Vantage for Recording {
     }
 
     fn drain(&mut self, until_ns: u64) -> Result<()> {
-        let Recording { source, decoder, sink, marks, .. } = self;
+        let Recording { source, decoder, sink, marks, runtimes, .. } = self;
         source.drain(until_ns, |f| {
             marks.note(&f, sink);
+            runtimes.note(&f);
             decoder.frame(f, sink);
         });
         marks.listen(source, sink);
+        runtimes.learn(source);
         for flow in sink.quiet.drain(..) {
             source.quiet(flow.0)?;
         }

@@ -13,6 +13,8 @@ mod faults;
 mod flows;
 #[path = "kernel/frozen.rs"]
 mod frozen;
+#[path = "kernel/goroutines.rs"]
+mod goroutines;
 #[path = "kernel/harness.rs"]
 mod harness;
 #[path = "kernel/holders.rs"]

@@ -90,6 +90,8 @@ constants! {
     /// Operation: one or both directions shut down.
     OP_SHUTDOWN: u8 = 6;
 
+    /// Head `sub` of [`Op`] and [`Poll`], beside what it says else: a [`Logical`] follows at once (before a peer's address).
+    SUB_LOGICAL: u8 = 0x80;
     /// `Op.flags`: `entry_ago_ns` is the call's entry (else the entry was not seen).
     OPF_ENTRY: u16 = 1;
     /// `Op.flags`: a `sockaddr` of 28 bytes (padded to 32) precedes the head.
@@ -184,6 +186,8 @@ constants! {
     /// next record of this flag or of `INPUT_ELSE`.
     INPUTF_REST: u16 = 2;
 
+    /// `Logical.runtime`, `Runtime.kind`: Go.
+    RUNTIME_GO: u8 = 1;
     /// System call class: none of ours.
     SC_NONE: u8 = 0;
     /// System call class: (fd, buffer, length), sending.

@@ -43,6 +43,51 @@ layouts! {
         cpu: u16,
     }
 
+    /// In whose name a thread did an operation: what its runtime calls the logical task that it runs.
+    struct Logical as "wp_logical" {
+        /// Its identity: a goroutine's number.
+        key: u64,
+        /// The identity of the one that made it, 0 where its runtime keeps none.
+        parent: u64,
+        /// One of `RUNTIME_…`.
+        runtime: u8,
+        /// Zero.
+        pad: [u8; 7],
+    }
+
+    /// Where a process's runtime keeps the identity of the logical task that a thread runs. Not a record: the agent gives it to
+    /// the programs, by process.
+    struct Runtime as "wp_runtime" {
+        /// Identities whose runtime named the thread that asked: counted by the programs.
+        verified: u64,
+        /// Those that named another.
+        refuted: u64,
+        /// From the thread pointer to the thread-local word that leads to it.
+        tls: i32,
+        /// One of `RUNTIME_…`.
+        kind: u32,
+        /// Offset in bytes of Go's `g.m`.
+        g_m: u32,
+        /// Of `m.g0`.
+        m_g0: u32,
+        /// Of `m.curg`.
+        m_curg: u32,
+        /// Of `m.procid`.
+        m_procid: u32,
+        /// Of `g.goid`.
+        g_goid: u32,
+        /// Of `g.parentGoid`.
+        g_parent: u32,
+        /// Of net/http's `persistConn.writech`.
+        conn_writes: u32,
+        /// Of `hchan.recvq`, whose first word is the first waiter.
+        chan_waiters: u32,
+        /// Of `sudog.g`.
+        waiter_g: u32,
+        /// 1: the program has a probe where net/http's client takes a connection.
+        is_marked: u32,
+    }
+
     /// A flow's endpoint, when it is first met.
     struct FlowSeen as "wp_flow" {
         /// Head; `sub` is `FLOW_…`.

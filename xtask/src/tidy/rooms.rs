@@ -11,8 +11,19 @@ struct Room {
     knows: &'static [&'static str],
 }
 
-const ALL: &[&str] =
-    &["wire", "capture", "protocols", "decode", "model", "causality", "analysis", "forecast", "present", "ui"];
+const ALL: &[&str] = &[
+    "wire",
+    "runtimes",
+    "capture",
+    "protocols",
+    "decode",
+    "model",
+    "causality",
+    "analysis",
+    "forecast",
+    "present",
+    "ui",
+];
 
 /// The table. What is not in it is not part of the house; tests may also use `testkit`, and those of
 /// `wakepath` have the preload library built and annotate themselves.
@@ -22,6 +33,7 @@ const ROOMS: &[Room] = &[
     Room { name: "preload", knows: &["wire", "protocols"] },
     Room { name: "model", knows: &[] },
     Room { name: "capture", knows: &["wire"] },
+    Room { name: "runtimes", knows: &["wire"] },
     Room { name: "decode", knows: &["wire", "model", "protocols"] },
     Room { name: "causality", knows: &["model"] },
     Room { name: "analysis", knows: &["model", "causality"] },

@@ -264,9 +264,9 @@ impl<'a, F: Finished> Attribution<'a, F> {
         if !(explain.is_asked)(self.host, e.flow, e.request_start) {
             return;
         }
-        let q = Question::new(&self.facts, xs, e.task, at);
+        let q = Question::new(&self.facts, xs, e.actor, at);
         let (candidates, more) = candidates::explain(&q, &self.rules, self.uses_habits());
-        let (flow, start, task) = (e.flow, e.request_start, e.task);
+        let (flow, start, task) = (e.flow, e.request_start, e.actor);
         self.proofs.insert(y, Proof { flow, start, task, at, candidates, more, outcome, later: None });
     }
 
@@ -378,8 +378,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
         }
         let e = xs.get(y);
         let is_ungiven = |x: ExId| xs.is_live(x) && !self.facts.state(x).given;
-        let born_of = self.facts.tasks.get(&e.task).and_then(|w| w.born_of);
-        (self.facts.roles.role(e.task).replies_foreign
+        let born_of = self.facts.tasks.get(&e.actor).and_then(|w| w.born_of);
+        (self.facts.roles.role(e.actor).replies_foreign
             || born_of.is_some_and(is_ungiven)
             || self.facts.is_being_completed(xs, y))
             && e.ended.0 + CLAIM_NS > now.0
@@ -401,7 +401,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             return;
         }
         // that its task is one to which requests are handed may have shown later
-        let is_handed_work = self.facts.is_handed_work(xs.get(y).task);
+        let is_handed_work = self.facts.is_handed_work(xs.get(y).actor);
         let call = &self.facts.state(y).call;
         if let Some(x) = call.suspects.only()
             && call.has_one_suspect
@@ -466,7 +466,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         x: ExId,
     ) {
         if let (Side::Client, Some(why)) = (exchange.side, parent) {
-            let missing = Question::new(&self.facts, xs, exchange.task, exchange.began).missing(why);
+            let missing = Question::new(&self.facts, xs, exchange.actor, exchange.began).missing(why);
             *self.tally.missing.entry(missing).or_default() += 1;
         }
         match (exchange.side, is_root_call) {

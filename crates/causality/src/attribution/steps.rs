@@ -26,7 +26,7 @@ impl<F: Finished> Attribution<'_, F> {
 
     /// Notes whose call `x` is, or whose it may be.
     fn decided(&mut self, xs: &Slab, x: ExId, at: MonoNs, parent: Parent, suspects: Suspects) {
-        let task = xs.get(x).task;
+        let task = xs.get(x).actor;
         if parent != Parent::Root {
             self.saw_call(task, at);
         }
@@ -61,8 +61,8 @@ impl<F: Finished> Steps for Attribution<'_, F> {
 
     fn begun(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         let e = xs.get(x);
-        let process = self.facts.roles.process_of(e.task);
-        *self.facts.state_mut(x) = State { process, holder: e.task, ..State::default() };
+        let process = self.facts.roles.process_of(e.actor);
+        *self.facts.state_mut(x) = State { process, holder: e.actor, ..State::default() };
         if e.is_internal {
             self.facts.state_mut(x).given = true;
             return;
@@ -70,8 +70,8 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         self.out.began(e, !self.facts.roles.serves(process, at));
         if e.side == Side::Server {
             self.facts.opened(xs, x);
-            let w = self.facts.tasks.entry(e.task).or_default();
-            if self.facts.roles.role(e.task).replies_foreign {
+            let w = self.facts.tasks.entry(e.actor).or_default();
+            if self.facts.roles.role(e.actor).replies_foreign {
                 // what it did before was for another, to which it did not reply
                 w.segment.clear();
             }
@@ -79,11 +79,11 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             w.turn.took(e.flow, x);
             // a task that takes a request in the flow's order is done with what it had of others
             w.enter(x, at);
-            self.facts.took_at_rest(e.task, e.flow, Some(x));
+            self.facts.took_at_rest(e.actor, e.flow, Some(x));
             return;
         }
         self.tally.calls.begun += 1;
-        let task = e.task;
+        let task = e.actor;
         self.facts.tasks.entry(task).or_default().called = at;
         if let Some(dial) = self.facts.dialled(xs, e.flow)
             && let Some((o, rule)) = self.facts.owner(xs, dial, at)
@@ -204,10 +204,10 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         if e.side == Side::Client {
             self.facts.keep_rivals(xs, x);
             if !self.facts.state_mut(x).call.replied
-                && let Some(w) = self.facts.tasks.get_mut(&e.task)
+                && let Some(w) = self.facts.tasks.get_mut(&e.actor)
             {
                 w.turn.ended();
-                self.facts.answered_at_rest(self.facts.roles.process_of(e.task));
+                self.facts.answered_at_rest(self.facts.roles.process_of(e.actor));
             }
             if let Some(Parent::Of(p, _)) = self.facts.state_mut(x).call.parent {
                 self.no_longer_outstanding(xs, x, p);

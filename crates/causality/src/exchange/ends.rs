@@ -30,6 +30,7 @@ pub(super) struct Span {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) task: TaskId,
+    pub(super) actor: TaskId,
     pub(super) entry: MonoNs,
     pub(super) at: MonoNs,
     pub(super) arrived: MonoNs,
@@ -37,7 +38,15 @@ pub(super) struct Span {
 
 impl Span {
     pub(super) fn of(r: &OpRow) -> Span {
-        Span { start: r.start, end: r.end, task: r.task, entry: r.entry, at: r.at, arrived: r.arrived }
+        Span {
+            start: r.start,
+            end: r.end,
+            task: r.task,
+            actor: r.actor(),
+            entry: r.entry,
+            at: r.at,
+            arrived: r.arrived,
+        }
     }
 }
 
@@ -58,7 +67,7 @@ impl Direction {
     fn push(&mut self, r: &OpRow, goes_on: bool) {
         // consecutive operations of one task are one (Algorithm 1, line 5)
         match self.spans.last_mut() {
-            Some(b) if b.end == r.start && b.task == r.task && goes_on => {
+            Some(b) if b.end == r.start && b.actor == r.actor() && goes_on => {
                 b.end = r.end;
                 b.at = r.at;
             }

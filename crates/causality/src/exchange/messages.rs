@@ -42,7 +42,7 @@ impl<S: Steps> Engine<S> {
         ep.replies.explained_to = if r.end == OPEN { r.start } else { r.end };
         let (met, interleaves) = (ep.traits.met, ep.traits.interleaves);
         let (task, reached) =
-            (spans.last().map_or(TaskId::UNKNOWN, |s| s.task), spans.iter().map(|s| s.end).max().unwrap_or(r.start));
+            (spans.last().map_or(TaskId::UNKNOWN, |s| s.actor), spans.iter().map(|s| s.end).max().unwrap_or(r.start));
         let Some(x) = found else {
             if side == Side::Client && interleaves && !met {
                 // the answer to a call that was not seen
@@ -72,8 +72,8 @@ impl<S: Steps> Engine<S> {
         e.reply_began = first.map_or(r.at, |s| if side == Side::Server { s.entry } else { s.at });
         let last = if r.end == OPEN { spans.last() } else { spans.iter().find(|s| s.end >= r.end).or(spans.last()) };
         e.ended = last.map_or(r.at, |s| s.at);
-        e.reply_task = last.map_or(TaskId::UNKNOWN, |s| s.task);
-        let (task, ended) = (e.reply_task, e.ended);
+        (e.reply_task, e.reply_actor) = last.map_or((TaskId::UNKNOWN, TaskId::UNKNOWN), |s| (s.task, s.actor));
+        let (task, ended) = (e.reply_actor, e.ended);
         self.steps.reply_began(&self.xs, x, task, r.at);
         self.steps.reply_progress(&self.xs, x, task, ended);
         if r.end != OPEN && reached >= r.end {
@@ -126,6 +126,7 @@ impl<S: Steps> Engine<S> {
             began: span.map_or(r.at, |s| if side == Side::Client { s.entry } else { s.at }),
             taken: at,
             task: last.map_or(TaskId::UNKNOWN, |s| s.task),
+            actor: last.map_or(TaskId::UNKNOWN, |s| s.actor),
             protocol: r.protocol,
             verb: r.verb,
             target: r.target,
@@ -179,9 +180,9 @@ impl<S: Steps> Engine<S> {
         let e = self.xs.get_mut(x);
         (e.reply_start, e.reply_end) = (from, to);
         if let Some(s) = ep.replies.spans.last() {
-            (e.reply_began, e.ended, e.reply_task) = (s.entry, s.at, s.task);
+            (e.reply_began, e.ended, e.reply_task, e.reply_actor) = (s.entry, s.at, s.task, s.actor);
         }
-        let task = e.reply_task;
+        let task = e.reply_actor;
         self.steps.reply_began(&self.xs, x, task, at);
         self.steps.reply_progress(&self.xs, x, task, at);
         self.close(flow, x, at, true);

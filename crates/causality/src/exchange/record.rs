@@ -41,10 +41,14 @@ pub struct Exchange {
     pub reply_began: MonoNs,
     /// Last byte of the reply (return of the call where received).
     pub ended: MonoNs,
-    /// Who took or sent the request.
+    /// The thread that took or sent the request.
     pub task: TaskId,
-    /// Who sent or took the reply's last byte.
+    /// In whose name: the logical task where it is known, else the thread.
+    pub actor: TaskId,
+    /// The thread that sent or took the reply's last byte.
     pub reply_task: TaskId,
+    /// In whose name.
+    pub reply_actor: TaskId,
     /// Protocol id, empty where not known.
     pub protocol: StrId,
     /// Verb.
@@ -105,7 +109,9 @@ impl Exchange {
             reply_began: MonoNs(0),
             ended: MonoNs(0),
             task: TaskId::UNKNOWN,
+            actor: TaskId::UNKNOWN,
             reply_task: TaskId::UNKNOWN,
+            reply_actor: TaskId::UNKNOWN,
             protocol: StrId::EMPTY,
             verb: StrId::EMPTY,
             target: StrId::EMPTY,

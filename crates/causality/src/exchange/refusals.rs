@@ -60,7 +60,7 @@ impl Refusals {
         match -r.result {
             errno::ISCONN | errno::ALREADY => Connect::Told,
             errno::INPROGRESS | errno::INTR => {
-                self.asked.insert(r.flow, r.task);
+                self.asked.insert(r.flow, r.actor());
                 Connect::Begun
             }
             error if error > 0 => {

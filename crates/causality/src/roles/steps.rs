@@ -13,14 +13,14 @@ impl Steps for Roles {
         if e.is_internal {
             return;
         }
-        let process = self.process_of(e.task);
+        let process = self.process_of(e.actor);
         if e.side == Side::Client && !self.dialled(e.flow, true) {
-            self.called(e.task, e.flow, e.began);
+            self.called(e.actor, e.flow, e.began);
         }
         if e.side == Side::Client {
             self.asks(x, e, process);
         }
-        let role = self.roles.entry(e.task);
+        let role = self.roles.entry(e.actor);
         match e.side {
             Side::Client => {
                 role.calls = true;
@@ -30,7 +30,7 @@ impl Steps for Roles {
             }
             Side::Server => {
                 role.takes = true;
-                let round = self.loops.rounds.entry(e.task);
+                let round = self.loops.rounds.entry(e.actor);
                 round.takes();
                 round.epoll.asked_by =
                     if round.epoll.given_by != 0 { round.epoll.given_by } else { round.epoll.asked_by };
@@ -47,10 +47,10 @@ impl Steps for Roles {
                 }
                 if role.multiplexes {
                     // no more is asked of what it has
-                    self.requests.held.remove(&e.task);
+                    self.requests.held.remove(&e.actor);
                     return;
                 }
-                let held = self.requests.held.entry(e.task).or_default();
+                let held = self.requests.held.entry(e.actor).or_default();
                 held.retain(|&h| {
                     xs.is_live(h) && {
                         let o = xs.get(h);
@@ -67,9 +67,9 @@ impl Steps for Roles {
 
     fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
         let e = xs.get(x);
-        if e.side == Side::Server && task != TaskId::UNKNOWN && e.task != TaskId::UNKNOWN {
+        if e.side == Side::Server && task != TaskId::UNKNOWN && e.actor != TaskId::UNKNOWN {
             let first = self.workers.first_calls.remove(&task);
-            match first.filter(|_| task != e.task) {
+            match first.filter(|_| task != e.actor) {
                 Some(at) if at < e.taken => {
                     *self.workers.busy_until_taken.entry(self.process_of(task)).or_default() += 1;
                 }
@@ -77,11 +77,11 @@ impl Steps for Roles {
                 None => {}
             }
             let role = self.roles.entry(task);
-            if task == e.task {
+            if task == e.actor {
                 role.replies_own = true;
             } else {
                 role.replies_foreign = true;
-                self.roles.entry(e.task).gives_away = true;
+                self.roles.entry(e.actor).gives_away = true;
             }
         }
     }
@@ -97,7 +97,7 @@ impl Steps for Roles {
             round.takes();
             round.heard = xs.get(x).flow;
             // it may wait for an answer that another task reads
-            self.workers.first_calls.entry(xs.get(x).task).or_insert(xs.get(x).began);
+            self.workers.first_calls.entry(xs.get(x).actor).or_insert(xs.get(x).began);
         }
     }
 
@@ -110,23 +110,23 @@ impl Steps for Roles {
         if e.side != Side::Server {
             if let Some(under_way) = self.connections.asked_on.get_mut(&e.flow) {
                 *under_way = under_way.saturating_sub(1);
-                *self.connections.spare.entry(self.process_of(e.task)).or_default() += u32::from(*under_way == 0);
+                *self.connections.spare.entry(self.process_of(e.actor)).or_default() += u32::from(*under_way == 0);
             }
             return;
         }
         // what it called between parts of that reply was for it
-        self.workers.first_calls.remove(&e.reply_task);
+        self.workers.first_calls.remove(&e.reply_actor);
         if e.replied {
-            self.has_replied(e.reply_task, at);
+            self.has_replied(e.reply_actor, at);
         }
-        let process = self.process_of(e.task);
+        let process = self.process_of(e.actor);
         if let Some(open) = self.requests.open.get_mut(&process) {
             *open = open.saturating_sub(1);
             if self.connections.dialling.get(&process).is_some_and(|dials| *dials > *open) {
                 self.connections.dials_for_whoever.insert(process);
             }
         }
-        if let Some(held) = self.requests.held.get_mut(&e.task) {
+        if let Some(held) = self.requests.held.get_mut(&e.actor) {
             held.retain(|&h| h != x);
         }
     }

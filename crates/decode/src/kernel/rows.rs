@@ -125,9 +125,19 @@ pub(super) fn mark<S: RowSink>(tasks: &mut Tasks, r: &w::Mark, f: &Frame<'_>, si
 }
 
 /// A poll that is over.
-pub(super) fn poll<S: RowSink>(tasks: &mut Tasks, r: &w::Poll, sink: &mut S) {
+/// What a record's `sub` says else, in whose name it was done, and what follows.
+pub(super) fn named<'a, T: w::Record>(head: &w::Head, f: &Frame<'a>) -> (u8, Option<w::Logical>, &'a [u8]) {
+    let tail = f.tail::<T>(f.bytes.len());
+    let who = w::view::<w::Logical>(tail).filter(|_| head.sub & w::SUB_LOGICAL != 0);
+    let rest = if who.is_some() { &tail[size_of::<w::Logical>()..] } else { tail };
+    (head.sub & !w::SUB_LOGICAL, who, rest)
+}
+
+pub(super) fn poll<S: RowSink>(tasks: &mut Tasks, r: &w::Poll, f: &Frame<'_>, sink: &mut S) {
     let at = MonoNs(r.ts_ns);
     let task = tasks.id(r.tgid, r.tid, at, sink);
+    let (_, who, _) = named::<w::Poll>(&r.head, f);
+    let logical = who.map_or(TaskId::UNKNOWN, |who| tasks.logical(r.tgid, &who, at, sink));
     sink.push(&PollRow {
         at,
         entry: MonoNs(r.ts_ns.saturating_sub(r.entry_ago_ns)),
@@ -135,7 +145,7 @@ pub(super) fn poll<S: RowSink>(tasks: &mut Tasks, r: &w::Poll, sink: &mut S) {
         task,
         ready: r.ready,
         fd: r.fd,
-        ..Default::default()
+        logical,
     });
 }
 

@@ -64,8 +64,7 @@ table! {
         syscall: u16,
         /// Processor.
         cpu: u16,
-        /// The logical task (goroutine, asyncio task, virtual thread) in whose name `task` did it, 0 = none is known. No
-        /// recorder of this version writes one.
+        /// The logical task (goroutine, asyncio task, virtual thread) in whose name `task` did it, 0 = none is known.
         logical: TaskId => none(0),
         /// One of [`strength`]: how it is known that it was that logical task.
         logical_strength: u8 => words_or_none(names::strength),
@@ -89,8 +88,22 @@ table! {
         ready: i32,
         /// The epoll descriptor, or -1.
         fd: i32,
-        /// Zero.
-        pad: [u8; 4],
+        /// The logical task in whose name `task` waited, 0 = none is known.
+        logical: TaskId => none(0),
+    }
+}
+
+impl OpRow {
+    /// In whose name it was done, to all that asks who serves whom: the logical task where one is known, else the thread.
+    pub fn actor(&self) -> TaskId {
+        if self.logical == TaskId::UNKNOWN { self.task } else { self.logical }
+    }
+}
+
+impl PollRow {
+    /// In whose name was waited: see [`OpRow::actor`].
+    pub fn actor(&self) -> TaskId {
+        if self.logical == TaskId::UNKNOWN { self.task } else { self.logical }
     }
 }
 

@@ -40,7 +40,7 @@ table! {
         /// The task's start.
         start: MonoNs => named("start_ns"),
         /// What its runtime calls a logical task (a goroutine's number, an asyncio context's address and generation), 0 for
-        /// threads. No recorder of this version writes logical tasks.
+        /// threads.
         key: u64 => none(0),
         /// Its id.
         task: TaskId,

@@ -1,6 +1,7 @@
 //! Arguments of `wakepath record`.
 
 use super::{BackendFlag, PayloadFlag, Size, Time, WordsFlag};
+use crate::runtimes::Probed;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -73,6 +74,13 @@ pub struct RecordArgs {
     /// `wakepath run` records them with --kernel alone.
     #[arg(long)]
     pub faults: bool,
+    /// Place probes in programs of these runtimes, where memory alone does not show who works for whom
+    ///
+    /// Which goroutine acts is read from memory, always and without a probe. A goroutine that writes for others is known with one:
+    /// `go` probes the function of net/http's client that takes a connection. It is said which programs get it, and the probes
+    /// go when the recording ends, however it ends.
+    #[arg(long, value_name = "RUNTIME", value_delimiter = ',')]
+    pub runtimes: Vec<Probed>,
     /// Write without compression: larger files, less processor time
     #[arg(long)]
     pub no_compress: bool,

@@ -1,11 +1,14 @@
 //! What else of the host matters to a recording: clock, namespaces, memory, disk.
 
 use super::{check, check_to_do};
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs;
 use wakepath_capture::limits::Cgroups;
+use wakepath_capture::procfs;
 use wakepath_present::doctor::{Check, Verdict};
 use wakepath_present::units;
+use wakepath_runtimes::Runtime;
 
 /// Bytes of each processor's ring, unless `--ring-bytes` says otherwise.
 const RING_BYTES: u64 = 8 << 20;
@@ -51,7 +54,38 @@ pub fn checks() -> Vec<Check> {
         memlock_check(),
         disk_check(),
         limits_check(&Cgroups::find()),
+        runtimes_check(&runtimes()),
     ]
+}
+
+/// The runtimes of the processes that run now.
+fn runtimes() -> Vec<Runtime> {
+    procfs::processes().into_iter().filter_map(wakepath_runtimes::of_process).collect()
+}
+
+/// Whose logical tasks are told apart.
+fn runtimes_check(found: &[Runtime]) -> Check {
+    let (id, title) = ("host.runtimes", "runtimes");
+    let mut told: BTreeMap<String, usize> = BTreeMap::new();
+    for r in found {
+        let what = match &r.layout {
+            Ok(_) => format!("{} {}: {} are told apart", r.name, r.version, r.tasks),
+            Err(why) => format!("{} {}: {} are not told apart, since {}", r.name, r.version, r.tasks, why.reason()),
+        };
+        *told.entry(what).or_default() += 1;
+    }
+    let lines: Vec<String> = told.iter().map(|(what, n)| format!("{n} × {what}")).collect();
+    match found.iter().all(|r| r.layout.is_ok()) {
+        true if lines.is_empty() => check(id, title, Verdict::Yes, "no process of a runtime that is known"),
+        true => check(id, title, Verdict::Yes, lines.join("; ")),
+        false => check_to_do(
+            id,
+            title,
+            Verdict::Limit,
+            lines.join("; "),
+            "Paths through these processes may stay open under load. docs/runtimes.md lists the versions that can be read.",
+        ),
+    }
 }
 
 /// Where quotas are read that forecasts need.

@@ -78,10 +78,10 @@ impl Facts<'_> {
 
     fn woken_after(&self, xs: &Slab, y: ExId) -> Option<(ExId, MonoNs)> {
         let (e, s) = (xs.get(y), self.state(y));
-        let role = self.roles.role(e.task);
+        let role = self.roles.role(e.actor);
         let is_undecided = matches!(s.call.parent, Some(Parent::Pending | Parent::Of(_, Rule::Handoff)));
-        let is_helpers = s.call.replied && s.call.reply_task == e.task && !role.takes && !role.replies_foreign;
-        let helper = self.tasks.get(&e.task).filter(|_| is_undecided && is_helpers)?;
+        let is_helpers = s.call.replied && s.call.reply_task == e.actor && !role.takes && !role.replies_foreign;
+        let helper = self.tasks.get(&e.actor).filter(|_| is_undecided && is_helpers)?;
         helper.helper.completed_for(xs, y, e.taken, e.ended)
     }
 

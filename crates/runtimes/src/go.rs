@@ -1,0 +1,161 @@
+//! Go: the goroutine that a thread runs.
+//!
+//! The version is in the section `.go.buildinfo`, stripped or not. A thread-local word leads to the goroutine (`g`), that to
+//! the thread (`m`). Verified by `m.procid`, the thread's number.
+
+mod table;
+
+use crate::offsets;
+use crate::program::Program;
+use crate::{Runtime, Unread};
+use wakepath_wire::{self as w, Runtime as Layout};
+
+const OFFSETS: &str = include_str!("../offsets/go.csv");
+/// Most bytes of the build's note, which names every module.
+const NOTE_MAX: u64 = 16 << 20;
+/// Where the thread-local word is if the program has no other: directly below the thread pointer.
+const ALONE: i32 = -8;
+
+pub(crate) fn recognise(program: &Program) -> Option<Runtime> {
+    let version = version(&program.section(".go.buildinfo", NOTE_MAX)?)?;
+    let layout = match (offsets::of::<9>(OFFSETS, &version), thread_local(program)) {
+        (None, _) => Err(Unread::Version),
+        (_, None) => Err(Unread::ThreadLocal),
+        (Some([g_m, m_g0, m_curg, m_procid, g_goid, g_parent, conn_writes, chan_waiters, waiter_g]), Some(tls)) => {
+            let kind = u32::from(w::RUNTIME_GO);
+            Ok(Layout {
+                verified: 0,
+                refuted: 0,
+                tls,
+                kind,
+                g_m,
+                m_g0,
+                m_curg,
+                m_procid,
+                g_goid,
+                g_parent,
+                conn_writes,
+                chan_waiters,
+                waiter_g,
+                is_marked: 0,
+            })
+        }
+    };
+    Some(Runtime { name: "Go", tasks: "goroutines", version, layout })
+}
+
+/// Where probes of net/http's client must be in the program's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GoClient {
+    /// Where a goroutine takes a connection.
+    pub takes: u64,
+    /// Where the goroutine begins that writes what a connection is asked to.
+    pub writes: u64,
+}
+
+/// Each at its function's first `push`, at which arguments are still in registers and which the kernel need not step through.
+pub(crate) fn client(program: &Program) -> Option<GoClient> {
+    let probe = |name| {
+        let place = program.place(program.symbol(name).or_else(|| table::find(program, name))?)?;
+        Some(place + first_push(&program.bytes_at(place)?)?)
+    };
+    Some(GoClient {
+        takes: probe("net/http.(*persistConn).roundTrip")?,
+        writes: probe("net/http.(*persistConn).writeLoop")?,
+    })
+}
+
+/// Behind the check for room on the stack, with which such functions begin: `lea -N(%rsp),%r12; cmp 0x10(%r14),%r12; jbe …`.
+/// Anything else is not that function as it is known.
+fn first_push(code: &[u8; 32]) -> Option<u64> {
+    const PUSH_MOV: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];
+    let after_lea = match code[..4] {
+        [0x4c, 0x8d, 0x64, 0x24] => 5,
+        [0x4c, 0x8d, 0xa4, 0x24] => 8,
+        _ => 0,
+    };
+    let compares: [u8; 4] = if after_lea == 0 { [0x49, 0x3b, 0x66, 0x10] } else { [0x4d, 0x3b, 0x66, 0x10] };
+    if code[after_lea..after_lea + 4] != compares {
+        return None;
+    }
+    let jump = after_lea + 4;
+    let push = match code[jump..jump + 2] {
+        [0x76, _] => jump + 2,
+        [0x0f, 0x86] => jump + 6,
+        _ => return None,
+    };
+    (code[push..push + 4] == PUSH_MOV).then_some(push as u64)
+}
+
+/// `1.22.3`, out of the build's own note. Go 1.18 and later write it in one piece.
+fn version(note: &[u8]) -> Option<String> {
+    const MAGIC: &[u8] = b"\xff Go buildinf:";
+    const IN_ONE_PIECE: u8 = 2;
+    if !note.starts_with(MAGIC) || note.get(15)? & IN_ONE_PIECE == 0 {
+        return None;
+    }
+    // a length of seven bits a byte: versions are shorter than 128 bytes
+    let bytes = usize::from(*note.get(32)?);
+    let text = note.get(33..33 + bytes).filter(|_| bytes < 128)?;
+    // "go1.22.3 X:nocoverageredesign"
+    std::str::from_utf8(text).ok()?.strip_prefix("go")?.split(' ').next().map(String::from)
+}
+
+/// From the thread pointer to the word of the goroutine.
+fn thread_local(program: &Program) -> Option<i32> {
+    let Some((bytes, align)) = program.thread_local() else { return Some(ALONE) };
+    if let Some(word) = program.symbol("runtime.tlsg") {
+        return i32::try_from(word as i64 - bytes.checked_next_multiple_of(align)? as i64).ok();
+    }
+    (bytes == 8).then_some(ALONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(flags: u8, version: &str) -> Vec<u8> {
+        let mut n = b"\xff Go buildinf:".to_vec();
+        n.extend([8, flags]);
+        n.resize(32, 0);
+        n.push(version.len() as u8);
+        n.extend(version.as_bytes());
+        n
+    }
+
+    #[test]
+    fn the_version_stands_in_the_builds_note() {
+        assert_eq!(version(&note(2, "go1.26.8")).as_deref(), Some("1.26.8"));
+        assert_eq!(version(&note(2, "go1.23.4 X:aliastypeparams")).as_deref(), Some("1.23.4"));
+        assert_eq!(version(&note(2, "devel +abc")), None);
+        assert_eq!(version(&note(0, "go1.17")), None, "an older one points to it");
+        let whole = note(2, "go1.26.8");
+        for cut in 0..whole.len() {
+            assert_eq!(version(&whole[..cut]), None, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_probe_is_placed_at_the_first_push_of_a_known_beginning_alone() {
+        let code = |begin: &[u8]| -> [u8; 32] { std::array::from_fn(|i| *begin.get(i).unwrap_or(&0x90)) };
+        let short = [0x49, 0x3b, 0x66, 0x10, 0x76, 0x20, 0x55, 0x48, 0x89, 0xe5];
+        let long = [
+            0x4c, 0x8d, 0xa4, 0x24, 0x60, 0xfe, 0xff, 0xff, 0x4d, 0x3b, 0x66, 0x10, 0x0f, 0x86, 1, 2, 0, 0, 0x55, 0x48,
+            0x89, 0xe5,
+        ];
+        assert_eq!(first_push(&code(&short)), Some(6));
+        assert_eq!(first_push(&code(&long)), Some(18));
+        for (begin, spoilt) in [(&short[..], 4), (&short[..], 6), (&long[..], 9), (&long[..], 18)] {
+            let mut other = code(begin);
+            other[spoilt] ^= 0x40;
+            assert_eq!(first_push(&other), None, "byte {spoilt}");
+        }
+    }
+
+    #[test]
+    fn each_line_of_the_table_can_be_read() {
+        for minor in 21..=27 {
+            assert!(offsets::of::<9>(OFFSETS, &format!("1.{minor}.0")).is_some(), "1.{minor}");
+        }
+    }
+}

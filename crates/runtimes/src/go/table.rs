@@ -1,0 +1,88 @@
+//! `.gopclntab`: where each function begins, in stripped programs too. As Go 1.20 and later write it.
+
+use crate::program::Program;
+
+const MAGIC: u32 = 0xffff_fff1;
+/// Most bytes that are looked at.
+const TABLE_MAX: u64 = 256 << 20;
+
+/// The address at which a function begins.
+pub(super) fn find(program: &Program, name: &str) -> Option<u64> {
+    let table = program.section(".gopclntab", TABLE_MAX)?;
+    let (offset, text) = entry(&table, name)?;
+    // Go 1.26 leaves it to the linker: code begins where its section does, but for programs with C in them, which the caller
+    // tells by the function's first bytes
+    let text = if text == 0 { program.address_of(".text")? } else { text };
+    text.checked_add(u64::from(offset))
+}
+
+/// How far behind the code's begin a function begins, and where the code begins if the table says so.
+fn entry(table: &[u8], name: &str) -> Option<(u32, u64)> {
+    const POINTER_BYTES: u8 = 8;
+    const FUNCTION: usize = 8;
+    let word = |at: usize| Some(u32::from_le_bytes(table.get(at..at.checked_add(4)?)?.try_into().ok()?));
+    let long = |at: usize| Some(u64::from_le_bytes(table.get(at..at.checked_add(8)?)?.try_into().ok()?));
+    if word(0)? != MAGIC || *table.get(7)? != POINTER_BYTES {
+        return None;
+    }
+    let (functions, text) = (usize::try_from(long(8)?).ok()?, long(24)?);
+    let (names, list) = (usize::try_from(long(32)?).ok()?, usize::try_from(long(64)?).ok()?);
+    (0..functions.min(table.len() / FUNCTION)).find_map(|i| {
+        let about = list.checked_add(word(list.checked_add(i * FUNCTION + 4)?)? as usize)?;
+        let at = names.checked_add(word(about.checked_add(4)?)? as usize)?;
+        let is_it = table.get(at..)?.strip_prefix(name.as_bytes())?.first() == Some(&0);
+        is_it.then_some((word(about)?, text))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table of two functions.
+    fn table(text: u64) -> Vec<u8> {
+        let mut t = MAGIC.to_le_bytes().to_vec();
+        t.extend([0, 0, 1, 8]);
+        // functions, files, text, names, units, files, counters, functions
+        for long in [2u64, 0, text, 72, 0, 0, 0, 96] {
+            t.extend(long.to_le_bytes());
+        }
+        t.extend(b"main.a\0main.ab\0");
+        t.resize(96, 0);
+        for (begin, about) in [(0x10u32, 16u32), (0x40, 24)] {
+            t.extend(begin.to_le_bytes());
+            t.extend(about.to_le_bytes());
+        }
+        for (begin, name) in [(0x10u32, 0u32), (0x40, 7)] {
+            t.extend(begin.to_le_bytes());
+            t.extend(name.to_le_bytes());
+        }
+        t
+    }
+
+    #[test]
+    fn a_function_is_found_by_its_whole_name() {
+        assert_eq!(entry(&table(0x1000), "main.ab"), Some((0x40, 0x1000)));
+        assert_eq!(entry(&table(0), "main.a"), Some((0x10, 0)));
+        assert_eq!(entry(&table(0), "main.b"), None);
+    }
+
+    #[test]
+    fn no_bytes_make_a_panic() {
+        let good = table(0);
+        for cut in 0..good.len() {
+            assert_eq!(entry(&good[..cut], "main.zz"), None, "cut at {cut}");
+        }
+        let mut seed = 7u64;
+        for _ in 0..20_000 {
+            let mut bad = good.clone();
+            for _ in 0..4 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let at = (seed >> 33) as usize % bad.len();
+                bad[at] = (seed >> 56) as u8;
+            }
+            let found = entry(&bad, "main.ab");
+            assert!(found.is_none_or(|(_, text)| text == 0 || bad != good));
+        }
+    }
+}

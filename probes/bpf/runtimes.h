@@ -1,0 +1,185 @@
+/* Logical tasks: whose work a thread does, read from the memory of its runtime as the agent described it. */
+#ifndef WAKEPATH_RUNTIMES_H
+#define WAKEPATH_RUNTIMES_H
+
+#define RUNTIME_PROCESSES 4096
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RUNTIME_PROCESSES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32);
+	__type(value, struct wp_runtime);
+} runtimes SEC(".maps");
+
+/* What a connection of Go's net/http client works for. Its goroutine `writer` is known by the connection for which it waits,
+ * the goroutine that has it by a probe where it takes it. A connection has one request at a time. */
+struct go_key {
+	u32 tgid;
+	u32 pad;
+	u64 of;
+};
+
+/* Goroutine that writes -> connection. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 32768);
+	__type(key, struct go_key);
+	__type(value, u64);
+} go_writers SEC(".maps");
+
+/* Connection -> goroutine that has it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 32768);
+	__type(key, struct go_key);
+	__type(value, u64);
+} go_owners SEC(".maps");
+
+/* How many processes are in `runtimes`: where there is none, nobody looks. Beside watch_generation, which the agent writes too. */
+u32 runtime_processes SEC(".data") = 0;
+
+static __always_inline u64 user_word(u64 at)
+{
+	u64 word = 0;
+
+	/* what cannot be read is zero */
+	bpf_probe_read_user(&word, sizeof(word), (void *)at);
+	return word;
+}
+
+/* The thread's number as its own process sees it. */
+static __always_inline u32 own_number(struct task_struct *task)
+{
+	struct pid *pid = task->thread_pid;
+	u32 level = BPF_CORE_READ(pid, level);
+	struct upid number = {};
+
+	if (level > 32)
+		return 0;
+	bpf_probe_read_kernel(&number, sizeof(number), (void *)&pid->numbers[0] + level * bpf_core_type_size(struct upid));
+	return number.nr;
+}
+
+/* Few of the numbers that a runtime keeps of its threads may be another thread's (it writes its own a moment after it began): where
+ * more are, it is not the layout that the agent took it for, and no more is read of the process. */
+static __always_inline bool is_refuted(struct wp_runtime *r)
+{
+	return r->refuted > 16 && r->refuted > r->verified >> 6;
+}
+
+/* A goroutine that writes what others ask for works for the one that has its connection. */
+static __always_inline void go_behalf(u32 tgid, struct wp_logical *who)
+{
+	struct go_key writer = { .tgid = tgid, .of = who->key }, conn = { .tgid = tgid };
+	u64 *of = bpf_map_lookup_elem(&go_writers, &writer), *owner;
+
+	if (!of)
+		return;
+	conn.of = *of;
+	owner = bpf_map_lookup_elem(&go_owners, &conn);
+	if (!owner)
+		return;
+	who->key = *owner;
+	who->parent = 0;
+}
+
+/* Tells in whose name the current thread acts; false where that is not known. `polls`: what the runtime's own scheduler waits for,
+ * it waits for in nobody's name. */
+static __noinline bool logical_task(struct task_struct *task, struct wp_logical *who, bool polls)
+{
+	u32 tgid = task->tgid;
+	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &tgid);
+	u64 m, at;
+
+	if (!r || !who || is_refuted(r) || r->kind != RUNTIME_GO)
+		return false;
+	at = user_word(task->thread.fsbase + (s64)r->tls);
+	m = user_word(at + r->g_m);
+	if (!at || !m)
+		return false;
+	/* on its scheduler's stack a thread still works for the goroutine that it runs */
+	if (user_word(m + r->m_g0) == at)
+		at = polls ? 0 : user_word(m + r->m_curg);
+	if (!at)
+		return false;
+	who->key = user_word(at + r->g_goid);
+	who->parent = user_word(at + r->g_parent);
+	if (user_word(m + r->m_procid) != own_number(task)) {
+		__sync_fetch_and_add(&r->refuted, 1);
+		return false;
+	}
+	/* a lower bound does */
+	r->verified++;
+	who->runtime = r->kind;
+	if (r->is_marked && !polls)
+		go_behalf(tgid, who);
+	return who->key != 0;
+}
+
+/* The goroutine in R14, where the thread is known to its runtime; 0 else. Arguments are in registers yet. */
+static __always_inline u64 go_at_probe(struct task_struct *task, struct wp_runtime *r, u64 g)
+{
+	if (r->kind != RUNTIME_GO || is_refuted(r))
+		return 0;
+	if (user_word(user_word(g + r->g_m) + r->m_procid) != own_number(task)) {
+		__sync_fetch_and_add(&r->refuted, 1);
+		return 0;
+	}
+	return user_word(g + r->g_goid);
+}
+
+/* (*persistConn).roundTrip: the goroutine takes the connection in RAX. `.writeLoop`: the goroutine will write what the connection in
+ * RAX is asked to. */
+static __always_inline int go_probe(struct pt_regs *regs, bool takes)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	u32 tgid = task->tgid;
+	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &tgid);
+	struct go_key writer = { .tgid = tgid }, conn = { .tgid = tgid };
+	u64 goroutine = r ? go_at_probe(task, r, regs->r14) : 0, waiter;
+
+	if (!goroutine)
+		return 0;
+	conn.of = regs->ax;
+	if (!takes) {
+		writer.of = goroutine;
+		bpf_map_update_elem(&go_writers, &writer, &conn.of, BPF_ANY);
+		return 0;
+	}
+	bpf_map_update_elem(&go_owners, &conn, &goroutine, BPF_ANY);
+	/* the writer of a connection that is older than the probes waits for what to write */
+	waiter = user_word(user_word(conn.of + r->conn_writes) + r->chan_waiters);
+	if (waiter)
+		writer.of = user_word(user_word(waiter + r->waiter_g) + r->g_goid);
+	if (writer.of)
+		bpf_map_update_elem(&go_writers, &writer, &conn.of, BPF_ANY);
+	return 0;
+}
+
+SEC("uprobe")
+int on_go_takes(struct pt_regs *regs)
+{
+	return go_probe(regs, true);
+}
+
+SEC("uprobe")
+int on_go_writes(struct pt_regs *regs)
+{
+	return go_probe(regs, false);
+}
+
+/* The same where one link holds many probes (Linux 6.6): they ask for fewer rights. */
+SEC("uprobe.multi")
+int on_go_takes_multi(struct pt_regs *regs)
+{
+	return go_probe(regs, true);
+}
+
+SEC("uprobe.multi")
+int on_go_writes_multi(struct pt_regs *regs)
+{
+	return go_probe(regs, false);
+}
+
+#endif
