@@ -13,6 +13,7 @@ mod processor;
 pub(crate) mod timeouts;
 
 use crate::backwards::Backwards;
+use crate::causes::{Cause, Told};
 use crate::names::remote_of;
 use crate::reasons;
 use crate::slices::{Slice, State};
@@ -41,8 +42,6 @@ const QUOTA: u64 = 1;
 const TRACED: u16 = 8;
 /// `TASK_FROZEN`.
 const FROZEN: u16 = 0x8000;
-/// Interrupt lines of the keyboard and mouse controller of a PC.
-const INPUT_LINES: [u64; 2] = [1, 12];
 
 /// How a step is known.
 pub(crate) type Evidence = (&'static str, Class);
@@ -393,17 +392,6 @@ impl<'a> Walk<'a> {
                 let object = fault.and_then(|f| f.1).or_else(|| device(w.object));
                 self.tell_wait(&f, state, What { object, ..what(None) });
             }
-            cause::IRQ if INPUT_LINES.contains(&w.object) => {
-                self.tell_wait(&f, State::Input, what(None));
-            }
-            cause::IRQ => {
-                let object = Some(interrupt(w.object));
-                self.tell_wait(&f, State::Interrupt, What { object, ..what(None) });
-            }
-            cause::SOFTIRQ => {
-                let object = Some(format!("softirq {}", softirq(w.object)));
-                self.tell_wait(&f, State::Interrupt, What { object, ..what(None) });
-            }
             cause::TASK => self.woken_by(f, w, syscall),
             cause::SOCKET => {
                 let end = EndpointId(w.object);
@@ -423,7 +411,10 @@ impl<'a> Walk<'a> {
                 f.wait = f.wait.or(Some(State::Network));
                 self.packet(f, w, syscall);
             }
-            _ => self.tell_wait(&f, State::Unknown, what(Some(reasons::NO_CAUSE))),
+            _ => match Cause::told(w) {
+                Some(Told { state, object }) => self.tell_wait(&f, state, What { object, ..what(None) }),
+                None => self.tell_wait(&f, State::Unknown, what(Some(reasons::NO_CAUSE))),
+            },
         }
     }
 
@@ -535,18 +526,4 @@ fn futex_name(w: &WaitRow) -> String {
 fn device(object: u64) -> Option<String> {
     let device = object >> 32;
     (device != 0).then(|| format!("device {}:{}", device >> 20, device & 0xf_ffff))
-}
-
-/// A hardware interrupt: its line, or the vector of one that the processor itself or another one makes.
-fn interrupt(object: u64) -> String {
-    match object & cause::VECTOR {
-        0 => format!("irq {object}"),
-        _ => format!("interrupt vector {}", object & !cause::VECTOR),
-    }
-}
-
-fn softirq(vector: u64) -> &'static str {
-    const NAMES: [&str; 10] =
-        ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
-    usize::try_from(vector).ok().and_then(|v| NAMES.get(v)).copied().unwrap_or("?")
 }

@@ -4,6 +4,10 @@
 
 use crate::reasons;
 use crate::slices::Slice;
+use wakepath_model::rows::{Cause as EndedBy, WaitRow};
+
+/// Interrupt lines of the keyboard and mouse controller of a PC.
+const INPUT_LINES: [u64; 2] = [1, 12];
 
 /// What to think of the time in a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +118,15 @@ const fn when(when: When, text: &'static str) -> Sentence {
     Sentence { when, text }
 }
 
+/// What the record of a wait tells by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// What was done meanwhile.
+    pub state: State,
+    /// What it waited for, for people.
+    pub object: Option<String>,
+}
+
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
@@ -127,6 +140,8 @@ pub struct About {
     pub reasons: &'static [&'static str],
     /// Slices in one of these states have it, where their reason has none.
     pub states: &'static [State],
+    /// What a wait tells of it that nothing else must be asked about; `None` where it is another.
+    pub wait: fn(&WaitRow) -> Option<Told>,
     /// To whose account its time goes.
     pub account: Account,
     /// It is told with the request that was being served.
@@ -146,6 +161,7 @@ const USUAL: About = About {
     known_by: "",
     reasons: &[],
     states: &[],
+    wait: |_| None,
     account: Account::Own,
     names_request: false,
     is_by_recording: false,
@@ -180,6 +196,11 @@ impl Cause {
     pub fn of(s: &Slice) -> Cause {
         let of_state = || Cause::ALL.iter().copied().find(|c| c.about().states.contains(&s.state));
         s.reason.and_then(Cause::of_reason).or_else(of_state).unwrap_or(Cause::Unknown)
+    }
+
+    /// What a wait tells by itself.
+    pub fn told(w: &WaitRow) -> Option<Told> {
+        Cause::ALL.iter().find_map(|c| (c.about().wait)(w))
     }
 
     /// The cause that a reason makes, where it makes one.
@@ -408,6 +429,10 @@ causes! {
         what: "it waited for a person",
         known_by: "the interrupt line of the keyboard or mouse",
         states: &[State::Input],
+        wait: |w| {
+            let is_one = w.cause == EndedBy::Irq && INPUT_LINES.contains(&w.object);
+            is_one.then_some(Told { state: State::Input, object: None })
+        },
         says: &[say("{service} waiting for a person")],
     }
     /// An interrupt.
@@ -416,6 +441,14 @@ causes! {
         what: "it waited for an interrupt that is none of the above",
         known_by: "the interrupt's line",
         states: &[State::Interrupt],
+        wait: |w| {
+            let object = match w.cause {
+                EndedBy::Irq => interrupt(w.object),
+                EndedBy::Softirq => format!("softirq {}", softirq(w.object)),
+                _ => return None,
+            };
+            Some(Told { state: State::Interrupt, object: Some(object) })
+        },
         says: &[say("{service}: interrupts")],
     }
     /// Not known.
@@ -428,6 +461,21 @@ causes! {
         states: &[State::Unknown],
         says: &[say("{service}, not known: {reason}"), say("{service}, not known")],
     }
+}
+
+/// A hardware interrupt: its line, or the vector of one that the processor itself or another one makes.
+fn interrupt(object: u64) -> String {
+    match object & EndedBy::VECTOR {
+        0 => format!("irq {object}"),
+        _ => format!("interrupt vector {}", object & !EndedBy::VECTOR),
+    }
+}
+
+/// A softirq by its kernel's name.
+pub(crate) fn softirq(vector: u64) -> &'static str {
+    const NAMES: [&str; 10] =
+        ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+    usize::try_from(vector).ok().and_then(|v| NAMES.get(v)).copied().unwrap_or("?")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Waits that the network ended: who sent the message, made room for one, or accepted the connection.
 
-use super::{Evidence, Frame, Walk, What, softirq};
+use super::{Evidence, Frame, Walk, What};
+use crate::causes::softirq;
 use crate::names::remote_of;
 use crate::reasons;
 use crate::slices::State;
