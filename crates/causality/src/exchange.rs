@@ -16,7 +16,7 @@ pub use record::{Exchange, Side};
 use refusals::{Connect, Refusals};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    EndpointRow, FlowNoteRow, FlowStateRow, OPEN, OpRow, TaskRow, TcpState, life, op, range, seen,
+    EndpointRow, FlowNoteRow, FlowStateRow, OPEN, OpRow, TaskRow, TcpState, life, op, op_flag, range, seen,
 };
 
 /// What happens to exchanges, in order.
@@ -63,9 +63,6 @@ pub struct Engine<S: Steps> {
     /// Where steps go.
     pub steps: S,
 }
-
-/// `OpRow::flags`: the flow changed direction with this operation.
-const TURN: u16 = 8;
 
 impl<S: Steps> Engine<S> {
     /// An engine that has seen nothing.
@@ -174,7 +171,7 @@ impl<S: Steps> Engine<S> {
             ep.sends_to_reader(r, sent);
         }
         // the kernel's programs note each change of direction, also where the record of it found no room
-        let missed_run = r.flags & TURN != 0 && ep.traits.last_was_request == Some(is_request);
+        let missed_run = r.flags & op_flag::TURN != 0 && ep.traits.last_was_request == Some(is_request);
         // a reply ends where a request follows, or where its message did
         let goes_on = !is_request && ep.traits.last_was_request == Some(false) && r.start != ep.replies.explained_to;
         ep.traits.last_was_request = Some(is_request);

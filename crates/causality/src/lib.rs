@@ -35,7 +35,7 @@ use std::rc::Rc;
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, PollRow, Table, TcpState};
+use wakepath_model::rows::{Event, PollRow, Table, TcpState, op_flag};
 
 /// What came of a reconstruction, besides the requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -173,9 +173,6 @@ impl Report {
 const BASE: [Table; 7] =
     [Table::Op, Table::Message, Table::MessageEnd, Table::Endpoint, Table::FlowState, Table::Task, Table::FlowNote];
 
-/// `OpRow::flags`: carried by io_uring.
-const IO_URING: u16 = 64;
-
 /// How often what is over is looked for.
 const CHECK_NS: u64 = 20_000_000;
 
@@ -198,7 +195,7 @@ fn learn(host: &Host) -> Roles {
             Event::Loss(r) => engine.steps.loss(&r, host.text(r.what)),
             Event::Poll(r) => engine.steps.poll(&by_actor(&r)),
             Event::Input(r) => engine.steps.input(&r),
-            Event::Op(r) if r.flags & IO_URING != 0 => {
+            Event::Op(r) if r.flags & op_flag::IO_URING != 0 => {
                 engine.steps.ring(r.task);
                 engine.operation(&r);
             }

@@ -4,7 +4,8 @@ use crate::evidence::{Hole, Rule};
 use crate::exchange::Exchange;
 use crate::finished::Refusal;
 use crate::pairs::Place;
-use std::hash::{Hash, Hasher};
+use fnv::FnvHasher;
+use std::hash::{Hash as _, Hasher as _};
 use wakepath_model::ids::{HostId, MonoNs};
 use wakepath_model::rows::witness;
 
@@ -112,25 +113,11 @@ pub(crate) fn number(e: &Exchange) -> u64 {
 
 /// The id of the request that an exchange is the root of, from its server's place.
 pub(crate) fn request_id(p: &Place, e: &Exchange) -> u64 {
-    let mut f = Fnv(0xcbf2_9ce4_8422_2325);
+    let mut f = FnvHasher::default(); // the same in every version and on every machine
     (p.laddr, p.lport, p.raddr, p.rport, p.protocol).hash(&mut f);
     if p.lport == 0 {
         e.flow.0.hash(&mut f);
     }
     number(e).hash(&mut f);
     f.finish()
-}
-
-/// FNV-1a: stable over versions and machines, unlike the library's hashers.
-struct Fnv(u64);
-
-impl Hasher for Fnv {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for b in bytes {
-            self.0 = (self.0 ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
-        }
-    }
 }

@@ -11,8 +11,14 @@ use endpoints::Endpoints;
 use faults::Files;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{FlowStateRow, OpKind, OpRow, Side, TcpState, op, range, seen, strength};
+use wakepath_model::rows::{FlowStateRow, OpKind, OpRow, Side, TcpState, held, op, op_flag, range, seen, strength};
 use wakepath_wire::{self as w, Frame};
+
+/// What a row keeps of a record's flags has the same numbers in both.
+const _: () = {
+    assert!(op_flag::TURN == w::OPF_TURN && op_flag::MORE == w::OPF_MORE && op_flag::IO_URING == w::OPF_IO_URING);
+    assert!(op_flag::SHUT_WRITE == w::OPF_SHUT_WRITE && held::BITS == w::OPF_HELD);
+};
 
 /// How much of what was said may be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -304,7 +310,7 @@ fn operation_row(o: &w::Op, kind: OpKind, task: TaskId) -> OpRow {
         result: o.bytes,
         kind,
         range: range::NONE,
-        flags: o.flags & (w::OPF_TURN | w::OPF_MORE | w::OPF_IO_URING | w::OPF_SHUT_WRITE | w::OPF_HELD),
+        flags: o.flags & op_flag::ALL,
         syscall: o.syscall,
         cpu: o.cpu,
         ..Default::default()

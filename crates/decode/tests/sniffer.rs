@@ -2,6 +2,8 @@
 
 mod wire;
 
+use fnv::FnvHasher;
+use std::hash::Hasher as _;
 use wakepath_decode::network::{Sniffer, SnifferOptions};
 use wakepath_model::ids::MonoNs;
 use wakepath_model::rows::{OPEN, end_how, exchange_row, flow_row, side_how};
@@ -344,7 +346,9 @@ fn who_asked_across_hosts_is_kept_with_the_request() {
     let e = sniff(&frames).exchanges[0];
     let trace = 0x0af7651916cd43dd8448eb211c80319c_u128.to_be_bytes();
     let fnv = |bytes: &[u8]| {
-        bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+        let mut hash = FnvHasher::default();
+        hash.write(bytes);
+        hash.finish()
     };
     assert_eq!((e.trace, e.span, e.request_id), (fnv(&trace), 0xb7ad_6b71_6920_3331, fnv(b"abc")));
 }

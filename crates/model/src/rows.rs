@@ -29,7 +29,7 @@ pub use flows::{EndpointRow, FlowNoteRow, FlowStateRow, Side, TcpState, seen};
 pub use limits::{LimitRow, limit};
 pub use marks::{MarkRow, mark};
 pub use messages::{MessageEndRow, MessageRow, end_how, failed, message_flag, role, witness};
-pub use operations::{InputRow, OpKind, OpKind as op, OpRow, PollRow, input, range};
+pub use operations::{InputRow, OpKind, OpKind as op, OpRow, PollRow, input, op_flag, range};
 pub use packets::{PacketRow, context};
 pub use recording::{AnchorRow, LossRow};
 pub use sniffed::{SniffedExchangeRow, SniffedFlowRow, exchange_row, flow_row, side_how};

@@ -11,7 +11,7 @@ use wakepath_model::folder::{Durability, FolderError, FolderWriter, HostInfo, MO
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
     AnchorRow, EndpointRow, Event, FaultRow, FlowNoteRow, FlowStateRow, InputRow, LossRow, MessageEndRow, MessageRow,
-    OpKind, OpRow, PollRow, Side, TaskRow, TcpState, WaitRow, cause, end_how, life, op, range, role, seen,
+    OpKind, OpRow, PollRow, Side, TaskRow, TcpState, WaitRow, cause, end_how, life, op, op_flag, range, role, seen,
 };
 
 /// Nanoseconds since 1970 at true time 0.
@@ -22,8 +22,6 @@ pub const HEAD_BYTES: u64 = 100;
 pub const PROTOCOL: &str = "proto.http1";
 /// No system call.
 const NO_SYSCALL: u16 = 0xffff;
-/// `OpRow::flags`: the flow changed direction with this operation.
-const TURN: u16 = 8;
 
 /// The rows of one host, in its own clock.
 #[derive(Clone, Debug)]
@@ -424,7 +422,7 @@ impl HostRows {
                 Event::Op(o) => {
                     let moves = o.end > o.start;
                     if moves && turned.insert(o.flow.0, o.kind) != Some(o.kind) {
-                        o.flags |= TURN;
+                        o.flags |= op_flag::TURN;
                     }
                     if let Some(b) = burst.filter(|_| random.chance(80.0)) {
                         b.2 += 1;

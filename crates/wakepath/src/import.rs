@@ -8,11 +8,13 @@ mod sources;
 use crate::cli::ImportArgs;
 use crate::output::{self, tell};
 use anyhow::{Context as _, Result, bail};
+use fnv::FnvHasher;
 use folder::FolderSink;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reading::Trace;
 use sources::Found;
 use std::collections::BTreeMap;
+use std::hash::Hasher as _;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -270,10 +272,11 @@ pub(crate) fn name_of(path: &Path) -> String {
 
 /// An id made from a place, in the form of a boot id.
 pub(crate) fn made_id(path: &Path) -> String {
-    let hash = |seed: u64| {
-        path.as_os_str().as_encoded_bytes().iter().fold(seed, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3))
+    let hash = |mut hash: FnvHasher| {
+        hash.write(path.as_os_str().as_encoded_bytes());
+        hash.finish()
     };
-    let (a, b) = (hash(0xcbf2_9ce4_8422_2325), hash(0x9e37_79b9_7f4a_7c15));
+    let (a, b) = (hash(FnvHasher::default()), hash(FnvHasher::with_key(0x9e37_79b9_7f4a_7c15)));
     let (b_high, b_low) = (b >> 48, b & 0xffff_ffff_ffff);
     format!("{:08x}-{:04x}-{:04x}-{b_high:04x}-{b_low:012x}", a >> 32, a >> 16 & 0xffff, a & 0xffff)
 }

@@ -6,6 +6,7 @@ use crate::process::Me;
 use crate::{record, sys};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::*};
+use wakepath_protocols::mask::fnv1a;
 use wakepath_wire as w;
 
 thread_local! {
@@ -509,12 +510,12 @@ impl TcpInfo {
 /// Number of the first byte of a direction of a TCP flow. Both ends get the same from the addresses, and two flows
 /// hardly ever numbers that are near each other (FNV-1a with a last mixing).
 fn base(from: &[u8; 16], from_port: u16, to: &[u8; 16], to_port: u16) -> u32 {
-    let mut h = 0xcbf2_9ce4_8422_2325u64;
-    let mut add = |b: u8| h = (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3);
-    plain_v4(from).iter().for_each(|&b| add(b));
-    from_port.to_be_bytes().iter().for_each(|&b| add(b));
-    plain_v4(to).iter().for_each(|&b| add(b));
-    to_port.to_be_bytes().iter().for_each(|&b| add(b));
+    let mut ends = [0; 36];
+    ends[..16].copy_from_slice(&plain_v4(from));
+    ends[16..18].copy_from_slice(&from_port.to_be_bytes());
+    ends[18..34].copy_from_slice(&plain_v4(to));
+    ends[34..].copy_from_slice(&to_port.to_be_bytes());
+    let h = fnv1a(&ends);
     ((h ^ (h >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 

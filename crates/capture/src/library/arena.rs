@@ -2,6 +2,7 @@
 
 use super::remover::Remover;
 use crate::CaptureError;
+use fnv::FnvHasher;
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher};
@@ -92,13 +93,10 @@ impl Arena {
     pub fn path_of(folder: &Path) -> PathBuf {
         let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         let canonical = fs::canonicalize(&absolute).unwrap_or(absolute);
-        // FNV-1a: the same in every version and on every machine
-        let hash = canonical
-            .as_os_str()
-            .as_bytes()
-            .iter()
-            .fold(0xcbf2_9ce4_8422_2325u64, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-        Path::new(FOLDER).join(format!("wakepath-{}-{hash:016x}", uid()))
+        // the same in every version and on every machine
+        let mut hash = FnvHasher::default();
+        hash.write(canonical.as_os_str().as_bytes());
+        Path::new(FOLDER).join(format!("wakepath-{}-{:016x}", uid(), hash.finish()))
     }
 
     /// `is_locked`: it has its recorder's lock before it has a name, so that nobody takes it for a dead recorder's.

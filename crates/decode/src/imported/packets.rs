@@ -3,6 +3,8 @@
 use super::cpu::Cpu;
 use super::received::{FLAGS, TCP, Taken, Waiting, protocol, same};
 use crate::raw::Packet;
+use fnv::FnvHasher;
+use std::hash::Hasher as _;
 use wakepath_model::ids::{MonoNs, TaskId};
 use wakepath_model::rows::PacketRow;
 
@@ -102,20 +104,19 @@ fn fill(at: MonoNs, cpu: u16, task: TaskId, c: &Cpu, p: &Packet) -> PacketRow {
 }
 
 /// FNV-1a with a last mixing: stable, since keys of folders made at different times are compared.
-struct Hash(u64);
+struct Hash(FnvHasher);
 
 impl Hash {
     fn new() -> Hash {
-        Hash(0xcbf2_9ce4_8422_2325)
+        Hash(FnvHasher::default())
     }
     fn add(mut self, bytes: &[u8]) -> Hash {
-        for &b in bytes {
-            self.0 = (self.0 ^ u64::from(b)).wrapping_mul(0x100_0000_01b3);
-        }
+        self.0.write(bytes);
         self
     }
     fn end(self) -> u64 {
-        let x = (self.0 ^ self.0 >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        let hash = self.0.finish();
+        let x = (hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
         // 0 means none
         (x ^ x >> 32).max(1)
     }

@@ -5,8 +5,10 @@ use super::files;
 use super::layout::FORMAT_VERSION;
 use super::list::LIST_EXTENSION;
 use crate::defects::{Ledger, id};
+use fnv::FnvHasher;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, OpenOptions};
+use std::hash::Hasher as _;
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -99,7 +101,9 @@ impl HostInfo {
     /// Hash of the boot id (FNV-1a), as it stands in segments.
     pub(super) fn host_hash(&self) -> u64 {
         let id = if self.boot_id.is_empty() { &self.hostname } else { &self.boot_id };
-        id.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+        let mut hash = FnvHasher::default();
+        hash.write(id.as_bytes());
+        hash.finish()
     }
 }
 

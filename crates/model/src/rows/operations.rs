@@ -35,6 +35,20 @@ pub mod range {
     pub const COUNTED: u8 = 4;
 }
 
+/// Bits of [`OpRow::flags`]; the numbers are the wire room's `OPF_…`.
+pub mod op_flag {
+    /// The flow changed its direction with this operation.
+    pub const TURN: u16 = 8;
+    /// A read left bytes behind.
+    pub const MORE: u16 = 32;
+    /// io_uring carried it.
+    pub const IO_URING: u16 = 64;
+    /// A shutdown of the direction in which it sends.
+    pub const SHUT_WRITE: u16 = 512;
+    /// All of them, and one of [`held`](super::super::held).
+    pub const ALL: u16 = TURN | MORE | IO_URING | SHUT_WRITE | crate::rows::held::BITS;
+}
+
 table! {
     /// One operation of a task on a flow.
     OpRow {
@@ -58,7 +72,7 @@ table! {
         kind: OpKind,
         /// One of [`range`].
         range: u8 => words(names::range_how),
-        /// `OPF_…` of the wire room that matter later: 8 turn, 32 more unread, 64 io_uring, 0xe000 one of [`held`].
+        /// Bits of [`op_flag`]: 8 turn, 32 more unread, 64 io_uring, 512 shut for sending; and at 0xe000 one of [`held`].
         flags: u16,
         /// System call number.
         syscall: u16,

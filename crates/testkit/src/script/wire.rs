@@ -4,6 +4,8 @@ use super::{Played, Player, REPLY_BYTES, REQUEST_BYTES, US, number};
 use crate::recording::HostRows;
 use crate::tap::Passing;
 use crate::truth::Call;
+use fnv::FnvHasher;
+use std::hash::Hasher as _;
 use wakepath_model::rows::exchange_row;
 
 /// IPv4.
@@ -16,7 +18,9 @@ fn address(word: &str) -> Played<Address> {
 
 /// A number for a word, never 0.
 fn hash(word: &str) -> u64 {
-    word.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)) | 1
+    let mut hash = FnvHasher::default();
+    hash.write(word.as_bytes());
+    hash.finish() | 1
 }
 
 /// How an exchange was seen.

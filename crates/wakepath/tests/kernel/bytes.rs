@@ -4,7 +4,7 @@ use crate::harness::*;
 use crate::net::*;
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsRawFd, OwnedFd};
-use wakepath_model::rows::{Side, op, range};
+use wakepath_model::rows::{Side, op, op_flag, range};
 
 const SENDS: [&str; 8] = ["write", "writev", "send", "sendto", "sendmsg", "sendmmsg", "sendfile", "splice"];
 const RECVS: [&str; 9] = ["read", "readv", "recv", "recvfrom", "recvmsg", "recvmmsg", "peek", "pieces", "splice"];
@@ -125,9 +125,9 @@ fn nothing_moved_is_no_operation_and_an_end_is_one() {
         let results: Vec<i32> = received.iter().map(|o| o.result).collect();
         assert_eq!(results, [4, 6, 0, 0], "{backend}");
         assert!(received[2..].iter().all(|o| o.start == sent.1 && o.end == sent.1));
-        assert_eq!(received[0].flags & 32, 32, "more was there to read");
+        assert_eq!(received[0].flags & op_flag::MORE, op_flag::MORE, "more was there to read");
         assert!(trace.is_whole(&[fa, fb]));
-        assert!(trace.flow_ops(fa).iter().any(|o| o.kind == op::SHUTDOWN && o.flags & 512 != 0));
+        assert!(trace.flow_ops(fa).iter().any(|o| o.kind == op::SHUTDOWN && o.flags & op_flag::SHUT_WRITE != 0));
     }
 }
 
@@ -251,7 +251,7 @@ fn io_uring_operations_are_there_or_leave_a_gap() {
         let (fa, fb) = (trace.flow(pair.0), trace.flow(pair.1));
         let by_ring = |flow, kind| {
             let ops = trace.moved(flow, kind).into_iter();
-            ops.filter(|o| o.flags & 64 != 0).map(|o| (o.result, o.syscall)).collect::<Vec<_>>()
+            ops.filter(|o| o.flags & op_flag::IO_URING != 0).map(|o| (o.result, o.syscall)).collect::<Vec<_>>()
         };
         if backend == "socket-hooks" {
             let sent = trace.chain(fa, op::SEND, range::EXACT);

@@ -9,10 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use wakepath_model::ids::TaskId;
-use wakepath_model::rows::{OpRow, Side, cause, op, range};
-
-/// `OpRow.flags`: by io_uring.
-const BY_RING: u16 = 64;
+use wakepath_model::rows::{OpRow, Side, cause, op, op_flag, range};
 
 fn push(ring: &mut IoUring, e: squeue::Entry) {
     // SAFETY: the buffers of every entry live until its completion, which is waited for.
@@ -30,7 +27,7 @@ fn completed(ring: &mut IoUring) -> (i32, u32, u64) {
 fn by_ring(trace: &Trace, ops: &[OpRow]) -> Vec<i32> {
     let me = std::process::id();
     let is_ours = |task: TaskId| trace.tasks.iter().any(|t| t.task == task && t.tgid == me);
-    let ring: Vec<_> = ops.iter().filter(|o| o.flags & BY_RING != 0).collect();
+    let ring: Vec<_> = ops.iter().filter(|o| o.flags & op_flag::IO_URING != 0).collect();
     assert!(ring.iter().all(|o| is_ours(o.task)), "{ring:?}");
     ring.iter().map(|o| o.result).collect()
 }

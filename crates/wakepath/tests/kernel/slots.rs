@@ -4,10 +4,8 @@ use crate::harness::*;
 use crate::net::*;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd};
-use wakepath_model::rows::{op, range};
+use wakepath_model::rows::{op, op_flag, range};
 
-/// The bit of an operation that changed the direction of its flow.
-const TURN: u16 = 8;
 /// Slots of the programs' table (`FLOW_SLOTS`).
 const SLOTS: u64 = 65536;
 
@@ -73,7 +71,7 @@ fn connections_in_one_slot_keep_apart() {
                 assert_eq!(sent, trace.chain(to, op::RECV, range::EXACT), "{backend}");
             }
             for flow in [near, far] {
-                let turns = trace.flow_ops(flow).iter().filter(|o| o.flags & TURN != 0).count();
+                let turns = trace.flow_ops(flow).iter().filter(|o| o.flags & op_flag::TURN != 0).count();
                 // to and fro; the first pair began with two questions, the other ended with one
                 assert_eq!(turns, if asked == 3 { 4 } else { 5 }, "{backend}");
             }
@@ -99,7 +97,7 @@ fn what_came_before_a_reset_is_read_behind_it() {
         assert_eq!(trace.chain(fa, op::SEND, range::EXACT), trace.chain(fb, op::RECV, range::EXACT), "{backend}");
         if backend == "socket-hooks" {
             let read = trace.moved(fb, op::RECV);
-            let turns: Vec<bool> = read.iter().map(|o| o.flags & TURN != 0).collect();
+            let turns: Vec<bool> = read.iter().map(|o| o.flags & op_flag::TURN != 0).collect();
             assert_eq!(turns, [true, false], "it is the same message still");
             assert!(read.iter().all(|o| o.arrived.0 != 0), "{read:?}");
         }
