@@ -1,11 +1,41 @@
 //! `cargo xtask canary`: takes each condition of the rules away in turn. A test must fail each time: if none does, the condition
 //! is not guarded, or not needed.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Tests that are asked, quick ones first.
 const TESTS: [&str; 3] = ["golden", "rest", "simulated"];
+
+/// Where the conditions are listed.
+pub const LIST: &str = "crates/causality/src/canary.rs";
+/// The line above them.
+pub const HEAD: &str = "pub const CONDITIONS: &[&str] = &[";
+
+/// The conditions that the rules ask for: the words of `holds("…", …)` in `crates/causality/src`.
+///
+/// # Panics
+/// Where the sources cannot be read.
+pub fn asked_for(root: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut folders = vec![root.join("crates/causality/src")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder of sources").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("a source file");
+            for after in text.split("holds(").skip(1) {
+                let name = after.trim_start().strip_prefix('"').and_then(|t| t.split('"').next());
+                found.extend(name.map(str::to_owned));
+            }
+        }
+    }
+    found
+}
 
 /// Runs it for all conditions, or for those whose names begin so; gives the number that no test guards.
 ///
@@ -14,7 +44,7 @@ const TESTS: [&str; 3] = ["golden", "rest", "simulated"];
 pub fn run(root: &Path, wanted: Option<&str>) -> usize {
     let tests = build(root);
     let wanted = wanted.unwrap_or_default();
-    let conditions: Vec<String> = conditions(root).into_iter().filter(|c| c.starts_with(wanted)).collect();
+    let conditions: Vec<String> = asked_for(root).into_iter().filter(|c| c.starts_with(wanted)).collect();
     let mut unguarded = 0;
     for condition in &conditions {
         let failed = tests.iter().find_map(|test| failing(root, test, condition));
@@ -28,14 +58,6 @@ pub fn run(root: &Path, wanted: Option<&str>) -> usize {
     }
     println!("{} conditions, {unguarded} not guarded", conditions.len());
     unguarded
-}
-
-/// The names in the list of `canary.rs`.
-fn conditions(root: &Path) -> Vec<String> {
-    let path = root.join("crates/causality/src/canary.rs");
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let list = text.split("CONDITIONS: &[&str] = &[").nth(1).and_then(|t| t.split("];").next()).unwrap_or_default();
-    list.split('"').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
 fn build(root: &Path) -> Vec<PathBuf> {

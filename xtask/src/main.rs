@@ -1,5 +1,5 @@
 //! Tasks of the workspace: `cargo xtask bindings` writes `probes/bpf/wire.h` from `crates/wire`; `cargo xtask tables` writes
-//! the tables of documents that list readers, and columns of the folder; `cargo xtask tidy` holds the tree against its rules, as a test
+//! what documents, schemas and lists have of the registries; `cargo xtask tidy` holds the tree against its rules, as a test
 //! does too.
 
 mod bindings;

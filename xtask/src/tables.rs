@@ -1,5 +1,6 @@
 //! Parts of documents and schemas that are made from the registries: `cargo xtask tables` writes them, `tidy` compares them.
 
+use crate::canary;
 use std::path::Path;
 use wakepath_analysis::causes::{Cause, State};
 use wakepath_analysis::reasons;
@@ -25,12 +26,14 @@ pub enum Place {
     Table(&'static str),
     /// The values that a schema allows each property of this name. A `null` behind them stays.
     Enum(&'static str),
+    /// The lines below this one until the list's end: a list of words in a source file.
+    List(&'static str),
 }
 
 const EVIDENCE: &str = "docs/evidence.md";
 
-/// All that is made.
-pub fn all() -> Vec<Made> {
+/// All that is made; `root` is the repository's.
+pub fn all(root: &Path) -> Vec<Made> {
     let readers = Format::ALL.iter().map(|f| f.about()).map(|a| format!("| `{}` | {} |", a.id, a.reads));
     let mut protocols: Vec<String> = Protocol::ALL.iter().map(|p| p.about()).map(protocol).collect();
     protocols.dedup(); // one on two transports
@@ -62,6 +65,11 @@ pub fn all() -> Vec<Made> {
         },
         Made { path: "docs/schemas/waits.schema.json", place: Place::Enum("state"), rows: states().collect() },
         Made { path: "docs/schemas/waits.schema.json", place: Place::Enum("wait"), rows: states().collect() },
+        Made {
+            path: canary::LIST,
+            place: Place::List(canary::HEAD),
+            rows: canary::asked_for(root).iter().map(|c| format!("    \"{c}\",")).collect(),
+        },
     ]
 }
 
@@ -91,6 +99,13 @@ impl Made {
             Place::Table(head) => {
                 let first = lines.iter().position(|line| *line == head)? + 2;
                 let count = lines.get(first..)?.iter().take_while(|line| line.starts_with('|')).count();
+                let mut lines = lines;
+                lines.splice(first..first + count, self.rows.iter().map(String::as_str));
+                lines.join("\n")
+            }
+            Place::List(head) => {
+                let first = lines.iter().position(|line| *line == head)? + 1;
+                let count = lines.get(first..)?.iter().position(|line| line.starts_with(']'))?;
                 let mut lines = lines;
                 lines.splice(first..first + count, self.rows.iter().map(String::as_str));
                 lines.join("\n")
@@ -126,7 +141,7 @@ impl Made {
 
 /// Writes the parts into their documents.
 pub fn write(root: &Path) {
-    for part in all() {
+    for part in all(root) {
         let path = root.join(part.path);
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", part.path));
         let made = part.within(&text).unwrap_or_else(|| panic!("{}: no {:?}", part.path, part.place));

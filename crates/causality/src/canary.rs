@@ -1,8 +1,9 @@
 //! Whether each condition of the rules is guarded by a test: with the feature `canary`, the condition that `WAKEPATH_CANARY`
 //! names is taken to hold always, and a test must fail (`cargo xtask canary`).
 
-/// Every condition that is guarded so: its rule, and what it asks.
+/// Every condition that is guarded so: its rule, and what it asks. `cargo xtask tables` writes the list.
 pub const CONDITIONS: &[&str] = &[
+    "answered.never_seen",
     "awaited.nothing_else_was_given",
     "before.began_in_the_recording",
     "completion.holder_called_nobody",
@@ -18,13 +19,13 @@ pub const CONDITIONS: &[&str] = &[
     "owner.no_pool",
     "reply.never_busy_before",
     "reply.one_call_under_way",
-    "rest.nobody_waits",
     "rest.no_timer_due",
+    "rest.nobody_waits",
     "rest.nothing_of_others",
     "sole.handed_work",
+    "sole.never_without_a_request",
     "sole.no_timer",
     "sole.not_of_its_maker",
-    "sole.never_without_a_request",
     "thread.keeps_what_it_takes",
     "thread.one_at_a_time",
     "thread.read_whole",
@@ -33,7 +34,6 @@ pub const CONDITIONS: &[&str] = &[
     "turn.no_timer_due",
     "turn.not_ahead",
     "unasked.never_seen",
-    "answered.never_seen",
     "waiting.never_several",
     "waiting.no_pool",
 ];
