@@ -9,8 +9,8 @@ use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange};
 use crate::polled::Polled;
 use learned::{
-    CallCounts, Connections, Epoll, Habits, Leader, Loops, OpenRequests, Processes, Replied, Round, Serving, Unseen,
-    Workers,
+    CallCounts, Connections, Epoll, Habits, Leader, Loops, OpenRequests, Pairs, Processes, Replied, Round, Serving,
+    Unseen, Workers,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::hash_map::Entry;
@@ -52,6 +52,8 @@ impl Role {
 
 /// In how many cases an exception could have shown before a habit is believed.
 const CASES_MIN: u32 = 8;
+/// Most connections of a process whose partners are kept.
+const PAIRS_MAX: usize = 100_000;
 /// The same of moments at which nothing was to do: what is rare shows in few of them.
 const GAPS_MIN: u32 = 8;
 
@@ -143,12 +145,14 @@ impl Roles {
     /// at once, or that some are nobody's.
     fn asks(&mut self, x: ExId, e: &Exchange, process: u32) {
         let spare = self.connections.spare.entry(process).or_default();
+        let mut is_again = false;
         let under_way = match self.connections.asked_on.entry(e.flow) {
             Entry::Vacant(flow) => {
                 self.connections.users.insert(e.flow, process);
                 flow.insert(0)
             }
             Entry::Occupied(flow) => {
+                is_again = true;
                 self.connections.keeping.insert(process);
                 *spare = spare.saturating_sub(u32::from(*flow.get() == 0));
                 flow.into_mut()
@@ -158,6 +162,7 @@ impl Roles {
         let habits = self.loops.habits.entry(process).or_default();
         habits.shares_connections |= *under_way > 1;
         self.loops.rounds.entry(e.actor).has_spare = *spare > 0 || habits.shares_connections;
+        self.pairs(e, process, is_again);
         let Some(&open) = self.requests.open.get(&process) else { return };
         self.calls.unanswered.insert(x, process);
         let asking = self.calls.asking.entry(process).or_default();
@@ -190,7 +195,10 @@ impl Roles {
             habits.single += u32::from(is_single && round.has_spare);
             habits.single_dialled += u32::from(is_single && round.has_dialled);
             habits.asked += u32::from(round.calls > 0 && round.polled.messages > 0);
-            habits.replied += u32::from(round.polled.ready == 1 && round.replied == Replied::Freely);
+            habits.behind.replied += u32::from(round.polled.ready == 1 && round.replied == Replied::Freely);
+            habits.behind.replied_dialled +=
+                u32::from(round.polled.ready == 1 && round.replied == Replied::WithoutSpare);
+            habits.prompt += u32::from(round.promptness.is_seen);
             *round = Round { polled: Polled::begin(r), epoll: Epoll { given_by: 0, asked_by }, ..Round::default() };
         }
         round.epoll.given_by = if given_by != 0 { given_by } else { round.epoll.given_by };
@@ -230,15 +238,20 @@ impl Roles {
         }
         round.last = (flow, at);
         round.calls += 1;
+        let is_second = std::mem::take(&mut round.promptness.since_call) == 0;
+        let is_put_off = round.polled.messages > 1 && is_second;
+        round.promptness.is_seen |= round.polled.messages > 1 && !is_second;
         let is_timely = round.polled.no_timer_due(at);
         round.has_called_timely = is_timely;
         let habits = self.loops.habits.entry(process).or_default();
+        habits.put_off += u32::from(is_put_off);
         habits.is_parallel |= round.polled.ready > 0 && round.calls > round.polled.ready && is_timely;
         habits.spontaneous += u32::from(round.polled.messages == 0 && round.polled.due != 0);
         let is_alone = round.polled.ready == 1 && is_timely && round.replied != Replied::No;
         let is_nobody_else =
             round.replied == Replied::Freely || self.requests.open.get(&process).is_none_or(|&open| open == 0);
-        habits.after += u32::from(is_alone && is_nobody_else);
+        habits.behind.after += u32::from(is_alone && is_nobody_else);
+        habits.behind.after_dialled += u32::from(is_alone && round.replied == Replied::WithoutSpare);
     }
 
     /// A loop has answered a request, and was given nothing since.
@@ -249,8 +262,11 @@ impl Roles {
         let round = self.loops.rounds.entry(task);
         // who waited for the connection that was just set free would use that one
         let is_spare = is_shared || spare > u32::from(round.heard != EndpointId(0));
-        let is_free = is_spare && round.polled.no_timer_due(at);
-        round.replied = if is_free { Replied::Freely } else { Replied::Bound };
+        round.replied = match () {
+            () if !round.polled.no_timer_due(at) => Replied::Bound,
+            () if is_spare => Replied::Freely,
+            () => Replied::WithoutSpare,
+        };
     }
 
     /// The process of a task: the number of its leading task.
@@ -291,7 +307,8 @@ impl Roles {
 
     /// Whether requests of a process with loops may go on after their reply.
     pub fn may_go_on_answered(&self, process: u32) -> bool {
-        let is_known = |h: &Habits| h.after == 0 && (h.replied >= CASES_MIN || h.gaps >= GAPS_MIN);
+        let (replied, after) = self.behind_replies(process);
+        let is_known = |h: &Habits| after == 0 && (replied >= CASES_MIN || h.gaps >= GAPS_MIN);
         self.calls_of_its_own(process) || self.loops.habits.get(&process).is_none_or(|h| !is_known(h))
     }
 
@@ -304,7 +321,62 @@ impl Roles {
 
     /// How often one could have been seen to make a call behind its reply.
     pub fn answered_cases(&self, process: u32) -> u32 {
-        self.loops.habits.get(&process).map_or(0, |h| h.replied.max(h.gaps))
+        self.loops.habits.get(&process).map_or(0, |h| self.behind_replies(process).0.max(h.gaps))
+    }
+
+    /// In how many turns something that a loop put off while it took other inputs could have been seen; 0 where it was.
+    pub fn prompt_cases(&self, process: u32) -> u32 {
+        let habits = self.loops.habits.get(&process);
+        habits.filter(|h| holds("prompt.never_put_off", h.put_off == 0)).map_or(0, |h| h.prompt)
+    }
+
+    /// Whether a loop does at once what an input asks for.
+    pub fn is_prompt(&self, process: u32) -> bool {
+        holds("prompt.often", self.prompt_cases(process) >= CASES_MIN)
+    }
+
+    /// In how many turns a call behind a reply could have been seen, and in how many one was.
+    fn behind_replies(&self, process: u32) -> (u32, u32) {
+        // where no connection is used again, nobody waits for one
+        let dials = !self.keeps_connections(process);
+        let dialled = |h: &Habits| if dials { (h.behind.replied_dialled, h.behind.after_dialled) } else { (0, 0) };
+        self.loops
+            .habits
+            .get(&process)
+            .map_or((0, 0), |h| (h.behind.replied + dialled(h).0, h.behind.after + dialled(h).1))
+    }
+
+    /// A loop makes a call, on a connection that was used before where `is_again`: was it for the one request that it was
+    /// given, and are its connections used so?
+    fn pairs(&mut self, e: &Exchange, process: u32, is_again: bool) {
+        let round = self.loops.rounds.get(e.actor);
+        let is_for_one = (round.polled.ready, round.polled.messages) == (1, 1) && round.polled.no_timer_due(e.began);
+        let pairs = self.loops.pairs.entry(process).or_default();
+        let last = std::mem::replace(&mut pairs.last, e.flow);
+        if !is_again || !is_for_one || round.asked == EndpointId(0) || pairs.is_broken {
+            return;
+        }
+        let is_known = pairs.partners.contains_key(&e.flow);
+        if !is_known && pairs.partners.len() >= PAIRS_MAX {
+            return;
+        }
+        let partner = *pairs.partners.entry(e.flow).or_insert(round.asked);
+        if !holds("paired.never_another", partner == round.asked) {
+            *pairs = Pairs { is_broken: true, ..Pairs::default() };
+        } else if is_known {
+            pairs.cases += u32::from(round.has_spare && last != e.flow);
+        }
+    }
+
+    /// The connection for whose requests alone calls are made on this one, as far as was seen.
+    pub fn partner(&self, process: u32, flow: EndpointId) -> Option<EndpointId> {
+        let pairs = self.loops.pairs.get(&process).filter(|p| holds("paired.often", p.cases >= CASES_MIN))?;
+        pairs.partners.get(&flow).copied()
+    }
+
+    /// How often a connection could have been seen to serve another one.
+    pub fn pair_cases(&self, process: u32) -> u32 {
+        self.loops.pairs.get(&process).map_or(0, |p| p.cases)
     }
 
     /// Whether tasks of the process that take no requests may make calls while it has none open: they did, or too few such

@@ -8,7 +8,7 @@ use crate::evidence::{Hole, Missing, Rule, Strength};
 use crate::exchange::{ExId, Slab};
 use crate::roles::Role;
 use smallvec::SmallVec;
-use wakepath_model::ids::{MonoNs, TaskId};
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
 /// A call that a task makes now, and all that rules may ask about it.
 pub(super) struct Question<'q> {
@@ -17,6 +17,8 @@ pub(super) struct Question<'q> {
     pub(super) process: u32,
     pub(super) task: TaskId,
     pub(super) at: MonoNs,
+    /// The flow on which the call is made; 0 where that is not known.
+    pub(super) flow: EndpointId,
     pub(super) role: Role,
     pub(super) worker: Option<&'q Worker>,
 }
@@ -24,7 +26,12 @@ pub(super) struct Question<'q> {
 impl<'q> Question<'q> {
     pub(super) fn new(facts: &'q Facts<'q>, xs: &'q Slab, task: TaskId, at: MonoNs) -> Self {
         let (process, role) = (facts.roles.process_of(task), facts.roles.role(task));
-        Question { facts, xs, process, task, at, role, worker: facts.tasks.get(&task) }
+        Question { facts, xs, process, task, at, flow: EndpointId(0), role, worker: facts.tasks.get(&task) }
+    }
+
+    /// The same of a call on this flow.
+    pub(super) fn on(self, flow: EndpointId) -> Question<'q> {
+        Question { flow, ..self }
     }
 
     pub(super) fn is_open(&self, x: ExId) -> bool {
@@ -190,6 +197,8 @@ pub(super) enum Property {
     GivenOrHeld,
     /// It waits for nothing, or the task is at it.
     GoesOn,
+    /// It came on the connection that the call's own always served.
+    Paired,
 }
 
 impl Property {
@@ -202,6 +211,7 @@ impl Property {
                 let is_written = q.worker.is_some_and(|w| w.turn.writes_for() == Some(x));
                 is_written || !q.is_open(x) || !q.holds(x) || !q.facts.is_waiting(q.xs, x)
             }
+            Property::Paired => q.facts.roles.partner(q.process, q.flow) == Some(q.xs.get(x).flow),
             Property::GoesOn => q.current() == Some(x) || !q.facts.is_waiting(q.xs, x),
         }
     }

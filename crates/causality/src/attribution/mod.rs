@@ -34,7 +34,7 @@ use helper::{GRACE_NS, HelperEvent, Woken};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
-use wakepath_model::ids::{HostId, MonoNs, TaskId};
+use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{InputRow, PollRow, TaskRow, WaitRow, cause, input, life};
 use worker::Worker;
 
@@ -229,9 +229,9 @@ impl<'a, F: Finished> Attribution<'a, F> {
         }
     }
 
-    /// Who made a call that `task` makes now; else who may have made it.
-    fn decide(&self, xs: &Slab, task: TaskId, at: MonoNs) -> (Parent, Suspects) {
-        let q = Question::new(&self.facts, xs, task, at);
+    /// Who made a call that `task` makes now on a flow; else who may have made it.
+    fn decide(&self, xs: &Slab, task: TaskId, flow: EndpointId, at: MonoNs) -> (Parent, Suspects) {
+        let q = Question::new(&self.facts, xs, task, at).on(flow);
         if q.worker.is_some_and(|w| w.unknown_work) {
             return (Parent::Open(Hole::Borders), q.may_call(q.process));
         }
@@ -258,13 +258,13 @@ impl<'a, F: Finished> Attribution<'a, F> {
     }
 
     /// Keeps the proof of a call that somebody asks about.
-    fn prove(&mut self, xs: &Slab, y: ExId, at: MonoNs, outcome: Outcome) {
+    fn prove(&mut self, xs: &Slab, y: ExId, on: EndpointId, at: MonoNs, outcome: Outcome) {
         let Some(explain) = &self.options.explain else { return };
         let e = xs.get(y);
         if !(explain.is_asked)(self.host, e.flow, e.request_start) {
             return;
         }
-        let q = Question::new(&self.facts, xs, e.actor, at);
+        let q = Question::new(&self.facts, xs, e.actor, at).on(on);
         let (candidates, more) = candidates::explain(&q, &self.rules, self.uses_habits());
         let (flow, start, task) = (e.flow, e.request_start, e.actor);
         self.proofs.insert(y, Proof { flow, start, task, at, candidates, more, outcome, later: None });

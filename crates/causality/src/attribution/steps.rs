@@ -76,7 +76,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
                 w.segment.clear();
             }
             w.unknown_work = false;
-            w.turn.took(e.flow, x);
+            w.turn.asked(e.flow, x);
             // a task that takes a request in the flow's order is done with what it had of others
             w.enter(x, at);
             self.facts.took_at_rest(e.actor, e.flow, Some(x));
@@ -85,29 +85,32 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         self.tally.calls.begun += 1;
         let task = e.actor;
         self.facts.tasks.entry(task).or_default().called = at;
-        if let Some(dial) = self.facts.dialled(xs, e.flow)
+        let dial = self.facts.dialled(xs, e.flow);
+        // what a connection was made for need not be what the loop is at when it can be used
+        let flow = if dial.is_some() { EndpointId(0) } else { e.flow };
+        if let Some(dial) = dial
             && let Some((o, rule)) = self.facts.owner(xs, dial, at)
             && (rule == Rule::Owner || self.uses_habits())
         {
             if self.facts.roles.is_lossy(xs.get(o).taken, at) {
-                self.prove(xs, x, at, Outcome::Open(Hole::Losses));
+                self.prove(xs, x, flow, at, Outcome::Open(Hole::Losses));
                 self.facts.state_mut(x).call.parent = Some(Parent::Open(Hole::Losses));
                 self.facts.state_mut(o).request.doubts.count += 1;
             } else {
-                self.prove(xs, x, at, Outcome::Owned(rule));
+                self.prove(xs, x, flow, at, Outcome::Owned(rule));
                 self.link(xs, x, o, rule);
             }
             self.saw_call(task, at);
             return;
         }
-        let (parent, suspects) = self.decide(xs, task, at);
+        let (parent, suspects) = self.decide(xs, task, flow, at);
         let outcome = match parent {
             Parent::Of(_, rule) => Outcome::Linked(rule),
             Parent::Open(hole) => Outcome::Open(hole),
             Parent::Pending => Outcome::Later,
             Parent::Root => Outcome::Own,
         };
-        self.prove(xs, x, at, outcome);
+        self.prove(xs, x, flow, at, outcome);
         self.facts.state_mut(x).call.parent = Some(parent);
         if parent == Parent::Open(Hole::Ambiguous) {
             self.facts.doubted_at_rest(xs, x, process);
@@ -118,7 +121,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     fn request_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         if self.facts.is_open(xs, x) && !xs.get(x).is_internal {
             self.take_input(xs, x, task, at);
-            self.facts.tasks.entry(task).or_default().turn.took(xs.get(x).flow, x);
+            self.facts.tasks.entry(task).or_default().turn.asked(xs.get(x).flow, x);
             self.facts.took_at_rest(task, xs.get(x).flow, Some(x));
         }
     }
@@ -240,7 +243,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             // whoever wants a connection first gets it, and takes one that was set free meanwhile
             return;
         }
-        match self.decide(xs, task, at).0 {
+        match self.decide(xs, task, flow, at).0 {
             Parent::Of(x, rule) => {
                 if rule == Rule::Handoff {
                     self.facts.tasks.entry(task).or_default().helper.is_handed_work = true;
@@ -256,7 +259,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         let refusal = self.out.refused(flow, task, at, error);
         let of = match self.facts.dials.get(&flow) {
             Some(dial) => dial.of,
-            None => match self.decide(xs, task, at).0 {
+            None => match self.decide(xs, task, flow, at).0 {
                 Parent::Of(x, _) => Some(x),
                 _ => None,
             },
@@ -300,7 +303,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             return;
         }
         // a call that cannot be shown: whoever made it is not whole
-        let (parent, suspects) = self.decide(xs, task, at);
+        let (parent, suspects) = self.decide(xs, task, EndpointId(0), at);
         match parent {
             Parent::Of(x, _) => self.facts.state_mut(x).request.doubts.count += 1,
             _ => self.facts.doubt_unseen(&suspects),

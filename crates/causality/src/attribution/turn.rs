@@ -21,6 +21,8 @@ pub(crate) struct Turn {
     owners: Vec<ExId>,
     /// The request whose connection can be written to: that is what it waited for.
     writes_for: Option<ExId>,
+    /// The request whose own bytes were taken last, where nothing was taken since.
+    asked_last: Option<ExId>,
     /// A reply was taken, or a call ended without one. What that set free (a place in a pool), another may have waited for.
     is_answered: bool,
     /// A reply was taken to a call that nobody's request made.
@@ -72,6 +74,7 @@ impl Turn {
     /// An input of a request was taken from a flow.
     pub(crate) fn took(&mut self, flow: EndpointId, x: ExId) {
         self.saw(flow);
+        self.asked_last = None;
         self.polled.takes();
         if !self.owners.contains(&x) {
             if self.owners.len() < OWNERS_MAX {
@@ -80,6 +83,12 @@ impl Turn {
                 self.is_unknown = true;
             }
         }
+    }
+
+    /// Bytes of a request were taken.
+    pub(crate) fn asked(&mut self, flow: EndpointId, x: ExId) {
+        self.took(flow, x);
+        self.asked_last = Some(x);
     }
 
     /// A flow can be written to that was connected for a request, or on which it is answered.
@@ -94,6 +103,7 @@ impl Turn {
             Some(x) => self.took(flow, x),
             None => {
                 self.saw(flow);
+                self.asked_last = None;
                 self.polled.takes();
                 self.is_own |= is_known;
                 self.is_unknown |= !is_known;
@@ -104,6 +114,7 @@ impl Turn {
 
     /// A call ended without a reply.
     pub(crate) fn ended(&mut self) {
+        self.asked_last = None;
         self.is_answered = true;
     }
 
@@ -145,6 +156,11 @@ impl Turn {
     /// Requests whose input was taken; some may be answered by now.
     pub(super) fn owners(&self) -> &[ExId] {
         &self.owners
+    }
+
+    /// The request whose own bytes were its last input, where no timer can have been due since.
+    pub(super) fn asked_last(&self, at: MonoNs) -> Option<ExId> {
+        self.asked_last.filter(|_| self.no_timer_due(at))
     }
 
     /// The request whose connection can be written to.

@@ -23,10 +23,24 @@ pub(super) struct Habits {
     pub(super) spontaneous: u32,
     /// Times at which the process had no request open, between two that it had.
     pub(super) gaps: u32,
-    /// Turns with one input in which a request was answered and a call behind that would have found a connection; and calls
-    /// behind such a reply that nobody else can have made.
+    /// What comes behind replies.
+    pub(super) behind: BehindReplies,
+    /// Turns with several inputs in which calls were made and never two behind the same input; and calls that were the second:
+    /// what an earlier input had left for later.
+    pub(super) prompt: u32,
+    pub(super) put_off: u32,
+}
+
+/// Turns with one input in which a request was answered and a call behind that could have been seen; and calls behind such a
+/// reply that nobody else can have made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct BehindReplies {
+    /// It would have found a connection.
     pub(super) replied: u32,
     pub(super) after: u32,
+    /// It would have made a connection, or waited for one: what a process that uses none again would not wait for.
+    pub(super) replied_dialled: u32,
+    pub(super) after_dialled: u32,
 }
 
 /// Whether a loop has answered a request and was given nothing since.
@@ -34,8 +48,10 @@ pub(super) struct Habits {
 pub(super) enum Replied {
     #[default]
     No,
-    /// It did; a call behind that may have found no connection, or a timer may have been due.
+    /// It did; a timer may have been due.
     Bound,
+    /// It did; a call behind that may have found no connection.
+    WithoutSpare,
     /// A call behind that would have found a connection.
     Freely,
 }
@@ -49,6 +65,15 @@ pub(super) struct Epoll {
     pub(super) asked_by: i32,
 }
 
+/// Whether a loop does at once what its inputs ask for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Promptness {
+    /// How many requests and replies were taken since it last made a call.
+    pub(super) since_call: u32,
+    /// It made a call in a turn with several inputs, the first behind one of them.
+    pub(super) is_seen: bool,
+}
+
 /// What an event loop did since it last waited for something to do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
@@ -57,8 +82,10 @@ pub(super) struct Round {
     pub(super) calls: u32,
     /// The last of them, and when that was sent.
     pub(super) last: (EndpointId, MonoNs),
-    /// The flow of the last reply that was taken.
+    /// The flow of the last reply that was taken, and of the last request.
     pub(super) heard: EndpointId,
+    pub(super) asked: EndpointId,
+    pub(super) promptness: Promptness,
     /// Another call would have found a connection.
     pub(super) has_spare: bool,
     /// No timer was due when a call was made.
@@ -74,6 +101,7 @@ impl Round {
     /// A request or reply was taken: what follows may be for it.
     pub(super) fn takes(&mut self) {
         self.polled.takes();
+        self.promptness.since_call += 1;
         self.replied = Replied::No;
     }
 }
@@ -158,6 +186,19 @@ pub(super) struct Connections {
     pub(super) dials_for_whoever: FxHashSet<u32>,
 }
 
+/// Connections of a process that each serve the requests of one other connection.
+#[derive(Default)]
+pub(super) struct Pairs {
+    /// By a connection on which calls are made: that of the requests.
+    pub(super) partners: FxHashMap<EndpointId, EndpointId>,
+    /// The connection that was used last.
+    pub(super) last: EndpointId,
+    /// How often one was used for the same again though another one was idle, and had not been used last.
+    pub(super) cases: u32,
+    /// One was used for another.
+    pub(super) is_broken: bool,
+}
+
 /// Event loops.
 #[derive(Default)]
 pub(super) struct Loops {
@@ -171,6 +212,8 @@ pub(super) struct Loops {
     pub(super) parallel_at_rest: FxHashSet<u32>,
     /// Of processes with loops.
     pub(super) habits: FxHashMap<u32, Habits>,
+    /// Of such processes.
+    pub(super) pairs: FxHashMap<u32, Pairs>,
 }
 
 /// Tasks that reply to requests which others took.

@@ -32,6 +32,7 @@ impl Steps for Roles {
                 role.takes = true;
                 let round = self.loops.rounds.entry(e.actor);
                 round.takes();
+                round.asked = e.flow;
                 round.epoll.asked_by =
                     if round.epoll.given_by != 0 { round.epoll.given_by } else { round.epoll.asked_by };
                 if let Some((took, ..)) = self.loops.rests.get_mut(&process) {

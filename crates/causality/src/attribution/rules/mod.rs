@@ -11,7 +11,9 @@ pub(super) mod fork;
 pub(super) mod handoff;
 pub(super) mod isolated;
 pub(super) mod owner;
+pub(super) mod paired;
 pub(super) mod pickup;
+pub(super) mod prompt;
 pub(super) mod reply;
 pub(super) mod rest;
 pub(super) mod sole;
@@ -34,4 +36,6 @@ pub(super) const EXCLUSIONS: &[ExclusionRule] = &[
     waiting::RULE,
     answered::RULE,
     unasked::RULE,
+    paired::RULE,
+    prompt::RULE,
 ];

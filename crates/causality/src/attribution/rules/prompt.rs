@@ -1,0 +1,32 @@
+//! A loop that does at once what an input asks for, before it takes the next: a call right behind the reading of a request is
+//! that request's.
+//!
+//! Habit: no input of the process was ever seen to leave something for later, in turns in which it took several: it made at most
+//! one call behind each.
+//!
+//! Condition: the last that the loop took in its turn were a request's own bytes. (An answer may set free what another one
+//! waits for.) No timer can be due, and the call's connection was not made beforehand: when that can be used does not depend on
+//! the last input.
+//!
+//! Counterexamples: `link.fragment/paired_by_chance`, a loop that reads all first; `prompt_answer`.
+
+use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
+use crate::evidence::Strength;
+use wakepath_model::ids::EndpointId;
+
+pub(super) const RULE: ExclusionRule = ExclusionRule {
+    name: "prompt",
+    says: "the loop does at once what an input asks for, and had just read this request",
+    strength: Strength::Habit,
+    rank: 11,
+    keeps,
+    names: None,
+    seen_at: NO_MOMENT,
+    cases: Some(|q| q.facts.roles.prompt_cases(q.process)),
+};
+
+fn keeps(q: &Question) -> Option<Kept> {
+    let is_loop = q.is_loop() && !q.is_ring() && q.flow != EndpointId(0) && q.facts.roles.is_prompt(q.process);
+    let x = q.worker.filter(|_| is_loop)?.turn.asked_last(q.at)?;
+    Some(Kept { own: true, before: true, ..Kept::one(x) })
+}
