@@ -1,20 +1,18 @@
 //! What is said of the row that was added last.
 
 use super::HostRows;
-use wakepath_model::rows::{Event, message_flag};
+use wakepath_model::rows::{Event, message_flag, op_flag};
 
 /// System call number of futex on x86-64.
 const FUTEX: u16 = 202;
 /// epoll_wait of x86-64.
 const EPOLL_WAIT: u16 = 232;
-/// `OpRow::flags`: carried by io_uring.
-const IO_URING: u16 = 64;
 
 impl HostRows {
     /// io_uring carried the operation that was added last.
     pub fn is_of_ring(&mut self) {
         if let Some(Event::Op(row)) = self.rows.last_mut() {
-            row.flags |= IO_URING;
+            row.flags |= op_flag::IO_URING;
         }
     }
 
