@@ -8,6 +8,7 @@ use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use support::{Tested, run, stderr, stdout, wakepath};
 use wakepath_model::folder::Folder;
@@ -125,8 +126,15 @@ fn check(vantage: &str, folder: &Path) -> Tested {
     Ok(())
 }
 
+/// The sniffer sees whatever passes the loopback: no other test's traffic may.
+fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn no_value_lands_by_the_kernel_vantage() -> Tested {
+    let _one = one_at_a_time();
     let dir = tempfile::tempdir()?;
     let folder = dir.path().join("t");
     let script = traffic();
@@ -145,6 +153,7 @@ fn no_value_lands_by_the_kernel_vantage() -> Tested {
 
 #[test]
 fn no_value_lands_by_the_library_vantage() -> Tested {
+    let _one = one_at_a_time();
     let tests = std::env::current_exe()?;
     let name = "libwakepath_preload.so";
     let wanted = Path::new(env!("CARGO_BIN_EXE_wakepath")).with_file_name(name);
@@ -160,6 +169,7 @@ fn no_value_lands_by_the_library_vantage() -> Tested {
 
 #[test]
 fn no_value_lands_by_the_network_vantage_or_is_sent_on() -> Tested {
+    let _one = one_at_a_time();
     let dir = tempfile::tempdir()?;
     let (here, there) = (dir.path().join("here"), dir.path().join("there"));
     let start = |args: &[&str], ready: &Path| -> std::io::Result<std::process::Child> {
