@@ -52,18 +52,12 @@ impl Runtimes {
         out
     }
 
-    /// Takes note where a record says that a process began, began another program, mapped code (which may be a runtime's
-    /// library), or ended.
+    /// Takes note where a record says that a process began another program, or ended.
     pub fn note(&mut self, f: &Frame<'_>) {
-        let tgid = match f.head().map(|h| (h.kind, h.sub)) {
-            Some((w::KIND_MAPPED, _)) => f.read::<w::Mapped>().map(|r| r.tgid).filter(|t| !self.known.contains_key(t)),
-            Some((w::KIND_TASK, w::TASK_EXEC | w::TASK_EXIT | w::TASK_FORK)) => {
-                f.read::<w::TaskEvent>().filter(|r| r.tgid == r.tid).map(|r| r.tgid)
-            }
-            _ => None,
-        };
-        if let Some(tgid) = tgid.filter(|t| self.waiting.len() < WAITING_MAX && !self.waiting.contains(t)) {
-            self.waiting.push(tgid);
+        let is_news = f.head().is_some_and(|h| h.kind == w::KIND_TASK && matches!(h.sub, w::TASK_EXEC | w::TASK_EXIT));
+        let Some(r) = f.read::<w::TaskEvent>().filter(|r| is_news && r.tgid == r.tid) else { return };
+        if self.waiting.len() < WAITING_MAX && !self.waiting.contains(&r.tgid) {
+            self.waiting.push(r.tgid);
         }
     }
 
@@ -101,9 +95,12 @@ fn place_probes(source: &mut KernelSource, tgid: u32, layout: &w::Runtime) {
     if layout.is_marked == 0 {
         return;
     }
-    let Some(at) = wakepath_runtimes::go_client(tgid) else { return };
     let name = std::fs::read_to_string(format!("/proc/{tgid}/comm")).unwrap_or_default();
     let name = name.trim_end();
+    let Some(at) = wakepath_runtimes::go_client(tgid) else {
+        tell!("wakepath: {name} ({tgid}) has no net/http client as Go builds it: no probes, nothing is changed in it");
+        return;
+    };
     match source.probe_go_client(tgid, at.takes, at.writes) {
         Ok(true) => tell!(
             "wakepath: {name} ({tgid}) and all that run its program have two probes at net/http's client now; they go when the \
