@@ -1,7 +1,14 @@
+import type { Page } from '@playwright/test';
 import { accessible, expect, fits, test } from './served';
 
 const VIEWS = ['', '?view=why', '?view=request'];
 const PHONE = { width: 390, height: 800 };
+
+/** Until every answer has come: each that arrives moves what stands below it. */
+async function settled(page: Page) {
+  await expect(page.getByRole('region', { name: 'Losses' })).not.toContainText('Reading');
+  await expect(page.getByText(/^Reading /)).toHaveCount(0, { timeout: 60_000 });
+}
 
 for (const scheme of ['light', 'dark'] as const) {
   test(`every view of the demo is accessible and fits, ${scheme}`, async ({ page, demo }) => {
@@ -10,8 +17,7 @@ for (const scheme of ['light', 'dark'] as const) {
       for (const size of [{ width: 1280, height: 800 }, PHONE]) {
         await page.setViewportSize(size);
         await page.goto(demo + view);
-        await expect(page.getByRole('region', { name: 'Losses' })).not.toContainText('Reading');
-        await expect(page.getByText(/^Reading /)).toHaveCount(0);
+        await settled(page);
         await expect(page.getByRole('alert')).toHaveCount(0);
         await accessible(page);
         await fits(page);
@@ -52,11 +58,14 @@ test('a dot opens its request, by mouse and by keyboard', async ({ page, demo })
   await page.goBack();
   await expect(plot).toBeVisible();
   // the pointer finds the nearest dot
+  await settled(page);
+  await plot.scrollIntoViewIfNeeded();
   const box = (await plot.boundingBox())!;
+  const dot = page.locator('#dot');
   let found = false;
   for (let i = 0; i < 200 && !found; i++) {
-    await page.mouse.move(box.x + 80 + (i % 20) * ((box.width - 100) / 20), box.y + 20 + Math.floor(i / 20) * 25);
-    found = !(await page.locator('#dot').innerText()).includes('Point at a dot');
+    await page.mouse.move(box.x + 80 + (i % 20) * ((box.width - 100) / 20), box.y + box.height - 30 - Math.floor(i / 20) * 25);
+    found = !(await dot.innerText()).includes('Point at a dot');
   }
   expect(found).toBe(true);
 });
@@ -107,12 +116,13 @@ test('why ranks differences that add up, with examples', async ({ page, demo }) 
 test('what is brushed is selected, and why follows it', async ({ page, demo }) => {
   await page.goto(demo);
   const plot = page.getByRole('application', { name: /Requests by the time/ });
-  const box = (await plot.boundingBox())!;
+  await expect(plot).toBeVisible();
+  await settled(page);
   await plot.scrollIntoViewIfNeeded();
   const at = (await plot.boundingBox())!;
-  await page.mouse.move(at.x + box.width * 0.3, at.y + 4);
+  await page.mouse.move(at.x + at.width * 0.3, at.y + 4);
   await page.mouse.down();
-  await page.mouse.move(at.x + box.width * 0.6, at.y + box.height - 4, { steps: 5 });
+  await page.mouse.move(at.x + at.width * 0.6, at.y + at.height - 4, { steps: 5 });
   await page.mouse.up();
   await expect(page).toHaveURL(/from=%2B\d+ns&to=%2B\d+ns$/);
   await expect(page.locator('code', { hasText: '--map' })).toContainText('--from=+');
@@ -132,7 +142,7 @@ test('what is brushed is selected, and why follows it', async ({ page, demo }) =
 test('an imported LTTng trace is shown', async ({ page, lttng }) => {
   for (const view of VIEWS) {
     await page.goto(lttng + view);
-    await expect(page.getByText(/^Reading /)).toHaveCount(0);
+    await settled(page);
     await accessible(page);
     await fits(page);
   }
@@ -143,7 +153,7 @@ test('hostile names are shown as text', async ({ page, hostile }) => {
     for (const size of [{ width: 1280, height: 800 }, PHONE]) {
       await page.setViewportSize(size);
       await page.goto(hostile + view);
-      await expect(page.getByText(/^Reading /)).toHaveCount(0);
+      await settled(page);
       await expect(page.locator('img, script:not([src])')).toHaveCount(0);
       await fits(page);
       await accessible(page);
