@@ -194,9 +194,11 @@ mod tests {
         let address = scrape.address().expect("it has one");
         scrape.start(|| "wakepath_up 1\n".into()).expect("a thread");
         let begin = Instant::now();
+        // each that is answered may still have its place when the next one comes
+        const ASKS: usize = 3;
         let silent: Vec<TcpStream> =
-            (0..CLIENTS_MAX - 1).map(|_| TcpStream::connect(address).expect("it listens")).collect();
-        for _ in 0..3 {
+            (0..CLIENTS_MAX - ASKS).map(|_| TcpStream::connect(address).expect("it listens")).collect();
+        for _ in 0..ASKS {
             assert!(ask(address, b"GET /metrics HTTP/1.1\r\n\r\n").ends_with("wakepath_up 1\n"));
         }
         assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
