@@ -9,14 +9,18 @@
 pub(crate) mod locks;
 mod network;
 mod others;
+mod own;
 mod processor;
 pub(crate) mod timeouts;
+
+pub(crate) use own::own_wait;
 
 use crate::backwards::Backwards;
 use crate::causes::{Cause, Told};
 use crate::names::remote_of;
 use crate::reasons;
 use crate::slices::{Slice, State};
+use network::is_local;
 use wakepath_causality::evidence::Class;
 use wakepath_causality::graph::Index;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
@@ -395,7 +399,7 @@ impl<'a> Walk<'a> {
             cause::TASK => self.woken_by(f, w, syscall),
             cause::SOCKET => {
                 let end = EndpointId(w.object);
-                if w.rcv_seq == 0 && w.by != TaskId::UNKNOWN && self.is_local(host, end) {
+                if w.rcv_seq == 0 && w.by != TaskId::UNKNOWN && is_local(self.index, host, end) {
                     // the writer's own call: a UNIX socket or a pipe
                     self.woken_by(f, w, syscall);
                 } else {

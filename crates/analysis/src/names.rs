@@ -57,26 +57,31 @@ impl<'f> Names<'f> {
         }
     }
 
+    /// All tasks, in no order.
+    pub fn tasks(&self) -> impl Iterator<Item = (HostId, TaskId)> + '_ {
+        self.tasks.keys().copied()
+    }
+
     /// The tasks that somebody means by `NAME`, `TID` or `NAME/TID`, oldest first. A name that a process's first
     /// thread has means that thread.
     pub fn find(&self, wanted: &str) -> Vec<(HostId, TaskId)> {
-        let (name, tid) = match wanted.rsplit_once('/') {
-            Some((name, tid)) if tid.parse::<u32>().is_ok() => (Some(name), tid.parse().ok()),
-            _ => match wanted.parse::<u32>() {
-                Ok(tid) => (None, Some(tid)),
-                Err(_) => (Some(wanted), None),
-            },
-        };
+        let mut found = self.find_all(wanted);
+        let leads = |at: &(HostId, TaskId)| self.tasks.get(at).is_some_and(|k| k.tgid == k.tid);
+        if by_name(wanted).1.is_none() && found.iter().filter(|at| leads(at)).count() == 1 {
+            found.retain(leads);
+        }
+        found
+    }
+
+    /// All tasks of `NAME`, `TID` or `NAME/TID`, oldest first.
+    pub fn find_all(&self, wanted: &str) -> Vec<(HostId, TaskId)> {
+        let (name, tid) = by_name(wanted);
         let fits = |host: HostId, k: &Known| {
             name.is_none_or(|n| self.text(host, k.comm) == n) && tid.is_none_or(|t| k.tid == t)
         };
         let mut found: Vec<(HostId, TaskId)> =
             self.tasks.iter().filter(|((host, _), k)| fits(*host, k)).map(|(at, _)| *at).collect();
         found.sort_unstable();
-        let leads = |at: &(HostId, TaskId)| self.tasks.get(at).is_some_and(|k| k.tgid == k.tid);
-        if tid.is_none() && found.iter().filter(|at| leads(at)).count() == 1 {
-            found.retain(leads);
-        }
         found
     }
 
@@ -123,6 +128,17 @@ impl<'f> Names<'f> {
     pub fn asked(&self, h: &Half) -> String {
         let e = &h.exchange;
         asked(self.text(h.host, e.protocol), self.text(h.host, e.verb), self.text(h.host, e.target))
+    }
+}
+
+/// The name and the number in `NAME`, `TID` or `NAME/TID`.
+fn by_name(wanted: &str) -> (Option<&str>, Option<u32>) {
+    match wanted.rsplit_once('/') {
+        Some((name, tid)) if tid.parse::<u32>().is_ok() => (Some(name), tid.parse().ok()),
+        _ => match wanted.parse::<u32>() {
+            Ok(tid) => (None, Some(tid)),
+            Err(_) => (Some(wanted), None),
+        },
     }
 }
 

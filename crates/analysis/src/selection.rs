@@ -38,9 +38,11 @@ pub struct Placed {
 impl Placed {
     /// `None` for what is no request: a message whose caller is watched but whose request is not known.
     pub fn new(r: &Request, names: &Names<'_>, line: &Timeline) -> Option<Placed> {
-        if r.orphan.is_some() {
-            return None;
-        }
+        Placed::or_orphan(r, names, line).filter(|_| r.orphan.is_none())
+    }
+
+    /// The same of a message whose request is not known, too.
+    pub fn or_orphan(r: &Request, names: &Names<'_>, line: &Timeline) -> Option<Placed> {
         let timed = lay_out(r);
         let root = timed.first()?;
         let (began, duration_ns) = (line.common(root.host, root.start), root.duration_ns());

@@ -105,6 +105,21 @@ impl Request {
     }
 }
 
+impl Half {
+    /// What tells this side of the exchange from all others of the recording: the same in every rerun, merge and export. Of
+    /// a request's server it is the request's id.
+    pub fn id(&self) -> u64 {
+        request_id(&self.place, &self.exchange)
+    }
+
+    /// The same of its other end, where addresses say which that is: not through a UNIX socket.
+    pub fn other_id(&self) -> Option<u64> {
+        let Place { laddr, raddr, lport, rport, .. } = self.place;
+        let other = Place { laddr: raddr, raddr: laddr, lport: rport, rport: lport, ..self.place };
+        (lport != 0 && rport != 0).then(|| request_id(&other, &self.exchange))
+    }
+}
+
 /// Where an exchange stands in its flow: the same at both ends and between them.
 pub(crate) fn number(e: &Exchange) -> u64 {
     // datagrams may be lost: their ids say more than their place

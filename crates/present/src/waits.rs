@@ -302,7 +302,8 @@ impl<'n, 'f> Collector<'n, 'f> {
     }
 }
 
-fn view(names: &Names<'_>, s: &Slice) -> SliceView {
+/// A slice, as shown.
+pub fn view(names: &Names<'_>, s: &Slice) -> SliceView {
     SliceView {
         from_ns: s.from.0,
         to_ns: s.to.0,

@@ -1,5 +1,6 @@
 //! Waits that another task of the host ended, and what they were for.
 
+use super::network::is_local;
 use super::timeouts::is_sleep;
 use super::{Evidence, Frame, Walk, What, futex_name, is_futex};
 use crate::reasons;
@@ -63,7 +64,7 @@ impl Walk<'_> {
     fn full_pipe(&self, host: HostId, w: &WaitRow) -> Option<String> {
         let o = self.index.operation_from(host, w.task, w.at)?;
         let is_write = o.kind == op::SEND && o.entry <= w.blocked && o.syscall == w.syscall;
-        (is_write && self.is_local(host, o.flow))
+        (is_write && is_local(self.index, host, o.flow))
             .then(|| if o.flow.is_pipe() { "a pipe".to_owned() } else { "a UNIX socket".to_owned() })
     }
 

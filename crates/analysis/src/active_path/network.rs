@@ -6,7 +6,7 @@ use crate::names::remote_of;
 use crate::reasons;
 use crate::slices::State;
 use wakepath_causality::evidence::Class;
-use wakepath_causality::graph::{Backlog, End, Left, Listener, how, is_vague};
+use wakepath_causality::graph::{Backlog, End, Index, Left, Listener, how, is_vague};
 use wakepath_causality::pairs::How;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
 use wakepath_model::rows::{OpKind, OpRow, PacketRow, ResentRow, TcpState, WaitRow, context, held, op};
@@ -43,14 +43,14 @@ fn is_what_came(again: &ResentRow, passed_ns: u64) -> bool {
     !is_too_soon && passed_ns <= AGAIN_NS + AGAIN_TRIPS * trip_ns
 }
 
-impl Walk<'_> {
-    /// Whether an endpoint is none of a network: a UNIX socket or a pipe.
-    pub(super) fn is_local(&self, host: HostId, flow: EndpointId) -> bool {
-        const AF_INET: u16 = 2;
-        const AF_INET6: u16 = 10;
-        self.index.end(host, flow).is_none_or(|e| e.family != AF_INET && e.family != AF_INET6)
-    }
+/// Whether an endpoint is none of a network: a UNIX socket or a pipe.
+pub(super) fn is_local(index: &Index, host: HostId, flow: EndpointId) -> bool {
+    const AF_INET: u16 = 2;
+    const AF_INET6: u16 = 10;
+    index.end(host, flow).is_none_or(|e| e.family != AF_INET && e.family != AF_INET6)
+}
 
+impl Walk<'_> {
     /// Bytes were on their way from `sent` to the cursor. Where TCP sent them once more, they were lost until then; where it
     /// held them back for an acknowledgement, that was what they waited for. `sender`: the endpoint, and the number (32
     /// wrapping bits) behind the last of them.

@@ -35,6 +35,10 @@ const STUB_RESOLVER: [u8; 4] = [127, 0, 0, 53];
 const UDP: u8 = 17;
 /// No system call.
 const NO_SYSCALL: u16 = 0xffff;
+/// Slices of a path that are read together, at least.
+const BATCH: usize = 4096;
+/// And at most, where one wait has so many.
+const BATCH_MAX: usize = 1 << 16;
 /// The protocol's id.
 const DNS: &str = "proto.dns";
 /// Flows of name servers that are remembered: enough for a day of them, and little memory.
@@ -144,6 +148,33 @@ impl<'a> Reader<'a> {
             }
             from = to;
         }
+    }
+
+    /// Names each slice of a path of any length, which `each` gives in order of time.
+    pub fn read_path(
+        &self,
+        request: Option<&Request>,
+        each: impl FnOnce(&mut dyn FnMut(Slice)),
+        put: &mut dyn FnMut(&Slice, What, Detail),
+    ) {
+        let mut slices = Vec::<Slice>::with_capacity(BATCH);
+        let mut read = |slices: &mut Vec<Slice>| {
+            let mut at = 0;
+            self.read(slices, request, &mut |what, detail, _| {
+                put(&slices[at], what, detail);
+                at += 1;
+            });
+            slices.clear();
+        };
+        each(&mut |s| {
+            // no wait is cut in two, but one of more slices than memory should hold
+            let is_between = slices.last().is_some_and(|l| l.wait.is_none());
+            if slices.len() >= BATCH_MAX || (slices.len() >= BATCH && is_between) {
+                read(&mut slices);
+            }
+            slices.push(s);
+        });
+        read(&mut slices);
     }
 
     fn places(&self, r: &Request) -> Vec<Place> {

@@ -10,10 +10,6 @@ use wakepath_causality::path::Request;
 const WHATS_MAX: usize = 10_000;
 /// Details told apart of each.
 const DETAILS_MAX: usize = 1_000;
-/// Slices of a path that are read together, at least.
-const BATCH: usize = 4096;
-/// And at most, where one wait has so many.
-const BATCH_MAX: usize = 1 << 16;
 
 /// What paths were left out, and why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,20 +60,8 @@ impl Group {
         reader: &Reader<'_>,
         each: impl FnOnce(&mut dyn FnMut(Slice)),
     ) {
-        let (mut path, mut slices) = (Path::default(), Vec::<Slice>::with_capacity(BATCH));
-        let mut read = |group: &mut Group, slices: &mut Vec<Slice>| {
-            reader.read(slices, request, &mut |what, detail, ns| group.take(&mut path, what, detail, ns));
-            slices.clear();
-        };
-        each(&mut |s| {
-            // no wait is cut in two, but one of more slices than memory should hold
-            let is_between = slices.last().is_some_and(|l| l.wait.is_none());
-            if slices.len() >= BATCH_MAX || (slices.len() >= BATCH && is_between) {
-                read(self, &mut slices);
-            }
-            slices.push(s);
-        });
-        read(self, &mut slices);
+        let mut path = Path::default();
+        reader.read_path(request, each, &mut |s, what, detail| self.take(&mut path, what, detail, s.duration_ns()));
         self.close(id, path);
     }
 

@@ -13,7 +13,7 @@ use wakepath_analysis::metrics::{Network, Tally};
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Upper bounds of the buckets, ns.
-const BOUNDS: [u64; 16] = [
+pub const BOUNDS: [u64; 16] = [
     100_000,
     250_000,
     500_000,
@@ -33,13 +33,13 @@ const BOUNDS: [u64; 16] = [
 ];
 
 /// Nanoseconds as seconds, exactly.
-fn seconds(ns: u128) -> String {
+pub fn seconds(ns: u128) -> String {
     let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// `{name="value",…}`, values escaped.
-fn labels(pairs: &[(&str, &str)]) -> String {
+pub fn labels(pairs: &[(&str, &str)]) -> String {
     let mut out = String::from("{");
     for (i, (name, value)) in pairs.iter().enumerate() {
         let _ = write!(out, "{}{name}=\"", if i == 0 { "" } else { "," });

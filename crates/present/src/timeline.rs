@@ -1,0 +1,231 @@
+//! `wakepath timeline`: what tasks did over time, thinned to a number of columns, with sums that are exact.
+
+use crate::losses::{Loss, losses_or_none};
+use crate::table::{Cell, Column, Table};
+use crate::text::{Style, cut, sanitise, wrap};
+use crate::units;
+use serde::Serialize;
+use std::fmt::Write as _;
+use wakepath_analysis::names::Names;
+use wakepath_analysis::slices::State;
+use wakepath_analysis::timeline::{Part, Stay, Sums};
+use wakepath_model::defects::Answer;
+use wakepath_model::ids::{CommonNs, HostId, TaskId};
+use wakepath_model::syscalls;
+
+/// Columns of a task's name.
+const NAME: usize = 26;
+
+/// How long a state took.
+#[derive(Clone, Debug, Serialize)]
+pub struct StateView {
+    /// As `wakepath waits` names states.
+    pub state: &'static str,
+    /// How long (ns).
+    pub duration_ns: u64,
+    /// In how many intervals.
+    pub count: u64,
+}
+
+/// A part of a drawing.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartView {
+    /// Begin (ns since 1970).
+    pub from_ns: i64,
+    /// End, one past.
+    pub to_ns: i64,
+    /// What most of it was; all of it where `count` is 1.
+    pub state: &'static str,
+    /// How much of it was that (ns).
+    pub duration_ns: u64,
+    /// How many intervals it stands for.
+    pub count: u64,
+    /// Of one interval: who ended the wait, or came next on the processor.
+    pub by: Option<String>,
+    /// Of one interval: the system call of the wait.
+    pub syscall: Option<String>,
+}
+
+/// A task.
+#[derive(Clone, Debug, Serialize)]
+pub struct TaskView {
+    /// Host.
+    pub host: String,
+    /// `NAME/TID`.
+    pub task: String,
+    /// Its process's name.
+    pub program: String,
+    /// Waits of it that were recorded, over all the time.
+    pub waits: u64,
+    /// Its time by state, largest first. What is not known is in none.
+    pub by_state: Vec<StateView>,
+    /// Its time, thinned.
+    pub parts: Vec<PartView>,
+}
+
+/// A part of an active path.
+#[derive(Clone, Debug, Serialize)]
+pub struct PathPartView {
+    /// Begin (ns since 1970).
+    pub from_ns: i64,
+    /// End, one past.
+    pub to_ns: i64,
+    /// Host of the task whose time most of it was.
+    pub host: String,
+    /// That task: `NAME/TID`.
+    pub task: String,
+    /// What it did.
+    pub state: &'static str,
+    /// How much of it was that (ns).
+    pub duration_ns: u64,
+    /// How many slices it stands for.
+    pub count: u64,
+}
+
+/// The answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct TimelineView {
+    /// When the recording began, which `+12.5s` counts from (ns since 1970).
+    pub begin_ns: i64,
+    /// When it ended.
+    pub end_ns: i64,
+    /// Begin of what is shown.
+    pub from_ns: i64,
+    /// Its end, one past.
+    pub to_ns: i64,
+    /// Intervals shorter than this (ns) are told together.
+    pub column_ns: u64,
+    /// Tasks that fit the question and are not shown: they have fewer waits.
+    pub more_tasks: u64,
+    /// All shown tasks together, by state, largest first.
+    pub by_state: Vec<StateView>,
+    /// Those with most waits first.
+    pub tasks: Vec<TaskView>,
+    /// The active path of the one task, where that was asked for.
+    pub path: Option<Vec<PathPartView>>,
+}
+
+/// Sums, largest first.
+pub fn by_state(sums: &Sums) -> Vec<StateView> {
+    let mut out: Vec<StateView> = sums
+        .iter()
+        .map(|(state, &(duration_ns, count))| StateView { state: state.name(), duration_ns, count })
+        .collect();
+    out.sort_by_key(|s| std::cmp::Reverse(s.duration_ns));
+    out
+}
+
+impl PartView {
+    /// A part of a task's time.
+    pub fn new(names: &Names<'_>, host: HostId, p: &Part<State, Stay>) -> PartView {
+        let call = |nr| syscalls::name(nr).map_or_else(|| format!("syscall {nr}"), str::to_owned);
+        PartView {
+            from_ns: p.from.0,
+            to_ns: p.to.0,
+            state: p.what.name(),
+            duration_ns: p.ns,
+            count: p.count,
+            by: p.detail.as_ref().and_then(|d| d.by).map(|by| names.task(host, by)),
+            syscall: p.detail.as_ref().and_then(|d| d.syscall).map(call),
+        }
+    }
+}
+
+impl PathPartView {
+    /// A part of an active path.
+    pub fn new(names: &Names<'_>, p: &Part<(HostId, TaskId, State), ()>) -> PathPartView {
+        let (host, task, state) = p.what;
+        PathPartView {
+            from_ns: p.from.0,
+            to_ns: p.to.0,
+            host: names.host(host).to_owned(),
+            task: names.task(host, task),
+            state: state.name(),
+            duration_ns: p.ns,
+            count: p.count,
+        }
+    }
+}
+
+impl TimelineView {
+    /// As text for a terminal.
+    pub fn render(&self, columns: usize, losses: &[Loss], style: Style) -> String {
+        let mut out = String::new();
+        let span = |ns: i64| units::duration(u64::try_from(ns).unwrap_or(0));
+        let _ = writeln!(
+            out,
+            "{} from {} (+{})\n",
+            span(self.to_ns - self.from_ns),
+            units::wall(self.from_ns),
+            span(self.from_ns - self.begin_ns)
+        );
+        let has_hosts = self.tasks.iter().any(|t| t.host != self.tasks[0].host);
+        for t in &self.tasks {
+            let name = if has_hosts { format!("{} on {}", t.task, t.host) } else { t.task.clone() };
+            let _ = writeln!(out, "{:<NAME$} {}", cut(&sanitise(&name), NAME), self.lane(&t.parts, columns));
+        }
+        if let Some(path) = &self.path {
+            let parts: Vec<PartView> = path.iter().map(PartView::from).collect();
+            let _ = writeln!(out, "{:<NAME$} {}", "active path", self.lane(&parts, columns));
+        }
+        let marks: Vec<String> = State::ALL
+            .iter()
+            .filter(|s| self.by_state.iter().any(|b| b.state == s.name()))
+            .map(|s| format!("{} {}", s.mark(), s.name()))
+            .collect();
+        out.push_str(&wrap(&format!("Marks: {}; · not known.", marks.join(", ")), "", style.prose()));
+        out.push('\n');
+        let mut table = Table::new(&[Column::number("time"), Column::number("intervals"), Column::text("state")]);
+        for s in &self.by_state {
+            table.row([
+                Cell::from(units::duration(s.duration_ns)),
+                Cell::from(units::count(s.count)),
+                Cell::from(s.state),
+            ]);
+        }
+        out.push_str(&table.render(style));
+        let more = match self.more_tasks {
+            0 => String::new(),
+            n => format!(
+                " {} have fewer waits and are not shown (--limit 0 shows all).",
+                units::counted(n, "more task", "more tasks")
+            ),
+        };
+        let shown = units::counted(self.tasks.len() as u64, "task", "tasks");
+        out.push_str(&wrap(&format!("Sums over {shown}.{more}"), "", style.prose()));
+        out.push_str(&losses_or_none(losses, &[Answer::Waits], style));
+        out
+    }
+
+    /// A task's time as characters: in each column what most of it was.
+    fn lane(&self, parts: &[PartView], columns: usize) -> String {
+        let length = i128::from(self.to_ns - self.from_ns).max(1);
+        let mut most = vec![(0_i128, '·'); columns];
+        for p in parts {
+            let at = |ns: i64| i128::from(ns - self.from_ns) * columns as i128;
+            let (from, to) = (at(p.from_ns), at(p.to_ns));
+            let mark = State::ALL.iter().find(|s| s.name() == p.state).map_or('?', |s| s.mark());
+            let (first, last) = (from / length, (to - 1) / length);
+            for column in first.max(0)..=last.min(columns as i128 - 1) {
+                let part = to.min((column + 1) * length) - from.max(column * length);
+                let held = &mut most[column as usize];
+                if part > held.0 {
+                    *held = (part, mark);
+                }
+            }
+        }
+        most.into_iter().map(|(_, mark)| mark).collect()
+    }
+}
+
+impl From<&PathPartView> for PartView {
+    fn from(p: &PathPartView) -> PartView {
+        let PathPartView { from_ns, to_ns, state, duration_ns, count, .. } = *p;
+        PartView { from_ns, to_ns, state, duration_ns, count, by: None, syscall: None }
+    }
+}
+
+/// The time that is shown, and how long a column of it is (ns).
+pub fn column_ns(from: CommonNs, to: CommonNs, columns: usize) -> u64 {
+    u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0) / columns.max(1) as u64
+}
