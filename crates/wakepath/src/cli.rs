@@ -1,5 +1,7 @@
 //! The command line.
 
+mod export;
+mod flame;
 mod forecast;
 mod help;
 mod library;
@@ -8,10 +10,13 @@ mod mirror;
 mod network;
 mod record;
 mod requests;
+mod timeline;
 mod triage;
 mod ui;
 mod values;
 
+pub use export::{ExportArgs, Form};
+pub use flame::FlameArgs;
 pub use forecast::{BottleneckArgs, Edge, ForecastArgs, PartArgs};
 pub use help::{command, usage_error};
 pub use library::{AttachEnvArgs, Isolation, LibraryArgs, OffArgs, OnArgs, RecorderArgs, RunArgs, Whom};
@@ -20,6 +25,7 @@ pub use mirror::{CleanArgs, MirrorArgs, MirrorCommand, Place, Ports, SelectionAr
 pub use network::{CollectArgs, ForwardBy, IntoFolder, Listen, SniffArgs};
 pub use record::RecordArgs;
 pub use requests::{PartOfRequests, RequestsArgs};
+pub use timeline::TimelineArgs;
 pub use triage::TriageArgs;
 pub use ui::UiArgs;
 pub use values::{BackendFlag, NamedSource, PayloadFlag, Share, Size, Time, WordsFlag};
@@ -146,6 +152,8 @@ pub enum Command {
     Show(ShowArgs),
     Waits(WaitsArgs),
     Why(WhyArgs),
+    Flame(FlameArgs),
+    Timeline(TimelineArgs),
     Open(OpenArgs),
     Bottleneck(BottleneckArgs),
     Forecast(ForecastArgs),
@@ -154,6 +162,7 @@ pub enum Command {
     Merge(MergeArgs),
     Sync(SyncArgs),
     Tables(TablesArgs),
+    Export(ExportArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }

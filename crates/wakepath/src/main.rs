@@ -7,7 +7,9 @@ mod collect;
 mod complete;
 mod doctor;
 mod ending;
+mod export;
 mod find;
+mod flame;
 mod folders;
 mod forecast;
 mod forward;
@@ -42,6 +44,7 @@ mod status;
 mod suggest;
 mod sync;
 mod tables;
+mod timeline;
 mod triage;
 mod ui;
 mod waits;
@@ -87,6 +90,8 @@ fn main() {
         Command::Show(args) => show::run(args, cli.evidence, &mut stdout),
         Command::Waits(args) => waits::run(args, &mut stdout),
         Command::Why(args) => why::run(args, &mut stdout),
+        Command::Flame(args) => flame::run(args, &mut stdout),
+        Command::Timeline(args) => timeline::run(args, &mut stdout),
         Command::Open(args) => open::run(args, &mut stdout),
         Command::Bottleneck(args) => bottleneck::run(args, &mut stdout),
         Command::Forecast(args) => forecast::run(args, &mut stdout),
@@ -94,6 +99,7 @@ fn main() {
         Command::Merge(args) => merge::run(args),
         Command::Sync(args) => sync::run(args),
         Command::Tables(args) => tables::run(args),
+        Command::Export(args) => export::run(args),
         Command::Completions(args) => man::completions(args),
         Command::Man(args) => man::run(args),
     };

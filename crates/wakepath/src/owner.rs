@@ -90,6 +90,7 @@ pub fn hand_over(command: &Command) {
         Command::Merge(args) => Some(args.output.clone()),
         Command::Sniff(args) => args.into.output.clone(),
         Command::Collect(args) => args.into.output.clone(),
+        Command::Export(args) => args.output.clone(),
         Command::Tables(args) => args.output.clone().or_else(|| Some(args.folders.folders.first()?.join("tables"))),
         Command::Sync(args) => {
             let dir = args.folders.folders.first();

@@ -2,7 +2,7 @@
 
 use crate::cli::{self, Cli, Command, EvidenceFlag, UiArgs};
 use crate::output::{self, Answers, tell};
-use crate::{folders, info, open, requests, show, triage, waits, why};
+use crate::{flame, folders, forecast, info, open, requests, show, timeline, triage, waits, why};
 use anyhow::{Context as _, Result, bail};
 use clap::FromArgMatches as _;
 use std::collections::hash_map::DefaultHasher;
@@ -103,6 +103,9 @@ impl Answering for Recordings {
             Command::Show(args) => show::run(args, cli.evidence, &mut out),
             Command::Waits(args) => waits::run(args, &mut out),
             Command::Why(args) => why::run(args, &mut out),
+            Command::Flame(args) => flame::run(args, &mut out),
+            Command::Timeline(args) => timeline::run(args, &mut out),
+            Command::Forecast(args) => forecast::run(args, &mut out),
             Command::Open(args) => open::run(args, &mut out),
             _ => Err(anyhow::anyhow!("that command is not for the page")),
         };

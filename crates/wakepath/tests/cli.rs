@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 use support::{Tested, check, run, segment, stderr, stdout, wakepath, widest, write_small};
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 20] = [
     "triage",
     "sniff",
     "collect",
@@ -20,6 +20,9 @@ const COMMANDS: [&str; 17] = [
     "merge",
     "sync",
     "tables",
+    "export",
+    "flame",
+    "timeline",
     "completions",
     "man",
     "waits",

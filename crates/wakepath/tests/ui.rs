@@ -109,6 +109,9 @@ fn each_answer_is_what_the_shown_command_prints() -> Tested {
         ("/api/waits?task=store", "waits"),
         ("/api/why?kind=GET+%2Fvote&slowest=5%25", "why"),
         ("/api/why?longer-than=5ms&to=%2B10s", "why"),
+        ("/api/timeline?limit=5&columns=100&task=store&task=front", "timeline"),
+        ("/api/timeline?task=store&path=true&from=%2B100ms", "timeline"),
+        ("/api/flame?longer-than=4ms&difference=true", "flame"),
         ("/api/open", "open"),
         ("/api/triage", "triage"),
     ] {
@@ -160,6 +163,9 @@ fn what_is_no_question_is_refused() -> Tested {
         ("/api/show?request=ffffffffffffffff", 422),
         ("/api/each?limit=many", 422),
         ("/api/waits", 422),
+        // a script is no system whose replay is as it was
+        ("/api/forecast?next=2&change=cpu%20*%3D%2B1", 422),
+        ("/api/forecast?change=cpu", 422),
         ("/../../etc/passwd", 404),
         ("/%2e%2e/%2e%2e/etc/passwd", 404),
         ("//etc/passwd", 404),

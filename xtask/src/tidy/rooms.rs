@@ -22,6 +22,7 @@ const ALL: &[&str] = &[
     "analysis",
     "forecast",
     "present",
+    "export",
     "ui",
 ];
 
@@ -39,6 +40,7 @@ const ROOMS: &[Room] = &[
     Room { name: "analysis", knows: &["model", "causality"] },
     Room { name: "forecast", knows: &["model", "causality", "analysis"] },
     Room { name: "present", knows: &["model", "causality", "analysis", "forecast"] },
+    Room { name: "export", knows: &["model", "causality", "analysis", "present"] },
     Room { name: "ui", knows: &[] },
     Room { name: "wakepath", knows: ALL },
     // outbuildings: nobody in the house knows them

@@ -1,0 +1,97 @@
+//! Flags of `wakepath export`.
+
+use super::requests::PartOfRequests;
+use super::{Folders, Time};
+use crate::complete;
+use crate::moment::Moment;
+use clap::{Args, ValueEnum};
+use clap_complete::engine::ArgValueCompleter;
+use std::path::PathBuf;
+
+/// Requests in the forms of other tools: OpenTelemetry, Jaeger, Perfetto, Prometheus, flame graphs, pprof
+///
+/// Traces have a span for each side of each call that was watched, what its time on the critical path went to, and its
+/// longest waits as events; what is not known is said in an attribute, and a call that several requests could have made is a
+/// trace of its own, linked from each of them. Ids are the same in every export. Names are written as they are, what cannot be
+/// seen in them as an escape. docs/export.md says what goes where.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath export shop --to otlp -o shop.jsonl                   for a collector's file receiver
+  wakepath export shop --to otlp --endpoint http://localhost     to a collector, or to Jaeger
+  wakepath export shop --to jaeger --longer-than 50ms > slow.json   for Jaeger's page
+  wakepath export shop --to perfetto --request slowest -o a.pftrace for ui.perfetto.dev
+  wakepath export shop --to folded | flamegraph.pl > flame.svg   where critical paths went
+  wakepath export shop --to folded --longer-than 50ms --difference | difffolded.pl
+  wakepath export shop --to pprof -o shop.pb.gz; go tool pprof -top shop.pb.gz
+  wakepath export shop --to prometheus > shop.prom               OpenMetrics, with exemplars")]
+pub struct ExportArgs {
+    #[command(flatten)]
+    pub folders: Folders,
+    /// The form
+    #[arg(long, value_enum, value_name = "FORM")]
+    pub to: Form,
+    /// The file to write, in place of what it holds; by default standard output
+    #[arg(short, long, value_name = "FILE", conflicts_with = "endpoint")]
+    pub output: Option<PathBuf>,
+    /// With otlp: send to a collector, by OTLP over HTTP (port 4318 unless it says another)
+    #[arg(long, value_name = "URL")]
+    pub endpoint: Option<String>,
+    /// With otlp: protocol buffers instead of JSON
+    #[arg(long, conflicts_with = "endpoint")]
+    pub protobuf: bool,
+    /// With folded: each stack's time in the other requests, scaled to as many, and in the selected ones
+    #[arg(long)]
+    pub difference: bool,
+    /// Only this request: its id or first digits, or `slowest`
+    #[arg(
+        long,
+        value_name = "ID",
+        conflicts_with_all = ["from", "until", "longer_than", "shorter_than"],
+        add = ArgValueCompleter::new(complete::request_ids)
+    )]
+    pub request: Option<String>,
+    /// Only this kind, as `wakepath requests` prints it
+    #[arg(long, value_name = "KIND", add = ArgValueCompleter::new(complete::kinds))]
+    pub kind: Option<String>,
+    /// Requests that began here or later; RFC 3339, +12.5s from the start, or nanoseconds
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<Moment>,
+    /// Requests that began before
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<Moment>,
+    /// Requests that took so long or longer
+    #[arg(long, value_name = "TIME")]
+    pub longer_than: Option<Time>,
+    /// Requests that took less
+    #[arg(long, value_name = "TIME")]
+    pub shorter_than: Option<Time>,
+    /// Exit with 3 where losses or incompleteness touch what is exported, or not all of it was delivered
+    #[arg(long)]
+    pub strict: bool,
+}
+
+/// A form of other tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// OpenTelemetry's traces, a line of JSON for each request
+    Otlp,
+    /// The JSON that Jaeger's page takes
+    Jaeger,
+    /// A trace with requests, tasks and wake-ups
+    Perfetto,
+    /// OpenMetrics: rates, errors and durations, with exemplars
+    Prometheus,
+    /// Time of critical paths by stack, for flame graphs
+    Folded,
+    /// The same as a profile
+    Pprof,
+}
+
+impl ExportArgs {
+    /// Which requests are exported.
+    pub fn part(&self) -> PartOfRequests {
+        let Self { from, until, longer_than, shorter_than, .. } = self;
+        PartOfRequests { from: *from, to: *until, longer_than: *longer_than, shorter_than: *shorter_than }
+    }
+}

@@ -1,0 +1,37 @@
+//! Flags of `wakepath flame`.
+
+use super::{Answering, Folders, PartOfRequests, Share};
+use crate::complete;
+use clap::Args;
+use clap_complete::engine::ArgValueCompleter;
+
+/// Where the time of many requests went: their critical paths, by host, service, program and cause
+///
+/// At each moment of a request, its critical path is the one thing that the request was waiting for; summed over all requests
+/// of a selection, it is what would have to be faster. Requests with an incomplete path, or without a whole reply, are left out
+/// and counted. With --difference, next to it is what the other requests took. `wakepath export --to folded` gives the same
+/// to flame graph tools.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath flame shop                                    all requests
+  wakepath flame shop --kind 'GET /vote'                 one kind, as `wakepath requests` prints it
+  wakepath flame shop --longer-than 50ms --difference    what the slow ones have more of
+  wakepath flame shop --json | jq '.stacks[] | [.cause, .duration_ns]'")]
+pub struct FlameArgs {
+    #[command(flatten)]
+    pub folders: Folders,
+    /// Only this kind, as `wakepath requests` prints it
+    #[arg(long, value_name = "KIND", add = ArgValueCompleter::new(complete::kinds))]
+    pub kind: Option<String>,
+    #[command(flatten)]
+    pub part: PartOfRequests,
+    /// Compare with all requests that are not selected
+    #[arg(long)]
+    pub difference: bool,
+    /// Leave out parts below this share of the whole
+    #[arg(long, default_value = "1%", value_name = "SHARE")]
+    pub least: Share,
+    #[command(flatten)]
+    pub answering: Answering,
+}

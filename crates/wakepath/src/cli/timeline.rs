@@ -1,0 +1,48 @@
+//! Flags of `wakepath timeline`.
+
+use super::{Answering, Folders};
+use crate::moment::Moment;
+use clap::Args;
+
+/// What tasks did over time: when each ran, could have run, or waited, and for what
+///
+/// A line for each task, and how long all of them together were in each state. Intervals shorter than a column are drawn
+/// together, as what most of them was; the sums are of every interval. Unlike `waits`, nothing is followed to who was waited
+/// for; --path adds the active path of one task below it.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wakepath timeline shop                                   the twenty tasks with most waits
+  wakepath timeline shop --search postgres --from +2s --to +2.5s
+  wakepath timeline shop --task nginx/812 --path           and who it waited for
+  wakepath timeline web db --columns 1000 --json           for drawing")]
+pub struct TimelineArgs {
+    #[command(flatten)]
+    pub folders: Folders,
+    /// Only these: NAME, TID or NAME/TID (may be repeated)
+    #[arg(long, value_name = "TASK")]
+    pub task: Vec<String>,
+    /// Only tasks whose name, or whose process's name, has this in it
+    #[arg(long, value_name = "TEXT")]
+    pub search: Option<String>,
+    /// Only on this host
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
+    /// From here on; RFC 3339, +12.5s from the start, or nanoseconds
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<Moment>,
+    /// Until here
+    #[arg(long, value_name = "TIME")]
+    pub to: Option<Moment>,
+    /// Columns that the time is divided into
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub columns: u32,
+    /// Most tasks shown; 0 shows all
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub limit: usize,
+    /// Add the active path: of the one task that is shown
+    #[arg(long)]
+    pub path: bool,
+    #[command(flatten)]
+    pub answering: Answering,
+}

@@ -1,0 +1,111 @@
+//! `wakepath timeline`.
+
+use crate::cli::TimelineArgs;
+use crate::folders;
+use crate::output::{self, Answers};
+use crate::requests::spans;
+use anyhow::{Result, bail};
+use wakepath_analysis::active_path::active_path;
+use wakepath_analysis::names::Names;
+use wakepath_analysis::timeline::{Counted, Sums, Thin, Wanted, add, stays, tasks};
+use wakepath_causality::graph::Index;
+use wakepath_model::defects::Answer;
+use wakepath_model::ids::CommonNs;
+use wakepath_present::text::Style;
+use wakepath_present::timeline::{PartView, PathPartView, TaskView, TimelineView, by_state, column_ns};
+use wakepath_present::{json, losses};
+
+/// Schema of the JSON answer.
+pub const SCHEMA: &str = "wakepath.timeline/1";
+
+/// Prints what tasks did over time.
+pub fn run(args: &TimelineArgs, out: &mut Answers) -> Result<i32> {
+    let dirs = &args.folders.folders;
+    let folder = folders::open(dirs)?;
+    let names = Names::read(&folder);
+    let index = folders::index(&folder, dirs)?;
+    let spans = spans(&folder);
+    let (begin, end) = (spans.first().map_or(0, |s| s.0), spans.last().map_or(0, |s| s.1));
+    let from = args.from.map_or(begin, |m| m.common_ns(begin)).max(begin);
+    let to = args.to.map_or(end, |m| m.common_ns(begin)).min(end);
+    if from >= to {
+        bail!(
+            "nothing is between --from and --to; it was recorded from {} to {}",
+            wakepath_present::units::wall(begin),
+            wakepath_present::units::wall(end)
+        );
+    }
+    let wanted = Wanted { tasks: args.task.clone(), host: args.host.clone(), search: args.search.clone() };
+    let mut found = tasks(&index, &names, &wanted);
+    if found.is_empty() {
+        bail!("no task with recorded waits fits; leave out --task, --search and --host to see which there are");
+    }
+    let all = found.len();
+    if args.limit > 0 {
+        found.truncate(args.limit);
+    }
+    if args.path && found.len() != 1 {
+        bail!("--path is of one task, and {} are shown: name it with --task NAME/TID", found.len());
+    }
+    let mut drawn = Drawn { index: &index, names: &names, from: CommonNs(from), to: CommonNs(to), column_ns: 0 };
+    drawn.column_ns = column_ns(drawn.from, drawn.to, args.columns as usize);
+    let mut sums = Sums::new();
+    let tasks: Vec<TaskView> = found.iter().map(|t| drawn.task(*t, &mut sums)).collect();
+    let view = TimelineView {
+        begin_ns: begin,
+        end_ns: end,
+        from_ns: from,
+        to_ns: to,
+        column_ns: drawn.column_ns,
+        more_tasks: (all - tasks.len()) as u64,
+        by_state: by_state(&sums),
+        path: args.path.then(|| drawn.path(found[0])),
+        tasks,
+    };
+    folders::whole(&index, dirs)?;
+    let losses = losses::collect(&folder);
+    if args.answering.json {
+        out.give_with(|mut to| json::write(&mut to, SCHEMA, &losses, &view))?;
+    } else {
+        out.give(view.render(args.columns as usize, &losses, Style::for_stdout()).as_bytes())?;
+    }
+    Ok(output::exit_code(&args.answering, losses::touch(&losses, &[Answer::Waits])))
+}
+
+/// What is drawn.
+struct Drawn<'a> {
+    index: &'a Index,
+    names: &'a Names<'a>,
+    from: CommonNs,
+    to: CommonNs,
+    column_ns: u64,
+}
+
+impl Drawn<'_> {
+    /// A task; its time is added to `all`.
+    fn task(&self, (waits, host, task): Counted, all: &mut Sums) -> TaskView {
+        let (mut thin, mut sums) = (Thin::new(self.column_ns), Sums::new());
+        stays(self.index, host, task, self.from, self.to, &mut |s| {
+            add(&mut sums, &s);
+            add(all, &s);
+            thin.add(s.from, s.to, s.state, s);
+        });
+        TaskView {
+            host: self.names.host(host).to_owned(),
+            task: self.names.task(host, task),
+            program: self.names.process(host, task).to_owned(),
+            waits,
+            by_state: by_state(&sums),
+            parts: thin.finish().iter().map(|p| PartView::new(self.names, host, p)).collect(),
+        }
+    }
+
+    /// The active path of a task.
+    fn path(&self, (_, host, task): Counted) -> Vec<PathPartView> {
+        let mut thin = Thin::new(self.column_ns);
+        active_path(self.index, host, task, self.from, self.to, &mut |s| {
+            thin.add(s.from, s.to, (s.host, s.task, s.state), ());
+        });
+        thin.finish().iter().map(|p| PathPartView::new(self.names, p)).collect()
+    }
+}

@@ -1,0 +1,117 @@
+//! `wakepath timeline` and `wakepath flame`: sums that are exact, whatever is drawn.
+
+#[path = "support/gateway.rs"]
+mod gateway;
+mod support;
+
+use gateway::{REQUESTS, folder, script};
+use serde_json::{Value, json};
+use support::{Tested, check, run, stderr, stdout, widest};
+
+/// Time by state: how long, and how many intervals.
+fn sums(of: &Value) -> Vec<(String, u64, u64)> {
+    let states = of["by_state"].as_array().expect("checked").iter();
+    let mut sums: Vec<_> = states
+        .map(|s| {
+            let number = |name: &str| s[name].as_u64().expect("checked");
+            (s["state"].as_str().expect("checked").to_owned(), number("duration_ns"), number("count"))
+        })
+        .collect();
+    sums.sort();
+    sums
+}
+
+#[test]
+fn the_sums_of_a_task_are_what_it_did() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "shop", &script(5_000, 0));
+    let ask = |more: &[&str]| check("timeline", &stdout(&run(&[&["timeline", &folder, "--json"], more].concat())));
+    let fine = ask(&["--task", "store", "--columns", "10000"]);
+    let slept = REQUESTS as u64 / 10;
+    let of = |sums: &[(String, u64, u64)], state: &str| sums.iter().find(|s| s.0 == state).map(|s| (s.1, s.2));
+    // every tenth request it slept for 5 ms, of which the last microsecond is that until it ran
+    assert_eq!(of(&sums(&fine), "timer"), Some((slept * 4_999_000, slept)), "{fine}");
+    // it waited once for each request, and ran after each wait
+    assert_eq!(of(&sums(&fine), "network").map(|s| s.1), Some(REQUESTS as u64));
+    assert_eq!(of(&sums(&fine), "running").map(|s| s.1), Some(REQUESTS as u64 + slept));
+    // however few columns there are, the sums are the same, and parts cover what they stand for
+    let coarse = ask(&["--task", "store", "--columns", "3"]);
+    assert_eq!(sums(&fine), sums(&coarse));
+    for answer in [&fine, &coarse] {
+        let parts = answer["tasks"][0]["parts"].as_array().ok_or("parts")?;
+        let counted: u64 = parts.iter().filter_map(|p| p["count"].as_u64()).sum();
+        assert_eq!(counted, sums(answer).iter().map(|s| s.2).sum::<u64>());
+        let covered: i64 =
+            parts.iter().map(|p| p["to_ns"].as_i64().unwrap_or(0) - p["from_ns"].as_i64().unwrap_or(0)).sum();
+        assert_eq!(covered, sums(answer).iter().map(|s| s.1 as i64).sum::<i64>());
+    }
+    assert!(coarse["tasks"][0]["parts"].as_array().map_or(0, Vec::len) < 20, "{coarse}");
+    // two halves are the whole
+    let halves = ["--to", "--from"].map(|side| ask(&["--task", "store", side, "+300ms"]));
+    let time = |answer: &Value| sums(answer).iter().map(|s| s.1).sum::<u64>();
+    assert_eq!(time(&halves[0]) + time(&halves[1]), time(&fine));
+    Ok(())
+}
+
+#[test]
+fn a_path_is_drawn_below_its_task() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "shop", &script(5_000, 0));
+    let drawn = run(&["timeline", &folder, "--task", "front", "--path", "--columns", "10000", "--json"]);
+    let drawn = check("timeline", &stdout(&drawn));
+    let waits = check("waits", &stdout(&run(&["waits", &folder, "--task", "front", "--json"])));
+    let path = drawn["path"].as_array().ok_or("a path")?;
+    let covered: i64 = path.iter().map(|p| p["to_ns"].as_i64().unwrap_or(0) - p["from_ns"].as_i64().unwrap_or(0)).sum();
+    assert_eq!(Some(covered), waits["elapsed_ns"].as_i64(), "it has no gap");
+    let slices: u64 = path.iter().filter_map(|p| p["count"].as_u64()).sum();
+    assert_eq!(slices, waits["slices"].as_array().map_or(0, Vec::len) as u64);
+    assert!(path.iter().any(|p| p["task"] != drawn["tasks"][0]["task"]), "it is followed to others");
+    let several = run(&["timeline", &folder, "--path"]);
+    assert!(several.status.code() == Some(1) && stderr(&several).contains("--task NAME/TID"), "{}", stderr(&several));
+    Ok(())
+}
+
+#[test]
+fn a_terminal_shows_a_line_for_each_task() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "shop", &script(5_000, 0));
+    let text = stdout(&run(&["timeline", &folder]));
+    assert!(widest(&text) <= 100 && text.contains("store/") && text.contains("front/"), "{text}");
+    assert!(text.contains("Sums over 2 tasks.") && text.contains('~') && text.contains("T timer"), "{text}");
+    let one = stdout(&run(&["timeline", &folder, "--limit", "1"]));
+    assert!(one.contains("1 more task"), "{one}");
+    for (flags, says) in [
+        (&["--task", "nobody"][..], "no task with recorded waits fits"),
+        (&["--from", "+2s", "--to", "+1s"], "nothing is between"),
+    ] {
+        let refused = run(&[&["timeline", folder.as_str()], flags].concat());
+        assert!(refused.status.code() == Some(1) && stderr(&refused).contains(says), "{}", stderr(&refused));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_flame_is_the_time_of_all_requests() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "shop", &script(5_000, 0));
+    let each = check("each", &stdout(&run(&["requests", "--each", "--limit", "0", "--json", &folder])));
+    let slow: u64 = 4_000_000;
+    let lengths: Vec<u64> =
+        each["requests"].as_array().ok_or("requests")?.iter().filter_map(|r| r["duration_ns"].as_u64()).collect();
+    let sum = |keep: &dyn Fn(u64) -> bool| lengths.iter().copied().filter(|ns| keep(*ns)).sum::<u64>();
+    let flame = check("flame", &stdout(&run(&["flame", &folder, "--longer-than", "4ms", "--difference", "--json"])));
+    assert_eq!(flame["selected"]["elapsed_ns"], json!(sum(&|ns| ns >= slow)));
+    assert_eq!(flame["others"]["elapsed_ns"], json!(sum(&|ns| ns < slow)));
+    assert_eq!(flame["selected"]["requests"].as_u64(), Some(REQUESTS as u64 / 10));
+    let stacks = flame["stacks"].as_array().ok_or("stacks")?;
+    for (group, time) in [("selected", "duration_ns"), ("others", "others_ns")] {
+        assert_eq!(json!(stacks.iter().filter_map(|s| s[time].as_u64()).sum::<u64>()), flame[group]["elapsed_ns"]);
+    }
+    let timer = stacks.iter().find(|s| s["cause"] == "timer").ok_or("they slept")?;
+    assert_eq!((timer["program"].as_str(), timer["others_ns"].as_u64()), (Some("store"), Some(0)));
+    let text = stdout(&run(&["flame", &folder, "--longer-than", "4ms", "--difference"]));
+    assert!(widest(&text) <= 100 && text.contains("timer") && text.contains("than others"), "{text}");
+    let unknown = run(&["flame", &folder, "--kind", "GET /vot"]);
+    assert!(unknown.status.code() == Some(1) && stderr(&unknown).contains("did you mean"), "{}", stderr(&unknown));
+    Ok(())
+}
