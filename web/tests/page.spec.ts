@@ -1,14 +1,7 @@
-import type { Page } from '@playwright/test';
-import { accessible, expect, fits, test } from './served';
+import { accessible, expect, fits, settled, test } from './served';
 
-const VIEWS = ['', '?view=why', '?view=request'];
+const VIEWS = ['', '?view=why', '?view=request', '?view=flame', '?view=tasks', '?view=whatif'];
 const PHONE = { width: 390, height: 800 };
-
-/** Until every answer has come: each that arrives moves what stands below it. */
-async function settled(page: Page) {
-  await expect(page.getByRole('region', { name: 'Losses' })).not.toContainText('Reading');
-  await expect(page.getByText(/^Reading /)).toHaveCount(0, { timeout: 60_000 });
-}
 
 for (const scheme of ['light', 'dark'] as const) {
   test(`every view of the demo is accessible and fits, ${scheme}`, async ({ page, demo }) => {
@@ -19,8 +12,9 @@ for (const scheme of ['light', 'dark'] as const) {
         await page.goto(demo + view);
         await settled(page);
         await expect(page.getByRole('alert')).toHaveCount(0);
-        await accessible(page);
         await fits(page);
+        // what a phone shows has the same colours and names
+        if (size !== PHONE || scheme === 'light') await accessible(page);
       }
     }
   });
@@ -156,9 +150,10 @@ test('hostile names are shown as text', async ({ page, hostile }) => {
       await settled(page);
       await expect(page.locator('img, script:not([src])')).toHaveCount(0);
       await fits(page);
-      await accessible(page);
+      if (size !== PHONE) await accessible(page);
     }
-    await expect(page.locator('main')).toContainText('<img src=x onerror=alert(1)>');
+    // tasks have no paths, and are drawn; a forecast has services
+    if (!/tasks|whatif/.test(view)) await expect(page.locator('main')).toContainText('<img src=x onerror=alert(1)>');
     expect(await page.locator('body').innerText()).not.toMatch(/[\u202e\u2066\u001b]/);
   }
   // and a kind with such a name can be asked for

@@ -66,3 +66,9 @@ export async function fits(page: Page) {
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   expect(wide).toBeLessThanOrEqual(0);
 }
+
+/** Until every answer has come: each that arrives moves what stands below it. */
+export async function settled(page: Page) {
+  await expect(page.getByRole('region', { name: 'Losses' })).not.toContainText('Reading');
+  await expect(page.getByText(/^Reading /)).toHaveCount(0, { timeout: 60_000 });
+}

@@ -135,6 +135,52 @@ pub const QUESTIONS: &[Question] = &[
         ],
     },
     Question {
+        path: "timeline",
+        about: "What tasks did over time, thinned to a number of columns, with exact sums.",
+        command: &["timeline"],
+        schema: "timeline",
+        parameters: &[
+            Parameter { repeats: true, ..option("task", "NAME, TID or NAME/TID; may be repeated.") },
+            option("search", "Tasks whose name, or whose process's name, has this in it."),
+            option("host", "Of the tasks."),
+            FROM,
+            TO,
+            option("columns", "Columns that the time is divided into, 1 to 10000."),
+            LIMIT,
+            Parameter { how: How::Flag, ..option("path", "With the active path of the one task: `true`.") },
+        ],
+    },
+    Question {
+        path: "flame",
+        about: "Where the critical paths of requests went, by host, service, program and cause.",
+        command: &["flame"],
+        schema: "flame",
+        parameters: &[
+            KIND,
+            FROM,
+            TO,
+            LONGER,
+            SHORTER,
+            Parameter {
+                how: How::Flag,
+                ..option("difference", "With what the requests that are not selected took: `true`.")
+            },
+        ],
+    },
+    Question {
+        path: "forecast",
+        about: "Latency and throughput under changes, with error bars, and what limits then.",
+        command: &["forecast"],
+        schema: "forecast",
+        parameters: &[
+            Parameter { repeats: true, ..option("change", "A change, as docs/changes.md has them; may be repeated.") },
+            option("next", "Limits found one behind the other."),
+            option("request", "Only of this kind of request."),
+            FROM,
+            TO,
+        ],
+    },
+    Question {
         path: "open",
         about: "What had not ended when the recording ended.",
         command: &["open"],
@@ -187,6 +233,10 @@ pub fn arguments(path: &str, pairs: &[(String, String)]) -> Result<Vec<String>, 
             How::Option => options.push(format!("--{}={value}", p.name)),
             How::Flag => options.push(format!("--{}", p.name)),
             How::Request => request = Some(value.clone()),
+        }
+        for (_, further) in pairs.iter().filter(|(name, _)| p.repeats && name == p.name).skip(1) {
+            check(p, further)?;
+            options.push(format!("--{}={further}", p.name));
         }
     }
     if let Some((name, _)) = pairs.iter().find(|(name, _)| !question.parameters.iter().any(|p| p.name == name)) {
@@ -255,7 +305,7 @@ fn question(q: &Question) -> Value {
                 "in": "query",
                 "required": p.how == How::Request,
                 "description": p.about,
-                "schema": if p.how == How::Flag { json!({ "const": "true" }) } else { json!({ "type": "string", "maxLength": VALUE_MAX }) },
+                "schema": schema(p),
             })
         })
         .collect();
@@ -279,6 +329,15 @@ fn question(q: &Question) -> Value {
             "422": problem("The command gives no answer, and says why."),
         },
     }})
+}
+
+fn schema(p: &Parameter) -> Value {
+    let value = match p.how {
+        How::Flag => json!({ "const": "true" }),
+        _ => json!({ "type": "string", "maxLength": VALUE_MAX }),
+    };
+    // a list is a parameter given several times: the default of the form
+    if p.repeats { json!({ "type": "array", "items": value }) } else { value }
 }
 
 fn recording() -> Value {
@@ -334,6 +393,8 @@ mod tests {
     fn a_question_is_a_command() {
         let words = asked("each", &[("limit", "5"), ("kind", "GET /a --json")]).expect("it is one");
         assert_eq!(words, ["requests", "--each", "--kind=GET /a --json", "--limit=5", FOLDERS]);
+        let words = asked("timeline", &[("task", "a/1"), ("task", "b"), ("path", "true")]).expect("it is one");
+        assert_eq!(words, ["timeline", "--task=a/1", "--task=b", "--path", FOLDERS]);
         let words = asked("show", &[("request", "8d27"), ("evidence", "true")]).expect("it is one");
         assert_eq!(words, ["show", FOLDERS, "8d27", "--evidence"]);
     }

@@ -230,6 +230,95 @@ export interface Why extends Document {
   further_kinds: number;
 }
 
+export interface StateSum {
+  state: string;
+  duration_ns: number;
+  count: number;
+}
+
+export interface TimePart {
+  from_ns: number;
+  to_ns: number;
+  state: string;
+  duration_ns: number;
+  count: number;
+  by: string | null;
+  syscall: string | null;
+}
+
+export interface TaskTrack {
+  host: string;
+  task: string;
+  program: string;
+  waits: number;
+  by_state: StateSum[];
+  parts: TimePart[];
+}
+
+export interface PathPart {
+  from_ns: number;
+  to_ns: number;
+  host: string;
+  task: string;
+  state: string;
+  duration_ns: number;
+  count: number;
+}
+
+export interface Timeline extends Document {
+  begin_ns: number;
+  end_ns: number;
+  from_ns: number;
+  to_ns: number;
+  column_ns: number;
+  more_tasks: number;
+  by_state: StateSum[];
+  tasks: TaskTrack[];
+  path: PathPart[] | null;
+}
+
+export interface Stack {
+  host: string;
+  service: string;
+  program: string;
+  cause: string;
+  by: string;
+  duration_ns: number;
+  slices: number;
+  others_ns: number;
+}
+
+export interface FlameGroup {
+  requests: number;
+  elapsed_ns: number;
+  incomplete: number;
+  unanswered: number;
+}
+
+export interface Flame extends Document {
+  selected: FlameGroup;
+  others: FlameGroup | null;
+  stacks: Stack[];
+}
+
+export interface Figure {
+  measured: number;
+  replayed: number;
+  value: number;
+  low: number;
+  high: number;
+}
+
+export interface Forecast extends Document {
+  calibration: { holds: boolean };
+  arrivals: { why: string };
+  unit: string;
+  changes: { change: string; done: string[] }[];
+  forecast: Partial<Record<'throughput_per_s' | 'mean_ns' | 'p50_ns' | 'p95_ns' | 'p99_ns', Figure | null>>;
+  assumptions: string[];
+  bottlenecks: { bottleneck: { limits: string[]; gain: number; now: number | null; enough: number | null; changes: string[] } }[];
+}
+
 /** Whether a request went wrong, in a word; empty where nothing says so. */
 export function trouble(r: { end: string; failed: boolean | null; status: number }): string {
   if (r.end !== 'answered') return r.end;

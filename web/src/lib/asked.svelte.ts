@@ -1,7 +1,8 @@
 /** Questions to the server: the answers of commands, and the command that prints each. */
 import { shown, visible } from './names';
 
-export type Parameters = Record<string, string>;
+/** By name; a list is given several times. */
+export type Parameters = Record<string, string | string[]>;
 
 /** What was lost, as every answer tells it. */
 export interface Loss {
@@ -53,7 +54,8 @@ export class Asked<T extends Document> {
   private async ask(path: string, wanted: Parameters, signal: AbortSignal) {
     this.pending = true;
     try {
-      const given = Object.entries(wanted).filter(([, value]) => value !== '');
+      const each = Object.entries(wanted).flatMap(([name, value]) => (Array.isArray(value) ? value : [value]).map((v) => [name, v] as [string, string]));
+      const given = each.filter(([, value]) => value !== '');
       const reply = await fetch(`/api/${path}?${new URLSearchParams(given)}`, { signal });
       this.command = shown(decodeURIComponent(reply.headers.get('wakepath-command') ?? ''));
       const body: unknown = JSON.parse(await reply.text(), visible);

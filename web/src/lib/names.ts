@@ -19,8 +19,12 @@ export function visible(_key: string, value: unknown): unknown {
   return text;
 }
 
+/** A text as it is, of one as it is shown. */
+export function originally(text: string): string {
+  return originals.get(text) ?? text;
+}
+
 /** A kind as questions name it: its names as they are. */
 export function kindOf(k: { service: string; asked: string }): string {
-  const [service, asked] = [k.service, k.asked].map((text) => originals.get(text) ?? text);
-  return `${service} ${asked}`;
+  return `${originally(k.service)} ${originally(k.asked)}`;
 }

@@ -1,0 +1,38 @@
+/** The time that is shown of a recording, in ns from its begin. */
+export interface Shown {
+  from: number;
+  to: number;
+}
+
+/** No less time is shown (ns): what is between is not told apart by the numbers of a page. */
+const LEAST = 20_000;
+
+/** Time around a point that stays where it is, `factor` times as long; within the recording of `whole` ns. */
+export function zoomed(shown: Shown, at: number, factor: number, whole: number): Shown {
+  const length = Math.min(whole, Math.max(LEAST, (shown.to - shown.from) * factor));
+  const part = (at - shown.from) / Math.max(1, shown.to - shown.from);
+  return within({ from: at - part * length, to: at + (1 - part) * length }, whole);
+}
+
+/** Moved by a part of its length. */
+export function moved(shown: Shown, part: number, whole: number): Shown {
+  const by = (shown.to - shown.from) * part;
+  return within({ from: shown.from + by, to: shown.to + by }, whole);
+}
+
+function within(shown: Shown, whole: number): Shown {
+  const length = Math.min(whole, shown.to - shown.from);
+  const from = Math.round(Math.min(Math.max(0, shown.from), whole - length));
+  return { from, to: Math.round(from + length) };
+}
+
+/** A moment as the commands take it. */
+export function moment(ns: number): string {
+  return `+${Math.max(0, Math.round(ns))}ns`;
+}
+
+/** A moment that this page wrote (ns); `null` where it is another one. */
+export function written(text: string): number | null {
+  const found = /^\+?(\d+)ns$/.exec(text);
+  return found ? Number(found[1]) : null;
+}

@@ -1,0 +1,142 @@
+/** Where time went: tasks over time, and flames. */
+import { accessible, expect, fits, settled, test } from './served';
+
+const PHONE = { width: 390, height: 800 };
+const since = (url: string) => Number(/since=%2B(\d+)ns/.exec(url)?.[1] ?? NaN);
+const until = (url: string) => Number(/until=%2B(\d+)ns/.exec(url)?.[1] ?? NaN);
+
+test('tasks are shown, zoomed and summed up, by keyboard', async ({ page, demo }) => {
+  await page.goto(`${demo}?view=tasks`);
+  await settled(page);
+  const tracks = page.getByRole('application', { name: /Tasks over time/ });
+  await tracks.focus();
+  await page.keyboard.press('w');
+  await expect(page).toHaveURL(/since=%2B\d+ns&until=%2B\d+ns/);
+  await settled(page);
+  const [a, b] = [since(page.url()), until(page.url())];
+  await page.keyboard.press('d');
+  await expect.poll(() => since(page.url())).toBeGreaterThan(a);
+  await settled(page);
+  expect(Math.abs(until(page.url()) - since(page.url()) - (b - a))).toBeLessThanOrEqual(2);
+  await page.keyboard.press('s');
+  await expect.poll(() => since(page.url()) || 0).toBeLessThanOrEqual(a);
+  await settled(page);
+  // the first task, its active path, and its sums
+  await page.keyboard.press('ArrowDown');
+  await expect(page).toHaveURL(/task=/);
+  await expect(page.locator('#part')).toContainText(' on ');
+  await settled(page);
+  await expect(page.locator('code', { hasText: '--path' })).toBeVisible();
+  await page.keyboard.press('Enter');
+  await expect(page.getByRole('heading', { name: /Sums of 1 task/ })).toBeVisible();
+  await settled(page);
+  await expect(page.getByRole('region', { name: 'Time by state' })).toContainText('running');
+  await page.keyboard.press('p');
+  await expect(page).toHaveURL(/pin=\d+/);
+  await settled(page);
+  await expect(page.getByRole('button', { name: /^Pin / })).toHaveAttribute('aria-pressed', 'true');
+  const address = page.url();
+  await tracks.focus();
+  await page.keyboard.press('Escape');
+  await expect(page.getByRole('heading', { name: 'Sums of what is shown' })).toBeVisible();
+  await page.goto(address);
+  await expect(page.getByRole('heading', { name: /Sums of 1 task/ })).toBeVisible();
+  await page.goBack();
+  await expect(page.getByRole('heading', { name: 'Sums of what is shown' })).toBeVisible();
+});
+
+test('an area of tasks is summed up, by mouse', async ({ page, demo }) => {
+  await page.goto(`${demo}?view=tasks&find=postgres`);
+  await settled(page);
+  await expect(page.locator('code', { hasText: '--search=postgres' })).toBeVisible();
+  const tracks = page.getByRole('application', { name: /Tasks over time/ });
+  await tracks.scrollIntoViewIfNeeded();
+  const box = (await tracks.boundingBox())!;
+  await page.mouse.move(box.x + box.width * 0.4, box.y + 30);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.7, box.y + 60, { steps: 4 });
+  await page.mouse.up();
+  await expect(page).toHaveURL(/area_from=%2B\d+ns&area_to=%2B\d+ns&area=/);
+  await expect(page.getByRole('heading', { name: /Sums of 2 tasks/ })).toBeVisible();
+  await settled(page);
+  await expect(page.getByRole('region', { name: 'Time by state' }).locator('tbody tr')).not.toHaveCount(0);
+  await page.getByRole('button', { name: 'Clear the area' }).click();
+  await expect(page).not.toHaveURL(/area/);
+  // the wheel zooms where the pointer is
+  await settled(page);
+  const again = (await tracks.boundingBox())!;
+  await page.mouse.move(again.x + again.width * 0.6, again.y + 40);
+  await page.mouse.wheel(0, -300);
+  await expect.poll(() => since(page.url()) > 0 && until(page.url()) > since(page.url())).toBe(true);
+  await page.getByRole('button', { name: 'All', exact: true }).click();
+  await expect(page).not.toHaveURL(/since/);
+});
+
+test('a flame shows where the time went, and what a selection has more of', async ({ page, demo }) => {
+  await page.goto(`${demo}?view=flame`);
+  await settled(page);
+  const flame = page.getByRole('listbox', { name: /Where the time went/ });
+  for (const service of ['nginx', 'gunicorn', 'postgres']) await expect(flame.getByRole('option', { name: new RegExp(`^service .*${service}`) }).first()).toBeVisible();
+  await expect(page.getByRole('region', { name: 'Causes, largest first' }).locator('tbody tr')).not.toHaveCount(0);
+  await flame.focus();
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await expect(page).toHaveURL(/at=/);
+  await page.keyboard.press('Escape');
+  await expect(page).not.toHaveURL(/at=/);
+  await flame.getByRole('option', { name: /^program / }).first().click();
+  await expect(page.getByRole('button', { name: 'Show all' })).toBeVisible();
+  await page.goBack();
+  await page.getByRole('textbox', { name: 'as long as' }).fill('15ms');
+  await page.keyboard.press('Enter');
+  await expect(page.locator('code', { hasText: 'wakepath flame' })).toContainText('--difference');
+  await settled(page);
+  await expect(page.locator('main')).toContainText(/Compared with \d/);
+  await expect(page.getByRole('columnheader', { name: 'than the others' })).toBeVisible();
+  await accessible(page);
+});
+
+for (const scheme of ['light', 'dark'] as const) {
+  test(`tasks with a path and an area are accessible and fit, ${scheme}`, async ({ page, demo }) => {
+    await page.emulateMedia({ colorScheme: scheme });
+    await page.goto(`${demo}?view=tasks`);
+    await settled(page);
+    await page.getByRole('application', { name: /Tasks over time/ }).focus();
+    await page.keyboard.press('ArrowDown');
+    await expect(page).toHaveURL(/task=/);
+    await page.keyboard.press('Enter');
+    await settled(page);
+    for (const size of [{ width: 1280, height: 800 }, PHONE]) {
+      await page.setViewportSize(size);
+      await accessible(page);
+      await fits(page);
+    }
+  });
+}
+
+test('what if shows a forecast under changes, and what limits then', async ({ page, demo }) => {
+  await page.goto(`${demo}?view=whatif`);
+  await settled(page);
+  const table = page.getByRole('region', { name: 'Forecast' });
+  await expect(table).toContainText('mean latency');
+  await page.getByRole('textbox', { name: 'Another change' }).fill('speed gunicorn:*=2x');
+  await page.keyboard.press('Enter');
+  await expect(page).toHaveURL(/change=speed/);
+  await settled(page);
+  await expect(page.getByRole('heading', { name: 'What it would be' })).toBeVisible();
+  await expect(page.locator('code', { hasText: 'wakepath forecast' })).toContainText('--change=speed gunicorn:*=2x');
+  await accessible(page);
+  await page.getByRole('button', { name: /^Take away/ }).click();
+  await expect(page).not.toHaveURL(/change=/);
+  // what limits the recording has a slider, where a number sets it
+  const slider = page.getByRole('slider').first();
+  if (await slider.count()) {
+    await slider.focus();
+    await page.keyboard.press('End');
+    await expect(page).toHaveURL(/change=/);
+    await settled(page);
+    await expect(page.getByRole('heading', { name: 'What it would be' })).toBeVisible();
+  }
+  await page.goto(`${demo}?view=whatif&change=${encodeURIComponent('workers nobody=+2')}`);
+  await expect(page.getByRole('alert')).toContainText('nobody');
+});
