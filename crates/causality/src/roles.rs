@@ -1,6 +1,7 @@
 //! First pass: how each task of the recording works, since the same events mean different things on a thread that
 //! serves one request at a time and in an event loop.
 
+mod awaited;
 mod learned;
 mod steps;
 
@@ -130,6 +131,7 @@ impl Roles {
         self.requests.held = FxHashMap::default();
         self.workers.first_calls = FxHashMap::default();
         self.requests.open = FxHashMap::default();
+        self.requests.newest = FxHashMap::default();
         self.loops.rounds = PerTask::default();
         self.loops.rests = FxHashMap::default();
         self.connections.connecting = FxHashMap::default();
@@ -164,7 +166,8 @@ impl Roles {
         self.loops.rounds.entry(e.actor).has_spare = *spare > 0 || habits.shares_connections;
         self.pairs(e, process, is_again);
         let Some(&open) = self.requests.open.get(&process) else { return };
-        self.calls.unanswered.insert(x, process);
+        let of = self.maker(e.actor, e.began);
+        self.calls.unanswered.insert(x, (process, of));
         let asking = self.calls.asking.entry(process).or_default();
         *asking += 1;
         if open == 0 {
@@ -175,12 +178,13 @@ impl Roles {
         }
     }
 
-    fn answered(&mut self, x: ExId) {
-        if let Some(process) = self.calls.unanswered.remove(&x)
-            && let Some(asking) = self.calls.asking.get_mut(&process)
-        {
+    /// Something was answered to a call; gives the request that made it, the first time and where that is known.
+    fn answered(&mut self, x: ExId) -> Option<ExId> {
+        let (process, of) = self.calls.unanswered.remove(&x)?;
+        if let Some(asking) = self.calls.asking.get_mut(&process) {
             *asking = asking.saturating_sub(1);
         }
+        of
     }
 
     /// A poll returned.
@@ -261,7 +265,7 @@ impl Roles {
         let is_shared = self.loops.habits.get(&process).is_some_and(|h| h.shares_connections);
         let round = self.loops.rounds.entry(task);
         // who waited for the connection that was just set free would use that one
-        let is_spare = is_shared || spare > u32::from(round.heard != EndpointId(0));
+        let is_spare = is_shared || spare > u32::from(round.taken.heard != EndpointId(0));
         round.replied = match () {
             () if !round.polled.no_timer_due(at) => Replied::Bound,
             () if is_spare => Replied::Freely,
@@ -350,18 +354,18 @@ impl Roles {
     /// given, and are its connections used so?
     fn pairs(&mut self, e: &Exchange, process: u32, is_again: bool) {
         let round = self.loops.rounds.get(e.actor);
-        let is_for_one = (round.polled.ready, round.polled.messages) == (1, 1) && round.polled.no_timer_due(e.began);
+        let is_for_one = round.is_given_one(e.began);
         let pairs = self.loops.pairs.entry(process).or_default();
         let last = std::mem::replace(&mut pairs.last, e.flow);
-        if !is_again || !is_for_one || round.asked == EndpointId(0) || pairs.is_broken {
+        if !is_again || !is_for_one || round.taken.asked == EndpointId(0) || pairs.is_broken {
             return;
         }
         let is_known = pairs.partners.contains_key(&e.flow);
         if !is_known && pairs.partners.len() >= PAIRS_MAX {
             return;
         }
-        let partner = *pairs.partners.entry(e.flow).or_insert(round.asked);
-        if !holds("paired.never_another", partner == round.asked) {
+        let partner = *pairs.partners.entry(e.flow).or_insert(round.taken.asked);
+        if !holds("paired.never_another", partner == round.taken.asked) {
             *pairs = Pairs { is_broken: true, ..Pairs::default() };
         } else if is_known {
             pairs.cases += u32::from(round.has_spare && last != e.flow);
@@ -379,11 +383,10 @@ impl Roles {
         self.loops.pairs.get(&process).map_or(0, |p| p.cases)
     }
 
-    /// Whether tasks of the process that take no requests may make calls while it has none open: they did, or too few such
-    /// moments were seen.
-    pub fn helpers_may_call_unasked(&self, process: u32) -> bool {
-        let gaps = self.loops.habits.get(&process).map_or(0, |h| h.gaps);
-        gaps < GAPS_MIN || self.calls_of_its_own(process)
+    /// Whether the process often enough had no request open: what its tasks do of their own accord, or behind a reply, would
+    /// have shown.
+    pub fn often_has_none(&self, process: u32) -> bool {
+        self.loops.habits.get(&process).is_some_and(|h| h.gaps >= GAPS_MIN)
     }
 
     /// How often the process could have been seen to make a call of its own accord.

@@ -366,10 +366,13 @@ impl Crowd {
         for i in 0..self.plan.open as usize {
             self.reads(2 * i, &mut queue);
         }
+        let mut spare = 2 * self.plan.open as usize;
         while let Some(mut open) = queue.pop_front() {
             self.polls(SERVICE, 0, 20 * US);
             self.calls(SERVICE, &mut open);
             self.backend_takes(&[open.upstream]);
+            // the next one comes while a call is under way: that it was not who asked is then known
+            self.reads(std::mem::replace(&mut spare, open.front), &mut queue);
             self.polls(BACKEND, 0, 20 * US);
             self.answers(BACKEND, open.upstream, open.call);
             self.polls(SERVICE, 1, u64::MAX);
@@ -379,7 +382,6 @@ impl Crowd {
                 self.polls(SERVICE, 0, 20 * US);
             }
             self.answers(SERVICE, open.front, open.request);
-            self.reads(open.front, &mut queue);
         }
     }
 }

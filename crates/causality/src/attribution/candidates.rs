@@ -62,11 +62,13 @@ pub(super) fn judge(q: &Question, rules: &[ExclusionRule], uses_habits: bool) ->
 fn undecided(q: &Question, left: &Left) -> Verdict {
     let mut open = left.requests.clone();
     open.few.retain(|&mut x| q.is_open(x));
+    let may_be_own = left.own && q.facts.roles.calls_of_its_own(q.process);
+    open.are_not_all = may_be_own || left.before || open.few.len() < left.requests.few.len();
     match () {
         () if left.before => Verdict::Open(Hole::BeforeRecording, open),
         () if open.is_empty() && !left.is_nobody() => Verdict::Own,
         // who is nobody's by all rules: one of them was deceived, and any may have made it
-        () if open.is_empty() => Verdict::Open(Hole::Ambiguous, q.open_candidates()),
+        () if open.is_empty() => Verdict::Open(Hole::Ambiguous, Suspects { are_not_all: true, ..q.open_candidates() }),
         () => Verdict::Open(Hole::Ambiguous, open),
     }
 }
@@ -97,10 +99,10 @@ fn remaining(q: &Question, kept: &[Kept]) -> Suspects {
         _ => None,
     });
     if let Some(these) = these.min_by_key(|t| t.len()) {
-        return Suspects { few: these.iter().copied().filter(remains).collect(), crowd: None };
+        return Suspects::these(these.iter().copied().filter(remains).collect());
     }
     let Some(scope) = scope(q, kept) else {
-        return Suspects { few: q.candidates().filter(remains).collect(), crowd: None };
+        return Suspects::these(q.candidates().filter(remains).collect());
     };
     let mut left = q.all_of(scope, |x| remains(&x));
     let besides = besides(q).into_iter().filter(|&x| !q.facts.is_member(x, scope)).filter(remains);

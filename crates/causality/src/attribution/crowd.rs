@@ -26,9 +26,21 @@ pub(super) struct Suspects {
     pub(super) few: Requests,
     /// All members of this set besides.
     pub(super) crowd: Option<Scope>,
+    /// Somebody who is no open request could have, too: one that was answered, or the program itself, as it was seen to.
+    pub(super) are_not_all: bool,
 }
 
 impl Suspects {
+    /// These requests and nobody else.
+    pub(super) fn these(few: Requests) -> Suspects {
+        Suspects { few, ..Suspects::default() }
+    }
+
+    /// All members of a set.
+    pub(super) fn all_of(scope: Scope) -> Suspects {
+        Suspects { crowd: Some(scope), ..Suspects::default() }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.few.is_empty() && self.crowd.is_none()
     }

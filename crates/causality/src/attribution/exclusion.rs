@@ -125,7 +125,7 @@ impl<'q> Question<'q> {
     pub(super) fn open_candidates(&self) -> Suspects {
         let open = self.facts.open(self.process);
         if open.is_empty() {
-            return Suspects { few: self.born_of().into_iter().collect(), crowd: None };
+            return Suspects::these(self.born_of().into_iter().collect());
         }
         self.all_of(Scope::Open(self.process), |_| true)
     }
@@ -142,9 +142,9 @@ impl<'q> Question<'q> {
     pub(super) fn all_of(&self, scope: Scope, remains: impl Fn(ExId) -> bool) -> Suspects {
         let members = self.facts.members(scope);
         if self.is_shared(scope) {
-            return Suspects { few: Requests::new(), crowd: Some(scope) };
+            return Suspects::all_of(scope);
         }
-        Suspects { few: members.iter().copied().filter(|&x| remains(x)).collect(), crowd: None }
+        Suspects::these(members.iter().copied().filter(|&x| remains(x)).collect())
     }
 
     /// Whether a set is named rather than copied: it has many members, and what is true of it is true of each.

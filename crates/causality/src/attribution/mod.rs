@@ -205,8 +205,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         if role.takes {
             return;
         }
-        let x = self.facts.tasks.get(&r.by).and_then(|by| by.request_at(r.woken).or(by.held.only()));
-        let woken = match x.filter(|&x| self.facts.is_open(xs, x)) {
+        let woken = match self.facts.woke_for(xs, r) {
             Some(x) => Woken::For(x),
             None => Woken::Unknown,
         };

@@ -29,6 +29,10 @@ pub(super) struct Habits {
     /// what an earlier input had left for later.
     pub(super) prompt: u32,
     pub(super) put_off: u32,
+    /// Turns in which the loop went on to reply with the answer to a call alone, and that to another one than who had asked could
+    /// have shown; and whether it ever did.
+    pub(super) awaited: u32,
+    pub(super) is_awaited_by_others: bool,
 }
 
 /// Turns with one input in which a request was answered and a call behind that could have been seen; and calls behind such a
@@ -74,6 +78,18 @@ pub(super) struct Promptness {
     pub(super) is_seen: bool,
 }
 
+/// What a loop took in its turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Taken {
+    /// The flow of the last reply that was taken, and of the last request.
+    pub(super) heard: EndpointId,
+    pub(super) asked: EndpointId,
+    /// The request whose input was taken last, its own bytes or an answer, where that is known.
+    pub(super) of: Option<ExId>,
+    /// When the call began whose answer that was, where nothing was replied since; else 0.
+    pub(super) answers: MonoNs,
+}
+
 /// What an event loop did since it last waited for something to do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
@@ -82,9 +98,7 @@ pub(super) struct Round {
     pub(super) calls: u32,
     /// The last of them, and when that was sent.
     pub(super) last: (EndpointId, MonoNs),
-    /// The flow of the last reply that was taken, and of the last request.
-    pub(super) heard: EndpointId,
-    pub(super) asked: EndpointId,
+    pub(super) taken: Taken,
     pub(super) promptness: Promptness,
     /// Another call would have found a connection.
     pub(super) has_spare: bool,
@@ -98,6 +112,11 @@ pub(super) struct Round {
 }
 
 impl Round {
+    /// Whether one thing is all that it was given, and no timer can be due.
+    pub(super) fn is_given_one(&self, at: MonoNs) -> bool {
+        (self.polled.ready, self.polled.messages) == (1, 1) && self.polled.no_timer_due(at)
+    }
+
     /// A request or reply was taken: what follows may be for it.
     pub(super) fn takes(&mut self) {
         self.polled.takes();
@@ -139,6 +158,8 @@ pub(super) struct OpenRequests {
     pub(super) held: FxHashMap<TaskId, Vec<ExId>>,
     /// How many each process has that ever took one.
     pub(super) open: FxHashMap<u32, u32>,
+    /// The one that each process took last.
+    pub(super) newest: FxHashMap<u32, ExId>,
     /// Processes that had several at once.
     pub(super) concurrent: FxHashSet<u32>,
 }
@@ -158,8 +179,9 @@ pub(super) struct CallCounts {
     pub(super) unasked: FxHashMap<u32, MonoNs>,
     /// The same of processes whose requests move between tasks, whatever else the task does.
     pub(super) unasked_by_any: FxHashMap<u32, MonoNs>,
-    /// Calls that nothing was answered to yet, with their process, and how many each process has.
-    pub(super) unanswered: FxHashMap<ExId, u32>,
+    /// Calls that nothing was answered to yet, with their process and the request that made them where that was all that was
+    /// given; and how many each process has.
+    pub(super) unanswered: FxHashMap<ExId, (u32, Option<ExId>)>,
     pub(super) asking: FxHashMap<u32, u32>,
     /// When a process last had more of them than requests open.
     pub(super) fanned_out: FxHashMap<u32, MonoNs>,

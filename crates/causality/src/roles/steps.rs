@@ -1,6 +1,7 @@
 //! What roles learn of exchanges, step by step.
 
 use super::Roles;
+use super::learned::Taken;
 use crate::exchange::{ExId, Side, Slab, Steps};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::OPEN;
@@ -32,7 +33,7 @@ impl Steps for Roles {
                 role.takes = true;
                 let round = self.loops.rounds.entry(e.actor);
                 round.takes();
-                round.asked = e.flow;
+                round.taken = Taken { asked: e.flow, of: Some(x), answers: MonoNs(0), ..round.taken };
                 round.epoll.asked_by =
                     if round.epoll.given_by != 0 { round.epoll.given_by } else { round.epoll.asked_by };
                 if let Some((took, ..)) = self.loops.rests.get_mut(&process) {
@@ -43,6 +44,7 @@ impl Steps for Roles {
                     self.loops.habits.entry(process).or_default().gaps += 1;
                 }
                 *open += 1;
+                self.requests.newest.insert(process, x);
                 if *open > 1 {
                     self.requests.concurrent.insert(process);
                 }
@@ -66,8 +68,11 @@ impl Steps for Roles {
         }
     }
 
-    fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
+    fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         let e = xs.get(x);
+        if e.side == Side::Server && !e.is_internal {
+            self.replies_to(xs, x, task, at);
+        }
         if e.side == Side::Server && task != TaskId::UNKNOWN && e.actor != TaskId::UNKNOWN {
             let first = self.workers.first_calls.remove(&task);
             match first.filter(|_| task != e.actor) {
@@ -87,16 +92,18 @@ impl Steps for Roles {
         }
     }
 
-    fn request_progress(&mut self, _: &Slab, _: ExId, task: TaskId, _: MonoNs) {
-        self.loops.rounds.entry(task).takes();
+    fn request_progress(&mut self, _: &Slab, x: ExId, task: TaskId, _: MonoNs) {
+        let round = self.loops.rounds.entry(task);
+        round.takes();
+        (round.taken.of, round.taken.answers) = (Some(x), MonoNs(0));
     }
 
     fn reply_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
-        self.answered(x);
+        let of = self.answered(x);
         if xs.get(x).side == Side::Client && !xs.get(x).is_internal {
             let round = self.loops.rounds.entry(task);
             round.takes();
-            round.heard = xs.get(x).flow;
+            round.taken = Taken { heard: xs.get(x).flow, of, answers: xs.get(x).began, ..round.taken };
             // it may wait for an answer that another task reads
             self.workers.first_calls.entry(xs.get(x).actor).or_insert(xs.get(x).began);
         }

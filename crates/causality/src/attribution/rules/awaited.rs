@@ -1,9 +1,13 @@
 //! A loop read the answer to a call of unknown origin, and with that alone went on to reply to X: X waited for that answer.
 //!
-//! Habit: that X waited for the answer does not say that nobody else asked for it (a batch, a single flight).
+//! Habit: that X waited for the answer does not say that nobody else asked for it (a batch, a single flight). But wherever the
+//! maker of such a call was known, it was the one that went on.
 //!
 //! Condition: that answer was all that the loop was given, no timer was due, and X was among those that could have made the
-//! call.
+//! call: open requests, and nobody else. One that was answered has no reply left that would tell; nor has the program itself,
+//! where it was ever seen to call of its own accord.
+//!
+//! Counterexamples: `link.fragment/awaited_after_answer`, `awaited_of_its_own`, `awaited_by_another`, `awaited_too_few`.
 
 use crate::attribution::claims::{Claim, Claimed};
 use crate::attribution::facts::Facts;
@@ -31,6 +35,8 @@ impl Facts<'_> {
         }
         let s = self.state(call);
         let is_open = !s.given && matches!(s.call.parent, Some(Parent::Open(Hole::Ambiguous)));
-        (is_open && self.is_suspect(x, call)).then_some(Claim { call, claimed: Claimed::By(x, Rule::Habit) })
+        let are_all = holds("awaited.by_an_open_request", !s.call.suspects.are_not_all);
+        let is_known = is_open && are_all && self.roles.awaits_its_own(s.process);
+        (is_known && self.is_suspect(x, call)).then_some(Claim { call, claimed: Claimed::By(x, Rule::Habit) })
     }
 }

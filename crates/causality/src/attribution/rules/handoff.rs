@@ -2,16 +2,19 @@
 //!
 //! Habit: that a task of a request wakes it does not prove that it wakes it for that request.
 //!
-//! Condition: the task takes no requests, and was not made in a request that it still may work for. Together with this only
-//! the number of open requests decides: a request may hand out several jobs at once, so that one of its calls is under way
-//! excludes nothing.
+//! Condition: the task takes no requests, and was not made in a request that it still may work for. A loop that woke it had been
+//! given something of that request alone since it last waited. Together with this only the number of open requests decides: a
+//! request may hand out several jobs at once, so that one of its calls is under way excludes nothing.
 //!
-//! Counterexamples: `link.handoff/woken_by_a_bystander`, `worker_of_a_pool`.
+//! Counterexamples: `link.handoff/woken_by_a_bystander`, `worker_of_a_pool`, `behind_a_reply`.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
+use crate::attribution::facts::Facts;
 use crate::attribution::helper::Woken;
 use crate::canary::holds;
 use crate::evidence::{Rule, Strength};
+use crate::exchange::{ExId, Slab};
+use wakepath_model::rows::WaitRow;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
     name: "handoff",
@@ -29,5 +32,17 @@ fn keeps(q: &Question) -> Option<Kept> {
     match q.worker.filter(|_| is_helper)?.helper.woken {
         Woken::For(x) if q.is_open(x) => Some(Kept::all_but_own()),
         _ => None,
+    }
+}
+
+impl Facts<'_> {
+    /// The open request on which the task worked that ended a wait.
+    pub(in crate::attribution) fn woke_for(&self, xs: &Slab, r: &WaitRow) -> Option<ExId> {
+        let by = self.tasks.get(&r.by)?;
+        let x = by.request_at(r.woken).or(by.held.only()).filter(|&x| self.is_open(xs, x))?;
+        // of who was never seen to poll nobody knows what else it was given
+        let is_loop = self.roles.role(r.by).is_loop() && by.turn.since().0 != 0;
+        let is_alone = !is_loop || by.turn.owners() == [x];
+        holds("handoff.of_one_alone", is_alone).then_some(x)
     }
 }

@@ -4,10 +4,13 @@
 //! Condition: no timer made it go on; it is not still at what it was made for; what it was woken for is over only where there
 //! was never more than one request at once.
 //!
-//! That requests hand it work may not show, where that goes by way of other threads. Then it is enough that its process had no
-//! request open often enough, and never made a call then: nothing later may have named another ([`Facts::is_handed_work`]).
+//! That requests hand it work may not show, where that goes by way of other threads. Then it is enough that no task of its
+//! process made a call when it had no request open: nothing later may have named another ([`Facts::is_handed_work`]).
 //!
-//! Counterexamples: `link.sole/helper_calls_of_its_own`, `woken_by_a_timer`, `helper_of_another`.
+//! Such moments must have been there often enough: where a request is always open, work that is left behind a reply does
+//! not show.
+//!
+//! Counterexamples: `link.sole/helper_calls_of_its_own`, `woken_by_a_timer`, `helper_of_another`, `behind_a_reply`.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
 use crate::attribution::facts::Facts;
@@ -38,7 +41,7 @@ impl Facts<'_> {
     pub(in crate::attribution) fn is_handed_work(&self, helper: TaskId) -> bool {
         let was_handed = self.tasks.get(&helper).is_some_and(|w| w.helper.is_handed_work);
         let process = self.roles.process_of(helper);
-        holds("sole.handed_work", was_handed || !self.roles.helpers_may_call_unasked(process))
+        holds("sole.handed_work", was_handed || !self.roles.calls_of_its_own(process))
     }
 }
 
@@ -58,4 +61,5 @@ pub(in crate::attribution) fn is_asked_by_one(q: &Question) -> bool {
         && holds("sole.not_of_its_maker", !is_at_first_work)
         && q.at > roles.unseen_until(q.process)
         && holds("sole.never_without_a_request", !roles.calls_unasked(q.process))
+        && holds("sole.often", roles.often_has_none(q.process))
 }

@@ -29,7 +29,7 @@ fn keeps(q: &Question) -> Option<Kept> {
                 && holds("unasked.never_seen", !roles.may_call_unasked(q.process))
                 && !q.worker.is_some_and(|w| w.turn.is_own())
         }
-        () => q.is_migrating() && holds("unasked.never_seen", !roles.calls_of_its_own(q.process)),
+        () => q.is_migrating() && holds("unasked.never_seen", !roles.may_call_unasked(q.process)),
     };
     is_asked.then(Kept::all_but_own)
 }
