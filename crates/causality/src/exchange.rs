@@ -8,12 +8,14 @@ mod ends;
 mod messages;
 mod record;
 mod refusals;
+mod sides;
 
 pub use crate::slab::{ExId, Slab};
 pub(crate) use ends::is_peer;
-use ends::{Ends, NO_SOCKET, Span};
+use ends::{Early, Ends, NO_SOCKET, Span};
 pub use record::{Exchange, Side};
 use refusals::{Connect, Refusals};
+pub use sides::Sides;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
     EndpointRow, FlowNoteRow, FlowStateRow, OPEN, OpRow, TaskRow, TcpState, life, op, op_flag, range, seen,
@@ -58,6 +60,8 @@ pub trait Steps {
 pub struct Engine<S: Steps> {
     eps: Ends,
     refusals: Refusals,
+    /// Which end serves, where an announcement does not tell: what was learned before, and what is learned now.
+    pub sides: Sides,
     /// The exchanges.
     pub xs: Slab,
     /// Where steps go.
@@ -65,9 +69,9 @@ pub struct Engine<S: Steps> {
 }
 
 impl<S: Steps> Engine<S> {
-    /// An engine that has seen nothing.
-    pub fn new(steps: S) -> Engine<S> {
-        Engine { eps: Ends::default(), refusals: Refusals::default(), xs: Slab::default(), steps }
+    /// An engine that has seen nothing, but perhaps learned which ends serve.
+    pub fn new(steps: S, sides: Sides) -> Engine<S> {
+        Engine { eps: Ends::default(), refusals: Refusals::default(), sides, xs: Slab::default(), steps }
     }
 
     /// An endpoint was announced.
@@ -78,7 +82,7 @@ impl<S: Steps> Engine<S> {
             wakepath_model::rows::Side::Unknown => None,
         };
         let ep = self.eps.at(r.flow, r.at);
-        ep.announced(r.task);
+        ep.announced(r.task, r.rport != 0);
         if ep.side.is_none() {
             ep.side = side;
         }
@@ -158,14 +162,10 @@ impl<S: Steps> Engine<S> {
         let sent = r.kind == op::SEND;
         let ep = self.eps.at(r.flow, r.at);
         ep.used(r);
-        let Some(side) = ep.side else {
-            // a socket whose announcement was lost: who sends on it does something that cannot be shown
-            ep.early = Some(Box::new((sent, Span::of(r))));
-            if sent && !ep.is_announced() && r.flow.0 < NO_SOCKET {
-                self.steps.unclear(&self.xs, Side::Client, r.actor(), r.at);
-            }
-            return;
-        };
+        if ep.side.is_none() {
+            ep.side = self.sides.later(r.flow);
+        }
+        let Some(side) = ep.side else { return self.moved_by_either(r, sent) };
         let is_request = (side == Side::Client) == sent;
         if side == Side::Server {
             ep.sends_to_reader(r, sent);
@@ -223,6 +223,31 @@ impl<S: Steps> Engine<S> {
         }
     }
 
+    /// An operation on a flow of which nobody knows yet which end it is.
+    fn moved_by_either(&mut self, r: &OpRow, sent: bool) {
+        let ep = self.eps.at(r.flow, r.at);
+        let before = ep.early.take();
+        let is_turned = before.as_ref().is_none_or(|b| b.sent != sent);
+        let is_answered = before.is_some_and(|b| b.is_answered || b.sent != sent);
+        ep.early = Some(Box::new(Early { sent, last: Span::of(r), is_answered }));
+        let (is_announced, has_ports) = (ep.is_announced(), ep.has_ports());
+        // who sends on a socket whose announcement was lost, or that never tells, does something that cannot be shown
+        let is_call = if is_announced { is_turned && self.sides.is_never_told(r.flow) } else { r.flow.0 < NO_SOCKET };
+        if is_answered && has_ports && !self.is_to_itself(r.flow, r.actor()) {
+            self.sides.learn(r.flow, None);
+        }
+        if sent && is_call {
+            self.steps.unclear(&self.xs, Side::Client, r.actor(), r.at);
+        }
+    }
+
+    /// Whether the other end of a flow is the same process's.
+    fn is_to_itself(&self, flow: EndpointId, task: TaskId) -> bool {
+        let peer = self.eps.get(&flow).and_then(|ep| self.eps.get(&ep.other.flow));
+        let user = peer.map_or(TaskId::UNKNOWN, |p| p.user());
+        user != TaskId::UNKNOWN && self.steps.process_of(user) == self.steps.process_of(task)
+    }
+
     /// Without messages: bytes towards the server begin an exchange where the last one has its reply.
     /// `missed`: what moved before it was not all recorded, so its reply may have been among that.
     fn run_request(&mut self, r: &OpRow, side: Side, missed: bool) {
@@ -256,9 +281,7 @@ impl<S: Steps> Engine<S> {
 
     fn begin(&mut self, flow: EndpointId, mut e: Exchange, at: MonoNs) -> ExId {
         e.process = self.steps.process_of(e.actor);
-        let peer = self.eps.get(&flow).and_then(|ep| self.eps.get(&ep.other.flow));
-        let user = peer.map_or(TaskId::UNKNOWN, |p| p.user());
-        e.is_internal = user != TaskId::UNKNOWN && self.steps.process_of(user) == e.process;
+        e.is_internal = self.is_to_itself(flow, e.actor);
         let x = self.xs.insert(e);
         let ep = self.eps.at(flow, at);
         ep.open.push(x);

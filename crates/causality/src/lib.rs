@@ -23,7 +23,7 @@ pub mod sniffed;
 pub mod sync;
 
 use attribution::Attribution;
-use exchange::Engine;
+use exchange::{Engine, Sides};
 pub use options::{Explain, Options, TakesProof};
 use path::{Assembler, HostOut, Linked, Request};
 use roles::Roles;
@@ -78,7 +78,7 @@ pub fn reconstruct_with(
 ) -> Report {
     let options = Options { refuses_habits: options.refuses_habits || folder.refuses_habits(), ..options.clone() };
     let hosts = folder.hosts();
-    let roles: Vec<Roles> = hosts.iter().map(learn).collect();
+    let (roles, sides): (Vec<Roles>, Vec<Sides>) = hosts.iter().map(learn).unzip();
     let line = Rc::new(folder.timeline());
     let sniffers = hosts.iter().filter(|h| h.row_count(Table::SniffedExchange) > 0);
     let seen: FxHashMap<HostId, Seen> = sniffers.map(|h| (h.id(), Seen::read(h))).collect();
@@ -103,14 +103,11 @@ pub fn reconstruct_with(
     let mut report = Report::default();
     let mut streams: Vec<Stream<'_, '_>> = hosts
         .iter()
-        .zip(&roles)
-        .map(|(host, roles)| {
+        .zip(roles.iter().zip(sides))
+        .map(|(host, (roles, sides))| {
             let out = HostOut { host: host.id(), shared: Rc::clone(&assembler), wires: wires.clone() };
-            Stream::new(
-                host,
-                (hosts.len() > 1).then(|| Rc::clone(&line)),
-                Attribution::new(roles, host.id(), options.clone(), out),
-            )
+            let linker = Attribution::new(roles, host.id(), options.clone(), out);
+            Stream::new(host, (hosts.len() > 1).then(|| Rc::clone(&line)), Engine::new(linker, sides))
         })
         .collect();
     if let [only] = &mut streams[..] {
@@ -177,8 +174,8 @@ const BASE: [Table; 7] =
 const CHECK_NS: u64 = 20_000_000;
 
 /// First pass over one host.
-fn learn(host: &Host) -> Roles {
-    let mut engine = Engine::new(Roles::default());
+fn learn(host: &Host) -> (Roles, Sides) {
+    let mut engine = Engine::new(Roles::default(), Sides::default());
     let mut tables = BASE.to_vec();
     tables.extend([Table::Loss, Table::Poll, Table::Input]);
     let mut checked = MonoNs(0);
@@ -202,7 +199,7 @@ fn learn(host: &Host) -> Roles {
             other => feed(&mut engine, &other),
         }
     }
-    let mut roles = engine.steps;
+    let (mut roles, sides) = (engine.steps, engine.sides);
     roles.finish();
     if roles.needs_wakes() {
         for event in host.events(TableSet::of(&[Table::Wait]), ..) {
@@ -213,7 +210,7 @@ fn learn(host: &Host) -> Roles {
             }
         }
     }
-    roles
+    (roles, sides)
 }
 
 fn feed<S: exchange::Steps>(engine: &mut Engine<S>, event: &Event) {
@@ -243,13 +240,13 @@ struct Stream<'f, 'o> {
 }
 
 impl<'f, 'o> Stream<'f, 'o> {
-    fn new(host: &'f Host, line: Option<Rc<Timeline>>, linker: Attribution<'f, HostOut<'o>>) -> Self {
+    fn new(host: &'f Host, line: Option<Rc<Timeline>>, engine: Engine<Attribution<'f, HostOut<'o>>>) -> Self {
         let mut tables = BASE.to_vec();
         tables.extend([Table::Poll, Table::Input]);
-        if linker.needs_wakes() {
+        if engine.steps.needs_wakes() {
             tables.push(Table::Wait);
         }
-        let wires = linker.out.wires.clone();
+        let wires = engine.steps.out.wires.clone();
         if wires.is_some() {
             tables.extend([Table::SniffedFlow, Table::SniffedExchange]);
         }
@@ -258,7 +255,7 @@ impl<'f, 'o> Stream<'f, 'o> {
             line,
             events: host.events(TableSet::of(&tables), ..).peekable(),
             wires,
-            engine: Engine::new(linker),
+            engine,
             last: MonoNs(0),
             checked: MonoNs(0),
             held_max: 0,

@@ -8,7 +8,8 @@
 //! goroutine g of A               a logical task of A's process; `A/g takes r1 c`: A does it in its name
 //! flow c - A                     a flow from somebody who is not watched to A's process
 //! flow d A D                     from A to D; `A -`: D is not watched
-//!                                behind it: opaque, old (older than the recording), ports 40000 80, netns 2 (both ends),
+//!                                behind it: opaque, old (older than the recording), unsided (old, and which end serves only
+//!                                messages tell), ports 40000 80, netns 2 (both ends),
 //!                                seq 4294967000 (first byte of both directions), seen as 10.9.9.9 80 (what the client
 //!                                dialled, where an address is translated), peer (the server's end is one of the peers of
 //!                                an unconnected datagram socket), ids (each message has an x-request-id of its own),

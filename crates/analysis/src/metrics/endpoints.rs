@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::iter::Peekable;
 use std::rc::Rc;
-use wakepath_causality::exchange::{Engine, ExId, Exchange, Side, Slab, Steps};
+use wakepath_causality::exchange::{Engine, ExId, Exchange, Side, Sides, Slab, Steps};
 use wakepath_causality::pairs;
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
@@ -38,15 +38,18 @@ pub fn of_endpoints(folder: &Folder, names: &Names<'_>, options: MetricsOptions)
         .iter()
         .map(|host| Stream {
             events: host.events(TableSet::of(&TABLES), ..).peekable(),
-            engine: Engine::new(Taker {
-                host,
-                names,
-                line: Rc::clone(&line),
-                seen: Rc::clone(&seen),
-                places: FxHashMap::default(),
-                processes: FxHashMap::default(),
-                is_over: false,
-            }),
+            engine: Engine::new(
+                Taker {
+                    host,
+                    names,
+                    line: Rc::clone(&line),
+                    seen: Rc::clone(&seen),
+                    places: FxHashMap::default(),
+                    processes: FxHashMap::default(),
+                    is_over: false,
+                },
+                Sides::default(),
+            ),
             checked: MonoNs(0),
             last: MonoNs(0),
         })

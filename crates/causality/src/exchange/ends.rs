@@ -114,6 +114,16 @@ pub(super) struct OtherEnd {
     ports: Option<Box<Ports>>,
 }
 
+/// What a flow moved before it was known which end it is.
+#[derive(Clone, Copy)]
+pub(super) struct Early {
+    /// The last operation sent.
+    pub(super) sent: bool,
+    pub(super) last: Span,
+    /// It went both ways.
+    pub(super) is_answered: bool,
+}
+
 /// Bytes of the reply for which the client has no room.
 #[derive(Default)]
 pub(super) struct Unread {
@@ -129,8 +139,9 @@ struct Usage {
     by: TaskId,
     /// That closed the descriptor.
     is_closed: bool,
-    /// It was announced: its addresses and side are as known as they will be.
+    /// It was announced: its addresses and side are as known as they will be. Two ports: of a connection by TCP, or of datagrams.
     is_announced: bool,
+    has_ports: bool,
     /// Since when it stands in [`Ends::looked_at`].
     looked_at: MonoNs,
 }
@@ -145,8 +156,8 @@ pub(super) struct Ep {
     pub(super) replies: Direction,
     pub(super) open: SmallVec<[ExId; 2]>,
     pub(super) last_begun: Option<ExId>,
-    /// The last operation from before its side was known, and whether it sent.
-    pub(super) early: Option<Box<(bool, Span)>>,
+    /// What was moved before its side was known.
+    pub(super) early: Option<Box<Early>>,
     pub(super) other: OtherEnd,
     pub(super) unread: Unread,
     usage: Usage,
@@ -157,8 +168,8 @@ impl Ep {
         (self.usage.at, self.usage.by, self.usage.is_closed) = (r.at, r.task, r.kind == op::CLOSE);
     }
 
-    pub(super) fn announced(&mut self, by: TaskId) {
-        self.usage.is_announced = true;
+    pub(super) fn announced(&mut self, by: TaskId, has_ports: bool) {
+        (self.usage.is_announced, self.usage.has_ports) = (true, has_ports);
         if self.usage.by == TaskId::UNKNOWN {
             self.usage.by = by;
         }
@@ -170,6 +181,10 @@ impl Ep {
 
     pub(super) fn is_announced(&self) -> bool {
         self.usage.is_announced
+    }
+
+    pub(super) fn has_ports(&self) -> bool {
+        self.usage.has_ports
     }
 
     /// An operation that moved bytes; `goes_on`: with those of the one before it, if that was the same task's.

@@ -1,6 +1,6 @@
 //! Exchanges where the protocol is known: its messages make them.
 
-use super::ends::Span;
+use super::ends::{Early, Span};
 use super::record::{Exchange, Side};
 use super::{Engine, Steps};
 use crate::slab::ExId;
@@ -14,16 +14,22 @@ impl<S: Steps> Engine<S> {
         ep.traits.interleaves |= witness::interleaves(r.witness_kind);
         let Some(is_request) = ep.direction_of(r) else { return };
         let Some(side) = ep.side else { return };
-        if let Some((sent, span)) = ep.early.take().map(|early| *early) {
+        let early = ep.early.take().map(|early| *early);
+        if let Some(Early { sent, last, .. }) = early {
             // what it said now tells which side it is, and so what that operation moved
-            if sent == (side == Side::Client) { ep.requests.spans.push(span) } else { ep.replies.spans.push(span) }
+            if sent == (side == Side::Client) { ep.requests.spans.push(last) } else { ep.replies.spans.push(last) }
         }
-        if ep.traits.murky {
+        let is_murky = ep.traits.murky;
+        if early.is_some() {
+            self.sides.learn(r.flow, Some(side));
+        }
+        if is_murky {
             return;
         }
         if is_request {
             return self.request_message(r, side);
         }
+        let Some(ep) = self.eps.get_mut(&r.flow) else { return };
         // a reply: the oldest exchange without one, or the one with the same identifier, where that names exchanges
         let is_named = witness::names_exchange(r.witness_kind);
         let found = ep.open.iter().copied().find(|&x| {

@@ -316,6 +316,7 @@ fn sure(dir: Dir, bytes: &[u8]) -> bool {
         (Dir::ToServer, None) if bytes[0] == b'Q' && beyond => text.len() >= 16 && is_typed(text),
         (Dir::ToServer, Some((b'Q', [first, .., 0]))) => !first.is_ascii_control(),
         (Dir::ToServer, Some((b'S', []))) => bytes[0] != b'S',
+        (Dir::ToServer, Some((b'H', []))) => bytes[0] == b'P',
         (Dir::ToClient, Some((b'Z', [b'I' | b'T' | b'E']))) => true,
         _ => false,
     }
@@ -329,5 +330,19 @@ fn last_of_chain(dir: Dir, mut bytes: &[u8]) -> Option<(u8, &[u8])> {
             return Some((message[0], &message[5..]));
         }
         bytes = rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_that_is_prepared_behind_a_flush_tells_the_protocol_on_any_port() {
+        let prepared = b"P\0\0\0\x13s1\0SELECT $1\0\0\0D\0\0\0\x08Ss1\0H\0\0\0\x04";
+        assert_eq!(recognise(Dir::ToServer, prepared, false), Fit::Yes);
+        // a Flush alone says nothing, nor does what goes on behind it
+        assert_eq!(recognise(Dir::ToServer, b"H\0\0\0\x04", false), Fit::No);
+        assert_eq!(recognise(Dir::ToServer, &[&prepared[..], b"GET"].concat(), false), Fit::No);
     }
 }

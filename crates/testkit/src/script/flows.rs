@@ -14,8 +14,9 @@ struct FlowOptions {
     seq: u64,
     is_opaque: bool,
     is_ring: bool,
-    /// It was there before the recording.
+    /// It was there before the recording; and which end serves only messages tell.
     is_old: bool,
+    is_unsided: bool,
     is_peer: bool,
     has_ids: bool,
     has_streams: bool,
@@ -32,6 +33,7 @@ impl FlowOptions {
             is_opaque: false,
             is_ring: false,
             is_old: false,
+            is_unsided: false,
             is_peer: false,
             has_ids: false,
             has_streams: false,
@@ -45,6 +47,7 @@ impl FlowOptions {
                 ("ids", _) => o.has_ids = true,
                 ("streams", _) => o.has_streams = true,
                 ("old", _) => o.is_old = true,
+                ("unsided", _) => (o.is_old, o.is_unsided) = (true, true),
                 ("ports", [a, b, after @ ..]) => {
                     o.ports = (number(a)? as u16, number(b)? as u16);
                     more = after;
@@ -96,7 +99,12 @@ impl Player {
                 (_, true) => seen::ACCEPTED,
                 _ => seen::CONNECTED,
             };
-            let (netns, side) = (o.netns, if is_server { rows::Side::Server } else { rows::Side::Client });
+            let side = match (o.is_unsided, is_server) {
+                (true, _) => rows::Side::Unknown,
+                (_, true) => rows::Side::Server,
+                _ => rows::Side::Client,
+            };
+            let netns = o.netns;
             self.out.hosts[host].endpoint(0, &Announced { flow: id, local, remote, netns, snd, rcv, task, how, side });
             Ok(Some((host, id)))
         };
