@@ -106,6 +106,12 @@ static __always_inline u8 class_now(struct task_struct *task, struct pt_regs *re
 	return syscall_class[nr & (SYSCALLS - 1)];
 }
 
+/* How HTTP/2 begins. Other messages of one direction may begin without a turn, too, but few at a time. */
+static __always_inline bool begins_streams(u32 word)
+{
+	return word == 0x20495250 /* PRI_ */;
+}
+
 /* HTTP heads are longer than those of binary protocols: give them the whole cap. */
 static __always_inline bool looks_like_http(u32 word)
 {
@@ -138,16 +144,29 @@ static __always_inline u32 span(u64 from, u64 to)
 	return ns > 0xffffffffULL ? 0xffffffff : ns;
 }
 
-/* How many changes of direction lie between two looks at quiet_flows: a power of two. */
+/* How many changes of direction, or operations of which no head is taken, lie between two looks at wanted_heads: a power of
+ * two. */
 #define TURNS_A_LOOK 16
+
+static __always_inline void look(struct flow_state *f)
+{
+	u8 *wants;
+
+	if (!cfg_head_bytes || (++f->turns & (TURNS_A_LOOK - 1)) || f->quiet || f->streams)
+		return;
+	wants = bpf_map_lookup_elem(&wanted_heads, &f->id);
+	if (wants) {
+		f->quiet = *wants == WANTS_NONE;
+		f->streams = *wants == WANTS_EACH;
+	}
+}
 
 /* The flow changed its direction: a message may begin here. */
 static __always_inline void turn(struct flow_state *f, u8 op)
 {
 	f->direction = op;
 	f->captured = 0;
-	if (cfg_head_bytes && !(++f->turns & (TURNS_A_LOOK - 1)) && !f->quiet)
-		f->quiet = bpf_map_lookup_elem(&quiet_flows, &f->id) != 0;
+	look(f);
 }
 
 /* Writes one operation. `f` follows a stream's direction; 0 where no payload is wanted (pipes, control) and for
@@ -167,7 +186,11 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 	if (f && m->bytes > 0 && f->direction != m->op) {
 		m->flags |= OPF_TURN;
 		turn(f, m->op);
+	} else if (f && f->captured >= PLAIN_HEAD) {
+		look(f);
 	}
+	if (f && f->streams)
+		f->captured = 0;
 	if (cfg_head_bytes && m->readable && m->bytes > 0 && (!f || (!f->quiet && f->captured < cfg_head_bytes))) {
 		if (!find_place(&p, regs, m->class, m->index)) {
 			m->flags |= OPF_UNREADABLE;
@@ -182,8 +205,9 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 					bpf_probe_read_user(&first, sizeof(first), (void *)p.buffer);
 				bpf_probe_read_user(&word, sizeof(word), (void *)first);
 				f->http = looks_like_http(word);
+				f->streams |= begins_streams(word);
 			}
-			if (cap > PLAIN_HEAD && !(f && f->http))
+			if (cap > PLAIN_HEAD && !(f && (f->http || f->streams)))
 				cap = PLAIN_HEAD;
 			head = !f ? cap : cap > f->captured ? cap - f->captured : 0;
 			if (head > (u32)m->bytes)
@@ -232,8 +256,10 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 		}
 		head = done;
 		if (f) {
-			if (!f->http && !f->captured && done >= 4)
+			if (!f->http && !f->captured && done >= 4) {
 				f->http = looks_like_http(*(u32 *)dst);
+				f->streams |= begins_streams(*(u32 *)dst);
+			}
 			f->captured += head;
 		}
 		m->flags |= OPF_HEAD;

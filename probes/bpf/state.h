@@ -109,7 +109,7 @@ struct flow_state {
 	u8 http;
 	u8 turns; /* changes of direction, modulo 256 */
 	u8 quiet; /* nobody can read what it says: no more heads */
-	u8 pad;
+	u8 streams; /* its messages overlap: each operation may begin one */
 	u32 inode; /* of the socket, where it was found by address: an address is used again */
 	u32 window_waits; /* as TCP counted them when it sent last: ticks for which the receiver's window kept bytes back */
 	u32 pad2[4];
@@ -144,13 +144,14 @@ struct {
 	__type(value, struct flow_state);
 } flows_by_address SEC(".maps");
 
-/* Flows whose contents the agent has given up on (encrypted, no known protocol), by id. Each looks for itself now and then. */
+/* What the agent has found out of flows (WANTS_), by id: that nobody reads what it says (encrypted, no known protocol), or that
+ * its messages overlap. Each looks for itself now and then. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
 	__type(key, u64);
 	__type(value, u8);
-} quiet_flows SEC(".maps");
+} wanted_heads SEC(".maps");
 
 struct pipe_state {
 	u32 written;

@@ -324,10 +324,10 @@ impl KernelSource {
         listener(skel).map_or(Ok(0), |program| annotated.file(program, file, None))
     }
 
-    /// Asks for no more heads of a flow. It may take it some turns to notice; where the map is full the oldest is
-    /// forgotten, which costs heads that nobody reads and nothing else.
-    pub fn quiet(&mut self, flow: u64) -> Result<(), CaptureError> {
-        Ok(self.skel.maps.quiet_flows.update(&flow.to_ne_bytes(), &[1], MapFlags::ANY)?)
+    /// Says which heads of a flow are wanted. It may take it some turns to notice; where the map is full the oldest is
+    /// forgotten, which costs heads that nobody reads, or those of messages that begin without a turn.
+    pub fn want(&mut self, flow: u64, wants: u8) -> Result<(), CaptureError> {
+        Ok(self.skel.maps.wanted_heads.update(&flow.to_ne_bytes(), &[wants], MapFlags::ANY)?)
     }
 
     /// What a process made by this one calls between fork and exec to be watched from its first instruction, with its

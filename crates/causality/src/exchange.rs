@@ -252,6 +252,7 @@ impl<S: Steps> Engine<S> {
     /// `missed`: what moved before it was not all recorded, so its reply may have been among that.
     fn run_request(&mut self, r: &OpRow, side: Side, missed: bool) {
         let ep = self.eps.at(r.flow, r.at);
+        ep.requests.explained_to = r.end;
         if let Some(&last) = ep.open.last() {
             let e = self.xs.get_mut(last);
             if missed {

@@ -251,6 +251,9 @@ impl Flow {
         }
         self.state = ProtocolState::Known(protocol.make(Boxed));
         self.is_tls = protocol == Protocol::Tls;
+        if protocol == Protocol::Http2 {
+            sink.interleaves(id);
+        }
         let name = sink.intern(protocol.id().as_bytes());
         self.known = Some((protocol, name));
         sink.push(&FlowNoteRow { at, flow: id, protocol: name, reason: StrId::EMPTY, ..Default::default() });

@@ -335,7 +335,7 @@ impl Vantage for Recording {
         let now_ns = monotonic_ns();
         let Some(kernel) = kernel else {
             source.drain(now_ns, until_ns, |f| decoder.library_frame(f, sink));
-            sink.quiet.clear();
+            sink.wanted.clear();
             return Ok(());
         };
         round.clear();
@@ -350,8 +350,8 @@ impl Vantage for Recording {
             decoder.library_frame(rest, sink);
         }
         // what nobody reads at the kernel's calls is also not looked at by the library
-        for flow in sink.quiet.drain(..) {
-            kernel.quiet(flow.0)?;
+        for (flow, wants) in sink.wanted.drain(..) {
+            kernel.want(flow.0, wants)?;
         }
         Ok(())
     }

@@ -248,8 +248,8 @@ impl Vantage for Recording {
         });
         marks.listen(source, sink);
         runtimes.learn(source);
-        for flow in sink.quiet.drain(..) {
-            source.quiet(flow.0)?;
+        for (flow, wants) in sink.wanted.drain(..) {
+            source.want(flow.0, wants)?;
         }
         Ok(())
     }

@@ -24,8 +24,8 @@ pub struct Sink {
     counts: Vec<(&'static str, u64)>,
     /// Processes that were made, or began another program, since somebody looked; at most [`NEW_PROCESSES_MAX`].
     pub new_processes: Vec<u32>,
-    /// Flows whose heads nobody will read; the kernel side is told after each round.
-    pub quiet: Vec<EndpointId>,
+    /// Flows, and which heads of them are wanted (`wakepath_wire::WANTS_EACH`); the kernel side is told after each round.
+    pub wanted: Vec<(EndpointId, u8)>,
     /// Heads are wanted as they are.
     keep_heads: bool,
     /// Only where stacks are asked for.
@@ -37,9 +37,9 @@ pub struct Sink {
 impl Sink {
     /// A sink into a folder.
     pub fn new(folder: FolderWriter, payload: Payload, recurring: Recurring, stacks: Option<Stacks>) -> Sink {
-        let (counts, new_processes, quiet, files) = Default::default();
+        let (counts, new_processes, wanted, files) = Default::default();
         let keep_heads = payload == Payload::Heads;
-        Sink { folder, counts, new_processes, quiet, keep_heads, stacks, files, recurring }
+        Sink { folder, counts, new_processes, wanted, keep_heads, stacks, files, recurring }
     }
 }
 
@@ -82,8 +82,11 @@ impl RowSink for Sink {
     }
     fn quiet(&mut self, flow: EndpointId) {
         if !self.keep_heads {
-            self.quiet.push(flow);
+            self.wanted.push((flow, w::WANTS_NONE));
         }
+    }
+    fn interleaves(&mut self, flow: EndpointId) {
+        self.wanted.push((flow, w::WANTS_EACH));
     }
     fn stack(&mut self, tgid: u32, image: u64, id: u32) -> StrId {
         let Sink { folder, counts, stacks, .. } = self;

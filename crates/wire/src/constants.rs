@@ -270,6 +270,10 @@ constants! {
     MAX_CPUS: u32 = 512;
     /// Most bytes of one message head in one record.
     HEAD_MAX: u32 = 4096;
+    /// Which heads of a flow are wanted: none any more.
+    WANTS_NONE: u8 = 1;
+    /// Which heads of a flow are wanted: that of each operation, since its messages overlap.
+    WANTS_EACH: u8 = 2;
     /// Room behind a ring for a record that begins before its end: the longest record.
     RING_SLACK: u32 = 16384;
     /// Syscall numbers below this are classed.
