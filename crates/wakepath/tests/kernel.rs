@@ -39,6 +39,8 @@ mod saturated;
 mod slots;
 #[path = "kernel/stacks.rs"]
 mod stacks;
+#[path = "kernel/streams.rs"]
+mod streams;
 #[path = "kernel/tasks.rs"]
 mod tasks;
 #[path = "kernel/waits.rs"]

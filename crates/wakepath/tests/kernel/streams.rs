@@ -1,0 +1,61 @@
+//! Streams of one connection: requests that begin without a change of direction.
+
+use crate::harness::*;
+use crate::net::*;
+use wakepath_model::rows::role;
+
+/// Requests in one burst: more bytes than are taken of other protocols before a flow turns.
+const BURST: u32 = 60;
+/// Requests that are each answered before the next one.
+const TURNS: u32 = 40;
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, block: &[u8]) -> Vec<u8> {
+    let length = block.len() as u32;
+    let mut out = length.to_be_bytes()[1..].to_vec();
+    out.extend([kind, flags]);
+    out.extend(stream.to_be_bytes());
+    out.extend(block);
+    out
+}
+
+/// The n-th request: `GET /` with a long field of its own, which no table keeps.
+fn request(n: u32) -> Vec<u8> {
+    let mut block = vec![0x82, 0x86, 0x84, 0x00, 1, b'x', 40];
+    block.extend([b'y'; 40]);
+    frame(1, 5, 2 * n + 1, &block)
+}
+
+/// Its response: 200.
+fn response(n: u32) -> Vec<u8> {
+    frame(1, 5, 2 * n + 1, &[0x88])
+}
+
+fn passes(from: &impl std::os::fd::AsRawFd, to: &impl std::os::fd::AsRawFd, bytes: &[u8]) {
+    send_by("write", from, bytes);
+    assert_eq!(recv_by("read", to, bytes.len()), bytes);
+}
+
+#[test]
+fn a_burst_of_streams_is_seen_whole() {
+    for backend in BACKENDS {
+        let Some(rec) = record(backend, &[]) else { continue };
+        let (a, b) = tcp_pair();
+        let mut preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        preface.extend(frame(4, 0, 0, &[]));
+        passes(&a, &b, &preface);
+        passes(&b, &a, &frame(4, 0, 0, &[]));
+        (0..BURST).for_each(|n| passes(&a, &b, &request(n)));
+        (0..BURST).for_each(|n| passes(&b, &a, &response(n)));
+        for n in BURST..BURST + TURNS {
+            passes(&a, &b, &request(n));
+            passes(&b, &a, &response(n));
+        }
+        let (fa, fb) = (ids(&a), ids(&b));
+        let trace = rec.stop();
+        for flow in [trace.flow(fa), trace.flow(fb)] {
+            let count = |of| trace.messages.iter().filter(|m| m.flow == flow && m.role == of).count() as u32;
+            assert_eq!((count(role::REQUEST), count(role::REPLY)), (BURST + TURNS, BURST + TURNS), "{backend}");
+        }
+    }
+}
