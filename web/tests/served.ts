@@ -19,7 +19,7 @@ async function serve(folder: string): Promise<[string, () => void]> {
   throw new Error(`wakepath ui ${folder} did not start`);
 }
 
-type Recordings = { demo: string; lttng: string; hostile: string };
+type Recordings = { demo: string; lttng: string; hostile: string; marks: string };
 
 export const test = base.extend<{ quiet: void }, Recordings>({
   demo: [async ({}, use) => run('PAGE_DEMO', use), { scope: 'worker' }],
@@ -30,6 +30,7 @@ export const test = base.extend<{ quiet: void }, Recordings>({
     },
     { scope: 'worker' },
   ],
+  marks: [async ({}, use) => run('PAGE_MARKS', use), { scope: 'worker' }],
   hostile: [async ({}, use) => run('PAGE_HOSTILE', use), { scope: 'worker' }],
   // whatever a test does: no error on the console, no dialog, nothing from elsewhere
   quiet: [

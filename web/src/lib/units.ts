@@ -36,7 +36,8 @@ export function counted(n: number, one: string, many: string): string {
 
 /** So many a second. */
 export function rate(perSecond: number): string {
-  return perSecond >= 999.5 ? `${three(perSecond / 1000)} k/s` : `${three(perSecond)} /s`;
+  const unit = [[1e9, 'G'], [1e6, 'M'], [1e3, 'k']].find(([n]) => perSecond >= (n as number) * 0.9995) as [number, string] | undefined;
+  return unit ? `${three(perSecond / unit[0])} ${unit[1]}/s` : `${three(perSecond)} /s`;
 }
 
 export function share(part: number): string {

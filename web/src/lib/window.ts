@@ -4,12 +4,12 @@ export interface Shown {
   to: number;
 }
 
-/** No less time is shown (ns): what is between is not told apart by the numbers of a page. */
+/** Of a recording no less time is shown (ns): moments since 1970 are not told apart more closely by the numbers of a page. */
 const LEAST = 20_000;
 
 /** Time around a point that stays where it is, `factor` times as long; within the recording of `whole` ns. */
-export function zoomed(shown: Shown, at: number, factor: number, whole: number): Shown {
-  const length = Math.min(whole, Math.max(LEAST, (shown.to - shown.from) * factor));
+export function zoomed(shown: Shown, at: number, factor: number, whole: number, least = LEAST): Shown {
+  const length = Math.min(whole, Math.max(least, (shown.to - shown.from) * factor));
   const part = (at - shown.from) / Math.max(1, shown.to - shown.from);
   return within({ from: at - part * length, to: at + (1 - part) * length }, whole);
 }
