@@ -107,10 +107,7 @@ static __always_inline u8 class_now(struct task_struct *task, struct pt_regs *re
 }
 
 /* How HTTP/2 begins. Other messages of one direction may begin without a turn, too, but few at a time. */
-static __always_inline bool begins_streams(u32 word)
-{
-	return word == 0x20495250 /* PRI_ */;
-}
+#define BEGINS_STREAMS 0x20495250 /* PRI_ */
 
 /* HTTP heads are longer than those of binary protocols: give them the whole cap. */
 static __always_inline bool looks_like_http(u32 word)
@@ -205,7 +202,7 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 					bpf_probe_read_user(&first, sizeof(first), (void *)p.buffer);
 				bpf_probe_read_user(&word, sizeof(word), (void *)first);
 				f->http = looks_like_http(word);
-				f->streams |= begins_streams(word);
+				f->streams |= word == BEGINS_STREAMS;
 			}
 			if (cap > PLAIN_HEAD && !(f && (f->http || f->streams)))
 				cap = PLAIN_HEAD;
@@ -258,7 +255,7 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 		if (f) {
 			if (!f->http && !f->captured && done >= 4) {
 				f->http = looks_like_http(*(u32 *)dst);
-				f->streams |= begins_streams(*(u32 *)dst);
+				f->streams |= *(u32 *)dst == BEGINS_STREAMS;
 			}
 			f->captured += head;
 		}
