@@ -4,6 +4,7 @@
 //! exchanges ([`exchange`]), finds whose doing each call was ([`attribution`]) and joins the components ([`path`]).
 #![deny(missing_docs)]
 
+mod at_work;
 pub mod attribution;
 pub mod canary;
 mod dense;
@@ -11,9 +12,11 @@ pub mod evidence;
 pub mod exchange;
 pub mod finished;
 pub mod graph;
+mod numbered;
 mod options;
 pub mod pairs;
 pub mod path;
+mod places;
 mod polled;
 pub mod proof;
 pub mod request;

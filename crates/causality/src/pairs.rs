@@ -1,6 +1,7 @@
 //! The two ends of a flow: by addresses and sequence numbers, by sequence numbers alone behind a translation, by the
 //! kernel's own naming of UNIX peers.
 
+use crate::at_work::AtWork;
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::{EndpointId, HostId, StrId};
 use wakepath_model::rows::{EndpointRow, Side, TcpState, seen};
@@ -67,8 +68,10 @@ pub enum How {
     Peers,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Default)]
 struct Known {
+    /// It was announced, and not forgotten since; else only what is at work on it is known.
+    is_announced: bool,
     place: Place,
     snd: u32,
     rcv: u32,
@@ -81,6 +84,7 @@ struct Known {
     made_calls: bool,
     /// A call was seen to begin on it: its task is watched.
     calls: bool,
+    at_work: AtWork,
 }
 
 /// Pairs endpoints as they come. Bounded: endpoints whose flow is gone are forgotten, oldest first.
@@ -131,18 +135,9 @@ impl Pairs {
         }
         let place = Place::of(r);
         let fresh = r.how == seen::CONNECTED || r.how == seen::ACCEPTED;
-        let me = Known {
-            place,
-            snd: r.snd as u32,
-            rcv: r.rcv as u32,
-            fresh,
-            is_named: false,
-            peer: None,
-            root_calls: false,
-            made_calls: false,
-            calls: false,
-        };
-        if self.known.insert(end, me).is_none() && r.family != AF_UNIX {
+        let (snd, rcv) = (r.snd as u32, r.rcv as u32);
+        let announced = Known { is_announced: true, place, snd, rcv, fresh, ..Known::default() };
+        if self.announce(end, announced) && r.family != AF_UNIX {
             self.by_key.entry(place.key()).or_default().push(end);
         }
         if r.family == AF_UNIX {
@@ -150,7 +145,11 @@ impl Pairs {
                 let other = (host, r.peer);
                 self.unix.insert(end, other);
                 self.unix.insert(other, end);
-                self.known.entry(other).or_insert(Known { peer: None, is_named: true, ..me });
+                if self.announced(other).is_none() {
+                    let named =
+                        Known { is_announced: true, place, snd, rcv, fresh, is_named: true, ..Known::default() };
+                    self.announce(other, named);
+                }
                 self.join(end, other, How::Peers);
             } else if let Some(&other) = self.unix.get(&end) {
                 self.join(end, other, How::Peers);
@@ -162,8 +161,8 @@ impl Pairs {
             .iter()
             .filter(|&&c| c != end)
             .filter_map(|&c| {
-                let k = self.known.get(&c).filter(|k| k.peer.is_none())?;
-                let far = if r.protocol == UDP { 0 } else { distance(k.rcv, me.snd).max(distance(k.snd, me.rcv)) };
+                let k = self.announced(c).filter(|k| k.peer.is_none())?;
+                let far = if r.protocol == UDP { 0 } else { distance(k.rcv, snd).max(distance(k.snd, rcv)) };
                 let limit = if k.fresh && fresh { 0 } else { NEAR };
                 // the same loopback addresses exist in every namespace
                 (far <= limit && (r.protocol != UDP || k.place.netns == place.netns || !is_loopback(&place)))
@@ -175,15 +174,52 @@ impl Pairs {
             return;
         }
         if fresh && r.protocol != UDP {
-            if let Some(&other) = self.by_numbers.get(&(me.rcv, me.snd))
+            if let Some(&other) = self.by_numbers.get(&(rcv, snd))
                 && other != end
-                && self.known.get(&other).is_some_and(|k| k.peer.is_none())
+                && self.announced(other).is_some_and(|k| k.peer.is_none())
             {
                 self.join(end, other, How::Translated);
             } else {
-                self.by_numbers.insert((me.snd, me.rcv), end);
+                self.by_numbers.insert((snd, rcv), end);
             }
         }
+    }
+
+    fn announced(&self, end: End) -> Option<&Known> {
+        self.known.get(&end).filter(|k| k.is_announced)
+    }
+
+    /// What is known of an endpoint from here on; true where it was not announced before.
+    fn announce(&mut self, end: End, known: Known) -> bool {
+        let k = self.known.entry(end).or_default();
+        let before = std::mem::replace(k, known);
+        k.at_work = before.at_work;
+        !before.is_announced
+    }
+
+    /// Forgets what was announced of an endpoint.
+    fn take(&mut self, end: End) -> Option<Known> {
+        let mut k = self.known.remove(&end)?;
+        let at_work = std::mem::take(&mut k.at_work);
+        if !at_work.is_empty() {
+            self.known.insert(end, Known { at_work, ..Known::default() });
+        }
+        Some(k).filter(|k| k.is_announced)
+    }
+
+    /// What is at work on an endpoint.
+    pub(crate) fn at_work(&self, end: End) -> Option<&AtWork> {
+        self.known.get(&end).map(|k| &k.at_work)
+    }
+
+    /// What is at work on an endpoint changes.
+    pub(crate) fn work<T>(&mut self, end: End, change: impl FnOnce(&mut AtWork) -> T) -> T {
+        let k = self.known.entry(end).or_default();
+        let out = change(&mut k.at_work);
+        if !k.is_announced && k.at_work.is_empty() {
+            self.known.remove(&end);
+        }
+        out
     }
 
     fn join(&mut self, a: End, b: End, how: How) {
@@ -220,12 +256,12 @@ impl Pairs {
 
     /// Whether any call was ever seen on the endpoint: one that is announced may still be outside the selection.
     pub fn is_calling(&self, end: End) -> bool {
-        self.known.get(&end).is_some_and(|k| k.calls)
+        self.announced(end).is_some_and(|k| k.calls)
     }
 
     /// Whether all calls seen of an endpoint were nobody's request's.
     pub fn calls_roots_only(&self, end: End) -> bool {
-        self.known.get(&end).is_some_and(|k| k.root_calls && !k.made_calls)
+        self.announced(end).is_some_and(|k| k.root_calls && !k.made_calls)
     }
 
     /// Where an endpoint is.
@@ -235,7 +271,7 @@ impl Pairs {
 
     /// Nothing will be asked of it any more.
     pub fn forget(&mut self, end: End) {
-        if let Some(k) = self.known.remove(&end) {
+        if let Some(k) = self.take(end) {
             if let Some(list) = self.by_key.get_mut(&k.place.key()) {
                 list.retain(|&e| e != end);
                 if list.is_empty() {
@@ -247,16 +283,16 @@ impl Pairs {
             }
         }
         if let Some(other) = self.unix.remove(&end)
-            && self.known.get(&other).is_some_and(|k| k.is_named)
+            && self.announced(other).is_some_and(|k| k.is_named)
         {
-            self.known.remove(&other);
+            self.take(other);
             self.unix.remove(&other);
         }
     }
 
     /// Whether the endpoint was announced, and not forgotten since.
     pub fn knows(&self, end: End) -> bool {
-        self.known.contains_key(&end)
+        self.announced(end).is_some()
     }
 }
 

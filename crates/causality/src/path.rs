@@ -1,8 +1,10 @@
 //! Between components: calls and the exchanges that served them, joined into trees.
 
+use crate::at_work::{Caller, Server};
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{Exchange, Side};
 use crate::finished::{Done, Finished, Refusal};
+use crate::numbered::Numbered;
 use crate::pairs::{End, How, Pairs, Place, is_loopback};
 pub use crate::request::{Half, OpenCall, Request, Span, Wire};
 use crate::request::{number, request_id};
@@ -10,25 +12,12 @@ use crate::sniffed::{ByteKey, Wires};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::hash::Hash;
 use std::rc::Rc;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{EndpointRow, witness};
 
 /// Where an exchange stands in its direction: the same at both ends.
-type Key = (HostId, EndpointId, u64);
-
-enum Caller {
-    Live,
-    Linked(u64, u32),
-    Root,
-    Orphan(Hole),
-}
-
-enum Server {
-    Live,
-    Given(u64),
-}
+type Key = (End, u64);
 
 struct Call {
     half: Half,
@@ -49,6 +38,8 @@ struct Node {
     /// It has no caller to wait for.
     root: Option<Option<Hole>>,
     refusals: Vec<Refusal>,
+    /// It has its place in a path.
+    is_placed: bool,
 }
 
 /// Counts of the linker's work.
@@ -71,10 +62,7 @@ pub struct Linked {
 /// Joins what all hosts' linkers finish.
 pub struct Assembler<'a> {
     pairs: Pairs,
-    callers: FxHashMap<Key, Caller>,
-    servers: FxHashMap<Key, Server>,
-    nodes: FxHashMap<u64, Node>,
-    next: u64,
+    nodes: Numbered<Node>,
     gone: VecDeque<(MonoNs, End)>,
     /// When operations were lost, of each host by its own clock, in order.
     losses: FxHashMap<HostId, Vec<(u64, u64)>>,
@@ -90,7 +78,7 @@ const ON_ITS_WAY_NS: u64 = 1_000_000_000;
 const FORGET_NS: u64 = 20_000_000_000;
 
 fn key(host: HostId, e: &Exchange) -> Key {
-    (host, e.flow, number(e))
+    ((host, e.flow), number(e))
 }
 
 impl<'a> Assembler<'a> {
@@ -98,10 +86,7 @@ impl<'a> Assembler<'a> {
     pub fn new(out: impl FnMut(Request) + 'a, refused: impl FnMut(HostId, TaskId, Place, i32) + 'a) -> Self {
         Assembler {
             pairs: Pairs::default(),
-            callers: FxHashMap::default(),
-            servers: FxHashMap::default(),
-            nodes: FxHashMap::default(),
-            next: 0,
+            nodes: Numbered::default(),
             gone: VecDeque::new(),
             losses: FxHashMap::default(),
             out: Box::new(out),
@@ -154,20 +139,34 @@ impl<'a> Assembler<'a> {
                 if asks_only {
                     self.pairs.called((host, e.flow), true);
                 }
-                make_room(&mut self.callers);
-                self.callers.insert(key(host, e), Caller::Live);
+                self.set_caller(key(host, e), Caller::Live);
             }
             Side::Server => {
-                make_room(&mut self.servers);
-                self.servers.insert(key(host, e), Server::Live);
+                self.pairs.work((host, e.flow), |w| w.put_server(number(e), Server::Live));
             }
         }
     }
 
     /// The same exchange at the other end.
     fn opposite(&self, host: HostId, e: &Exchange) -> Option<(Key, How)> {
-        let ((h, f), how) = self.pairs.peer((host, e.flow))?;
-        Some(((h, f, key(host, e).2), how))
+        let (end, how) = self.pairs.peer((host, e.flow))?;
+        Some(((end, number(e)), how))
+    }
+
+    fn caller(&self, (end, number): Key) -> Option<Caller> {
+        self.pairs.at_work(end)?.caller(number)
+    }
+
+    fn server(&self, (end, number): Key) -> Option<Server> {
+        self.pairs.at_work(end)?.server(number)
+    }
+
+    fn set_caller(&mut self, (end, number): Key, caller: Caller) {
+        self.pairs.work(end, |w| w.put_caller(number, caller));
+    }
+
+    fn remove_caller(&mut self, (end, number): Key) {
+        self.pairs.work(end, |w| w.remove_caller(number));
     }
 
     fn rule(e: &Exchange, how: How) -> Rule {
@@ -192,12 +191,13 @@ impl<'a> Assembler<'a> {
     /// A call that no request of a watched server made is over.
     fn called(&mut self, host: HostId, d: &Done) {
         let own = key(host, &d.exchange);
-        let served = self.opposite(host, &d.exchange).filter(|(k, _)| self.servers.contains_key(k));
-        self.callers.remove(&own);
+        let opposite = self.opposite(host, &d.exchange);
+        let served = opposite.and_then(|(k, _)| self.server(k));
+        self.remove_caller(own);
         if !d.is_root_call {
             self.pairs.called((host, d.exchange.flow), false);
         }
-        let Some((k, _)) = served else {
+        let Some(served) = served else {
             self.linked.leaves += 1;
             return;
         };
@@ -205,20 +205,17 @@ impl<'a> Assembler<'a> {
             (false, Some(h)) => (Some(h), Caller::Orphan(h)),
             _ => (None, Caller::Root),
         };
-        match self.servers.get(&k) {
-            Some(&Server::Given(id)) => self.becomes_root(id, root),
-            _ => {
-                self.callers.insert(own, state);
-            }
+        match served {
+            Server::Given(id) => self.becomes_root(id, root),
+            Server::Live => self.set_caller(own, state),
         }
     }
 
     /// A server's exchange is over, with the calls that were made for it.
     fn served(&mut self, host: HostId, d: Done) {
         let opposite = self.opposite(host, &d.exchange);
-        let id = self.next;
-        self.next += 1;
-        self.servers.insert(key(host, &d.exchange), Server::Given(id));
+        let id = self.nodes.reserve();
+        self.pairs.work((host, d.exchange.flow), |w| w.put_server(number(&d.exchange), Server::Given(id)));
         let mut node = Node {
             half: self.half(host, d.exchange),
             calls: Vec::with_capacity(d.calls.len()),
@@ -233,6 +230,7 @@ impl<'a> Assembler<'a> {
             caller: None,
             root: None,
             refusals: d.refusals,
+            is_placed: false,
         };
         let arrived = self.add_calls(host, id, &mut node, d.calls);
         self.find_caller(host, &mut node, opposite, d.flows_lost);
@@ -262,13 +260,13 @@ impl<'a> Assembler<'a> {
             let call_key = key(host, &e);
             self.pairs.called((host, e.flow), false);
             let opposite = self.opposite(host, &e);
-            self.callers.remove(&call_key);
-            let is_lossy = opposite.is_some_and(|((h, _, _), _)| self.may_be_lost(h, host, &e));
-            match opposite.and_then(|(k, how)| self.servers.get(&k).map(|s| (s, how))) {
-                Some((Server::Given(server), how)) => arrived.push((*server, i as u32, Self::rule(&e, how))),
+            self.remove_caller(call_key);
+            let is_lossy = opposite.is_some_and(|(((h, _), _), _)| self.may_be_lost(h, host, &e));
+            match opposite.and_then(|(k, how)| self.server(k).map(|s| (s, how))) {
+                Some((Server::Given(server), how)) => arrived.push((server, i as u32, Self::rule(&e, how))),
                 Some((Server::Live, _)) => {
                     node.pending += 1;
-                    self.callers.insert(call_key, Caller::Linked(id, i as u32));
+                    self.set_caller(call_key, Caller::Linked(id, i as u32));
                 }
                 None => {
                     self.linked.leaves += 1;
@@ -277,7 +275,7 @@ impl<'a> Assembler<'a> {
                     } else if is_lossy {
                         node.hole.get_or_insert(Hole::Losses);
                     } else if !self.pairs.knows((host, e.flow))
-                        || opposite.is_some_and(|(k, _)| !self.pairs.knows((k.0, k.1)))
+                        || opposite.is_some_and(|((end, _), _)| !self.pairs.knows(end))
                     {
                         // it was taken for over, and went on
                         node.hole.get_or_insert(Hole::Borders);
@@ -292,8 +290,8 @@ impl<'a> Assembler<'a> {
 
     /// Who asked for the request of a new node, as far as that is known; `opposite` is the other end of its exchange.
     fn find_caller(&mut self, host: HostId, node: &mut Node, opposite: Option<(Key, How)>, flows_lost: bool) {
-        let caller = opposite.map(|(k, how)| (k, how, self.callers.get(&k)));
-        let is_lossy = opposite.is_some_and(|((h, _, _), _)| self.may_be_lost(h, host, &node.half.exchange));
+        let caller = opposite.map(|(k, how)| (k, how, self.caller(k)));
+        let is_lossy = opposite.is_some_and(|(((h, _), _), _)| self.may_be_lost(h, host, &node.half.exchange));
         match caller {
             // the caller's end is on this host, but its announcement was lost
             None if flows_lost && (node.half.place.family == 0 || is_loopback(&node.half.place)) => {
@@ -302,29 +300,29 @@ impl<'a> Assembler<'a> {
             None if !self.pairs.knows((host, node.half.exchange.flow)) => node.root = Some(Some(Hole::Borders)),
             None => node.root = Some(None),
             // its caller is watched, but the call itself was not seen: what only makes calls of its own made this one too
-            Some(((h, f, _), _, None)) if self.pairs.calls_roots_only((h, f)) => node.root = Some(None),
-            Some(((h, f, _), _, None)) if !is_lossy && !self.pairs.is_calling((h, f)) => node.root = Some(None),
+            Some(((end, _), _, None)) if self.pairs.calls_roots_only(end) => node.root = Some(None),
+            Some(((end, _), _, None)) if !is_lossy && !self.pairs.is_calling(end) => node.root = Some(None),
             Some((_, _, None)) if is_lossy => node.root = Some(Some(Hole::Losses)),
             Some((_, _, None)) => node.root = Some(Some(node.hole.unwrap_or(Hole::Borders))),
             Some((k, _, Some(Caller::Root))) => {
                 node.root = Some(None);
-                self.callers.remove(&k);
+                self.remove_caller(k);
             }
-            Some((k, _, Some(&Caller::Orphan(h)))) => {
+            Some((k, _, Some(Caller::Orphan(h)))) => {
                 node.root = Some(Some(h));
-                self.callers.remove(&k);
+                self.remove_caller(k);
             }
             Some((_, _, Some(Caller::Live))) => {}
-            Some((k, how, Some(&Caller::Linked(parent, i)))) => {
+            Some((k, how, Some(Caller::Linked(parent, i)))) => {
                 node.caller = Some((parent, i, Self::rule(&node.half.exchange, how)));
-                self.callers.remove(&k);
+                self.remove_caller(k);
             }
         }
     }
 
     /// Gives call `i` of a new node its server; true where that is not whole yet.
     fn attach(&mut self, id: u64, node: &mut Node, i: u32, server: u64, rule: Rule) -> bool {
-        let Some(s) = self.nodes.get_mut(&server) else { return false };
+        let Some(s) = self.nodes.get_mut(server) else { return false };
         if misaligned(&node.calls[i as usize].half, &s.half) {
             self.linked.misaligned += 1;
             return false;
@@ -338,25 +336,25 @@ impl<'a> Assembler<'a> {
 
     /// A server's side arrived for a call that waited for it.
     fn join(&mut self, parent: u64, i: u32, id: u64, rule: Rule) {
-        let Some(node) = self.nodes.get(&id) else { return };
-        let Some(p) = self.nodes.get(&parent) else { return };
+        let Some(node) = self.nodes.get(id) else { return };
+        let Some(p) = self.nodes.get(parent) else { return };
         if misaligned(&p.calls[i as usize].half, &node.half) {
             self.linked.misaligned += 1;
-            let node = self.nodes.get_mut(&id).expect("just found");
+            let node = self.nodes.get_mut(id).expect("just found");
             node.caller = None;
             node.root = Some(Some(Hole::Borders));
-            let p = self.nodes.get_mut(&parent).expect("just found");
+            let p = self.nodes.get_mut(parent).expect("just found");
             p.pending -= 1;
             self.settle(parent);
             return;
         }
-        let p = self.nodes.get_mut(&parent).expect("just found");
+        let p = self.nodes.get_mut(parent).expect("just found");
         p.calls[i as usize].server = Some((id, rule));
         *self.linked.joined.entry(rule).or_default() += 1;
     }
 
     fn becomes_root(&mut self, id: u64, orphan: Option<Hole>) {
-        if let Some(n) = self.nodes.get_mut(&id)
+        if let Some(n) = self.nodes.get_mut(id)
             && n.caller.is_none()
         {
             n.root = Some(orphan);
@@ -367,13 +365,13 @@ impl<'a> Assembler<'a> {
     /// A node that is whole makes its caller a step more so, or is given away.
     fn settle(&mut self, mut id: u64) {
         loop {
-            let Some(n) = self.nodes.get(&id) else { return };
+            let Some(n) = self.nodes.get(id) else { return };
             if n.pending > 0 {
                 return;
             }
             match (n.caller, n.root) {
                 (Some((parent, _, _)), _) => {
-                    let Some(p) = self.nodes.get_mut(&parent) else { return };
+                    let Some(p) = self.nodes.get_mut(parent) else { return };
                     p.pending = p.pending.saturating_sub(1);
                     if p.pending > 0 {
                         return;
@@ -390,7 +388,7 @@ impl<'a> Assembler<'a> {
     }
 
     fn emit(&mut self, id: u64, orphan: Option<Hole>) {
-        let Some(root) = self.nodes.remove(&id) else { return };
+        let Some(root) = self.nodes.remove(id) else { return };
         let request_id = request_id(&root.half.place, &root.half.exchange);
         let request = Request { id: request_id, spans: self.collect(root), orphan };
         self.linked.requests += 1;
@@ -402,59 +400,57 @@ impl<'a> Assembler<'a> {
     /// A request's spans, parents before children. Without recursion: services may call each other, or themselves,
     /// thousands deep.
     fn collect(&mut self, root: Node) -> Vec<Span> {
-        let mut spans = Vec::new();
-        let mut todo = vec![(Span::default(), Some(root))];
-        while let Some((mut span, node)) = todo.pop() {
+        let mut spans = Vec::with_capacity(1 + root.calls.len());
+        // calls still to come, the next one last, with the span that made each
+        let mut todo: Vec<(u32, Call)> = Vec::new();
+        let mut next = Some((Span::default(), Some(root)));
+        while let Some((mut span, node)) = next {
             let me = spans.len() as u32;
             if let Some(node) = node {
-                self.servers.remove(&key(node.half.host, &node.half.exchange));
+                let done = &node.half.exchange;
+                self.pairs.work((node.half.host, done.flow), |w| w.remove_server(number(done)));
                 (span.doubts, span.hole, span.refusals) = (node.doubts, node.hole, node.refusals);
                 span.open_calls = node.open_calls;
                 span.callee = Some(node.half);
                 let mut calls = node.calls;
                 calls.sort_by_key(|c| (c.half.exchange.began, c.half.exchange.number));
-                for call in calls.into_iter().rev() {
-                    let (joined_by, server) = match call.server.and_then(|(s, r)| Some((r, self.nodes.remove(&s)?))) {
-                        Some((rule, server)) => (Some(rule), Some(server)),
-                        None => (None, None),
-                    };
-                    let (parent, made_by, caller) = (Some(me), Some(call.rule), Some(call.half));
-                    todo.push((Span { parent, made_by, joined_by, caller, ..Span::default() }, server));
+                for mut call in calls.into_iter().rev() {
+                    // a request that was sent again is served once
+                    let node = call.server.and_then(|(s, _)| self.nodes.get_mut(s));
+                    call.server =
+                        call.server.filter(|_| node.is_some_and(|n| !std::mem::replace(&mut n.is_placed, true)));
+                    todo.push((me, call));
                 }
             }
             spans.push(span);
+            next = todo.pop().map(|(by, call)| {
+                let server = call.server.and_then(|(s, rule)| Some((rule, self.nodes.remove(s)?)));
+                let (joined_by, server) = server.map_or((None, None), |(rule, node)| (Some(rule), Some(node)));
+                let (parent, made_by, caller) = (Some(by), Some(call.rule), Some(call.half));
+                (Span { parent, made_by, joined_by, caller, ..Span::default() }, server)
+            });
         }
         spans
     }
 
     /// The recording is over: what still waits is given as it is.
     pub fn finish(&mut self) {
-        let mut rest: Vec<u64> = self.nodes.keys().copied().collect();
-        rest.sort_unstable();
-        for id in rest {
+        for id in self.nodes.numbers() {
             // the topmost of what is connected
             let mut top = id;
-            while let Some(n) = self.nodes.get(&top)
+            while let Some(n) = self.nodes.get(top)
                 && let Some((parent, _, _)) = n.caller
-                && self.nodes.contains_key(&parent)
+                && self.nodes.get(parent).is_some()
             {
                 top = parent;
             }
-            let Some(n) = self.nodes.get_mut(&top) else { continue };
+            let Some(n) = self.nodes.get_mut(top) else { continue };
             if n.pending > 0 && n.hole.is_none() {
                 n.hole = Some(Hole::AfterRecording);
             }
             let orphan = n.root.unwrap_or(Some(Hole::AfterRecording));
             self.emit(top, orphan);
         }
-    }
-}
-
-/// Keeps a table at most half full. One that is fuller doubles once enough has come and gone in it, so its size would
-/// depend on the length of the recording and not only on what is open.
-fn make_room<K: Eq + Hash, V>(table: &mut FxHashMap<K, V>) {
-    if 2 * table.len() >= table.capacity() {
-        table.reserve(table.len() + 1);
     }
 }
 

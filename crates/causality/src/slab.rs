@@ -1,6 +1,7 @@
 //! Where exchanges live while they are open: places that are used again, told apart by their turn.
 
 use crate::exchange::Exchange;
+use crate::places::Places;
 
 /// An exchange in the engine's slab: a place, and how often the place was used before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,7 +15,7 @@ pub struct ExId {
 /// Exchanges that are open or not yet given away.
 #[derive(Default)]
 pub struct Slab {
-    all: Vec<Exchange>,
+    all: Places<Exchange>,
     turns: Vec<u32>,
     free: Vec<u32>,
     made: u64,
@@ -24,7 +25,7 @@ impl Slab {
     /// The exchange.
     pub fn get(&self, x: ExId) -> &Exchange {
         debug_assert!(self.is_live(x));
-        &self.all[x.place as usize]
+        &self.all[x.place]
     }
 
     /// Whether it was not given back yet.
@@ -33,7 +34,7 @@ impl Slab {
     }
 
     pub(crate) fn get_mut(&mut self, x: ExId) -> &mut Exchange {
-        &mut self.all[x.place as usize]
+        &mut self.all[x.place]
     }
 
     pub(crate) fn insert(&mut self, mut e: Exchange) -> ExId {
@@ -41,13 +42,12 @@ impl Slab {
         self.made += 1;
         match self.free.pop() {
             Some(place) => {
-                self.all[place as usize] = e;
+                self.all[place] = e;
                 ExId { place, turn: self.turns[place as usize] }
             }
             None => {
-                self.all.push(e);
                 self.turns.push(0);
-                ExId { place: self.all.len() as u32 - 1, turn: 0 }
+                ExId { place: self.all.push(e), turn: 0 }
             }
         }
     }

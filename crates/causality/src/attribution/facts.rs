@@ -6,6 +6,7 @@ use super::state::State;
 use super::worker::Worker;
 use crate::canary::holds;
 use crate::exchange::{ExId, Exchange, Slab};
+use crate::places::Places;
 use crate::roles::Roles;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -17,7 +18,7 @@ pub(super) struct Facts<'a> {
     pub(super) roles: &'a Roles,
     pub(super) tasks: FxHashMap<TaskId, Worker>,
     pub(super) domains: FxHashMap<u32, Domain>,
-    pub(super) states: Vec<State>,
+    pub(super) states: Places<State>,
     /// Open requests of each flow, where the library vantage hands inputs over: nothing else asks for them.
     pub(super) on_flow: FxHashMap<EndpointId, SmallVec<[ExId; 2]>>,
     /// How many flows have several.
@@ -38,7 +39,7 @@ impl<'a> Facts<'a> {
             roles,
             tasks: FxHashMap::default(),
             domains: FxHashMap::default(),
-            states: Vec::new(),
+            states: Places::default(),
             on_flow: FxHashMap::default(),
             shared_flows: 0,
             shared_from,
@@ -49,15 +50,14 @@ impl<'a> Facts<'a> {
     }
 
     pub(super) fn state(&self, x: ExId) -> &State {
-        &self.states[x.place as usize]
+        &self.states[x.place]
     }
 
     pub(super) fn state_mut(&mut self, x: ExId) -> &mut State {
-        let i = x.place as usize;
-        if self.states.len() <= i {
-            self.states.resize_with(i + 1, State::default);
+        while self.states.len() <= x.place as usize {
+            self.states.push(State::default());
         }
-        &mut self.states[i]
+        &mut self.states[x.place]
     }
 
     pub(super) fn domain_mut(&mut self, process: u32) -> &mut Domain {

@@ -199,7 +199,7 @@ impl Facts<'_> {
     /// Counts the calls that are noted at a set at each of their suspects, up to one, and forgets them there.
     fn count_up_to(&mut self, scope: Scope, to: u64) {
         let mut doubts = std::mem::take(&mut self.crowd_mut(scope).doubts);
-        for s in &mut self.states {
+        for s in self.states.iter_mut() {
             let is_seated = s.request.seats[scope.kind()].is_taken() && Self::scopes(s)[scope.kind()] == scope;
             let RequestState { doubts: own, seats, .. } = &mut s.request;
             let mut count = |from: u64, until: u64| {

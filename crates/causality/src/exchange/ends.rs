@@ -1,6 +1,7 @@
 //! Ends of flows: what is kept of each while it is there, and when it can be forgotten.
 
 use super::record::Side;
+use crate::places::Places;
 use crate::slab::ExId;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -223,7 +224,12 @@ type Ports = (u16, u16, [u8; 16], u32);
 /// All ends of a host.
 #[derive(Default)]
 pub(super) struct Ends {
-    all: FxHashMap<EndpointId, Ep>,
+    /// Where each is kept.
+    places: FxHashMap<EndpointId, u32>,
+    all: Places<Ep>,
+    free: Vec<u32>,
+    /// The one that was asked for last, and its place: most steps ask for it several times.
+    last: Option<(EndpointId, u32)>,
     /// Every end, and when it was last looked at whether it is gone; in order of time.
     looked_at: VecDeque<(MonoNs, EndpointId)>,
     /// Processes that ended not long ago, in order of time and to be asked for.
@@ -253,25 +259,51 @@ impl Ep {
 }
 
 impl Ends {
+    fn place(&self, flow: EndpointId) -> Option<u32> {
+        match self.last {
+            Some((last, place)) if last == flow => Some(place),
+            _ => self.places.get(&flow).copied(),
+        }
+    }
+
     pub(super) fn get(&self, flow: &EndpointId) -> Option<&Ep> {
-        self.all.get(flow)
+        self.place(*flow).map(|place| &self.all[place])
     }
 
     pub(super) fn get_mut(&mut self, flow: &EndpointId) -> Option<&mut Ep> {
-        self.all.get_mut(flow)
+        let place = self.place(*flow)?;
+        self.last = Some((*flow, place));
+        Some(&mut self.all[place])
     }
 
     /// The end, made where it is not known.
     pub(super) fn at(&mut self, flow: EndpointId, at: MonoNs) -> &mut Ep {
-        self.all.entry(flow).or_insert_with(|| {
-            self.now = self.now.max(at);
-            self.looked_at.push_back((self.now, flow));
-            Ep { usage: Usage { looked_at: self.now, at: self.now, ..Usage::default() }, ..Ep::default() }
-        })
+        let place = self.place(flow).unwrap_or_else(|| self.add(flow, at));
+        self.last = Some((flow, place));
+        &mut self.all[place]
+    }
+
+    #[cold]
+    fn add(&mut self, flow: EndpointId, at: MonoNs) -> u32 {
+        self.now = self.now.max(at);
+        self.looked_at.push_back((self.now, flow));
+        let ep = Ep { usage: Usage { looked_at: self.now, at: self.now, ..Usage::default() }, ..Ep::default() };
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.all[place] = ep;
+                place
+            }
+            None => self.all.push(ep),
+        };
+        self.places.insert(flow, place);
+        place
     }
 
     pub(super) fn remove(&mut self, flow: EndpointId) -> bool {
-        let Some(ep) = self.all.remove(&flow) else { return false };
+        let Some(place) = self.places.remove(&flow) else { return false };
+        let ep = std::mem::take(&mut self.all[place]);
+        self.free.push(place);
+        self.last = None;
         if let Some(ports) = ep.other.ports.filter(|p| self.to_itself.get(&**p) == Some(&flow)) {
             self.to_itself.remove(&*ports);
         }
@@ -286,26 +318,27 @@ impl Ends {
             self.to_itself.insert((r.lport, r.rport, r.laddr, r.netns), r.flow);
             self.to_itself.get(&(r.rport, r.lport, r.laddr, r.netns)).copied().unwrap_or_default()
         };
-        if let Some(ep) = self.all.get_mut(&r.flow) {
+        if let Some(ep) = self.get_mut(&r.flow) {
             let is_to_itself = r.laddr == r.raddr && r.rport != 0;
             let ports = is_to_itself.then(|| Box::new((r.lport, r.rport, r.laddr, r.netns)));
             ep.other = OtherEnd { flow: peer, ports };
         }
-        if let Some(other) = self.all.get_mut(&peer) {
+        if let Some(other) = self.get_mut(&peer) {
             other.other.flow = r.flow;
         }
     }
 
     /// Flows on which something is open, in order.
     pub(super) fn open(&self) -> Vec<EndpointId> {
-        let mut flows: Vec<EndpointId> = self.all.iter().filter(|(_, e)| !e.open.is_empty()).map(|(f, _)| *f).collect();
+        let is_open = |place: &u32| !self.all[*place].open.is_empty();
+        let mut flows: Vec<EndpointId> = self.places.iter().filter(|(_, p)| is_open(p)).map(|(f, _)| *f).collect();
         flows.sort_unstable();
         flows
     }
 
     /// An operation; the close of an end that is not known does not make it.
     pub(super) fn used(&mut self, r: &OpRow) {
-        let ep = if r.kind == op::CLOSE { self.all.get_mut(&r.flow) } else { Some(self.at(r.flow, r.at)) };
+        let ep = if r.kind == op::CLOSE { self.get_mut(&r.flow) } else { Some(self.at(r.flow, r.at)) };
         if let Some(ep) = ep {
             ep.used(r);
         }
@@ -327,7 +360,8 @@ impl Ends {
         {
             self.looked_at.pop_front();
             // it may have gone, and come again, meanwhile
-            let Some(ep) = self.all.get_mut(&flow).filter(|ep| ep.usage.looked_at == at) else { continue };
+            let found = self.places.get(&flow).map(|&place| &mut self.all[place]);
+            let Some(ep) = found.filter(|ep| ep.usage.looked_at == at) else { continue };
             let is_over = ep.usage.is_closed
                 || is_peer(flow) && ep.usage.at.0 + SILENT_NS <= now.0
                 || ep.usage.by != TaskId::UNKNOWN && self.has_ended.contains(&process_of(ep.usage.by));
@@ -387,7 +421,7 @@ mod tests {
             for flow in ends.over(MonoNs(at + 2), |t| t.0) {
                 assert!(ends.remove(flow));
             }
-            most = most.max(ends.all.len() + ends.looked_at.len() + ends.ended.len());
+            most = most.max(ends.places.len() + ends.looked_at.len() + ends.ended.len());
         }
         most
     }
