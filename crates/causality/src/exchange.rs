@@ -16,6 +16,7 @@ use ends::{Early, Ends, NO_SOCKET, Span};
 pub use record::{Exchange, Side};
 use refusals::{Connect, Refusals};
 pub use sides::Sides;
+use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
     EndpointRow, FlowNoteRow, FlowStateRow, OPEN, OpRow, TaskRow, TcpState, life, op, op_flag, range, seen,
@@ -117,7 +118,7 @@ impl<S: Steps> Engine<S> {
 
     /// Closes what is open on a flow, as cut off where its end was not seen.
     fn cut(&mut self, flow: EndpointId, at: MonoNs) {
-        let open: Vec<ExId> = self.eps.get(&flow).map(|e| e.open.iter().copied().collect()).unwrap_or_default();
+        let open = self.eps.get(&flow).map(|e| e.open.clone()).unwrap_or_default();
         for x in open {
             let e = self.xs.get_mut(x);
             let whole = e.reply_start != OPEN && e.open_ended;
@@ -349,7 +350,8 @@ impl<S: Steps> Engine<S> {
             }
             return;
         }
-        let open: Vec<ExId> = ep.open.iter().copied().filter(|&x| self.xs.get(x).reply_start != OPEN).collect();
+        let open: SmallVec<[ExId; 4]> =
+            ep.open.iter().copied().filter(|&x| self.xs.get(x).reply_start != OPEN).collect();
         for x in open {
             let e = self.xs.get_mut(x);
             if r.end <= e.reply_start {
@@ -400,8 +402,7 @@ impl<S: Steps> Engine<S> {
         if ep.open.is_empty() {
             return;
         }
-        let side = ep.side;
-        let open: Vec<ExId> = ep.open.iter().copied().collect();
+        let (side, open) = (ep.side, ep.open.clone());
         for x in open {
             let e = self.xs.get_mut(x);
             let replied = e.reply_start != OPEN;

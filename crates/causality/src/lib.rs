@@ -33,7 +33,6 @@ use roles::Roles;
 use rustc_hash::FxHashMap;
 use sniffed::{OnWire, Seen, Wires};
 use std::cell::RefCell;
-use std::iter::Peekable;
 use std::rc::Rc;
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
@@ -233,7 +232,7 @@ struct Stream<'f, 'o> {
     host: HostId,
     /// The common line, where there are several hosts.
     line: Option<Rc<Timeline>>,
-    events: Peekable<Events<'f>>,
+    events: Events<'f>,
     wires: Option<Rc<RefCell<Wires<'o>>>>,
     engine: Engine<Attribution<'f, HostOut<'o>>>,
     last: MonoNs,
@@ -256,7 +255,7 @@ impl<'f, 'o> Stream<'f, 'o> {
         Stream {
             host: host.id(),
             line,
-            events: host.events(TableSet::of(&tables), ..).peekable(),
+            events: host.events(TableSet::of(&tables), ..),
             wires,
             engine,
             last: MonoNs(0),
@@ -278,7 +277,7 @@ impl<'f, 'o> Stream<'f, 'o> {
 
     /// When its next row is.
     fn next_at(&mut self) -> Option<i64> {
-        let at = self.events.peek()?.at();
+        let at = self.events.next_at()?;
         Some(self.common(at))
     }
 

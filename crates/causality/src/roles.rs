@@ -138,8 +138,7 @@ impl Roles {
         self.connections.dialling = FxHashMap::default();
         self.connections.asked_on = FxHashMap::default();
         self.connections.spare = FxHashMap::default();
-        self.connections.users = FxHashMap::default();
-        self.calls.unanswered = FxHashMap::default();
+        self.calls.unanswered = Vec::new();
         self.calls.asking = FxHashMap::default();
     }
 
@@ -149,15 +148,12 @@ impl Roles {
         let spare = self.connections.spare.entry(process).or_default();
         let mut is_again = false;
         let under_way = match self.connections.asked_on.entry(e.flow) {
-            Entry::Vacant(flow) => {
-                self.connections.users.insert(e.flow, process);
-                flow.insert(0)
-            }
+            Entry::Vacant(flow) => &mut flow.insert((0, process)).0,
             Entry::Occupied(flow) => {
                 is_again = true;
                 self.connections.keeping.insert(process);
-                *spare = spare.saturating_sub(u32::from(*flow.get() == 0));
-                flow.into_mut()
+                *spare = spare.saturating_sub(u32::from(flow.get().0 == 0));
+                &mut flow.into_mut().0
             }
         };
         *under_way += 1;
@@ -167,7 +163,11 @@ impl Roles {
         self.pairs(e, process, is_again);
         let Some(&open) = self.requests.open.get(&process) else { return };
         let of = self.maker(e.actor, e.began);
-        self.calls.unanswered.insert(x, (process, of));
+        let place = x.place as usize;
+        if self.calls.unanswered.len() <= place {
+            self.calls.unanswered.resize(place + 1, None);
+        }
+        self.calls.unanswered[place] = Some((process, of));
         let asking = self.calls.asking.entry(process).or_default();
         *asking += 1;
         if open == 0 {
@@ -180,7 +180,7 @@ impl Roles {
 
     /// Something was answered to a call; gives the request that made it, the first time and where that is known.
     fn answered(&mut self, x: ExId) -> Option<ExId> {
-        let (process, of) = self.calls.unanswered.remove(&x)?;
+        let (process, of) = self.calls.unanswered.get_mut(x.place as usize)?.take()?;
         if let Some(asking) = self.calls.asking.get_mut(&process) {
             *asking = asking.saturating_sub(1);
         }

@@ -21,12 +21,24 @@ pub(super) struct Question<'q> {
     pub(super) flow: EndpointId,
     pub(super) role: Role,
     pub(super) worker: Option<&'q Worker>,
+    is_migrating: bool,
 }
 
 impl<'q> Question<'q> {
     pub(super) fn new(facts: &'q Facts<'q>, xs: &'q Slab, task: TaskId, at: MonoNs) -> Self {
         let (process, role) = (facts.roles.process_of(task), facts.roles.role(task));
-        Question { facts, xs, process, task, at, flow: EndpointId(0), role, worker: facts.tasks.get(&task) }
+        let is_migrating = facts.roles.is_migrating(process);
+        Question {
+            facts,
+            xs,
+            process,
+            task,
+            at,
+            flow: EndpointId(0),
+            role,
+            worker: facts.tasks.get(&task),
+            is_migrating,
+        }
     }
 
     /// The same of a call on this flow.
@@ -55,7 +67,7 @@ impl<'q> Question<'q> {
 
     /// Whether the task's requests move between tasks of its process: any may go on with any.
     pub(super) fn is_migrating(&self) -> bool {
-        self.facts.roles.is_migrating(self.process)
+        self.is_migrating
     }
 
     /// Whether the task takes requests and may have several at once, or go on with something of its own.

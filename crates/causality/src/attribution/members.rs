@@ -2,7 +2,7 @@
 
 use super::crowd::{Crowd, DoubtedCall, Part, Scope, Suspects};
 use super::facts::Facts;
-use super::state::{OPEN_CALLS_MAX, RequestState, State};
+use super::state::{NotedDoubts, OPEN_CALLS_MAX, RequestDoubts, RequestState, State};
 use crate::exchange::{ExId, Exchange, Slab};
 use std::rc::Rc;
 use wakepath_model::ids::TaskId;
@@ -173,7 +173,7 @@ impl Facts<'_> {
         if let Some(scope) = suspects.crowd {
             self.state_mut(y).call.number = self.add(scope, Some(doubted), is_lossy);
         }
-        self.state_mut(y).call.suspects = suspects;
+        self.state_mut(y).call.suspects = Some(suspects).filter(|s| !s.is_empty()).map(Box::new);
     }
 
     /// A call that cannot be shown may be any suspect's.
@@ -201,15 +201,20 @@ impl Facts<'_> {
         let mut doubts = std::mem::take(&mut self.crowd_mut(scope).doubts);
         for s in self.states.iter_mut() {
             let is_seated = s.request.seats[scope.kind()].is_taken() && Self::scopes(s)[scope.kind()] == scope;
-            let RequestState { doubts: own, seats, .. } = &mut s.request;
+            let RequestState { doubts: RequestDoubts { count: own_count, noted }, seats, .. } = &mut s.request;
+            let seat = &mut seats[scope.kind()];
+            let is_due = is_seated && seat.since < to;
+            if noted.is_none() && !is_due {
+                continue;
+            }
+            let own = noted.get_or_insert_default();
             let mut count = |from: u64, until: u64| {
                 let (count, calls) = doubts.count(from, until.min(to), OPEN_CALLS_MAX);
-                own.count += count;
+                *own_count += count;
                 own.calls.extend(calls);
             };
             own.parts.iter().filter(|p| p.scope == scope).for_each(|p| count(p.from, p.to));
-            let seat = &mut seats[scope.kind()];
-            if is_seated && seat.since < to {
+            if is_due {
                 count(seat.since, to);
                 seat.since = to;
             }
@@ -229,7 +234,8 @@ impl Facts<'_> {
     /// Whose a call was is known: others did not make it.
     pub(super) fn resolve(&mut self, xs: &Slab, y: ExId) {
         let call = &mut self.state_mut(y).call;
-        let (suspects, number) = (std::mem::take(&mut call.suspects), call.number);
+        let Some(suspects) = call.suspects.take() else { return };
+        let number = call.number;
         // the place of one that was given away is another's now
         for s in suspects.few.into_iter().filter(|&s| xs.is_live(s)) {
             self.state_mut(s).request.doubts.resolve(y);
@@ -245,17 +251,20 @@ impl Facts<'_> {
         let of_crowd = |scope: Scope| {
             let r = &self.state(x).request;
             let was = |p: &Part| p.scope == scope && (p.from..p.to).contains(&call.number);
-            self.is_member(x, scope) && r.seats[scope.kind()].since <= call.number || r.doubts.parts.iter().any(was)
+            self.is_member(x, scope) && r.seats[scope.kind()].since <= call.number
+                || r.doubts.noted.as_ref().is_some_and(|n| n.parts.iter().any(was))
         };
-        call.suspects.few.contains(&x) || call.suspects.crowd.is_some_and(of_crowd)
+        call.suspects.as_ref().is_some_and(|s| s.few.contains(&x) || s.crowd.is_some_and(of_crowd))
     }
 
     /// How many calls may be a request's, and the first of them.
     pub(super) fn doubts_of(&mut self, x: ExId) -> (u32, Vec<(Exchange, u32)>) {
         self.note_seats(x);
         let own = std::mem::take(&mut self.state_mut(x).request.doubts);
-        let (mut count, mut calls) = (own.count, own.calls);
-        for part in own.parts {
+        let Some(noted) = own.noted else { return (own.count, Vec::new()) };
+        let NotedDoubts { mut calls, parts } = *noted;
+        let mut count = own.count;
+        for part in parts {
             let Some(crowd) = self.crowd(part.scope) else { continue };
             let (more, shown) = crowd.doubts.count(part.from, part.to, OPEN_CALLS_MAX);
             count += more;
@@ -270,7 +279,9 @@ impl Facts<'_> {
     fn note_seats(&mut self, x: ExId) {
         for scope in Self::scopes(self.state(x)) {
             let seat = self.state(x).request.seats[scope.kind()];
-            let Some(doubts) = self.crowd(scope).filter(|_| seat.is_taken()).map(|c| &c.doubts) else { continue };
+            let Some(doubts) = seat.is_taken().then(|| self.crowd(scope)).flatten().map(|c| &c.doubts) else {
+                continue;
+            };
             let (to, is_lossy) = (doubts.end(), doubts.is_lossy_since(seat.since));
             let r = &mut self.state_mut(x).request;
             r.seats[scope.kind()].since = to;

@@ -295,7 +295,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         if let Some(Parent::Of(old, _)) = before {
             self.tally.disagreements += 1;
             self.no_longer_outstanding(xs, y, old);
-            self.facts.state_mut(old).request.calls.retain(|&c| c != y);
+            self.facts.state_mut(old).request.calls.retain(|c| *c != y);
         }
         let is_under_way = !self.facts.state_mut(y).closed && !Facts::is_implicitly_ended(xs, y);
         self.facts.state_mut(y).call.is_counted = is_under_way;
@@ -402,7 +402,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         // that its task is one to which requests are handed may have shown later
         let is_handed_work = self.facts.is_handed_work(xs.get(y).actor);
         let call = &self.facts.state(y).call;
-        if let Some(x) = call.suspects.only()
+        if let Some(x) = call.suspects.as_ref().and_then(|s| s.only())
             && call.has_one_suspect
             && is_handed_work
             && xs.is_live(x)
@@ -482,7 +482,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             () if s.request.overflow => Some(Hole::Borders),
             () => None,
         };
-        let (closed, refusals) = (s.closed, std::mem::take(&mut s.request.refusals));
+        let (closed, refusals) = (s.closed, s.request.refusals.take().map_or_else(Vec::new, |r| *r));
         let flows_lost = self.facts.roles.is_lossy(MonoNs(0), exchange.ended);
         self.out.done(Done { exchange, calls, parent, is_root_call, doubts, open_calls, hole, flows_lost, refusals });
         if closed {

@@ -3,6 +3,7 @@
 use super::crowd::{DoubtedCall, Part, Scope, Seat, Suspects};
 use crate::exchange::ExId;
 use crate::finished::{Parent, Refusal};
+use smallvec::SmallVec;
 use std::rc::Rc;
 use wakepath_model::ids::{MonoNs, TaskId};
 
@@ -31,7 +32,7 @@ pub(super) struct State {
 #[derive(Default)]
 pub(super) struct RequestState {
     /// Calls that it made.
-    pub(super) calls: Vec<ExId>,
+    pub(super) calls: SmallVec<[ExId; 2]>,
     /// It made more of them than are kept.
     pub(super) overflow: bool,
     /// How much of what it began is not answered.
@@ -45,8 +46,8 @@ pub(super) struct RequestState {
     pub(super) is_put_off: bool,
     /// When its holder last began a call itself, as it was at the request's end.
     pub(super) holder_called: MonoNs,
-    /// Connections that were tried for it and did not come about.
-    pub(super) refusals: Vec<Refusal>,
+    /// Connections that were tried for it and did not come about; mostly none.
+    pub(super) refusals: Option<Box<Vec<Refusal>>>,
     /// Its seats in sets, by their kind.
     pub(super) seats: [Seat; Scope::KINDS],
 }
@@ -56,7 +57,7 @@ impl RequestState {
     pub(super) fn note(&mut self, part: Part, is_lossy: bool) {
         self.lossy |= is_lossy;
         if part.from < part.to {
-            self.doubts.parts.push(part);
+            self.doubts.noted.get_or_insert_default().parts.push(part);
         }
     }
 }
@@ -66,7 +67,13 @@ impl RequestState {
 pub(super) struct RequestDoubts {
     /// How many are noted at the request itself.
     pub(super) count: u32,
-    /// The first of those.
+    pub(super) noted: Option<Box<NotedDoubts>>,
+}
+
+/// Those of them that are told one by one, or stand in a list.
+#[derive(Default)]
+pub(super) struct NotedDoubts {
+    /// The first of those that are noted at the request itself.
     pub(super) calls: Vec<Rc<DoubtedCall>>,
     /// Those that are noted at sets which it left.
     pub(super) parts: Vec<Part>,
@@ -76,15 +83,18 @@ impl RequestDoubts {
     /// It may have made a call.
     pub(super) fn add(&mut self, call: Rc<DoubtedCall>) {
         self.count += 1;
-        if self.calls.len() < OPEN_CALLS_MAX {
-            self.calls.push(call);
+        let calls = &mut self.noted.get_or_insert_default().calls;
+        if calls.len() < OPEN_CALLS_MAX {
+            calls.push(call);
         }
     }
 
     /// Another made a call that was noted here.
     pub(super) fn resolve(&mut self, call: ExId) {
         self.count = self.count.saturating_sub(1);
-        self.calls.retain(|c| c.call != call);
+        if let Some(noted) = &mut self.noted {
+            noted.calls.retain(|c| c.call != call);
+        }
     }
 }
 
@@ -94,14 +104,14 @@ pub(super) struct CallState {
     pub(super) parent: Option<Parent>,
     /// It counts as outstanding of its request.
     pub(super) is_counted: bool,
-    /// Who could have made it.
-    pub(super) suspects: Suspects,
+    /// Who could have made it; nobody else where that is empty.
+    pub(super) suspects: Option<Box<Suspects>>,
     /// Its number at the set of suspects.
     pub(super) number: u64,
     /// It was made by a helper while its process had but one request open, and not of the helper's own accord.
     pub(super) has_one_suspect: bool,
     /// The other requests that could have made it and were not over when it was.
-    pub(super) rivals: Vec<ExId>,
+    pub(super) rivals: Option<Box<[ExId]>>,
     pub(super) replied: bool,
     /// Who read the reply.
     pub(super) reply_task: TaskId,

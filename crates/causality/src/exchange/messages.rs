@@ -4,6 +4,7 @@ use super::ends::{Early, Span};
 use super::record::{Exchange, Side};
 use super::{Engine, Steps};
 use crate::slab::ExId;
+use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{MessageEndRow, MessageRow, OPEN, end_how, failed, message_flag, witness};
 
@@ -36,7 +37,7 @@ impl<S: Steps> Engine<S> {
             let e = self.xs.get(x);
             e.is_owed() && !e.by_order && (!is_named || e.witness.0 != r.witness_kind || e.witness.1 == r.witness)
         });
-        let spans: Vec<Span> = ep.replies.spans.iter().filter(|s| s.end > r.start).copied().collect();
+        let spans: SmallVec<[Span; 2]> = ep.replies.spans.iter().filter(|s| s.end > r.start).copied().collect();
         ep.replies.forget_before(r.start);
         let missed = r.start > ep.replies.explained_to && ep.replies.explained_to != 0;
         let owed = ep.open.iter().filter(|&&x| self.xs.get(x).is_owed()).count();
@@ -105,7 +106,7 @@ impl<S: Steps> Engine<S> {
         let last = ep.requests.spans.last().copied();
         ep.requests.forget_before(r.start);
         // a request on a flow whose last reply only a turn can end ends it; so does an exchange made by direction
-        let over: Vec<ExId> = ep
+        let over: SmallVec<[ExId; 2]> = ep
             .open
             .iter()
             .copied()

@@ -179,9 +179,9 @@ pub(super) struct CallCounts {
     pub(super) unasked: FxHashMap<u32, MonoNs>,
     /// The same of processes whose requests move between tasks, whatever else the task does.
     pub(super) unasked_by_any: FxHashMap<u32, MonoNs>,
-    /// Calls that nothing was answered to yet, with their process and the request that made them where that was all that was
-    /// given; and how many each process has.
-    pub(super) unanswered: FxHashMap<ExId, (u32, Option<ExId>)>,
+    /// Calls that nothing was answered to yet, by their places, with their process and the request that made them where that
+    /// was all that was given; and how many each process has.
+    pub(super) unanswered: Vec<Option<(u32, Option<ExId>)>>,
     pub(super) asking: FxHashMap<u32, u32>,
     /// When a process last had more of them than requests open.
     pub(super) fanned_out: FxHashMap<u32, MonoNs>,
@@ -190,10 +190,8 @@ pub(super) struct CallCounts {
 /// Connections on which calls are made.
 #[derive(Default)]
 pub(super) struct Connections {
-    /// How many calls on each are not over.
-    pub(super) asked_on: FxHashMap<EndpointId, u32>,
-    /// Their processes.
-    pub(super) users: FxHashMap<EndpointId, u32>,
+    /// How many calls on each are not over, and its process.
+    pub(super) asked_on: FxHashMap<EndpointId, (u32, u32)>,
     /// How many of them each process has on which nothing is asked now.
     pub(super) spare: FxHashMap<u32, u32>,
     /// Processes that made several calls on one.

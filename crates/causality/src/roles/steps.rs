@@ -116,7 +116,7 @@ impl Steps for Roles {
             return;
         }
         if e.side != Side::Server {
-            if let Some(under_way) = self.connections.asked_on.get_mut(&e.flow) {
+            if let Some((under_way, _)) = self.connections.asked_on.get_mut(&e.flow) {
                 *under_way = under_way.saturating_sub(1);
                 *self.connections.spare.entry(self.process_of(e.actor)).or_default() += u32::from(*under_way == 0);
             }
@@ -177,8 +177,7 @@ impl Steps for Roles {
     fn left(&mut self, _: ExId, _: TaskId, _: MonoNs) {}
 
     fn flow_gone(&mut self, _: &Slab, flow: EndpointId) {
-        let (under_way, user) = (self.connections.asked_on.remove(&flow), self.connections.users.remove(&flow));
-        if let (Some(0), Some(user)) = (under_way, user) {
+        if let Some((0, user)) = self.connections.asked_on.remove(&flow) {
             let spare = self.connections.spare.entry(user).or_default();
             *spare = spare.saturating_sub(1);
         }

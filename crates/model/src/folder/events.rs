@@ -204,6 +204,18 @@ impl<'a> Events<'a> {
         }
     }
 
+    /// Whether there is another row; then the current source has it.
+    #[inline]
+    fn has_next(&mut self) -> bool {
+        self.sources.get(self.current).is_some_and(|s| s.key() < self.limit) || self.choose()
+    }
+
+    /// When the next row is.
+    pub fn next_at(&mut self) -> Option<MonoNs> {
+        let source = if self.has_next() { self.sources.get(self.current) } else { None };
+        source.map(|s| MonoNs(s.words[s.at]))
+    }
+
     /// Takes an exhausted source away.
     fn retire(&mut self) {
         let source = self.sources.swap_remove(self.current);
@@ -221,7 +233,7 @@ impl Iterator for Events<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Event> {
-        if self.sources.get(self.current).is_none_or(|s| s.key() >= self.limit) && !self.choose() {
+        if !self.has_next() {
             return None;
         }
         let source = self.sources.get_mut(self.current)?;

@@ -35,7 +35,8 @@ impl Facts<'_> {
         }
         let s = self.state(call);
         let is_open = !s.given && matches!(s.call.parent, Some(Parent::Open(Hole::Ambiguous)));
-        let are_all = holds("awaited.by_an_open_request", !s.call.suspects.are_not_all);
+        let are_not_all = s.call.suspects.as_ref().is_some_and(|s| s.are_not_all);
+        let are_all = holds("awaited.by_an_open_request", !are_not_all);
         let is_known = is_open && are_all && self.roles.awaits_its_own(s.process);
         (is_known && self.is_suspect(x, call)).then_some(Claim { call, claimed: Claimed::By(x, Rule::Habit) })
     }

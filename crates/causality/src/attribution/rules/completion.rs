@@ -36,7 +36,7 @@ impl Facts<'_> {
             return None;
         }
         // who else could have made it was not looked at one by one
-        let is_crowded = self.state(y).call.suspects.crowd.is_some();
+        let is_crowded = self.state(y).call.suspects.as_ref().is_some_and(|s| s.crowd.is_some());
         let state = self.state(x);
         if is_crowded || !state.closed || !holds("completion.holder_called_nobody", state.request.holder_called < at) {
             return None;
@@ -46,7 +46,7 @@ impl Facts<'_> {
             |w: &Worker| w.sleeps.through(ended, at) || jobs.are_single() && w.sleeps.waits_for_another(began, ended);
         let holder = |s: ExId| self.tasks.get(&self.state(s).holder);
         let is_out = |s: ExId| xs.is_live(s) && holder(s).is_some_and(is_elsewhere);
-        let mut rivals = self.state(y).call.rivals.iter().copied().filter(|&s| s != x).peekable();
+        let mut rivals = self.state(y).call.rivals.iter().flatten().copied().filter(|&s| s != x).peekable();
         let is_known = rivals.peek().is_none() || !jobs.are_few();
         holds("completion.others_slept", is_known && rivals.all(is_out)).then_some(x)
     }
@@ -88,11 +88,9 @@ impl Facts<'_> {
     /// A helper's call is over: who else could have made it and is not over yet?
     pub(in crate::attribution) fn keep_rivals(&mut self, xs: &Slab, y: ExId) {
         let (s, ended) = (self.state(y), xs.get(y).ended);
-        if s.call.suspects.few.is_empty() {
-            return;
-        }
+        let Some(suspects) = s.call.suspects.as_ref().filter(|s| !s.few.is_empty()) else { return };
         let is_over = |x: ExId| self.state(x).closed && xs.get(x).ended < ended;
-        let rivals = s.call.suspects.few.iter().copied().filter(|&x| xs.is_live(x) && !is_over(x)).collect();
-        self.state_mut(y).call.rivals = rivals;
+        let rivals = suspects.few.iter().copied().filter(|&x| xs.is_live(x) && !is_over(x)).collect();
+        self.state_mut(y).call.rivals = Some(rivals);
     }
 }
