@@ -16,6 +16,7 @@ mod numbered;
 mod options;
 pub mod pairs;
 pub mod path;
+mod per_end;
 mod places;
 mod polled;
 pub mod proof;

@@ -2,12 +2,12 @@
 //! kernel's own naming of UNIX peers.
 
 use crate::at_work::AtWork;
+pub use crate::per_end::End;
+use crate::per_end::PerEnd;
 use rustc_hash::FxHashMap;
-use wakepath_model::ids::{EndpointId, HostId, StrId};
+use smallvec::SmallVec;
+use wakepath_model::ids::{HostId, StrId};
 use wakepath_model::rows::{EndpointRow, Side, TcpState, seen};
-
-/// An endpoint of a folder.
-pub type End = (HostId, EndpointId);
 
 /// What is needed of an endpoint after its row is gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,8 +90,8 @@ struct Known {
 /// Pairs endpoints as they come. Bounded: endpoints whose flow is gone are forgotten, oldest first.
 #[derive(Default)]
 pub struct Pairs {
-    known: FxHashMap<End, Known>,
-    by_key: FxHashMap<Key, Vec<End>>,
+    known: PerEnd<Known>,
+    by_key: FxHashMap<Key, SmallVec<[End; 1]>>,
     by_numbers: FxHashMap<(u32, u32), End>,
     /// Socket of a per-peer datagram endpoint, and UNIX ends that wait for their peer.
     unix: FxHashMap<End, End>,
@@ -129,7 +129,7 @@ impl Pairs {
         if r.state == TcpState::Listen {
             return;
         }
-        if let Some(k) = self.known.get_mut(&end).filter(|k| k.peer.is_some()) {
+        if let Some(k) = self.known.get_mut(end).filter(|k| k.peer.is_some()) {
             k.is_named = false;
             return;
         }
@@ -186,12 +186,12 @@ impl Pairs {
     }
 
     fn announced(&self, end: End) -> Option<&Known> {
-        self.known.get(&end).filter(|k| k.is_announced)
+        self.known.get(end).filter(|k| k.is_announced)
     }
 
     /// What is known of an endpoint from here on; true where it was not announced before.
     fn announce(&mut self, end: End, known: Known) -> bool {
-        let k = self.known.entry(end).or_default();
+        let k = self.known.or_insert_with(end, Known::default);
         let before = std::mem::replace(k, known);
         k.at_work = before.at_work;
         !before.is_announced
@@ -199,32 +199,32 @@ impl Pairs {
 
     /// Forgets what was announced of an endpoint.
     fn take(&mut self, end: End) -> Option<Known> {
-        let mut k = self.known.remove(&end)?;
+        let mut k = self.known.remove(end)?;
         let at_work = std::mem::take(&mut k.at_work);
         if !at_work.is_empty() {
-            self.known.insert(end, Known { at_work, ..Known::default() });
+            self.known.or_insert_with(end, Known::default).at_work = at_work;
         }
         Some(k).filter(|k| k.is_announced)
     }
 
     /// What is at work on an endpoint.
     pub(crate) fn at_work(&self, end: End) -> Option<&AtWork> {
-        self.known.get(&end).map(|k| &k.at_work)
+        self.known.get(end).map(|k| &k.at_work)
     }
 
     /// What is at work on an endpoint changes.
     pub(crate) fn work<T>(&mut self, end: End, change: impl FnOnce(&mut AtWork) -> T) -> T {
-        let k = self.known.entry(end).or_default();
+        let k = self.known.or_insert_with(end, Known::default);
         let out = change(&mut k.at_work);
         if !k.is_announced && k.at_work.is_empty() {
-            self.known.remove(&end);
+            self.known.remove(end);
         }
         out
     }
 
     fn join(&mut self, a: End, b: End, how: How) {
         for (x, y) in [(a, b), (b, a)] {
-            if let Some(k) = self.known.get_mut(&x) {
+            if let Some(k) = self.known.get_mut(x) {
                 k.peer = Some((y, how));
                 let numbers = (k.snd, k.rcv);
                 if self.by_numbers.get(&numbers) == Some(&x) {
@@ -236,12 +236,12 @@ impl Pairs {
 
     /// The other end, where it is watched.
     pub fn peer(&self, end: End) -> Option<(End, How)> {
-        self.known.get(&end)?.peer
+        self.known.get(end)?.peer
     }
 
     /// A call of the endpoint was explained: as nobody's request's, or as one's.
     pub fn called(&mut self, end: End, is_root: bool) {
-        if let Some(k) = self.known.get_mut(&end) {
+        if let Some(k) = self.known.get_mut(end) {
             k.root_calls |= is_root;
             k.made_calls |= !is_root;
         }
@@ -249,7 +249,7 @@ impl Pairs {
 
     /// A call began on the endpoint.
     pub fn calling(&mut self, end: End) {
-        if let Some(k) = self.known.get_mut(&end) {
+        if let Some(k) = self.known.get_mut(end) {
             k.calls = true;
         }
     }
@@ -266,14 +266,14 @@ impl Pairs {
 
     /// Where an endpoint is.
     pub fn place(&self, end: End) -> Place {
-        self.known.get(&end).map(|k| k.place).unwrap_or_default()
+        self.known.get(end).map(|k| k.place).unwrap_or_default()
     }
 
     /// Nothing will be asked of it any more.
     pub fn forget(&mut self, end: End) {
         if let Some(k) = self.take(end) {
             if let Some(list) = self.by_key.get_mut(&k.place.key()) {
-                list.retain(|&e| e != end);
+                list.retain(|e| *e != end);
                 if list.is_empty() {
                     self.by_key.remove(&k.place.key());
                 }
@@ -307,7 +307,7 @@ pub fn is_loopback(p: &Place) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_model::ids::MonoNs;
+    use wakepath_model::ids::{EndpointId, MonoNs};
 
     #[test]
     fn of_a_unix_client_it_is_kept_where_it_connects_to() {
@@ -334,6 +334,6 @@ mod tests {
             pairs.forget((HostId(0), a));
             assert!(!pairs.knows((HostId(0), a)) && !pairs.knows((HostId(0), b)));
         }
-        assert!(pairs.known.is_empty() && pairs.unix.is_empty() && pairs.by_key.is_empty());
+        assert!(pairs.known.len() == 0 && pairs.unix.is_empty() && pairs.by_key.is_empty());
     }
 }

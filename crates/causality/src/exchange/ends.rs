@@ -1,12 +1,12 @@
 //! Ends of flows: what is kept of each while it is there, and when it can be forgotten.
 
 use super::record::Side;
-use crate::places::Places;
+use crate::per_end::{End, PerEnd};
 use crate::slab::ExId;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
-use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{EndpointRow, MessageRow, OPEN, OpRow, held, op, role};
 
 /// How long an end whose descriptor was closed is kept: another process may have the socket too.
@@ -221,15 +221,15 @@ impl Ep {
 /// Ports here and there of a connection from an address to itself, with the address and its network namespace.
 type Ports = (u16, u16, [u8; 16], u32);
 
+/// All are of one host.
+fn end(flow: EndpointId) -> End {
+    (HostId(0), flow)
+}
+
 /// All ends of a host.
 #[derive(Default)]
 pub(super) struct Ends {
-    /// Where each is kept.
-    places: FxHashMap<EndpointId, u32>,
-    all: Places<Ep>,
-    free: Vec<u32>,
-    /// The one that was asked for last, and its place: most steps ask for it several times.
-    last: Option<(EndpointId, u32)>,
+    all: PerEnd<Ep>,
     /// Every end, and when it was last looked at whether it is gone; in order of time.
     looked_at: VecDeque<(MonoNs, EndpointId)>,
     /// Processes that ended not long ago, in order of time and to be asked for.
@@ -259,51 +259,26 @@ impl Ep {
 }
 
 impl Ends {
-    fn place(&self, flow: EndpointId) -> Option<u32> {
-        match self.last {
-            Some((last, place)) if last == flow => Some(place),
-            _ => self.places.get(&flow).copied(),
-        }
-    }
-
     pub(super) fn get(&self, flow: &EndpointId) -> Option<&Ep> {
-        self.place(*flow).map(|place| &self.all[place])
+        self.all.get(end(*flow))
     }
 
     pub(super) fn get_mut(&mut self, flow: &EndpointId) -> Option<&mut Ep> {
-        let place = self.place(*flow)?;
-        self.last = Some((*flow, place));
-        Some(&mut self.all[place])
+        self.all.get_mut(end(*flow))
     }
 
     /// The end, made where it is not known.
     pub(super) fn at(&mut self, flow: EndpointId, at: MonoNs) -> &mut Ep {
-        let place = self.place(flow).unwrap_or_else(|| self.add(flow, at));
-        self.last = Some((flow, place));
-        &mut self.all[place]
-    }
-
-    #[cold]
-    fn add(&mut self, flow: EndpointId, at: MonoNs) -> u32 {
-        self.now = self.now.max(at);
-        self.looked_at.push_back((self.now, flow));
-        let ep = Ep { usage: Usage { looked_at: self.now, at: self.now, ..Usage::default() }, ..Ep::default() };
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.all[place] = ep;
-                place
-            }
-            None => self.all.push(ep),
-        };
-        self.places.insert(flow, place);
-        place
+        let Ends { all, now, looked_at, .. } = self;
+        all.or_insert_with(end(flow), || {
+            *now = (*now).max(at);
+            looked_at.push_back((*now, flow));
+            Ep { usage: Usage { looked_at: *now, at: *now, ..Usage::default() }, ..Ep::default() }
+        })
     }
 
     pub(super) fn remove(&mut self, flow: EndpointId) -> bool {
-        let Some(place) = self.places.remove(&flow) else { return false };
-        let ep = std::mem::take(&mut self.all[place]);
-        self.free.push(place);
-        self.last = None;
+        let Some(ep) = self.all.remove(end(flow)) else { return false };
         if let Some(ports) = ep.other.ports.filter(|p| self.to_itself.get(&**p) == Some(&flow)) {
             self.to_itself.remove(&*ports);
         }
@@ -330,8 +305,8 @@ impl Ends {
 
     /// Flows on which something is open, in order.
     pub(super) fn open(&self) -> Vec<EndpointId> {
-        let is_open = |place: &u32| !self.all[*place].open.is_empty();
-        let mut flows: Vec<EndpointId> = self.places.iter().filter(|(_, p)| is_open(p)).map(|(f, _)| *f).collect();
+        let open = self.all.iter().filter(|(_, ep)| !ep.open.is_empty());
+        let mut flows: Vec<EndpointId> = open.map(|((_, flow), _)| flow).collect();
         flows.sort_unstable();
         flows
     }
@@ -360,8 +335,7 @@ impl Ends {
         {
             self.looked_at.pop_front();
             // it may have gone, and come again, meanwhile
-            let found = self.places.get(&flow).map(|&place| &mut self.all[place]);
-            let Some(ep) = found.filter(|ep| ep.usage.looked_at == at) else { continue };
+            let Some(ep) = self.all.get_mut(end(flow)).filter(|ep| ep.usage.looked_at == at) else { continue };
             let is_over = ep.usage.is_closed
                 || is_peer(flow) && ep.usage.at.0 + SILENT_NS <= now.0
                 || ep.usage.by != TaskId::UNKNOWN && self.has_ended.contains(&process_of(ep.usage.by));
@@ -421,7 +395,7 @@ mod tests {
             for flow in ends.over(MonoNs(at + 2), |t| t.0) {
                 assert!(ends.remove(flow));
             }
-            most = most.max(ends.places.len() + ends.looked_at.len() + ends.ended.len());
+            most = most.max(ends.all.len() + ends.looked_at.len() + ends.ended.len());
         }
         most
     }
