@@ -8,15 +8,15 @@ mod steps;
 use crate::canary::holds;
 use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange};
+use crate::per_end::PerEnd;
 use crate::polled::Polled;
 use learned::{
-    CallCounts, Connections, Epoll, Habits, Leader, Loops, OpenRequests, Pairs, Processes, Replied, Round, Serving,
-    Unseen, Workers,
+    Asked, CallCounts, Connections, Epoll, Habits, Leader, Loops, OpenRequests, Pairs, Processes, Replied, Round,
+    Serving, Unseen, Workers,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::hash_map::Entry;
 use wakepath_model::defects;
-use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
+use wakepath_model::ids::{EndpointId, HostId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{InputRow, LossRow, PollRow, TaskRow, WaitRow, input, life};
 
 /// System call number of futex on x86-64.
@@ -136,7 +136,7 @@ impl Roles {
         self.loops.rests = FxHashMap::default();
         self.connections.connecting = FxHashMap::default();
         self.connections.dialling = FxHashMap::default();
-        self.connections.asked_on = FxHashMap::default();
+        self.connections.asked_on = PerEnd::default();
         self.connections.spare = FxHashMap::default();
         self.calls.unanswered = Vec::new();
         self.calls.asking = FxHashMap::default();
@@ -146,19 +146,16 @@ impl Roles {
     /// at once, or that some are nobody's.
     fn asks(&mut self, x: ExId, e: &Exchange, process: u32) {
         let spare = self.connections.spare.entry(process).or_default();
-        let mut is_again = false;
-        let under_way = match self.connections.asked_on.entry(e.flow) {
-            Entry::Vacant(flow) => &mut flow.insert((0, process)).0,
-            Entry::Occupied(flow) => {
-                is_again = true;
-                self.connections.keeping.insert(process);
-                *spare = spare.saturating_sub(u32::from(flow.get().0 == 0));
-                &mut flow.into_mut().0
-            }
-        };
-        *under_way += 1;
+        let asked =
+            self.connections.asked_on.or_insert_with((HostId(0), e.flow), || Asked { process, ..Asked::default() });
+        let is_again = std::mem::replace(&mut asked.is_used, true);
+        if is_again {
+            self.connections.keeping.insert(process);
+            *spare = spare.saturating_sub(u32::from(asked.under_way == 0));
+        }
+        asked.under_way += 1;
         let habits = self.loops.habits.entry(process).or_default();
-        habits.shares_connections |= *under_way > 1;
+        habits.shares_connections |= asked.under_way > 1;
         self.loops.rounds.entry(e.actor).has_spare = *spare > 0 || habits.shares_connections;
         self.pairs(e, process, is_again);
         let Some(&open) = self.requests.open.get(&process) else { return };

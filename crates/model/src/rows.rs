@@ -113,6 +113,15 @@ macro_rules! tables {
             pub fn values(&self, mut give: impl FnMut(Value)) {
                 match self { $(Event::$name(r) => $row::FIELDS.iter().for_each(|f| f.values(r, &mut give))),* }
             }
+            /// Reads one row of `table` from exactly its words.
+            pub(crate) fn of_words(table: Table, words: &[u64]) -> Option<Event> {
+                match table {
+                    $(Table::$name => match try_cast_slice::<u64, $row>(words) {
+                        Ok([r]) => Some(Event::$name(*r)),
+                        _ => None,
+                    }),*
+                }
+            }
             /// Reads one row of `table` from exactly its bytes.
             pub fn read(table: Table, bytes: &[u8]) -> Option<Event> {
                 match table { $(Table::$name => try_pod_read_unaligned(bytes).ok().map(Event::$name)),* }

@@ -16,6 +16,8 @@ pub(super) const SHARED_FROM: usize = 32;
 const LISTED: usize = 4_096;
 /// Calls that share a word of [`Doubts::is_open`].
 const WORD: u64 = 64;
+/// Words that share a count of [`Doubts::open_in`].
+const BLOCK: u64 = 64;
 
 /// A few requests.
 pub(super) type Requests = SmallVec<[ExId; 4]>;
@@ -160,6 +162,8 @@ pub(super) struct Doubts {
     calls: VecDeque<Option<Rc<DoubtedCall>>>,
     /// Whether each may still be any member's.
     is_open: VecDeque<u64>,
+    /// How many of each block may, so that nobody must look at all words.
+    open_in: VecDeque<u32>,
     /// Where the last of those ended that may be another's since something was lost.
     lossy_to: u64,
 }
@@ -176,8 +180,12 @@ impl Doubts {
         if number.is_multiple_of(WORD) {
             self.is_open.push_back(0);
         }
-        if let Some(word) = self.is_open.back_mut() {
+        if number.is_multiple_of(WORD * BLOCK) {
+            self.open_in.push_back(0);
+        }
+        if let (Some(word), Some(count)) = (self.is_open.back_mut(), self.open_in.back_mut()) {
             *word |= 1 << (number % WORD);
+            *count += 1;
         }
         self.calls.push_back(call);
         if is_lossy {
@@ -191,7 +199,10 @@ impl Doubts {
         let Some(i) = number.checked_sub(self.first) else { return };
         if let (Some(call), Some(word)) = (self.calls.get_mut(i as usize), self.is_open.get_mut((i / WORD) as usize)) {
             *call = None;
-            *word &= !(1 << (i % WORD));
+            let bit = 1 << (i % WORD);
+            let count = &mut self.open_in[(number / (WORD * BLOCK) - self.first / (WORD * BLOCK)) as usize];
+            *count -= u32::from(*word & bit != 0);
+            *word &= !bit;
         }
     }
 
@@ -207,7 +218,19 @@ impl Doubts {
         if from >= to {
             return (0, shown);
         }
-        for i in from / WORD..=(to - 1) / WORD {
+        let first_word = self.first / WORD;
+        let (mut next, last) = (from / WORD, (to - 1) / WORD);
+        while next <= last {
+            let i = next;
+            let block = (first_word + i) / BLOCK;
+            let is_whole = (first_word + i).is_multiple_of(BLOCK) && i * WORD >= from && (i + BLOCK) * WORD <= to;
+            let open = self.open_in.get((block - first_word / BLOCK) as usize).copied().unwrap_or_default();
+            if is_whole && (open == 0 || shown.len() >= most) {
+                count += open;
+                next += BLOCK;
+                continue;
+            }
+            next += 1;
             let below = |n: u64| if n >= WORD { u64::MAX } else { (1 << n) - 1 };
             let wanted = below(to - i * WORD) & !below(from.saturating_sub(i * WORD));
             let mut word = self.is_open.get(i as usize).copied().unwrap_or_default() & wanted;
@@ -232,7 +255,13 @@ impl Doubts {
     pub(super) fn forget(&mut self, to: u64) {
         let count = to - self.first;
         self.calls.drain(..count as usize);
-        self.is_open.drain(..(count / WORD) as usize);
+        let block_of = |word: u64| word / BLOCK;
+        let (first_word, first_block) = (self.first / WORD, block_of(self.first / WORD));
+        for (i, word) in self.is_open.drain(..(count / WORD) as usize).enumerate() {
+            self.open_in[(block_of(first_word + i as u64) - first_block) as usize] -= word.count_ones();
+        }
+        let gone = (block_of(to / WORD) - first_block).min(self.open_in.len() as u64);
+        self.open_in.drain(..gone as usize);
         self.first = to;
     }
 }
@@ -245,22 +274,31 @@ mod tests {
     proptest! {
         #[test]
         fn counts_what_a_plain_list_would(
-            added in 0u64..500, resolved in proptest::collection::vec(0u64..500, 0..100), from in 0u64..520, length in 0u64..520,
-            forgotten in 0u64..4,
+            added in 0u64..20_000, resolved in proptest::collection::vec(0u64..20_000, 0..300), from in 0u64..20_100,
+            length in 0u64..20_100, forgotten in proptest::collection::vec(0u64..200, 0..3), more in 0u64..5_000,
+            solved in 0u64..20_000,
         ) {
             let (mut doubts, mut plain) = (Doubts::default(), Vec::new());
-            for i in 0..added {
-                prop_assert_eq!(doubts.add(None, false), i);
-                plain.push(true);
-            }
-            for i in resolved.into_iter().filter(|&i| i < added) {
+            let add = |doubts: &mut Doubts, plain: &mut Vec<bool>, count: u64| {
+                for _ in 0..count {
+                    assert_eq!(doubts.add(None, false), plain.len() as u64);
+                    plain.push(true);
+                }
+            };
+            add(&mut doubts, &mut plain, added);
+            // some here and there, and long parts of which all are
+            for i in resolved.into_iter().chain(0..solved).filter(|&i| i < added) {
                 doubts.resolve(i);
                 plain[i as usize] = false;
             }
-            let forgotten = (forgotten * WORD).min(added / WORD * WORD);
-            doubts.forget(forgotten);
-            let to = (from + length).min(added);
-            let expected = (from.max(forgotten)..to).filter(|&i| plain[i as usize]).count();
+            let mut first = 0;
+            for words in forgotten {
+                first = (first + words * WORD).min(plain.len() as u64 / WORD * WORD);
+                doubts.forget(first);
+                add(&mut doubts, &mut plain, more);
+            }
+            let to = (from + length).min(plain.len() as u64);
+            let expected = (from.max(first)..to).filter(|&i| plain[i as usize]).count();
             prop_assert_eq!(doubts.count(from, to, 8).0 as usize, expected);
         }
     }

@@ -482,7 +482,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             () if s.request.overflow => Some(Hole::Borders),
             () => None,
         };
-        let (closed, refusals) = (s.closed, s.request.refusals.take().map_or_else(Vec::new, |r| *r));
+        let (closed, refusals) = (s.closed, std::mem::take(&mut s.request.refusals));
         let flows_lost = self.facts.roles.is_lossy(MonoNs(0), exchange.ended);
         self.out.done(Done { exchange, calls, parent, is_root_call, doubts, open_calls, hole, flows_lost, refusals });
         if closed {

@@ -46,8 +46,8 @@ pub(super) struct RequestState {
     pub(super) is_put_off: bool,
     /// When its holder last began a call itself, as it was at the request's end.
     pub(super) holder_called: MonoNs,
-    /// Connections that were tried for it and did not come about; mostly none.
-    pub(super) refusals: Option<Box<Vec<Refusal>>>,
+    /// Connections that were tried for it and did not come about.
+    pub(super) refusals: Vec<Refusal>,
     /// Its seats in sets, by their kind.
     pub(super) seats: [Seat; Scope::KINDS],
 }

@@ -265,7 +265,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             },
         };
         if let Some(x) = of.filter(|&x| self.facts.is_open(xs, x)) {
-            let refusals = self.facts.state_mut(x).request.refusals.get_or_insert_default();
+            let refusals = &mut self.facts.state_mut(x).request.refusals;
             if refusals.len() < REFUSALS_MAX {
                 refusals.push(refusal);
             }

@@ -2,6 +2,7 @@
 
 use crate::dense::PerTask;
 use crate::exchange::ExId;
+use crate::per_end::PerEnd;
 use crate::polled::Polled;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
@@ -187,11 +188,21 @@ pub(super) struct CallCounts {
     pub(super) fanned_out: FxHashMap<u32, MonoNs>,
 }
 
+/// What is asked on a connection.
+#[derive(Default)]
+pub(super) struct Asked {
+    /// How many calls on it are not over.
+    pub(super) under_way: u32,
+    /// Whose it is.
+    pub(super) process: u32,
+    /// Something was asked before.
+    pub(super) is_used: bool,
+}
+
 /// Connections on which calls are made.
 #[derive(Default)]
 pub(super) struct Connections {
-    /// How many calls on each are not over, and its process.
-    pub(super) asked_on: FxHashMap<EndpointId, (u32, u32)>,
+    pub(super) asked_on: PerEnd<Asked>,
     /// How many of them each process has on which nothing is asked now.
     pub(super) spare: FxHashMap<u32, u32>,
     /// Processes that made several calls on one.

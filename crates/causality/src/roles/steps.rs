@@ -1,9 +1,9 @@
 //! What roles learn of exchanges, step by step.
 
 use super::Roles;
-use super::learned::Taken;
+use super::learned::{Asked, Taken};
 use crate::exchange::{ExId, Side, Slab, Steps};
-use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::OPEN;
 
 impl Steps for Roles {
@@ -116,9 +116,9 @@ impl Steps for Roles {
             return;
         }
         if e.side != Side::Server {
-            if let Some((under_way, _)) = self.connections.asked_on.get_mut(&e.flow) {
-                *under_way = under_way.saturating_sub(1);
-                *self.connections.spare.entry(self.process_of(e.actor)).or_default() += u32::from(*under_way == 0);
+            if let Some(asked) = self.connections.asked_on.get_mut((HostId(0), e.flow)) {
+                asked.under_way = asked.under_way.saturating_sub(1);
+                *self.connections.spare.entry(self.process_of(e.actor)).or_default() += u32::from(asked.under_way == 0);
             }
             return;
         }
@@ -177,8 +177,8 @@ impl Steps for Roles {
     fn left(&mut self, _: ExId, _: TaskId, _: MonoNs) {}
 
     fn flow_gone(&mut self, _: &Slab, flow: EndpointId) {
-        if let Some((0, user)) = self.connections.asked_on.remove(&flow) {
-            let spare = self.connections.spare.entry(user).or_default();
+        if let Some(Asked { under_way: 0, process, .. }) = self.connections.asked_on.remove((HostId(0), flow)) {
+            let spare = self.connections.spare.entry(process).or_default();
             *spare = spare.saturating_sub(1);
         }
         let dialled_by = self.connections.connecting.get(&flow).copied();

@@ -238,7 +238,7 @@ impl Iterator for Events<'_> {
         }
         let source = self.sources.get_mut(self.current)?;
         let row = &source.words[source.at..source.at + source.width];
-        let (at, event) = (row[0], Event::read(source.table, bytemuck::cast_slice(row)));
+        let (at, event) = (row[0], Event::of_words(source.table, row));
         source.at += source.width;
         if source.at >= source.end {
             self.retire();
