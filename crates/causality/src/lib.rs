@@ -13,10 +13,12 @@ pub mod exchange;
 pub mod finished;
 pub mod graph;
 mod numbered;
+mod of_tasks;
 mod options;
 pub mod pairs;
 pub mod path;
 mod per_end;
+
 mod places;
 mod polled;
 pub mod proof;

@@ -91,6 +91,7 @@ struct Known {
 #[derive(Default)]
 pub struct Pairs {
     known: PerEnd<Known>,
+    /// Ends whose other end is not known.
     by_key: FxHashMap<Key, SmallVec<[End; 1]>>,
     by_numbers: FxHashMap<(u32, u32), End>,
     /// Socket of a per-peer datagram endpoint, and UNIX ends that wait for their peer.
@@ -226,10 +227,22 @@ impl Pairs {
         for (x, y) in [(a, b), (b, a)] {
             if let Some(k) = self.known.get_mut(x) {
                 k.peer = Some((y, how));
-                let numbers = (k.snd, k.rcv);
+                let (place, numbers) = (k.place, (k.snd, k.rcv));
+                self.unlist(x, &place);
                 if self.by_numbers.get(&numbers) == Some(&x) {
                     self.by_numbers.remove(&numbers);
                 }
+            }
+        }
+    }
+
+    /// Nobody looks for the end by its addresses any more.
+    fn unlist(&mut self, end: End, place: &Place) {
+        let key = place.key();
+        if let Some(list) = self.by_key.get_mut(&key) {
+            list.retain(|e| *e != end);
+            if list.is_empty() {
+                self.by_key.remove(&key);
             }
         }
     }
@@ -272,11 +285,8 @@ impl Pairs {
     /// Nothing will be asked of it any more.
     pub fn forget(&mut self, end: End) {
         if let Some(k) = self.take(end) {
-            if let Some(list) = self.by_key.get_mut(&k.place.key()) {
-                list.retain(|e| *e != end);
-                if list.is_empty() {
-                    self.by_key.remove(&k.place.key());
-                }
+            if k.peer.is_none() {
+                self.unlist(end, &k.place);
             }
             if self.by_numbers.get(&(k.snd, k.rcv)) == Some(&end) {
                 self.by_numbers.remove(&(k.snd, k.rcv));

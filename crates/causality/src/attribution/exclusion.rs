@@ -36,7 +36,7 @@ impl<'q> Question<'q> {
             at,
             flow: EndpointId(0),
             role,
-            worker: facts.tasks.get(&task),
+            worker: facts.tasks.get(task),
             is_migrating,
         }
     }

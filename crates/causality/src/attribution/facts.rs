@@ -6,6 +6,7 @@ use super::state::State;
 use super::worker::Worker;
 use crate::canary::holds;
 use crate::exchange::{ExId, Exchange, Slab};
+use crate::of_tasks::OfTasks;
 use crate::places::Places;
 use crate::roles::Roles;
 use rustc_hash::FxHashMap;
@@ -16,8 +17,9 @@ use wakepath_model::rows::{OPEN, witness};
 /// What is known of one host.
 pub(super) struct Facts<'a> {
     pub(super) roles: &'a Roles,
-    pub(super) tasks: FxHashMap<TaskId, Worker>,
-    pub(super) domains: FxHashMap<u32, Domain>,
+    pub(super) tasks: OfTasks<Worker>,
+    /// By the leading task of each process.
+    pub(super) domains: OfTasks<Domain>,
     pub(super) states: Places<State>,
     /// Open requests of each flow, where the library vantage hands inputs over: nothing else asks for them.
     pub(super) on_flow: FxHashMap<EndpointId, SmallVec<[ExId; 2]>>,
@@ -37,8 +39,8 @@ impl<'a> Facts<'a> {
     pub(super) fn new(roles: &'a Roles, shared_from: usize) -> Self {
         Facts {
             roles,
-            tasks: FxHashMap::default(),
-            domains: FxHashMap::default(),
+            tasks: OfTasks::default(),
+            domains: OfTasks::default(),
             states: Places::default(),
             on_flow: FxHashMap::default(),
             shared_flows: 0,
@@ -61,7 +63,7 @@ impl<'a> Facts<'a> {
     }
 
     pub(super) fn domain_mut(&mut self, process: u32) -> &mut Domain {
-        self.domains.entry(process).or_default()
+        self.domains.or_default(TaskId(process))
     }
 
     /// Open requests of a process.
@@ -92,7 +94,7 @@ impl<'a> Facts<'a> {
     /// Whether the task is one that takes requests or makes calls.
     pub(super) fn knows(&self, task: TaskId) -> bool {
         let role = self.roles.role(task);
-        role.takes || role.calls || self.tasks.contains_key(&task)
+        role.takes || role.calls || self.tasks.contains(task)
     }
 
     /// The one request of a list that still wants something, if there is just one. Requests of one flow are answered

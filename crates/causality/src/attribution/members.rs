@@ -15,10 +15,10 @@ impl Facts<'_> {
 
     fn crowd(&self, scope: Scope) -> Option<&Crowd> {
         match scope {
-            Scope::Open(process) => self.domains.get(&process).map(|d| &d.open),
-            Scope::Free(process) => self.domains.get(&process).map(|d| &d.free),
-            Scope::Held(task) => self.tasks.get(&task).map(|w| &w.held.all),
-            Scope::FreeHeld(task) => self.tasks.get(&task).map(|w| &w.held.free),
+            Scope::Open(process) => self.domains.get(TaskId(process)).map(|d| &d.open),
+            Scope::Free(process) => self.domains.get(TaskId(process)).map(|d| &d.free),
+            Scope::Held(task) => self.tasks.get(task).map(|w| &w.held.all),
+            Scope::FreeHeld(task) => self.tasks.get(task).map(|w| &w.held.free),
         }
     }
 
@@ -26,8 +26,8 @@ impl Facts<'_> {
         match scope {
             Scope::Open(process) => &mut self.domain_mut(process).open,
             Scope::Free(process) => &mut self.domain_mut(process).free,
-            Scope::Held(task) => &mut self.tasks.entry(task).or_default().held.all,
-            Scope::FreeHeld(task) => &mut self.tasks.entry(task).or_default().held.free,
+            Scope::Held(task) => &mut self.tasks.or_default(task).held.all,
+            Scope::FreeHeld(task) => &mut self.tasks.or_default(task).held.free,
         }
     }
 
@@ -108,7 +108,7 @@ impl Facts<'_> {
         if is_free {
             self.join(x, Scope::FreeHeld(holder));
         }
-        let held = &mut self.tasks.entry(holder).or_default().held;
+        let held = &mut self.tasks.or_default(holder).held;
         held.twins += twins;
         held.foreign += usize::from(is_foreign);
     }
@@ -119,7 +119,7 @@ impl Facts<'_> {
         self.leave(x, Scope::FreeHeld(holder));
         self.leave(x, Scope::Held(holder));
         let twins = self.twins(xs, x);
-        if let Some(w) = self.tasks.get_mut(&holder) {
+        if let Some(w) = self.tasks.get_mut(holder) {
             w.held.twins -= twins;
             w.held.foreign -= usize::from(is_foreign);
         }

@@ -115,7 +115,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
     pub fn poll(&mut self, r: &PollRow) {
         self.facts.last_poll = (r.task, r.entry.0.saturating_add(r.timeout_ns));
         let is_over = |w: &&Worker| w.turn.is_isolated() && (r.ready != 0 || r.timeout_ns != 0);
-        let left = self.facts.tasks.get(&r.task).filter(is_over).and_then(|w| w.fragment.of);
+        let left = self.facts.tasks.get(r.task).filter(is_over).and_then(|w| w.fragment.of);
         if let Some(x) = left {
             // nothing was done for it in its own fragment: it waits for something that is no input of its own
             let r = &mut self.facts.state_mut(x).request;
@@ -123,7 +123,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             self.facts.puts_off |= r.is_put_off;
         }
         if self.facts.knows(r.task) {
-            self.facts.tasks.entry(r.task).or_default().polled(r);
+            self.facts.tasks.or_default(r.task).polled(r);
         }
     }
 
@@ -135,7 +135,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         }
         let of =
             if r.isolated != 0 && r.kind == input::WRITE { self.facts.writes_for(xs, r.flow, r.task) } else { None };
-        let w = self.facts.tasks.entry(r.task).or_default();
+        let w = self.facts.tasks.or_default(r.task);
         w.given(r);
         if let Some(x) = of.filter(|_| w.turn.is_isolated()) {
             w.turn.may_write(r.flow, x);
@@ -146,9 +146,9 @@ impl<'a, F: Finished> Attribution<'a, F> {
     /// A task was made.
     pub fn task(&mut self, xs: &Slab, r: &TaskRow) {
         if r.what == life::FORK {
-            let of = self.facts.tasks.get(&r.parent).and_then(|p| p.fragment.of.or(p.held.only()));
+            let of = self.facts.tasks.get(r.parent).and_then(|p| p.fragment.of.or(p.held.only()));
             if let Some(x) = of.filter(|&x| self.facts.is_open(xs, x)) {
-                self.facts.tasks.entry(r.task).or_default().born_of = Some(x);
+                self.facts.tasks.or_default(r.task).born_of = Some(x);
             }
         }
         if r.what == life::EXIT {
@@ -156,32 +156,32 @@ impl<'a, F: Finished> Attribution<'a, F> {
             self.claim(xs, claims);
         }
         if r.what == life::EXIT
-            && let Some(w) = self.facts.tasks.get(&r.task)
+            && let Some(w) = self.facts.tasks.get(r.task)
             && w.held.is_unused()
             && w.segment.is_empty()
         {
-            self.facts.tasks.remove(&r.task);
+            self.facts.tasks.remove(r.task);
         }
     }
 
     /// A wait ended.
     pub fn wait(&mut self, xs: &Slab, r: &WaitRow) {
         if r.syscall == IO_URING_ENTER
-            && let Some(w) = self.facts.tasks.get_mut(&r.task)
+            && let Some(w) = self.facts.tasks.get_mut(r.task)
         {
             w.turn.waited(r.blocked);
             w.leave_fragment();
         }
         if r.cause == cause::TIMER
             && (IDLE.contains(&r.syscall) || r.syscall == NO_SYSCALL)
-            && let Some(w) = self.facts.tasks.get_mut(&r.task)
+            && let Some(w) = self.facts.tasks.get_mut(r.task)
         {
             w.helper.woken = Woken::Timer;
         }
-        let held = self.facts.tasks.get(&r.task).and_then(|w| self.facts.sole_of(xs, w.held.all.members()));
+        let held = self.facts.tasks.get(r.task).and_then(|w| self.facts.sole_of(xs, w.held.all.members()));
         if held.is_some() && matches!(r.cause, cause::TASK | cause::OPEN) && self.facts.roles.is_private(r) {
             let to = if r.cause == cause::OPEN { r.at } else { r.woken };
-            self.facts.tasks.entry(r.task).or_default().sleeps.slept(r.blocked, to);
+            self.facts.tasks.or_default(r.task).sleeps.slept(r.blocked, to);
         }
         if r.cause != cause::TASK || r.by == TaskId::UNKNOWN || r.by == r.task {
             return;
@@ -212,11 +212,11 @@ impl<'a, F: Finished> Attribution<'a, F> {
         let busy = self
             .facts
             .tasks
-            .get(&r.task)
+            .get(r.task)
             .is_some_and(|w| w.segment.iter().any(|&y| xs.is_live(y) && !self.facts.state(y).call.replied));
         let is_private = self.facts.roles.is_private(r);
         if !busy {
-            let w = self.facts.tasks.entry(r.task).or_default();
+            let w = self.facts.tasks.or_default(r.task);
             w.segment.retain(|&y| xs.is_live(y));
             w.helper.woken = woken;
             w.born_of = w.born_of.filter(|_| holds("fork.never_waited", !is_private));
@@ -338,7 +338,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             return;
         }
         self.facts.handed_over(xs, x, task);
-        self.facts.tasks.entry(task).or_default().enter(x, at);
+        self.facts.tasks.or_default(task).enter(x, at);
     }
 
     /// Time went on to `now`: gives away what can no longer change. Returns exchanges whose places can be released.
@@ -377,7 +377,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
         }
         let e = xs.get(y);
         let is_ungiven = |x: ExId| xs.is_live(x) && !self.facts.state(x).given;
-        let born_of = self.facts.tasks.get(&e.actor).and_then(|w| w.born_of);
+        let born_of = self.facts.tasks.get(e.actor).and_then(|w| w.born_of);
         (self.facts.roles.role(e.actor).replies_foreign
             || born_of.is_some_and(is_ungiven)
             || self.facts.is_being_completed(xs, y))

@@ -19,7 +19,7 @@ impl<F: Finished> Attribution<'_, F> {
     /// call.
     fn saw_call(&mut self, task: TaskId, at: MonoNs) {
         if !self.facts.roles.role(task).takes {
-            let (jobs, _) = self.facts.tasks.entry(task).or_default().helper.mark(at, HelperEvent::Call);
+            let (jobs, _) = self.facts.tasks.or_default(task).helper.mark(at, HelperEvent::Call);
             self.facts.saw_jobs(task, jobs);
         }
     }
@@ -35,7 +35,7 @@ impl<F: Finished> Attribution<'_, F> {
                 self.facts.state_mut(x).call.parent = None;
                 self.link(xs, x, p, rule);
                 if rule == Rule::Handoff {
-                    let w = self.facts.tasks.entry(task).or_default();
+                    let w = self.facts.tasks.or_default(task);
                     w.helper.is_handed_work = true;
                     w.segment.push(x);
                 }
@@ -45,7 +45,7 @@ impl<F: Finished> Attribution<'_, F> {
                 if parent == Parent::Pending {
                     let is_one = is_asked_by_one(&Question::new(&self.facts, xs, task, at));
                     self.facts.state_mut(x).call.has_one_suspect = is_one;
-                    let w = self.facts.tasks.entry(task).or_default();
+                    let w = self.facts.tasks.or_default(task);
                     if w.segment.len() < CALLS_MAX {
                         w.segment.push(x);
                     }
@@ -70,7 +70,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         self.out.began(e, !self.facts.roles.serves(process, at));
         if e.side == Side::Server {
             self.facts.opened(xs, x);
-            let w = self.facts.tasks.entry(e.actor).or_default();
+            let w = self.facts.tasks.or_default(e.actor);
             if self.facts.roles.role(e.actor).replies_foreign {
                 // what it did before was for another, to which it did not reply
                 w.segment.clear();
@@ -84,7 +84,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
         self.tally.calls.begun += 1;
         let task = e.actor;
-        self.facts.tasks.entry(task).or_default().called = at;
+        self.facts.tasks.or_default(task).called = at;
         let dial = self.facts.dialled(xs, e.flow);
         // what a connection was made for need not be what the loop is at when it can be used
         let flow = if dial.is_some() { EndpointId(0) } else { e.flow };
@@ -121,7 +121,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     fn request_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         if self.facts.is_open(xs, x) && !xs.get(x).is_internal {
             self.take_input(xs, x, task, at);
-            self.facts.tasks.entry(task).or_default().turn.asked(xs.get(x).flow, x);
+            self.facts.tasks.or_default(task).turn.asked(xs.get(x).flow, x);
             self.facts.took_at_rest(task, xs.get(x).flow, Some(x));
         }
     }
@@ -144,7 +144,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         self.claim(xs, claims);
         // from here on it holds the request: a partial reply may be followed by more calls
         self.take_input(xs, x, task, at);
-        let w = self.facts.tasks.entry(task).or_default();
+        let w = self.facts.tasks.or_default(task);
         w.helper.woken = Woken::Unknown;
     }
 
@@ -187,7 +187,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             _ => None,
         };
         let is_known = made_by.is_some() || parent == Some(Parent::Root);
-        let w = self.facts.tasks.entry(task).or_default();
+        let w = self.facts.tasks.or_default(task);
         w.turn.heard(xs.get(y).flow, made_by, is_known);
         if let Some(x) = of {
             self.take_input(xs, x, task, at);
@@ -207,7 +207,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         if e.side == Side::Client {
             self.facts.keep_rivals(xs, x);
             if !self.facts.state_mut(x).call.replied
-                && let Some(w) = self.facts.tasks.get_mut(&e.actor)
+                && let Some(w) = self.facts.tasks.get_mut(e.actor)
             {
                 w.turn.ended();
                 self.facts.answered_at_rest(self.facts.roles.process_of(e.actor));
@@ -222,15 +222,15 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         let until = if e.replied && !e.open_ended { e.ended } else { e.ended.max(at) };
         let lossy = self.facts.roles.is_lossy(e.taken, until);
         self.facts.state_mut(x).request.lossy |= lossy;
-        self.facts.state_mut(x).request.holder_called = self.facts.tasks.get(&holder).map_or(MonoNs(0), |w| w.called);
+        self.facts.state_mut(x).request.holder_called = self.facts.tasks.get(holder).map_or(MonoNs(0), |w| w.called);
         self.facts.left_open(xs, x);
-        if let Some(w) = self.facts.tasks.get_mut(&holder).filter(|w| w.fragment.of == Some(x)) {
+        if let Some(w) = self.facts.tasks.get_mut(holder).filter(|w| w.fragment.of == Some(x)) {
             w.leave_fragment();
         }
     }
 
     fn accepted(&mut self, flow: EndpointId, task: TaskId) {
-        if let Some(w) = self.facts.tasks.get_mut(&task) {
+        if let Some(w) = self.facts.tasks.get_mut(task) {
             w.turn.accepted(flow);
         }
         self.facts.accepted_at_rest(task, flow);
@@ -246,7 +246,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         match self.decide(xs, task, flow, at).0 {
             Parent::Of(x, rule) => {
                 if rule == Rule::Handoff {
-                    self.facts.tasks.entry(task).or_default().helper.is_handed_work = true;
+                    self.facts.tasks.or_default(task).helper.is_handed_work = true;
                 }
                 self.facts.dials(flow, process, Some(x));
             }
@@ -275,7 +275,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     }
 
     fn unseen_reply(&mut self, task: TaskId, _: MonoNs) {
-        let segment = self.facts.tasks.get_mut(&task).map(|w| std::mem::take(&mut w.segment)).unwrap_or_default();
+        let segment = self.facts.tasks.get_mut(task).map(|w| std::mem::take(&mut w.segment)).unwrap_or_default();
         for y in segment {
             if self.facts.state_mut(y).call.parent == Some(Parent::Pending) {
                 self.facts.state_mut(y).call.parent = Some(Parent::Open(Hole::BeforeRecording));
@@ -285,7 +285,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
 
     fn stray_reply(&mut self, task: TaskId, _: MonoNs) {
         // what it did until now was for the request that it answers
-        let Some(w) = self.facts.tasks.get_mut(&task) else { return };
+        let Some(w) = self.facts.tasks.get_mut(task) else { return };
         w.helper.woken = Woken::Unknown;
         w.leave_fragment();
         for y in std::mem::take(&mut w.segment) {
@@ -297,7 +297,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
 
     fn unclear(&mut self, xs: &Slab, side: Side, task: TaskId, at: MonoNs) {
         if side == Side::Server {
-            let w = self.facts.tasks.entry(task).or_default();
+            let w = self.facts.tasks.or_default(task);
             w.unknown_work = true;
             w.leave_fragment();
             return;
@@ -311,7 +311,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     }
 
     fn left(&mut self, last: ExId, task: TaskId, at: MonoNs) {
-        if let Some(w) = self.facts.tasks.get_mut(&task).filter(|w| !w.helper.marks.is_empty()) {
+        if let Some(w) = self.facts.tasks.get_mut(task).filter(|w| !w.helper.marks.is_empty()) {
             w.helper.mark(at, HelperEvent::Left(last));
         }
     }

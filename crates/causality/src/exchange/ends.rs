@@ -147,21 +147,23 @@ struct Usage {
     looked_at: MonoNs,
 }
 
+/// One end. What each operation asks for stands together, what only some do behind: of many ends, few are in a cache.
 #[derive(Default)]
+#[repr(C, align(64))]
 pub(super) struct Ep {
     pub(super) side: Option<Side>,
     pub(super) traits: FlowTraits,
+    usage: Usage,
+    pub(super) open: SmallVec<[ExId; 2]>,
     pub(super) requests: Direction,
     /// Who moved request bytes last, and when.
     pub(super) requested: (TaskId, MonoNs),
     pub(super) replies: Direction,
-    pub(super) open: SmallVec<[ExId; 2]>,
+    pub(super) unread: Unread,
     pub(super) last_begun: Option<ExId>,
     /// What was moved before its side was known.
     pub(super) early: Option<Box<Early>>,
     pub(super) other: OtherEnd,
-    pub(super) unread: Unread,
-    usage: Usage,
 }
 
 impl Ep {

@@ -26,7 +26,7 @@ impl Facts<'_> {
         task: TaskId,
         at: MonoNs,
     ) -> Option<Claim> {
-        let w = self.tasks.get_mut(&task)?;
+        let w = self.tasks.get_mut(task)?;
         let call = w.unknown_call.take()?;
         // only where that reply was all that there was to go on with
         let is_single = holds("awaited.nothing_else_was_given", w.turn.is_single(at));

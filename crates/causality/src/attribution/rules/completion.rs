@@ -31,7 +31,7 @@ impl Facts<'_> {
     ///   besides, so there must be none of them either.)
     pub(in crate::attribution) fn completed(&self, xs: &Slab, y: ExId) -> Option<ExId> {
         let (x, at) = self.woken_after(xs, y)?;
-        let jobs = self.domains.get(&self.state(y).process).map(|d| d.jobs).unwrap_or_default();
+        let jobs = self.domains.get(TaskId(self.state(y).process)).map(|d| d.jobs).unwrap_or_default();
         if !holds("completion.signs_are_enough", !jobs.say_little()) {
             return None;
         }
@@ -44,7 +44,7 @@ impl Facts<'_> {
         let (began, ended) = (xs.get(y).taken, xs.get(y).ended);
         let is_elsewhere =
             |w: &Worker| w.sleeps.through(ended, at) || jobs.are_single() && w.sleeps.waits_for_another(began, ended);
-        let holder = |s: ExId| self.tasks.get(&self.state(s).holder);
+        let holder = |s: ExId| self.tasks.get(self.state(s).holder);
         let is_out = |s: ExId| xs.is_live(s) && holder(s).is_some_and(is_elsewhere);
         let mut rivals = self.state(y).call.rivals.iter().flatten().copied().filter(|&s| s != x).peekable();
         let is_known = rivals.peek().is_none() || !jobs.are_few();
@@ -58,10 +58,9 @@ impl Facts<'_> {
 
     /// The task that holds `x` alone was woken from a wait of its own: another may have done something for it.
     pub(in crate::attribution) fn saw_waking(&mut self, r: &WaitRow, x: ExId) {
-        let (mut jobs, signalled) =
-            self.tasks.entry(r.by).or_default().helper.mark(r.woken, HelperEvent::Woke(x, r.blocked));
+        let (mut jobs, signalled) = self.tasks.or_default(r.by).helper.mark(r.woken, HelperEvent::Woke(x, r.blocked));
         if let Some(began) = signalled.filter(|_| self.is_helper(r.by))
-            && let Some(holder) = self.tasks.get_mut(&r.task)
+            && let Some(holder) = self.tasks.get_mut(r.task)
         {
             jobs.at_once = u32::from(holder.sleeps.heard(began, r.woken));
         }
@@ -81,7 +80,7 @@ impl Facts<'_> {
         let role = self.roles.role(e.actor);
         let is_undecided = matches!(s.call.parent, Some(Parent::Pending | Parent::Of(_, Rule::Handoff)));
         let is_helpers = s.call.replied && s.call.reply_task == e.actor && !role.takes && !role.replies_foreign;
-        let helper = self.tasks.get(&e.actor).filter(|_| is_undecided && is_helpers)?;
+        let helper = self.tasks.get(e.actor).filter(|_| is_undecided && is_helpers)?;
         helper.helper.completed_for(xs, y, e.taken, e.ended)
     }
 

@@ -16,9 +16,9 @@ use wakepath_model::ids::{MonoNs, TaskId};
 impl Facts<'_> {
     /// A task ended: whose were the calls that it made?
     pub(in crate::attribution) fn claim_lifetime(&mut self, xs: &Slab, task: TaskId, at: MonoNs) -> Vec<Claim> {
-        let born_of = self.tasks.get_mut(&task).and_then(|w| w.born_of.take());
+        let born_of = self.tasks.get_mut(task).and_then(|w| w.born_of.take());
         let Some(x) = born_of.filter(|&x| self.is_undelivered(xs, x)) else { return Vec::new() };
-        let segment = self.tasks.get_mut(&task).map(|w| std::mem::take(&mut w.segment)).unwrap_or_default();
+        let segment = self.tasks.get_mut(task).map(|w| std::mem::take(&mut w.segment)).unwrap_or_default();
         let is_pending = |y: &_| self.is_undelivered(xs, *y) && self.state(*y).call.parent == Some(Parent::Pending);
         let is_lost = self.is_lossy_since(xs.get(x), at);
         let claimed = if is_lost { Claimed::Lost } else { Claimed::By(x, Rule::Fork) };

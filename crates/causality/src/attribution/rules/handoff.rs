@@ -38,7 +38,7 @@ fn keeps(q: &Question) -> Option<Kept> {
 impl Facts<'_> {
     /// The open request on which the task worked that ended a wait.
     pub(in crate::attribution) fn woke_for(&self, xs: &Slab, r: &WaitRow) -> Option<ExId> {
-        let by = self.tasks.get(&r.by)?;
+        let by = self.tasks.get(r.by)?;
         let x = by.request_at(r.woken).or(by.held.only()).filter(|&x| self.is_open(xs, x))?;
         // of who was never seen to poll nobody knows what else it was given
         let is_loop = self.roles.role(r.by).is_loop() && by.turn.since().0 != 0;

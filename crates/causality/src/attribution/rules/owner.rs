@@ -13,7 +13,7 @@ use crate::attribution::facts::Facts;
 use crate::canary::holds;
 use crate::evidence::Rule;
 use crate::exchange::{ExId, Slab};
-use wakepath_model::ids::{EndpointId, MonoNs};
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
 impl Facts<'_> {
     /// A process makes a connection, for a request where that is known.
@@ -21,7 +21,7 @@ impl Facts<'_> {
         if self.dials.contains_key(&flow) {
             return;
         }
-        let under_way = &mut self.domains.entry(process).or_default().dialling;
+        let under_way = &mut self.domains.or_default(TaskId(process)).dialling;
         if let [only] = under_way[..]
             && let Some(dial) = self.dials.get_mut(&only)
         {

@@ -25,7 +25,7 @@ impl Facts<'_> {
         if !self.roles.is_private(r) {
             return;
         }
-        let Some(w) = self.tasks.get(&r.task) else { return };
+        let Some(w) = self.tasks.get(r.task) else { return };
         let is_under_way = |y: &ExId| {
             let e = xs.get(*y);
             let is_answered = self.state(*y).call.replied && e.ended <= r.blocked;
@@ -42,7 +42,7 @@ impl Facts<'_> {
 
     /// A worker replies to `x`: which of its calls since its last reply were for that?
     pub(in crate::attribution) fn claim_segment(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) -> Vec<Claim> {
-        let Some(w) = self.tasks.get_mut(&task).filter(|w| !w.segment.is_empty()) else { return Vec::new() };
+        let Some(w) = self.tasks.get_mut(task).filter(|w| !w.segment.is_empty()) else { return Vec::new() };
         let segment = std::mem::take(&mut w.segment);
         let taken = xs.get(x).taken;
         let is_busy = !holds("reply.never_busy_before", !self.roles.works_on_others(self.roles.process_of(task)));

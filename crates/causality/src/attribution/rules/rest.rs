@@ -60,12 +60,12 @@ impl Facts<'_> {
 
     /// When the process was handed its last input.
     fn rested_at(&self, process: u32) -> MonoNs {
-        self.domains.get(&process).and_then(|d| d.rest).map_or(MonoNs(0), |r| r.at)
+        self.domains.get(TaskId(process)).and_then(|d| d.rest).map_or(MonoNs(0), |r| r.at)
     }
 
     /// Any of several requests could have made a call.
     pub(in crate::attribution) fn doubted_at_rest(&mut self, xs: &Slab, y: ExId, process: u32) {
-        if let Some(mut calls) = self.domains.get_mut(&process).and_then(|d| d.doubtful.take()) {
+        if let Some(mut calls) = self.domains.get_mut(TaskId(process)).and_then(|d| d.doubtful.take()) {
             if calls.len() == calls.capacity() {
                 calls.retain(|&c| self.is_asking(xs, c));
                 calls.reserve(calls.len() + 1);
@@ -89,12 +89,12 @@ impl Facts<'_> {
             return 0;
         }
         let is_sure = |y: &&ExId| self.is_asking(xs, **y) && !roles.is_lossy(xs.get(**y).began, at);
-        let doubtful = self.domains.get(&process).and_then(|d| d.doubtful.as_ref());
+        let doubtful = self.domains.get(TaskId(process)).and_then(|d| d.doubtful.as_ref());
         doubtful.map_or(0, |calls| calls.iter().filter(is_sure).count())
     }
 
     fn rest_mut(&mut self, process: u32) -> Option<&mut Rest> {
-        self.domains.get_mut(&process).and_then(|d| d.rest.as_mut())
+        self.domains.get_mut(TaskId(process)).and_then(|d| d.rest.as_mut())
     }
 
     /// A task took something of a request from `flow`; `None` where nobody knows of which.
@@ -131,7 +131,7 @@ impl Facts<'_> {
     /// several calls at once, one that has calls under way may wait for that too. Behind an input that was handed over
     /// without rest some calls are nobody's in particular: those who made them wait for their answers all the same.
     pub(in crate::attribution) fn at_rest(&self, xs: &Slab, process: u32, at: MonoNs) -> Option<ExId> {
-        let r = self.domains.get(&process)?.rest.as_ref()?;
+        let r = self.domains.get(TaskId(process))?.rest.as_ref()?;
         let x = r.of.filter(|&x| holds("rest.nothing_of_others", !r.is_mixed) && self.is_open(xs, x))?;
         if !holds("rest.no_timer_due", at.0.saturating_add(TIMER_GRAIN_NS) < r.until) {
             return None;

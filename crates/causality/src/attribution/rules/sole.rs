@@ -39,7 +39,7 @@ fn keeps(q: &Question) -> Option<Kept> {
 impl Facts<'_> {
     /// Whether calls of a helper are for requests: one was seen to hand it work, or none was ever made without.
     pub(in crate::attribution) fn is_handed_work(&self, helper: TaskId) -> bool {
-        let was_handed = self.tasks.get(&helper).is_some_and(|w| w.helper.is_handed_work);
+        let was_handed = self.tasks.get(helper).is_some_and(|w| w.helper.is_handed_work);
         let process = self.roles.process_of(helper);
         holds("sole.handed_work", was_handed || !self.roles.calls_of_its_own(process))
     }
