@@ -154,6 +154,8 @@ pub enum Missing {
     Borders,
     /// Which of its requests a loop works on.
     WhichOfLoop,
+    /// The same of a loop that was given one input at a time: what its requests wait for inside the program.
+    WithinLoop,
     /// Which request a task works on, where any may go on with any.
     WhichOfAny,
     /// For whom a thread or a helper took up work.
@@ -170,6 +172,9 @@ impl Missing {
             Missing::Before => "what happened before the recording began",
             Missing::Borders => "where messages begin and end",
             Missing::WhichOfLoop => "which of several requests an event loop was working on",
+            Missing::WithinLoop => {
+                "which of the requests that waited inside an event loop went on (for a timer, or for a place in a pool)"
+            }
             Missing::WhichOfAny => {
                 "which request a thread was working on, in a process that moves requests between its threads"
             }
@@ -186,6 +191,9 @@ impl Missing {
             Missing::Borders => "record from before these connections are opened",
             Missing::WhichOfLoop | Missing::WhichOfAny => {
                 "restart the service under `wakepath run --isolate` (or --isolate=process), which gives it one input at a time"
+            }
+            Missing::WithinLoop => {
+                "only the program's own memory tells: record with fewer requests at once, or give its pools more connections"
             }
             Missing::PickUp => "record for longer, so that its habits show; or `wakepath run --isolate=process`",
             Missing::Heard => "switch io_uring off in the service, or record its callers and callees too",

@@ -8,6 +8,8 @@ use proptest::test_runner::RngSeed;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use support::found;
+use wakepath_causality::evidence::Missing;
+use wakepath_testkit::golden;
 use wakepath_testkit::random::Random;
 use wakepath_testkit::recording::{Cuts, Recording};
 use wakepath_testkit::script::play;
@@ -262,5 +264,17 @@ proptest! {
         let whole = found(&recording, Cuts::default());
         let cut = found(&recording, Cuts { flush_rows: rows, seed, segment_bytes: 8 << 10 });
         prop_assert_eq!(whole.digest(), cut.digest());
+    }
+}
+
+#[test]
+fn a_loop_that_is_given_one_input_at_a_time_is_not_told_to_be() {
+    for (situation, missing) in
+        [("timer", Missing::WithinLoop), ("../link.fragment/loop_own_timer", Missing::WhichOfLoop)]
+    {
+        let case = golden::root().join("link.isolation").join(situation);
+        let recording = play(&golden::text(&case, "input.txt")).expect("a script");
+        let missing_there = found(&recording, Cuts::default()).report.missing;
+        assert_eq!(missing_there.keys().copied().collect::<Vec<_>>(), [missing], "{situation}");
     }
 }

@@ -117,6 +117,7 @@ impl<'q> Question<'q> {
             Hole::Borders => Missing::Borders,
             _ if self.is_ring() => Missing::Heard,
             _ if self.is_migrating() => Missing::WhichOfAny,
+            _ if self.is_loop() && self.facts.roles.are_given_inputs() => Missing::WithinLoop,
             _ if self.is_loop() => Missing::WhichOfLoop,
             _ => Missing::PickUp,
         }
