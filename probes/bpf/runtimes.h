@@ -12,19 +12,20 @@ struct {
 	__type(value, struct wp_runtime);
 } runtimes SEC(".maps");
 
-/* What a connection of Go's net/http client works for. Its goroutine `writer` is known by the connection for which it waits,
- * the goroutine that has it by a probe where it takes it. A connection has one request at a time. */
-struct go_key {
+/* Something of a process's. */
+struct owned_key {
 	u32 tgid;
 	u32 pad;
 	u64 of;
 };
 
-/* Goroutine that writes -> connection. */
+/* What a connection of Go's net/http client works for. Its goroutine `writer` is known by the connection for which it waits,
+ * the goroutine that has it by a probe where it takes it. A connection has one request at a time.
+ * Goroutine that writes -> connection: */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 32768);
-	__type(key, struct go_key);
+	__type(key, struct owned_key);
 	__type(value, u64);
 } go_writers SEC(".maps");
 
@@ -32,9 +33,25 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 32768);
-	__type(key, struct go_key);
+	__type(key, struct owned_key);
 	__type(value, u64);
 } go_owners SEC(".maps");
+
+/* A context of Python's. One that did an operation is told of by its own name: what it makes is its child, with all that those make.
+ * Of one that did none, the nearest above it that did. */
+struct python_context {
+	u64 id;
+	u64 parent;
+	u64 born;
+	u64 acted;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 262144);
+	__type(key, struct owned_key);
+	__type(value, struct python_context);
+} python_contexts SEC(".maps");
 
 /* How many processes are in `runtimes`: where there is none, nobody looks. Beside watch_generation, which the agent writes too. */
 u32 runtime_processes SEC(".data") = 0;
@@ -71,7 +88,7 @@ static __always_inline bool is_refuted(struct wp_runtime *r)
 /* A goroutine that writes what others ask for works for the one that has its connection. */
 static __always_inline void go_behalf(u32 tgid, struct wp_logical *who)
 {
-	struct go_key writer = { .tgid = tgid, .of = who->key }, conn = { .tgid = tgid };
+	struct owned_key writer = { .tgid = tgid, .of = who->key }, conn = { .tgid = tgid };
 	u64 *of = bpf_map_lookup_elem(&go_writers, &writer), *owner;
 
 	if (!of)
@@ -84,18 +101,11 @@ static __always_inline void go_behalf(u32 tgid, struct wp_logical *who)
 	who->parent = 0;
 }
 
-/* Tells in whose name the current thread acts; false where that is not known. `polls`: what the runtime's own scheduler waits for,
- * it waits for in nobody's name. */
-static __noinline bool logical_task(struct task_struct *task, struct wp_logical *who, bool polls)
+static __always_inline bool go_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, bool polls)
 {
-	u32 tgid = task->tgid;
-	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &tgid);
-	u64 m, at;
+	u64 at = user_word(task->thread.fsbase + (s64)r->tls);
+	u64 m = user_word(at + r->g_m);
 
-	if (!r || !who || is_refuted(r) || r->kind != RUNTIME_GO)
-		return false;
-	at = user_word(task->thread.fsbase + (s64)r->tls);
-	m = user_word(at + r->g_m);
 	if (!at || !m)
 		return false;
 	/* on its scheduler's stack a thread still works for the goroutine that it runs */
@@ -109,12 +119,76 @@ static __noinline bool logical_task(struct task_struct *task, struct wp_logical 
 		__sync_fetch_and_add(&r->refuted, 1);
 		return false;
 	}
+	if (r->is_marked && !polls)
+		go_behalf(task->tgid, who);
+	return who->key != 0;
+}
+
+/* The context that the thread runs in, 0 where it runs in none that was made for something. */
+static __always_inline u64 python_context(struct task_struct *task, struct wp_runtime *r)
+{
+	/* Py_tss_t: an int, then the key of the thread's value that holds its state. The interpreter's own word for it is empty
+	 * amid a system call. */
+	u64 key = user_word(r->python_key) >> 32, thread = task->thread.fsbase, state, context;
+
+	/* values are in blocks of 32 keys, a number and the value each */
+	if (key >= 1024)
+		return 0;
+	state = user_word(thread + r->thread_values + 8 * (key / 32));
+	state = state ? user_word(state + 16 * (key % 32) + 8) : 0;
+	if (!state)
+		return 0;
+	/* what pthread_self() gives */
+	if (user_word(state + r->state_thread) != thread) {
+		__sync_fetch_and_add(&r->refuted, 1);
+		return 0;
+	}
+	context = user_word(state + r->state_context);
+	/* a thread has one of its own, which nobody entered */
+	return context && (u32)user_word(context + r->context_entered) == 1 ? context : 0;
+}
+
+static __always_inline bool python_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, bool polls)
+{
+	struct owned_key key = { .tgid = task->tgid };
+	struct python_context *found, met = {};
+
+	/* whatever the loop waits for, it waits for in nobody's name. What probes did not see made may have another's address. */
+	if (polls || !r->is_marked)
+		return false;
+	key.of = python_context(task, r);
+	if (!key.of)
+		return false;
+	found = bpf_map_lookup_elem(&python_contexts, &key);
+	if (found) {
+		found->acted = 1;
+		who->key = found->id;
+		who->parent = found->parent;
+		who->born_ns = found->born;
+		return true;
+	}
+	/* older than the probes */
+	met.id = bpf_ktime_get_ns();
+	met.acted = 1;
+	bpf_map_update_elem(&python_contexts, &key, &met, BPF_ANY);
+	who->key = met.id;
+	return true;
+}
+
+/* Tells in whose name the current thread acts; false where that is not known. `polls`: it waits for descriptors to be ready. */
+static __noinline bool logical_task(struct task_struct *task, struct wp_logical *who, bool polls)
+{
+	u32 tgid = task->tgid;
+	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &tgid);
+
+	if (!r || !who || is_refuted(r))
+		return false;
+	if (!(r->kind == RUNTIME_GO ? go_task(task, r, who, polls) : python_task(task, r, who, polls)))
+		return false;
 	/* a lower bound does */
 	r->verified++;
 	who->runtime = r->kind;
-	if (r->is_marked && !polls)
-		go_behalf(tgid, who);
-	return who->key != 0;
+	return true;
 }
 
 /* The goroutine in R14, where the thread is known to its runtime; 0 else. Arguments are in registers yet. */
@@ -136,7 +210,7 @@ static __always_inline int go_probe(struct pt_regs *regs, bool takes)
 	struct task_struct *task = bpf_get_current_task_btf();
 	u32 tgid = task->tgid;
 	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &tgid);
-	struct go_key writer = { .tgid = tgid }, conn = { .tgid = tgid };
+	struct owned_key writer = { .tgid = tgid }, conn = { .tgid = tgid };
 	u64 goroutine = r ? go_at_probe(task, r, regs->r14) : 0, waiter;
 
 	if (!goroutine)
@@ -180,6 +254,58 @@ SEC("uprobe.multi")
 int on_go_writes_multi(struct pt_regs *regs)
 {
 	return go_probe(regs, false);
+}
+
+/* A context was made, whose address is the function's result: of the one that the thread runs in, or of none. */
+static __always_inline int python_made(struct pt_regs *regs, bool copies)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct owned_key key = { .tgid = task->tgid };
+	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &key.tgid);
+	struct python_context *maker = 0, made = {};
+
+	if (!r || r->kind != RUNTIME_PYTHON || is_refuted(r) || !regs->ax)
+		return 0;
+	made.id = bpf_ktime_get_ns();
+	if (copies) {
+		key.of = python_context(task, r);
+		if (key.of)
+			maker = bpf_map_lookup_elem(&python_contexts, &key);
+	}
+	made.born = made.id;
+	if (maker && maker->acted) {
+		made.parent = maker->id;
+	} else if (maker && maker->parent) {
+		made.parent = maker->parent;
+		made.born = maker->born;
+	}
+	key.of = regs->ax;
+	bpf_map_update_elem(&python_contexts, &key, &made, BPF_ANY);
+	return 0;
+}
+
+SEC("uretprobe")
+int on_python_copies(struct pt_regs *regs)
+{
+	return python_made(regs, true);
+}
+
+SEC("uretprobe")
+int on_python_makes(struct pt_regs *regs)
+{
+	return python_made(regs, false);
+}
+
+SEC("uretprobe.multi")
+int on_python_copies_multi(struct pt_regs *regs)
+{
+	return python_made(regs, true);
+}
+
+SEC("uretprobe.multi")
+int on_python_makes_multi(struct pt_regs *regs)
+{
+	return python_made(regs, false);
 }
 
 #endif

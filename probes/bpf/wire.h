@@ -88,6 +88,7 @@
 #define INPUT_ELSE 0x4ULL
 #define INPUTF_REST 0x2ULL
 #define RUNTIME_GO 0x1ULL
+#define RUNTIME_PYTHON 0x2ULL
 #define SC_NONE 0x0ULL
 #define SC_WRITE 0x1ULL
 #define SC_WRITEV 0x2ULL
@@ -177,14 +178,16 @@ _Static_assert(sizeof(struct wp_op) == 56, "wp_op");
 struct wp_logical {
 	__u64 key;
 	__u64 parent;
+	__u64 born_ns;
 	__u8 runtime;
 	__u8 pad[7];
 };
-_Static_assert(sizeof(struct wp_logical) == 24, "wp_logical");
+_Static_assert(sizeof(struct wp_logical) == 32, "wp_logical");
 
 struct wp_runtime {
 	__u64 verified;
 	__u64 refuted;
+	__u64 python_key;
 	__s32 tls;
 	__u32 kind;
 	__u32 g_m;
@@ -197,8 +200,12 @@ struct wp_runtime {
 	__u32 chan_waiters;
 	__u32 waiter_g;
 	__u32 is_marked;
+	__u32 thread_values;
+	__u32 state_context;
+	__u32 state_thread;
+	__u32 context_entered;
 };
-_Static_assert(sizeof(struct wp_runtime) == 64, "wp_runtime");
+_Static_assert(sizeof(struct wp_runtime) == 88, "wp_runtime");
 
 struct wp_flow {
 	struct wp_head head;

@@ -1,6 +1,9 @@
 //! The kernel vantage: loads and attaches the programs, maps their rings, drains them in time order.
 
 mod rings;
+mod runtimes;
+
+pub use runtimes::RuntimeProbe;
 
 use crate::error::CaptureError;
 use crate::faults;
@@ -266,48 +269,6 @@ impl KernelSource {
         Ok(())
     }
 
-    /// Reads, from now on, in whose name a process's threads act, at each operation. Told again of the same process, it begins anew.
-    pub fn read_identities(&mut self, tgid: u32, layout: &w::Runtime) -> Result<(), CaptureError> {
-        self.skel.maps.runtimes.update(&tgid.to_ne_bytes(), w::bytes_of(layout), MapFlags::ANY)?;
-        self.count_runtimes();
-        Ok(())
-    }
-
-    /// Places the probes in a process's program of which [`w::Runtime::is_marked`] speaks: where in its file a goroutine takes a
-    /// connection of net/http's client, and where another begins to write what the connection is asked to. False where it
-    /// has them already.
-    pub fn probe_go_client(&mut self, tgid: u32, takes: u64, writes: u64) -> Result<bool, CaptureError> {
-        let KernelSource { skel, marked, .. } = self;
-        let progs = &skel.progs;
-        let pairs = [[&progs.on_go_takes_multi, &progs.on_go_writes_multi], [&progs.on_go_takes, &progs.on_go_writes]];
-        let Some([on_takes, on_writes]) = pairs.into_iter().find(|p| p[0].as_fd().as_raw_fd() >= 0) else {
-            return Err(CaptureError::Unsupported("probes in programs (uprobes)".into()));
-        };
-        marked.places(Path::new(&format!("/proc/{tgid}/exe")), &[(on_takes, takes), (on_writes, writes)])
-    }
-
-    /// Stops that, where the process is gone or began another program; gives what was counted.
-    pub fn forget_identities(&mut self, tgid: u32) -> Option<w::Runtime> {
-        let counted = self.identities(tgid)?;
-        let _ = self.skel.maps.runtimes.delete(&tgid.to_ne_bytes());
-        self.count_runtimes();
-        Some(counted)
-    }
-
-    /// How many identities of a process were verified, and how many refuted.
-    pub fn identities(&self, tgid: u32) -> Option<w::Runtime> {
-        let value = self.skel.maps.runtimes.lookup(&tgid.to_ne_bytes(), MapFlags::ANY).ok()??;
-        w::view(&value)
-    }
-
-    /// The programs look nowhere as long as there is none.
-    fn count_runtimes(&mut self) {
-        let count = self.skel.maps.runtimes.keys().count() as u32;
-        let n = (&raw const self.generation().runtime_processes).cast::<AtomicU32>();
-        // SAFETY: a mapped u32 that this process writes and kernel programs read.
-        unsafe { &*n }.store(count, Ordering::Release);
-    }
-
     /// Attaches to the annotations in the code that a process has mapped now; how many probes came new. They tell of every
     /// process that maps the same file and is watched.
     pub fn listen_to(&mut self, tgid: u32) -> Result<usize, CaptureError> {
@@ -478,8 +439,8 @@ fn choose_programs(open: &mut skel::OpenWakepathSkel<'_>, choice: &Choice<'_>) {
             "task_file" => true,
             faults::OLD_POINT => options.faults && !choice.support.has("mm_filemap_fault"),
             _ if faults::POINTS.contains(&point) => options.faults,
-            usdt::SINGLE => choice.marks && !choice.support.has_multi,
-            usdt::MULTI => choice.marks && choice.support.has_multi,
+            usdt::SINGLE | usdt::SINGLE_RETURN => choice.marks && !choice.support.has_multi,
+            usdt::MULTI | usdt::MULTI_RETURN => choice.marks && choice.support.has_multi,
             "task" => options.waits,
             _ if waits_only => options.waits,
             _ => true,
@@ -511,10 +472,10 @@ fn watch(skel: &skel::WakepathSkel<'_>, options: &KernelOptions) -> Result<(), C
 fn attach_programs(skel: &mut skel::WakepathSkel<'_>) -> Result<Vec<Link>, CaptureError> {
     let mut links = Vec::new();
     for program in skel.object_mut().progs_mut() {
-        // iterators are attached to be read, and one program where watched programs have annotations; what was not loaded
-        // has no descriptor
+        // iterators are attached to be read, probes where a file has what they are for; what was not loaded has no descriptor
         let section = program.section().to_string_lossy();
-        if section.starts_with("iter/") || section.starts_with("uprobe") || program.as_fd().as_raw_fd() < 0 {
+        let is_for_later = ["iter/", usdt::SINGLE, usdt::SINGLE_RETURN].iter().any(|s| section.starts_with(s));
+        if is_for_later || program.as_fd().as_raw_fd() < 0 {
             continue;
         }
         if section == "perf_event" {

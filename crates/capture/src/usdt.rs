@@ -15,6 +15,10 @@ const PROVIDER: &[u8] = b"wakepath";
 pub(crate) const MULTI: &str = "uprobe.multi";
 /// The section of the program of which each probe is a link; since 2025 it needs CAP_SYS_ADMIN.
 pub(crate) const SINGLE: &str = "uprobe";
+/// The same for programs that look at what a function returns.
+pub(crate) const MULTI_RETURN: &str = "uretprobe.multi";
+/// See [`SINGLE`].
+pub(crate) const SINGLE_RETURN: &str = "uretprobe";
 /// All processes: who is not watched is left out by the program.
 const ANYBODY: i32 = -1;
 /// Most probes that are attached to in one file: one of each kind in each source file that has annotations.
@@ -192,17 +196,20 @@ impl Attached {
     }
 
     fn attach(&mut self, program: &ProgramMut<'_>, path: &Path, probes: &[Probe]) -> Result<(), CaptureError> {
-        if program.section() == MULTI {
+        let section = program.section();
+        let retprobe = section == MULTI_RETURN || section == SINGLE_RETURN;
+        if section == MULTI || section == MULTI_RETURN {
             let options = UprobeMultiOpts {
                 offsets: probes.iter().map(|p| p.offset as usize).collect(),
                 ref_ctr_offsets: probes.iter().map(|p| p.semaphore as usize).collect(),
+                retprobe,
                 ..UprobeMultiOpts::default()
             };
             self.links.push(program.attach_uprobe_multi_with_opts(ANYBODY, path, "", options)?);
             return Ok(());
         }
         for probe in probes {
-            let options = UprobeOpts { ref_ctr_offset: probe.semaphore as usize, ..UprobeOpts::default() };
+            let options = UprobeOpts { ref_ctr_offset: probe.semaphore as usize, retprobe, ..UprobeOpts::default() };
             self.links.push(program.attach_uprobe_with_opts(ANYBODY, path, probe.offset as usize, options)?);
         }
         Ok(())

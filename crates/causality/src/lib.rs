@@ -12,6 +12,7 @@ pub mod evidence;
 pub mod exchange;
 pub mod finished;
 pub mod graph;
+mod lineage;
 mod numbered;
 mod of_tasks;
 mod options;
@@ -191,7 +192,7 @@ fn learn(host: &Host) -> (Roles, Sides) {
         }
         match event {
             Event::Task(r) => {
-                engine.steps.task(&r);
+                engine.steps.task(&engine.xs, &r);
                 engine.task(&r);
             }
             Event::Loss(r) => engine.steps.loss(&r, host.text(r.what)),

@@ -1,15 +1,17 @@
 //! First pass: how each task of the recording works, since the same events mean different things on a thread that
 //! serves one request at a time and in an event loop.
 
+mod answerers;
 mod awaited;
 mod learned;
 mod steps;
 
 use crate::canary::holds;
 use crate::dense::PerTask;
-use crate::exchange::{ExId, Exchange};
+use crate::exchange::{ExId, Exchange, Slab};
 use crate::per_end::PerEnd;
 use crate::polled::Polled;
+use answerers::Answerers;
 use learned::{
     Asked, CallCounts, Connections, Epoll, Habits, Leader, Loops, OpenRequests, Pairs, Processes, Replied, Round,
     Serving, Unseen, Workers,
@@ -70,6 +72,7 @@ pub struct Roles {
     connections: Connections,
     loops: Loops,
     workers: Workers,
+    answerers: Answerers,
     /// Tasks whose operations io_uring carries.
     rings: FxHashSet<TaskId>,
     /// Who waited at each futex of a process; `UNKNOWN` where several tasks did. And whether tasks that take requests did,
@@ -78,8 +81,9 @@ pub struct Roles {
 }
 
 impl Roles {
-    /// A step in a task's life: which process it is of.
-    pub fn task(&mut self, r: &TaskRow) {
+    /// A step in a task's life: which process it is of, and what it was made for.
+    pub fn task(&mut self, xs: &Slab, r: &TaskRow) {
+        self.answerers.task(xs, r);
         self.learn_process(r);
         *self.processes.names.entry(TaskId(self.process_of(r.task))) = r.comm;
         if r.what == life::EXIT {
@@ -128,6 +132,7 @@ impl Roles {
                 self.serving.migrating.insert(process);
             }
         }
+        self.answerers.finish();
         self.requests.held = FxHashMap::default();
         self.workers.first_calls = FxHashMap::default();
         self.requests.open = FxHashMap::default();
@@ -140,6 +145,21 @@ impl Roles {
         self.connections.spare = FxHashMap::default();
         self.calls.unanswered = Vec::new();
         self.calls.asking = FxHashMap::default();
+    }
+
+    /// Whether a logical task works for other requests than the one that it was made for, or replied to.
+    pub fn works_for_others(&self, task: TaskId) -> bool {
+        self.answerers.works_for_others(task)
+    }
+
+    /// The logical task that replies to a request, and to those of no other connection.
+    pub fn answerer(&self, e: &Exchange) -> Option<TaskId> {
+        self.answerers.of(e)
+    }
+
+    /// How many connections of a process have a task of their own, which replies to all their requests; 0 where that is no habit.
+    pub fn own_answerers(&self, process: u32) -> u32 {
+        Some(self.answerers.own(process)).filter(|own| *own >= CASES_MIN).unwrap_or_default()
     }
 
     /// A call begins: more of them without an answer than requests that could make them show that a request makes several
@@ -543,15 +563,15 @@ mod tests {
     fn threads_are_of_one_process_in_whatever_order_they_are_met() {
         let mut roles = Roles::default();
         let rows = [(1, 7, 8), (2, 7, 7), (3, 7, 9)];
-        rows.iter().for_each(|&(task, tgid, tid)| roles.task(&row(task, tgid, tid, life::SNAPSHOT)));
-        roles.task(&row(2, 7, 7, life::EXEC));
+        rows.iter().for_each(|&(task, tgid, tid)| roles.task(&Slab::default(), &row(task, tgid, tid, life::SNAPSHOT)));
+        roles.task(&Slab::default(), &row(2, 7, 7, life::EXEC));
         let process = roles.process_of(TaskId(1));
         assert_eq!((roles.process_of(TaskId(2)), roles.process_of(TaskId(3))), (process, process));
         // the number is given to others later
-        roles.task(&row(4, 7, 7, life::FORK));
-        roles.task(&row(5, 7, 10, life::FORK));
+        roles.task(&Slab::default(), &row(4, 7, 7, life::FORK));
+        roles.task(&Slab::default(), &row(5, 7, 10, life::FORK));
         assert_eq!((roles.process_of(TaskId(4)), roles.process_of(TaskId(5))), (4, 4));
-        roles.task(&row(6, 7, 7, life::SNAPSHOT));
+        roles.task(&Slab::default(), &row(6, 7, 7, life::SNAPSHOT));
         assert_eq!(roles.process_of(TaskId(6)), 6);
     }
 }

@@ -84,13 +84,13 @@ impl Tasks {
         }
         let parent = match who.parent {
             0 => TaskId::UNKNOWN,
-            maker => self.logical(tgid, &w::Logical { key: maker, parent: 0, ..*who }, at, sink),
+            maker => self.logical(tgid, &w::Logical { key: maker, parent: 0, born_ns: 0, ..*who }, at, sink),
         };
         self.id(tgid, tgid, at, sink);
         let process = self.by_tid.get(&tgid).map(|k| k.row).unwrap_or_default();
         let row = TaskRow {
             at,
-            start: MonoNs(0),
+            start: MonoNs(who.born_ns),
             key: who.key,
             task: self.fresh(),
             parent,

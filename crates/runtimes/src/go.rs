@@ -7,7 +7,7 @@ mod table;
 
 use crate::offsets;
 use crate::program::Program;
-use crate::{Runtime, Unread};
+use crate::{Point, Probing, Process, Runtime, Unread};
 use wakepath_wire::{self as w, Runtime as Layout};
 
 const OFFSETS: &str = include_str!("../offsets/go.csv");
@@ -16,7 +16,8 @@ const NOTE_MAX: u64 = 16 << 20;
 /// Where the thread-local word is if the program has no other: directly below the thread pointer.
 const ALONE: i32 = -8;
 
-pub(crate) fn recognise(program: &Program) -> Option<Runtime> {
+pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
+    let program = &process.program;
     let version = version(&program.section(".go.buildinfo", NOTE_MAX)?)?;
     let layout = match (offsets::of::<9>(OFFSETS, &version), thread_local(program)) {
         (None, _) => Err(Unread::Version),
@@ -24,8 +25,6 @@ pub(crate) fn recognise(program: &Program) -> Option<Runtime> {
         (Some([g_m, m_g0, m_curg, m_procid, g_goid, g_parent, conn_writes, chan_waiters, waiter_g]), Some(tls)) => {
             let kind = u32::from(w::RUNTIME_GO);
             Ok(Layout {
-                verified: 0,
-                refuted: 0,
                 tls,
                 kind,
                 g_m,
@@ -37,31 +36,25 @@ pub(crate) fn recognise(program: &Program) -> Option<Runtime> {
                 conn_writes,
                 chan_waiters,
                 waiter_g,
-                is_marked: 0,
+                ..crate::EMPTY
             })
         }
     };
     Some(Runtime { name: "Go", tasks: "goroutines", version, layout })
 }
 
-/// Where probes of net/http's client must be in the program's file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GoClient {
-    /// Where a goroutine takes a connection.
-    pub takes: u64,
-    /// Where the goroutine begins that writes what a connection is asked to.
-    pub writes: u64,
-}
-
 /// Each at its function's first `push`, at which arguments are still in registers and which the kernel need not step through.
-pub(crate) fn client(program: &Program) -> Option<GoClient> {
+pub(crate) fn probing(process: &Process) -> Option<Probing> {
+    let program = &process.program;
     let probe = |name| {
         let place = program.place(program.symbol(name).or_else(|| table::find(program, name))?)?;
         Some(place + first_push(&program.bytes_at(place)?)?)
     };
-    Some(GoClient {
-        takes: probe("net/http.(*persistConn).roundTrip")?,
-        writes: probe("net/http.(*persistConn).writeLoop")?,
+    let takes = probe("net/http.(*persistConn).roundTrip")?;
+    let writes = probe("net/http.(*persistConn).writeLoop")?;
+    Some(Probing {
+        file: format!("/proc/{}/exe", process.tgid).into(),
+        places: vec![(Point::GoTakes, takes), (Point::GoWrites, writes)],
     })
 }
 

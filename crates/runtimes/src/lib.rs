@@ -1,5 +1,5 @@
-//! Which runtime runs a process, and where in its memory it keeps the identity of the logical task (a goroutine)
-//! that a thread works for.
+//! Which runtime runs a process, and where in its memory it keeps the identity of the logical task (a goroutine, the context of
+//! an asyncio task) that a thread works for.
 //!
 //! One file a runtime: how it is recognised by what its program was built from, never by a name; which versions' layouts are
 //! known (`offsets/`, made from the runtimes' own debug information by `scripts/runtime-offsets`); how each identity is
@@ -8,12 +8,14 @@
 //! Programs belong to watched processes: any bytes may stand in them.
 
 mod go;
+mod mapped;
 mod offsets;
 mod program;
+mod python;
 
-pub use go::GoClient;
 use program::Program;
-use wakepath_wire::Runtime as Layout;
+use std::path::PathBuf;
+use wakepath_wire::{self as w, Runtime as Layout};
 
 /// The runtime of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub enum Unread {
     Version,
     /// The program keeps thread-local words of its own, and lacks the symbol that tells the runtime's.
     ThreadLocal,
+    /// The C library does not tell where threads keep their values.
+    Library,
 }
 
 impl Unread {
@@ -42,6 +46,7 @@ impl Unread {
     pub fn reason(self) -> &'static str {
         match self {
             Unread::Version => "this version's layout is not known",
+            Unread::Library => "its C library does not tell where threads keep their values",
             Unread::ThreadLocal => {
                 "it is stripped and has thread-local variables of its own, so that the runtime's cannot be told"
             }
@@ -49,20 +54,84 @@ impl Unread {
     }
 }
 
-/// A runtime that is known: how a process of it is recognised.
-type Recognise = fn(&Program) -> Option<Runtime>;
+/// What a probe at a runtime's function tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// Go: a goroutine takes a connection of net/http's client.
+    GoTakes,
+    /// Go: the goroutine begins that writes what such a connection is asked to.
+    GoWrites,
+    /// CPython, when the function returns: it copied the context that the thread runs in.
+    PythonCopies,
+    /// CPython, when the function returns: it made a context otherwise.
+    PythonMakes,
+}
 
-/// Where probes must be in a process's program that tell which goroutine a connection of net/http's client works for. `None` where
-/// it has no such client, or not as it is known.
-pub fn go_client(tgid: u32) -> Option<GoClient> {
-    go::client(&Program::open(&format!("/proc/{tgid}/exe"))?)
+/// Where probes must be that tell what a runtime's memory alone does not show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probing {
+    /// The file that has the runtime.
+    pub file: PathBuf,
+    /// Each probe, and where in the file it must be.
+    pub places: Vec<(Point, u64)>,
+}
+
+/// A process that is looked at.
+struct Process {
+    tgid: u32,
+    program: Program,
+}
+
+impl Process {
+    fn open(tgid: u32) -> Option<Process> {
+        Some(Process { tgid, program: Program::open(&format!("/proc/{tgid}/exe"))? })
+    }
+}
+
+/// A runtime that is known: how a process of it is recognised, and where its probes must be.
+struct Known {
+    kind: u8,
+    recognise: fn(&Process) -> Option<Runtime>,
+    probing: fn(&Process) -> Option<Probing>,
 }
 
 /// Every runtime.
-const RUNTIMES: [Recognise; 1] = [go::recognise];
+const RUNTIMES: [Known; 2] = [
+    Known { kind: w::RUNTIME_GO, recognise: go::recognise, probing: go::probing },
+    Known { kind: w::RUNTIME_PYTHON, recognise: python::recognise, probing: python::probing },
+];
 
 /// The runtime that runs a process; `None` where it is none of those that are known, or the process is gone.
 pub fn of_process(tgid: u32) -> Option<Runtime> {
-    let program = Program::open(&format!("/proc/{tgid}/exe"))?;
-    RUNTIMES.iter().find_map(|recognise| recognise(&program))
+    let process = Process::open(tgid)?;
+    RUNTIMES.iter().find_map(|known| (known.recognise)(&process))
 }
+
+/// Where the probes of a process's runtime (one of `RUNTIME_…`) must be. `None` where it has nothing to probe, or not as it is known.
+pub fn probing(tgid: u32, kind: u8) -> Option<Probing> {
+    let process = Process::open(tgid)?;
+    RUNTIMES.iter().find(|known| known.kind == kind).and_then(|known| (known.probing)(&process))
+}
+
+/// A layout without anything in it.
+const EMPTY: Layout = Layout {
+    verified: 0,
+    refuted: 0,
+    python_key: 0,
+    tls: 0,
+    kind: 0,
+    g_m: 0,
+    m_g0: 0,
+    m_curg: 0,
+    m_procid: 0,
+    g_goid: 0,
+    g_parent: 0,
+    conn_writes: 0,
+    chan_waiters: 0,
+    waiter_g: 0,
+    is_marked: 0,
+    thread_values: 0,
+    state_context: 0,
+    state_thread: 0,
+    context_entered: 0,
+};

@@ -59,6 +59,22 @@ impl Program {
         (&self.cache).read_bytes_at(place, N as u64).ok()?.try_into().ok()
     }
 
+    /// The address of what it exports to those that link with it.
+    pub(crate) fn exported(&self, name: &str) -> Option<u64> {
+        let elf = self.elf()?;
+        let found = elf.dynamic_symbols().find(|s| s.is_definition() && s.name() == Ok(name))?;
+        Some(found.address())
+    }
+
+    /// The address at which its first byte is mapped.
+    pub(crate) fn first_address(&self) -> Option<u64> {
+        let elf = self.elf()?;
+        let is_first = |h: &&object::elf::ProgramHeader64<LittleEndian>| {
+            h.p_type(LittleEndian) == PT_LOAD && h.p_offset(LittleEndian) == 0
+        };
+        elf.elf_program_headers().iter().find(is_first).map(|h| h.p_vaddr(LittleEndian))
+    }
+
     /// The value of a symbol for debuggers, which stripped programs lack.
     pub(crate) fn symbol(&self, name: &str) -> Option<u64> {
         let elf = self.elf()?;

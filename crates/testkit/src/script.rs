@@ -6,6 +6,7 @@
 //! task A app                     a process; `on web` where there are several hosts, else the last one
 //! task B app of A                another thread of it
 //! goroutine g of A               a logical task of A's process; `A/g takes r1 c`: A does it in its name
+//! context k of A                 the same of Python's; behind it: by j at 105 (another made it, then)
 //! flow c - A                     a flow from somebody who is not watched to A's process
 //! flow d A D                     from A to D; `A -`: D is not watched
 //!                                behind it: opaque, old (older than the recording), unsided (old, and which end serves only
@@ -56,7 +57,7 @@ use crate::recording::{HEAD_BYTES, HostRows, Recording};
 use crate::truth::Call;
 use std::collections::BTreeMap;
 use steps::Step;
-use wakepath_model::rows::witness;
+use wakepath_model::rows::{runtime, witness};
 
 const US: u64 = 1_000;
 const REQUEST_BYTES: u64 = 80;
@@ -167,7 +168,12 @@ impl Player {
             }
             ["seen", name, "by", tap, from, to, ref rest @ ..] => self.seen(name, tap, from, to, rest),
             ["task", name, comm, ref rest @ ..] => self.task(name, comm, rest),
-            ["goroutine", name, "of", process] => self.goroutine(name, process),
+            ["goroutine", name, "of", process] => self.logical(name, process, runtime::GO, None),
+            ["context", name, "of", process] => self.logical(name, process, runtime::PYTHON, None),
+            ["context", name, "of", process, "by", maker, "at", at] => {
+                let maker = (self.who(maker)?.number, number(at)? * US);
+                self.logical(name, process, runtime::PYTHON, Some(maker))
+            }
             ["flow", name, client, server, ref rest @ ..] => self.flow(name, client, server, rest),
             ["lost", from, to] => {
                 let (from, to) = (number(from)? * US, number(to)? * US);
@@ -220,10 +226,10 @@ impl Player {
         Ok(())
     }
 
-    fn goroutine(&mut self, name: &str, process: &str) -> Played<()> {
+    fn logical(&mut self, name: &str, process: &str, runtime: u8, maker: Option<(u32, u64)>) -> Played<()> {
         let t = self.who(process)?;
         let (host, leader, number) = (t.host, t.leader, self.tasks.len() as u32 + 1);
-        self.out.hosts[host].goroutine(0, number, leader);
+        self.out.hosts[host].logical(number, leader, runtime, maker);
         self.tasks.insert(name.to_owned(), Task { host, number, leader });
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::owner::{Owner, write_ready_file};
 use crate::program::{self, CannotStart};
 use crate::recording::{Vantage, pump};
 use crate::rights;
-use crate::runtimes::{self, Runtimes};
+use crate::runtimes::{self, Allowed, Runtimes};
 use crate::sink::{self, Drops, Sink, anchor, facts, host_info, options};
 use crate::status::Status;
 use anyhow::{Context as _, Result, bail};
@@ -165,8 +165,11 @@ impl Recording {
         begin_flows(&snapshot(&mut source)?, &mut decoder, &mut sink);
         feed(&open_waits(&mut source)?, &mut decoder, &mut sink);
         Marks::begin(&mut source, &processes, &mut sink);
-        let runtimes = Runtimes::begin(&mut source, known, &args.runtimes);
         let pids = if watched == Watched::All { Vec::new() } else { processes };
+        // who takes a selected name later cannot be told from others here
+        let is_anybody = watched == Watched::All || !args.comm.is_empty();
+        let allowed = if is_anybody { Allowed::All } else { Allowed::Processes(pids.clone()) };
+        let runtimes = Runtimes::begin(&mut source, known, &args.runtimes, allowed);
         let roots = Roots { pids, command: None, comms: args.comm.clone() };
         roots.write(&decoder, &mut sink);
         let limits = Limits::find();
@@ -192,6 +195,7 @@ impl Recording {
         }
         let child = command.spawn().map_err(|e| CannotStart::new(program, &e))?;
         self.roots.command = is_watched.then(|| child.id());
+        self.runtimes.allow(child.id());
         Ok(Some(child))
     }
 

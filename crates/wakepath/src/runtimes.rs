@@ -2,7 +2,8 @@
 
 use crate::output::tell;
 use std::collections::HashMap;
-use wakepath_capture::{KernelSource, procfs};
+use wakepath_capture::{KernelSource, RuntimeProbe, procfs};
+use wakepath_runtimes::Point;
 use wakepath_wire::{self as w, Frame};
 
 /// Most processes looked at in one round, so that the rings are not left alone for long.
@@ -15,6 +16,18 @@ const WAITING_MAX: usize = 4096;
 pub enum Probed {
     /// net/http's client: where it takes a connection, and where it begins to write on one (about 1 µs a call)
     Go,
+    /// CPython 3.11 to 3.13, asyncio: where contexts are made (about 2 µs each)
+    Python,
+}
+
+impl Probed {
+    /// One of `RUNTIME_…`.
+    fn kind(self) -> u8 {
+        match self {
+            Probed::Go => w::RUNTIME_GO,
+            Probed::Python => w::RUNTIME_PYTHON,
+        }
+    }
 }
 
 /// Where the runtimes of the processes that run now keep the identity of logical tasks.
@@ -24,7 +37,30 @@ pub fn now(probed: &[Probed]) -> Vec<(u32, w::Runtime)> {
 
 fn layout(tgid: u32, probed: &[Probed]) -> Option<w::Runtime> {
     let layout = wakepath_runtimes::of_process(tgid)?.layout.ok()?;
-    Some(w::Runtime { is_marked: u32::from(probed.contains(&Probed::Go)), ..layout })
+    let is_marked = probed.iter().any(|p| u32::from(p.kind()) == layout.kind);
+    // what Python keeps is told by its probes alone
+    let is_of_use = is_marked || layout.kind != u32::from(w::RUNTIME_PYTHON);
+    is_of_use.then(|| w::Runtime { is_marked: u32::from(is_marked), ..layout })
+}
+
+/// In whose programs probes may be placed.
+#[derive(Default)]
+pub enum Allowed {
+    /// In everybody's.
+    #[default]
+    All,
+    /// In those of these processes and their descendants.
+    Processes(Vec<u32>),
+}
+
+impl Allowed {
+    fn allows(&self, tgid: u32) -> bool {
+        let Allowed::Processes(roots) = self else { return true };
+        let parents: HashMap<u32, u32> = procfs::parents().into_iter().collect();
+        // as many steps as there are processes, should a number be used again meanwhile
+        let mut line = std::iter::successors(Some(tgid), |pid| parents.get(pid).copied()).take(parents.len());
+        line.any(|pid| roots.contains(&pid))
+    }
 }
 
 /// Processes whose runtimes are known.
@@ -32,19 +68,27 @@ fn layout(tgid: u32, probed: &[Probed]) -> Option<w::Runtime> {
 pub struct Runtimes {
     known: HashMap<u32, w::Runtime>,
     waiting: Vec<u32>,
+    /// Processes that were made, and by which.
+    made: Vec<(u32, u32)>,
     probed: Vec<Probed>,
+    allowed: Allowed,
     /// Of processes that are gone.
     refuted: u64,
 }
 
 impl Runtimes {
     /// Goes on from those that were known [`now`], with processes that began meanwhile.
-    pub fn begin(source: &mut KernelSource, known: Vec<(u32, w::Runtime)>, probed: &[Probed]) -> Runtimes {
+    pub fn begin(
+        source: &mut KernelSource,
+        known: Vec<(u32, w::Runtime)>,
+        probed: &[Probed],
+        allowed: Allowed,
+    ) -> Runtimes {
         let known: HashMap<u32, w::Runtime> = known.into_iter().collect();
         for (tgid, layout) in &known {
-            place_probes(source, *tgid, layout);
+            place_probes(source, *tgid, layout, &allowed);
         }
-        let mut out = Runtimes { known, probed: probed.to_vec(), ..Runtimes::default() };
+        let mut out = Runtimes { known, probed: probed.to_vec(), allowed, ..Runtimes::default() };
         let is_new = |tgid: &u32| !out.known.contains_key(tgid);
         for tgid in procfs::processes().into_iter().filter(is_new).collect::<Vec<_>>() {
             out.look(source, tgid);
@@ -52,17 +96,35 @@ impl Runtimes {
         out
     }
 
-    /// Takes note where a record says that a process began another program, or ended.
+    /// Probes may be placed in another process, too.
+    pub fn allow(&mut self, pid: u32) {
+        if let Allowed::Processes(roots) = &mut self.allowed {
+            roots.push(pid);
+        }
+    }
+
+    /// Takes note where a record says that a process was made, began another program, or ended.
     pub fn note(&mut self, f: &Frame<'_>) {
-        let is_news = f.head().is_some_and(|h| h.kind == w::KIND_TASK && matches!(h.sub, w::TASK_EXEC | w::TASK_EXIT));
-        let Some(r) = f.read::<w::TaskEvent>().filter(|r| is_news && r.tgid == r.tid) else { return };
-        if self.waiting.len() < WAITING_MAX && !self.waiting.contains(&r.tgid) {
+        let is_of_task = f.head().is_some_and(|h| h.kind == w::KIND_TASK);
+        let Some(r) = f.read::<w::TaskEvent>().filter(|r| is_of_task && r.tgid == r.tid) else { return };
+        if r.head.sub == w::TASK_FORK && self.known.contains_key(&r.parent_tgid) && self.made.len() < WAITING_MAX {
+            self.made.push((r.tgid, r.parent_tgid));
+        }
+        let is_news = matches!(r.head.sub, w::TASK_EXEC | w::TASK_EXIT);
+        if is_news && self.waiting.len() < WAITING_MAX && !self.waiting.contains(&r.tgid) {
             self.waiting.push(r.tgid);
         }
     }
 
     /// Looks at some of them.
     pub fn learn(&mut self, source: &mut KernelSource) {
+        for (tgid, maker) in self.made.drain(..) {
+            // it is what its maker is, until it begins another program
+            let Some(layout) = self.known.get(&maker).copied() else { continue };
+            if !self.known.contains_key(&tgid) && source.read_identities(tgid, &layout).is_ok() {
+                self.known.insert(tgid, layout);
+            }
+        }
         let some = self.waiting.len().min(ROUND_MAX);
         for tgid in self.waiting.drain(..some).collect::<Vec<_>>() {
             self.look(source, tgid);
@@ -79,7 +141,7 @@ impl Runtimes {
         self.known.remove(&tgid);
         if let Some(layout) = layout.filter(|l| source.read_identities(tgid, l).is_ok()) {
             self.known.insert(tgid, layout);
-            place_probes(source, tgid, &layout);
+            place_probes(source, tgid, &layout, &self.allowed);
         }
     }
 
@@ -91,22 +153,42 @@ impl Runtimes {
 }
 
 /// Says it first: a probe is an instruction in the memory of somebody else's program.
-fn place_probes(source: &mut KernelSource, tgid: u32, layout: &w::Runtime) {
-    if layout.is_marked == 0 {
+fn place_probes(source: &mut KernelSource, tgid: u32, layout: &w::Runtime, allowed: &Allowed) {
+    if layout.is_marked == 0 || !allowed.allows(tgid) {
         return;
     }
     let name = std::fs::read_to_string(format!("/proc/{tgid}/comm")).unwrap_or_default();
     let name = name.trim_end();
-    let Some(at) = wakepath_runtimes::go_client(tgid) else {
-        tell!("wakepath: {name} ({tgid}) has no net/http client as Go builds it: no probes, nothing is changed in it");
+    let kind = layout.kind as u8;
+    let Some(at) = wakepath_runtimes::probing(tgid, kind) else {
+        let lacks = if kind == w::RUNTIME_GO {
+            "no net/http client as Go builds it"
+        } else {
+            "none of CPython's functions that make contexts"
+        };
+        tell!("wakepath: {name} ({tgid}) has {lacks}: no probes, nothing is changed in it");
         return;
     };
-    match source.probe_go_client(tgid, at.takes, at.writes) {
+    let places: Vec<_> = at.places.iter().map(|&(point, place)| (probe(point), place)).collect();
+    let (n, what) = match kind {
+        w::RUNTIME_GO => (places.len(), "at net/http's client"),
+        _ => (places.len(), "where CPython makes contexts"),
+    };
+    match source.probe_runtime(&at.file, &places) {
         Ok(true) => tell!(
-            "wakepath: {name} ({tgid}) and all that run its program have two probes at net/http's client now; they go when the \
-             recording ends"
+            "wakepath: {name} ({tgid}) and all that run the same program or library have {n} probes {what} now; they go when \
+             the recording ends"
         ),
         Ok(false) => {}
         Err(e) => tell!("wakepath: no probe in {name} ({tgid}): {e}"),
+    }
+}
+
+fn probe(point: Point) -> RuntimeProbe {
+    match point {
+        Point::GoTakes => RuntimeProbe::GoTakes,
+        Point::GoWrites => RuntimeProbe::GoWrites,
+        Point::PythonCopies => RuntimeProbe::PythonCopies,
+        Point::PythonMakes => RuntimeProbe::PythonMakes,
     }
 }

@@ -13,8 +13,6 @@ mod faults;
 mod flows;
 #[path = "kernel/frozen.rs"]
 mod frozen;
-#[path = "kernel/goroutines.rs"]
-mod goroutines;
 #[path = "kernel/harness.rs"]
 mod harness;
 #[path = "kernel/holders.rs"]
@@ -33,6 +31,8 @@ mod past;
 mod paths;
 #[path = "kernel/recorder.rs"]
 mod recorder;
+#[path = "kernel/runtimes.rs"]
+mod runtimes;
 #[path = "kernel/saturated.rs"]
 mod saturated;
 #[path = "kernel/slots.rs"]

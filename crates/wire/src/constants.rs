@@ -188,6 +188,8 @@ constants! {
 
     /// `Logical.runtime`, `Runtime.kind`: Go.
     RUNTIME_GO: u8 = 1;
+    /// `Logical.runtime`, `Runtime.kind`: CPython.
+    RUNTIME_PYTHON: u8 = 2;
     /// System call class: none of ours.
     SC_NONE: u8 = 0;
     /// System call class: (fd, buffer, length), sending.

@@ -45,10 +45,13 @@ layouts! {
 
     /// In whose name a thread did an operation: what its runtime calls the logical task that it runs.
     struct Logical as "wp_logical" {
-        /// Its identity: a goroutine's number.
+        /// Its identity: a goroutine's number; when a Python context was made or first met.
         key: u64,
-        /// The identity of the one that made it, 0 where its runtime keeps none.
+        /// The identity of the one that made it, 0 where its runtime keeps none. A Python context's nearest maker that did an
+        /// operation itself.
         parent: u64,
+        /// When `parent` made it, or made what it was made by; where no parent is known, when it was made; 0 where that is not known.
+        born_ns: u64,
         /// One of `RUNTIME_…`.
         runtime: u8,
         /// Zero.
@@ -62,6 +65,8 @@ layouts! {
         verified: u64,
         /// Those that named another.
         refuted: u64,
+        /// Address of Python's `_PyRuntime.autoTSSkey`.
+        python_key: u64,
         /// From the thread pointer to the thread-local word that leads to it.
         tls: i32,
         /// One of `RUNTIME_…`.
@@ -84,8 +89,16 @@ layouts! {
         chan_waiters: u32,
         /// Of `sudog.g`.
         waiter_g: u32,
-        /// 1: the program has a probe where net/http's client takes a connection.
+        /// 1: the program has probes: where net/http's client takes a connection, where Python makes contexts.
         is_marked: u32,
+        /// From the thread pointer to the C library's addresses of blocks of 32 keys' values.
+        thread_values: u32,
+        /// Offset in bytes of Python's `PyThreadState.context`.
+        state_context: u32,
+        /// Of `PyThreadState.thread_id`.
+        state_thread: u32,
+        /// Of `PyContext.ctx_entered`.
+        context_entered: u32,
     }
 
     /// A flow's endpoint, when it is first met.

@@ -92,11 +92,19 @@ impl<'q> Question<'q> {
     /// them, or ends.
     pub(super) fn may_be_told_later(&self) -> bool {
         match () {
+            // it was told when it was made
+            () if self.is_in_line() => false,
             () if self.facts.open(self.process).is_empty() => self.born_of().is_some(),
             () if self.is_migrating() || self.is_loop() => false,
             () if self.role.takes => self.role.replies_foreign || self.born_of().is_some(),
             () => true,
         }
+    }
+
+    /// Whether the task works for one request alone, as its runtime tells.
+    fn is_in_line(&self) -> bool {
+        let line = self.facts.made_for(self.task, self.at);
+        line.is_some_and(|line| !line.is_habit || self.facts.roles.own_answerers(self.process) > 0)
     }
 
     /// Whether the task holds a request, as far as requests stay with the task that took them.

@@ -6,6 +6,7 @@ use super::state::State;
 use super::worker::Worker;
 use crate::canary::holds;
 use crate::exchange::{ExId, Exchange, Slab};
+use crate::lineage::Lineage;
 use crate::of_tasks::OfTasks;
 use crate::places::Places;
 use crate::roles::Roles;
@@ -18,6 +19,8 @@ use wakepath_model::rows::{OPEN, witness};
 pub(super) struct Facts<'a> {
     pub(super) roles: &'a Roles,
     pub(super) tasks: OfTasks<Worker>,
+    /// What logical tasks were made for.
+    pub(super) lineage: Lineage,
     /// By the leading task of each process.
     pub(super) domains: OfTasks<Domain>,
     pub(super) states: Places<State>,
@@ -40,6 +43,7 @@ impl<'a> Facts<'a> {
         Facts {
             roles,
             tasks: OfTasks::default(),
+            lineage: Lineage::default(),
             domains: OfTasks::default(),
             states: Places::default(),
             on_flow: FxHashMap::default(),

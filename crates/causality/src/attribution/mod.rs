@@ -145,6 +145,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
 
     /// A task was made.
     pub fn task(&mut self, xs: &Slab, r: &TaskRow) {
+        self.facts.lineage.task(xs, r);
         if r.what == life::FORK {
             let of = self.facts.tasks.get(r.parent).and_then(|p| p.fragment.of.or(p.held.only()));
             if let Some(x) = of.filter(|&x| self.facts.is_open(xs, x)) {

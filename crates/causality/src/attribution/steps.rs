@@ -69,6 +69,10 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
         self.out.began(e, !self.facts.roles.serves(process, at));
         if e.side == Side::Server {
+            self.facts.lineage.took(xs, x);
+            if let Some(task) = self.facts.roles.answerer(e) {
+                self.facts.lineage.answers(xs, x, task);
+            }
             self.facts.opened(xs, x);
             let w = self.facts.tasks.or_default(e.actor);
             if self.facts.roles.role(e.actor).replies_foreign {
@@ -88,7 +92,12 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         let dial = self.facts.dialled(xs, e.flow);
         // what a connection was made for need not be what the loop is at when it can be used
         let flow = if dial.is_some() { EndpointId(0) } else { e.flow };
-        if let Some(dial) = dial
+        let line = self
+            .facts
+            .made_for(task, at)
+            .filter(|line| !line.is_habit || self.uses_habits() && self.facts.roles.own_answerers(process) > 0);
+        let is_in_line = line.is_some_and(|line| self.facts.is_open(xs, line.of));
+        if let Some(dial) = dial.filter(|_| !is_in_line)
             && let Some((o, rule)) = self.facts.owner(xs, dial, at)
             && (rule == Rule::Owner || self.uses_habits())
         {

@@ -18,8 +18,12 @@ impl Steps for Roles {
         if e.side == Side::Client && !self.dialled(e.flow, true) {
             self.called(e.actor, e.flow, e.began);
         }
-        if e.side == Side::Client {
-            self.asks(x, e, process);
+        match e.side {
+            Side::Client => {
+                self.asks(x, e, process);
+                self.answerers.called(xs, e);
+            }
+            Side::Server => self.answerers.took(xs, x),
         }
         let role = self.roles.entry(e.actor);
         match e.side {
@@ -72,6 +76,10 @@ impl Steps for Roles {
         let e = xs.get(x);
         if e.side == Side::Server && !e.is_internal {
             self.replies_to(xs, x, task, at);
+        }
+        if e.side == Side::Server {
+            let process = self.process_of(task);
+            self.answerers.replied(xs, x, task, process);
         }
         if e.side == Side::Server && task != TaskId::UNKNOWN && e.actor != TaskId::UNKNOWN {
             let first = self.workers.first_calls.remove(&task);

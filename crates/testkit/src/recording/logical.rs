@@ -1,16 +1,18 @@
 //! Logical tasks: what threads do in the name of goroutines.
 
 use super::HostRows;
-use wakepath_model::ids::{StrId, TaskId};
-use wakepath_model::rows::{Event, TaskRow, life, runtime, strength};
+use wakepath_model::ids::{MonoNs, StrId, TaskId};
+use wakepath_model::rows::{Event, TaskRow, life, strength};
 
 impl HostRows {
-    /// A goroutine of a process was met.
-    pub fn goroutine(&mut self, t: u64, task: u32, leader: u32) {
-        let (at, comm) = (self.at(t), StrId::EMPTY);
-        let (key, runtime) = (u64::from(task), runtime::GO);
-        let (task, tgid) = (TaskId(task), 1000 + leader);
-        let row = TaskRow { at, start: at, key, task, tgid, comm, what: life::SNAPSHOT, runtime, ..Default::default() };
+    /// A logical task of a process was met: one of a runtime, perhaps made by another at a time.
+    pub fn logical(&mut self, task: u32, leader: u32, runtime: u8, maker: Option<(u32, u64)>) {
+        let (parent, made) = maker.unwrap_or((0, 0));
+        let (at, comm, key) = (self.at(made), StrId::EMPTY, u64::from(task));
+        let start = if maker.is_some() { at } else { MonoNs(0) };
+        let (task, parent, tgid) = (TaskId(task), TaskId(parent), 1000 + leader);
+        let row =
+            TaskRow { at, start, key, task, parent, tgid, comm, what: life::SNAPSHOT, runtime, ..Default::default() };
         self.rows.push(row.into());
     }
 

@@ -6,6 +6,7 @@
 
 pub(super) mod answered;
 pub(super) mod awaited;
+pub(super) mod born;
 pub(super) mod completion;
 pub(super) mod fork;
 pub(super) mod handoff;
@@ -16,6 +17,7 @@ pub(super) mod pickup;
 pub(super) mod prompt;
 pub(super) mod reply;
 pub(super) mod rest;
+pub(super) mod served;
 pub(super) mod sole;
 pub(super) mod thread;
 pub(super) mod turn;
@@ -38,4 +40,6 @@ pub(super) const EXCLUSIONS: &[ExclusionRule] = &[
     unasked::RULE,
     paired::RULE,
     prompt::RULE,
+    born::RULE,
+    served::RULE,
 ];

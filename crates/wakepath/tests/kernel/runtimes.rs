@@ -1,5 +1,5 @@
-//! Logical tasks of a real runtime: a Go service serves many connections on few threads, and each of its calls must be found at
-//! the request whose handler made it.
+//! Logical tasks of real runtimes: a service in Go, or on Python's asyncio, serves many connections on few threads, and each of
+//! its calls must be found at the request whose handler made it.
 
 use crate::harness::*;
 use std::collections::BTreeMap;
@@ -7,6 +7,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 use wakepath_causality::reconstruct;
 use wakepath_causality::request::Request;
@@ -55,9 +56,10 @@ impl Drop for Server {
     }
 }
 
-fn serve(program: &PathBuf, args: &[&str]) -> Server {
-    let mut child =
-        Command::new(program).args(args).env("GOMAXPROCS", "2").stdout(Stdio::piped()).spawn().expect("it starts");
+fn serve(program: &[PathBuf], args: &[&str]) -> Server {
+    let mut command = Command::new(&program[0]);
+    command.args(&program[1..]).args(args).env("GOMAXPROCS", "2").stdout(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
     let mut line = String::new();
     BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("its port");
     Server(child, line.trim().parse().expect("a port"))
@@ -69,12 +71,15 @@ fn word(client: usize, request: usize) -> String {
     format!("{}{}{}", letter(client), letter(request), "qzj")
 }
 
-/// Asks on kept connections, all at once.
+/// Asks on kept connections, all at once; a second time when each had its first reply.
 fn ask(port: u16) {
+    let met = Arc::new(Barrier::new(CLIENTS));
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {
+            let met = Arc::clone(&met);
             std::thread::spawn(move || {
                 let mut to = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+                to.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
                 for request in 0..REQUESTS {
                     let name = word(client, request);
                     write!(to, "GET /x/{name} HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
@@ -83,6 +88,9 @@ fn ask(port: u16) {
                         let n = to.read(&mut part).expect("an answer");
                         assert!(n > 0, "{}", String::from_utf8_lossy(&reply));
                         reply.extend_from_slice(&part[..n]);
+                    }
+                    if request == 0 {
+                        met.wait();
                     }
                 }
             })
@@ -110,10 +118,10 @@ fn paths(folder: &std::path::Path) -> BTreeMap<String, (Vec<String>, bool)> {
     out
 }
 
-fn check(kind: &str, args: &[&str]) {
-    let Some(program) = service() else { return };
-    let down = serve(&program, &["down"]);
-    let service = serve(&program, &[kind, &down.1.to_string()]);
+/// Every call of a request of `kind` is found at it: so many each. But of each connection's first `unknown` requests.
+fn check(program: &[PathBuf], kind: &str, args: &[&str], calls_each: usize, by: u8, unknown: usize) {
+    let down = serve(program, &["down"]);
+    let service = serve(program, &[kind, &down.1.to_string()]);
     let pids = [&service, &down].map(|s| s.0.id().to_string());
     let Some(mut recording) = record_as("auto", &[&["--pid", &pids[0], "--pid", &pids[1]], args].concat()) else {
         return;
@@ -122,23 +130,63 @@ fn check(kind: &str, args: &[&str]) {
     recording.signal(libc::SIGINT);
     assert_eq!(recording.wait(Duration::from_secs(60)), 0, "{}", recording.said());
     let trace = recording.read();
-    let goroutines = trace.tasks.iter().filter(|t| t.runtime == runtime::GO).count();
-    assert!(goroutines >= CLIENTS, "{goroutines} goroutines; {}", recording.said());
+    let logical = trace.tasks.iter().filter(|t| t.runtime == by).count();
+    assert!(logical >= CLIENTS, "{logical} logical tasks; {}", recording.said());
     let found = paths(&recording.folder);
     assert_eq!(found.len(), CLIENTS * REQUESTS, "each request once");
+    let is_known = |target: &str| (unknown..REQUESTS).any(|r| (0..CLIENTS).any(|c| target.ends_with(&word(c, r))));
     for (target, (calls, is_whole)) in &found {
-        assert_eq!(calls, &[target.replace("/x/", "/down/")], "{target}");
-        assert!(is_whole, "{target}");
+        let down = target.replace("/x/", "/down/");
+        assert!(calls.iter().all(|call| *call == down), "{target}: {calls:?}");
+        if is_known(target) {
+            assert!(calls.len() == calls_each && *is_whole, "{target}: {calls:?}");
+        } else {
+            assert_eq!(*is_whole, calls.len() == calls_each, "{target}: {calls:?}");
+        }
     }
     assert_eq!(trace.lost("runtime.refuted"), 0);
 }
 
+fn check_go(kind: &str, args: &[&str]) {
+    let Some(program) = service() else { return };
+    check(&[program], kind, args, 1, runtime::GO, 0);
+}
+
+fn check_python(kind: &str, unknown: usize) {
+    let python = PathBuf::from("/usr/bin/python3");
+    let version = Command::new(&python).args(["-c", "import sys; print(sys.version_info[1])"]).output();
+    let minor: u32 =
+        version.ok().and_then(|o| String::from_utf8_lossy(&o.stdout).trim().parse().ok()).unwrap_or_default();
+    if !(11..=13).contains(&minor) {
+        return skip(&format!("the layout of CPython 3.{minor} is not known; 3.11 to 3.13 are"));
+    }
+    check(
+        &[python, root().join("testbeds/contexts/service.py")],
+        kind,
+        &["--runtimes=python"],
+        2,
+        runtime::PYTHON,
+        unknown,
+    );
+}
+
 #[test]
 fn what_a_goroutine_does_is_for_the_request_that_it_serves() {
-    check("raw", &[]);
+    check_go("raw", &[]);
 }
 
 #[test]
 fn a_connection_of_the_http_client_works_for_the_goroutine_that_took_it() {
-    check("client", &["--runtimes=go"]);
+    check_go("client", &["--runtimes=go"]);
+}
+
+#[test]
+fn what_a_task_of_asyncio_does_is_for_the_request_that_it_was_made_for() {
+    check_python("task", 0);
+}
+
+#[test]
+fn a_task_of_asyncio_that_serves_a_connection_works_for_its_requests() {
+    // what makes the first request's tasks did nothing itself until then
+    check_python("connection", 1);
 }

@@ -1,0 +1,77 @@
+//! In whose name threads act: which processes' runtimes are read, and the probes that this may need.
+
+use super::{KernelSource, skel};
+use crate::error::CaptureError;
+use libbpf_rs::{MapCore as _, MapFlags, ProgramMut};
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use wakepath_wire as w;
+
+/// What a probe in a runtime tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuntimeProbe {
+    /// Go: a goroutine takes a connection of net/http's client.
+    GoTakes,
+    /// Go: a goroutine begins to write what such a connection is asked to.
+    GoWrites,
+    /// CPython: a context is made of the one that the thread runs in; told when the function returns.
+    PythonCopies,
+    /// CPython: a context is made of none; told when the function returns.
+    PythonMakes,
+}
+
+impl RuntimeProbe {
+    /// The program that one link attaches to many probes, and the other.
+    fn programs<'a>(self, skel: &'a skel::WakepathSkel<'static>) -> [&'a ProgramMut<'static>; 2] {
+        let progs = &skel.progs;
+        match self {
+            RuntimeProbe::GoTakes => [&progs.on_go_takes_multi, &progs.on_go_takes],
+            RuntimeProbe::GoWrites => [&progs.on_go_writes_multi, &progs.on_go_writes],
+            RuntimeProbe::PythonCopies => [&progs.on_python_copies_multi, &progs.on_python_copies],
+            RuntimeProbe::PythonMakes => [&progs.on_python_makes_multi, &progs.on_python_makes],
+        }
+    }
+}
+
+impl KernelSource {
+    /// Reads, from now on, in whose name a process's threads act, at each operation. Told again of the same process, it begins anew.
+    pub fn read_identities(&mut self, tgid: u32, layout: &w::Runtime) -> Result<(), CaptureError> {
+        self.skel.maps.runtimes.update(&tgid.to_ne_bytes(), w::bytes_of(layout), MapFlags::ANY)?;
+        self.count_runtimes();
+        Ok(())
+    }
+
+    /// Places the probes of which [`w::Runtime::is_marked`] speaks at places in a file. False where it has them already.
+    pub fn probe_runtime(&mut self, file: &Path, probes: &[(RuntimeProbe, u64)]) -> Result<bool, CaptureError> {
+        let KernelSource { skel, marked, .. } = self;
+        let loaded = |probe: RuntimeProbe| probe.programs(skel).into_iter().find(|p| p.as_fd().as_raw_fd() >= 0);
+        let places: Option<Vec<_>> = probes.iter().map(|&(probe, place)| Some((loaded(probe)?, place))).collect();
+        let Some(places) = places else {
+            return Err(CaptureError::Unsupported("probes in programs (uprobes)".into()));
+        };
+        marked.places(file, &places)
+    }
+
+    /// Stops that, where the process is gone or began another program; gives what was counted.
+    pub fn forget_identities(&mut self, tgid: u32) -> Option<w::Runtime> {
+        let counted = self.identities(tgid)?;
+        let _ = self.skel.maps.runtimes.delete(&tgid.to_ne_bytes());
+        self.count_runtimes();
+        Some(counted)
+    }
+
+    /// How many identities of a process were verified, and how many refuted.
+    pub fn identities(&self, tgid: u32) -> Option<w::Runtime> {
+        let value = self.skel.maps.runtimes.lookup(&tgid.to_ne_bytes(), MapFlags::ANY).ok()??;
+        w::view(&value)
+    }
+
+    /// The programs look nowhere as long as there is none.
+    pub(super) fn count_runtimes(&mut self) {
+        let count = self.skel.maps.runtimes.keys().count() as u32;
+        let n = (&raw const self.generation().runtime_processes).cast::<AtomicU32>();
+        // SAFETY: a mapped u32 that this process writes and kernel programs read.
+        unsafe { &*n }.store(count, Ordering::Release);
+    }
+}

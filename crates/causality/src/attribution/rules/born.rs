@@ -1,0 +1,47 @@
+//! A logical task that was made amid a request, as its runtime tells: what it does while that is open is for it. So asyncio
+//! gives each task and each callback a copy of the context of who made it. And one that was made behind a request's first byte
+//! and replied to it, and to no other, works for it.
+//!
+//! Condition: who made it had one request at a time, and what was made never did anything for another request, nor behind its
+//! own's end, in the whole recording: a worker that the first request starts lives on. What the one that replied does behind
+//! its reply is nobody's.
+//!
+//! Counterexamples: `link.logical/worker_made_by_the_first`, `two_on_one_connection`.
+
+use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, NO_MOMENT, Question};
+use crate::attribution::facts::Facts;
+use crate::canary::holds;
+use crate::evidence::{Rule, Strength};
+use crate::lineage::{Known, Line};
+use smallvec::SmallVec;
+use wakepath_model::ids::{MonoNs, TaskId};
+
+pub(super) const RULE: ExclusionRule = ExclusionRule {
+    name: "born",
+    says: "the task was made for this request, and did nothing for others",
+    strength: Strength::Shown,
+    rank: 1,
+    keeps: |q| q.facts.made_for(q.task, q.at).filter(|line| !line.is_habit).and_then(|line| kept(q, line)),
+    names: Some(|_, _| Rule::Fork),
+    seen_at: NO_MOMENT,
+    cases: None,
+};
+
+/// Its request, if that is open.
+pub(super) fn kept(q: &Question, line: Line) -> Option<Kept> {
+    match () {
+        () if q.is_open(line.of) => Some(Kept::one(line.of)),
+        () if line.answers => Some(Kept { requests: Keeps::These(SmallVec::new()), own: true, before: false }),
+        () => None,
+    }
+}
+
+impl Facts<'_> {
+    /// What a logical task works for at a moment, if that is one request alone.
+    pub(in crate::attribution) fn made_for(&self, task: TaskId, at: MonoNs) -> Option<Line> {
+        match self.lineage.of(task, at) {
+            Known::Of(line) if holds("born.never_for_others", !self.roles.works_for_others(task)) => Some(line),
+            _ => None,
+        }
+    }
+}

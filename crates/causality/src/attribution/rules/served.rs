@@ -1,0 +1,29 @@
+//! A logical task that replies to all requests of one connection, and to no others: what it does between a request and the
+//! reply is for that request, and so is what it makes. So asyncio's servers that have a task for each connection work.
+//!
+//! Habit: at least eight connections of the process had such a task, and none of its tasks replied on two.
+//!
+//! Counterexamples: `link.logical/workers_that_reply_anywhere`, `few_connections`.
+
+use super::born::kept;
+use crate::attribution::exclusion::{ExclusionRule, NO_MOMENT, Question};
+use crate::canary::holds;
+use crate::evidence::{Rule, Strength};
+
+pub(super) const RULE: ExclusionRule = ExclusionRule {
+    name: "served",
+    says: "the task replies to the requests of this one's connection, and to no others",
+    strength: Strength::Habit,
+    rank: 1,
+    keeps: |q| {
+        let line = q.facts.made_for(q.task, q.at).filter(|line| line.is_habit)?;
+        holds("served.one_each", own(q) > 0).then(|| kept(q, line)).flatten()
+    },
+    names: Some(|_, _| Rule::Habit),
+    seen_at: NO_MOMENT,
+    cases: Some(own),
+};
+
+fn own(q: &Question) -> u32 {
+    q.facts.roles.own_answerers(q.process)
+}

@@ -1,0 +1,111 @@
+//! Which logical task replied to each request.
+
+use crate::exchange::{ExId, Exchange, Slab};
+use crate::lineage::{Known, Lineage, is_over};
+use rustc_hash::{FxHashMap, FxHashSet};
+use wakepath_model::ids::{EndpointId, TaskId};
+use wakepath_model::rows::TaskRow;
+
+/// Most requests of which is kept who replied: calls for those beyond stay open, unless it was told who took them.
+const ANSWERS_MAX: usize = 1 << 20;
+
+/// Which logical tasks replied to which requests.
+#[derive(Default)]
+pub(super) struct Answerers {
+    lineage: Lineage,
+    /// Of each request, by its connection and first byte.
+    of: FxHashMap<(EndpointId, u64), TaskId>,
+    /// The last one of each connection.
+    last: FxHashMap<EndpointId, TaskId>,
+    /// On which connection each replied, and how often.
+    replied: FxHashMap<TaskId, (EndpointId, u32)>,
+    /// Those that work for several requests at once, or one behind the end of what they were made for.
+    for_others: FxHashSet<TaskId>,
+    /// Of each process: connections to whose many requests one task replied; tasks that replied on several.
+    habits: FxHashMap<u32, (u32, u32)>,
+}
+
+impl Answerers {
+    /// Whether a logical task works for other requests than the one that it was made for, or replied to.
+    pub(super) fn works_for_others(&self, task: TaskId) -> bool {
+        self.for_others.contains(&task)
+    }
+
+    /// Who replies to a request.
+    pub(super) fn of(&self, e: &Exchange) -> Option<TaskId> {
+        self.of.get(&(e.flow, e.request_start)).copied()
+    }
+
+    /// How many connections of a process have a task of their own, which replies to all their requests; 0 where any task replied
+    /// on several.
+    pub(super) fn own(&self, process: u32) -> u32 {
+        match self.habits.get(&process) {
+            Some(&(own, 0)) => own,
+            _ => 0,
+        }
+    }
+
+    /// A request was taken.
+    pub(super) fn took(&mut self, xs: &Slab, x: ExId) {
+        self.lineage.took(xs, x);
+        // who replied last on this connection may do it again
+        if let Some(&task) = self.last.get(&xs.get(x).flow) {
+            self.lineage.answers(xs, x, task);
+        }
+    }
+
+    /// A task calls: behind the end of the request that it was made for, it calls for somebody else, unless it is the one that
+    /// replied.
+    pub(super) fn called(&mut self, xs: &Slab, e: &Exchange) {
+        let is_behind = match self.lineage.of(e.actor, e.began) {
+            Known::Of(line) => !line.answers && (!xs.is_live(line.of) || is_over(xs.get(line.of))),
+            Known::Forgotten => true,
+            Known::Nothing => false,
+        };
+        if is_behind {
+            self.for_others.insert(e.actor);
+        }
+    }
+
+    /// A task of a process replies to a request.
+    pub(super) fn replied(&mut self, xs: &Slab, x: ExId, task: TaskId, process: u32) {
+        let e = xs.get(x);
+        // who took it and replies is one that other rules know
+        if e.reply_actor != task || e.reply_task == task || e.actor == task {
+            return;
+        }
+        match self.lineage.of(task, e.reply_began) {
+            Known::Of(line) if line.of != x && !line.answers => {
+                self.for_others.insert(task);
+            }
+            _ => self.lineage.answers(xs, x, task),
+        }
+        self.last.insert(e.flow, task);
+        if self.of.len() < ANSWERS_MAX {
+            self.of.insert((e.flow, e.request_start), task);
+        }
+        let (flow, replies) = self.replied.entry(task).or_insert((e.flow, 0));
+        *replies += 1;
+        let (own, several) = self.habits.entry(process).or_default();
+        if *flow != e.flow {
+            self.for_others.insert(task);
+            *several += 1;
+        } else if *replies == 2 {
+            *own += 1;
+        }
+    }
+
+    /// A step in a task's life.
+    pub(super) fn task(&mut self, xs: &Slab, r: &TaskRow) {
+        self.lineage.task(xs, r);
+    }
+
+    /// Nothing more comes.
+    pub(super) fn finish(&mut self) {
+        let Answerers { of, for_others, .. } = self;
+        of.retain(|_, task| !for_others.contains(task));
+        self.lineage = Lineage::default();
+        self.last = FxHashMap::default();
+        self.replied = FxHashMap::default();
+    }
+}

@@ -1,0 +1,85 @@
+//! CPython: the context that a thread runs in, of which asyncio makes one for each task and callback.
+//!
+//! The interpreter exports its version and `_PyRuntime`, in which the key stands under which each thread keeps its state; the
+//! C library tells debuggers where a thread keeps its values. Verified by `PyThreadState.thread_id`, what `pthread_self` gives.
+//! An address is soon another context's, so that probes must tell which are made; without them nothing is read.
+
+use crate::mapped::Mapped;
+use crate::offsets;
+use crate::program::Program;
+use crate::{Point, Probing, Process, Runtime, Unread};
+use wakepath_wire::{self as w, Runtime as Layout};
+
+const OFFSETS: &str = include_str!("../offsets/python.csv");
+/// In the name of the interpreter where it is a library.
+const LIBRARY: &str = "/libpython3.";
+
+pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
+    let interpreter = interpreter(process)?;
+    let runtime = interpreter.program.exported("_PyRuntime")?;
+    let version = version(&interpreter.program);
+    let offsets = version.as_deref().and_then(|v| offsets::of::<4>(OFFSETS, v));
+    let layout = match (offsets, thread_values(process.tgid)) {
+        (None, _) => Err(Unread::Version),
+        (_, None) => Err(Unread::Library),
+        (Some([key, state_context, state_thread, context_entered]), Some(thread_values)) => Ok(Layout {
+            kind: u32::from(w::RUNTIME_PYTHON),
+            python_key: interpreter.bias.wrapping_add(runtime).wrapping_add(u64::from(key)),
+            thread_values,
+            state_context,
+            state_thread,
+            context_entered,
+            ..crate::EMPTY
+        }),
+    };
+    let version = version.unwrap_or_else(|| "before 3.11".into());
+    Some(Runtime { name: "CPython", tasks: "asyncio tasks", version, layout })
+}
+
+/// Every exported function that makes a context.
+pub(crate) fn probing(process: &Process) -> Option<Probing> {
+    let interpreter = interpreter(process)?;
+    let functions = [
+        (Point::PythonCopies, "PyContext_CopyCurrent"),
+        (Point::PythonMakes, "PyContext_Copy"),
+        (Point::PythonMakes, "PyContext_New"),
+    ];
+    let place = |name| interpreter.program.place(interpreter.program.exported(name)?);
+    let places = functions.into_iter().map(|(point, name)| Some((point, place(name)?))).collect::<Option<_>>()?;
+    Some(Probing { file: interpreter.path, places })
+}
+
+/// What has the interpreter in it: a library, or the program.
+fn interpreter(process: &Process) -> Option<Mapped> {
+    if process.program.exported("_PyRuntime").is_some() {
+        return Mapped::executed(process.tgid);
+    }
+    Mapped::find(process.tgid, LIBRARY)
+}
+
+/// `3.11.2`: exported since 3.11.
+fn version(program: &Program) -> Option<String> {
+    let hex = u32::from_le_bytes(program.bytes_at(program.place(program.exported("Py_Version")?)?)?);
+    Some(format!("{}.{}.{}", hex >> 24, hex >> 16 & 0xff, hex >> 8 & 0xff))
+}
+
+/// Where in a thread's own block the addresses of its keys' values are (bytes).
+fn thread_values(tgid: u32) -> Option<u32> {
+    let library = Mapped::find(tgid, "/libc.so.6")?.program;
+    // size in bits, count, offset in bytes
+    let told: [u8; 12] = library.bytes_at(library.place(library.exported("_thread_db_pthread_specific")?)?)?;
+    Some(u32::from_le_bytes([told[8], told[9], told[10], told[11]]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_line_of_the_table_can_be_read() {
+        for minor in 11..=13 {
+            assert!(offsets::of::<4>(OFFSETS, &format!("3.{minor}.0")).is_some(), "3.{minor}");
+        }
+        assert_eq!(offsets::of::<4>(OFFSETS, "3.10.0"), None);
+    }
+}

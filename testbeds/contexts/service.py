@@ -1,0 +1,95 @@
+"""A service whose handlers call another one: `service.py down`, or `service.py task|connection DOWN`. Prints its port.
+
+GET /x/NAME leads to two calls at once of GET /down/NAME, on connections that the handlers share. `task`: each request has an
+asyncio task of its own, as under uvicorn; `connection`: each connection has one, as under aiohttp.
+"""
+
+import asyncio
+import sys
+
+POOL = 4
+
+
+class Connections:
+    """Kept connections to the other service, handed to whoever asks next."""
+
+    def __init__(self, port):
+        self.port = port
+        self.idle = asyncio.Queue()
+        for _ in range(POOL):
+            self.idle.put_nowait(None)
+
+    async def get(self, name):
+        """The reply to GET /down/NAME."""
+        kept = await self.idle.get()
+        reader, writer = kept or await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write(f"GET /down/{name} HTTP/1.1\r\nHost: down\r\n\r\n".encode())
+        await reader.readuntil(b"\r\n\r\n")
+        reply = await reader.readexactly(len(name))
+        self.idle.put_nowait((reader, writer))
+        return reply.decode()
+
+
+def reply(text):
+    return f"HTTP/1.1 200 OK\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode()
+
+
+def name_in(head):
+    return head.split(b" ")[1].rsplit(b"/", 1)[1].decode()
+
+
+async def work(connections, name):
+    """What a request asks for."""
+    await asyncio.sleep(0.001)
+    if connections is None:
+        return name
+    both = await asyncio.gather(connections.get(name), connections.get(name))
+    return both[0]
+
+
+class OfRequests(asyncio.Protocol):
+    """Makes a task for each request."""
+
+    def __init__(self, connections):
+        self.connections = connections
+        self.tasks = set()
+        self.head = b""
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def data_received(self, data):
+        # clients wait for a reply before they ask again
+        self.head += data
+        if not self.head.endswith(b"\r\n\r\n"):
+            return
+        task = asyncio.get_running_loop().create_task(self.answer(name_in(self.head)))
+        self.head = b""
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def answer(self, name):
+        self.transport.write(reply(await work(self.connections, name)))
+
+
+async def of_connection(connections, reader, writer):
+    """Serves one connection."""
+    try:
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            writer.write(reply(await work(connections, name_in(head))))
+    except (asyncio.IncompleteReadError, ConnectionError):
+        writer.close()
+
+
+async def main(kind, down=None):
+    connections = Connections(int(down)) if down else None
+    if kind == "task":
+        server = await asyncio.get_running_loop().create_server(lambda: OfRequests(connections), "127.0.0.1", 0)
+    else:
+        server = await asyncio.start_server(lambda r, w: of_connection(connections, r, w), "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+asyncio.run(main(*sys.argv[1:]))
