@@ -27,6 +27,7 @@ pub const CONDITIONS: &[&str] = &[
     "paired.often",
     "prompt.never_put_off",
     "prompt.often",
+    "prompt.one_at_once",
     "reply.never_busy_before",
     "reply.one_call_under_way",
     "rest.no_timer_due",

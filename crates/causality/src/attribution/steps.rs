@@ -80,7 +80,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
                 w.segment.clear();
             }
             w.unknown_work = false;
-            w.turn.asked(e.flow, x);
+            w.turn.asked(e.flow, x, at);
             // a task that takes a request in the flow's order is done with what it had of others
             w.enter(x, at);
             self.facts.took_at_rest(e.actor, e.flow, Some(x));
@@ -130,7 +130,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     fn request_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
         if self.facts.is_open(xs, x) && !xs.get(x).is_internal {
             self.take_input(xs, x, task, at);
-            self.facts.tasks.or_default(task).turn.asked(xs.get(x).flow, x);
+            self.facts.tasks.or_default(task).turn.asked(xs.get(x).flow, x, at);
             self.facts.took_at_rest(task, xs.get(x).flow, Some(x));
         }
     }

@@ -23,6 +23,8 @@ pub(crate) struct Turn {
     writes_for: Option<ExId>,
     /// The request whose own bytes were taken last, where nothing was taken since.
     asked_last: Option<ExId>,
+    /// The last request of which it took bytes, and when.
+    asked: Option<(ExId, MonoNs)>,
     /// A reply was taken, or a call ended without one. What that set free (a place in a pool), another may have waited for.
     is_answered: bool,
     /// A reply was taken to a call that nobody's request made.
@@ -86,9 +88,12 @@ impl Turn {
     }
 
     /// Bytes of a request were taken.
-    pub(crate) fn asked(&mut self, flow: EndpointId, x: ExId) {
+    pub(crate) fn asked(&mut self, flow: EndpointId, x: ExId, at: MonoNs) {
         self.took(flow, x);
-        self.asked_last = Some(x);
+        // one read may take several requests, of which any may go on first
+        let before = self.asked.replace((x, at));
+        let is_beside_another = before.is_some_and(|(other, then)| then == at && other != x);
+        self.asked_last = Some(x).filter(|_| holds("prompt.one_at_once", !is_beside_another));
     }
 
     /// A flow can be written to that was connected for a request, or on which it is answered.
