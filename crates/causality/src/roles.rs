@@ -259,9 +259,10 @@ impl Roles {
         }
         round.last = (flow, at);
         round.calls += 1;
-        let is_second = std::mem::take(&mut round.promptness.since_call) == 0;
-        let is_put_off = round.polled.messages > 1 && is_second;
-        round.promptness.is_seen |= round.polled.messages > 1 && !is_second;
+        let since_call = std::mem::take(&mut round.promptness.since_call);
+        let is_put_off = round.polled.messages > 1 && since_call == 0;
+        // behind several inputs, a call may be of any of them
+        round.promptness.is_seen |= round.polled.messages > 1 && since_call == 1;
         let is_timely = round.polled.no_timer_due(at);
         round.has_called_timely = is_timely;
         let habits = self.loops.habits.entry(process).or_default();

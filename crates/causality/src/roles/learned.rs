@@ -75,7 +75,7 @@ pub(super) struct Epoll {
 pub(super) struct Promptness {
     /// How many requests and replies were taken since it last made a call.
     pub(super) since_call: u32,
-    /// It made a call in a turn with several inputs, the first behind one of them.
+    /// It made a call right behind each of two inputs of a turn.
     pub(super) is_seen: bool,
 }
 
