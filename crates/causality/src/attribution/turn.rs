@@ -9,6 +9,15 @@ use wakepath_model::rows::{InputRow, PollRow};
 /// Most requests kept of one turn; beyond that nothing is claimed of it.
 const OWNERS_MAX: usize = 64;
 
+/// Whose own bytes were taken.
+#[derive(Default)]
+struct Asked {
+    /// The last request, where nothing was taken since, and no other's with them.
+    last: Option<ExId>,
+    /// The last request in any case, and when.
+    read: Option<(ExId, MonoNs)>,
+}
+
 /// What a loop was given since its last poll that waited, and from whom.
 #[derive(Default)]
 pub(crate) struct Turn {
@@ -21,10 +30,7 @@ pub(crate) struct Turn {
     owners: Vec<ExId>,
     /// The request whose connection can be written to: that is what it waited for.
     writes_for: Option<ExId>,
-    /// The request whose own bytes were taken last, where nothing was taken since.
-    asked_last: Option<ExId>,
-    /// The last request of which it took bytes, and when.
-    asked: Option<(ExId, MonoNs)>,
+    asked: Asked,
     /// A reply was taken, or a call ended without one. What that set free (a place in a pool), another may have waited for.
     is_answered: bool,
     /// A reply was taken to a call that nobody's request made.
@@ -76,7 +82,7 @@ impl Turn {
     /// An input of a request was taken from a flow.
     pub(crate) fn took(&mut self, flow: EndpointId, x: ExId) {
         self.saw(flow);
-        self.asked_last = None;
+        self.asked.last = None;
         self.polled.takes();
         if !self.owners.contains(&x) {
             if self.owners.len() < OWNERS_MAX {
@@ -91,9 +97,9 @@ impl Turn {
     pub(crate) fn asked(&mut self, flow: EndpointId, x: ExId, at: MonoNs) {
         self.took(flow, x);
         // one read may take several requests, of which any may go on first
-        let before = self.asked.replace((x, at));
+        let before = self.asked.read.replace((x, at));
         let is_beside_another = before.is_some_and(|(other, then)| then == at && other != x);
-        self.asked_last = Some(x).filter(|_| holds("prompt.one_at_once", !is_beside_another));
+        self.asked.last = Some(x).filter(|_| holds("prompt.one_at_once", !is_beside_another));
     }
 
     /// A flow can be written to that was connected for a request, or on which it is answered.
@@ -108,7 +114,7 @@ impl Turn {
             Some(x) => self.took(flow, x),
             None => {
                 self.saw(flow);
-                self.asked_last = None;
+                self.asked.last = None;
                 self.polled.takes();
                 self.is_own |= is_known;
                 self.is_unknown |= !is_known;
@@ -119,7 +125,7 @@ impl Turn {
 
     /// A call ended without a reply.
     pub(crate) fn ended(&mut self) {
-        self.asked_last = None;
+        self.asked.last = None;
         self.is_answered = true;
     }
 
@@ -165,7 +171,7 @@ impl Turn {
 
     /// The request whose own bytes were its last input, where no timer can have been due since.
     pub(super) fn asked_last(&self, at: MonoNs) -> Option<ExId> {
-        self.asked_last.filter(|_| self.no_timer_due(at))
+        self.asked.last.filter(|_| self.no_timer_due(at))
     }
 
     /// The request whose connection can be written to.
