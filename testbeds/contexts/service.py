@@ -1,7 +1,7 @@
 """A service whose handlers call another one: `service.py down`, or `service.py task|connection DOWN`. Prints its port.
 
 GET /x/NAME leads to two calls at once of GET /down/NAME, on connections that the handlers share. `task`: each request has an
-asyncio task of its own, as under uvicorn; `connection`: each connection has one, as under aiohttp.
+asyncio task of its own, as under uvicorn; `connection`: each connection has one, as `asyncio.start_server` gives it.
 """
 
 import asyncio
