@@ -70,7 +70,8 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 const SLOTS: u32 = 96;
-const RING: u32 = 1 << 20;
+/// Room for what a program says while the thread that drains it waits for a busy processor (bytes).
+const RING: u32 = 1 << 22;
 const KEY: u32 = 0x5eed;
 
 impl Arena {
