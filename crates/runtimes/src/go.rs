@@ -40,7 +40,7 @@ pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
             })
         }
     };
-    Some(Runtime { name: "Go", tasks: "goroutines", version, layout })
+    Some(Runtime { name: "Go", tasks: "goroutines", version, asked_by: "", layout })
 }
 
 /// Each at its function's first `push`, at which arguments are still in registers and which the kernel need not step through.

@@ -26,6 +26,8 @@ pub struct Runtime {
     pub tasks: &'static str,
     /// Its version, as it says itself.
     pub version: String,
+    /// What `wakepath record` must be told for them to be told apart; empty where that needs nothing.
+    pub asked_by: &'static str,
     /// Where the identity of logical tasks is, or why it cannot be read.
     pub layout: Result<Layout, Unread>,
 }

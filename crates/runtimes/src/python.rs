@@ -33,7 +33,7 @@ pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
         }),
     };
     let version = version.unwrap_or_else(|| "before 3.11".into());
-    Some(Runtime { name: "CPython", tasks: "asyncio tasks", version, layout })
+    Some(Runtime { name: "CPython", tasks: "asyncio tasks", version, asked_by: "--runtimes=python", layout })
 }
 
 /// Every exported function that makes a context.

@@ -30,17 +30,21 @@ impl Probed {
     }
 }
 
-/// Where the runtimes of the processes that run now keep the identity of logical tasks.
+/// Where the runtimes of the processes that run now keep the identity of logical tasks, where that shows without probes.
 pub fn now(probed: &[Probed]) -> Vec<(u32, w::Runtime)> {
-    procfs::processes().into_iter().filter_map(|tgid| Some((tgid, layout(tgid, probed)?))).collect()
+    let known = |tgid| layout(tgid, probed).filter(|l| !needs_probes(l));
+    procfs::processes().into_iter().filter_map(|tgid| Some((tgid, known(tgid)?))).collect()
 }
 
 fn layout(tgid: u32, probed: &[Probed]) -> Option<w::Runtime> {
     let layout = wakepath_runtimes::of_process(tgid)?.layout.ok()?;
     let is_marked = probed.iter().any(|p| u32::from(p.kind()) == layout.kind);
-    // what Python keeps is told by its probes alone
-    let is_of_use = is_marked || layout.kind != u32::from(w::RUNTIME_PYTHON);
-    is_of_use.then(|| w::Runtime { is_marked: u32::from(is_marked), ..layout })
+    (is_marked || !needs_probes(&layout)).then(|| w::Runtime { is_marked: u32::from(is_marked), ..layout })
+}
+
+/// Without its probes, an address in Python's memory may be one task's now and another's soon.
+fn needs_probes(layout: &w::Runtime) -> bool {
+    layout.kind == u32::from(w::RUNTIME_PYTHON)
 }
 
 /// In whose programs probes may be placed.
@@ -105,8 +109,10 @@ impl Runtimes {
 
     /// Takes note where a record says that a process was made, began another program, or ended.
     pub fn note(&mut self, f: &Frame<'_>) {
-        let is_of_task = f.head().is_some_and(|h| h.kind == w::KIND_TASK);
-        let Some(r) = f.read::<w::TaskEvent>().filter(|r| is_of_task && r.tgid == r.tid) else { return };
+        if f.head().is_none_or(|h| h.kind != w::KIND_TASK) {
+            return;
+        }
+        let Some(r) = f.read::<w::TaskEvent>().filter(|r| r.tgid == r.tid) else { return };
         if r.head.sub == w::TASK_FORK && self.known.contains_key(&r.parent_tgid) && self.made.len() < WAITING_MAX {
             self.made.push((r.tgid, r.parent_tgid));
         }
@@ -139,9 +145,10 @@ impl Runtimes {
         }
         self.refuted += source.forget_identities(tgid).map_or(0, |counted| counted.refuted);
         self.known.remove(&tgid);
-        if let Some(layout) = layout.filter(|l| source.read_identities(tgid, l).is_ok()) {
+        let Some(layout) = layout else { return };
+        let is_probed = place_probes(source, tgid, &layout, &self.allowed);
+        if (is_probed || !needs_probes(&layout)) && source.read_identities(tgid, &layout).is_ok() {
             self.known.insert(tgid, layout);
-            place_probes(source, tgid, &layout, &self.allowed);
         }
     }
 
@@ -152,12 +159,13 @@ impl Runtimes {
     }
 }
 
-/// Says it first: a probe is an instruction in the memory of somebody else's program.
-fn place_probes(source: &mut KernelSource, tgid: u32, layout: &w::Runtime, allowed: &Allowed) {
+/// Whether the process's runtime has its probes now. What was done is said: a probe is an instruction in the memory of somebody
+/// else's program.
+fn place_probes(source: &mut KernelSource, tgid: u32, layout: &w::Runtime, allowed: &Allowed) -> bool {
     if layout.is_marked == 0 || !allowed.allows(tgid) {
-        return;
+        return false;
     }
-    let name = std::fs::read_to_string(format!("/proc/{tgid}/comm")).unwrap_or_default();
+    let Ok(name) = std::fs::read_to_string(format!("/proc/{tgid}/comm")) else { return false };
     let name = name.trim_end();
     let kind = layout.kind as u8;
     let Some(at) = wakepath_runtimes::probing(tgid, kind) else {
@@ -167,21 +175,23 @@ fn place_probes(source: &mut KernelSource, tgid: u32, layout: &w::Runtime, allow
             "none of CPython's functions that make contexts"
         };
         tell!("wakepath: {name} ({tgid}) has {lacks}: no probes, nothing is changed in it");
-        return;
+        return false;
     };
     let places: Vec<_> = at.places.iter().map(|&(point, place)| (probe(point), place)).collect();
-    let (n, what) = match kind {
-        w::RUNTIME_GO => (places.len(), "at net/http's client"),
-        _ => (places.len(), "where CPython makes contexts"),
-    };
+    let what = if kind == w::RUNTIME_GO { "at net/http's client" } else { "where CPython makes contexts" };
     match source.probe_runtime(&at.file, &places) {
         Ok(true) => tell!(
-            "wakepath: {name} ({tgid}) and all that run the same program or library have {n} probes {what} now; they go when \
-             the recording ends"
+            "wakepath: {name} ({tgid}) and all that run the same program or library have {} probes {what} now; they go when \
+             the recording ends",
+            places.len()
         ),
         Ok(false) => {}
-        Err(e) => tell!("wakepath: no probe in {name} ({tgid}): {e}"),
+        Err(e) => {
+            tell!("wakepath: no probes in {name} ({tgid}), whose calls may stay open: {e}");
+            return false;
+        }
     }
+    true
 }
 
 fn probe(point: Point) -> RuntimeProbe {

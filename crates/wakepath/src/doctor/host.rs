@@ -69,7 +69,8 @@ fn runtimes_check(found: &[Runtime]) -> Check {
     let mut told: BTreeMap<String, usize> = BTreeMap::new();
     for r in found {
         let what = match &r.layout {
-            Ok(_) => format!("{} {}: {} are told apart", r.name, r.version, r.tasks),
+            Ok(_) if r.asked_by.is_empty() => format!("{} {}: {} are told apart", r.name, r.version, r.tasks),
+            Ok(_) => format!("{} {}: {} are told apart by `record {}`", r.name, r.version, r.tasks, r.asked_by),
             Err(why) => format!("{} {}: {} are not told apart, since {}", r.name, r.version, r.tasks, why.reason()),
         };
         *told.entry(what).or_default() += 1;
