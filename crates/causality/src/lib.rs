@@ -205,6 +205,7 @@ fn learn(host: &Host) -> (Roles, Sides) {
             other => feed(&mut engine, &other),
         }
     }
+    engine.steps.ended(&engine.xs);
     let (mut roles, sides) = (engine.steps, engine.sides);
     roles.finish();
     if roles.needs_wakes() {

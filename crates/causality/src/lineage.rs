@@ -9,7 +9,7 @@ use crate::exchange::{ExId, Exchange, Slab};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{OPEN, TaskRow};
+use wakepath_model::rows::{OPEN, TaskRow, runtime};
 
 /// Requests kept of each task: what it makes is told soon after.
 const TAKES_MAX: usize = 4;
@@ -67,8 +67,10 @@ impl Lineage {
         if r.runtime == 0 || r.start.0 == 0 {
             return;
         }
+        // Python's name for it is when it was made itself; what is told of its maker may be of one further up
+        let own = if r.runtime == runtime::PYTHON { MonoNs(r.key) } else { r.start };
         if let Some(takes) = self.takes.get_mut(&r.task) {
-            takes.is_older = takes.last.first().is_none_or(|&(taken, _)| r.start < taken);
+            takes.is_older = takes.last.first().is_none_or(|&(taken, _)| own < taken);
         }
         if r.parent == TaskId::UNKNOWN {
             return;
@@ -115,6 +117,13 @@ impl Lineage {
             Some(takes) if !takes.answers => Known::Nothing,
             _ => self.request(task, at, DEPTH_MAX),
         }
+    }
+
+    /// Tasks that were made for requests that are not over.
+    pub(crate) fn made_for_open(&self, xs: &Slab) -> impl Iterator<Item = TaskId> {
+        let is_open = |line: &Line| !line.answers && xs.is_live(line.of) && !is_over(xs.get(line.of));
+        let made = self.lines.keys().chain(self.made.keys()).copied();
+        made.filter(move |&task| matches!(self.of(task, MonoNs(u64::MAX)), Known::Of(line) if is_open(&line)))
     }
 
     /// A task took a request.

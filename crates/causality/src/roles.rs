@@ -147,6 +147,11 @@ impl Roles {
         self.calls.asking = FxHashMap::default();
     }
 
+    /// The recording ends, with these exchanges open.
+    pub fn ended(&mut self, xs: &Slab) {
+        self.answerers.ended(xs);
+    }
+
     /// Whether a logical task works for other requests than the one that it was made for, or replied to.
     pub fn works_for_others(&self, task: TaskId) -> bool {
         self.answerers.works_for_others(task)

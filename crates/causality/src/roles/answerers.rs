@@ -81,18 +81,31 @@ impl Answerers {
             _ => self.lineage.answers(xs, x, task),
         }
         self.last.insert(e.flow, task);
-        if self.of.len() < ANSWERS_MAX {
-            self.of.insert((e.flow, e.request_start), task);
+        let (own, several) = self.habits.entry(process).or_default();
+        if self.of.len() >= ANSWERS_MAX || self.replied.len() >= ANSWERS_MAX && !self.replied.contains_key(&task) {
+            // whether it replies on others too is not kept
+            *several += 1;
+            return;
         }
+        self.of.insert((e.flow, e.request_start), task);
         let (flow, replies) = self.replied.entry(task).or_insert((e.flow, 0));
         *replies += 1;
-        let (own, several) = self.habits.entry(process).or_default();
         if *flow != e.flow {
             self.for_others.insert(task);
             *several += 1;
         } else if *replies == 2 {
             *own += 1;
         }
+    }
+
+    /// A connection is gone.
+    pub(super) fn gone(&mut self, flow: EndpointId) {
+        self.last.remove(&flow);
+    }
+
+    /// The recording ends: of what was made for a request that is open yet, nobody saw whether it works on behind its end.
+    pub(super) fn ended(&mut self, xs: &Slab) {
+        self.for_others.extend(self.lineage.made_for_open(xs));
     }
 
     /// A step in a task's life.

@@ -185,6 +185,7 @@ impl Steps for Roles {
     fn left(&mut self, _: ExId, _: TaskId, _: MonoNs) {}
 
     fn flow_gone(&mut self, _: &Slab, flow: EndpointId) {
+        self.answerers.gone(flow);
         if let Some(Asked { under_way: 0, process, .. }) = self.connections.asked_on.remove((HostId(0), flow)) {
             let spare = self.connections.spare.entry(process).or_default();
             *spare = spare.saturating_sub(1);

@@ -37,10 +37,10 @@ table! {
     TaskRow {
         /// When.
         at: MonoNs,
-        /// The task's start.
+        /// The task's start. Of an asyncio context: when its parent made it, or made what it was made by.
         start: MonoNs => named("start_ns"),
-        /// What its runtime calls a logical task (a goroutine's number, an asyncio context's address and generation), 0 for
-        /// threads.
+        /// What its runtime calls a logical task (a goroutine's number; when an asyncio context was made, or first met), 0
+        /// for threads.
         key: u64 => none(0),
         /// Its id.
         task: TaskId,

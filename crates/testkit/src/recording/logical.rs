@@ -8,8 +8,9 @@ impl HostRows {
     /// A logical task of a process was met: one of a runtime, perhaps made by another at a time.
     pub fn logical(&mut self, task: u32, leader: u32, runtime: u8, maker: Option<(u32, u64)>) {
         let (parent, made) = maker.unwrap_or((0, 0));
-        let (at, comm, key) = (self.at(made), StrId::EMPTY, u64::from(task));
+        let (at, comm) = (self.at(made), StrId::EMPTY);
         let start = if maker.is_some() { at } else { MonoNs(0) };
+        let key = if maker.is_some() { at.0 } else { u64::from(task) };
         let (task, parent, tgid) = (TaskId(task), TaskId(parent), 1000 + leader);
         let row =
             TaskRow { at, start, key, task, parent, tgid, comm, what: life::SNAPSHOT, runtime, ..Default::default() };

@@ -3,10 +3,10 @@
 //! and replied to it, and to no other, works for it.
 //!
 //! Condition: who made it had one request at a time, and what was made never did anything for another request, nor behind its
-//! own's end, in the whole recording: a worker that the first request starts lives on. What the one that replied does behind
-//! its reply is nobody's.
+//! own's end, in the whole recording, which saw that end: a worker that the first request starts lives on. What the one that
+//! replied does behind its reply is nobody's.
 //!
-//! Counterexamples: `link.logical/worker_made_by_the_first`, `two_on_one_connection`.
+//! Counterexamples: `link.logical/worker_made_by_the_first`, `worker_of_an_open_request`, `two_on_one_connection`.
 
 use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, NO_MOMENT, Question};
 use crate::attribution::facts::Facts;
