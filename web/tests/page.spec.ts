@@ -41,6 +41,13 @@ test('the overview shows services, requests and kinds, each with its command', a
   await expect(page.locator('code', { hasText: '--each' })).not.toContainText('GET /results');
 });
 
+test('the plot and the map are seen before anything is scrolled', async ({ page, demo }) => {
+  await page.goto(demo);
+  await settled(page);
+  await expect(page.getByRole('application', { name: /Requests by the time/ })).toBeInViewport({ ratio: 1 });
+  await expect(page.getByRole('img', { name: /services and .* calls between/ })).toBeInViewport();
+});
+
 test('a dot opens its request, by mouse and by keyboard', async ({ page, demo }) => {
   await page.goto(demo);
   const plot = page.getByRole('application', { name: /Requests by the time/ });

@@ -12,9 +12,9 @@ function given(name: string): string {
   return value;
 }
 
-/** Starts a server; gives its address and what ends it. */
+/** Starts a server, in the folder PAGE_FROM where that is set; gives its address and what ends it. */
 async function serve(folder: string): Promise<[string, () => void]> {
-  const child = spawn(given('WAKEPATH'), ['ui', folder, '--bind', '127.0.0.1:0'], { stdio: ['ignore', 'pipe', 'ignore'] });
+  const child = spawn(given('WAKEPATH'), ['ui', folder, '--bind', '127.0.0.1:0'], { cwd: process.env.PAGE_FROM, stdio: ['ignore', 'pipe', 'ignore'] });
   for await (const line of createInterface({ input: child.stdout })) return [line.trim(), () => child.kill('SIGTERM')];
   throw new Error(`wakepath ui ${folder} did not start`);
 }
