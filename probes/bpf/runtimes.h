@@ -37,13 +37,15 @@ struct {
 	__type(value, u64);
 } go_owners SEC(".maps");
 
-/* A context of Python's. One that did an operation is told of by its own name: what it makes is its child, with all that those make.
- * Of one that did none, the nearest above it that did. */
+#define MAKERS_MAX (sizeof(((struct wp_makers *)0)->line) / sizeof(u64))
+
+/* A context of Python's, with what made it, and what made that: frameworks make a task in a task for each layer that a request goes
+ * through, and most of them do no operation. */
 struct python_context {
 	u64 id;
-	u64 parent;
 	u64 born;
 	u64 acted;
+	u64 makers[MAKERS_MAX];
 };
 
 struct {
@@ -148,7 +150,24 @@ static __always_inline u64 python_context(struct task_struct *task, struct wp_ru
 	return context && (u32)user_word(context + r->context_entered) == 1 ? context : 0;
 }
 
-static __always_inline bool python_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, bool polls)
+/* What made a context, before it is named for the first time. */
+static __always_inline bool tell_makers(u32 tgid, struct python_context *context, u64 now)
+{
+	u64 position;
+	struct wp_makers *r = reserve(this_cpu(), sizeof(*r), DROP_TASK, &position);
+
+	if (!r)
+		return false;
+	r->ts_ns = now;
+	r->tgid = tgid;
+	r->pad = 0;
+	__builtin_memcpy(r->line, context->makers, sizeof(r->line));
+	commit(r, position, sizeof(*r), KIND_MAKERS, 0);
+	return true;
+}
+
+static __always_inline bool python_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, bool polls,
+					u64 now)
 {
 	struct owned_key key = { .tgid = task->tgid };
 	struct python_context *found, met = {};
@@ -161,9 +180,10 @@ static __always_inline bool python_task(struct task_struct *task, struct wp_runt
 		return false;
 	found = bpf_map_lookup_elem(&python_contexts, &key);
 	if (found) {
-		found->acted = 1;
+		if (!found->acted)
+			found->acted = !found->makers[0] || tell_makers(key.tgid, found, now);
 		who->key = found->id;
-		who->parent = found->parent;
+		who->parent = found->makers[0];
 		who->born_ns = found->born;
 		return true;
 	}
@@ -175,15 +195,16 @@ static __always_inline bool python_task(struct task_struct *task, struct wp_runt
 	return true;
 }
 
-/* Tells in whose name the current thread acts; false where that is not known. `polls`: it waits for descriptors to be ready. */
-static __noinline bool logical_task(struct task_struct *task, struct wp_logical *who, bool polls)
+/* Tells in whose name the current thread acts; false where that is not known. `polls`: it waits for descriptors to be ready. `now`:
+ * of the record that names it. */
+static __noinline bool logical_task(struct task_struct *task, struct wp_logical *who, bool polls, u64 now)
 {
 	u32 tgid = task->tgid;
 	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &tgid);
 
 	if (!r || !who || is_refuted(r))
 		return false;
-	if (!(r->kind == RUNTIME_GO ? go_task(task, r, who, polls) : python_task(task, r, who, polls)))
+	if (!(r->kind == RUNTIME_GO ? go_task(task, r, who, polls) : python_task(task, r, who, polls, now)))
 		return false;
 	/* a lower bound does */
 	r->verified++;
@@ -273,11 +294,9 @@ static __always_inline int python_made(struct pt_regs *regs, bool copies)
 			maker = bpf_map_lookup_elem(&python_contexts, &key);
 	}
 	made.born = made.id;
-	if (maker && maker->acted) {
-		made.parent = maker->id;
-	} else if (maker && maker->parent) {
-		made.parent = maker->parent;
-		made.born = maker->born;
+	if (maker) {
+		made.makers[0] = maker->id;
+		__builtin_memcpy(&made.makers[1], maker->makers, sizeof(made.makers) - sizeof(u64));
 	}
 	key.of = regs->ax;
 	bpf_map_update_elem(&python_contexts, &key, &made, BPF_ANY);

@@ -17,6 +17,7 @@
 #define KIND_FAULT 0xdULL
 #define KIND_FAULT_FILE 0xeULL
 #define KIND_RESENT 0xfULL
+#define KIND_MAKERS 0x10ULL
 #define FAULT_MINOR 0x1ULL
 #define FAULT_MAJOR 0x2ULL
 #define FAULT_NEITHER 0x3ULL
@@ -399,6 +400,15 @@ struct wp_fd {
 	__u16 look;
 };
 _Static_assert(sizeof(struct wp_fd) == 64, "wp_fd");
+
+struct wp_makers {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u32 tgid;
+	__u32 pad;
+	__u64 line[7];
+};
+_Static_assert(sizeof(struct wp_makers) == 80, "wp_makers");
 
 struct wp_resent {
 	struct wp_head head;

@@ -1,7 +1,8 @@
-"""A service whose handlers call another one: `service.py down`, or `service.py task|connection DOWN`. Prints its port.
+"""A service whose handlers call another one: `service.py down`, or `service.py task|layers|connection DOWN`. Prints its port.
 
 GET /x/NAME leads to two calls at once of GET /down/NAME, on connections that the handlers share. `task`: each request has an
-asyncio task of its own, as under uvicorn; `connection`: each connection has one, as `asyncio.start_server` gives it.
+asyncio task of its own, as under uvicorn; `layers`: that one waits for a task in a task, as for a time-out; `connection`: each
+connection has one, as `asyncio.start_server` gives it.
 """
 
 import asyncio
@@ -47,11 +48,18 @@ async def work(connections, name):
     return both[0]
 
 
+async def layers(connections, name):
+    """The same, by tasks that do nothing else."""
+    inner = work(connections, name)
+    return await asyncio.create_task(asyncio.wait_for(asyncio.create_task(inner), 10))
+
+
 class OfRequests(asyncio.Protocol):
     """Makes a task for each request."""
 
-    def __init__(self, connections):
+    def __init__(self, connections, work):
         self.connections = connections
+        self.work = work
         self.tasks = set()
         self.head = b""
 
@@ -69,7 +77,7 @@ class OfRequests(asyncio.Protocol):
         task.add_done_callback(self.tasks.discard)
 
     async def answer(self, name):
-        self.transport.write(reply(await work(self.connections, name)))
+        self.transport.write(reply(await self.work(self.connections, name)))
 
 
 async def of_connection(connections, reader, writer):
@@ -84,8 +92,10 @@ async def of_connection(connections, reader, writer):
 
 async def main(kind, down=None):
     connections = Connections(int(down)) if down else None
-    if kind == "task":
-        server = await asyncio.get_running_loop().create_server(lambda: OfRequests(connections), "127.0.0.1", 0)
+    of_requests = {"task": work, "layers": layers}.get(kind)
+    if of_requests:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: OfRequests(connections, of_requests), "127.0.0.1", 0)
     else:
         server = await asyncio.start_server(lambda r, w: of_connection(connections, r, w), "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)

@@ -95,26 +95,6 @@ impl KernelDecoder {
                     self.operation(&o, &f, sink);
                 }
             }
-            w::KIND_INPUT => {
-                if let Some(r) = f.read::<w::Input>() {
-                    rows::input(&mut self.tasks, &r, sink);
-                }
-            }
-            w::KIND_WAIT => {
-                if let Some(r) = f.read::<w::Wait>() {
-                    rows::wait(&mut self.tasks, &r, sink);
-                }
-            }
-            w::KIND_POLL => {
-                if let Some(r) = f.read::<w::Poll>() {
-                    rows::poll(&mut self.tasks, &r, &f, sink);
-                }
-            }
-            w::KIND_STACK => {
-                if let Some(r) = f.read::<w::Stack>() {
-                    rows::stack(&mut self.tasks, &r, sink);
-                }
-            }
             w::KIND_FLOW => {
                 if let Some(r) = f.read::<w::FlowSeen>() {
                     let at = MonoNs(r.ts_ns);
@@ -125,11 +105,6 @@ impl KernelDecoder {
             w::KIND_STATE => {
                 if let Some(r) = f.read::<w::FlowState>() {
                     self.state(&r, sink);
-                }
-            }
-            w::KIND_MARK => {
-                if let Some(r) = f.read::<w::Mark>() {
-                    rows::mark(&mut self.tasks, &r, &f, sink);
                 }
             }
             w::KIND_FAULT_FILE => {
@@ -147,14 +122,51 @@ impl KernelDecoder {
                     sink.push(&rows::sizes(&r));
                 }
             }
+            w::KIND_RESENT => {
+                if let Some(r) = f.read::<w::Resent>() {
+                    rows::resent(&r, sink);
+                }
+            }
+            kind => self.of_task(kind, &f, sink),
+        }
+    }
+
+    /// What a task did, or met.
+    fn of_task<S: RowSink>(&mut self, kind: u8, f: &Frame<'_>, sink: &mut S) {
+        match kind {
+            w::KIND_INPUT => {
+                if let Some(r) = f.read::<w::Input>() {
+                    rows::input(&mut self.tasks, &r, sink);
+                }
+            }
+            w::KIND_WAIT => {
+                if let Some(r) = f.read::<w::Wait>() {
+                    rows::wait(&mut self.tasks, &r, sink);
+                }
+            }
+            w::KIND_POLL => {
+                if let Some(r) = f.read::<w::Poll>() {
+                    rows::poll(&mut self.tasks, &r, f, sink);
+                }
+            }
+            w::KIND_STACK => {
+                if let Some(r) = f.read::<w::Stack>() {
+                    rows::stack(&mut self.tasks, &r, sink);
+                }
+            }
+            w::KIND_MARK => {
+                if let Some(r) = f.read::<w::Mark>() {
+                    rows::mark(&mut self.tasks, &r, f, sink);
+                }
+            }
             w::KIND_FD => {
                 if let Some(r) = f.read::<w::Descriptor>() {
                     rows::descriptor(&mut self.tasks, &r, sink);
                 }
             }
-            w::KIND_RESENT => {
-                if let Some(r) = f.read::<w::Resent>() {
-                    rows::resent(&r, sink);
+            w::KIND_MAKERS => {
+                if let Some(r) = f.read::<w::Makers>() {
+                    self.tasks.makers(&r, sink);
                 }
             }
             w::KIND_TASK => {

@@ -106,6 +106,17 @@ impl Tasks {
         row.task
     }
 
+    /// What made a logical task, and what made that.
+    pub fn makers<S: RowSink>(&mut self, r: &w::Makers, sink: &mut S) {
+        let runtime = w::RUNTIME_PYTHON;
+        let mut parent = 0;
+        for &key in r.line.iter().rev().filter(|&&key| key != 0) {
+            let who = w::Logical { key, parent, born_ns: key, runtime, pad: [0; 7] };
+            self.logical(r.tgid, &who, MonoNs(r.ts_ns), sink);
+            parent = key;
+        }
+    }
+
     fn fresh(&mut self) -> TaskId {
         self.next += 1;
         TaskId(self.next)

@@ -34,6 +34,8 @@ constants! {
     KIND_FAULT_FILE: u8 = 14;
     /// Record kind: [`Resent`].
     KIND_RESENT: u8 = 15;
+    /// Record kind: [`Makers`].
+    KIND_MAKERS: u8 = 16;
 
     /// Fault: the page was in memory, or was made.
     FAULT_MINOR: u8 = 1;

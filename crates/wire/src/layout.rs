@@ -50,6 +50,9 @@ macro_rules! ctype {
     ([u8; $n:literal]) => {
         ("__u8", $n)
     };
+    ([u64; $n:literal]) => {
+        ("__u64", $n)
+    };
 }
 
 macro_rules! layouts {

@@ -47,10 +47,9 @@ layouts! {
     struct Logical as "wp_logical" {
         /// Its identity: a goroutine's number; when a Python context was made or first met.
         key: u64,
-        /// The identity of the one that made it, 0 where its runtime keeps none. A Python context's nearest maker that did an
-        /// operation itself.
+        /// The identity of the one that made it, 0 where its runtime keeps none.
         parent: u64,
-        /// When `parent` made it, or made what it was made by; where no parent is known, when it was made; 0 where that is not known.
+        /// When it was made, 0 where that is not known.
         born_ns: u64,
         /// One of `RUNTIME_…`.
         runtime: u8,
@@ -435,6 +434,20 @@ layouts! {
         marks: u8,
         /// Which snapshot it is of: the same number, modulo 65,536, in all its records.
         look: u16,
+    }
+
+    /// What made a Python context that acts for the first time: one that makes another may never act itself.
+    struct Makers as "wp_makers" {
+        /// Head; `sub` is 0.
+        head: Head,
+        /// When it acts.
+        ts_ns: u64,
+        /// Process.
+        tgid: u32,
+        /// Zero.
+        pad: u32,
+        /// Its maker's identity, that one's maker's, and so on: when each was made. Zeros follow.
+        line: [u64; 7],
     }
 
     /// TCP sent a segment once more.

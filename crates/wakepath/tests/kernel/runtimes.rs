@@ -118,8 +118,8 @@ fn paths(folder: &std::path::Path) -> BTreeMap<String, (Vec<String>, bool)> {
     out
 }
 
-/// Every call of a request of `kind` is found at it: so many each. But of each connection's first `unknown` requests.
-fn check(program: &[PathBuf], kind: &str, args: &[&str], calls_each: usize, by: u8, unknown: usize) {
+/// Every call of a request of `kind` is found at it: so many each.
+fn check(program: &[PathBuf], kind: &str, args: &[&str], calls_each: usize, by: u8) {
     let down = serve(program, &["down"]);
     let service = serve(program, &[kind, &down.1.to_string()]);
     let pids = [&service, &down].map(|s| s.0.id().to_string());
@@ -134,25 +134,20 @@ fn check(program: &[PathBuf], kind: &str, args: &[&str], calls_each: usize, by: 
     assert!(logical >= CLIENTS, "{logical} logical tasks; {}", recording.said());
     let found = paths(&recording.folder);
     assert_eq!(found.len(), CLIENTS * REQUESTS, "each request once");
-    let is_known = |target: &str| (unknown..REQUESTS).any(|r| (0..CLIENTS).any(|c| target.ends_with(&word(c, r))));
     for (target, (calls, is_whole)) in &found {
         let down = target.replace("/x/", "/down/");
         assert!(calls.iter().all(|call| *call == down), "{target}: {calls:?}");
-        if is_known(target) {
-            assert!(calls.len() == calls_each && *is_whole, "{target}: {calls:?}");
-        } else {
-            assert_eq!(*is_whole, calls.len() == calls_each, "{target}: {calls:?}");
-        }
+        assert!(calls.len() == calls_each && *is_whole, "{target}: {calls:?}");
     }
     assert_eq!(trace.lost("runtime.refuted"), 0);
 }
 
 fn check_go(kind: &str, args: &[&str]) {
     let Some(program) = service() else { return };
-    check(&[program], kind, args, 1, runtime::GO, 0);
+    check(&[program], kind, args, 1, runtime::GO);
 }
 
-fn check_python(kind: &str, unknown: usize) {
+fn check_python(kind: &str) {
     let python = PathBuf::from("/usr/bin/python3");
     let version = Command::new(&python).args(["-c", "import sys; print(sys.version_info[1])"]).output();
     let minor: u32 =
@@ -160,14 +155,8 @@ fn check_python(kind: &str, unknown: usize) {
     if !(11..=13).contains(&minor) {
         return skip(&format!("the layout of CPython 3.{minor} is not known; 3.11 to 3.13 are"));
     }
-    check(
-        &[python, root().join("testbeds/contexts/service.py")],
-        kind,
-        &["--runtimes=python"],
-        2,
-        runtime::PYTHON,
-        unknown,
-    );
+    let service = root().join("testbeds/contexts/service.py");
+    check(&[python, service], kind, &["--runtimes=python"], 2, runtime::PYTHON);
 }
 
 #[test]
@@ -182,11 +171,15 @@ fn a_connection_of_the_http_client_works_for_the_goroutine_that_took_it() {
 
 #[test]
 fn what_a_task_of_asyncio_does_is_for_the_request_that_it_was_made_for() {
-    check_python("task", 0);
+    check_python("task");
+}
+
+#[test]
+fn what_tasks_in_tasks_do_is_for_the_request_of_the_first() {
+    check_python("layers");
 }
 
 #[test]
 fn a_task_of_asyncio_that_serves_a_connection_works_for_its_requests() {
-    // what makes the first request's tasks did nothing itself until then
-    check_python("connection", 1);
+    check_python("connection");
 }
