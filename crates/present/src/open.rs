@@ -35,6 +35,21 @@ pub struct RequestView {
     pub queue: Option<QueueView>,
 }
 
+impl RequestView {
+    /// Where it is, in words: the innermost service that had it, and what was asked of that.
+    pub fn place(&self) -> String {
+        let task = self.task.as_deref().unwrap_or("nobody watches there");
+        let place = match &self.queue {
+            Some(q) => q.in_words(),
+            None => format!("{} ({task})", self.at_service),
+        };
+        match self.asked == self.kind && self.at_service == self.service {
+            true => place,
+            false => format!("{place}: {}", self.asked),
+        }
+    }
+}
+
 /// The queue of connections before a listener.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueueView {

@@ -11,6 +11,7 @@ mod network;
 mod record;
 mod requests;
 mod timeline;
+mod top;
 mod triage;
 mod ui;
 mod values;
@@ -26,6 +27,7 @@ pub use network::{CollectArgs, ForwardBy, IntoFolder, Listen, SniffArgs};
 pub use record::RecordArgs;
 pub use requests::{PartOfRequests, RequestsArgs};
 pub use timeline::TimelineArgs;
+pub use top::TopArgs;
 pub use triage::TriageArgs;
 pub use ui::UiArgs;
 pub use values::{BackendFlag, NamedSource, PayloadFlag, Share, Size, Time, WordsFlag};
@@ -146,6 +148,7 @@ pub enum Command {
     Mirror(MirrorArgs),
     Import(ImportArgs),
     Triage(TriageArgs),
+    Top(TopArgs),
     Ui(UiArgs),
     Info(InfoArgs),
     Requests(RequestsArgs),

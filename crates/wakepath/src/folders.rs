@@ -2,12 +2,19 @@
 
 use crate::owner;
 use anyhow::{Result, bail};
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash as _, Hasher as _};
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 use wakepath_causality::graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::rows::Table;
+
+/// Folders within a trace folder are not deeper.
+const DEPTH_MAX: u8 = 4;
 
 /// Answers use no link that rests on a habit (`--evidence=shown`).
 static REFUSES_HABITS: AtomicBool = AtomicBool::new(false);
@@ -73,4 +80,48 @@ pub fn whole(index: &Index, dirs: &[PathBuf]) -> Result<()> {
             dirs[0].display()
         ),
     }
+}
+
+/// Tells states of folders apart: another one once anything was written into one of them, caches aside.
+pub fn stamp(dirs: &[PathBuf]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for dir in dirs {
+        add_files(&dir.join("hosts"), DEPTH_MAX, &mut hasher);
+        add_file(&dir.join("sync.json"), &mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Adds the names, lengths and times of all files below a folder.
+fn add_files(dir: &Path, depth: u8, hasher: &mut DefaultHasher) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() && depth > 0 {
+            add_files(&path, depth - 1, hasher);
+        } else {
+            add_file(&path, hasher);
+        }
+    }
+}
+
+fn add_file(path: &Path, hasher: &mut DefaultHasher) {
+    if let Ok(about) = fs::metadata(path) {
+        path.hash(hasher);
+        about.len().hash(hasher);
+        about.modified().ok().hash(hasher);
+    }
+}
+
+/// When anything was written into a folder last, caches aside.
+pub fn written(dir: &Path) -> Option<SystemTime> {
+    let mut newest = None;
+    let mut below = vec![(dir.join("hosts"), DEPTH_MAX)];
+    while let Some((path, depth)) = below.pop() {
+        newest = newest.max(fs::metadata(&path).and_then(|m| m.modified()).ok());
+        let entries = (path.is_dir() && depth > 0).then(|| fs::read_dir(&path).ok()).flatten();
+        below.extend(entries.into_iter().flatten().flatten().map(|e| (e.path(), depth - 1)));
+    }
+    newest
 }

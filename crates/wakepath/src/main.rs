@@ -1,5 +1,6 @@
 //! The wakepath command: flags, wiring, exit codes.
 
+mod asked;
 mod bottleneck;
 mod captures;
 mod cli;
@@ -45,6 +46,7 @@ mod suggest;
 mod sync;
 mod tables;
 mod timeline;
+mod top;
 mod triage;
 mod ui;
 mod waits;
@@ -84,6 +86,7 @@ fn main() {
         Command::Mirror(args) => mirror::run(args),
         Command::Import(args) => import::run(args),
         Command::Triage(args) => triage::run(args, &mut stdout),
+        Command::Top(args) => top::run(args),
         Command::Ui(args) => ui::run(args, cli.evidence),
         Command::Info(args) => info::run(args, &mut stdout),
         Command::Requests(args) => requests::run(args, &mut stdout),

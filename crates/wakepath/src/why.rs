@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 use wakepath_analysis::active_path::lifetime;
 use wakepath_analysis::names::Names;
+use wakepath_analysis::selection::Selection;
 use wakepath_analysis::why::{Comparison, Question, Recording, between, of_tasks, selected, slowest};
 use wakepath_causality::graph::Index;
 use wakepath_model::defects::Answer;
@@ -50,6 +51,21 @@ pub fn slowest_of(folder: &Folder, index: &Index, names: &Names<'_>, dir: &str, 
     let question = Question { slowest: SLOWEST, kind: None, kinds_max };
     let words = Words { mode: Mode::Slowest, slowest: SLOWEST, folder: dir, before: dir };
     WhyView::of_requests(&slowest(&recording, &question), &words, index.failed_reads())
+}
+
+/// The kinds of a selection that lose most time against all others: what is asked with `--from` and the like.
+pub fn selected_of(
+    folder: &Folder,
+    index: &Index,
+    names: &Names<'_>,
+    dir: &str,
+    kinds_max: usize,
+    selection: &Selection,
+) -> WhyView {
+    let recording = Recording { folder, index, names };
+    let question = Question { slowest: SLOWEST, kind: None, kinds_max };
+    let words = Words { mode: Mode::Selected, slowest: SLOWEST, folder: dir, before: dir };
+    WhyView::of_requests(&selected(&recording, &question, selection), &words, index.failed_reads())
 }
 
 /// Prints why the slow ones are slow, or what changed between two recordings.

@@ -62,20 +62,11 @@ impl OpenView {
                 Column::text("where it is"),
             ]);
             for r in self.requests.iter().take(limit) {
-                let task = r.task.as_deref().unwrap_or("nobody watches there");
-                let place = match &r.queue {
-                    Some(q) => q.in_words(),
-                    None => format!("{} ({task})", r.at_service),
-                };
-                let place = match r.asked == r.kind && r.at_service == r.service {
-                    true => place,
-                    false => format!("{place}: {}", r.asked),
-                };
                 t.row([
                     Cell::from(units::duration(r.age_ns)),
                     Cell::from(&r.request[..8]),
                     Cell::from(format!("{} at {}", r.kind, r.service)),
-                    Cell::from(place),
+                    Cell::from(r.place()),
                 ]);
             }
             out.push_str(&t.render(style));
