@@ -88,7 +88,7 @@ pub fn flame(recording: &Recording<'_>, selection: &Selection, wants_others: boo
                 let stack = Stack {
                     host: names.host(s.host).to_owned(),
                     service: service.unwrap_or(what.service),
-                    program: names.process(s.host, s.task).to_owned(),
+                    program: names.program(s.host, s.task).to_owned(),
                     cause: what.cause,
                     by: detail.by.or(detail.object).unwrap_or_default(),
                 };

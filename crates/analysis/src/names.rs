@@ -8,7 +8,7 @@ use wakepath_causality::pairs::Place;
 use wakepath_causality::path::{Half, Span};
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{HostId, StrId, TaskId};
-use wakepath_model::rows::{Event, Table, life};
+use wakepath_model::rows::{Event, PlacementRow, Table, life};
 
 #[derive(Clone, Copy)]
 struct Known {
@@ -16,37 +16,146 @@ struct Known {
     leader: TaskId,
     tgid: u32,
     tid: u32,
+    cgroup: StrId,
+}
+
+/// Where a task runs: in which container, pod or systemd unit. What is not known is empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Placement<'f> {
+    /// What runs the container: `docker`, `containerd`, `cri-o`, `podman`, `lxc` …
+    pub runtime: &'f str,
+    /// The container's id.
+    pub container: &'f str,
+    /// The container's name; of a pod's container, the name that the pod gives it.
+    pub name: &'f str,
+    /// The image that it was made of.
+    pub image: &'f str,
+    /// The pod.
+    pub pod: &'f str,
+    /// The pod's namespace.
+    pub namespace: &'f str,
+    /// The pod's UID.
+    pub pod_uid: &'f str,
+    /// The deployment, by the form of the pod's name.
+    pub deployment: &'f str,
+    /// The systemd unit.
+    pub unit: &'f str,
+}
+
+impl<'f> Placement<'f> {
+    fn of(row: &PlacementRow, text: impl Fn(StrId) -> &'f str) -> Placement<'f> {
+        Placement {
+            runtime: text(row.runtime),
+            container: text(row.container),
+            name: text(row.name),
+            image: text(row.image),
+            pod: text(row.pod),
+            namespace: text(row.namespace),
+            pod_uid: text(row.pod_uid),
+            deployment: text(row.deployment),
+            unit: text(row.unit),
+        }
+    }
+
+    /// How people call what a program of this name runs in: `NAMESPACE/DEPLOYMENT`, `NAMESPACE/POD`, a container's name or the
+    /// first twelve digits of its id, a systemd service that is not named like the program; empty where it is none of these.
+    pub fn owner(&self, program: &str) -> String {
+        let service = self.unit.strip_suffix(".service").filter(|unit| !unit.starts_with("user@")).unwrap_or_default();
+        match (self.pod, self.name, self.container) {
+            ("", "", "") if is_alike(service, program) => String::new(),
+            ("", "", "") => service.to_owned(),
+            ("", "", id) => id.chars().take(12).collect(),
+            ("", name, _) => name.to_owned(),
+            (pod, ..) => {
+                let workload = if self.deployment.is_empty() { pod } else { self.deployment };
+                format!("{}/{workload}", self.namespace)
+            }
+        }
+    }
+}
+
+/// Whether a systemd service says nothing more than its program's name: `nginx`, and of `postgres` `postgresql@15-main`.
+fn is_alike(service: &str, program: &str) -> bool {
+    let base = service.split('@').next().unwrap_or_default();
+    base.starts_with(program) || program.starts_with(base)
 }
 
 /// What tasks are called. Memory: some 40 bytes a task of the recording.
 pub struct Names<'f> {
     folder: &'f Folder,
     tasks: FxHashMap<(HostId, TaskId), Known>,
+    /// By cgroup; whether the recorder ran there too.
+    placements: FxHashMap<(HostId, StrId), (Placement<'f>, bool)>,
+    /// Names behind what their programs run in, by cgroup and name.
+    programs: FxHashMap<(HostId, StrId, StrId), String>,
 }
 
 impl<'f> Names<'f> {
     /// Reads the tasks of a folder.
     pub fn read(folder: &'f Folder) -> Names<'f> {
         let mut tasks = FxHashMap::default();
+        let mut placements = FxHashMap::default();
         for host in folder.hosts() {
             let mut leaders: FxHashMap<u32, TaskId> = FxHashMap::default();
-            for event in host.events(TableSet::of(&[Table::Task]), ..) {
+            for event in host.events(TableSet::of(&[Table::Task, Table::Placement]), ..) {
+                if let Event::Placement(r) = event {
+                    let placement = Placement::of(&r, |id| host.text(id));
+                    placements.insert((host.id(), r.cgroup), (placement, r.is_own != 0));
+                }
                 let Event::Task(r) = event else { continue };
                 if r.tgid == r.tid && r.what != life::EXIT {
                     leaders.insert(r.tgid, r.task);
                 }
                 let leader = leaders.get(&r.tgid).copied().unwrap_or(r.task);
-                tasks.insert((host.id(), r.task), Known { comm: r.comm, leader, tgid: r.tgid, tid: r.tid });
+                tasks.insert(
+                    (host.id(), r.task),
+                    Known { comm: r.comm, leader, tgid: r.tgid, tid: r.tid, cgroup: r.cgroup },
+                );
             }
         }
-        Names { folder, tasks }
+        let mut names = Names { folder, tasks, placements, programs: FxHashMap::default() };
+        names.qualify();
+        names
     }
 
     /// The name of a task's process.
     pub fn process(&self, host: HostId, task: TaskId) -> &'f str {
+        self.leader(host, task).map_or("?", |k| self.text(host, k.comm))
+    }
+
+    /// Where a task runs, as far as it is known.
+    pub fn placement(&self, host: HostId, task: TaskId) -> Placement<'f> {
         let known = self.tasks.get(&(host, task));
-        let leader = known.and_then(|k| self.tasks.get(&(host, k.leader))).or(known);
-        leader.map_or("?", |k| self.text(host, k.comm))
+        known.and_then(|k| self.placements.get(&(host, k.cgroup))).map_or_else(Placement::default, |p| p.0)
+    }
+
+    /// The name of a task's process, behind what it runs in: `shop/web/nginx`, `db-1/postgres`, or `nginx` where it runs in nothing
+    /// else than the recorder did.
+    pub fn program(&self, host: HostId, task: TaskId) -> &str {
+        let key = self.leader(host, task).map(|k| (host, k.cgroup, k.comm));
+        let qualified = key.and_then(|key| self.programs.get(&key));
+        qualified.map_or_else(|| self.process(host, task), String::as_str)
+    }
+
+    /// What is known of the task that leads a task's process, else of the task.
+    fn leader(&self, host: HostId, task: TaskId) -> Option<&Known> {
+        let known = self.tasks.get(&(host, task));
+        known.and_then(|k| self.tasks.get(&(host, k.leader))).or(known)
+    }
+
+    /// The names of programs behind what they run in, where that is something.
+    fn qualify(&mut self) {
+        for (&(host, _), k) in &self.tasks {
+            let key = (host, k.cgroup, k.comm);
+            let Some((placement, false)) = self.placements.get(&(host, k.cgroup)) else { continue };
+            if !self.programs.contains_key(&key) {
+                let comm = self.text(host, k.comm);
+                let owner = placement.owner(comm);
+                if !owner.is_empty() {
+                    self.programs.insert(key, format!("{owner}/{comm}"));
+                }
+            }
+        }
     }
 
     /// A task as people name it: `NAME/TID`.
@@ -100,12 +209,13 @@ impl<'f> Names<'f> {
         self.folder.host(host).map_or("?", |h| h.info().hostname.as_str())
     }
 
-    /// What served a span: name and port of what listens; an address where nobody watches there.
+    /// What served a span: program and port of what listens, behind the container, pod or unit that it runs in; an address
+    /// where nobody watches there.
     pub fn service(&self, span: &Span) -> String {
         let mut out = String::new();
         match (&span.callee, &span.caller) {
             (Some(h), _) => {
-                out.push_str(self.process(h.host, h.exchange.task));
+                out.push_str(self.program(h.host, h.exchange.task));
                 if h.place.lport != 0 {
                     let _ = write!(out, ":{}", h.place.lport);
                 }
@@ -177,4 +287,31 @@ pub fn remote(p: &Place) -> String {
     let mut out = String::new();
     address(p, &mut out);
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_program_runs_in_has_the_name_that_people_use() {
+        let owner = |p: Placement<'_>| p.owner("postgres");
+        let none = Placement::default();
+        let pod = Placement { pod: "db-5d7f-x", namespace: "shop", name: "pg", container: "0123", ..none };
+        assert_eq!(owner(Placement { deployment: "db", ..pod }), "shop/db");
+        assert_eq!(owner(pod), "shop/db-5d7f-x");
+        assert_eq!(owner(Placement { name: "db-1", container: "0123", ..none }), "db-1");
+        assert_eq!(owner(Placement { container: "0123456789abcdef", pod_uid: "u", ..none }), "0123456789ab");
+        for (unit, expected) in [
+            ("shop.service", "shop"),
+            ("postgresql@15-main.service", ""),
+            ("postgres.service", ""),
+            ("pg@1.service", "pg@1"),
+            ("user@1000.service", ""),
+            ("session-3.scope", ""),
+            ("", ""),
+        ] {
+            assert_eq!(owner(Placement { unit, ..none }), expected, "{unit}");
+        }
+    }
 }

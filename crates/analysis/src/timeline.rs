@@ -130,7 +130,7 @@ pub fn tasks(index: &Index, names: &Names<'_>, wanted: &Wanted) -> Vec<Counted> 
         .filter(|(h, _)| wanted.host.as_ref().is_none_or(|host| names.host(*h) == host))
         .filter(|(h, t)| {
             let has = |name: &str, s: &str| name.to_lowercase().contains(s);
-            search.as_ref().is_none_or(|s| has(&names.task(*h, *t), s) || has(names.process(*h, *t), s))
+            search.as_ref().is_none_or(|s| has(&names.task(*h, *t), s) || has(names.program(*h, *t), s))
         })
         .map(|(h, t)| (index.waits_of(h, t), h, t))
         .filter(|c| c.0 > 0)

@@ -2,6 +2,7 @@
 //! nothing here interprets a payload.
 #![deny(missing_docs)]
 
+pub mod containers;
 mod elf;
 mod error;
 pub mod faults;

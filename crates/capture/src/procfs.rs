@@ -16,8 +16,8 @@ pub struct ProcTask {
     pub comm: Vec<u8>,
     /// Command line of the process, NUL-separated.
     pub cmdline: Vec<u8>,
-    /// cgroup path (v2, else the longest of v1).
-    pub cgroup: Vec<u8>,
+    /// `/proc/PID/cgroup`: in which cgroup of each hierarchy it is.
+    pub cgroups: Vec<u8>,
     /// Kernel thread.
     pub kernel: bool,
 }
@@ -48,16 +48,8 @@ pub fn tasks() -> Vec<ProcTask> {
 pub fn task(tgid: u32, tid: u32) -> Option<ProcTask> {
     let (comm, start_ns, flags) = stat(tgid, tid)?;
     let cmdline = fs::read(format!("/proc/{tgid}/cmdline")).unwrap_or_default();
-    let cgroups = fs::read_to_string(format!("/proc/{tgid}/cgroup")).unwrap_or_default();
-    Some(ProcTask {
-        tgid,
-        tid,
-        start_ns,
-        comm,
-        cmdline,
-        cgroup: cgroup_path(&cgroups).into(),
-        kernel: flags & PF_KTHREAD != 0,
-    })
+    let cgroups = fs::read(format!("/proc/{tgid}/cgroup")).unwrap_or_default();
+    Some(ProcTask { tgid, tid, start_ns, comm, cmdline, cgroups, kernel: flags & PF_KTHREAD != 0 })
 }
 
 /// Every process there is now.
@@ -75,22 +67,6 @@ pub fn syn_linear_timeouts() -> Option<u64> {
 pub fn cgroups(tgid: u32) -> Option<Vec<u8>> {
     let (_, _, flags) = stat(tgid, tgid)?;
     (flags & PF_KTHREAD == 0).then(|| fs::read(format!("/proc/{tgid}/cgroup")).ok())?
-}
-
-fn cgroup_path(text: &str) -> &str {
-    let paths = text.lines().filter_map(|l| {
-        let mut parts = l.splitn(3, ':');
-        Some((parts.next()?, parts.next()?, parts.next()?))
-    });
-    let (mut v2, mut v1) = ("", "");
-    for (id, controllers, path) in paths {
-        match (id, controllers) {
-            ("0", "") => v2 = path,
-            _ if path.len() > v1.len() => v1 = path,
-            _ => {}
-        }
-    }
-    if v2.len() > 1 || v1.len() <= 1 { v2 } else { v1 }
 }
 
 /// Name, start and flags from `stat`; the name may hold spaces and parentheses.
@@ -233,7 +209,20 @@ pub fn parents() -> Vec<(u32, u32)> {
 /// Identity of this host: name, boot id, kernel release.
 pub fn host() -> (String, String, String) {
     let read = |p: &str| fs::read_to_string(p).map(|s| s.trim().to_owned()).unwrap_or_default();
-    (read("/proc/sys/kernel/hostname"), read("/proc/sys/kernel/random/boot_id"), read("/proc/sys/kernel/osrelease"))
+    let name = name_of_init().unwrap_or_else(|| read("/proc/sys/kernel/hostname"));
+    (name, read("/proc/sys/kernel/random/boot_id"), read("/proc/sys/kernel/osrelease"))
+}
+
+/// The host's own name, where the recorder is in a container that shares the host's process numbers: there the kernel tells the
+/// container's.
+fn name_of_init() -> Option<String> {
+    let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/uts")).ok();
+    if namespace("1")? == namespace("self")? {
+        return None;
+    }
+    let text = fs::read_to_string("/proc/1/root/etc/hostname").ok()?;
+    let name = text.lines().map(str::trim).find(|l| !l.is_empty() && !l.starts_with('#'))?;
+    Some(name.to_owned())
 }
 
 #[cfg(test)]
@@ -245,12 +234,6 @@ mod tests {
         let line = b"7 (a) b) S 1 7 7 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 12345 0 0";
         let (comm, start, flags) = parse_stat(line).unwrap();
         assert_eq!((comm.as_slice(), start, flags), (&b"a) b"[..], 123_450_000_000, 4194304));
-    }
-
-    #[test]
-    fn the_unified_path_is_preferred() {
-        assert_eq!(cgroup_path("12:cpu:/x\n0::/system.slice/a.service\n"), "/system.slice/a.service");
-        assert_eq!(cgroup_path("12:cpu:/docker/abc\n0::/\n"), "/docker/abc");
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod joined;
 mod kernel;
 mod library;
 pub mod network;
+mod placed;
 pub mod raw;
 pub mod readers;
 pub mod recurring;

@@ -2,7 +2,7 @@
 
 use crate::recurring::Said;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
-use wakepath_model::rows::Row;
+use wakepath_model::rows::{PlacementRow, Row};
 
 /// Where decoded rows go, and where the decoder asks for what it may not look up itself.
 pub trait RowSink {
@@ -32,6 +32,14 @@ pub trait RowSink {
     }
     /// What is known of a task that no event introduced.
     fn describe(&mut self, tgid: u32, tid: u32) -> TaskFacts;
+    /// The cgroup of a process now: it may have been put into another one since it was made. `None` where that cannot be had.
+    fn cgroup(&mut self, _tgid: u32) -> Option<Vec<u8>> {
+        None
+    }
+    /// Who runs in a cgroup that no task was in before; `None` where nothing is known of it.
+    fn placement(&mut self, _cgroup: &[u8]) -> Option<PlacementRow> {
+        None
+    }
 }
 
 /// What can be looked up of a task.

@@ -1,5 +1,6 @@
 //! Which task a tid means at a moment: tids are reused, an exec moves one, threads share a process.
 
+use crate::placed::Placed;
 use crate::sink::{RowSink, TaskFacts};
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::{MonoNs, StrId, TaskId};
@@ -18,6 +19,7 @@ pub struct Tasks {
     by_tid: FxHashMap<u32, Known>,
     /// The logical tasks of each process, by what its runtime calls them.
     logical: FxHashMap<u32, FxHashMap<(u8, u64), Logical>>,
+    placed: Placed,
     next: u32,
 }
 
@@ -67,7 +69,7 @@ impl Tasks {
             tid,
             comm: sink.intern(&facts.comm),
             cmdline: command_line(&facts.cmdline, sink),
-            cgroup: sink.intern(&facts.cgroup),
+            cgroup: self.placed.cgroup(&facts.cgroup, at, sink),
             what: life::SNAPSHOT,
             class: facts.class,
             ..Default::default()
@@ -181,6 +183,10 @@ impl Tasks {
             w::TASK_EXEC => {
                 row.what = life::EXEC;
                 row.cmdline = command_line(cmdline, sink);
+                // who starts a container or a unit moves itself there, and then begins its program
+                if let Some(path) = sink.cgroup(e.tgid) {
+                    row.cgroup = self.placed.cgroup(&path, at, sink);
+                }
             }
             w::TASK_EXIT => row.what = life::EXIT,
             _ => {}
@@ -203,6 +209,8 @@ impl Tasks {
 
     /// Every living task again, for a segment that must stand alone.
     pub fn restate<S: RowSink>(&mut self, at: MonoNs, sink: &mut S) {
+        let living = self.by_tid.values().filter(|k| !k.dead).map(|k| k.row.cgroup).collect();
+        self.placed.restate(&living, at, sink);
         for k in self.by_tid.values().filter(|k| !k.dead) {
             sink.push(&TaskRow { at, what: life::SNAPSHOT, ..k.row });
         }

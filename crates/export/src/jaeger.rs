@@ -1,7 +1,7 @@
 //! The JSON that Jaeger's page takes by "upload", and its API gives.
 
 use crate::otlp::hex;
-use crate::trace::{Attribute, Side, Trace, TraceSpan, Value};
+use crate::trace::{Attribute, Origin, Side, Trace, TraceSpan, Value};
 use serde_json::json;
 use std::io::{self, Write};
 
@@ -26,10 +26,10 @@ impl Writer {
 }
 
 fn json(trace: &Trace) -> serde_json::Value {
-    let mut services: Vec<(&str, &str)> = Vec::new();
+    let mut services: Vec<Origin<'_>> = Vec::new();
     let mut spans = Vec::with_capacity(trace.spans.len());
     for s in &trace.spans {
-        let key = (s.service.as_str(), s.host.as_str());
+        let key = s.origin();
         let number = services.iter().position(|k| *k == key).unwrap_or_else(|| {
             services.push(key);
             services.len() - 1
@@ -39,9 +39,10 @@ fn json(trace: &Trace) -> serde_json::Value {
     let processes: serde_json::Map<String, serde_json::Value> = services
         .iter()
         .enumerate()
-        .map(|(n, (service, host))| {
-            let host = tag("host.name", &Value::Text((*host).to_owned()));
-            (format!("p{n}"), json!({ "serviceName": service, "tags": [host] }))
+        .map(|(n, (service, host, placement))| {
+            let mut of = vec![tag("host.name", &Value::Text((*host).to_owned()))];
+            of.extend(tags(placement));
+            (format!("p{n}"), json!({ "serviceName": service, "tags": of }))
         })
         .collect();
     json!({ "traceID": hex(&trace.id), "spans": spans, "processes": processes })

@@ -5,7 +5,7 @@
 
 use crate::SCOPE;
 use crate::protobuf::Message;
-use crate::trace::{Attribute, Link, Side, Trace, TraceSpan, Value};
+use crate::trace::{Attribute, Link, Origin, Side, Trace, TraceSpan, Value};
 use serde_json::json;
 use std::io::{self, Write};
 
@@ -23,11 +23,11 @@ pub enum Form {
     Protobuf,
 }
 
-/// The spans of a trace by service and host, in the order in which these are met.
-fn resources(trace: &Trace) -> Vec<((&str, &str), Vec<&TraceSpan>)> {
-    let mut out: Vec<((&str, &str), Vec<&TraceSpan>)> = Vec::new();
+/// The spans of a trace by what they are grouped by, in the order in which these are met.
+fn resources(trace: &Trace) -> Vec<(Origin<'_>, Vec<&TraceSpan>)> {
+    let mut out: Vec<(Origin<'_>, Vec<&TraceSpan>)> = Vec::new();
     for span in &trace.spans {
-        let key = (span.service.as_str(), span.host.as_str());
+        let key = span.origin();
         match out.iter_mut().find(|(k, _)| *k == key) {
             Some((_, spans)) => spans.push(span),
             None => out.push((key, vec![span])),
@@ -67,9 +67,9 @@ pub fn write(trace: &Trace, form: Form, out: &mut dyn Write) -> io::Result<()> {
 
 /// A request as JSON.
 pub fn json(trace: &Trace) -> serde_json::Value {
-    let resources = resources(trace).into_iter().map(|((service, host), spans)| {
+    let resources = resources(trace).into_iter().map(|(origin, spans)| {
         json!({
-            "resource": { "attributes": [attribute_json("service.name", &Value::Text(service.into())), attribute_json("host.name", &Value::Text(host.into()))] },
+            "resource": { "attributes": attributes_json(&resource(origin)) },
             "scopeSpans": [{
                 "scope": { "name": SCOPE, "version": env!("CARGO_PKG_VERSION") },
                 "spans": spans.into_iter().map(|s| span_json(&trace.id, s)).collect::<Vec<_>>(),
@@ -78,6 +78,14 @@ pub fn json(trace: &Trace) -> serde_json::Value {
         })
     });
     json!({ "resourceSpans": resources.collect::<Vec<_>>() })
+}
+
+/// What is known of a group of spans.
+fn resource((service, host, placement): Origin<'_>) -> Vec<Attribute> {
+    let text = |text: &str| Value::Text(text.to_owned());
+    let mut attributes = vec![("service.name".into(), text(service)), ("host.name".into(), text(host))];
+    attributes.extend_from_slice(placement);
+    attributes
 }
 
 fn attribute_json(name: &str, value: &Value) -> serde_json::Value {
@@ -121,12 +129,9 @@ fn span_json(trace: &[u8; 16], s: &TraceSpan) -> serde_json::Value {
 /// A request in protocol buffers: a `TracesData`, which is laid out as an `ExportTraceServiceRequest` is.
 pub fn protobuf(trace: &Trace) -> Message {
     let mut data = Message::default();
-    for ((service, host), spans) in resources(trace) {
+    for (origin, spans) in resources(trace) {
         data.put(1, |resource_spans| {
-            resource_spans.put(1, |resource| {
-                put_attribute(resource, 1, "service.name", &Value::Text(service.into()));
-                put_attribute(resource, 1, "host.name", &Value::Text(host.into()));
-            });
+            resource_spans.put(1, |message| put_attributes(message, 1, &resource(origin)));
             resource_spans.put(2, |scope_spans| {
                 scope_spans.put(1, |scope| {
                     scope.put_bytes(1, SCOPE.as_bytes());

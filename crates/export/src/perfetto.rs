@@ -195,7 +195,7 @@ impl<'a, 'f> Writer<'a, 'f> {
     fn task(&mut self, host: HostId, task: TaskId, out: &mut dyn Write) -> io::Result<u64> {
         let name = escaped(self.names.host(host)).into_owned();
         let of_host = self.track(&name, 0, &name, out)?;
-        let program = escaped(self.names.process(host, task)).into_owned();
+        let program = escaped(self.names.program(host, task)).into_owned();
         let of_program = self.track((of_host, "program", self.names.tgid(host, task)), of_host, &program, out)?;
         let name = escaped(&self.names.task(host, task)).into_owned();
         self.track((of_host, "task", task.0), of_program, &name, out)

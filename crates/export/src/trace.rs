@@ -11,7 +11,7 @@ mod paths;
 pub use attributes::{Attribute, Value};
 pub use paths::Paths;
 
-use attributes::{Attributes, addresses, asked, ending};
+use attributes::{Attributes, addresses, asked, ending, placement};
 use fnv::FnvHasher;
 use paths::Spent;
 use std::hash::Hasher as _;
@@ -69,6 +69,8 @@ pub struct TraceSpan {
     pub service: String,
     /// On which host.
     pub host: String,
+    /// Where the service runs: what is known of its container, pod and systemd unit.
+    pub placement: Vec<Attribute>,
     /// What was asked.
     pub name: String,
     /// Begin (ns since 1970, or what the host's clock said where nothing relates it to that).
@@ -115,6 +117,16 @@ fn hash(words: &[u64]) -> u64 {
     f.finish()
 }
 
+/// What the spans of a trace are grouped by: service, host, and where it runs, as several pods may be one service.
+pub(crate) type Origin<'t> = (&'t str, &'t str, &'t [Attribute]);
+
+impl TraceSpan {
+    /// What it is grouped by.
+    pub(crate) fn origin(&self) -> Origin<'_> {
+        (&self.service, &self.host, &self.placement)
+    }
+}
+
 /// Makes traces of requests.
 pub struct Traces<'a> {
     names: &'a Names<'a>,
@@ -147,7 +159,7 @@ impl<'a> Traces<'a> {
             let is_on_wire = s.callee.is_none() && s.wire.as_ref().is_some_and(|w| w.is_caller);
             if let Some(caller) = s.caller.as_ref().filter(|_| !is_on_wire) {
                 let service = s.parent.map_or_else(
-                    || self.names.process(caller.host, caller.exchange.task).to_owned(),
+                    || self.names.program(caller.host, caller.exchange.task).to_owned(),
                     |p| self.names.service(&r.spans[p as usize]),
                 );
                 let mut span = self.span(r, s, caller, t, &service);
@@ -199,6 +211,7 @@ impl<'a> Traces<'a> {
             side: Side::Server,
             service: escaped(service).into_owned(),
             host: escaped(names.host(half.host)).into_owned(),
+            placement: placement(&names.placement(half.host, half.exchange.task)),
             name: escaped(&names.asked(half)).into_owned(),
             from_ns: 0,
             to_ns: 0,

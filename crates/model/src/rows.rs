@@ -18,6 +18,7 @@ mod messages;
 mod names;
 mod operations;
 mod packets;
+mod placements;
 mod recording;
 mod sniffed;
 mod tasks;
@@ -31,6 +32,7 @@ pub use marks::{MarkRow, mark};
 pub use messages::{MessageEndRow, MessageRow, end_how, failed, message_flag, role, witness};
 pub use operations::{InputRow, OpKind, OpKind as op, OpRow, PollRow, input, op_flag, range};
 pub use packets::{PacketRow, context};
+pub use placements::PlacementRow;
 pub use recording::{AnchorRow, LossRow};
 pub use sniffed::{SniffedExchangeRow, SniffedFlowRow, exchange_row, flow_row, side_how};
 pub use tasks::{TaskRow, life, runtime, strength};
@@ -174,6 +176,8 @@ tables! {
     Descriptor = 20 => DescriptorRow, "descriptors";
     /// What TCP sent once more.
     Resent = 21 => ResentRow, "retransmissions";
+    /// Where tasks run: containers, pods, units.
+    Placement = 22 => PlacementRow, "placements";
 }
 
 #[cfg(test)]

@@ -170,6 +170,29 @@ pub struct SniffedFacts {
     pub unanswered: u64,
 }
 
+/// What a service runs in: container, pod, systemd unit. What is not known is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct RunsIn {
+    /// What runs the container: `docker`, `containerd`, `cri-o`, `podman`, `lxc` …
+    pub runtime: String,
+    /// The container's id.
+    pub container: String,
+    /// The container's name; of a pod's container, the name that the pod gives it.
+    pub name: String,
+    /// The image that it was made of.
+    pub image: String,
+    /// The pod.
+    pub pod: String,
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's UID.
+    pub pod_uid: String,
+    /// The deployment, by the form of the pod's name.
+    pub deployment: String,
+    /// The systemd unit.
+    pub unit: String,
+}
+
 /// A listening service: what serves, and where. Never a pid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Service {
@@ -185,6 +208,8 @@ pub struct Service {
     pub netns: u32,
     /// cgroup of that task.
     pub cgroup: String,
+    /// What it runs in.
+    pub runs_in: RunsIn,
     /// Listening sockets.
     pub listeners: u64,
 }

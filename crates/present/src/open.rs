@@ -281,7 +281,7 @@ impl Namer<'_, '_> {
 
     /// Who listens: name and port.
     fn listener(&self, q: &AcceptQueue) -> String {
-        let name = q.task.map_or("a process that is not known", |t| self.names.process(t.0, t.1));
+        let name = q.task.map_or("a process that is not known", |t| self.names.program(t.0, t.1));
         format!("{name}:{}", q.port)
     }
 
@@ -308,7 +308,7 @@ impl Namer<'_, '_> {
     }
 
     fn before(&self, b: &Before, waits: &[Open]) -> BeforeView {
-        let process = self.names.process(b.leader.0, b.leader.1);
+        let process = self.names.program(b.leader.0, b.leader.1);
         let process = if b.is_asked { format!("{process}:{}", b.port) } else { process.to_owned() };
         let doing = b.task.and_then(|t| waits.iter().find(|w| w.at == t)).map(|w| self.text(w));
         let mut text = match (b.is_asked, b.unread) {

@@ -30,6 +30,7 @@ mod outlets;
 mod output;
 mod owner;
 mod pager;
+mod placements;
 mod program;
 mod proofs;
 mod record;

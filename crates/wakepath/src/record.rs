@@ -466,8 +466,9 @@ fn selected_now(args: &RecordArgs) -> Vec<u32> {
     let mut chosen: Vec<u32> = args.pid.clone();
     for t in all.iter().filter(|t| t.tgid == t.tid) {
         let comm = String::from_utf8_lossy(&t.comm);
-        let cgroup = String::from_utf8_lossy(&t.cgroup);
-        if args.comm.iter().any(|c| *c == comm) || args.cgroup.iter().any(|c| is_below(&cgroup, c)) {
+        let cgroups = String::from_utf8_lossy(&t.cgroups);
+        let mut paths = cgroups.lines().filter_map(|l| l.splitn(3, ':').nth(2));
+        if args.comm.iter().any(|c| *c == comm) || paths.any(|path| args.cgroup.iter().any(|c| is_below(path, c))) {
             chosen.push(t.tgid);
         }
     }

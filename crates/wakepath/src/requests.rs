@@ -52,12 +52,12 @@ pub fn view(folder: &Folder) -> RequestsView {
         |r| kinds.add(&r, &names),
         |host, task, place, error| {
             *refused
-                .entry((names.process(host, task).to_owned(), names.asked_for(host, &place), error))
+                .entry((names.program(host, task).to_owned(), names.asked_for(host, &place), error))
                 .or_default() += 1;
         },
     );
     kinds.refused = refused;
-    let who = |f: &Filled| format!("{}:{}", names.process(f.host, f.task), f.port);
+    let who = |f: &Filled| format!("{}:{}", names.program(f.host, f.task), f.port);
     kinds.full_queues = filled(folder).into_iter().map(|f| (who(&f), f)).collect();
     RequestsView::new(&kinds, &report, &spans(folder))
 }

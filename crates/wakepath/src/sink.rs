@@ -1,6 +1,7 @@
 //! What every recording has: the folder as the decoder sees it, and what was lost on the way into it.
 
 use crate::cli::WordsFlag;
+use crate::placements::Placements;
 use crate::record::files::Files;
 use crate::record::stacks::Stacks;
 use anyhow::{Context as _, Result};
@@ -8,10 +9,11 @@ use std::io::Read as _;
 use wakepath_capture::{monotonic_ns, procfs, realtime_ns};
 use wakepath_decode::recurring::{Key, Recurring, Said};
 use wakepath_decode::{Payload, RowSink, TaskFacts};
+use wakepath_model::cgroup::telling_path;
 use wakepath_model::defects::id as defect;
 use wakepath_model::folder::{FolderWriter, HostInfo, MONOTONIC, Options, Overwrite};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
-use wakepath_model::rows::{AnchorRow, Row, Table, TaskRow, life};
+use wakepath_model::rows::{AnchorRow, PlacementRow, Row, Table, TaskRow, life};
 use wakepath_wire as w;
 
 /// Most processes that wait to be looked at; of more, those that are still there at the end are looked at then.
@@ -32,6 +34,7 @@ pub struct Sink {
     stacks: Option<Stacks>,
     files: Files,
     recurring: Recurring,
+    placements: Placements,
 }
 
 impl Sink {
@@ -39,7 +42,8 @@ impl Sink {
     pub fn new(folder: FolderWriter, payload: Payload, recurring: Recurring, stacks: Option<Stacks>) -> Sink {
         let (counts, new_processes, wanted, files) = Default::default();
         let keep_heads = payload == Payload::Heads;
-        Sink { folder, counts, new_processes, wanted, keep_heads, stacks, files, recurring }
+        let placements = Placements::of_host();
+        Sink { folder, counts, new_processes, wanted, keep_heads, stacks, files, recurring, placements }
     }
 }
 
@@ -104,6 +108,13 @@ impl RowSink for Sink {
     fn describe(&mut self, tgid: u32, tid: u32) -> TaskFacts {
         procfs::task(tgid, tid).map(facts).unwrap_or_default()
     }
+    fn cgroup(&mut self, tgid: u32) -> Option<Vec<u8>> {
+        procfs::cgroups(tgid).map(|all| told_by(&all))
+    }
+    fn placement(&mut self, cgroup: &[u8]) -> Option<PlacementRow> {
+        let Sink { folder, placements, .. } = self;
+        placements.find(cgroup, |text| folder.intern(text.as_bytes()))
+    }
 }
 
 fn count(counts: &mut Vec<(&'static str, u64)>, defect: &'static str) {
@@ -128,7 +139,12 @@ pub fn recurring(words: WordsFlag, payload: Payload) -> Result<Recurring> {
 
 /// What `/proc` says, as the decoder takes it.
 pub fn facts(t: procfs::ProcTask) -> TaskFacts {
-    TaskFacts { start_ns: t.start_ns, comm: t.comm, cmdline: t.cmdline, cgroup: t.cgroup, class: t.kernel.into() }
+    let cgroup = told_by(&t.cgroups);
+    TaskFacts { start_ns: t.start_ns, comm: t.comm, cmdline: t.cmdline, cgroup, class: t.kernel.into() }
+}
+
+fn told_by(cgroups: &[u8]) -> Vec<u8> {
+    std::str::from_utf8(cgroups).map_or_else(|_| Vec::new(), |all| telling_path(all).into())
 }
 
 /// Drop counters: each report says what came since the one before, so that reports add up to the counters.

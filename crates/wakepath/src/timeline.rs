@@ -93,7 +93,7 @@ impl Drawn<'_> {
         TaskView {
             host: self.names.host(host).to_owned(),
             task: self.names.task(host, task),
-            program: self.names.process(host, task).to_owned(),
+            program: self.names.program(host, task).to_owned(),
             waits,
             by_state: by_state(&sums),
             parts: thin.finish().iter().map(|p| PartView::new(self.names, host, p)).collect(),

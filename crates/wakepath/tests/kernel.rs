@@ -29,6 +29,8 @@ mod open;
 mod past;
 #[path = "kernel/paths.rs"]
 mod paths;
+#[path = "kernel/placements.rs"]
+mod placements;
 #[path = "kernel/recorder.rs"]
 mod recorder;
 #[path = "kernel/runtimes.rs"]

@@ -199,7 +199,7 @@ impl Steps for Taker<'_> {
         let caller = metrics.caller_of(family, client, service);
         let name = &mut metrics.services[service as usize].name;
         if name.is_empty() && e.side == Side::Server {
-            name.push_str(self.names.process(self.host.id(), e.task));
+            name.push_str(self.names.program(self.host.id(), e.task));
         }
         metrics.count(self.host.id().0, at, &row, service, caller, self.host);
     }

@@ -186,7 +186,7 @@ impl<'a> Reader<'a> {
             let caller = s.caller.as_ref().map(|c| match (&s.wire, parent) {
                 (Some(w), Some(p)) if w.is_caller => p.service.clone(),
                 (Some(w), None) if w.is_caller => "its client".to_owned(),
-                _ => self.names.process(c.host, c.exchange.task).to_owned(),
+                _ => self.names.program(c.host, c.exchange.task).to_owned(),
             });
             let asked = match (self.asks_for_a_name(s), parent, &s.caller) {
                 (true, Some(p), _) => Some((self.names.service(s), p.service.clone(), p.host)),
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
                 _ => parent.and_then(|p| p.asked.clone()),
             };
             let service = self.names.service(s);
-            let process = s.callee.as_ref().map(|h| self.names.process(h.host, h.exchange.task).to_owned());
+            let process = s.callee.as_ref().map(|h| self.names.program(h.host, h.exchange.task).to_owned());
             // what is handed on as it came says nothing new
             let asked_for =
                 parent.and(s.callee.as_ref()).map(|h| self.names.asked(h)).filter(|a| root.as_ref() != Some(a));

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use wakepath_analysis::names::Names;
+use wakepath_analysis::names::{Names, Placement};
 use wakepath_causality::pairs::Place;
 use wakepath_causality::path::Half;
 use wakepath_present::text::escaped;
@@ -35,6 +35,22 @@ impl Attributes {
     pub fn number(&mut self, name: impl Into<Cow<'static, str>>, number: i64) {
         self.0.push((name.into(), Value::Number(number)));
     }
+}
+
+/// In which container, pod and systemd unit something runs.
+pub fn placement(p: &Placement<'_>) -> Vec<Attribute> {
+    let mut a = Attributes::default();
+    a.text("container.id", p.container);
+    a.text("container.runtime.name", p.runtime);
+    a.text("container.image.name", p.image);
+    let is_pod = !p.pod.is_empty() || !p.pod_uid.is_empty();
+    a.text(if is_pod { "k8s.container.name" } else { "container.name" }, p.name);
+    a.text("k8s.namespace.name", p.namespace);
+    a.text("k8s.pod.name", p.pod);
+    a.text("k8s.pod.uid", p.pod_uid);
+    a.text("k8s.deployment.name", p.deployment);
+    a.text("wakepath.systemd.unit", p.unit);
+    a.0
 }
 
 /// What was asked, and what the reply said.

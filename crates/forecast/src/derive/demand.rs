@@ -120,8 +120,8 @@ pub fn measure(
         let service_of = |span: u32| services.of_span.get(span as usize).copied().flatten();
         // whom it served; a task that only asks is a client
         let service = points.iter().find(|p| p.did == Did::Took).and_then(|p| service_of(p.span));
-        let service = service.or_else(|| of_process(services, host, names.process(host, task)));
-        let process = names.process(host, task);
+        let service = service.or_else(|| of_process(services, host, names.program(host, task)));
+        let process = names.program(host, task);
         let walk = Walk { host, points, window, apart: &apart, classify, process, service, service_of: &service_of };
         walk.go(index, task, &mut out);
     }
@@ -132,7 +132,7 @@ pub fn measure(
         for event in host.events(TableSet::of(&[Table::Task]), ..) {
             let Event::Task(r) = event else { continue };
             if seen.insert((id, r.task)) {
-                let process = names.process(id, r.task);
+                let process = names.program(id, r.task);
                 let service = of_process(services, id, process);
                 let (nobody, apart) = (|_| None, &apart);
                 let walk =

@@ -67,7 +67,7 @@ pub fn waits(index: &Index, names: &Names<'_>, visits: &Visits) -> (Vec<Interpre
     let mut out = Tokens::new(Vec::new(), Vec::new(), turns);
     for i in &interpreters {
         let of = visits.all().iter().find(|v| (v.host, v.tgid) == (i.host, i.tgid));
-        let name = of.map_or("?", |v| names.process(v.host, v.task));
+        let name = of.map_or("?", |v| names.program(v.host, v.task));
         out.assumptions.push(format!(
             "process {name}/{} runs one of its threads at a time (an interpreter's lock), besides what they run in system \
              calls: at most {:.2} processors",
@@ -141,7 +141,7 @@ fn by_address(names: &Names<'_>, visits: &Visits, mut all: Vec<Wait>) -> Vec<Gro
         *at = at.filter(|t| *t == w.task);
     }
     let is_own = |w: &Wait| waiters.get(&(w.host, w.tgid, w.address)).is_some_and(Option::is_some);
-    let process = |w: &Wait| names.process(w.host, visits.all()[w.visit].task);
+    let process = |w: &Wait| names.program(w.host, visits.all()[w.visit].task);
     all.sort_by_key(|w| (w.host, is_own(w), process(w), w.tgid, w.address, w.woken));
     let mut groups: Vec<Group> = Vec::new();
     for w in all {
@@ -208,10 +208,10 @@ impl Finder<'_> {
             })
         });
         let Some(first) = group.first().copied() else { return };
-        let process = self.names.process(first.host, first.task);
+        let process = self.names.program(first.host, first.task);
         let is_its = |v: &Visit| {
             v.host == first.host
-                && (v.tgid == first.tgid || (first.tgid == 0 && self.names.process(v.host, v.task) == process))
+                && (v.tgid == first.tgid || (first.tgid == 0 && self.names.program(v.host, v.task) == process))
         };
         let served: Vec<usize> = (0..self.visits.all().len()).filter(|&i| is_its(&self.visits.all()[i])).collect();
         if (group.len() as f64) < (WAITS_SHARE * served.len() as f64).max(WAITS_MIN as f64) {

@@ -46,7 +46,7 @@ fn cut(words: &[u64], width: usize, from: u64, to: u64) -> (usize, usize) {
 const fn rank(table: Table) -> u8 {
     match table {
         Table::Anchor => 0,
-        Table::Task => 1,
+        Table::Task | Table::Placement => 1,
         Table::Endpoint => 2,
         Table::FlowNote => 3,
         Table::FlowState => 4,

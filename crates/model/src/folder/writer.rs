@@ -127,6 +127,7 @@ impl FolderWriter {
             Event::Fault(r) => self.push(r),
             Event::Descriptor(r) => self.push(r),
             Event::Resent(r) => self.push(r),
+            Event::Placement(r) => self.push(r),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Counting. Rows are read a frame at a time; what is kept for each endpoint has a bound, and reaching it is said.
 
-use super::{Files, FolderFacts, HostFacts, Info, ProtocolFacts, Service, Span, TableFacts};
+use super::{Files, FolderFacts, HostFacts, Info, ProtocolFacts, RunsIn, Service, Span, TableFacts};
 use crate::losses;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use wakepath_model::folder::{Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, StrId, TaskId};
-use wakepath_model::rows::{EndpointRow, FlowNoteRow, MessageRow, Table, TaskRow, TcpState, role};
+use wakepath_model::rows::{EndpointRow, FlowNoteRow, MessageRow, PlacementRow, Table, TaskRow, TcpState, role};
 
 /// Endpoints told apart on one host: about 40 MB.
 const ENDPOINTS_MAX: usize = 1 << 20;
@@ -273,22 +273,47 @@ impl Seen {
                 }
             }
         }
+        let placements = placements(host);
         let mut services: BTreeMap<Service, u64> = BTreeMap::new();
         for l in self.listeners.values() {
-            let (comm, cgroup) = names.get(&l.task).map_or(("", ""), |(c, g)| (host.text(*c), host.text(*g)));
+            let (comm, of) = names.get(&l.task).copied().unwrap_or_default();
             let service = Service {
-                command: comm.to_owned(),
+                command: host.text(comm).to_owned(),
                 transport: transport(l),
                 address: address(l, host),
                 port: (l.family != AF_UNIX).then_some(l.lport),
                 netns: l.netns,
-                cgroup: cgroup.to_owned(),
+                cgroup: host.text(of).to_owned(),
+                runs_in: placements.get(&of).cloned().unwrap_or_default(),
                 listeners: 0,
             };
             *services.entry(service).or_default() += 1;
         }
         services.into_iter().map(|(s, listeners)| Service { listeners, ..s }).collect()
     }
+}
+
+/// Who runs in which cgroup.
+fn placements(host: &Host) -> FxHashMap<StrId, RunsIn> {
+    let text = |id| host.text(id).to_owned();
+    let mut out = FxHashMap::default();
+    for batch in host.batches(Table::Placement.into(), ..) {
+        for row in batch.rows::<PlacementRow>() {
+            let runs_in = RunsIn {
+                runtime: text(row.runtime),
+                container: text(row.container),
+                name: text(row.name),
+                image: text(row.image),
+                pod: text(row.pod),
+                namespace: text(row.namespace),
+                pod_uid: text(row.pod_uid),
+                deployment: text(row.deployment),
+                unit: text(row.unit),
+            };
+            out.insert(row.cgroup, runs_in);
+        }
+    }
+    out
 }
 
 fn transport(row: &EndpointRow) -> &'static str {

@@ -206,7 +206,7 @@ fn services(out: &mut String, services: &[Service], style: Style) {
     }
     let several = services.iter().any(|s| s.netns != services[0].netns);
     let mut columns =
-        vec![Column::text("service"), Column::text("listens on"), Column::number("sockets"), Column::text("cgroup")];
+        vec![Column::text("service"), Column::text("listens on"), Column::number("sockets"), Column::text("runs in")];
     if several {
         columns.push(Column::number("netns"));
     }
@@ -224,7 +224,7 @@ fn services(out: &mut String, services: &[Service], style: Style) {
             if s.command.is_empty() { "?" } else { &s.command }.into(),
             place.into(),
             units::count(s.listeners).into(),
-            s.cgroup.as_str().into(),
+            runs_in(s).into(),
         ];
         if several {
             cells.push(s.netns.to_string().into());
@@ -234,6 +234,28 @@ fn services(out: &mut String, services: &[Service], style: Style) {
     out.push('\n');
     out.push_str(&table.render(style));
     more(out, services.len());
+}
+
+/// What a service runs in, for people; its cgroup where nobody knows more.
+fn runs_in(s: &Service) -> String {
+    let r = &s.runs_in;
+    let mut parts = Vec::new();
+    if !r.pod.is_empty() {
+        parts.push(format!("pod {}/{}", r.namespace, r.pod));
+    } else if !r.pod_uid.is_empty() {
+        parts.push(format!("pod {}", r.pod_uid));
+    }
+    let id: String = r.container.chars().take(12).collect();
+    match (r.name.as_str(), id.as_str()) {
+        ("", "") => {}
+        ("", id) => parts.push(format!("container {id}")),
+        (name, id) if name == id => parts.push(format!("container {name}")),
+        (name, id) => parts.push(format!("container {name} ({id})")),
+    }
+    if !r.unit.is_empty() {
+        parts.push(r.unit.clone());
+    }
+    if parts.is_empty() { s.cgroup.clone() } else { parts.join(", ") }
 }
 
 fn more(out: &mut String, all: usize) {

@@ -29,7 +29,7 @@ impl<'n> Naming<'n> {
         place: Option<&'n Place>,
         places: &'n [Place],
     ) -> Naming<'n> {
-        let process = reader.names.process(slice.host, slice.task);
+        let process = reader.names.program(slice.host, slice.task);
         Naming { reader, slice, outer, place, places, process }
     }
 
@@ -178,12 +178,12 @@ impl<'n> Naming<'n> {
     }
 
     fn process_of(&self, (host, task): (HostId, TaskId)) -> String {
-        self.reader.names.process(host, task).to_owned()
+        self.reader.names.program(host, task).to_owned()
     }
 
     /// The service that a task is of, else its process.
     fn service(&self, (host, task): (HostId, TaskId)) -> String {
-        let process = self.reader.names.process(host, task);
+        let process = self.reader.names.program(host, task);
         // a caller takes the answer in the time of the one that it called
         let of = self.place.into_iter().chain(self.places).find(|p| p.process == process && p.host == host);
         of.map_or(process, |p| &p.service).to_owned()

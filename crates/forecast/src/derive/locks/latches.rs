@@ -28,10 +28,10 @@ pub(super) fn kept(
 ) -> Vec<String> {
     let mut sums: FxHashMap<(HostId, &str), Sum> = FxHashMap::default();
     for (i, v) in visits.all().iter().enumerate() {
-        let program = names.process(v.host, v.task);
+        let program = names.program(v.host, v.task);
         let is_holder = |w: &WaitRow| {
             let by = visits.at(v.host, w.by, w.woken);
-            by.is_some_and(|b| b.tgid != v.tgid && b.request != v.request && names.process(v.host, b.task) == program)
+            by.is_some_and(|b| b.tgid != v.tgid && b.request != v.request && names.program(v.host, b.task) == program)
         };
         let mut own: Option<Vec<(MonoNs, MonoNs)>> = None;
         for w in waits(index, v.host, v.task, v.from, v.to) {

@@ -95,7 +95,7 @@ fn id_of(
 ) -> ServiceId {
     let name = names.service(span);
     *ids.entry((host, name.clone())).or_insert_with(|| {
-        let process = names.process(host, task).to_owned();
+        let process = names.program(host, task).to_owned();
         let (tasks, workers, holds) = (Vec::new(), None, Holds::Visit);
         all.push(Found { name, host, process, port, tasks, workers, holds, is_per_connection: false });
         all.len() - 1

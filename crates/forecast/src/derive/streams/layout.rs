@@ -88,7 +88,7 @@ impl Build {
 
 /// What a link's two ends are called: their hosts, or on one host, in namespaces of its own, the processes.
 fn ends(index: &Index, names: &Names<'_>, sender: &Side, reader: &Side) -> (String, String) {
-    let process = |s: &Side| names.process(s.host, s.task).to_owned();
+    let process = |s: &Side| names.program(s.host, s.task).to_owned();
     let host = |s: &Side| names.host(s.host).to_owned();
     let _ = index;
     if sender.host == reader.host { (process(sender), process(reader)) } else { (host(sender), host(reader)) }
@@ -123,7 +123,7 @@ fn stream(
     is_one_of_many: bool,
 ) {
     let (sender, reader) = (&bulk.sender, &bulk.reader);
-    let [sends, reads] = [sender, reader].map(|s| names.process(s.host, s.task).to_owned());
+    let [sends, reads] = [sender, reader].map(|s| names.program(s.host, s.task).to_owned());
     let [sender_host, reader_host] = [sender, reader].map(|s| names.host(s.host).to_owned());
     let (a, b) = ends(index, names, sender, reader);
     let way = facts.way.unwrap_or_default();
@@ -166,7 +166,7 @@ fn stream(
 
 /// What is taken for granted of a stream.
 fn granted(index: &Index, names: &Names<'_>, bulk: &Bulk, facts: &Facts) -> Vec<String> {
-    let [sends, reads] = [&bulk.sender, &bulk.reader].map(|s| names.process(s.host, s.task));
+    let [sends, reads] = [&bulk.sender, &bulk.reader].map(|s| names.program(s.host, s.task));
     let (a, b) = ends(index, names, &bulk.sender, &bulk.reader);
     let mut out = vec![
         format!(
