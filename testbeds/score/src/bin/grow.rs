@@ -115,6 +115,7 @@ fn shifted(event: &Event, s: Shift, text: impl Fn(StrId) -> StrId) -> Option<Eve
             s.flow(&mut r.flow);
         } // of imported traces only; copies keep their packets' numbers
         Event::Packet(r) => s.time(&mut r.at),
+        Event::Placement(r) => s.time(&mut r.at),
         Event::Stack(r) => s.times([&mut r.at, &mut r.blocked]),
         Event::Fault(r) => s.times([&mut r.at, &mut r.began]),
         Event::Input(r) => {
