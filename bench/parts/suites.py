@@ -10,7 +10,7 @@ from parts import server_suites
 from parts.programs import Failed, free_port, program, run, server, until_answered
 from parts.tiers import find, nginx_line, postgresql
 
-# CPython's own. Those of VSOCK wait for ever on a machine that cannot reach itself by it, with the library or without.
+# CPython's own. Those of VSOCK wait forever on a machine that cannot reach itself by it, with the library or without.
 LONG = ["test_socket", "test_asyncio", "test_ssl", "test_subprocess", "test_httpservers"]
 SHORT = ["test_select", "test_epoll", "test_poll", "test_socketserver"]
 LEFT_OUT = ["-i", "*VSOCK*"]

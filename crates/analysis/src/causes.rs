@@ -58,9 +58,9 @@ states! {
     Interrupt = "interrupt", 'I', Awaited, "an interrupt or softirq that is none of the above";
     Stopped = "stopped", 'S', HeldUp,
         "a signal, a debugger or the freezer of its cgroup had stopped it: the slice says which, of a signal its name and who sent it, where that was seen";
-    Queued = "queued", 'q', HeldUp, "a request had arrived and no task had taken it up";
+    Queued = "queued", 'q', HeldUp, "a request had arrived and no task had picked it up";
     Unread = "unread", 'R', HeldUp, "there was no room to send: what was sent before had not been read";
-    Unknown = "unknown", '?', Unknown, "not known; the reason is told";
+    Unknown = "unknown", '?', Unknown, "not known; the reason is given";
 }
 
 /// To whose account the time of a cause goes: the service that an answer names.
@@ -214,11 +214,11 @@ causes! {
     Cpu {
         name: "cpu",
         what: "the service ran",
-        known_by: "it had a processor; busy waiting is told as such",
+        known_by: "it had a processor; busy waiting is reported as such",
         states: &[State::Running],
         names_request: true,
         says: &[
-            when(When::Because(reasons::BUSY), "{service} polling without a rest (busy waiting)"),
+            when(When::Because(reasons::BUSY), "{service} polling without a pause (busy waiting)"),
             say("{service} computing"),
         ],
     }
@@ -259,19 +259,19 @@ causes! {
         ],
         adds: &[say(", in {call}"), say(" ({object})")],
     }
-    /// Bytes on their way, or room to send them.
+    /// Bytes in flight, or room to send them.
     Network {
         name: "network",
-        what: "bytes were on their way",
+        what: "bytes were in flight",
         known_by: "between a send and its receipt, without a retransmission meanwhile; a full send buffer while nobody read",
         states: &[State::Network],
         account: Account::Between,
         says: &[say("on the network {object}"), say("on the network to or from {service}")],
     }
-    /// Bytes that were lost on their way, until they were sent again.
+    /// Bytes that were lost in transit, until they were sent again.
     Loss {
         name: "packet_loss",
-        what: "bytes were lost on their way",
+        what: "bytes were lost in transit",
         known_by: "until TCP sent them again",
         reasons: &[reasons::LOSS, reasons::SYN_LOST],
         account: Account::Between,
@@ -320,7 +320,7 @@ causes! {
         says: &[say("{service} waiting for the DNS name server")],
         adds: &[
             say(", {object}"),
-            when(When::Because(reasons::NO_ANSWER), ", which did not answer before the time-out"),
+            when(When::Because(reasons::NO_ANSWER), ", which did not answer before the timeout"),
         ],
     }
     /// A disk.
@@ -343,26 +343,27 @@ causes! {
         known_by: "a timer ended a wait that was for nothing else",
         states: &[State::Timer],
         names_request: true,
-        says: &[say("{service} sleeping until a time of its own (timer)")],
+        says: &[say("{service} sleeping until its own timer")],
         adds: &[say(", in {call}")],
     }
-    /// A futex on which nobody woke it before its time-out: a lock, a condition or a sleep of its runtime.
+    /// A futex on which nobody woke it before its timeout: a lock, a condition or a sleep of its runtime.
     Futex {
         name: "futex",
-        what: "it waited on a futex until a time-out, and nobody woke it there",
+        what: "it waited on a futex until its timeout, and nothing woke it",
         known_by: "a lock, a condition or a sleep of its runtime: which is not known",
         reasons: &[reasons::NOT_SIGNALLED],
         account: Account::Waiter,
-        says: &[say("{service} waiting until a time-out on a futex where nobody woke it: a lock, a condition, or a sleep of its runtime")],
+        says: &[say("{service} waiting on a futex until its timeout, with no wake-up: a lock, a condition, or a \
+                     sleep of its runtime")],
     }
-    /// Somebody who did not answer before the time-out.
+    /// Somebody who did not answer before the timeout.
     Unanswered {
         name: "unanswered",
-        what: "it had asked somebody who did not answer before its time-out",
+        what: "the peer that it had asked did not answer before the timeout",
         known_by: "the connection on which it had sent last, and which it used next",
         reasons: &[reasons::NO_ANSWER],
         account: Account::OwnWithPeer,
-        says: &[say("{service} waiting for {object|a peer}, which did not answer before the time-out")],
+        says: &[say("{service} waiting for {object|a peer}, which did not answer before the timeout")],
     }
     /// A signal, a debugger or the freezer of its cgroup had stopped it.
     Stopped {
@@ -376,17 +377,18 @@ causes! {
     /// The request was there, and no task had taken it up.
     Queue {
         name: "queue",
-        what: "the request was there and no task had taken it up",
-        known_by: "from its first byte's arrival until a task read it",
+        what: "the request had arrived and no task had picked it up",
+        known_by: "from the arrival of its first byte until a task read it",
         states: &[State::Queued],
         account: Account::Taker,
-        says: &[say("queued before a task of {service} took it")],
+        says: &[say("waiting to be picked up by {service}")],
     }
     /// The recording itself: inputs were handed over one at a time.
     Isolation {
         name: "isolation",
         what: "the recording held it back",
-        known_by: "`wakepath run --isolate` hands over one input at a time: how long it would have been queued without that is not known. Always told last, and never as the cause; `--observe` alters nothing",
+        known_by: "`wakepath run --isolate` hands over one input at a time: how long it would have been queued \
+                   without that is not known. Always reported last, and never as the cause; `--observe` alters nothing",
         account: Account::Taker,
         is_by_recording: true,
         says: &[say("{service} held back by the recording, which handed it one input at a time (isolation)")],
@@ -405,7 +407,7 @@ causes! {
     /// Another task, which the path could not follow further.
     Task {
         name: "task",
-        what: "it waited for another task that could not be followed",
+        what: "it waited for another task that the path could not follow",
         known_by: "the row's reason",
         states: &[State::Blocked],
         says: &[say("{service} waiting for {by}"), say("{service} waiting for another task")],
@@ -414,13 +416,13 @@ causes! {
     /// A service that nobody watches.
     Unwatched {
         name: "unwatched",
-        what: "it waited for a service that nobody watches",
+        what: "it waited for a service that is not recorded",
         known_by: "record there too",
         reasons: &[reasons::NOT_WATCHED, reasons::NO_PEER, reasons::NO_PACKET, reasons::NO_READER],
         account: Account::Callee,
         says: &[
-            say("{by} waiting for {service}, where nobody watches"),
-            say("waiting for {service}, where nobody watches"),
+            say("{by} waiting for {service}, which is not recorded"),
+            say("waiting for {service}, which is not recorded"),
         ],
     }
     /// A person.

@@ -10,16 +10,16 @@ macro_rules! reasons {
 
 reasons! {
     /// The wait had not ended.
-    OPEN = "it had not ended when the recording did",
+    OPEN = "it was still going on when recording stopped",
         "a hang, or the recording was short: `wakepath open` lists such waits";
     /// The record says nothing of what woke it.
-    NO_CAUSE = "nothing was seen that woke it",
+    NO_CAUSE = "no wake-up was recorded",
         "the wake-up came from a place in the kernel that has no hook, or its record was lost";
     /// The waker has no name.
     NO_WAKER = "the task that woke it is not in the recording",
         "the waker began and ended unseen; losses say whether records are missing";
     /// The socket's other end is not watched.
-    NO_PEER = "nobody watches at the other end of the connection",
+    NO_PEER = "the other end of the connection is not recorded",
         "record the other host too, and `wakepath merge` the folders";
     /// The other end is known and its send is not there.
     NO_SEND = "the other end is on a recorded host, but what it sent was not recorded",
@@ -41,16 +41,17 @@ reasons! {
         "the time is the other kernel's and the network's, until the handshake was done";
     /// Nobody answered the first attempt, and who made room for a later one is not known.
     UNANSWERED = "the connection was not answered at first: its listener's queue was full, or a packet was lost",
-        "it took longer than TCP's first time-out (1 s), and nobody was seen to accept meanwhile: look at the listener's backlog, or watch its process too";
+        "it took longer than TCP's first timeout (1 s), and nobody was seen to accept meanwhile: look at the listener's backlog, or watch its process too";
     /// A listener without room.
-    ACCEPT_QUEUE = "the accept queue of the listener was full: the kernel asks again after 1 s, 3 s, 7 s",
+    ACCEPT_QUEUE = "the accept queue of the listener was full: the kernel retries after 1 s, 3 s, 7 s",
         "the listener's program did not accept fast enough: more workers, a longer backlog (`listen`, `net.core.somaxconn`); the object says how long the queue was";
     /// A SYN that was lost.
-    SYN_LOST = "the connection was asked for again: its first packet, or the answer, was lost, or the listener's queue had no room",
-        "it took longer than TCP's first time-out (1 s), the listener's queue was not known to be full, and the packet was sent again: look at the network";
+    SYN_LOST = "the connection attempt was repeated: its first packet, or the answer, was lost, or the listener's \
+                queue had no room",
+        "it took longer than TCP's first timeout (1 s), the listener's queue was not known to be full, and the packet was sent again: look at the network";
     /// A segment that was sent again.
     LOSS = "TCP sent it again: the first time it, or its acknowledgement, was lost",
-        "bytes were on their way until a retransmission: look at the network between the two ends";
+        "bytes were in flight until a retransmission: look at the network between the two ends";
     /// A segment that was sent again, though what came may have been the first.
     SENT_AGAIN = "TCP sent it again, but what came may have been the first: it was late, or lost",
         "the way between the two ends is slower than TCP expected: a narrow link queues what then is sent twice";
@@ -65,24 +66,25 @@ reasons! {
         "bytes were held back by the congestion window or the device, and not by the receiver: the network is slower than the writer";
     /// Room in the send buffer, which no reader is known to have made.
     SEND_ROOM = "the send buffer was full, and no read was seen at the other end meanwhile",
-        "bytes on their way had to arrive first: the network; or the reader's calls go past the hooks (splice, kernel TLS)";
+        "bytes in flight had to arrive first: the network; or the reader's calls go past the hooks (splice, kernel \
+         TLS)";
     /// Room in the send buffer, which a reader may have made.
     NO_READER = "the send buffer was full, and who reads at the other end was not recorded",
         "the reader or the network was slower than the writer: record the reader too";
     /// A futex on which nobody woke the task in time.
-    NOT_SIGNALLED = "nobody woke it on the futex before its time-out: who held what it waited for is not known",
+    NOT_SIGNALLED = "nothing woke it on the futex before its timeout: the holder of what it waited for is not known",
         "a lock, a condition that nobody signalled, or a sleep of its runtime (Java and Go sleep so): `record --stacks` tells where in the program";
     /// An answer that did not come in time.
-    NO_ANSWER = "no answer came before the time-out",
+    NO_ANSWER = "no answer came before the timeout",
         "it had asked on that connection and gave up, or asked again: look at the other end";
     /// An uninterruptible sleep of the kernel's.
     HELD_UP = "the kernel held it up for a time, as it does where writes or memory are over a limit",
         "an uninterruptible sleep that a timer ended: throttled writes to a slow disk, a cgroup's memory.high";
-    /// An alarm ended a wait that had no time-out.
+    /// An alarm ended a wait that had no timeout.
     ALARM = "its alarm ended the wait, and what it waited for had not come: often a lock",
-        "amid a request it waited without a time-out until a signal of its alarm clock, as PostgreSQL does until `lock_timeout`: `pg_blocking_pids()` names the holder while it waits";
+        "amid a request it waited without a timeout until a signal of its alarm clock, as PostgreSQL does until `lock_timeout`: `pg_blocking_pids()` names the holder while it waits";
     /// A loop that went on with a request when it had taken another's input.
-    OTHERS = "its loop went on with it behind another request's input: what it waited for itself is not known",
+    OTHERS = "its loop went on with it behind another request's input: what it was waiting for is not known",
         "an event loop took several things at one wake-up; `run --isolate` hands over one at a time";
     /// The library vantage, alone.
     NO_KERNEL = "the preload library sees calls and no processor: it computed, had no processor, or waited for what no call shows",
@@ -94,7 +96,7 @@ reasons! {
     CYCLE = "tasks that woke each other at the same moment",
         "records of one moment contradict each other, none is followed";
     /// It woke itself.
-    ITSELF = "it woke itself: a signal or a time-out of its own",
+    ITSELF = "it woke itself: a signal or a timeout of its own",
         "a signal or a timer of its own ran in its own context";
     /// Too deep.
     DEPTH = "waits inside waits beyond what is followed",
@@ -115,7 +117,7 @@ reasons! {
     UNSEEN = "the task is older than the recording and had not been seen to do anything yet",
         "tasks that slept when the recording began are known from when they first did something";
     /// Before the task was made, where by whom is not known.
-    UNBORN = "the task was made then, by whom is not known",
+    UNBORN = "the task was created then; its creator is not known",
         "the parent's fork was not recorded";
     /// Losses.
     LOST = "its wait records were lost here",
@@ -125,7 +127,7 @@ reasons! {
         "waits of that time were lost, whose is not known; larger `--ring-bytes`";
     /// Busy waiting.
     BUSY = "busy waiting: it polled again and again without blocking",
-        "it used the processor to wait: a blocking call or a longer time-out saves it";
+        "it used the processor to wait: a blocking call or a longer timeout saves it";
     /// A CPU quota.
     QUOTA = "its cgroup had used up its CPU quota",
         "the kernel keeps all tasks of the cgroup off the processors until the next period: a larger `cpu.max`, or fewer threads that use it up";
@@ -136,7 +138,7 @@ reasons! {
     SWITCHES = "more switches of its processor than are told apart",
         "it could run, and a million times others came and went: ask for a shorter time";
     /// The server of a call is not watched.
-    NOT_WATCHED = "nobody watches where the call was served",
+    NOT_WATCHED = "the service that was called is not recorded",
         "record that host or process too; until then the time is the caller's wait";
     /// A request waited for its task.
     TASK_BUSY = "the task that took it was busy with something else",

@@ -17,7 +17,7 @@ const OTHER: &str = "(other)";
 /// Calls alike.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
-    /// How long they took (ns), where they were served; as the caller saw it where nobody watches there.
+    /// How long they took (ns), where they were served; as the caller saw it where the server is not recorded.
     pub durations: Histogram,
     /// Of them, failed by their reply (5xx, an error), reset or cut short.
     pub failed: u64,
@@ -34,7 +34,7 @@ pub struct Service {
     pub self_ns: u128,
     /// Least depth at which it was met.
     pub depth: u32,
-    /// Nobody watches there.
+    /// It is not recorded.
     pub unwatched: bool,
 }
 

@@ -53,7 +53,7 @@ pub struct OnWire {
     pub disagreements: u64,
     /// Told of after the request that they belong to was given: the clocks of the two hosts are far apart.
     pub late: u64,
-    /// Decided before their time, for want of memory.
+    /// Decided early, for lack of memory.
     pub given_up: u64,
     /// Without a row that tells of their flow.
     pub without_flow: u64,

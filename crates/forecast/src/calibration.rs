@@ -42,7 +42,7 @@ pub struct Calibration {
 
 /// Why nothing is answered from a model.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error("the model made of this recording does not behave as what was recorded: {}", .0.sentence())]
+#[error("the model made of this recording does not behave as the recorded system did: {}", .0.sentence())]
 pub struct Uncalibrated(pub Calibration);
 
 /// What follows from a calibration.

@@ -105,7 +105,7 @@ pub struct Forecast {
     pub system: System,
     /// Items that another took, or in another order, than in the unchanged replay; of how many that were taken.
     pub reordered: (u64, u64),
-    /// Actors that wait for ever in the changed system and did not before.
+    /// Actors that wait forever in the changed system and did not before.
     pub stuck: Vec<String>,
     /// The bottleneck of the changed system, and those that follow. The last has nothing left to remove, unless as many
     /// as asked for were.
@@ -123,12 +123,12 @@ pub enum NoForecast {
     Empty(String),
     /// The changed model of requests comes to a standstill, which the recorded system did not: it is wrong.
     #[error(
-        "with that changed, the replay comes to a standstill ({count} wait for ever, as {first}): what the model takes for locks \
+        "with that changed, the replay comes to a standstill ({count} wait forever, as {first}): what the model takes for locks \
          or pools is then taken in an order that did not occur, and would not be so in the real system; no forecast can be \
          made of it from this recording"
     )]
     Standstill {
-        /// How many wait for ever.
+        /// How many wait forever.
         count: usize,
         /// One of them.
         first: String,
@@ -248,7 +248,7 @@ pub fn trusted(calibration: &Calibration, derived: &Derived) -> Result<(), NoFor
         return Ok(());
     }
     let mut why =
-        "no forecast and no bottleneck can be told from it. What it takes for granted may be what is wrong:".to_owned();
+        "no forecast and no bottleneck can be derived from it. The cause may be one of its assumptions:".to_owned();
     for sentence in &derived.assumptions {
         why.push_str("\n    ");
         why.push_str(sentence);

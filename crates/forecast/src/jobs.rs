@@ -12,7 +12,7 @@ use crate::system::{Station, StationId};
 /// How requests come.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrivals {
-    /// So many clients, each of which asks again when it was answered and has paused.
+    /// A fixed number of clients; each sends its next request after a reply and has paused.
     Closed {
         /// Clients.
         clients: u32,

@@ -98,7 +98,7 @@ pub struct Outcome {
     /// Items that were taken by another or in another order than in the replay that this one is held against
     /// ([`crate::replay::Options::before`]), 0 where there is none; about, where there are many.
     pub reordered: u64,
-    /// Actors that wait for ever for something that nobody gives: the scripts do not fit the changed system.
+    /// Actors that wait forever for something that nobody gives: the scripts do not fit the changed system.
     pub stuck: Vec<String>,
     /// Steps done.
     pub steps: u64,

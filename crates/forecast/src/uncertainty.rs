@@ -38,7 +38,7 @@ pub struct Bar {
     pub calibration: f64,
     /// What is not known of the change.
     pub change: f64,
-    /// What losses may have touched.
+    /// What data loss may have affected.
     pub losses: f64,
 }
 

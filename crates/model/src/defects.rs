@@ -114,11 +114,11 @@ defects! {
         "Waits were dropped because a ring was full, or a new task's state found no room.",
         "Give the recording larger rings or a narrower selection.";
     SWITCH = "loss.switch", Warning, WAITING,
-        "A task came onto a processor that nobody had seen go: the kernel did not tell, so that wait has no record.",
-        "Nothing to do: some kernels tell nothing of some tasks of their own machine; the count bounds what is missing.";
+        "A task was switched in without a recorded switch-out, so that wait has no record.",
+        "No action needed: some kernels do not report every switch-out; the count bounds what is missing.";
     WAIT_END = "wait.end_computed", Info, WAITING,
-        "The kernel did not tell when a task came back: its wait ends where the processor time it used since begins.",
-        "Nothing to do: such an end is late by what interrupts and the hypervisor took of the processor.";
+        "The kernel did not report a task's switch-in: its wait ends where the processor time it used since begins.",
+        "No action needed: such an end is late by the time that interrupts and the hypervisor took.";
     RING_POLL = "loss.ring.poll", Warning, &[Requests, Waits, CriticalPath],
         "Returns from poll were dropped because a ring was full.",
         "Give the recording larger rings or a narrower selection.";
@@ -141,40 +141,40 @@ defects! {
         "The kernel had no room to keep a socket's state, so its operations were not recorded.",
         "Free memory on the host or select fewer tasks.";
     STACK_LOST = "loss.stack", Info, &[Waits],
-        "Stacks of waits were lost: the kernel's table had another stack in their place or was full.",
+        "Stacks of waits were lost: their slot in the kernel's table was taken, or the table was full.",
         "Select fewer processes: the table has room for 65536 different stacks.";
     STACK_UNREADABLE = "loss.stack.unreadable", Info, &[Waits],
-        "No stack could be read of a waiting task: its memory was not there when it blocked.",
-        "Nothing to do: the wait itself is whole.";
+        "The stack of a waiting task could not be read: its memory was paged out when it blocked.",
+        "No action needed: the wait itself is complete.";
     STACK_UNMAPPED = "loss.stack.unmapped", Info, &[Waits],
-        "A process was gone before the files behind its stacks could be looked up: where it waited is not known.",
-        "Nothing to do for processes that live for milliseconds; the waits themselves are whole.";
+        "A process ended before the files behind its stacks could be looked up: where it waited is not known.",
+        "No action needed for processes that live for milliseconds; the waits themselves are complete.";
     HEAD_FAULT = "loss.head.fault", Warning, &[Requests, Metrics],
         "The first bytes of a message could not be read from the program's memory.",
-        "Nothing to do: the message keeps its place and loses its attributes.";
+        "No action needed: the message keeps its place and loses its attributes.";
     HEAD_CUT = "loss.head.cut", Info, &[Requests, Metrics],
         "A message's head was longer than what is captured, so attributes behind the cut are missing.",
         "Raise the capture length if those attributes matter.";
     STRING_OVERFLOW = "loss.string.cut", Info, &[Names],
         "A name, path or command line was longer than its field and was cut.",
-        "Nothing to do: only the shown name is shorter.";
+        "No action needed: only the shown name is shorter.";
     INTERNER = "loss.interner", Warning, &[Names, Metrics],
         "More distinct strings than a recording holds; the rest are shown as an ellipsis.",
         "Check the path templates: an identifier may have been left in them.";
     WORDS_FORGOTTEN = "words.forgotten", Info, &[Names],
-        "More different words were said than are remembered until they recur: some that recur later than usual show as {value}.",
-        "Nothing to do: paths or statements hold very many values; the requests themselves are whole.";
+        "More distinct words were seen than are remembered until they recur: some that recur late show as {value}.",
+        "No action needed: paths or statements hold very many values; the requests themselves are complete.";
     WORDS_FULL = "words.full", Info, &[Names, Metrics],
-        "More different texts with words that had not recurred than a recording holds: those words stay {value}.",
-        "Nothing to do: paths or statements hold very many values; the requests themselves are whole.";
+        "More distinct texts with words that had not recurred than a recording holds: those words stay {value}.",
+        "No action needed: paths or statements hold very many values; the requests themselves are complete.";
     BPF_RECURSION = "loss.bpf.recursion", Warning, EVERYTHING,
         "The kernel skipped a probe because one was already running on that processor.",
-        "Nothing to do: the count bounds what is missing.";
+        "No action needed: the count bounds what is missing.";
     BPF_MAP_FULL = "loss.bpf.map_full", Error, EVERYTHING,
         "An entry did not fit into a map of the kernel programs.",
         "Give the recording larger maps or a narrower selection.";
     LIBRARY_NO_SLOT = "library.no_slot", Error, EVERYTHING,
-        "A process under the preload library, or a thread at its start, had no place in the shared memory: not recorded.",
+        "A process under the preload library, or a new thread, found no free slot in the shared memory: not recorded.",
         "Record with more --slots, or give /dev/shm more room.";
     LIBRARY_TABLE_FULL = "loss.storage.library", Error, PATHS,
         "The preload library's table of descriptors or connections was full, so operations were not recorded.",
@@ -184,27 +184,29 @@ defects! {
         "Record by the kernel vantage too if connections are missing.";
     LIBRARY_RACE = "library.race", Warning, PATHS,
         "Two threads read one connection at the same time, so the preload library isolated nothing there.",
-        "Nothing to do: such inputs say that they were not isolated.";
+        "No action needed: such inputs say that they were not isolated.";
     LIBRARY_IO_URING = "library.io_uring", Error, PATHS,
         "A program under the preload library uses io_uring: what goes through it was not seen.",
         "Record it by the kernel vantage, which sees io_uring.";
     LIBRARY_TLS = "library.tls_no_descriptor", Warning, &[Requests, Metrics],
         "A TLS session is on no descriptor (a memory BIO), so its plaintext belongs to no connection.",
-        "Nothing to do: its messages stay encrypted.";
+        "No action needed: its messages stay encrypted.";
     LIBRARY_NOT_ISOLATED = "library.not_isolated", Info, PATHS,
-        "Inputs were handed over together, so the rule isolation says nothing of them.",
-        "Record with --isolate; where that was asked for, these could not be separated.";
+        "Inputs were handed over together, so the isolation rule does not apply to them.",
+        "Record with --isolate; if that was given, these could not be separated.";
     LIBRARY_NOT_LOADED = "library.not_loaded", Warning, EVERYTHING,
-        "A program was started that the library does not see: static, privileged, made by Go, or of another C library.",
+        "A program was started that the library cannot enter: static, privileged, built by Go, or using another C \
+         library.",
         "Record it by the kernel vantage (`wakepath record`, or `wakepath run --kernel`).";
     RECORD_CODE = "record.unknown_code", Error, PATHS,
-        "A record has a number that this version does not know: an operation was left out, or a state or cause is not known.",
+        "A record has a number that this version does not know: an operation was left out, or a state or cause is \
+         unknown.",
         "Use kernel programs, preload library and wakepath of the same version; report it where they are.";
     LIBRARY_SHARED_FLOW = "library.shared_flow", Warning, PATHS,
         "A connection went from one process to another in the middle, so its bytes could not be numbered.",
         "Record by the kernel vantage, which numbers bytes in the kernel.";
     LIBRARY_DEEPBIND = "library.deepbind", Warning, PATHS,
-        "A program loaded a plug-in with RTLD_DEEPBIND: what the plug-in calls passes the preload library by.",
+        "A program loaded a plug-in with RTLD_DEEPBIND: the plug-in's calls bypass the preload library.",
         "Record with --kernel too, which sees such calls, if the plug-in has connections of its own.";
     SNAPSHOT = "loss.snapshot", Warning, &[Requests, Names, Metrics],
         "A part of the state at the start could not be read.",
@@ -216,63 +218,65 @@ defects! {
         "A packet's headers break their format's rules, so it was left out.",
         "Look at the capture for damage; a mirror or a device that cuts packets wrongly does this too.";
     NET_CUT = "net.headers_cut", Error, PATHS,
-        "A packet was cut inside the headers around what it carries, so it was left out.",
+        "A packet was cut inside its outer headers, so it was left out.",
         "Capture more bytes of each packet: tunnels need some 50 bytes each.";
     NET_TOO_DEEP = "net.too_deep", Warning, PATHS,
-        "A packet has more tunnels and tags one inside the other than are looked at, and was left out.",
-        "Nothing to do, unless that nesting is meant: then report it with the capture.";
+        "A packet has more nested tunnels and tags than are decoded, and was left out.",
+        "Nothing to do, unless that nesting is intended: then report it with the capture.";
     NET_FRAGMENT = "net.fragments_missing", Warning, PATHS,
-        "Fragments of a datagram are missing or contradict each other; of it only the first fragment is known, if that.",
-        "Capture where all fragments pass, or look for the loss on the way.";
+        "Fragments of a datagram are missing or contradict each other; at most its first fragment is known.",
+        "Capture where all fragments pass, or find out where fragments are lost.";
     NET_LINK = "net.link_unknown", Error, PATHS,
-        "Packets of a kind of link that is not known were left out.",
+        "Packets of an unknown link type were left out.",
         "Capture on an Ethernet or IP interface, or report the number that the file gives.";
     NET_GAP = "net.bytes_missing", Warning, PATHS,
         "Bytes of a stream passed and were never captured.",
         "Give the capture a larger buffer or a narrower filter, or mirror all of the flow's packets.";
     NET_PAYLOAD_CUT = "net.payload_cut", Info, PATHS,
-        "The packets of a flow were captured in part; messages that lie beyond are not seen.",
+        "The packets of a flow were only partly captured; messages beyond that are not seen.",
         "Capture more bytes of each packet if messages are missing.";
     NET_DUPLICATE = "net.duplicate", Info, &[],
         "A packet was captured twice and counted once.",
         "Nothing to do; mirroring only one of the two ports costs less.";
     NET_OVERLAP = "net.overlap_differs", Warning, PATHS,
-        "A segment repeats bytes with other contents; those that came first were taken.",
-        "Look for a middlebox that rewrites segments, or for somebody who wants to mislead.";
+        "A segment repeats bytes with different contents; the first ones were used.",
+        "Look for a middlebox that rewrites segments, or for a deliberate attack.";
     NET_OUT_OF_WINDOW = "net.out_of_window", Info, &[],
-        "A segment's numbers fit nothing that its connection said before, so its bytes were left out.",
+        "A segment's sequence numbers do not fit its connection, so its bytes were left out.",
         "Nothing to do, unless there are many: then look for damage or forged packets.";
     NET_HELD_LIMIT = "net.held_limit", Warning, PATHS,
-        "Segments wait for so many missing bytes that these were given up.",
+        "Segments waited for more missing bytes than can be held, so those bytes were given up.",
         "Give the sniffer more memory for held segments, or look for the capture's losses.";
     NET_FLOWS_LIMIT = "net.flows_limit", Warning, PATHS,
         "More flows at once than are remembered: the one that was silent for long was forgotten.",
         "Narrow the filter, or let the sniffer remember more flows.";
     NET_OPEN_LIMIT = "net.open_limit", Warning, PATHS,
         "More requests of one flow waited for replies than are remembered.",
-        "Nothing to do: replies to those beyond the limit are told alone.";
+        "No action needed: replies to those beyond the limit are shown without their request.";
     NET_UNPAIRED = "net.pairing_unsure", Warning, PATHS,
-        "A request or a reply was left alone: its connection began before the capture, or bytes were missing, and nothing says which \
-         belong together.",
+        "A request or a reply was left alone: its connection began before the capture, or bytes were missing, and \
+         nothing says which belong together.",
         "Begin the capture before the connections, or look for its losses.";
     NET_TIME = "net.time_jumps", Warning, PATHS,
-        "A packet's time was hours or years from those before and behind it: it was taken to have passed with the one before.",
+        "A packet's time was hours or years from those before and behind it: it is given the time of the packet \
+         before it.",
         "Look for damage in the capture, or for captures that were put together in another order than they were made.";
     NET_URGENT = "net.urgent", Info, &[Requests, Metrics],
-        "A stream has urgent data, which its reader may get apart from the rest.",
+        "A stream has urgent data, which its reader may receive separately.",
         "Nothing to do, unless messages of the flow are malformed from there on.";
     FORWARD_LOST = "forward.lost", Error, PATHS,
-        "Rows that a sniffer sent on did not come: datagrams were lost on the way, or their receiver was behind.",
-        "Send on by --forward-by tcp, or find out where datagrams get lost.";
+        "Rows that a sniffer forwarded did not arrive: datagrams were lost in transit, or the receiver was too slow.",
+        "Forward with --forward-by tcp, or find out where datagrams get lost.";
     FORWARD_ROOM = "forward.no_room", Error, PATHS,
-        "Rows found no room at the sniffer while its collector could not be reached or was behind.",
+        "Rows found no room at the sniffer while its collector was unreachable or too slow.",
         "Give the sniffer a larger --forward-buffer, or keep the collector reachable.";
     FORWARD_BEFORE = "forward.before", Info, &[Requests, Metrics],
-        "A sniffer had sent rows before the first that came: perhaps nobody listened then.",
-        "Start the collector before its sniffers, or send on by --forward-by tcp.";
+        "A sniffer had sent rows before the first one that arrived: perhaps nothing was listening then.",
+        "Start the collector before its sniffers, or forward with --forward-by tcp.";
     FORWARD_REFUSED = "forward.refused", Error, PATHS,
-        "Frames were refused: more senders came at once than a collector takes, or they did not say who they are.",
-        "Find out who sends (the addresses are in what the collector says), or start another collector.";
+        "Frames were refused: more senders connected at once than a collector accepts, or they did not identify \
+         themselves.",
+        "Find out who sends (the collector prints the addresses), or start another collector.";
     TRACE_LOST = "loss.trace.events", Error, EVERYTHING,
         "The tracer of an imported trace dropped events because its buffers were full.",
         "Trace again with more or larger buffers, or with fewer kinds of events.";
@@ -280,14 +284,14 @@ defects! {
         "Events were lost during a wait, so its cause is given as unknown.",
         "Trace again with more or larger buffers.";
     IMPORT_BEGAN_BEFORE = "import.wait_began_before", Info, WAITING,
-        "A wait had begun before the imported trace did; it counts from the trace's begin.",
-        "Begin the trace earlier if those waits matter.";
+        "A wait began before the imported trace; it counts from the start of the trace.",
+        "Start the trace earlier if those waits matter.";
     IMPORT_SWITCH_UNSEEN = "import.switch_unseen", Warning, WAITING,
         "A task left or took a processor without an event that says so; its wait there is given as unknown.",
         "Look for lost events or a filter in how the trace was made.";
     IMPORT_BACKWARDS = "import.time_backwards", Info, WAITING,
         "An imported event is older than the one before it on its processor.",
-        "Nothing to do: intervals were kept in order by at most that much.";
+        "No action needed: intervals were kept in order by at most that much.";
     IMPORT_BAD_TASK = "import.bad_task", Warning, WAITING,
         "An imported event names a thread that Linux cannot have, and was left out.",
         "Check whether the trace is damaged.";
@@ -295,19 +299,21 @@ defects! {
         "The imported trace has no sched_switch events, so nothing says when a task ran and when it waited.",
         "Trace sched_switch on all processors.";
     IMPORT_SOME_CPUS = "import.some_processors", Warning, WAITING,
-        "The imported trace has events of some of the host's processors only, so who ran on another seems to wait.",
+        "The imported trace has events of some of the host's processors only, so a task that ran on another seems to \
+         wait.",
         "Trace all processors; nothing to do if the others were offline or idle throughout.";
     IMPORT_NO_WAKEUPS = "import.no_wakeups", Warning, WAITING,
-        "The imported trace has no wake-up events, so of no wait it is known what ended it, nor when.",
+        "The imported trace has no wake-up events, so it is not known what ended any wait, nor when.",
         "Trace sched_waking too.";
     IMPORT_NO_WAKING = "import.no_waking", Warning, WAITING,
         "The imported trace has no sched_waking and no sched_ttwu, so a waker on the woken task's processor is unknown.",
         "Trace sched_waking too.";
     IMPORT_NO_INTERRUPTS = "import.no_interrupts", Warning, WAITING,
-        "The imported trace has no interrupt and softirq events, so what they woke looks woken by the interrupted task.",
+        "The imported trace has no interrupt and softirq events, so tasks that they woke seem to be woken by the \
+         interrupted task.",
         "Trace irq_handler_entry, irq_handler_exit, softirq_entry and softirq_exit too.";
     IMPORT_NO_TIMERS = "import.no_timers", Warning, WAITING,
-        "The imported trace has no timer events, so a time-out may look like a wake-up by the interrupted task.",
+        "The imported trace has no timer events, so a timeout may look like a wake-up by the interrupted task.",
         "Trace hrtimer_expire_entry and hrtimer_expire_exit too.";
     IMPORT_CUT = "import.cut", Warning, EVERYTHING,
         "An imported file ends in the middle; it was read up to there.",
@@ -316,26 +322,26 @@ defects! {
         "A part of an imported file breaks its format's rules and was left out.",
         "Copy the file again; if that does not help, report it with the file.";
     IMPORT_NO_FORMATS = "import.no_formats", Error, EVERYTHING,
-        "Events were left out because the file does not say how they are laid out.",
+        "Events were left out because the file does not describe their layout.",
         "Let perf end by itself (SIGINT), or record into a pipe (-o -), which says so first.";
     IMPORT_NO_TIME = "import.clock_unknown", Error, EVERYTHING,
         "The trace's clock does not count nanoseconds, and the file does not say how to convert it.",
         "Trace again with another clock, such as mono.";
     MARKS_HEADER = "marks.header", Error, MODELS,
         "The first line of a file of marks could not be understood, so nothing of it was read.",
-        "Begin it with `wakepath-marks 1 unit=1ns`, as docs/formats/marks.md says.";
+        "Start it with `wakepath-marks 1 unit=1ns`, as docs/formats/marks.md describes.";
     MARKS_LINE = "marks.line", Error, MODELS,
         "A line of a file of marks breaks the format and was left out.",
-        "Mend what prints it, as docs/formats/marks.md says.";
+        "Fix the program that prints it; docs/formats/marks.md describes the format.";
     MARKS_DEQUEUE_EMPTY = "marks.dequeue_empty", Warning, MODELS,
-        "A machine took items out of a queue that had fewer; those that were not there were taken for granted.",
+        "A machine took items out of a queue that had fewer; the missing ones are assumed.",
         "Annotate the place where such items are put in (enqueue), with the same name, key and counts.";
     MARKS_WAIT_NOT_EMPTY = "marks.wait_not_empty", Warning, MODELS,
-        "A machine waited for items of a queue that had them; the time counts as its own work.",
-        "Annotate the place where others take those items, or let it wait for what it really waits for.";
+        "A machine waited for items of a queue that was not empty; the time counts as its own work.",
+        "Annotate the place where others take those items, or name what it really waits for.";
     MARKS_WAIT_NOT_FULL = "marks.wait_not_full", Warning, MODELS,
         "A machine waited for room in a queue that later held more; the queue was not full.",
-        "Annotate all places that put items in, or let it wait for what it really waits for.";
+        "Annotate all places that put items in, or name what it really waits for.";
     MARKS_WAIT_UNEXPLAINED = "marks.wait_unexplained", Warning, MODELS,
         "A machine waited for a queue and then did nothing with it; the time counts as its own work.",
         "Annotate the dequeue or enqueue that ends the wait.";
@@ -343,31 +349,34 @@ defects! {
         "A machine takes from a queue that was empty between, and never waits: idle time counts as its work.",
         "Annotate the place where it finds nothing to do (wait_empty); a run at low rate shows which state that is.";
     MARKS_NEVER_FILLED = "marks.never_filled", Warning, MODELS,
-        "Items are taken out of a queue into which nobody puts any.",
+        "Items are taken out of a queue that nothing puts items into.",
         "Annotate the place where they are put in (enqueue), with the same name and key.";
     MARKS_NEVER_TAKEN = "marks.never_taken", Info, MODELS,
-        "Items are put into a queue from which nobody takes any.",
+        "Items are put into a queue that nothing takes items from.",
         "Annotate the place where they are taken (dequeue), with the same name and key.";
     MARKS_STATE_OPEN = "marks.state_open", Info, MODELS,
-        "A machine's last mark was followed by nothing for longer than it had lived; its last state was left out.",
-        "Annotate what follows: another state, or the wait (wait_empty, wait_full) in which it rests.";
+        "A machine's last mark was followed by nothing for longer than it had existed; its last state was left out.",
+        "Annotate what follows: another state, or the wait (wait_empty, wait_full) that it is in.";
     MARKS_TRANSACTION = "marks.transaction", Warning, MODELS,
-        "A transaction ended that had not begun, or began while another of the same machine was open; it was left out.",
+        "A transaction ended that had not started, or started while another of the same machine was open; it was \
+         left out.",
         "Annotate begin and end in pairs, on the same machine and key.";
     MARKS_IDENTITIES = "marks.identities_limit", Info, MODELS,
-        "More different paths of items through machines than are told apart; later ones are told as the machine's own.",
+        "More distinct paths of items through machines than can be told apart; later ones count as the machine's own.",
         "Narrow the question (--from, --to); forecasts are not touched.";
     MARKS_LATE = "loss.marks.late", Error, MODELS,
-        "A program mapped annotated code, and what it said before the recorder had attached to it was not seen.",
+        "A program mapped annotated code; its marks before the recorder attached were not seen.",
         "Start the program under `wakepath record -- CMD` or `wakepath run`, or record once it runs.";
     MARKS_REFUSED = "loss.marks.refused", Error, MODELS,
         "The kernel refused to attach to a program's annotations, so none of its marks were seen.",
         "Use `wakepath run -- CMD`, or report the kernel's version (`uname -r`).";
     RUNTIME_REFUTED = "runtime.refuted", Info, &[Requests],
-        "The memory of a program's runtime named another thread than the one that asked, so which logical task (goroutine) acted is not known for these operations.",
+        "The memory of a program's runtime named a different thread from the one that ran, so the logical task \
+         (goroutine) of these operations is not known.",
         "Nothing to do where they are few: threads that begin are not known to their runtime at once.";
     MARKS_CUT = "marks.name_cut", Warning, MODELS,
-        "A name in an annotation was longer than 62 bytes and was cut; what differs only behind that is taken for one.",
+        "A name in an annotation was longer than 62 bytes and was cut; names that differ only after that are treated \
+         as one.",
         "Shorten the names.";
     MARKS_UNREAD = "marks.name_unread", Error, MODELS,
         "A mark was left out because its names could not be read from the program's memory.",
@@ -379,40 +388,40 @@ defects! {
         "The flight recorder deleted its oldest segments, as asked for.",
         "Raise --keep or --max-bytes to look further back.";
     LATE_ROWS = "order.late_rows", Warning, WAITING,
-        "Rows came later than the reorder window bears and were given out of order.",
+        "Rows arrived later than the reorder window allows and were delivered out of order.",
         "Report it with the trace: a recorder is expected to flush in time.";
     RANGE_START = "range.start", Info, &[],
-        "Bytes moved on a connection that was open before, between the look at it and its first recorded operation.",
-        "Nothing to do: the recording began in the middle of that connection.";
+        "Bytes moved on a connection that was open before, between the snapshot and its first recorded operation.",
+        "No action needed: the recording began in the middle of that connection.";
     RANGE_GAP = "range.gap", Warning, PATHS,
         "Bytes moved on a flow that no recorded operation moved.",
         "Select every task that uses the flow, or look for splice and io_uring in the programs.";
     RANGE_OVERLAP = "range.overlap", Warning, PATHS,
         "Two operations claim the same bytes because threads used the socket at once.",
-        "Nothing to do: such links say that they are weaker.";
+        "No action needed: such links are marked as weaker.";
     PROTOCOL_LOST = "protocol.framing_lost", Warning, &[Requests, Metrics],
         "A flow was closed inside a message, or stopped to follow its protocol: what came later is not framed.",
         "Look for a peer that went away early, or whether the flow was upgraded, encrypted, or joined in mid-message.";
     PROTOCOL_MALFORMED = "protocol.malformed", Warning, &[Requests, Metrics],
-        "A message broke its protocol's rules and was not believed.",
+        "A message broke its protocol's rules and was ignored.",
         "Look at the flow's notes for the protocol and the place.";
     PROTOCOL_UNKNOWN = "protocol.unknown", Info, &[Requests, Metrics],
-        "No protocol processor knows a flow's bytes; its messages end where the direction turns.",
+        "No protocol processor knows a flow's bytes; messages are told apart by changes of direction.",
         "Nothing to do, unless the protocol matters: then add a processor for it.";
     PROTOCOL_TLS = "protocol.tls_multiplexed", Warning, &[Requests, Metrics],
         "A TLS connection may carry HTTP/2, whose requests cannot be told apart from outside: none of them is counted.",
-        "Watch what is spoken in clear behind it, or let the server offer HTTP/1.1 alone.";
+        "Record the plain-text traffic behind it, or let the server offer HTTP/1.1 only.";
     PROTOCOL_LIMIT = "protocol.limit", Warning, &[Requests, Metrics],
-        "A protocol processor ran into one of its bounds and let a message go.",
+        "A protocol processor reached one of its limits and skipped a message.",
         "Report it with the flow's notes if the traffic is well-formed.";
     FOLDER_CUT = "folder.cut", Warning, EVERYTHING,
         "A segment ends inside a frame: the recording was cut there and the rest of that frame is gone.",
-        "Nothing to do: what stands before the cut is whole.";
+        "No action needed: everything before the cut is intact.";
     FOLDER_CRC = "folder.bad_crc", Error, EVERYTHING,
         "A frame's checksum is wrong and its rows were left out.",
         "Check the disk and copy the folder again from where it was recorded.";
     FOLDER_DAMAGED = "folder.damaged", Error, EVERYTHING,
-        "Bytes of a segment are no frame; reading went on at the next valid one.",
+        "Bytes of a segment are not a frame; reading continued at the next valid one.",
         "Check the disk and copy the folder again from where it was recorded.";
     FOLDER_HEADER = "folder.bad_header", Error, EVERYTHING,
         "A segment's header is damaged; its frames were still looked for.",
@@ -433,28 +442,29 @@ defects! {
         "The list of a recording's segments is gone or damaged: whether segments are missing at its end is not known.",
         "Copy the folder again from where it was recorded, with all of its files.";
     FOLDER_NOT_ENDED = "folder.not_ended", Warning, EVERYTHING,
-        "A recorder did not end its recording: it was killed, failed, or the folder was copied before; the end is missing.",
-        "Ask the kernel's log (dmesg) whether it killed the recorder for want of memory, and look for a full disk.";
+        "A recorder did not end its recording: it was killed, it failed, or the folder was copied while it ran; the \
+         end is missing.",
+        "Ask the kernel's log (dmesg) whether it killed the recorder for lack of memory, and look for a full disk.";
     FOLDER_OPEN = "folder.being_written", Info, EVERYTHING,
-        "A recorder writes into the folder now: what comes later is not in this answer.",
+        "A recorder writes into the folder now: later data is not in this answer.",
         "End the recorder, or ask again later.";
     FOLDER_FOREIGN = "folder.foreign_segment", Error, EVERYTHING,
-        "A segment lies with another host than it was recorded on, and was left out.",
+        "A segment is in the folder of a different host from the one it was recorded on, and was left out.",
         "Put it back where it came from, or copy the folder again from where it was recorded.";
     FOLDER_FILE = "folder.bad_file", Error, EVERYTHING,
-        "What has a segment's name is not a regular file, and was not opened.",
-        "Look at what lies there, and copy the segment again from where it was recorded.";
+        "A file with a segment's name is not a regular file, and was not opened.",
+        "Check what is there, and copy the segment again from where it was recorded.";
     FOLDER_INFO = "folder.bad_description", Warning, &[Names],
         "The folder's description (wakepath.json) is gone or damaged; its segments were read all the same.",
         "Copy wakepath.json again from where the folder was recorded.";
     FOLDER_GAP = "folder.missing_frames", Error, EVERYTHING,
-        "Frames of a segment are gone, by their numbers or by what its recorder wrote down of it.",
+        "Frames of a segment are gone, by their numbers or by the recorder's own list.",
         "Check the disk and copy the folder again from where it was recorded.";
     FOLDER_STRING = "folder.undefined_string", Warning, &[Names],
         "A row names a string whose definition is gone; it is shown as a question mark.",
         "Copy the folder again from where it was recorded.";
     FOLDER_SYNC = "folder.bad_sync", Warning, &[Requests, Waits, CriticalPath],
-        "What was found about the hosts' clocks (sync.json) is not readable: their wall clocks stand for it.",
+        "What was found about the hosts' clocks (sync.json) is not readable: wall clocks are used instead.",
         "Run `wakepath sync` on the folder again.";
     FOLDER_HOST = "folder.bad_host", Warning, &[Names],
         "A host's description is missing, not readable, or of another host; its folder's name may be shown instead.",
@@ -463,10 +473,10 @@ defects! {
         "A part of a segment could not be read from the disk.",
         "Check the disk and the rights on the folder.";
     FOLDER_DUPLICATE = "folder.duplicate_frames", Info, &[],
-        "The same frames were given twice and were read once.",
-        "Nothing to do.";
+        "The same frames appear twice and were read once.",
+        "No action needed.";
     CTF_METADATA = "ctf.metadata", Error, EVERYTHING,
-        "A trace's metadata stopped to be readable, so events that are described behind that place are missing.",
+        "A trace's metadata could not be read beyond a point, so events described after it are missing.",
         "Copy the trace again when its session has ended, or report the metadata.";
     CTF_CUT = "ctf.cut", Warning, EVERYTHING,
         "A stream ends inside a packet: what stands before the cut was read.",

@@ -46,7 +46,7 @@ pub struct ArrivalsView {
 pub struct TriedView {
     /// In words.
     pub what: String,
-    /// How many times better it is without.
+    /// Speedup without it: 2 is half the latency, or half the run.
     pub gain: f64,
 }
 
@@ -57,7 +57,7 @@ pub struct BottleneckView {
     pub limits: Vec<String>,
     /// It is no limit but work, or a delay: what takes its time however much there is of everything.
     pub is_work: bool,
-    /// How many times better it is without.
+    /// Speedup without it: 2 is half the latency, or half the run.
     pub gain: f64,
     /// What there is of it, where that is a number and it is one thing.
     pub now: Option<f64>,
@@ -93,13 +93,14 @@ pub struct MarginView {
     pub what: String,
     /// It is work or a delay, of which `enough` is a part.
     pub is_work: bool,
-    /// How many times better it is without.
+    /// Speedup without it: 2 is half the latency, or half the run.
     pub gain: f64,
     /// What there is of it, where that is a number.
     pub now: Option<f64>,
     /// That number is of bytes.
     pub is_bytes: bool,
-    /// How much of it gives nine tenths of the gain: a number where `now` is one, else a factor; null where nothing is gained, or
+    /// How much of it gives 90 % of the gain: a number where `now` is one, else a factor; null where nothing is gained,
+    /// or
     /// finding out would take too long.
     pub enough: Option<f64>,
 }
@@ -130,9 +131,9 @@ pub struct BottlenecksView {
     pub slack: Vec<SlackView>,
     /// Of annotations, machines that had a part in the same items: what `--from` and `--to` tell apart.
     pub flows: Vec<FlowView>,
-    /// What is taken for granted.
+    /// Assumptions, a sentence each.
     pub assumptions: Vec<String>,
-    /// Actors that wait for ever in the replay.
+    /// Actors that wait forever in the replay.
     pub stuck: Vec<String>,
     /// Share of what was measured that losses may have touched.
     pub lossy: f64,
@@ -164,8 +165,7 @@ impl BottleneckView {
     /// In one or two sentences. `what` is better without it: `mean latency`, `the run`.
     pub fn sentence(&self, what: &str) -> String {
         let Some(first) = self.limits.first() else {
-            return "Nothing that could be taken away would gain anything: what is left are costs that no event shows."
-                .into();
+            return "Removing any single limit gains nothing: what remains are costs that no event shows.".into();
         };
         let mut text = match self.limits.get(1) {
             Some(second) => format!("{first} and {second}, together: more of one alone gains little"),
@@ -177,13 +177,13 @@ impl BottleneckView {
         match self.enough {
             Some(enough) if is_whole => {
                 let enough = if self.is_bytes { units::bytes(enough as u64) } else { number(enough) };
-                let _ = write!(text, " {enough} would give nine tenths of that; more hardly matters.");
+                let _ = write!(text, " {enough} give 90 % of the gain.");
             }
             Some(enough) if enough < 1.0 => {
-                let _ = write!(text, " At {} of its length it hardly matters any more.", percent(enough));
+                let _ = write!(text, " Shortening it to {} of its length gives 90 % of the gain.", percent(enough));
             }
             Some(enough) => {
-                let _ = write!(text, " {} times as much would give nine tenths of that.", number(enough));
+                let _ = write!(text, " {} times as much gives 90 % of the gain.", number(enough));
             }
             None => {}
         }
@@ -229,18 +229,21 @@ impl ArrivalsView {
     pub fn sentence(&self) -> String {
         let means = match (&self.why, self.model, self.clients) {
             (Some(why), ..) => why.trim_end_matches('.').to_owned(),
-            (None, "closed", Some(1)) => "Arrivals are closed: 1 client asks again when it was answered".into(),
+            (None, "closed", Some(1)) => {
+                "Arrivals are closed: 1 client, which sends its next request after a reply".into()
+            }
             (None, "closed", n) => {
                 let clients = units::count(n.unwrap_or(0).into());
-                format!("Arrivals are closed: {clients} clients, each of which asks again when it was answered")
+                format!("Arrivals are closed: {clients} clients, each of which sends its next request after a reply")
             }
             (None, "open", _) => {
-                "Arrivals are open: requests come at their times, whatever becomes of those before".into()
+                "Arrivals are open: requests come at the recorded times, whatever happens to earlier ones".into()
             }
             _ => return "Arrivals are as recorded: each state machine begins when it began.".into(),
         };
         let other = if self.model == "open" { "closed" } else { "open" };
-        let how = if self.inferred { format!("inferred; --arrivals {other} for the other") } else { "as given".into() };
+        let how =
+            if self.inferred { format!("inferred; --arrivals {other} assumes the other") } else { "as given".into() };
         format!("{means} ({how}).")
     }
 }
@@ -260,7 +263,10 @@ pub fn listed(out: &mut String, title: &str, sentences: &[String], style: Style)
 /// What a lost share means, if there is any.
 pub fn lossy_sentence(lossy: f64) -> Option<String> {
     (lossy > 0.0).then(|| {
-        format!("Losses may have touched {:.1} % of what was measured: the bars are that much wider.", 100.0 * lossy)
+        format!(
+            "Data loss may have affected {:.1} % of the measurements: the error bars are that much wider.",
+            100.0 * lossy
+        )
     })
 }
 
@@ -347,10 +353,10 @@ impl BottlenecksView {
         self.flows(&mut out, folders, style);
         let mut notes = self.assumptions.clone();
         notes.extend(lossy_sentence(self.lossy));
-        listed(&mut out, "Taken for granted:", &notes, style);
+        listed(&mut out, "Assumptions:", &notes, style);
         listed(
             &mut out,
-            "In the replay these wait for ever, since what they wait for was not recorded:",
+            "In the replay these wait forever, because what they wait for was not recorded:",
             &self.stuck,
             style,
         );
@@ -392,8 +398,8 @@ impl BottlenecksView {
         }
         let mut t = Table::new(&[
             Column::text("improved alone"),
-            Column::number("gone: times better"),
-            Column::text("matters until"),
+            Column::number("speedup if removed"),
+            Column::text("90 % of the gain at"),
         ])
         .indented(2);
         for m in self.margins.iter().take(ROWS_MAX) {
@@ -406,7 +412,7 @@ impl BottlenecksView {
     /// Who belongs together, where machines tell more than one flow.
     fn flows(&self, out: &mut String, folders: &str, style: Style) {
         let Some((first, others)) = self.flows.split_first().filter(|(_, others)| !others.is_empty()) else { return };
-        let _ = writeln!(out, "\nWho had a part in the same items:");
+        let _ = writeln!(out, "\nMachines that handled the same items:");
         for f in self.flows.iter().take(FLOWS_MAX) {
             let line = format!("{} ({} items)", f.machines.join(", "), units::count(f.items));
             let lines = wrap(&sanitise(&line), "    ", style.prose());

@@ -43,7 +43,7 @@ impl CalibrationView {
             _ => "",
         };
         let sentence = format!(
-            "The model does not quite behave as what was recorded: {}. Take what follows for a direction, not for figures.{why}",
+            "The model does not fully match the recording: {}. Treat what follows as a direction, not as figures.{why}",
             c.sentence()
         );
         CalibrationView {

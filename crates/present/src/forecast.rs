@@ -43,7 +43,7 @@ pub struct BarView {
     pub calibration: f64,
     /// What is not known of the change.
     pub change: f64,
-    /// What losses may have touched.
+    /// What data loss may have affected.
     pub losses: f64,
 }
 
@@ -97,13 +97,13 @@ pub struct ForecastView {
     pub changes: Vec<ChangeView>,
     /// How the changed system fares.
     pub forecast: FaresView,
-    /// What is taken for granted.
+    /// Assumptions, a sentence each.
     pub assumptions: Vec<String>,
     /// Items that are taken by another, or in another order, than without the changes.
     pub reordered: u64,
     /// Of how many.
     pub reordered_of: u64,
-    /// Actors that wait for ever in the changed system and did not before.
+    /// Actors that wait forever in the changed system and did not before.
     pub stuck: Vec<String>,
     /// Share of what was measured that losses may have touched.
     pub lossy: f64,
@@ -142,7 +142,7 @@ impl FaresView {
         let mut rows = vec![("throughput".to_owned(), true, &self.throughput_per_s)];
         rows.extend(self.mean_ns.iter().map(|f| ("mean latency".to_owned(), false, f)));
         for (q, f) in QUANTILES.iter().zip([&self.p50_ns, &self.p95_ns, &self.p99_ns]) {
-            let name = if *q == 0.5 { "half take up to".into() } else { format!("{} % take up to", number(100.0 * q)) };
+            let name = format!("p{}", number(100.0 * q));
             rows.extend(f.iter().map(|f| (name.clone(), false, f)));
         }
         rows
@@ -230,7 +230,7 @@ impl ForecastView {
         if self.arrivals.model != "recorded" {
             granted.extend(self.order());
         }
-        listed(&mut out, "Taken for granted:", &granted, style);
+        listed(&mut out, "Assumptions:", &granted, style);
         out
     }
 
@@ -289,7 +289,8 @@ impl ForecastView {
         let rows = self.forecast.rows();
         if rows.iter().any(|(_, _, f)| f.bar.variation.is_none()) {
             out.push(
-                "The recording is too short to know how much it varies: the bars lack that part; record for longer."
+                "The recording is too short to know how much it varies, so the error bars leave that out; record for \
+                 longer."
                     .into(),
             );
         }
@@ -300,7 +301,7 @@ impl ForecastView {
         }
         if let Some(first) = self.stuck.first() {
             out.push(format!(
-                "{} wait for ever in the changed system ({first}, …): what they wait for is not made any more.",
+                "{} wait forever in the changed system ({first}, …): what they wait for is no longer produced.",
                 units::count(self.stuck.len() as u64)
             ));
         }
@@ -347,7 +348,7 @@ impl ForecastView {
             Column::number("enough"),
             Column::number("throughput then"),
             Column::number("mean latency then"),
-            Column::number("times better"),
+            Column::number("speedup if removed"),
         ])
         .indented(2);
         let (last, removed) = self.bottlenecks.split_last().unzip();

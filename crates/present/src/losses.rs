@@ -126,7 +126,7 @@ pub fn losses_or_none(losses: &[Loss], answers: &[Answer], style: Style) -> Stri
     let concerns = |l: &Loss| answers.iter().chain(&[Answer::Names]).any(|a| l.touches.contains(&a.name()));
     let told: Vec<Loss> =
         losses.iter().filter(|l| l.severity != Severity::Info.name() || concerns(l)).cloned().collect();
-    if told.is_empty() { "Lost: nothing.\n".into() } else { format!("Lost:\n{}", render(&told, style)) }
+    if told.is_empty() { "No data lost.\n".into() } else { format!("Lost:\n{}", render(&told, style)) }
 }
 
 /// The losses in words, the worst first: what, how many, what they touch, what to do.
@@ -154,7 +154,7 @@ pub fn render(losses: &[Loss], style: Style) -> String {
         ));
         let mut prose = l.meaning.clone();
         if !l.touches.is_empty() {
-            prose.push_str(&format!(" May touch: {}.", l.touches.join(", ")));
+            prose.push_str(&format!(" May affect: {}.", l.touches.join(", ")));
         }
         out.push_str(&wrap(&prose, "    ", style.prose()));
         if let Some(place) = &l.place {
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn only_notes_are_left_to_info_and_only_where_they_touch_nothing_that_was_asked() {
-        let told = |id, answers| losses_or_none(&[loss(id, 1)], answers, Style::default()) != "Lost: nothing.\n";
+        let told = |id, answers| losses_or_none(&[loss(id, 1)], answers, Style::default()) != "No data lost.\n";
         assert!(!told(id::WAIT_END, &[Answer::Requests]) && told(id::WAIT_END, &[Answer::Waits]));
         assert!(told(id::STRING_OVERFLOW, &[Answer::Requests]), "requests have names");
         assert!(told(id::RING_WAIT, &[Answer::Metrics]), "no loss is hidden");

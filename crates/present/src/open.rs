@@ -255,7 +255,7 @@ const fn idle_words(what: For) -> &'static str {
         For::Timer => "asleep",
         For::Child => "for a child",
         For::Connect | For::Lock | For::Disk | For::Stopped | For::Other => "otherwise",
-        For::Unseen => "for what was not seen: they slept before the recording began, or events are missing",
+        For::Unseen => "for something not recorded: they slept before the recording began, or events are missing",
     }
 }
 
@@ -299,8 +299,8 @@ impl Namer<'_, '_> {
         let listener = self.listener(q);
         let (waiting, room) = q.length.unwrap_or_default();
         let sentence = format!(
-            "The accept queue of {listener} is full: {} of {} places taken, and nobody accepts. Who asks for a connection \
-             there gets no answer, and asks again after 1 s, 3 s, 7 s …",
+            "The accept queue of {listener} is full: {} of {} places are taken and nothing accepts. Clients that \
+             connect get no answer and retry after 1 s, 3 s, 7 s …",
             units::count(waiting),
             units::count(room),
         );
@@ -365,19 +365,19 @@ impl Namer<'_, '_> {
                 let named: Vec<String> = w.awaited.iter().take(NAMED).map(|a| self.awaited(a)).collect();
                 let more = w.awaited.len().saturating_sub(NAMED);
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                format!("waits for an answer of {}{more}", named.join(" and "))
+                format!("waits for an answer from {}{more}", named.join(" and "))
             }
             For::Bytes => "waits for bytes".into(),
             For::Poll => "polls its descriptors".into(),
             For::Connection => "waits for a connection".into(),
-            For::Futex => format!("waits at futex {:#x}, who holds it is not known", w.futex),
-            For::Lock => "waits for a lock on a file or a semaphore, who holds it is not known".into(),
+            For::Futex => format!("waits at futex {:#x}, whose holder is not known", w.futex),
+            For::Lock => "waits for a lock on a file or a semaphore, whose holder is not known".into(),
             For::Timer => "sleeps".into(),
             For::Child => "waits for a child to end".into(),
             For::Disk => "waits for the disk or the kernel, uninterruptibly".into(),
             For::Stopped => "was stopped (by SIGSTOP, a debugger, or the freezer of its cgroup)".into(),
             For::Other => "waits".into(),
-            For::Unseen => "waits for what was not seen".into(),
+            For::Unseen => "waits for something that was not recorded".into(),
         };
         if let Some(call) = call(w) {
             let _ = write!(out, ", in {call}");

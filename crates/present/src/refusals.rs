@@ -21,9 +21,9 @@ pub fn met(error: i32) -> String {
     let words = match error {
         111 => "was refused a connection to",
         110 => "got no answer in time when connecting to",
-        100 | 101 | 112 | 113 => "found no way to",
+        100 | 101 | 112 | 113 => "found no route to",
         125 => "gave up connecting to",
-        2 => "found nobody at",
+        2 => "found no socket at",
         13 | 1 => "may not connect to",
         11 => "found the queue full when connecting to",
         0 => "could not connect to",

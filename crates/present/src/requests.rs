@@ -34,7 +34,7 @@ pub struct TierView {
     pub between_ns: u64,
     /// Share of the mean duration that is its own time.
     pub share: f64,
-    /// Nobody watches there.
+    /// It is not recorded.
     pub unwatched: bool,
 }
 
@@ -67,7 +67,7 @@ pub struct KindView {
     pub reset: u64,
     /// Cut short.
     pub cut: u64,
-    /// Still in progress when the recording ended.
+    /// Still in progress when recording stopped.
     pub unfinished: u64,
     /// With a path known to be incomplete.
     pub incomplete: u64,
@@ -140,7 +140,7 @@ pub struct OnWireView {
     pub unwitnessed: u64,
     /// Told of after the request that they belong to was given.
     pub late: u64,
-    /// Decided before their time, for want of memory.
+    /// Decided early, for lack of memory.
     pub given_up: u64,
     /// Without a row that tells of their flow.
     pub without_flow: u64,

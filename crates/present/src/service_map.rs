@@ -17,7 +17,7 @@ pub struct CallsView {
     pub failed: u64,
     /// How many a second over the recording.
     pub rate_per_s: f64,
-    /// Mean length (ns), where they were served; as the caller saw it where nobody watches there.
+    /// Mean length (ns), where they were served; as the caller saw it where the server is not recorded.
     pub mean_ns: u64,
     /// Median (ns).
     pub p50_ns: u64,
@@ -36,7 +36,7 @@ pub struct ServiceView {
     pub entries: u64,
     /// Least depth at which it was met; 0 = an entry.
     pub depth: u32,
-    /// Nobody watches there.
+    /// It is not recorded.
     pub unwatched: bool,
     /// Time of its own for each call (ns).
     pub self_ns: u64,

@@ -296,7 +296,7 @@ impl ShowView {
             sanitise(&self.service),
             units::duration(self.duration_ns),
             self.request,
-            if self.complete { "path whole" } else { "path INCOMPLETE (see below)" },
+            if self.complete { "path complete" } else { "path INCOMPLETE (see below)" },
         );
         out.push('\n');
         // where there is little room, who was asked for what is worth more than a picture of the two columns before
@@ -320,7 +320,7 @@ impl ShowView {
             Column::number("start"),
             Column::number("length"),
             Column::number("own"),
-            Column::number("on the way"),
+            Column::number("delivery"),
             // like a number, which is never cut
             Column::number("|waterfall     |"),
             Column::text("service and what it was asked"),
@@ -412,7 +412,7 @@ impl ShowView {
     fn incomplete(&self, out: &mut String, style: Style) {
         for s in self.spans.iter().filter(|s| s.queued) {
             let line = format!(
-                "span {} ({}) puts work where others take it up later: what they do with it is not linked",
+                "span {} ({}) puts work into a queue: what happens to it later is not linked",
                 s.span, s.service
             );
             let _ = writeln!(out, "{}", style.paint(&sanitise(&line), Tint::Warn));
@@ -466,9 +466,9 @@ impl OpenCallView {
     /// In a line.
     fn line(&self) -> String {
         let others = match self.others {
-            0 => "this request's or nobody's".to_owned(),
-            1 => "this request's or that of another one".to_owned(),
-            n => format!("this request's or that of one of {} others", units::count(u64::from(n))),
+            0 => "of this request or of none".to_owned(),
+            1 => "of this request or of another one".to_owned(),
+            n => format!("of this request or of one of {} others", units::count(u64::from(n))),
         };
         let at = units::duration(self.offset_ns.max(0) as u64);
         format!("  at {at}: {} to {}, by {}: {others}", self.asked, self.remote, self.task)

@@ -87,7 +87,7 @@ pub struct SenderView {
     pub rows: u64,
     /// Rows that did not come.
     pub rows_lost: u64,
-    /// Rows sent before the first that came: perhaps nobody listened then.
+    /// Rows sent before the first that came: perhaps nothing was listening then.
     pub rows_before: u64,
     /// Whether it said that it ended.
     pub is_over: bool,

@@ -286,7 +286,7 @@ fn slow(screen: &mut Screen<'_>, parts: &Parts) {
 /// The kind that most time went to, and where.
 fn most_time(k: &KindView, share: f64) -> String {
     let mut text = format!(
-        "{:.0} % of the requests' time is {} at {}: {}, half within {}, ",
+        "{:.0} % of the requests' time is {} at {}: {}, p50 {}, ",
         100.0 * share,
         k.asked,
         k.service,
@@ -294,8 +294,8 @@ fn most_time(k: &KindView, share: f64) -> String {
         units::duration(k.p50_ns)
     );
     let _ = match k.count {
-        n if n >= PERCENTILE_MIN => write!(text, "99 % within {}.", units::duration(k.p99_ns)),
-        _ => write!(text, "all within {}.", units::duration(k.max_ns)),
+        n if n >= PERCENTILE_MIN => write!(text, "p99 {}.", units::duration(k.p99_ns)),
+        _ => write!(text, "slowest {}.", units::duration(k.max_ns)),
     };
     if let Some((ns, what)) = k.tiers.iter().flat_map(parts_of).max_by_key(|p| p.0).filter(|p| p.0 > 0) {
         let _ = write!(
@@ -314,8 +314,8 @@ fn parts_of(t: &TierView) -> [(u64, String); 3] {
     let own = if t.unwatched { format!("at {name}, which is not watched") } else { format!("{name}'s own") };
     [
         (t.self_ns, own),
-        (t.queued_ns, format!("the wait until a task of {name} took it")),
-        (t.between_ns, format!("the way to {name} and back")),
+        (t.queued_ns, format!("waiting to be picked up by {name}")),
+        (t.between_ns, format!("network and delivery to {name} and back")),
     ]
 }
 
@@ -440,12 +440,12 @@ fn in_flight(r: &RequestView, open: &OpenView, kinds: &[KindView]) -> String {
     if let Some(k) = kind.filter(|k| k.count >= MEDIAN_MIN) {
         let _ = write!(
             text,
-            " (half of {} take up to {})",
+            " (p50 of {} is {})",
             count(k.count, "such request", "such requests"),
             units::duration(k.p50_ns)
         );
     }
-    let task = r.task.as_deref().unwrap_or("nobody watches there");
+    let task = r.task.as_deref().unwrap_or("peer not recorded");
     let _ = write!(text, ": it is at {} ({task})", r.at_service);
     if r.asked != r.kind || r.at_service != r.service {
         let _ = write!(text, " with {}", r.asked);
@@ -499,12 +499,12 @@ fn trust(screen: &mut Screen<'_>, parts: &Parts) {
         let incomplete: u64 = r.kinds.iter().map(|k| k.incomplete).sum();
         let orphans: u64 = r.orphans.iter().map(|o| o.count).sum();
         let mut text = format!(
-            "{} of {} have a whole path.",
+            "{} of {} have a complete path.",
             units::count(r.requests.saturating_sub(incomplete)),
             count(r.requests, "request", "requests")
         );
         if orphans > 0 {
-            let _ = write!(text, " {} belong to requests that could not be told.", count(orphans, "call", "calls"));
+            let _ = write!(text, " {} could not be assigned to a request.", count(orphans, "call", "calls"));
         }
         let level = if incomplete + orphans > 0 { Level::Bad } else { Level::Good };
         if r.requests + orphans > 0 {
@@ -515,7 +515,7 @@ fn trust(screen: &mut Screen<'_>, parts: &Parts) {
             let what: Vec<String> =
                 r.queued.iter().take(FINDINGS_MAX).map(|q| format!("{} at {}", q.asked, q.service)).collect();
             let text =
-                format!("Not known: what becomes of what was put into queues ({}); paths end there.", what.join(", "));
+                format!("Not known: what happens to messages put into queues ({}); paths end there.", what.join(", "));
             let next = screen.command("requests");
             screen.add(Section::Trust, Level::Unknown, text, next);
         }
@@ -525,7 +525,7 @@ fn trust(screen: &mut Screen<'_>, parts: &Parts) {
     for l in lost.iter().take(FINDINGS_MAX) {
         let host = l.host.as_ref().map_or(String::new(), |h| format!(" on {h}"));
         let touches =
-            if l.touches.is_empty() { String::new() } else { format!(" May touch: {}.", l.touches.join(", ")) };
+            if l.touches.is_empty() { String::new() } else { format!(" May affect: {}.", l.touches.join(", ")) };
         let text = format!("Lost: {} × {}{host}. {}{touches}", l.id, units::count(l.count), l.meaning);
         screen.add(Section::Trust, Level::Bad, text, next.clone());
     }
@@ -535,7 +535,7 @@ fn trust(screen: &mut Screen<'_>, parts: &Parts) {
     }
     match &parts.info {
         Part::Answer(_) if lost.is_empty() => {
-            screen.add(Section::Trust, Level::Good, "Lost: nothing that touches an answer.", next);
+            screen.add(Section::Trust, Level::Good, "No data lost that affects an answer.", next);
         }
         Part::Answer(_) => {}
         other => screen.missing(Section::Trust, other, "info"),

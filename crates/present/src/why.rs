@@ -53,7 +53,7 @@ pub struct GroupView {
     pub failed: u64,
     /// Left out, since their path is incomplete.
     pub incomplete: u64,
-    /// Left out, since they had no whole reply.
+    /// Left out, because they had no complete reply.
     pub unanswered: u64,
 }
 
@@ -253,8 +253,8 @@ impl GroupView {
         let (less, more) = (all.min(self.mean_ns).max(1), all.max(self.mean_ns));
         (more as f64 > less as f64 * (1.0 + UNLIKE)).then(|| {
             format!(
-                "Of {}, {} have an incomplete path, and the {} that could be looked at are not like them: these took {} on average, \
-                 all of them {}. What follows holds for these alone. ",
+                "Of {}, {} have an incomplete path, and the {} that could be examined are not like them: these took \
+                 {} on average, all of them {}. What follows holds for these alone. ",
                 self.label,
                 units::count(self.incomplete),
                 units::count(self.count),
@@ -280,8 +280,8 @@ fn comparison(k: &KindView, words: &Words<'_>) -> String {
     if k.slow.count == 0 || k.typical.count == 0 {
         let who = if k.slow.count == 0 { &k.slow } else { &k.typical };
         return format!(
-            "{kind}: nothing can be said, since of {} none could be looked at ({} with an incomplete path, {} without \
-             a whole reply).",
+            "{kind}: nothing can be said, because none of {} could be examined ({} with an incomplete path, {} \
+             without a complete reply).",
             who.label,
             units::count(who.incomplete),
             units::count(who.unanswered),
@@ -301,7 +301,7 @@ fn comparison(k: &KindView, words: &Words<'_>) -> String {
         Mode::Tasks => format!("{kind} took {slow} in {}, {typical} in {}", words.folder, words.before),
     };
     if k.more_ns.unsigned_abs() as f64 <= HARDLY * k.typical.mean_ns as f64 {
-        return format!("{head}: hardly a difference.");
+        return format!("{head}: almost no difference.");
     }
     let word = if k.more_ns < 0 { "less" } else { "more" };
     let mut out = format!("{head}.");

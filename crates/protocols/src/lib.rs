@@ -242,7 +242,7 @@ impl Defect {
             Defect::BorderLost => "Capture longer heads, or look for capture losses on this flow.",
             Defect::BadHead => "Check that the flow speaks the protocol it was taken for.",
             Defect::Unsupported => "Report the flow's protocol and version to the project.",
-            Defect::QueueOverflow => "Nothing to do: replies beyond the limit have unknown borders.",
+            Defect::QueueOverflow => "No action needed: replies beyond the limit have unknown borders.",
             Defect::ClosedInside => "Look for resets and crashes of the peer at this time.",
         }
     }

@@ -182,7 +182,7 @@ pub const QUESTIONS: &[Question] = &[
     },
     Question {
         path: "open",
-        about: "What had not ended when the recording ended.",
+        about: "Still in progress when recording stopped.",
         command: &["open"],
         schema: "open",
         parameters: &[],

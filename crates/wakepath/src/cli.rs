@@ -43,7 +43,8 @@ use wakepath_present::text::ColourChoice;
 
 /// Request paths of unmodified systems: which path a request took, where its time went, who it waited for.
 ///
-/// Record on each host, then ask. Recording by the kernel needs rights (root); `run` and reading a trace folder need none.
+/// Record on each host, then ask. Recording by the kernel needs root or capabilities; `run` and reading a trace folder
+/// need neither.
 #[derive(Parser, Debug)]
 #[command(name = "wakepath", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
@@ -57,7 +58,7 @@ Examples:
   wakepath forecast shop --next 3           what limits, what comes after it, and the gain of each
   wakepath tables shop                      Parquet tables for DuckDB, Polars, pandas
 
-Exit codes: 0 answered; 1 failed; 2 wrong usage; 3 answered, but losses touch the answer (--strict).
+Exit codes: 0 answered; 1 failed; 2 wrong usage; 3 answered, but data loss affects the answer (--strict).
 `record -- CMD` and `run -- CMD` end as CMD did (128 + a signal), or 126 and 127 if it cannot start.
 Answers go to standard output, everything else to standard error.
 `wakepath COMMAND --help` has examples.")]
@@ -73,10 +74,10 @@ pub struct Cli {
         help_heading = "Output"
     )]
     pub color: ColourFlag,
-    /// Print long answers at once; else a terminal gets them by $WAKEPATH_PAGER, $PAGER or less
+    /// Do not page long answers (default on a terminal: $WAKEPATH_PAGER, $PAGER or less)
     #[arg(long, global = true, help_heading = "Output")]
     pub no_pager: bool,
-    /// `shown`: use no link that rests on a habit. With `show`: print how each link is known, or those of one span
+    /// `shown`: ignore links that rest on habit. With `show`: print the evidence of each link, or of one span
     #[arg(
         long,
         global = true,
@@ -197,7 +198,7 @@ pub struct ShowArgs {
     pub answering: Answering,
 }
 
-/// Why it took so long: a task's time, or a request's, with each wait replaced by what it waited for
+/// Why it took so long: the time of a task or a request, with each wait replaced by what it waited for
 ///
 /// The active path of a task follows each of its waits to who or what ended it: the task that woke it, the sender of the
 /// message, the disk, a timer; and that one's own waits in turn, also on other hosts. The critical path of a request goes
@@ -249,12 +250,13 @@ pub struct WaitsArgs {
     pub answering: Answering,
 }
 
-/// Why the slow ones are slow: where their time goes against the typical ones', largest difference first
+/// Why slow requests are slow: where their time goes compared with typical ones, largest difference first
 ///
 /// Of each kind of request, the slowest against the middle half by duration; or a selection by time and duration against
-/// all others; or, with two folders, all of a kind in the second against all of it in the first. The time is that of critical paths, grouped by what a colleague would name: own
-/// computing, a processor that another had, a lock, network, name server, disk, timer, queue. Averages; the differences
-/// add up. Requests with an incomplete path are left out and counted. Of folders without requests, such as imported
+/// all others; or, with two folders, all of a kind in the second against all of it in the first. The time is that of
+/// critical paths, grouped by cause: computing, waiting for a processor, a lock, network, name server, disk, timer,
+/// queue. Figures are averages, and the differences add up. Requests with an incomplete path are left out and counted.
+/// Of folders without requests, such as imported
 /// traces, --task compares the active path of a task in two recordings.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -294,11 +296,11 @@ pub struct WhyArgs {
     pub answering: Answering,
 }
 
-/// What had not ended when the recording ended: requests without an answer, waits that went on, and deadlocks
+/// Still in progress when recording stopped: requests without an answer, waits, and deadlocks
 ///
-/// For a system that hangs: record a few seconds of it, then ask. Requests and waits come oldest first, each with what it
-/// waits for; idle tasks are only counted. Tasks that wait for each other's answers in a circle are named. What hung before
-/// the recording began shows only as far as it did something since.
+/// For a system that hangs: record it for a few seconds, then run this. Requests and waits are listed oldest first,
+/// each with what it waits for; idle tasks are only counted. Tasks that wait for each other in a circle are named.
+/// Anything that hung before recording began shows only if it did something since.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -321,18 +323,18 @@ pub struct Answering {
     /// Print one JSON document instead of text; its schema is in docs/schemas
     #[arg(long)]
     pub json: bool,
-    /// Exit with 3 where losses or incompleteness touch the answer
+    /// Exit with 3 if data loss or incomplete paths affect the answer
     #[arg(long)]
     pub strict: bool,
 }
 
-/// Find out whether this host can be recorded, and what to do where it cannot.
+/// Check whether this host can be recorded, and what to do if it cannot.
 ///
-/// Looks at the kernel, its hooks and this user's rights, then really loads and attaches the kernel programs and takes
-/// them away again. It writes nothing. Every \"NO\" is followed by what to do. Useful without root too: then all but the
-/// trial is looked at.
+/// Checks the kernel, its hooks and this user's rights, then loads and attaches the kernel programs and removes them
+/// again. It writes nothing. Every \"NO\" is followed by what to do. Without root, it checks everything except the
+/// trial.
 ///
-/// Exits with 0 where `record` works, with 1 where it does not.
+/// Exits with 0 if `record` works, with 1 if it does not.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -346,7 +348,7 @@ pub struct DoctorArgs {
     pub json: bool,
 }
 
-/// Tell what trace folders hold and what they lost.
+/// Show what trace folders contain and which data was lost.
 ///
 /// Hosts and how they were recorded, the time they span, rows of each table, flows by protocol (and why the others are
 /// opaque), listening services, and every loss with what it may touch and what to do about it. Times are UTC.
@@ -387,7 +389,7 @@ pub struct MergeArgs {
     pub output: PathBuf,
 }
 
-/// Put the clocks of several hosts on one line, by the messages between them.
+/// Align the clocks of several hosts, using the messages between them.
 ///
 /// A message is received after it was sent: in both directions between two hosts this bounds the offset and the drift of
 /// their clocks. For each two hosts the answer has the messages found at both ends, offset and drift with their bounds, what

@@ -62,7 +62,7 @@ pub fn run(args: &CollectArgs) -> Result<i32> {
     rights::keep_only_paths(args.into.output.is_some(), false);
     let is_counted = is_shown || scrape.is_some();
     if let Some(scrape) = scrape {
-        tell!("figures for Prometheus: http://{}/metrics", scrape.address()?);
+        tell!("metrics for Prometheus: http://{}/metrics", scrape.address()?);
         let figures = figures.clone();
         scrape.start(move || live::scraped(&figures, None))?;
     }

@@ -47,7 +47,7 @@ pub fn folders_or_requests(current: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 fn described(k: &KindView) -> String {
-    format!("{} requests at {}, half within {}", units::count(k.count), k.service, units::duration(k.p50_ns))
+    format!("{} requests at {}, p50 {}", units::count(k.count), k.service, units::duration(k.p50_ns))
 }
 
 /// What begins like the word on the line, quoted where the shell would split it.

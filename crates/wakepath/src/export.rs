@@ -87,7 +87,7 @@ pub fn run(args: &ExportArgs) -> Result<i32> {
     tell!("wakepath: exported {}", exported.told());
     let touched = losses::touch(&losses, &[Answer::Requests, Answer::CriticalPath]);
     if touched {
-        tell!("wakepath: what was lost may touch it: wakepath info {}", dirs[0].display());
+        tell!("wakepath: data loss may affect it: wakepath info {}", dirs[0].display());
     }
     let is_short = touched || exported.incomplete > 0 || exported.is_short;
     Ok(if args.strict && is_short { output::ANSWERED_WITH_LOSSES } else { output::ANSWERED })

@@ -17,7 +17,8 @@ pub fn request(folder: &Folder, names: &Names<'_>, wanted: &str, kind: Option<&s
     let is_slowest = wanted == "slowest";
     if !is_slowest && (wanted.is_empty() || !wanted.bytes().all(|b| b.is_ascii_hexdigit())) {
         bail!(
-            "{wanted:?} is no request: give an id or its first digits, as `wakepath requests` prints them, or `slowest`"
+            "{wanted:?} is not a request: give an id or its first digits, as `wakepath requests` prints them, or \
+             `slowest`"
         );
     }
     let mut found: Option<(u64, Request)> = None;

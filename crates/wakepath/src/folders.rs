@@ -75,7 +75,7 @@ pub fn whole(index: &Index, dirs: &[PathBuf]) -> Result<()> {
     match index.failed_reads() {
         0 => Ok(()),
         n => bail!(
-            "{0}/cache: {n} reads of the index failed, so the answer would have holes; check the disk, remove {0}/cache \
+            "{0}/cache: {n} reads of the index failed, so the answer would have gaps; check the disk, remove {0}/cache \
              and ask again",
             dirs[0].display()
         ),

@@ -49,7 +49,8 @@ impl Modelled {
             (Some(Edge::Machine(a)), Some(Edge::Machine(b))) => selection.between = Some((a.clone(), b.clone())),
             (Some(Edge::Machine(m)), _) | (_, Some(Edge::Machine(m))) => {
                 bail!(
-                    "{m:?} is no moment (give 2026-11-21T04:55:12.5Z, +12.5s or nanoseconds), and machines take both --from and --to"
+                    "{m:?} is not a valid time (use 2026-11-21T04:55:12.5Z, +12.5s or nanoseconds); for machines \
+                     give both --from and --to"
                 )
             }
             (from, to) => {
@@ -63,7 +64,7 @@ impl Modelled {
         if let (Some(from), Some(to)) = (selection.from, selection.to)
             && from >= to
         {
-            bail!("--from is not before --to: nothing is between them");
+            bail!("--from is not before --to: there is nothing between them");
         }
         let derived = derive(&folder, &index, &names, &selection).map_err(|e| {
             if let Some(kind) = selection.kind.as_deref().filter(|k| !requests::has_kind(&folder, k)) {

@@ -81,7 +81,7 @@ impl Forwarder {
             ForwardBy::Udp => {
                 let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
                 let socket = UdpSocket::bind(any).context("making a socket to send on")?;
-                socket.connect(address).with_context(|| format!("--forward {to}: no way there"))?;
+                socket.connect(address).with_context(|| format!("--forward {to}: no route to it"))?;
                 socket.set_nonblocking(true).context("making the socket not wait")?;
                 (Way::Datagrams { socket, to: address, is_refused: false }, DATAGRAM_BYTES)
             }
@@ -189,7 +189,8 @@ impl Way {
         if result.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused) {
             if !std::mem::replace(is_refused, true) {
                 tell!(
-                    "wakepath: nobody listens at {to} yet: start `wakepath collect` there; what is sent until then is lost"
+                    "wakepath: nothing listens at {to} yet: start `wakepath collect` there; rows sent until then are \
+                     lost"
                 );
             }
             result = socket.send(frame);

@@ -21,7 +21,7 @@ impl Moment {
     }
 }
 
-const HOW: &str = "give 2026-11-21T04:55:12.5Z, +12.5s or nanoseconds";
+const HOW: &str = "use 2026-11-21T04:55:12.5Z, +12.5s or nanoseconds";
 
 impl FromStr for Moment {
     type Err = String;
@@ -34,7 +34,7 @@ impl FromStr for Moment {
         if let Ok(ns) = s.parse::<i64>() {
             return Ok(Moment::At(ns));
         }
-        rfc3339(s).map(Moment::At).ok_or_else(|| format!("{s}: no moment; {HOW}"))
+        rfc3339(s).map(Moment::At).ok_or_else(|| format!("{s}: not a valid time; {HOW}"))
     }
 }
 

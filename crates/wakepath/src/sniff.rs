@@ -84,7 +84,7 @@ pub fn run(args: &SniffArgs) -> Result<i32> {
     let bar = if is_file { source.bytes().map(progress_bar).transpose()? } else { None };
     let packets = Arc::new(AtomicU64::new(0));
     if let Some(scrape) = scrape {
-        tell!("figures for Prometheus: http://{}/metrics", scrape.address()?);
+        tell!("metrics for Prometheus: http://{}/metrics", scrape.address()?);
         let (figures, packets) = (figures.clone(), Arc::clone(&packets));
         scrape.start(move || live::scraped(&figures, Some(packets.load(Ordering::Relaxed))))?;
     }

@@ -142,7 +142,7 @@ fn what_is_missing_or_meant_is_named() -> Tested {
         (&["waits", folder, "--request", "slowest", "--kind", "get /a"], 1, "did you mean 'GET /a'?"),
         (&["why", folder, "--kind", "GET /aa"], 1, "did you mean 'GET /a'?"),
         (&["bottleneck", folder, "--request", "/a"], 1, "did you mean 'GET /a'?"),
-        (&["show", folder, "xyz"], 1, "is no request"),
+        (&["show", folder, "xyz"], 1, "is not a request"),
     ] {
         let output = run(args);
         assert_eq!(output.status.code(), Some(code), "{args:?}: {}", stderr(&output));

@@ -65,7 +65,7 @@ fn a_forecast_says_how_requests_come_first_and_what_comes_of_the_change() -> Tes
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(widest(&text) <= 100 && !text.contains('\x1b'), "{text}");
     assert!(text.starts_with("Arrivals are "), "{text}");
-    for part in ["With that changed: throughput goes from", "measured", "off by", "Taken for granted:"] {
+    for part in ["With that changed: throughput goes from", "measured", "off by", "Assumptions:"] {
         assert!(text.contains(part), "{part} is missing:\n{text}");
     }
     let document =

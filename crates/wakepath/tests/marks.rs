@@ -123,7 +123,7 @@ fn a_path_between_two_machines_is_of_one_connection() {
     // who belongs together is told, and what tells one flow from the others
     let output = run(&["bottleneck", text(&out)]);
     let said = stdout(&output);
-    assert!(said.contains("Who had a part in the same items:") && said.contains("client[2], "), "{said}");
+    assert!(said.contains("Machines that handled the same items:") && said.contains("client[2], "), "{said}");
     let (_, ends) = said.split_once(" --from ").expect("how to ask for one");
     let ends: Vec<&str> = ends.split_whitespace().take(3).map(|w| w.trim_matches('\'')).collect();
     let words = ["--from", ends[0], "--to", ends[2]];

@@ -125,7 +125,7 @@ fn a_lock_between_processes_is_named() -> Tested {
 fn a_wait_is_named_by_its_object() -> Tested {
     type Change = fn(&mut WaitRow);
     let cases: [(&str, &str, Change); 4] = [
-        ("futex", "waiting until a time-out on a futex where nobody woke it", |w| w.syscall = 202),
+        ("futex", "waiting on a futex until its timeout, with no wake-up", |w| w.syscall = 202),
         ("stopped", "stopped by SIGSTOP from front", |w| {
             (w.cause, w.state, w.object, w.by) = (cause::STOPPED, 4, 19, TaskId(1));
         }),

@@ -181,7 +181,7 @@ constants! {
     INPUT_OTHER: u8 = 3;
     /// `Input.flags`: it is the only input that the task was given; the next comes with the next record.
     INPUTF_ISOLATED: u16 = 1;
-    /// `Input.sub`: no input. The process goes on with something else than what it was given last: a time-out, or what a
+    /// `Input.sub`: no input. The process goes on with something else than what it was given last: a timeout, or what a
     /// call took that nobody had handed over.
     INPUT_ELSE: u8 = 4;
     /// `Input.flags`: the whole process had come to rest before: what any of its tasks does is for this input, until the

@@ -229,13 +229,13 @@ layouts! {
         ts_ns: u64,
         /// Return minus entry, saturating at 64 bits.
         entry_ago_ns: u64,
-        /// The time-out that the caller gave, in ns; all ones = none.
+        /// The timeout that the caller gave, in ns; all ones = none.
         timeout_ns: u64,
         /// Thread group.
         tgid: u32,
         /// Thread.
         tid: u32,
-        /// What it returned: ready descriptors, 0 = time-out, negative = error.
+        /// What it returned: ready descriptors, 0 = timeout, negative = error.
         ready: i32,
         /// The epoll descriptor, or -1.
         fd: i32,

@@ -18,11 +18,11 @@ export function colour(cause: string | null | undefined): string {
 }
 
 const WORDS: Record<string, string> = {
-  cpu: 'computing', preempted: 'waiting for a processor', quota: 'CPU quota used up', futex: 'futex until its time-out',
+  cpu: 'computing', preempted: 'waiting for a processor', quota: 'CPU quota used up', futex: 'futex until its timeout',
   packet_loss: 'packets lost', delayed_ack: 'delayed acknowledgement', accept_queue: 'accept queue full',
-  slow_reader: 'reader too slow', dns: 'name server', unanswered: 'no answer before the time-out',
-  page_fault: 'page read in', task: 'another task', unwatched: 'service not watched', isolation: 'the recording itself',
-  input: 'a person', unknown: 'not known', queue: 'queued, not taken up', queued: 'queued, not taken up',
+  slow_reader: 'reader too slow', dns: 'name server', unanswered: 'no answer before the timeout',
+  page_fault: 'page read in', task: 'another task', unwatched: 'service not recorded', isolation: 'the recording itself',
+  input: 'a person', unknown: 'not known', queue: 'waiting to be picked up', queued: 'waiting to be picked up',
   unread: 'no room to send', running: 'running',
 };
 

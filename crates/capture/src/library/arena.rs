@@ -20,7 +20,7 @@ const FOLDER: &str = "/dev/shm";
 /// How to make an arena.
 #[derive(Clone, Debug)]
 pub struct ArenaOptions {
-    /// Most processes at once.
+    /// Maximum number of processes at once.
     pub slots: u32,
     /// Bytes of each process's ring: a power of two, at least 64 KiB.
     pub ring_bytes: u32,

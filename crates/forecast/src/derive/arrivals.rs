@@ -56,7 +56,7 @@ pub fn infer(coming: &[Coming], wanted: Option<ArrivalModel>) -> Inferred {
             Some(s) if s < -0.5 => {
                 (ArrivalModel::Open, format!("{of}, and who asks pauses the less the longer an answer took"), clients)
             }
-            _ => (ArrivalModel::Closed, format!("{of}, and each asks again only when it was answered"), clients),
+            _ => (ArrivalModel::Closed, format!("{of}, and each sends its next request only after a reply"), clients),
         }
     } else {
         let (steady, most) = steady(coming);

@@ -215,7 +215,7 @@ fn connections(links: &Links) -> Vec<String> {
 fn none_of_kind(selection: &Selection) -> Unsupported {
     let kind = selection.kind.as_deref().unwrap_or_default();
     Unsupported::new(
-        format!("no whole request of kind {kind:?} was seen"),
+        format!("no request of kind {kind:?} has a complete path"),
         "`wakepath requests` lists the kinds that there are",
     )
 }
@@ -239,12 +239,13 @@ fn too_few(folder: &Folder, c: &Collected) -> Unsupported {
     if c.holes + c.orphans > whole as u64 {
         return Unsupported::new(
             format!(
-                "too few requests are whole ({whole} of {}; of {} the path has holes, {} are of nobody known)",
+                "too few requests have a complete path ({whole} of {}; {} have gaps, {} have no known caller)",
                 whole as u64 + c.holes + c.orphans,
                 c.holes,
                 c.orphans
             ),
-            "`wakepath requests` says why; record all services on the way, with `wakepath record --all` or more `--port`",
+            "`wakepath requests` says why; record all services on the path, with `wakepath record --all` or more \
+             `--port`",
         );
     }
     Unsupported::new(
@@ -389,12 +390,13 @@ fn assumptions(
     let covered = cover.donors.iter().flatten().count() as u64;
     if covered > 0 {
         out.push(format!(
-            "{covered} answered requests whose path has holes took the way of a whole one of the same kind that took as long."
+            "{covered} answered requests with gaps in their path are modelled by a complete one of the same kind and \
+             duration."
         ));
     }
     if collected.holes > covered {
         let left = collected.holes - covered;
-        out.push(format!("{left} more, not answered or like no whole one, are left out."));
+        out.push(format!("{left} more, not answered or unlike any complete one, are left out."));
     }
     if collected.too_many > 0 {
         let seconds = jobs.elapsed_ns as f64 / 1e9;

@@ -107,7 +107,7 @@ impl<S: Source, O: Observe> Engine<'_, S, O> {
             }
             Does::Stuck(Stuck::Unknown(what)) => format!("names a {what} that the system has not"),
             Does::Stuck(Stuck::Recursion) => "runs a script that starts itself".to_owned(),
-            Does::Stuck(Stuck::Forever) => "does what takes for ever".to_owned(),
+            Does::Stuck(Stuck::Forever) => "does something that never ends".to_owned(),
             Does::Runs | Does::Pauses | Does::Took { .. } | Does::Gave { .. } | Does::Ended | Does::Gone => {
                 return None;
             }

@@ -128,7 +128,7 @@ fn golden_marks() {
     }
 }
 
-/// Whatever contradicts itself in the marks, nobody waits for ever.
+/// Whatever contradicts itself in the marks, nobody waits forever.
 #[test]
 fn what_is_derived_can_be_replayed() {
     for (case, text) in cases() {

@@ -28,7 +28,7 @@ pub enum FolderError {
     #[error("{} is in use: a recorder writes into it now; end it first, or choose another folder", .0.display())]
     InUse(PathBuf),
     /// The output was removed or moved while it was written.
-    #[error("{} was removed or moved while it was being written: what was recorded is not there", .0.display())]
+    #[error("{} was removed or moved while it was being written: the recording is lost", .0.display())]
     Gone(PathBuf),
     /// The input is not a trace folder.
     #[error("{} is not a trace folder (no {}); give the folder that `wakepath record -o` made", .0.display(), super::info::FOLDER_FILE)]

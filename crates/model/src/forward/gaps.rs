@@ -15,7 +15,7 @@ pub struct Lost {
     pub from: MonoNs,
     /// The sender's time after them.
     pub at: MonoNs,
-    /// They were sent before the first frame that came: perhaps nobody listened then.
+    /// They were sent before the first frame that came: perhaps nothing was listening then.
     pub is_before: bool,
 }
 

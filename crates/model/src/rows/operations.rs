@@ -94,11 +94,11 @@ table! {
         at: MonoNs,
         /// When it was entered.
         entry: MonoNs => near().named("entry_ns"),
-        /// The time-out given, in ns; all ones = none.
+        /// The timeout given, in ns; all ones = none.
         timeout_ns: u64 => next(),
         /// Who.
         task: TaskId,
-        /// Ready descriptors, 0 = time-out, negative = error.
+        /// Ready descriptors, 0 = timeout, negative = error.
         ready: i32,
         /// The epoll descriptor, or -1.
         fd: i32,

@@ -22,7 +22,7 @@ pub fn work(system: &System, id: StateId) -> String {
         "cpu" => format!("{process} computing on {host}"),
         "disk" => format!("{process} at the disk of {host}"),
         "timer" => format!("{process} on {host} sleeping until a time (timer)"),
-        "outside" if host == "unwatched" => format!("{process}, where nobody watches"),
+        "outside" if host == "unwatched" => format!("{process}, which is not recorded"),
         "outside" => format!("{process} on {host}, where no record says what it does"),
         LINK => format!("on the way {process}"),
         WAKE_UP => format!("{process} on {host} being woken"),

@@ -33,7 +33,7 @@ pub fn render(info: &Info, style: Style) -> String {
     }
     if info.hosts.is_empty() {
         out.push_str("\nNo host: nothing was recorded into it.\n");
-        out.push_str("  → Record with `wakepath record -o DIR`, or copy the folder again, whole.\n");
+        out.push_str("  → Record with `wakepath record -o DIR`, or copy the complete folder again.\n");
     }
     for h in &info.hosts {
         out.push('\n');
@@ -45,7 +45,7 @@ pub fn render(info: &Info, style: Style) -> String {
     }
     if info.losses.is_empty() {
         let sure = if info.verified {
-            "every byte was read and is whole"
+            "every byte was read and is intact"
         } else {
             "none recorded, none found in what was read (--verify reads every byte)"
         };

@@ -81,13 +81,16 @@ impl OpenView {
         }
         let open = units::counted(self.open_before, "connection was", "connections were");
         let line = match self.before.len() {
-            0 => format!("Before it: {open} open; on none of them was an answer due, as far as their sockets tell."),
+            0 => format!(
+                "When recording began: {open} open. No answer was due on any of them, as far as their \
+                          sockets show."
+            ),
             1 => format!(
-                "Before it: {open} open. On one of them somebody waits since then for an answer (or the protocol \
-                 lets the client speak last):"
+                "When recording began: {open} open. On one of them an answer has been due since then (or the \
+                 protocol lets the client speak last):"
             ),
             n => format!(
-                "Before it: {open} open. On {} of them somebody waits since then for an answer (or the protocol \
+                "When recording began: {open} open. On {} of them an answer has been due since then (or the protocol \
                  lets the client speak last):",
                 units::count(n as u64)
             ),
@@ -124,8 +127,8 @@ impl OpenView {
                 false => format!("sessions with an open transaction: {}{more}", others.join(", ")),
             };
             let line = format!(
-                "{} since {}{open}: {}. It waits for a lock of another session, or sleeps by itself; {suspects}. The server \
-                 knows: {}",
+                "{} for {}{open}: {}. It waits for a lock of another session, or sleeps on its own; {suspects}. Ask \
+                 the server: {}",
                 h.task,
                 units::duration(h.age_ns),
                 h.statement,
@@ -136,7 +139,7 @@ impl OpenView {
         let may_wait_for = |a: &HeldView, b: &HeldView| a.others.iter().any(|o| o.task == b.task);
         let pairs = |a: &HeldView| self.sessions.iter().any(|b| may_wait_for(a, b) && may_wait_for(b, a));
         if self.sessions.iter().any(pairs) {
-            let line = "Where two of them wait for each other it is a deadlock: the server ends one of them after \
+            let line = "If two of them wait for each other, it is a deadlock: the server ends one of them after \
                         deadlock_timeout.";
             out.push_str(&wrap(line, "  ", style.prose()));
         }
@@ -145,8 +148,8 @@ impl OpenView {
 
     fn render_waits(&self, limit: usize, style: Style, out: &mut String) {
         let head = match self.waits.len() {
-            0 => "No wait was open but those of idle tasks.".to_owned(),
-            n => format!("Waits that went on: {}", units::count(n as u64)),
+            0 => "Only idle tasks were waiting.".to_owned(),
+            n => format!("Waits still going on: {}", units::count(n as u64)),
         };
         let _ = writeln!(out, "{}", style.paint(&head, Tint::Strong));
         if !self.waits.is_empty() {

@@ -29,7 +29,8 @@ pub enum TableError {
     },
     /// A row does not have the table's columns: a fault of ours.
     #[error(
-        "table {table}, row {row}: the value of column {column} is missing, of another type, or one too many; this is a fault of wakepath, report it"
+        "table {table}, row {row}: the value of column {column} is missing, of another type, or one too many; this \
+         is a bug in wakepath, please report it"
     )]
     Shape {
         /// The table.

@@ -39,7 +39,7 @@ impl CallErrorView {
             (class, None) => class.to_owned(),
         };
         let within = match (&self.kind, self.hidden) {
-            (None, _) => "in requests that are not known".to_owned(),
+            (None, _) => "in unknown requests".to_owned(),
             (Some(kind), 0) => format!("in {kind}"),
             (Some(kind), n) if n == self.count => format!("in {kind}, whose own reply says nothing of it"),
             (Some(kind), n) => format!("in {kind}, whose own reply says nothing of {}", units::count(n)),

@@ -24,11 +24,10 @@ impl FullQueueView {
         let times = |n: u64| if n == 1 { "once".to_owned() } else { format!("{} times", units::count(n)) };
         let again = match f.asked_again {
             0 => String::new(),
-            n => format!(" Clients on this host had to ask again at least {}.", times(n)),
+            n => format!(" Clients on this host had to retry at least {}.", times(n)),
         };
         let sentence = format!(
-            "The accept queue of {listener} (room for {}) filled up {}: until a connection is accepted, the kernel drops \
-             requests for another one, and the client asks again after 1 s or more.{again} The service's own times do not \
+            "The accept queue of {listener} (room for {}) filled up {}: until a connection is accepted, the kernel drops new connection attempts, and the client retries after 1 s or more.{again} The service's own times do not \
              contain that wait.",
             units::count(f.room),
             times(f.times),

@@ -54,14 +54,14 @@ impl RequestsView {
             }
             if self.recordings > 1 {
                 let text = format!(
-                    "Counts, rates and times are of {} recordings together, {} without the gaps between them. To compare \
-                     two, ask `wakepath why A B`, or ask of each alone.",
+                    "Counts, rates and times cover {} recordings together, {} without the gaps between them. To \
+                     compare two, use `wakepath why A B`, or ask about each one alone.",
                     self.recordings,
                     units::duration(self.span_ns)
                 );
                 out.push_str(&wrap(&text, "", style.prose()));
             }
-            out.push_str("\nWhere their time goes, for one request on average:\n");
+            out.push_str("\nWhere the time goes, per request on average:\n");
             for k in &self.kinds[..shown.min(if limit == 0 { usize::MAX } else { 6 })] {
                 render_tiers(k, &mut out, style);
             }
@@ -152,7 +152,7 @@ impl RequestsView {
         let incomplete: u64 = self.kinds.iter().map(|k| k.incomplete).sum();
         let rules: Vec<String> = self.rules.iter().map(|r| format!("{} {}", r.rule, units::count(r.links))).collect();
         let line = format!(
-            "Paths: {} of {} whole. Links by rule: {}.",
+            "Paths: {} of {} complete. Links by rule: {}.",
             units::count(self.requests.saturating_sub(incomplete)),
             units::count(self.requests),
             if rules.is_empty() { "none".into() } else { rules.join(", ") }
@@ -161,7 +161,8 @@ impl RequestsView {
         let by_habit: u64 = self.rules.iter().filter(|r| r.class == Class::ByHabit.name()).map(|r| r.links).sum();
         if by_habit > 0 {
             let line = format!(
-                "{} of these links are by habit: right as long as a service does nothing that it was never seen to do. That is no proof.",
+                "{} of these links rest on habit: they are right only if the service keeps doing what it always did. \
+                 That is not proof.",
                 units::count(by_habit)
             );
             below(out, &line, Tint::Warn, style);
@@ -177,7 +178,7 @@ impl RequestsView {
         for o in &self.orphans {
             let why: Vec<String> = o.why.iter().map(|(w, n)| format!("{} × {w}", units::count(*n))).collect();
             let line = format!(
-                "{} messages at {} belong to requests that could not be told: {}",
+                "{} messages at {} could not be assigned to a request: {}",
                 units::count(o.count),
                 o.service,
                 why.join("; ")
@@ -186,10 +187,10 @@ impl RequestsView {
         }
         if let Some(w) = &self.on_wire {
             let all = [
-                (w.ambiguous, "could be several requests'"),
-                (w.unwitnessed, "bear no identifier"),
-                (w.late, "came after their request was given"),
-                (w.given_up, "were decided early for want of memory"),
+                (w.ambiguous, "could belong to several requests"),
+                (w.unwitnessed, "carry no identifier"),
+                (w.late, "arrived after their request was reported"),
+                (w.given_up, "were decided early for lack of memory"),
                 (w.without_flow, "have no flow"),
             ];
             let some: Vec<String> =
@@ -209,7 +210,7 @@ impl RequestsView {
             self.queued.iter().map(|q| format!("{} at {} × {}", q.asked, q.service, units::count(q.count))).collect();
         let line = format!("Put into queues, lists or topics: {}.", what.join(", "));
         below(out, &line, Tint::Warn, style);
-        below(out, "What others do with these later is not linked: paths end there.", Tint::Warn, style);
+        below(out, "What happens to these later is not linked: paths end there.", Tint::Warn, style);
     }
 }
 
@@ -223,7 +224,7 @@ impl CallsView {
         }
         if let Some(most) = self.missing.first() {
             let line = format!(
-                "{} of the open calls lack one fact: {}. To have it: {}.",
+                "{} of the open calls lack one fact: {}. To get it: {}.",
                 units::count(most.calls),
                 most.what,
                 most.remedy
@@ -231,7 +232,10 @@ impl CallsView {
             below(out, &line, Tint::Warn, style);
         }
         if self.unaccounted > 0 {
-            let line = format!("{} calls are in none of these: a defect of wakepath.", units::count(self.unaccounted));
+            let line = format!(
+                "{} calls are in none of these: a bug in wakepath, please report it.",
+                units::count(self.unaccounted)
+            );
             below(out, &line, Tint::Bad, style);
         }
     }
@@ -268,8 +272,8 @@ fn render_tiers(k: &KindView, out: &mut String, style: Style) {
         Column::number("spans"),
         Column::number("own time"),
         Column::number("share"),
-        Column::number("queued there"),
-        Column::number("on the way"),
+        Column::number("waiting to be picked up"),
+        Column::number("network and delivery"),
     ])
     .indented(2);
     for tier in &k.tiers {

@@ -31,7 +31,7 @@ pub(super) fn sub_rows(d: &DifferenceView) -> Vec<String> {
             _ => String::new(),
         };
         if p.by != d.main.by || d.cause == "preempted" {
-            let by = p.by.as_deref().unwrap_or("nobody that was seen");
+            let by = p.by.as_deref().unwrap_or("an unknown task");
             text = if text.is_empty() { format!("by {by}") } else { format!("{text}, by {by}") };
         }
         if p.object != d.main.object
@@ -67,7 +67,7 @@ pub(super) fn doing(state: &str) -> String {
         "running" => "ran".into(),
         "preempted" => "was ready and had no processor".into(),
         "timer" => "slept".into(),
-        "unknown" => "did what is not known".into(),
+        "unknown" => "did something unknown".into(),
         other => format!("waited ({other})"),
     }
 }
@@ -77,14 +77,14 @@ pub(super) fn notes(k: &KindView) -> Vec<String> {
     for g in [&k.slow, &k.typical] {
         if g.is_sample {
             let (count, found) = (units::count(g.count), units::count(g.found));
-            out.push(format!("Of {}, {count} of {found} were looked at, evenly picked.", g.label));
+            out.push(format!("Of {}, {count} of {found} were examined, sampled evenly.", g.label));
         }
         let mut left: Vec<String> = Vec::new();
         if g.incomplete > 0 {
             left.push(format!("{} with an incomplete path", units::count(g.incomplete)));
         }
         if g.unanswered > 0 {
-            left.push(format!("{} without a whole reply", units::count(g.unanswered)));
+            left.push(format!("{} without a complete reply", units::count(g.unanswered)));
         }
         if !left.is_empty() {
             out.push(format!("Left out of {}: {}.", g.label, left.join(", ")));
@@ -227,7 +227,7 @@ impl WhyView {
                 Cell::tinted(text, Tint::Dim),
             ]);
         }
-        t.row([Cell::from(relative(k.more_ns, k.more_ns)), Cell::from("100 %"), Cell::default(), Cell::from("in all")]);
+        t.row([Cell::from(relative(k.more_ns, k.more_ns)), Cell::from("100 %"), Cell::default(), Cell::from("total")]);
         t
     }
 }

@@ -134,7 +134,7 @@ mod tests {
                 Cause::Dns,
                 None,
                 Some("10.0.0.2:53"),
-                "api:80 waiting for the DNS name server, 10.0.0.2:53, which did not answer before the time-out",
+                "api:80 waiting for the DNS name server, 10.0.0.2:53, which did not answer before the timeout",
             ),
         ] {
             assert_eq!(said(cause, Some(detail(by, object))), expected);

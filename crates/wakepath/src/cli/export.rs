@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;
 
-/// Requests in the forms of other tools: OpenTelemetry, Jaeger, Perfetto, Prometheus, flame graphs, pprof
+/// Convert requests for other tools: OpenTelemetry, Jaeger, Perfetto, Prometheus, flame graphs, pprof
 ///
 /// Traces have a span for each side of each call that was watched, what its time on the critical path went to, and its
 /// longest waits as events; what is not known is said in an attribute, and a call that several requests could have made is a

@@ -8,7 +8,8 @@ use clap_complete::engine::ArgValueCompleter;
 /// Where the time of many requests went: their critical paths, by host, service, program and cause
 ///
 /// At each moment of a request, its critical path is the one thing that the request was waiting for; summed over all requests
-/// of a selection, it is what would have to be faster. Requests with an incomplete path, or without a whole reply, are left out
+/// of a selection, it is what would have to be faster. Requests with an incomplete path, or without a complete reply,
+/// are left out
 /// and counted. With --difference, next to it is what the other requests took. `wakepath export --to folded` gives the same
 /// to flame graph tools.
 #[derive(Args, Debug)]

@@ -12,9 +12,9 @@ use wakepath_forecast::derive::ArrivalModel;
 /// How requests come in the replay.
 #[derive(Clone, Copy, Debug, ValueEnum, PartialEq, Eq)]
 pub enum ArrivalsFlag {
-    /// So many clients, each of which asks again when it was answered
+    /// A fixed number of clients; each sends its next request after a reply
     Closed,
-    /// At the recorded times, whatever becomes of those before
+    /// At the recorded times, whatever happens to earlier ones
     Open,
 }
 
@@ -55,29 +55,29 @@ pub struct PartArgs {
     /// Requests of this kind, as `wakepath requests` prints it; the others still take their part of processors and workers
     #[arg(long, value_name = "KIND", add = ArgValueCompleter::new(complete::kinds))]
     pub request: Option<String>,
-    /// From here on: RFC 3339, +12.5s from the recording's start, nanoseconds; or of annotations, from a machine
+    /// Start time: RFC 3339, +12.5s from the start of the recording, or nanoseconds; with annotations, a machine
     ///
-    /// With two annotated machines (`MACHINE`, `HOST/MACHINE`, either with `[KEY]`) only items are followed that one of the two
-    /// had a part in: the path of one connection through machines that serve many.
+    /// With two annotated machines (`MACHINE`, `HOST/MACHINE`, either with `[KEY]`), only items that one of the two
+    /// handled are followed: the path of one connection through machines that serve many.
     #[arg(long, value_name = "TIME|MACHINE")]
     pub from: Option<Edge>,
-    /// Until here, or to this machine
+    /// End time; with annotations, a machine
     #[arg(long, value_name = "TIME|MACHINE")]
     pub to: Option<Edge>,
-    /// How requests come; without this it is inferred, and said
+    /// How requests arrive; without this it is inferred, and the answer says so
     ///
-    /// With closed arrivals, clients that are answered sooner ask sooner: throughput rises as latency falls. With open
-    /// arrivals throughput is what comes, and only latency changes.
+    /// With closed arrivals, clients that get a reply sooner send sooner: throughput rises as latency falls. With open
+    /// arrivals, throughput stays as offered and only latency changes.
     #[arg(long, value_enum, value_name = "MODEL")]
     pub arrivals: Option<ArrivalsFlag>,
 }
 
-/// What holds the system up: the critical path, its loops, and the limit whose removal gains most
+/// What limits the system: the critical path, its loops, and the limit whose removal gains most
 ///
 /// The recording is replayed as a network of queues: processors, disks, workers, pools, locks, links, buffers. The critical
-/// path says where the time of the run, or of a kind of request, went. What would be gained by changing it only a replay
-/// says: everything that was waited for is taken away in turn, and what gains most is the bottleneck. Told are also the loops that limit throughput, with the
-/// queue that closes each, and how much more of the bottleneck no longer matters.
+/// path says where the time of the run, or of a kind of request, went. Only a replay can say what a change would gain:
+/// each thing that was waited for is removed in turn, and the one that gains most is the bottleneck. It also shows the
+/// loops that limit throughput, the queue that closes each, and how much of the bottleneck to remove.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -94,10 +94,10 @@ pub struct BottleneckArgs {
     pub answering: Answering,
 }
 
-/// What would happen if: latency and throughput under changes, with an error bar and the next bottleneck
+/// What would happen if: latency and throughput after a change, with an error bar and the next bottleneck
 ///
-/// The recording is replayed as it is and under the changes; the ratio of the two is applied to what was measured. How far the
-/// unchanged replay is from what was measured is told too, and widens the bar. Changes name things as `bottleneck` and
+/// The recording is replayed as it is and under the changes; the ratio of the two is applied to what was measured. The
+/// error of the unchanged replay is shown too, and widens the error bar. Changes name things as `bottleneck` and
 /// `requests` print them; * stands for anything. docs/changes.md has the whole grammar.
 ///
 /// A change that the recording cannot support is refused, with the reason and what could be named instead.
@@ -125,10 +125,10 @@ Examples:
 pub struct ForecastArgs {
     #[command(flatten)]
     pub folders: Folders,
-    /// What is changed; may be repeated, then all are made together
+    /// A change; repeat it to make several changes together
     #[arg(long, value_name = "CHANGE")]
     pub change: Vec<Change>,
-    /// Remove so many bottlenecks, one after the other, and tell what each gains
+    /// Remove this many bottlenecks, one after the other, and show what each gains
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=20))]
     pub next: u8,
     #[command(flatten)]

@@ -4,7 +4,7 @@ use super::{PayloadFlag, Size, Time, WordsFlag};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
-/// Run a command under the preload library and record it, without any rights.
+/// Run a command under the preload library and record it; needs no rights.
 ///
 /// The library stands between the programs and the C library. It hands an event loop one ready input at a time, so that
 /// what the program does next belongs to that input (--isolate); or it only watches (--observe). Static, privileged
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Examples:
   wakepath run -o shop -- ./server --port 8080      a server and all that it starts, until it ends
-  wakepath run --observe -- make test               no event is altered: only recorded
+  wakepath run --observe -- make test               only recorded, nothing is changed
   sudo wakepath run --kernel -o shop -- ./server    and what the kernel sees: waits, exact bytes
 
 For services that are started by others: wakepath attach-env --help")]
@@ -51,9 +51,8 @@ pub struct RunArgs {
 /// How events are handed to the programs.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Isolation {
-    /// One ready input at a time, reads up to a message's end (the default); =process: and only when the whole process
-    /// has come to rest, for programs whose threads hand requests to each other. What they could do at once they then
-    /// do one after the other
+    /// One ready input at a time, and each read ends with its message (the default); =process: and only when the whole
+    /// process is idle, for programs whose threads hand requests to each other. Requests then run one after the other
     #[arg(
         long,
         conflicts_with = "observe",
@@ -64,7 +63,7 @@ pub struct Isolation {
         default_missing_value = "thread"
     )]
     pub isolate: Option<Whose>,
-    /// Alter no event; say what could not be told apart
+    /// Change nothing; report what could not be separated
     #[arg(long)]
     pub observe: bool,
 }
@@ -74,7 +73,7 @@ pub struct Isolation {
 pub enum Whose {
     /// Each thread
     Thread,
-    /// Each process: none of its threads has anything left to do then
+    /// Each process: only when all of its threads are idle
     Process,
 }
 
@@ -101,19 +100,19 @@ impl Isolation {
 /// How the library vantage records.
 #[derive(Args, Clone, Debug)]
 pub struct LibraryArgs {
-    /// What is kept of what was said: nothing, masked attributes, or also the first bytes as they were
+    /// What to keep of messages: nothing, masked attributes, or also their raw first bytes
     #[arg(long, value_enum, default_value = "attributes")]
     pub payload: PayloadFlag,
-    /// Which words of paths, statements and names are written: those that several clients said, or all (docs/privacy.md)
+    /// Which words of paths, statements and names to write: those that several clients sent, or all (docs/privacy.md)
     #[arg(long, value_enum, default_value = "recurring", env = "WAKEPATH_WORDS", value_name = "WHICH")]
     pub words: WordsFlag,
-    /// Most bytes looked at of each message's head
+    /// Maximum number of bytes examined of each message
     #[arg(long, default_value_t = 2048, value_name = "BYTES")]
     pub head_bytes: u32,
     /// Bytes of each process's ring buffer (a power of two)
     #[arg(long, default_value = "2M", value_name = "BYTES")]
     pub ring_bytes: Size,
-    /// Most processes at once
+    /// Maximum number of processes at once
     #[arg(long, default_value_t = 512, value_name = "N")]
     pub slots: u32,
     /// Write without compression: larger files, less processor time
@@ -137,7 +136,7 @@ pub struct AttachEnvArgs {
     /// Trace folder to record into later
     #[arg(short, long, default_value = "wakepath-trace", value_name = "DIR")]
     pub output: PathBuf,
-    /// For whom
+    /// Where the environment will be used
     #[arg(long = "for", value_enum, default_value = "shell", value_name = "WHOM")]
     pub whom: Whom,
     #[command(flatten)]
@@ -155,14 +154,14 @@ pub enum Whom {
     Docker,
 }
 
-/// Switch recording on for programs that run with `attach-env`'s environment.
+/// Start recording programs that run with `attach-env`'s environment.
 ///
-/// Starts a recorder in the background where none runs. What is switched on again goes on in the same folder.
+/// Starts a background recorder if none is running. Switched on again, it continues in the same folder.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   wakepath on shop                 record
-  wakepath on shop --observe       record, altering no event
+  wakepath on shop --observe       record, changing nothing
   wakepath off shop                and end")]
 pub struct OnArgs {
     /// The trace folder that `attach-env` was given
@@ -174,13 +173,13 @@ pub struct OnArgs {
     pub library: LibraryArgs,
 }
 
-/// Switch recording off, and end the recorder in the background.
+/// Stop recording, and end the background recorder.
 ///
-/// The programs go on, and can be switched on again.
+/// The programs keep running, and can be recorded again.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wakepath off shop                what was recorded is whole when this returns
+  wakepath off shop                when this returns, the recording is complete
   wakepath off shop --forget       and give the shared memory back
 
 Behind --forget, programs must be started anew to be recorded again.")]

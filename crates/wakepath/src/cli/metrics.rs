@@ -5,7 +5,7 @@ use crate::moment::Moment;
 use clap::Args;
 use std::path::PathBuf;
 
-/// How each service does: load, service times, success, requests by kind; and what the network did to it
+/// Per-service metrics: load, service times, success, kinds of request, and network problems
 ///
 /// Reads trace folders of any vantage, or capture files as they are (pcap and pcapng, also compressed; `-` is standard
 /// input; several must follow each other in time). The service time is that of packets: from the last one of a request's

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use wakepath_model::folder::Options;
 
-/// Requests and their service times from the packets that pass: live, of a capture file, or out of a mirror's tunnel.
+/// Requests and service times from network packets: live, from a capture file, or from a mirror's tunnel.
 ///
 /// TCP streams are put together and read by protocol; each request with its reply becomes one row, each connection a few.
 /// No payload is kept: attributes are masked as in a recording, and only words that several clients said are written. Rows go into a folder (-o), to a collector elsewhere
-/// (--forward) and into figures for Prometheus (--metrics); where none of them is asked for, a table of the figures is
+/// (--forward) and into metrics for Prometheus (--metrics); where none of them is asked for, a table of the figures is
 /// shown while it runs. What the kernel dropped since nobody took it up in time is counted, and no reply is paired across
 /// such a hole. docs/network.md says where to sniff, and how to mirror.
 #[derive(Args, Debug)]
@@ -22,7 +22,7 @@ Examples:
   wakepath sniff --iface eth0 --filter 'port 80' -o web    into a folder, which others read
   wakepath sniff --pcap monday.pcapng.gz -o monday         a capture file
   tcpdump -i eth0 -w - | wakepath sniff --pcap -           what another program captures
-  wakepath sniff --listen vxlan --metrics :9464            a mirror's tunnel, figures for Prometheus
+  wakepath sniff --listen vxlan --metrics :9464            a mirror's tunnel, metrics for Prometheus
   wakepath sniff --iface br0 --forward 10.0.0.7:4747       to `wakepath collect` on that host")]
 pub struct SniffArgs {
     /// Capture from this interface; `any` = all of them (may be repeated)
@@ -38,7 +38,7 @@ pub struct SniffArgs {
     /// Only these packets, in tcpdump's language (man pcap-filter); needs libpcap
     #[arg(long, value_name = "EXPR")]
     pub filter: Option<String>,
-    /// Most bytes taken of each packet; less than whole packets makes holes in streams
+    /// Maximum bytes captured of each packet; less than full packets leaves gaps in streams
     #[arg(long, value_name = "BYTES", default_value = "256K", conflicts_with_all = ["pcap", "listen"])]
     pub snaplen: Size,
     /// Take only packets for this host, not all that pass
@@ -47,7 +47,7 @@ pub struct SniffArgs {
     /// Memory of each interface's ring, or of each tunnel's queue
     #[arg(long, default_value = "64M", value_name = "BYTES")]
     pub ring_bytes: Size,
-    /// Which words of paths, statements and names are written: those that several clients said, or all (docs/privacy.md)
+    /// Which words of paths, statements and names to write: those that several clients sent, or all (docs/privacy.md)
     #[arg(long, value_enum, default_value = "recurring", env = "WAKEPATH_WORDS", value_name = "WHICH")]
     pub words: WordsFlag,
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub struct SniffArgs {
     /// With --forward-by tcp: most memory for what the collector did not take yet
     #[arg(long, value_name = "BYTES", default_value = "64M", requires = "forward")]
     pub forward_buffer: Size,
-    /// Answer Prometheus at /metrics; without a host on 127.0.0.1
+    /// Serve Prometheus metrics at /metrics; without a host, on 127.0.0.1
     #[arg(long, value_name = "[HOST]:PORT")]
     pub metrics: Option<Listen>,
     /// Stop after this time (30s, 5m, 1h)
@@ -77,32 +77,33 @@ pub struct SniffArgs {
     pub answering: Answering,
 }
 
-/// Receive what sniffers elsewhere send on (`wakepath sniff --forward`): into a folder, a host for each, or as figures.
+/// Receive the rows of remote sniffers (`wakepath sniff --forward`): into a folder with one host each, or as metrics.
 ///
-/// UDP and TCP come to the same port number. Rows that did not come are counted for each sender and stand as losses beside
-/// the answers; what is not from a sniffer is counted and left out. A sender that is silent for a minute has ended, and may come
-/// back; at most 256 send at once, 64 of them from one address. docs/formats/forward.md describes the bytes.
+/// UDP and TCP come to the same port number. Missing rows are counted per sender and reported as data loss; anything
+/// that is not from a sniffer is counted and ignored. A sender that is silent for a minute counts as ended, and may
+/// come back. At most 256 senders are accepted at once, 64 of them from one address. docs/formats/forward.md describes
+/// the bytes.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   wakepath collect --listen 10.0.0.7:4747 -o racks             a folder with a host for each sniffer
-  wakepath collect --listen :4747 --metrics :9464              figures of all of them for Prometheus
+  wakepath collect --listen :4747 --metrics :9464              metrics of all of them for Prometheus
   wakepath collect --listen :4747 -o last --keep 10m           only the last ten minutes
 
 At the sniffers: wakepath sniff --iface br0 --forward 10.0.0.7:4747")]
 pub struct CollectArgs {
-    /// Where to receive; without a host on all addresses of this host
+    /// Address to listen on; without a host, all addresses of this host
     #[arg(long, value_name = "[HOST]:PORT", default_value = ":4747")]
     pub listen: Listen,
     #[command(flatten)]
     pub into: IntoFolder,
-    /// Answer Prometheus at /metrics; without a host on 127.0.0.1
+    /// Serve Prometheus metrics at /metrics; without a host, on 127.0.0.1
     #[arg(long, value_name = "[HOST]:PORT")]
     pub metrics: Option<Listen>,
     /// Stop after this time (30s, 5m, 1h)
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Time>,
-    /// How often the table is shown where neither -o nor --metrics is given; 1s on a terminal, else 10s
+    /// How often to print the table if neither -o nor --metrics is given; 1s on a terminal, else 10s
     #[arg(long, value_name = "TIME")]
     pub every: Option<Time>,
     /// Write this file when it can receive
@@ -124,11 +125,11 @@ pub struct IntoFolder {
     /// Replace a trace folder that exists
     #[arg(long, requires = "output")]
     pub force: bool,
-    /// Flight recorder: keep only the last part (10m)
+    /// Flight recorder: keep only the last part, for example 10m
     #[arg(long, value_name = "TIME", requires = "output")]
     pub keep: Option<Time>,
-    /// Flight recorder: keep at most this many bytes (2G); `collect` keeps at most 16G of all hosts together where nothing
-    /// else is said, and deletes of the host that takes most
+    /// Flight recorder: keep at most this many bytes (2G); by default, `collect` keeps at most 16G for all hosts and
+    /// deletes from the largest one first
     #[arg(long, value_name = "BYTES", requires = "output")]
     pub max_bytes: Option<Size>,
 }

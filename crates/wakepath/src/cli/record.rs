@@ -38,7 +38,7 @@ pub struct RecordArgs {
     /// Every process (the default without a selector and a command)
     #[arg(long)]
     pub all: bool,
-    /// Flight recorder: keep only the last part (10m)
+    /// Flight recorder: keep only the last part, for example 10m
     #[arg(long, value_name = "TIME")]
     pub keep: Option<Time>,
     /// Flight recorder: keep at most this many bytes (2G)
@@ -50,13 +50,13 @@ pub struct RecordArgs {
     /// Replace a trace folder that exists
     #[arg(long)]
     pub force: bool,
-    /// What is kept of what was said: nothing, masked attributes, or also the first bytes as they were
+    /// What to keep of messages: nothing, masked attributes, or also their raw first bytes
     #[arg(long, value_enum, default_value = "attributes")]
     pub payload: PayloadFlag,
-    /// Which words of paths, statements and names are written: those that several clients said, or all (docs/privacy.md)
+    /// Which words of paths, statements and names to write: those that several clients sent, or all (docs/privacy.md)
     #[arg(long, value_enum, default_value = "recurring", env = "WAKEPATH_WORDS", value_name = "WHICH")]
     pub words: WordsFlag,
-    /// Most bytes looked at of each message's head
+    /// Maximum number of bytes examined of each message
     #[arg(long, default_value_t = 2048, value_name = "BYTES")]
     pub head_bytes: u32,
     /// Do not record waits
@@ -74,7 +74,7 @@ pub struct RecordArgs {
     /// `wakepath run` records them with --kernel alone.
     #[arg(long)]
     pub faults: bool,
-    /// Place probes in programs of these runtimes, where memory alone does not show who works for whom
+    /// Place probes in programs of these runtimes, where memory alone does not show which request is served
     ///
     /// Which goroutine acts is read from memory, always and without a probe. A goroutine that writes for others is known with one:
     /// `go` probes the function of net/http's client that takes a connection. It is said which programs get it, and the probes

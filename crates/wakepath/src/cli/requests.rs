@@ -6,11 +6,11 @@ use crate::moment::Moment;
 use clap::Args;
 use clap_complete::engine::ArgValueCompleter;
 
-/// The kinds of request: how many, how long, through which tiers, and what went wrong
+/// Kinds of request: how many, how slow, through which tiers, and what failed
 ///
-/// A kind is what was asked of which service: method and path template, or statement shape. For each, the time is told
-/// apart by tier: its own, waiting there to be taken up, and on the way between caller and server. With --each, requests
-/// are listed one by one with what most of each went to; with --map, services and the calls between them.
+/// A kind is an entry service with a method and path template, or a statement shape. For each kind, the time is split
+/// by tier: its own time, waiting to be picked up, and network and delivery. With --each, requests are listed one by
+/// one with the main cause of their time; with --map, services and the calls between them.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +22,8 @@ Examples:
 pub struct RequestsArgs {
     #[command(flatten)]
     pub folders: Folders,
-    /// Most kinds shown, or with --each requests: of more, the slowest and an even sample of the others; 0 shows all
+    /// Maximum number of kinds, or of requests with --each (then the slowest and an even sample of the rest); 0 shows
+    /// all
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub limit: usize,
     /// List requests one by one, slowest first

@@ -4,11 +4,11 @@ use super::{Answering, Folders};
 use crate::moment::Moment;
 use clap::Args;
 
-/// What tasks did over time: when each ran, could have run, or waited, and for what
+/// What tasks did over time: when each ran, was runnable, or waited, and for what
 ///
 /// A line for each task, and how long all of them together were in each state. Intervals shorter than a column are drawn
-/// together, as what most of them was; the sums are of every interval. Unlike `waits`, nothing is followed to who was waited
-/// for; --path adds the active path of one task below it.
+/// together, as what most of them was; the sums are of every interval. Unlike `waits`, it does not follow waits to
+/// other tasks; --path adds the active path of one task below it.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

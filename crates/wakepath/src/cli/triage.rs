@@ -3,11 +3,11 @@
 use super::{Answering, Folders, Time};
 use clap::Args;
 
-/// Where to begin: what is slow, what fails, what hangs, what limits, and how far to believe it
+/// Start here: what is slow, fails, hangs or limits, and how far to trust it
 ///
-/// One screen, made of what `requests`, `why`, `open`, `bottleneck` and `info` find, each with the command that says more.
-/// What such a part does not say stands here as not known, with its reason. A part that takes longer than --within is left
-/// out, and said; a folder's first question makes an index, and takes longest.
+/// One screen with the findings of `requests`, `why`, `open`, `bottleneck` and `info`, each with the command that says
+/// more. What is not known is listed with its reason. A part that takes longer than --within is left out and named. The
+/// first question about a folder builds an index and takes longest.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -18,7 +18,7 @@ Examples:
 pub struct TriageArgs {
     #[command(flatten)]
     pub folders: Folders,
-    /// Most time taken, about; parts that are not ready by then are left out
+    /// Approximate time limit; parts that are not ready by then are left out
     #[arg(long, default_value = "60s", value_name = "TIME")]
     pub within: Time,
     #[command(flatten)]

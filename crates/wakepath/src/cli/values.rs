@@ -45,9 +45,9 @@ impl From<PayloadFlag> for wakepath_decode::Payload {
 
 #[derive(Clone, Copy, Debug, ValueEnum, PartialEq, Eq)]
 pub enum WordsFlag {
-    /// Words that several clients said; others are a keyed hash, shown as {value}
+    /// Words that several clients sent; others become a keyed hash, shown as {value}
     Recurring,
-    /// Every word as it is: where nothing that is said is secret
+    /// Every word unchanged: only where no message is secret
     All,
 }
 

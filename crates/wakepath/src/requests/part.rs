@@ -82,7 +82,7 @@ pub fn selection(part: &PartOfRequests, kind: Option<&str>, start: i64) -> Resul
     if let (Some(from), Some(to)) = (selection.from, selection.to)
         && from >= to
     {
-        bail!("--from is not before --to: nothing is between them");
+        bail!("--from is not before --to: there is nothing between them");
     }
     if let (Some(least), Some(most)) = (selection.at_least_ns, selection.shorter_than_ns)
         && least >= most

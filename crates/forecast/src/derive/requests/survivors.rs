@@ -58,14 +58,15 @@ pub fn cover(c: &Collected, took: impl Fn(usize) -> u64) -> Result<Cover, Unsupp
         let ms = |sum: u128, count: u64| sum as f64 / count.max(1) as f64 / 1e6;
         return Err(Unsupported::new(
             format!(
-                "the paths of {whole} of {} answered requests are whole, and these are not like the others: they take {:.3} ms \
-                 on average, all take {:.3} ms, and for {:.0} % of the time no whole path of the same kind and duration stands",
+                "only {whole} of {} answered requests have a complete path, and they are not typical: they take \
+                 {:.3} ms on average, all take {:.3} ms, and {:.0} % of the time has no complete path of the same \
+                 kind and duration to stand for it",
                 whole + missing,
                 ms(of_whole, whole),
                 ms(of_whole + of_missing, whole + missing),
                 100.0 * lost_ns as f64 / (of_whole + of_missing).max(1) as f64
             ),
-            "`wakepath requests` says why paths have holes; record all services on the way, with `wakepath record --all` or \
+            "`wakepath requests` says why paths have gaps; record all services on the path, with `wakepath record --all` or \
              more `--port`",
         ));
     }
