@@ -5,6 +5,7 @@ use std::path::Path;
 use wakepath_analysis::causes::{Cause, State};
 use wakepath_analysis::reasons;
 use wakepath_decode::readers::Format;
+use wakepath_model::defects::{self, Defect};
 use wakepath_protocols::{About, Docs, Protocol};
 
 /// A part of a document.
@@ -44,6 +45,11 @@ pub fn all(root: &Path) -> Vec<Made> {
         Made { path: "docs/imports.md", place: Place::Rows("| `read."), rows: sorted(readers) },
         Made { path: "docs/protocols.md", place: Place::Rows("| `proto."), rows: protocols },
         Made {
+            path: "docs/defects.md",
+            place: Place::Table("| defect | severity | may affect | what it means | what to do |"),
+            rows: defects::ALL.iter().map(defect).collect(),
+        },
+        Made {
             path: EVIDENCE,
             place: Place::Table("| state | what the time went to |"),
             rows: State::ALL.iter().map(|s| format!("| `{}` | {} |", s.name(), s.about())).collect(),
@@ -71,6 +77,16 @@ pub fn all(root: &Path) -> Vec<Made> {
             rows: canary::asked_for(root).iter().map(|c| format!("    \"{c}\",")).collect(),
         },
     ]
+}
+
+fn defect(d: &Defect) -> String {
+    let touches: Vec<&str> = d.touches.iter().map(|t| t.name()).collect();
+    let touches = match touches.len() {
+        0 => "nothing".to_owned(),
+        n if n == defects::EVERYTHING.len() => "every answer".to_owned(),
+        _ => touches.join(", "),
+    };
+    format!("| `{}` | {} | {touches} | {} | {} |", d.id, d.severity.name(), d.meaning, d.remedy)
 }
 
 fn protocol(about: &About) -> String {

@@ -5,9 +5,11 @@ mod circles;
 mod documents;
 mod exceptions;
 mod limits;
+mod links;
 mod registries;
 mod rooms;
 mod sources;
+mod words;
 
 use std::path::{Path, PathBuf};
 
@@ -20,6 +22,8 @@ pub fn problems(root: &Path) -> Vec<String> {
     registries::check(&tree, &mut out);
     sources::check(&tree, &mut out);
     limits::check(&tree, &mut out);
+    links::check(&tree, &mut out);
+    words::check(&tree, &mut out);
     if !crate::bindings::is_current(root) {
         out.push("probes/bpf/wire.h: stale; remedy: cargo xtask bindings".into());
     }

@@ -226,7 +226,7 @@ causes! {
     Preempted {
         name: "preempted",
         what: "it was ready and another had the processor",
-        known_by: "the parts say who, or that nobody was seen",
+        known_by: "the parts say who, or that no task was seen",
         states: &[State::Preempted],
         says: &[
             when(When::BySeveral, "{service} ready to run while others had the processor"),

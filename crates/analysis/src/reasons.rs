@@ -41,7 +41,8 @@ reasons! {
         "the time is the other kernel's and the network's, until the handshake was done";
     /// Nobody answered the first attempt, and who made room for a later one is not known.
     UNANSWERED = "the connection was not answered at first: its listener's queue was full, or a packet was lost",
-        "it took longer than TCP's first timeout (1 s), and nobody was seen to accept meanwhile: look at the listener's backlog, or watch its process too";
+        "it took longer than TCP's first timeout (1 s), and no accept was seen meanwhile: look at the listener's \
+         backlog, or watch its process too";
     /// A listener without room.
     ACCEPT_QUEUE = "the accept queue of the listener was full: the kernel retries after 1 s, 3 s, 7 s",
         "the listener's program did not accept fast enough: more workers, a longer backlog (`listen`, `net.core.somaxconn`); the object says how long the queue was";

@@ -123,7 +123,7 @@ pub enum NoForecast {
     Empty(String),
     /// The changed model of requests comes to a standstill, which the recorded system did not: it is wrong.
     #[error(
-        "with that changed, the replay comes to a standstill ({count} wait forever, as {first}): what the model takes for locks \
+        "with that change, the replay comes to a standstill ({count} wait forever, as {first}): what the model takes for locks \
          or pools is then taken in an order that did not occur, and would not be so in the real system; no forecast can be \
          made of it from this recording"
     )]

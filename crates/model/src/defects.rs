@@ -98,7 +98,8 @@ macro_rules! defects {
 
 use Answer::{CriticalPath, Forecast, Metrics, Names, Requests, Waits};
 
-const EVERYTHING: &[Answer] = &[Requests, Waits, CriticalPath, Forecast, Metrics, Names];
+/// Every answer.
+pub const EVERYTHING: &[Answer] = &[Requests, Waits, CriticalPath, Forecast, Metrics, Names];
 const PATHS: &[Answer] = &[Requests, CriticalPath, Forecast, Metrics];
 const MODELS: &[Answer] = &[CriticalPath, Forecast];
 const WAITING: &[Answer] = &[Waits, CriticalPath, Forecast];

@@ -300,11 +300,11 @@ impl MarginView {
     /// From where on more no longer matters.
     fn until(&self) -> String {
         match self.enough {
-            None if self.gain < HARDLY => "it does not".into(),
+            None if self.gain < HARDLY => "little to gain".into(),
             None => "-".into(),
             Some(enough) if self.is_bytes => units::bytes(enough as u64),
             Some(enough) if self.now.is_some() => number(enough),
-            Some(enough) if self.is_work => format!("{} as long", percent(enough)),
+            Some(enough) if self.is_work => format!("{} of its length", percent(enough)),
             Some(enough) => format!("{} times as much", number(enough)),
         }
     }

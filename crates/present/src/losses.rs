@@ -194,7 +194,9 @@ mod tests {
         }
         let gone = w.host_dir().join("00000001.seg");
         w.close()?;
-        assert!(losses_or_none(&collect(&Folder::open(&[&path])?), ANSWERS, Style::default()).contains("nothing"));
+        assert!(
+            losses_or_none(&collect(&Folder::open(&[&path])?), ANSWERS, Style::default()).contains("No data lost.")
+        );
         std::fs::remove_file(&gone)?;
         let losses = collect(&Folder::open(&[&path])?);
         let [l] = &losses[..] else { return Err(format!("one loss: {losses:?}").into()) };

@@ -312,7 +312,7 @@ fn comparison(k: &KindView, words: &Words<'_>) -> String {
                 let whole = units::duration(k.more_ns.unsigned_abs());
                 // other things may have gone the other way
                 if d.share > 1.0 {
-                    write!(out, " Of that, {part} {word} are {}, and other things went the other way", d.text)
+                    write!(out, " Of that, {part} {word} are {}, and other changes go the opposite way", d.text)
                 } else {
                     write!(out, " Of the {whole} {word}, {part} are {}", d.text)
                 }
@@ -321,7 +321,7 @@ fn comparison(k: &KindView, words: &Words<'_>) -> String {
         };
     }
     if k.differences.first().is_none_or(|d| d.share < SECOND) {
-        let _ = write!(out, " No single thing stands out: the largest is less than a fifth of the difference");
+        let _ = write!(out, " No single cause stands out: the largest is less than 20 % of the difference");
     }
     out.push('.');
     out

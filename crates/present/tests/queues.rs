@@ -30,9 +30,9 @@ fn a_message_put_into_a_queue_is_named_and_its_consumer_is_not_claimed() {
     let view = RequestsView::new(&kinds, &report, &[(0, 1_000_000)]);
     let text = view.render(0, &[], Style::default());
     assert!(text.contains("Put into queues, lists or topics: GET /q1 at broker:"), "{text}");
-    assert!(text.contains("What others do with these later is not linked"), "{text}");
-    assert!(text.contains("2 of 2 whole"), "{text}");
+    assert!(text.contains("What happens to these later is not linked"), "{text}");
+    assert!(text.contains("2 of 2 complete"), "{text}");
     let of: Vec<String> = shown.iter().filter(|s| s.asked == "GET /r1").map(|s| s.render(Style::default())).collect();
     assert_eq!(of.len(), 1);
-    assert!(of[0].contains("puts work where others take it up later"), "{}", of[0]);
+    assert!(of[0].contains("puts work into a queue"), "{}", of[0]);
 }

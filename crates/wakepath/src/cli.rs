@@ -357,7 +357,7 @@ pub struct DoctorArgs {
 Examples:
   wakepath info shop                              one folder
   wakepath info web db                            two hosts, or two recordings of one
-  wakepath info shop --verify --strict            read every byte; exit with 3 if anything is amiss
+  wakepath info shop --verify --strict            read every byte; exit with 3 if anything is wrong
   wakepath info shop --json | jq '.losses'        losses, for scripts
   wakepath info shop --json | jq '.hosts[].services[] | {command, address, port}'")]
 pub struct InfoArgs {

@@ -341,27 +341,27 @@ fn tell_all(view: &CollectView, losses: &[Loss]) {
     for s in &view.senders {
         let lost = match s.rows_lost {
             0 => String::new(),
-            n => format!("; {} rows did NOT come", units::count(n)),
+            n => format!("; {} rows did NOT arrive", units::count(n)),
         };
         tell!(
             "{} ({}, {}): {} rows in {} frames, {}{lost}{}",
-            if s.host.is_empty() { "a sender that did not say who it is" } else { &s.host },
+            if s.host.is_empty() { "a sender that did not identify itself" } else { &s.host },
             s.address,
             s.by,
             units::count(s.rows),
             units::count(s.frames),
             units::bytes(s.bytes),
-            if s.is_over { "" } else { "; it did not say that it ended" },
+            if s.is_over { "" } else { "; it did not announce its end" },
         );
     }
     if view.senders.is_empty() {
-        tell!("no sniffer sent anything");
+        tell!("no sniffer sent any data");
     }
     if view.frames_bad > 0 {
-        tell!("left out: {} datagrams or frames that are no sniffer's, or damaged", units::count(view.frames_bad));
+        tell!("left out: {} datagrams or frames that are damaged or not from a sniffer", units::count(view.frames_bad));
     }
     if view.frames_refused > 0 {
-        tell!("REFUSED: {} frames for which there was no room", units::count(view.frames_refused));
+        tell!("REFUSED: {} frames, for lack of room", units::count(view.frames_refused));
     }
     if !losses.is_empty() {
         output::say(losses::render(losses, Style::default()).trim_end());

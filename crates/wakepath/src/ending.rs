@@ -71,7 +71,7 @@ impl Ending {
             return Ok(self.code);
         }
         if let Some(folder) = self.folder.as_ref().filter(|f| !f.exists()) {
-            bail!("{} was removed: the recorder ends, `wakepath on` starts another", folder.display());
+            bail!("{} was removed: the recorder stops; `wakepath on` starts another", folder.display());
         }
         if !self.stop.load(Ordering::Relaxed) && now_ns < self.end_ns {
             return Ok(None);
@@ -87,7 +87,10 @@ impl Ending {
                 Ok(None)
             }
             Some(c) => {
-                tell!("wakepath: the command (process {}) does not end; it goes on without being recorded", c.id());
+                tell!(
+                    "wakepath: the command (process {}) does not end; it keeps running without being recorded",
+                    c.id()
+                );
                 self.child = None;
                 Ok(Some(0))
             }
@@ -111,11 +114,11 @@ impl Ending {
         tell!("wakepath: {}", reasons(&failure));
         let Some(child) = self.child() else { return Ok(self.code.unwrap_or(FAILED)) };
         self.folder = None;
-        tell!("wakepath: the command (process {child}) goes on without being recorded; its end is waited for");
+        tell!("wakepath: the command (process {child}) keeps running without being recorded; waiting for it to end");
         loop {
             match self.status(monotonic_ns())? {
                 Some(0) => {
-                    tell!("wakepath: the command ended well; the recording did not");
+                    tell!("wakepath: the command succeeded; the recording failed");
                     return Ok(FAILED);
                 }
                 Some(code) => return Ok(code),

@@ -102,7 +102,7 @@ fn clean(args: &CleanArgs) -> Result<i32> {
     ids.dedup();
     output::answer(ids.iter().map(|id| format!("{id}\n")).collect::<String>().as_bytes())?;
     if ids.is_empty() {
-        tell!("wakepath: there was nothing to remove");
+        tell!("wakepath: nothing to remove");
     }
     Ok(output::ANSWERED)
 }

@@ -30,7 +30,7 @@ pub fn run(args: &TimelineArgs, out: &mut Answers) -> Result<i32> {
     let to = args.to.map_or(end, |m| m.common_ns(begin)).min(end);
     if from >= to {
         bail!(
-            "nothing is between --from and --to; it was recorded from {} to {}",
+            "nothing was recorded between --from and --to; the recording is from {} to {}",
             wakepath_present::units::wall(begin),
             wakepath_present::units::wall(end)
         );
@@ -38,7 +38,7 @@ pub fn run(args: &TimelineArgs, out: &mut Answers) -> Result<i32> {
     let wanted = Wanted { tasks: args.task.clone(), host: args.host.clone(), search: args.search.clone() };
     let mut found = tasks(&index, &names, &wanted);
     if found.is_empty() {
-        bail!("no task with recorded waits fits; leave out --task, --search and --host to see which there are");
+        bail!("no task with recorded waits matches; leave out --task, --search and --host to list all");
     }
     let all = found.len();
     if args.limit > 0 {

@@ -103,7 +103,7 @@ fn of_task(
 /// What was asked for of the time in which a task lived.
 fn interval(args: &WaitsArgs, index: &Index, host: HostId, task: TaskId, name: &str) -> Result<(CommonNs, CommonNs)> {
     let Some((born, died)) = lifetime(index, host, task) else {
-        bail!("{name}: nothing was recorded while it lived");
+        bail!("{name}: nothing was recorded while it existed");
     };
     let from = args.from.map_or(born, |m| CommonNs(m.common_ns(born.0))).max(born);
     let to = args.to.map_or(died, |m| CommonNs(m.common_ns(born.0))).min(died);
@@ -134,7 +134,8 @@ fn choose(args: &WaitsArgs, index: &Index, names: &Names<'_>, wanted: &str) -> R
         });
         if found.is_empty() {
             bail!(
-                "{wanted:?} is {known} tasks, and none of them lived between --from and --to; leave these out to see when"
+                "{wanted:?} matches {known} tasks, and none of them ran between --from and --to; leave these out to \
+                 see when they ran"
             );
         }
     }
@@ -160,7 +161,7 @@ fn choose(args: &WaitsArgs, index: &Index, names: &Names<'_>, wanted: &str) -> R
                 lines.push(format!("  … and {} more", found.len() - LISTED));
             }
             bail!(
-                "{wanted:?} is several tasks; say which (--from and --to tell reused numbers apart):\n{}",
+                "{wanted:?} matches several tasks; choose one (--from and --to separate reused numbers):\n{}",
                 lines.join("\n")
             )
         }

@@ -236,10 +236,10 @@ fn a_folder_with_nothing_to_replay_says_what_to_do() -> Tested {
     assert!(output.status.success(), "{}", stderr(&output));
     for command in ["bottleneck", "forecast"] {
         for (folder, part) in [
-            (&small, "too few requests are whole (0 of 1; of 1 the path has holes"),
+            (&small, "too few requests have a complete path (0 of 1; 1 have gaps"),
             (&empty, "no message of a request was recorded"),
             (&missing, "is not a trace folder"),
-            (&sniffed, "packets do not tell what the hosts computed"),
+            (&sniffed, "packets do not show what the hosts computed"),
         ] {
             let output = run(&[command, folder.to_str().expect("UTF-8")]);
             assert_eq!(output.status.code(), Some(1), "{command} {}", folder.display());

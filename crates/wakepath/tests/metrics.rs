@@ -237,7 +237,7 @@ fn what_is_neither_folder_nor_capture_says_what_to_give() -> Tested {
     Script::read("").write(&empty)?;
     for (sources, said) in [
         (vec![text.as_path()], "not a packet capture"),
-        (vec![&empty], "neither packets nor operations"),
+        (vec![&empty], "neither packets nor socket operations"),
         (vec![&empty, &text], "and not both"),
         (vec![Path::new("/nowhere/at/all")], "no such file"),
     ] {

@@ -81,8 +81,8 @@ fn a_terminal_shows_a_line_for_each_task() -> Tested {
     let one = stdout(&run(&["timeline", &folder, "--limit", "1"]));
     assert!(one.contains("1 more task"), "{one}");
     for (flags, says) in [
-        (&["--task", "nobody"][..], "no task with recorded waits fits"),
-        (&["--from", "+2s", "--to", "+1s"], "nothing is between"),
+        (&["--task", "nobody"][..], "no task with recorded waits matches"),
+        (&["--from", "+2s", "--to", "+1s"], "nothing was recorded between"),
     ] {
         let refused = run(&[&["timeline", folder.as_str()], flags].concat());
         assert!(refused.status.code() == Some(1) && stderr(&refused).contains(says), "{}", stderr(&refused));

@@ -92,7 +92,7 @@ flow d A D
     assert_eq!(fails.len(), 1, "{fails:?}");
     assert_eq!(fails[0]["level"], "bad");
     assert!(sentence(fails[0]).starts_with("db") && sentence(fails[0]).contains("500 × 1"), "{fails:?}");
-    assert!(sentence(fails[0]).contains("whose own reply says nothing of it"), "{fails:?}");
+    assert!(sentence(fails[0]).contains("whose own reply does not mention it"), "{fails:?}");
     Ok(())
 }
 

@@ -151,7 +151,7 @@ pub(super) fn leave_out(jobs: &mut Jobs, span: &str, which: Which) -> Result<Eff
         done.push(format!("with what the callers computed between them: {:.3} s in all", out.between_ns as f64 / 1e9));
         assumptions.push("What is computed between one call and its repetition goes when the repetition goes.".into());
     }
-    assumptions.push("Callers compute as before besides; what they did with the replies is not left out.".into());
+    assumptions.push("Callers still compute as before, including what they did with the replies.".into());
     Ok(Effect { done, assumptions })
 }
 

@@ -134,7 +134,7 @@ pub(super) fn set_servers(
         let s = &stations[i];
         if s.servers.is_infinite() {
             return Err(No::because(format!(
-                "nobody waits for {} of {} in this recording, more of them change nothing",
+                "nothing waits for {} of {} in this recording, so more of them change nothing",
                 s.what, s.name
             )));
         }
@@ -517,6 +517,6 @@ fn pool(jobs: &mut Jobs, name: &str, to: Amount) -> Result<Effect, No> {
         effect.done.push(format!("size of the pool {}: {} → {}", p.name, p.tokens, whole_or_unbounded(then)));
         p.tokens = then.map_or(u32::MAX, small);
     }
-    effect.assumptions.push("Who serves the further connections has room for them.".into());
+    effect.assumptions.push("The service behind can handle the extra connections.".into());
     Ok(effect)
 }

@@ -23,7 +23,7 @@ pub(super) fn apply(change: &Change, system: &mut System) -> Result<Effect, No> 
         }
         Change::Pool { name, to } => tokens(system, name, *to, QueueKind::Pool),
         Change::Drop { .. } | Change::Parallel { .. } | Change::Cache { .. } => Err(No::because(
-            "this recording was made into state machines, not requests: nothing tells what depends on a call's reply",
+            "this recording was made into state machines, not requests: nothing shows what depends on a call's reply",
         )
         .missing(&["requests between services; `wakepath requests` lists those that a recording has".to_owned()])),
     }

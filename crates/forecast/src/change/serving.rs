@@ -57,7 +57,7 @@ pub(super) fn workers(jobs: &mut Jobs, of: &str, to: Amount) -> Result<Effect, N
     Ok(effect)
 }
 
-const ALIKE: &str = "Any worker can take any request, and new ones are as fast as those that were seen.";
+const ALIKE: &str = "Any worker can take any request, and new workers are as fast as the recorded ones.";
 
 /// `threads`: of the processes that there are.
 pub(super) fn threads(jobs: &mut Jobs, of: &str, to: Amount) -> Result<Effect, No> {
@@ -107,8 +107,8 @@ pub(super) fn processes(jobs: &mut Jobs, of: &str, to: Amount) -> Result<Effect,
         };
         if s.is_threaded() && s.keeps_connections && then > now {
             return Err(No::because(format!(
-                "clients keep their connections to {}, and each stays with the process that accepted it: how evenly they would be \
-                 spread over {then} processes is not known",
+                "clients keep their connections to {}, and each stays with the process that accepted it: how they \
+                 would be spread over {then} processes is not known",
                 s.name
             )));
         }

@@ -50,11 +50,11 @@ pub fn infer(coming: &[Coming], wanted: Option<ArrivalModel>) -> Inferred {
     let (model, why, clients) = if is_kept {
         let lives: Vec<(CommonNs, CommonNs)> = flows.values().copied().collect();
         let slope = slope(coming);
-        let of = format!("{} connections are kept", flows.len());
+        let of = format!("{} connections stay open", flows.len());
         let clients = most_at_once(&lives).max(1);
         match slope {
             Some(s) if s < -0.5 => {
-                (ArrivalModel::Open, format!("{of}, and who asks pauses the less the longer an answer took"), clients)
+                (ArrivalModel::Open, format!("{of}, and clients pause less after slower answers"), clients)
             }
             _ => (ArrivalModel::Closed, format!("{of}, and each sends its next request only after a reply"), clients),
         }
@@ -62,13 +62,13 @@ pub fn infer(coming: &[Coming], wanted: Option<ArrivalModel>) -> Inferred {
         let (steady, most) = steady(coming);
         let of = "each request has a connection of its own";
         if steady >= STEADY {
-            (ArrivalModel::Closed, format!("{of}, and nearly always about {most} are under way"), most)
+            (ArrivalModel::Closed, format!("{of}, and nearly always about {most} are in progress"), most)
         } else {
-            (ArrivalModel::Open, format!("{of}, and the number under way changes freely"), most)
+            (ArrivalModel::Open, format!("{of}, and the number in progress varies freely"), most)
         }
     };
     let why = match wanted {
-        Some(w) if w != model => "as told".into(),
+        Some(w) if w != model => "as given".into(),
         _ => why,
     };
     match wanted.unwrap_or(model) {

@@ -250,8 +250,8 @@ impl Finder<'_> {
             process: (first.tgid != 0).then_some(first.tgid),
         });
         self.out.assumptions.push(format!(
-            "{name} is held {:.3} ms at a time; {shown} holds were seen since somebody waited, {put} that nobody waited for \
-             are put where the others are",
+            "{name} is held {:.3} ms at a time; {shown} holds were seen because another task waited; {put} \
+             uncontended ones are placed like them",
             typical.held_ns as f64 / 1e6
         ));
         self.holds.extend(holds.into_iter().map(|h| Hold { pool, ..h }));

@@ -175,7 +175,7 @@ fn pool(group: &Group, uses: &[Use], out: &mut Tokens, holds: &mut Vec<Hold>) ->
     let most = most_at_once(&of_pool);
     if !is_limit {
         out.unseen.push(format!(
-            "the size of the pool {}: nobody had to wait for a connection ({most} were in use at most); record it under \
+            "the size of the pool {}: nothing had to wait for a connection ({most} were in use at most); record it under \
              more load",
             group.name
         ));

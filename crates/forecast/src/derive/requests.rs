@@ -201,7 +201,7 @@ fn connections(links: &Links) -> Vec<String> {
             n => format!("{n} times more after 1 s each, "),
         };
         assumptions.push(format!(
-            "{again} of {connects} connections found no room and were asked for again; who finds none asks 1 s later, \
+            "{again} of {connects} connections found no room and were retried; a client retries after 1 s, \
              {then}then after twice as long each time."
         ));
     }
@@ -225,7 +225,7 @@ fn too_few(folder: &Folder, c: &Collected) -> Unsupported {
     let has = |table| folder.hosts().iter().any(|h| h.row_count(table) > 0);
     if whole == 0 && !has(Table::Op) && has(Table::SniffedFlow) {
         return Unsupported::new(
-            "packets do not tell what the hosts computed and waited for",
+            "packets do not show what the hosts computed and waited for",
             "record on the hosts, with `wakepath record --port PORT`",
         );
     }
@@ -356,7 +356,7 @@ fn assumptions(
         Arrivals::Open => "open".to_owned(),
     };
     out.push(format!("Arrivals are {how}: {}.", inferred.why));
-    out.push("What is computed costs what it cost while it was recorded; recording itself took its part.".to_owned());
+    out.push("Computing costs what it cost during the recording, including the cost of recording.".to_owned());
     for (s, used) in services.all.iter().zip(&demand.used) {
         let part = 1.0 - 1.0 / used.factor();
         if part >= WORTH_SAYING {
@@ -375,7 +375,7 @@ fn assumptions(
         let names: Vec<&str> = most.iter().take(3).map(|m| m.0.as_str()).collect();
         let percent = 100.0 * strangers as f64 / (all + strangers) as f64;
         out.push(format!(
-            "{percent:.0} % of the processor time seen is of tasks that serve no request ({}), and stays taken.",
+            "{percent:.0} % of the processor time seen is of tasks that serve no request ({}), and stays in use.",
             names.join(", ")
         ));
     }

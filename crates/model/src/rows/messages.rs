@@ -120,7 +120,7 @@ table! {
             computed("no_reply", Kind::Bool, " It is a request that gets no reply.", |r| {
                 Value::Bool(r.flags & message_flag::NO_REPLY != 0)
             }),
-            computed("queued", Kind::Bool, " It puts something where others take it up later.", |r| {
+            computed("queued", Kind::Bool, " It puts something into a queue, a list or a topic.", |r| {
                 Value::Bool(r.flags & message_flag::QUEUED != 0)
             })
         ]),

@@ -211,12 +211,12 @@ impl LoopView {
     pub fn sentence(&self) -> String {
         const PARTS: usize = 3;
         let closes = match self.kind {
-            "workers" => format!("the workers of {}: none takes a request before one has answered", self.queue),
-            "pool" => format!("the pool {}: nobody gets a connection before one is given back", self.queue),
-            "lock" => format!("the lock {}: nobody gets it before it is released", self.queue),
-            "accept queue" => format!("the accept queue of {}: nobody connects before there is room", self.queue),
-            "link" => format!("the link {}: nothing is sent before what was sent has passed", self.queue),
-            _ => format!("{}: nothing goes in before something was taken out", self.queue),
+            "workers" => format!("the workers of {}: no request starts until a worker has answered one", self.queue),
+            "pool" => format!("the pool {}: no request gets a connection until one is returned", self.queue),
+            "lock" => format!("the lock {}: it has one holder at a time", self.queue),
+            "accept queue" => format!("the accept queue of {}: no client connects until there is room", self.queue),
+            "link" => format!("the link {}: nothing is sent until earlier data has passed", self.queue),
+            _ => format!("{}: nothing goes in until something is taken out", self.queue),
         };
         let parts: Vec<String> = self
             .round

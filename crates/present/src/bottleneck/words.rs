@@ -16,16 +16,16 @@ pub fn number(n: f64) -> String {
 
 /// Work in words.
 pub fn work(system: &System, id: StateId) -> String {
-    let Some(s) = system.states.get(id.index()) else { return "work that has no name".into() };
+    let Some(s) = system.states.get(id.index()) else { return "unnamed work".into() };
     let (host, process) = (&s.host, &s.process);
     match s.state.as_str() {
         "cpu" => format!("{process} computing on {host}"),
-        "disk" => format!("{process} at the disk of {host}"),
-        "timer" => format!("{process} on {host} sleeping until a time (timer)"),
+        "disk" => format!("{process} using the disk of {host}"),
+        "timer" => format!("{process} on {host} sleeping (timer)"),
         "outside" if host == "unwatched" => format!("{process}, which is not recorded"),
-        "outside" => format!("{process} on {host}, where no record says what it does"),
-        LINK => format!("on the way {process}"),
-        WAKE_UP => format!("{process} on {host} being woken"),
+        "outside" => format!("{process} on {host}, doing something that was not recorded"),
+        LINK => format!("network and delivery {process}"),
+        WAKE_UP => format!("{process} on {host} waking up"),
         other => format!("{process} on {host} in {other}"),
     }
 }
@@ -52,8 +52,8 @@ fn waiting(system: &System, id: StationId) -> String {
     let (name, what) = station(system, id);
     let now = number(Limit::Servers(id).now(system));
     match system.stations.get(id.index()) {
-        Some(s) if is_quota(s) => format!("ready, and the CPU quota of {name} used up ({now} {what})"),
-        _ => format!("ready, and none of the {what} of {name} free ({now})"),
+        Some(s) if is_quota(s) => format!("waiting for the CPU quota of {name} ({now} {what})"),
+        _ => format!("waiting for {what} of {name} ({now})"),
     }
 }
 

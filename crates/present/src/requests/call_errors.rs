@@ -41,8 +41,8 @@ impl CallErrorView {
         let within = match (&self.kind, self.hidden) {
             (None, _) => "in unknown requests".to_owned(),
             (Some(kind), 0) => format!("in {kind}"),
-            (Some(kind), n) if n == self.count => format!("in {kind}, whose own reply says nothing of it"),
-            (Some(kind), n) => format!("in {kind}, whose own reply says nothing of {}", units::count(n)),
+            (Some(kind), n) if n == self.count => format!("in {kind}, whose own reply does not mention it"),
+            (Some(kind), n) => format!("in {kind}, whose own reply does not mention {}", units::count(n)),
         };
         format!("{} to {}: {error} × {}, {within}", self.service, self.asked, units::count(self.count))
     }

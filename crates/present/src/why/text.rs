@@ -194,7 +194,7 @@ impl WhyView {
             Column::number(if k.more_ns < 0 { "less" } else { "more" }),
             Column::number("share"),
             Column::number(if are_tasks { "tasks" } else { "requests" }),
-            Column::text("on what"),
+            Column::text("spent on"),
         ]);
         let many_hosts = k.differences.iter().any(|d| d.host != k.differences[0].host);
         for d in &shown {

@@ -60,7 +60,7 @@ pub fn on(args: &OnArgs) -> Result<i32> {
     }
     if is_new {
         tell!(
-            "no program runs under it yet: start them with what `wakepath attach-env -o {}` prints",
+            "no program runs under it yet: start programs with the environment that `wakepath attach-env -o {}` prints",
             args.folder.display()
         );
     }
@@ -126,8 +126,8 @@ pub fn off(args: &OffArgs) -> Result<i32> {
     let path = Arena::path_of(&args.folder);
     let Some(arena) = Arena::open(&path)? else {
         bail!(
-            "nothing records into {}: `wakepath on {0}` begins, and programs are started with what \
-             `wakepath attach-env -o {0}` prints",
+            "nothing records into {}: `wakepath on {0}` starts recording, and `wakepath attach-env -o {0}` prints \
+             the environment for programs",
             args.folder.display()
         );
     };
@@ -144,7 +144,7 @@ pub fn off(args: &OffArgs) -> Result<i32> {
         }
         tell!("recorded into {}", args.folder.display());
     } else {
-        tell!("switched off; no recorder was there");
+        tell!("switched off; no recorder was running");
     }
     if args.forget {
         arena.remove();

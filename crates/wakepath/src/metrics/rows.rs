@@ -36,7 +36,7 @@ pub fn read(args: &MetricsArgs) -> Result<Counted> {
     }
     if parts.is_empty() {
         bail!(
-            "{}: has neither packets nor operations on sockets; record with `wakepath sniff -o DIR`, `record` or `run`, or \
+            "{}: has neither packets nor socket operations; record with `wakepath sniff -o DIR`, `record` or `run`, or \
              give a capture file",
             args.sources[0].display()
         );

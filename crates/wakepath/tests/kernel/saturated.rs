@@ -121,7 +121,7 @@ fn an_accept_queue_that_fills_up_is_named() {
     let server = start(NAME, "server");
     let Some(found) = limits(&server, 12) else { return };
     let named = format!(":{} (room for 3) filled up ", server.port);
-    let is_right = |s: &String| s.contains(&named) && s.contains("Clients on this host had to ask again at least");
+    let is_right = |s: &String| s.contains(&named) && s.contains("Clients on this host had to retry at least");
     assert!(found.first().is_some_and(is_right), "{found:#?}");
 }
 

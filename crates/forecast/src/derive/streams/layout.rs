@@ -182,7 +182,8 @@ fn granted(index: &Index, names: &Names<'_>, bulk: &Bulk, facts: &Facts) -> Vec<
             w.back_ns as f64 / 1e6
         )),
         None => out.push(format!(
-            "The delay of the link {a}-{b} is taken for nothing: nothing tells it; record before the connection is made."
+            "The delay of the link {a}-{b} is assumed to be zero, because nothing shows it; record before the \
+             connection is made."
         )),
     }
     match facts.link_ns {
@@ -192,13 +193,13 @@ fn granted(index: &Index, names: &Names<'_>, bulk: &Bulk, facts: &Facts) -> Vec<
             8e3 / ns,
             100.0 * facts.link_busy
         )),
-        None => out.push(format!("The link {a}-{b} is as wide as anybody wants: bytes were never seen to wait for it.")),
+        None => out.push(format!("The link {a}-{b} has no limit: bytes were never seen to wait for it.")),
     }
     match (facts.room, facts.in_flight) {
         (Some(room), Some(in_flight)) => out.push(format!(
             "The send buffer of {sends} is full with {room} bytes, and while it is refilled has {in_flight} in flight on average."
         )),
-        _ => out.push(format!("The send buffer of {sends} has room for all that is sent: it was never seen full.")),
+        _ => out.push(format!("The send buffer of {sends} has room for everything: it was never seen full.")),
     }
     out
 }

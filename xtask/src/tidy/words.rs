@@ -1,0 +1,118 @@
+//! Plain English: phrases that people should not meet, and sentences that are too long.
+
+use super::links::prose;
+use super::sources::product_lines;
+use super::{File, Tree};
+
+/// The phrases, one a line with what to write instead: `phrase => better`. Tests of the command line read it too.
+pub const LIST: &str = include_str!("../../../docs/internals/wording.txt");
+/// Most words of a sentence in the documents that newcomers read.
+const WORDS_MAX: usize = 30;
+/// Most words of a document.
+const DOCUMENTS: [(&str, usize); 2] = [("README.md", 1_200), ("ARCHITECTURE.md", 2_500)];
+/// Crates whose texts people read.
+const SPEAKING: [&str; 6] = [
+    "crates/analysis/src/",
+    "crates/forecast/src/",
+    "crates/model/src/",
+    "crates/present/src/",
+    "crates/wakepath/src/",
+    "web/src/",
+];
+
+pub fn check(tree: &Tree, out: &mut Vec<String>) {
+    let phrases = phrases(LIST);
+    for f in &tree.files {
+        let lines: Vec<(usize, String)> = if is_for_newcomers(&f.path) || is_answer(&f.path) {
+            f.text.lines().enumerate().map(|(i, l)| (i, l.to_lowercase())).collect()
+        } else if SPEAKING.iter().any(|s| f.path.starts_with(s)) {
+            said(f).map(|(i, l)| (i, l.to_lowercase())).collect()
+        } else {
+            continue;
+        };
+        for (i, line) in lines {
+            for (phrase, better) in phrases.iter().filter(|(phrase, _)| line.contains(phrase.as_str())) {
+                out.push(format!("{}:{}: \"{phrase}\" is no plain English; write {better}", f.path, i + 1));
+            }
+        }
+        if is_for_newcomers(&f.path) {
+            for sentence in sentences(&f.text).into_iter().filter(|s| words(s) > WORDS_MAX) {
+                out.push(format!("{}: {} words in one sentence: {sentence}", f.path, words(&sentence)));
+            }
+        }
+    }
+    for (path, most) in DOCUMENTS {
+        let count = tree.text(path).split_whitespace().count();
+        if count > most {
+            out.push(format!("{path}: {count} words, more than {most}"));
+        }
+    }
+}
+
+/// The list, in lower case.
+fn phrases(list: &str) -> Vec<(String, &str)> {
+    let entries = list.lines().filter(|l| !l.starts_with('#')).filter_map(|l| l.split_once(" => "));
+    entries.map(|(phrase, better)| (phrase.trim_matches('"').to_lowercase(), better)).collect()
+}
+
+fn is_for_newcomers(path: &str) -> bool {
+    path == "README.md" || path == "docs/README.md" || path == "docs/tutorial.md" || path.starts_with("docs/how-to/")
+}
+
+/// What a golden case expects to be printed.
+fn is_answer(path: &str) -> bool {
+    path.starts_with("tests/golden/") && path.ends_with(".txt") && !path.ends_with("input.txt")
+}
+
+/// Lines of the product that are no comments.
+fn said(f: &File) -> impl Iterator<Item = (usize, &str)> {
+    let is_comment = |l: &str| ["//", "*", "/*", "<!--"].iter().any(|c| l.starts_with(c));
+    product_lines(f).filter(move |(_, l)| !is_comment(l.trim_start()))
+}
+
+/// Sentences of a document's prose: paragraphs, items of lists, and cells of tables.
+fn sentences(text: &str) -> Vec<String> {
+    let mut blocks: Vec<String> = vec![String::new()];
+    for line in prose(text) {
+        let line = line.trim();
+        let begins =
+            line.is_empty() || line.starts_with(['#', '-', '|', '*']) || line.starts_with(|c: char| c.is_ascii_digit());
+        if begins {
+            blocks.push(String::new());
+        }
+        if line.starts_with('|') {
+            blocks.extend(line.split('|').map(str::to_owned));
+        } else if let Some(block) = blocks.last_mut() {
+            block.push(' ');
+            block.push_str(line);
+        }
+    }
+    let ends = |s: &str| s.replace("? ", ". ").replace("! ", ". ").replace(": ", ". ");
+    blocks.iter().flat_map(|b| ends(b).split(". ").map(|s| s.trim().to_owned()).collect::<Vec<_>>()).collect()
+}
+
+/// Words of a sentence; what stands in back quotes is one.
+fn words(sentence: &str) -> usize {
+    let plain: String = sentence.split('`').enumerate().map(|(i, s)| if i % 2 == 1 { "x" } else { s }).collect();
+    plain.split_whitespace().filter(|w| w.chars().any(char::is_alphanumeric)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phrases_have_something_better() {
+        let all = phrases(LIST);
+        assert!(all.len() >= 40, "{} phrases", all.len());
+        assert_eq!(phrases("# no\nqueued there => \"waiting to be picked up\"\n")[0].0, "queued there");
+    }
+
+    #[test]
+    fn sentences_are_told_apart_in_paragraphs_lists_and_tables() {
+        let text = "One two\nthree. Four?\n\n- five\n- six\n\n| a b | c |\n\n```\nno no\n```\n";
+        let found: Vec<String> = sentences(text).into_iter().filter(|s| !s.is_empty()).collect();
+        assert_eq!(found, ["One two three", "Four?", "- five", "- six", "a b", "c"]);
+        assert_eq!(words("run `a b c` now - or"), 4);
+    }
+}
