@@ -9,6 +9,7 @@ mod links;
 mod registries;
 mod rooms;
 mod sources;
+mod transcripts;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -24,6 +25,7 @@ pub fn problems(root: &Path) -> Vec<String> {
     limits::check(&tree, &mut out);
     links::check(&tree, &mut out);
     words::check(&tree, &mut out);
+    transcripts::check(&tree, &mut out);
     if !crate::bindings::is_current(root) {
         out.push("probes/bpf/wire.h: stale; remedy: cargo xtask bindings".into());
     }

@@ -1,5 +1,7 @@
 //! The command line.
 
+#[cfg(test)]
+mod examples;
 mod export;
 mod flame;
 mod forecast;
@@ -58,7 +60,7 @@ Examples:
   wakepath forecast shop --next 3           what limits, what comes after it, and the gain of each
   wakepath tables shop                      Parquet tables for DuckDB, Polars, pandas
 
-Exit codes: 0 answered; 1 failed; 2 wrong usage; 3 answered, but data loss affects the answer (--strict).
+Exit codes: 0 answered; 1 failed; 2 wrong usage; 3 answered, but data loss affects it (--strict).
 `record -- CMD` and `run -- CMD` end as CMD did (128 + a signal), or 126 and 127 if it cannot start.
 Answers go to standard output, everything else to standard error.
 `wakepath COMMAND --help` has examples.")]
@@ -350,8 +352,8 @@ pub struct DoctorArgs {
 
 /// Show what trace folders contain and which data was lost.
 ///
-/// Hosts and how they were recorded, the time they span, rows of each table, flows by protocol (and why the others are
-/// opaque), listening services, and every loss with what it may touch and what to do about it. Times are UTC.
+/// It lists hosts and how they were recorded, the time they span, and the rows of each table. Flows by protocol follow, with
+/// why the others are opaque, then listening services. Every loss comes with what it may affect and what to do. Times are UTC.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -391,10 +393,10 @@ pub struct MergeArgs {
 
 /// Align the clocks of several hosts, using the messages between them.
 ///
-/// A message is received after it was sent: in both directions between two hosts this bounds the offset and the drift of
-/// their clocks. For each two hosts the answer has the messages found at both ends, offset and drift with their bounds, what
-/// was left out since it contradicts all else, and what could not be synchronised and why. The result is written into the folder (sync.json) and used by every other
-/// command; without it, hosts are compared by their wall clocks.
+/// A message is received after it was sent. In both directions between two hosts, this bounds the offset and the drift of
+/// their clocks. For each pair of hosts the answer has the messages found at both ends, and offset and drift with their
+/// bounds. It lists what contradicts all else and was left out, and what could not be synchronised and why. The result
+/// is written into the folder (sync.json) and used by every other command. Without it, hosts are compared by their wall clocks.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -1,4 +1,4 @@
-//! ARCHITECTURE.md against the tree, in both directions; schemas; what a repository must have.
+//! ARCHITECTURE.md against the tree, in both directions; the reasons in docs/internals; schemas; what a repository must have.
 
 use super::Tree;
 use std::os::unix::fs::PermissionsExt as _;
@@ -39,6 +39,11 @@ fn map(tree: &Tree, out: &mut Vec<String>) {
     for path in &named {
         if !tree.has(path) {
             out.push(format!("{MAP}: names {path}, which does not exist"));
+        }
+    }
+    for f in tree.files.iter().filter(|f| f.path.starts_with("docs/internals/") && f.path.ends_with(".md")) {
+        for path in paths_in(&f.text).into_iter().filter(|path| !tree.has(path)) {
+            out.push(format!("{}: names {path}, which does not exist", f.path));
         }
     }
     let top = tree.folders("");
