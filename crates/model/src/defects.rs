@@ -196,12 +196,10 @@ defects! {
         "Inputs were handed over together, so the isolation rule does not apply to them.",
         "Record with --isolate; if that was given, these could not be separated.";
     LIBRARY_NOT_LOADED = "library.not_loaded", Warning, EVERYTHING,
-        "A program was started that the library cannot enter: static, privileged, built by Go, or using another C \
-         library.",
+        "A program was started that the library cannot enter: static, privileged, by Go, or with another C library.",
         "Record it by the kernel vantage (`wakepath record`, or `wakepath run --kernel`).";
     RECORD_CODE = "record.unknown_code", Error, PATHS,
-        "A record has a number that this version does not know: an operation was left out, or a state or cause is \
-         unknown.",
+        "A record has a number that this version does not know: an operation, state or cause is missing.",
         "Use kernel programs, preload library and wakepath of the same version; report it where they are.";
     LIBRARY_SHARED_FLOW = "library.shared_flow", Warning, PATHS,
         "A connection went from one process to another in the middle, so its bytes could not be numbered.",
@@ -259,8 +257,7 @@ defects! {
          nothing says which belong together.",
         "Begin the capture before the connections, or look for its losses.";
     NET_TIME = "net.time_jumps", Warning, PATHS,
-        "A packet's time was hours or years from those before and behind it: it is given the time of the packet \
-         before it.",
+        "A packet's time was hours or years from its neighbours': it is given the time of the one before it.",
         "Look for damage in the capture, or for captures that were put together in another order than they were made.";
     NET_URGENT = "net.urgent", Info, &[Requests, Metrics],
         "A stream has urgent data, which its reader may receive separately.",
@@ -275,8 +272,7 @@ defects! {
         "A sniffer had sent rows before the first one that arrived: perhaps nothing was listening then.",
         "Start the collector before its sniffers, or forward with --forward-by tcp.";
     FORWARD_REFUSED = "forward.refused", Error, PATHS,
-        "Frames were refused: more senders connected at once than a collector accepts, or they did not identify \
-         themselves.",
+        "Frames were refused: too many senders connected at once, or they did not identify themselves.",
         "Find out who sends (the collector prints the addresses), or start another collector.";
     TRACE_LOST = "loss.trace.events", Error, EVERYTHING,
         "The tracer of an imported trace dropped events because its buffers were full.",
@@ -300,8 +296,7 @@ defects! {
         "The imported trace has no sched_switch events, so nothing says when a task ran and when it waited.",
         "Trace sched_switch on all processors.";
     IMPORT_SOME_CPUS = "import.some_processors", Warning, WAITING,
-        "The imported trace has events of some of the host's processors only, so a task that ran on another seems to \
-         wait.",
+        "The imported trace has events of some processors only, so a task that ran on another seems to wait.",
         "Trace all processors; nothing to do if the others were offline or idle throughout.";
     IMPORT_NO_WAKEUPS = "import.no_wakeups", Warning, WAITING,
         "The imported trace has no wake-up events, so it is not known what ended any wait, nor when.",
@@ -310,8 +305,7 @@ defects! {
         "The imported trace has no sched_waking and no sched_ttwu, so a waker on the woken task's processor is unknown.",
         "Trace sched_waking too.";
     IMPORT_NO_INTERRUPTS = "import.no_interrupts", Warning, WAITING,
-        "The imported trace has no interrupt and softirq events, so tasks that they woke seem to be woken by the \
-         interrupted task.",
+        "The imported trace has no interrupt events, so tasks that they woke seem woken by the interrupted task.",
         "Trace irq_handler_entry, irq_handler_exit, softirq_entry and softirq_exit too.";
     IMPORT_NO_TIMERS = "import.no_timers", Warning, WAITING,
         "The imported trace has no timer events, so a timeout may look like a wake-up by the interrupted task.",
@@ -359,8 +353,7 @@ defects! {
         "A machine's last mark was followed by nothing for longer than it had existed; its last state was left out.",
         "Annotate what follows: another state, or the wait (wait_empty, wait_full) that it is in.";
     MARKS_TRANSACTION = "marks.transaction", Warning, MODELS,
-        "A transaction ended that had not started, or started while another of the same machine was open; it was \
-         left out.",
+        "A transaction ended before it started, or started while another one was open; it was left out.",
         "Annotate begin and end in pairs, on the same machine and key.";
     MARKS_IDENTITIES = "marks.identities_limit", Info, MODELS,
         "More distinct paths of items through machines than can be told apart; later ones count as the machine's own.",
@@ -376,8 +369,7 @@ defects! {
          (goroutine) of these operations is not known.",
         "Nothing to do where they are few: threads that begin are not known to their runtime at once.";
     MARKS_CUT = "marks.name_cut", Warning, MODELS,
-        "A name in an annotation was longer than 62 bytes and was cut; names that differ only after that are treated \
-         as one.",
+        "A name in an annotation was cut after 62 bytes; names that differ only after that are treated as one.",
         "Shorten the names.";
     MARKS_UNREAD = "marks.name_unread", Error, MODELS,
         "A mark was left out because its names could not be read from the program's memory.",

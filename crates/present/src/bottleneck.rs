@@ -177,7 +177,7 @@ impl BottleneckView {
         match self.enough {
             Some(enough) if is_whole => {
                 let enough = if self.is_bytes { units::bytes(enough as u64) } else { number(enough) };
-                let _ = write!(text, " {enough} give 90 % of the gain.");
+                let _ = write!(text, " Raising it to {enough} gives 90 % of the gain.");
             }
             Some(enough) if enough < 1.0 => {
                 let _ = write!(text, " Shortening it to {} of its length gives 90 % of the gain.", percent(enough));

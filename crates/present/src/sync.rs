@@ -355,8 +355,8 @@ impl SyncView {
         let mut table = Table::new(&[
             Column::text("HOST"),
             Column::text("LINE"),
-            Column::number("WITHIN, AMID MESSAGES"),
-            Column::number("AT WORST"),
+            Column::number("ERROR BETWEEN MESSAGES"),
+            Column::number("ERROR AT WORST"),
             Column::number("WALL CLOCK AHEAD"),
         ]);
         for h in &self.hosts {
@@ -446,7 +446,7 @@ impl SyncView {
         }
         let mut table = Table::new(&[
             Column::number("OFFSET"),
-            Column::text("AT THE BEGIN"),
+            Column::text("AT THE START"),
             Column::text("AT THE END"),
             Column::number("DRIFT ppm"),
             Column::text("SLOPES"),

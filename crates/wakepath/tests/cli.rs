@@ -43,7 +43,7 @@ fn help_teaches_and_exits_0() {
         let help = run(&[command, "--help"]);
         assert_eq!(help.status.code(), Some(0));
         assert!(stdout(&help).contains("Examples:"), "{command}");
-        assert!(widest(&stdout(&help)) <= 120, "{command}");
+        assert!(widest(&stdout(&help)) <= 100, "{command}");
     }
     assert_eq!(run(&["--version"]).status.code(), Some(0));
 }

@@ -71,7 +71,7 @@ fn who_could_be_looked_at_is_told_where_the_others_are_not_like_them() -> Tested
     assert_eq!((number(&slow["count"]), number(&slow["incomplete"])), (4, 3), "{kind:#}");
     let (mean, all) = (number(&slow["mean_ns"]), number(&slow["all_mean_ns"]));
     assert!((5_000_000..5_400_000).contains(&mean) && (11_000_000..12_000_000).contains(&all), "{kind:#}");
-    let first = "3 have an incomplete path, and the 4 that could be looked at are not like them: these took ";
+    let first = "3 have an incomplete path, and the 4 that could be examined are not like them: these took ";
     assert!(sentence.contains(first) && sentence.contains("all of them 11."), "{sentence}");
     let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(told.contains(first) && told.contains("What follows holds for these alone."), "{text}");

@@ -20,7 +20,7 @@ Examples:
   wakepath export shop --to otlp -o shop.jsonl                   for a collector's file receiver
   wakepath export shop --to otlp --endpoint http://localhost     to a collector, or to Jaeger
   wakepath export shop --to jaeger --longer-than 50ms > slow.json   for Jaeger's page
-  wakepath export shop --to perfetto --request slowest -o a.pftrace for ui.perfetto.dev
+  wakepath export shop --to perfetto --request slowest -o a.pftrace  for ui.perfetto.dev
   wakepath export shop --to folded | flamegraph.pl > flame.svg   where critical paths went
   wakepath export shop --to folded --longer-than 50ms --difference | difffolded.pl
   wakepath export shop --to pprof -o shop.pb.gz; go tool pprof -top shop.pb.gz

@@ -17,7 +17,7 @@ Examples:
   wakepath metrics web.pcapng.gz                    services of a capture, and their requests
   wakepath metrics shop --service :8080 --kinds 0   one service, all its kinds
   wakepath metrics web.pcap --window 10s            load, success and times every ten seconds
-  wakepath metrics shop --from +30s --to +60s --map half a minute, and who calls whom
+  wakepath metrics shop --from +30s --to +60s --map  half a minute, and who calls whom
   wakepath metrics shop --prometheus                in the text format of Prometheus
   wakepath metrics web.pcap --json | jq '.services[] | {service, success_rate, service_time}'")]
 pub struct MetricsArgs {

@@ -17,7 +17,7 @@ Examples:
   wakepath requests wakepath-trace                   the twenty most frequent kinds
   wakepath requests --limit 0 a b                    all kinds, of two folders read as one
   wakepath requests shop --each --longer-than 50ms   one by one, with what most of each went to
-  wakepath requests shop --map --from +10s --to +20s who calls whom, in ten seconds of it
+  wakepath requests shop --map --from +10s --to +20s  who calls whom, in ten seconds of it
   wakepath requests --json shop | jq '.kinds[0]'     for scripts")]
 pub struct RequestsArgs {
     #[command(flatten)]
