@@ -38,7 +38,7 @@ pub struct RequestView {
 impl RequestView {
     /// Where it is, in words: the innermost service that had it, and what was asked of that.
     pub fn place(&self) -> String {
-        let task = self.task.as_deref().unwrap_or("nobody watches there");
+        let task = self.task.as_deref().unwrap_or("peer not recorded");
         let place = match &self.queue {
             Some(q) => q.in_words(),
             None => format!("{} ({task})", self.at_service),

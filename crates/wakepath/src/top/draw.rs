@@ -130,7 +130,7 @@ fn lost<'l>(losses: &'l [Loss], failed: Option<&'l str>, colour: bool) -> Line<'
         .map(|l| format!("{} x {}", sanitise(&l.id), units::count(l.count)))
         .collect();
     match heavy.is_empty() {
-        true => dim("Lost: nothing that touches an answer."),
+        true => dim("No data lost that affects an answer."),
         false => Line::from(format!("LOST: {}; answers may be wrong (wakepath info says which)", heavy.join(", ")))
             .style(bad),
     }

@@ -56,7 +56,7 @@ fn both_sizes_show_what_the_commands_say() {
         let lines = drawn(&top, width, height);
         let text = lines.join("\n");
         assert!(lines[0].starts_with("wakepath top shop"), "{text}");
-        assert!(lines[1].contains("Lost: nothing"), "{text}");
+        assert!(lines[1].contains("No data lost"), "{text}");
         assert!(text.contains("In flight: 1 request, oldest first") && text.contains("waits for"), "{text}");
         let flight = lines.iter().find(|l| l.contains("/vote at ")).expect("it is in flight");
         assert!(flight.contains("store"), "where it is: {flight}");
