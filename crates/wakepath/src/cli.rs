@@ -1,7 +1,5 @@
 //! The command line.
 
-#[cfg(test)]
-mod examples;
 mod export;
 mod flame;
 mod forecast;
@@ -521,3 +519,6 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+mod examples;
