@@ -1,6 +1,7 @@
 //! The model: ids, tables, clock domains, the ledger of defects, and the trace folder on disk.
 #![deny(missing_docs)]
 
+pub mod anonymous;
 pub mod cgroup;
 pub mod clock;
 pub mod defects;

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod bundle;
 mod export;
 mod flame;
 mod forecast;
@@ -16,6 +17,7 @@ mod triage;
 mod ui;
 mod values;
 
+pub use bundle::BundleArgs;
 pub use export::{ExportArgs, Form};
 pub use flame::FlameArgs;
 pub use forecast::{BottleneckArgs, Edge, ForecastArgs, PartArgs};
@@ -164,6 +166,7 @@ pub enum Command {
     Metrics(MetricsArgs),
     // further questions of a folder stand here: their arguments flatten `Folders` and `Answering`
     Merge(MergeArgs),
+    Bundle(BundleArgs),
     Sync(SyncArgs),
     Tables(TablesArgs),
     Export(ExportArgs),

@@ -2,6 +2,7 @@
 
 mod asked;
 mod bottleneck;
+mod bundle;
 mod captures;
 mod cli;
 mod collect;
@@ -100,6 +101,7 @@ fn main() {
         Command::Bottleneck(args) => bottleneck::run(args, &mut stdout),
         Command::Forecast(args) => forecast::run(args, &mut stdout),
         Command::Metrics(args) => metrics::run(args, &mut stdout),
+        Command::Bundle(args) => bundle::run(args),
         Command::Merge(args) => merge::run(args),
         Command::Sync(args) => sync::run(args),
         Command::Tables(args) => tables::run(args),

@@ -88,6 +88,7 @@ pub fn hand_over(command: &Command) {
     let made = match command {
         Command::Import(args) => Some(args.output.clone()),
         Command::Merge(args) => Some(args.output.clone()),
+        Command::Bundle(args) => Some(args.output.clone()),
         Command::Sniff(args) => args.into.output.clone(),
         Command::Collect(args) => args.into.output.clone(),
         Command::Export(args) => args.output.clone(),

@@ -56,7 +56,7 @@ pub fn run(args: &ShowArgs, evidence: Option<EvidenceFlag>, out: &mut Answers) -
 }
 
 /// The folders, and the request that stands behind them; or which of them is missing.
-fn split(what: &[PathBuf]) -> Result<(&[PathBuf], String), &'static str> {
+pub fn split(what: &[PathBuf]) -> Result<(&[PathBuf], String), &'static str> {
     match what.split_last() {
         None => Err("the trace folder <DIR> and the request <REQUEST> are missing"),
         Some((last, _)) if last.is_dir() => {

@@ -153,6 +153,11 @@ impl Folder {
         Timeline::new(&walls, self.groups.clone())
     }
 
+    /// How clocks of hosts relate, where `wakepath sync` found it.
+    pub fn clock_groups(&self) -> &[ClockGroup] {
+        &self.groups
+    }
+
     /// One time line for all hosts, by the wall clocks alone.
     pub fn wall_timeline(&self) -> Timeline {
         Timeline::by_wall_clocks(self.hosts.iter().map(Host::wall_clock).collect())

@@ -68,7 +68,7 @@ table! {
 
 impl PacketRow {
     /// The family of its addresses, 0 where it has none.
-    fn family(&self) -> u16 {
+    pub(crate) fn family(&self) -> u16 {
         match self.ip {
             0 => 0,
             6 => 10,

@@ -14,7 +14,7 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
         &["triage", "top", "ui", "info", "requests", "show", "waits", "why", "flame", "timeline", "open", "metrics"],
     ),
     ("Forecast", &["bottleneck", "forecast"]),
-    ("Share", &["merge", "sync", "tables", "export"]),
+    ("Share", &["merge", "sync", "tables", "export", "bundle"]),
     ("Manage", &["completions", "man", "help"]),
 ];
 
