@@ -1,10 +1,11 @@
 //! Tasks of the workspace: `cargo xtask bindings` writes `probes/bpf/wire.h` from `crates/wire`; `cargo xtask tables` writes
-//! what documents, schemas and lists have of the registries; `cargo xtask tidy` holds the tree against its rules, as a test
+//! what documents, schemas and lists have of the registries; `cargo xtask dist` makes packages; `cargo xtask tidy` holds the tree against its rules, as a test
 //! does too.
 
 mod bindings;
 mod canary;
 mod columns;
+mod dist;
 mod tables;
 mod tidy;
 
@@ -31,6 +32,13 @@ fn main() -> ExitCode {
             0 => ExitCode::SUCCESS,
             _ => ExitCode::FAILURE,
         },
+        Some("dist") => match dist::run(root(), &std::env::args().skip(2).collect::<Vec<_>>()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => {
+                eprintln!("dist: {e:#}");
+                ExitCode::FAILURE
+            }
+        },
         Some("tidy") => {
             for e in tidy::exceptions(root()) {
                 eprintln!("{e}");
@@ -42,7 +50,7 @@ fn main() -> ExitCode {
             if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         _ => {
-            eprintln!("usage: cargo xtask bindings|tables|tidy|canary [CONDITION]");
+            eprintln!("usage: cargo xtask bindings|tables|tidy|dist [--arch ARCH]|canary [CONDITION]");
             ExitCode::from(2)
         }
     }

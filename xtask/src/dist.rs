@@ -1,0 +1,168 @@
+//! `cargo xtask dist`: packages that run on any Linux with glibc 2.17 or later, without a tool-chain.
+
+mod build;
+mod deb;
+mod debian;
+mod image;
+mod sbom;
+mod tar;
+mod tree;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Most bytes of the program, kernel programs inside.
+const PROGRAM_BYTES_MAX: usize = 15_000_000;
+
+/// What it is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arch {
+    X86_64,
+    Aarch64,
+}
+
+impl Arch {
+    fn from_name(name: &str) -> Result<Arch> {
+        match name {
+            "x86_64" => Ok(Arch::X86_64),
+            "aarch64" => Ok(Arch::Aarch64),
+            other => bail!("no packages are made for {other}: x86_64 or aarch64"),
+        }
+    }
+
+    /// As Rust and the kernel call it.
+    fn name(self) -> &'static str {
+        match self {
+            Arch::X86_64 => "x86_64",
+            Arch::Aarch64 => "aarch64",
+        }
+    }
+
+    /// As Debian and OCI images call it.
+    fn debian(self) -> &'static str {
+        match self {
+            Arch::X86_64 => "amd64",
+            Arch::Aarch64 => "arm64",
+        }
+    }
+
+    fn triple(self) -> String {
+        format!("{}-unknown-linux-gnu", self.name())
+    }
+
+    /// The folder of its libraries on Debian.
+    fn multiarch(self) -> String {
+        format!("{}-linux-gnu", self.name())
+    }
+}
+
+/// What all packages of a run share.
+pub struct Release<'r> {
+    root: &'r Path,
+    arch: Arch,
+    version: String,
+    /// Time of all files: that of the commit (s since 1970), so that the same commit gives the same packages.
+    time: u64,
+    /// Where everything of this run is.
+    folder: PathBuf,
+}
+
+impl Release<'_> {
+    fn name(&self) -> String {
+        format!("wakepath-{}-linux-{}", self.version, self.arch.name())
+    }
+}
+
+/// Makes the packages; `arguments` are those behind `dist`.
+pub fn run(root: &Path, arguments: &[String]) -> Result<()> {
+    let arch = match arguments {
+        [] => std::env::consts::ARCH,
+        [flag, name] if flag == "--arch" => name,
+        _ => bail!("usage: cargo xtask dist [--arch x86_64|aarch64]"),
+    };
+    let arch = Arch::from_name(arch)?;
+    let folder = root.join("target/dist").join(arch.name());
+    fs::create_dir_all(&folder)?;
+    let release = Release { root, arch, version: version(root)?, time: commit_time(root), folder };
+    let sysroot = debian::fetch(&release)?;
+    let built = build::build(&release, &sysroot)?;
+    let sbom = sbom::document(&release, &sysroot)?;
+    let tree = tree::installed(&release, &built, &sbom)?;
+
+    let name = release.name();
+    let out = root.join("target/dist/packages");
+    fs::create_dir_all(&out)?;
+    let products = [
+        (format!("{name}.tar.gz"), tar::gzipped(&tree::below_prefix(&tree, &name), release.time)?),
+        (format!("wakepath_{}_{}.deb", release.version, arch.debian()), deb::package(&release, &tree)?),
+        (format!("{name}.oci.tar"), image::layout(&release, &tree, &sysroot)?),
+        (format!("{name}.cdx.json"), sbom),
+    ];
+    for (file, bytes) in &products {
+        fs::write(out.join(file), bytes).with_context(|| format!("{file} cannot be written"))?;
+        println!("{:>9.1} MB  {file}", bytes.len() as f64 / 1e6);
+    }
+    fs::write(out.join("SHA256SUMS"), checksums(&out)?)?;
+    println!("in {}", out.display());
+    let size = built.program.len();
+    ensure!(size <= PROGRAM_BYTES_MAX, "the program has {size} bytes, more than {PROGRAM_BYTES_MAX}");
+    Ok(())
+}
+
+/// A line for each package of the folder, as `sha256sum --check` takes them.
+fn checksums(folder: &Path) -> Result<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(folder)?.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
+    names.sort();
+    let mut out = String::new();
+    for name in names.iter().filter(|n| *n != "SHA256SUMS") {
+        let _ = writeln!(out, "{}  {name}", sha256(&fs::read(folder.join(name))?));
+    }
+    Ok(out)
+}
+
+/// The SHA-256 of some bytes, as hexadecimal digits.
+fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut out, b| {
+        let _ = write!(out, "{b:02x}");
+        out
+    })
+}
+
+fn version(root: &Path) -> Result<String> {
+    let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
+    let line = manifest.lines().find_map(|l| l.strip_prefix("version = \""));
+    Ok(line.and_then(|l| l.strip_suffix('"')).context("Cargo.toml says no version")?.to_owned())
+}
+
+fn commit_time(root: &Path) -> u64 {
+    let out = Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root).output();
+    let said = out.ok().and_then(|o| String::from_utf8(o.stdout).ok());
+    said.and_then(|t| t.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Runs a command to its end; an error where it fails.
+fn execute(command: &mut Command) -> Result<()> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().with_context(|| format!("{program} cannot be started: is it installed?"))?;
+    ensure!(status.success(), "{program} failed ({status})");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_are_those_of_the_standard() {
+        assert_eq!(sha256(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+}
