@@ -55,7 +55,7 @@ pub fn installed(release: &Release<'_>, built: &Built, sbom: &[u8]) -> Result<Ve
 fn said_by_program(release: &Release<'_>, program: &Path) -> Result<Vec<Entry>> {
     let pages = release.folder.join("man");
     let _ = fs::remove_dir_all(&pages);
-    execute(Command::new(program).args(["man", "--output"]).arg(&pages))?;
+    execute(Command::new(program).arg("man").arg(&pages))?;
     let mut out = Vec::new();
     for page in fs::read_dir(&pages)?.flatten() {
         let name = page.file_name().into_string().ok().context("a page has a strange name")?;
