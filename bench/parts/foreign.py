@@ -316,7 +316,8 @@ SYSTEMS = {
     "rabbitmq": (["uwsgi-core", "/usr/lib/rabbitmq/bin/rabbitmq-server", str(PYTHON)], rabbit),
 }
 # How the recorder is asked, where not as always.
-FLAGS = {"go": ["--runtimes=go"], "fastapi": ["--runtimes=python"], "aiohttp": ["--runtimes=python"]}
+ASYNCIO = ["--runtimes=python"]
+FLAGS = {"go": ["--runtimes=go"], "fastapi": ASYNCIO, "aiohttp": ASYNCIO, "tornado": ASYNCIO}
 BIND = ["-b", "127.0.0.1:@PORT@"]
 RACK = CODE / "memcached.ru"
 # A second look, at ten more: `bench/foreign more`.

@@ -9,6 +9,7 @@ pub const CONDITIONS: &[&str] = &[
     "awaited.nothing_else_was_given",
     "awaited.often",
     "before.began_in_the_recording",
+    "born.before_the_end",
     "born.never_for_others",
     "born.one_at_a_time",
     "completion.holder_called_nobody",

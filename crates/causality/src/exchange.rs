@@ -226,6 +226,9 @@ impl<S: Steps> Engine<S> {
 
     /// An operation on a flow of which nobody knows yet which end it is.
     fn moved_by_either(&mut self, r: &OpRow, sent: bool) {
+        if self.eps.has_gone(r.flow) {
+            return;
+        }
         let ep = self.eps.at(r.flow, r.at);
         let before = ep.early.take();
         let is_turned = before.as_ref().is_none_or(|b| b.sent != sent);

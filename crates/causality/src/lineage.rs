@@ -29,9 +29,18 @@ pub(crate) struct Line {
     pub(crate) is_habit: bool,
 }
 
+/// A request that a task took, or replied to.
+#[derive(Clone, Copy)]
+struct Take {
+    taken: MonoNs,
+    of: ExId,
+    /// When it was over; the end of time until then.
+    over: MonoNs,
+}
+
 /// Requests that a task took, or replied to.
 struct Takes {
-    last: SmallVec<[(MonoNs, ExId); 1]>,
+    last: SmallVec<[Take; 1]>,
     /// The connection on which they came.
     flow: EndpointId,
     /// It had two at once, or of two connections: what it makes may be for either.
@@ -40,6 +49,21 @@ struct Takes {
     /// It may have been there before the first of them.
     is_older: bool,
     has_forgotten: bool,
+}
+
+impl Takes {
+    /// Which one it had last at a moment, or what is known else.
+    fn at(&self, at: MonoNs) -> Result<Take, Known> {
+        if !holds("born.one_at_a_time", !self.has_several) {
+            return Err(Known::Nothing);
+        }
+        let last = self.last.iter().rev().find(|take| take.taken <= at);
+        last.copied().ok_or(if self.has_forgotten { Known::Forgotten } else { Known::Nothing })
+    }
+
+    fn line(&self, of: ExId) -> Known {
+        Known::Of(Line { of, answers: self.answers, is_habit: self.answers && self.is_older })
+    }
 }
 
 /// What is known of a task's request.
@@ -70,7 +94,7 @@ impl Lineage {
         // Python's name for it is when it was made itself; what is told of its maker may be of one further up
         let own = if r.runtime == runtime::PYTHON { MonoNs(r.key) } else { r.start };
         if let Some(takes) = self.takes.get_mut(&r.task) {
-            takes.is_older = takes.last.first().is_none_or(|&(taken, _)| own < taken);
+            takes.is_older = takes.last.first().is_none_or(|first| own < first.taken);
         }
         if r.parent == TaskId::UNKNOWN {
             return;
@@ -78,7 +102,7 @@ impl Lineage {
         if self.lines.len() + self.made.len() >= LINES_MAX.max(self.lines_max) {
             self.lines.retain(|_, line| xs.is_live(line.of));
             self.made.clear();
-            self.takes.retain(|_, takes| takes.last.iter().any(|&(_, x)| xs.is_live(x)));
+            self.takes.retain(|_, takes| takes.last.iter().any(|take| xs.is_live(take.of)));
             // where most are open yet, the next look is far off
             self.lines_max = self.lines.len() * 2;
         }
@@ -92,7 +116,7 @@ impl Lineage {
         }
     }
 
-    /// The request that a task worked for at a moment.
+    /// The request that a task worked for when it made another: of one that took requests, the last, if that was open yet.
     fn request(&self, task: TaskId, at: MonoNs, depth: usize) -> Known {
         let Some(takes) = self.takes.get(&task) else {
             return match (self.lines.get(&task), self.made.get(&task)) {
@@ -101,13 +125,10 @@ impl Lineage {
                 _ => Known::Nothing,
             };
         };
-        if !holds("born.one_at_a_time", !takes.has_several) {
-            return Known::Nothing;
-        }
-        match takes.last.iter().rev().find(|(taken, _)| *taken <= at) {
-            Some(&(_, of)) => Known::Of(Line { of, answers: takes.answers, is_habit: takes.answers && takes.is_older }),
-            None if takes.has_forgotten => Known::Forgotten,
-            None => Known::Nothing,
+        match takes.at(at) {
+            Ok(take) if holds("born.before_the_end", at <= take.over) => takes.line(take.of),
+            Ok(_) => Known::Nothing,
+            Err(known) => known,
         }
     }
 
@@ -115,7 +136,8 @@ impl Lineage {
     pub(crate) fn of(&self, task: TaskId, at: MonoNs) -> Known {
         match self.takes.get(&task) {
             Some(takes) if !takes.answers => Known::Nothing,
-            _ => self.request(task, at, DEPTH_MAX),
+            Some(takes) => takes.at(at).map_or_else(|known| known, |take| takes.line(take.of)),
+            None => self.request(task, at, DEPTH_MAX),
         }
     }
 
@@ -139,6 +161,15 @@ impl Lineage {
         self.has(xs, x, task).answers = true;
     }
 
+    /// A request is over: what its tasks make from now on is not for it.
+    pub(crate) fn over(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
+        let e = xs.get(x);
+        for task in [e.actor, e.reply_actor] {
+            let takes = self.takes.get_mut(&task).map(|takes| takes.last.iter_mut());
+            takes.into_iter().flatten().filter(|take| take.of == x).for_each(|take| take.over = take.over.min(at));
+        }
+    }
+
     fn has(&mut self, xs: &Slab, x: ExId, task: TaskId) -> &mut Takes {
         let flow = xs.get(x).flow;
         let new = || Takes {
@@ -150,16 +181,16 @@ impl Lineage {
             has_forgotten: false,
         };
         let takes = self.takes.entry(task).or_insert_with(new);
-        if takes.last.iter().any(|&(_, known)| known == x) {
+        if takes.last.iter().any(|take| take.of == x) {
             return takes;
         }
         takes.has_several |= takes.flow != flow;
-        takes.has_several |= takes.last.iter().any(|&(_, other)| xs.is_live(other) && !is_over(xs.get(other)));
+        takes.has_several |= takes.last.iter().any(|take| xs.is_live(take.of) && !is_over(xs.get(take.of)));
         if takes.last.len() == TAKES_MAX {
             takes.last.remove(0);
             takes.has_forgotten = true;
         }
-        takes.last.push((xs.get(x).taken, x));
+        takes.last.push(Take { taken: xs.get(x).taken, of: x, over: MonoNs(u64::MAX) });
         takes
     }
 }

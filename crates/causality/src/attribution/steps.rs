@@ -226,6 +226,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             }
             return;
         }
+        self.facts.lineage.over(xs, x, at);
         let holder = self.facts.state(x).holder;
         // more of a reply whose length is not known may be among what was lost
         let until = if e.replied && !e.open_ended { e.ended } else { e.ended.max(at) };

@@ -15,6 +15,8 @@ const FORGET_NS: u64 = 20_000_000_000;
 const SILENT_NS: u64 = 60_000_000_000;
 /// So many ends are always kept.
 const KEPT: usize = 1000;
+/// How many ends are kept that went last.
+const GONE_KEPT: usize = 256;
 /// Ids of such peers have this bit.
 const PEER_BIT: u64 = 1 << 61;
 /// Ids from here on are of pipes and the like.
@@ -239,6 +241,8 @@ pub(super) struct Ends {
     has_ended: FxHashSet<u32>,
     /// Ends of connections from an address to itself.
     to_itself: FxHashMap<Ports, EndpointId>,
+    /// Those that went last.
+    gone: VecDeque<EndpointId>,
     now: MonoNs,
 }
 
@@ -279,8 +283,17 @@ impl Ends {
         })
     }
 
+    /// An end went a short while ago: an operation on it that is told of now was under way then.
+    pub(super) fn has_gone(&self, flow: EndpointId) -> bool {
+        self.gone.contains(&flow)
+    }
+
     pub(super) fn remove(&mut self, flow: EndpointId) -> bool {
         let Some(ep) = self.all.remove(end(flow)) else { return false };
+        if self.gone.len() == GONE_KEPT {
+            self.gone.pop_front();
+        }
+        self.gone.push_back(flow);
         if let Some(ports) = ep.other.ports.filter(|p| self.to_itself.get(&**p) == Some(&flow)) {
             self.to_itself.remove(&*ports);
         }

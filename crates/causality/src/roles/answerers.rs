@@ -3,7 +3,7 @@
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::lineage::{Known, Lineage, is_over};
 use rustc_hash::{FxHashMap, FxHashSet};
-use wakepath_model::ids::{EndpointId, TaskId};
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::TaskRow;
 
 /// Most requests of which is kept who replied: calls for those beyond stay open, unless it was told who took them.
@@ -96,6 +96,11 @@ impl Answerers {
         } else if *replies == 2 {
             *own += 1;
         }
+    }
+
+    /// A request has its whole reply, or will never have it.
+    pub(super) fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
+        self.lineage.over(xs, x, at);
     }
 
     /// A connection is gone.

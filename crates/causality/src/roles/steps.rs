@@ -130,6 +130,7 @@ impl Steps for Roles {
             }
             return;
         }
+        self.answerers.closed(xs, x, at);
         // what it called between parts of that reply was for it
         self.workers.first_calls.remove(&e.reply_actor);
         if e.replied {

@@ -2,11 +2,13 @@
 //! gives each task and each callback a copy of the context of who made it. And one that was made behind a request's first byte
 //! and replied to it, and to no other, works for it.
 //!
-//! Condition: who made it had one request at a time, and what was made never did anything for another request, nor behind its
-//! own's end, in the whole recording, which saw that end: a worker that the first request starts lives on. What the one that
+//! Condition: who made it had one request at a time, whose end had not come (a connection's task may read its first request
+//! itself, and makes tasks for all that follow), and what was made never did anything for another request, nor behind its own's
+//! end, in the whole recording, which saw that end: a worker that the first request starts lives on. What the one that
 //! replied does behind its reply is nobody's.
 //!
-//! Counterexamples: `link.logical/worker_made_by_the_first`, `worker_of_an_open_request`, `two_on_one_connection`.
+//! Counterexamples: `link.logical/worker_made_by_the_first`, `worker_of_an_open_request`, `two_on_one_connection`,
+//! `task_behind_the_first_request`.
 
 use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, NO_MOMENT, Question};
 use crate::attribution::facts::Facts;
