@@ -85,6 +85,15 @@ test('a request shows its waterfall, critical path and evidence', async ({ page,
   await expect(details).toContainText('evidence');
   await expect(details).toContainText('On the critical path');
   await expect(page).toHaveURL(/span=1/);
+  // an arrow from each caller, and along the critical path
+  await settled(page);
+  const calls = list.locator('path.call');
+  await expect(calls.first()).toBeAttached();
+  await expect(list.locator('path.path').first()).toBeAttached();
+  await page.getByRole('button', { name: 'Arrows' }).click();
+  await expect(calls).toHaveCount(0);
+  await page.goBack();
+  await expect(calls.first()).toBeAttached();
   const address = page.url();
   const on = await list.locator('rect[class*="c-"]').count();
   expect(on).toBeGreaterThan(1);
@@ -104,6 +113,28 @@ test('a request shows its waterfall, critical path and evidence', async ({ page,
     await alike.click();
     expect(await rows.count()).toBeGreaterThan(before);
   }
+});
+
+test('who ended a wait is followed', async ({ page, demo }) => {
+  await page.goto(`${demo}?view=request&request=slowest&kind=${encodeURIComponent('GET /vote/{n}')}`);
+  await settled(page);
+  // what a database or a cache waits for, and what a server does, comes from these
+  const by = page.getByRole('complementary').getByRole('link', { name: /^(nginx|gunicorn)\// }).first();
+  const rows = page.getByRole('option');
+  await page.getByRole('listbox').focus();
+  for (let i = 0, all = await rows.count(); i < all && (await by.count()) === 0; i++) {
+    await page.keyboard.press(i === 0 ? 'Home' : 'ArrowDown');
+    await expect(rows.nth(i)).toHaveAttribute('aria-selected', 'true');
+  }
+  const waker = await by.innerText();
+  await by.click();
+  await expect(page).toHaveURL(/view=tasks&task=/);
+  await settled(page);
+  // its track and the waiter's are on top, and its active path below it
+  await expect(page.getByRole('button', { name: `Pin ${waker}` })).toHaveAttribute('aria-pressed', 'true');
+  await expect(page.locator('code', { hasText: '--path' })).toBeVisible();
+  await page.goBack();
+  await expect(page.getByRole('listbox')).toBeVisible();
 });
 
 test('why ranks differences that add up, with examples', async ({ page, demo }) => {
