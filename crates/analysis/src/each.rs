@@ -47,7 +47,7 @@ pub struct One {
     /// Its messages, itself included.
     pub spans: u32,
     /// What most of its critical path went to (ns); `None` where waits were not recorded, its path is incomplete or no
-    /// whole reply came.
+    /// complete reply came.
     pub largest: Option<(What, u64)>,
 }
 
@@ -58,7 +58,7 @@ pub struct Each {
     pub requests: Vec<One>,
     /// Requests in the selection.
     pub found: u64,
-    /// So many of the first in `requests` are the slowest of the selection, all of them.
+    /// This many of the first in `requests` are the slowest of the selection, none left out.
     pub slowest: u64,
     /// The others in `requests` are one in so many of the others in the selection.
     pub one_in: u64,

@@ -37,7 +37,7 @@ pub struct Legs {
     pub out_ns: Option<u64>,
     /// From there to the reply's first packet: the server's, and the way between it and the sniffer.
     pub server_ns: u64,
-    /// From there until the caller had the whole reply.
+    /// From there until the caller had the complete reply.
     pub back_ns: Option<u64>,
 }
 

@@ -43,7 +43,7 @@ pub struct OneView {
     pub complete: bool,
     /// Its messages, itself included.
     pub spans: u32,
-    /// `None` where waits were not recorded, its path is incomplete, or no whole reply came.
+    /// `None` where waits were not recorded, its path is incomplete, or no complete reply came.
     pub largest: Option<LargestView>,
 }
 
@@ -52,7 +52,7 @@ pub struct OneView {
 pub struct EachView {
     /// Requests in the selection.
     pub found: u64,
-    /// So many of the first in `requests` are the slowest of the selection, all of them.
+    /// This many of the first in `requests` are the slowest of the selection, none left out.
     pub slowest: u64,
     /// The others in `requests` are one in so many of the others in the selection.
     pub one_in: u64,

@@ -37,7 +37,7 @@ pub struct HostView {
     pub rows: u64,
     /// Wait rows among them, those that went on at the end included.
     pub waits: u64,
-    /// Waits that went on at the end.
+    /// Waits still going on at the end.
     pub open_waits: u64,
     /// Packet rows.
     pub packets: u64,
@@ -52,7 +52,7 @@ pub struct SourceView {
     pub path: String,
     /// `CTF`, `perf.data` or `trace.dat`.
     pub format: &'static str,
-    /// Bytes of it that hold events: what there was to read, without what describes them.
+    /// Bytes that hold events, without metadata.
     pub bytes: u64,
 }
 

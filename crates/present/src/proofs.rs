@@ -40,7 +40,7 @@ pub struct CandidateView {
     pub kind: &'static str,
     /// A request: what it asked; else empty.
     pub asked: String,
-    /// When it was taken, after the root's begin, ns; null where it is no request.
+    /// When it was taken, after the root's begin, ns; null where it is not a request.
     pub offset_ns: Option<i64>,
     /// It may have made the call.
     pub remains: bool,
@@ -57,7 +57,7 @@ pub struct ExclusionView {
     pub says: &'static str,
     /// `shown` or `habit`.
     pub strength: &'static str,
-    /// When what says so was seen, after the root's begin, ns; null where it is no moment.
+    /// When what says so was seen, after the root's begin, ns; null where it has no time.
     pub offset_ns: Option<i64>,
     /// Of a habit: in how many cases an exception could have been seen and was not; null where that is not counted.
     pub cases: Option<u32>,

@@ -138,7 +138,7 @@ pub struct OnWireView {
     pub ambiguous: u64,
     /// They bore no identifier, and came from where requests were being worked on.
     pub unwitnessed: u64,
-    /// Told of after the request that they belong to was given.
+    /// Reported after the request that they belong to was given out.
     pub late: u64,
     /// Decided early, for lack of memory.
     pub given_up: u64,
@@ -163,7 +163,7 @@ pub struct RequestsView {
     pub refused: Vec<RefusedView>,
     /// Listeners whose accept queue filled up.
     pub full_queues: Vec<FullQueueView>,
-    /// Messages whose caller is watched but whose request could not be told.
+    /// Messages whose caller is watched but whose request could not be determined.
     pub orphans: Vec<OrphanView>,
     /// Messages put into queues, lists and topics. What is done about them later is not linked to these requests.
     pub queued: Vec<QueuedView>,
@@ -199,7 +199,7 @@ pub struct CallsView {
 pub struct MissingView {
     /// The fact.
     pub what: &'static str,
-    /// Calls that are open for want of it.
+    /// Calls that are open for lack of it.
     pub calls: u64,
     /// What to do.
     pub remedy: &'static str,

@@ -73,7 +73,7 @@ pub struct SpanView {
     pub wire: Option<WireView>,
     /// Connections that were tried while it was served and did not come about, the first 16.
     pub refused: Vec<RefusalView>,
-    /// Calls that may be its and could not be told, the first 8.
+    /// Calls that may belong to it and could not be determined, the first 8.
     pub open_calls: Vec<OpenCallView>,
     /// Page faults of the task that served it, while it did; none where none were recorded.
     pub faults: Option<FaultView>,
@@ -144,7 +144,7 @@ pub struct WireView {
     pub out_ns: Option<u64>,
     /// From there to the reply's first packet, ns.
     pub server_ns: u64,
-    /// From there until the caller had the whole reply, ns.
+    /// From there until the caller had the complete reply, ns.
     pub back_ns: Option<u64>,
 }
 

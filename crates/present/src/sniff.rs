@@ -60,7 +60,7 @@ pub struct CollectView {
     pub output: Option<String>,
     /// Who sent, in the order in which they were heard.
     pub senders: Vec<SenderView>,
-    /// Datagrams and frames that were none of a sniffer's, or damaged; and connections that spoke something else.
+    /// Datagrams and frames that are damaged or not from a sniffer; and connections of other protocols.
     pub frames_bad: u64,
     /// Frames of senders for which there was no room.
     pub frames_refused: u64,

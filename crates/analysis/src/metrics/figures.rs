@@ -37,7 +37,7 @@ pub struct Counts {
     pub no_reply: u64,
     /// Requests whose reply was not captured or could not be told.
     pub reply_missed: u64,
-    /// Replies whose request was not captured or could not be told.
+    /// Replies whose request was not captured or could not be determined.
     pub reply_only: u64,
     /// Messages that ask nothing and answer nothing.
     pub unsolicited: u64,

@@ -128,7 +128,7 @@ impl Sender {
         silent > patience
     }
 
-    /// It said that it ended.
+    /// It announced its end.
     pub fn is_over(&self) -> bool {
         self.view.is_over
     }
