@@ -8,7 +8,7 @@ mod sbom;
 mod tar;
 mod tree;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 use std::fs;
@@ -18,52 +18,18 @@ use std::process::Command;
 /// Most bytes of the program, kernel programs inside.
 const PROGRAM_BYTES_MAX: usize = 15_000_000;
 
-/// What it is made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arch {
-    X86_64,
-    Aarch64,
-}
-
-impl Arch {
-    fn from_name(name: &str) -> Result<Arch> {
-        match name {
-            "x86_64" => Ok(Arch::X86_64),
-            "aarch64" => Ok(Arch::Aarch64),
-            other => bail!("no packages are made for {other}: x86_64 or aarch64"),
-        }
-    }
-
-    /// As Rust and the kernel call it.
-    fn name(self) -> &'static str {
-        match self {
-            Arch::X86_64 => "x86_64",
-            Arch::Aarch64 => "aarch64",
-        }
-    }
-
-    /// As Debian and OCI images call it.
-    fn debian(self) -> &'static str {
-        match self {
-            Arch::X86_64 => "amd64",
-            Arch::Aarch64 => "arm64",
-        }
-    }
-
-    fn triple(self) -> String {
-        format!("{}-unknown-linux-gnu", self.name())
-    }
-
-    /// The folder of its libraries on Debian.
-    fn multiarch(self) -> String {
-        format!("{}-linux-gnu", self.name())
-    }
-}
+/// What the packages are made for, as Rust and the kernel call it: the kernel programs know the registers and calls of no other.
+const ARCH: &str = "x86_64";
+/// As Debian and OCI images call it.
+const DEBIAN_ARCH: &str = "amd64";
+/// As Rust's and Zig's targets are called.
+const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+/// The folder of its libraries on Debian.
+const MULTIARCH: &str = "x86_64-linux-gnu";
 
 /// What all packages of a run share.
 pub struct Release<'r> {
     root: &'r Path,
-    arch: Arch,
     version: String,
     /// Time of all files: that of the commit (s since 1970), so that the same commit gives the same packages.
     time: u64,
@@ -73,21 +39,19 @@ pub struct Release<'r> {
 
 impl Release<'_> {
     fn name(&self) -> String {
-        format!("wakepath-{}-linux-{}", self.version, self.arch.name())
+        format!("wakepath-{}-linux-{ARCH}", self.version)
     }
 }
 
-/// Makes the packages; `arguments` are those behind `dist`.
-pub fn run(root: &Path, arguments: &[String]) -> Result<()> {
-    let arch = match arguments {
-        [] => std::env::consts::ARCH,
-        [flag, name] if flag == "--arch" => name,
-        _ => bail!("usage: cargo xtask dist [--arch x86_64|aarch64]"),
-    };
-    let arch = Arch::from_name(arch)?;
-    let folder = root.join("target/dist").join(arch.name());
+/// Makes the packages.
+pub fn run(root: &Path) -> Result<()> {
+    ensure!(
+        std::env::consts::ARCH == ARCH,
+        "packages are made on {ARCH} alone: the program must run to write its manual"
+    );
+    let folder = root.join("target/dist").join(ARCH);
     fs::create_dir_all(&folder)?;
-    let release = Release { root, arch, version: version(root)?, time: commit_time(root), folder };
+    let release = Release { root, version: version(root)?, time: commit_time(root), folder };
     let sysroot = debian::fetch(&release)?;
     let built = build::build(&release, &sysroot)?;
     let sbom = sbom::document(&release, &sysroot)?;
@@ -98,7 +62,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<()> {
     fs::create_dir_all(&out)?;
     let products = [
         (format!("{name}.tar.gz"), tar::gzipped(&tree::below_prefix(&tree, &name), release.time)?),
-        (format!("wakepath_{}_{}.deb", release.version, arch.debian()), deb::package(&release, &tree)?),
+        (format!("wakepath_{}_{DEBIAN_ARCH}.deb", release.version), deb::package(&release, &tree)?),
         (format!("{name}.oci.tar"), image::layout(&release, &tree, &sysroot)?),
         (format!("{name}.cdx.json"), sbom),
     ];

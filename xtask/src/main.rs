@@ -32,7 +32,7 @@ fn main() -> ExitCode {
             0 => ExitCode::SUCCESS,
             _ => ExitCode::FAILURE,
         },
-        Some("dist") => match dist::run(root(), &std::env::args().skip(2).collect::<Vec<_>>()) {
+        Some("dist") => match dist::run(root()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(e) => {
                 eprintln!("dist: {e:#}");
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
             if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         _ => {
-            eprintln!("usage: cargo xtask bindings|tables|tidy|dist [--arch ARCH]|canary [CONDITION]");
+            eprintln!("usage: cargo xtask bindings|tables|tidy|dist|canary [CONDITION]");
             ExitCode::from(2)
         }
     }

@@ -1,7 +1,7 @@
 //! The program and the preload library, linked by Zig against glibc 2.17.
 
 use super::debian::Sysroot;
-use super::{Release, execute};
+use super::{Release, TRIPLE, execute};
 use anyhow::{Context as _, Result};
 use std::env;
 use std::fs;
@@ -33,14 +33,14 @@ pub fn build(release: &Release<'_>, sysroot: &Sysroot) -> Result<Built> {
     {
         let mut command = Command::new(&cargo);
         command.args(["zigbuild", "--locked", "--profile", "dist", "--target"]);
-        command.arg(format!("{}.{GLIBC}", release.arch.triple())).args(package).current_dir(release.root);
+        command.arg(format!("{TRIPLE}.{GLIBC}")).args(package).current_dir(release.root);
         command.env("PATH", &path).env("CARGO_TARGET_DIR", &target);
         // only these libraries and their headers: everything else comes from Zig
         command.env("LIBBPF_SYS_EXTRA_CFLAGS", format!("-I{}", sysroot.include.display()));
         command.env("LIBBPF_SYS_LIBRARY_PATH", &sysroot.lib);
         execute(&mut command)?;
     }
-    let made = target.join(release.arch.triple()).join("dist");
+    let made = target.join(TRIPLE).join("dist");
     let read = |name: &str| fs::read(made.join(name)).with_context(|| format!("cargo made no {name}"));
     let (program, library) = (read("wakepath")?, read("libwakepath_preload.so")?);
     Ok(Built { program, library, program_path: made.join("wakepath") })

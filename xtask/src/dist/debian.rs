@@ -1,6 +1,6 @@
 //! What is taken from Debian's packages: libelf and zlib, which are linked in, and the C library for the image.
 
-use super::{Release, execute};
+use super::{DEBIAN_ARCH, MULTIARCH, Release, execute};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,7 +14,7 @@ const HEADERS: [&str; 4] = ["libelf.h", "gelf.h", "zlib.h", "zconf.h"];
 /// Libraries that are linked in.
 const LIBRARIES: [&str; 2] = ["libelf.a", "libz.a"];
 
-/// Unpacked packages of the architecture.
+/// Unpacked packages.
 pub struct Sysroot {
     /// All files of the packages.
     pub files: PathBuf,
@@ -33,11 +33,11 @@ pub fn fetch(release: &Release<'_>) -> Result<Sysroot> {
     if !folder.join("complete").exists() {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&debs)?;
-        download(release, &folder, &debs)?;
+        download(&folder, &debs)?;
         for deb in packages(&debs)? {
             execute(Command::new("dpkg-deb").arg("--extract").args([&deb, &files]))?;
         }
-        collect(release, &folder, &files)?;
+        collect(&folder, &files)?;
         fs::write(folder.join("complete"), "")?;
     }
     let mut versions = packages(&debs)?.iter().map(|deb| version(deb)).collect::<Result<Vec<_>>>()?;
@@ -45,18 +45,16 @@ pub fn fetch(release: &Release<'_>) -> Result<Sysroot> {
     Ok(Sysroot { include: folder.join("include"), lib: folder.join("lib"), files, versions })
 }
 
-/// apt with lists of its own, so that another architecture need not be added to this machine.
-fn download(release: &Release<'_>, folder: &Path, debs: &Path) -> Result<()> {
+/// apt with lists of its own, so that nothing of this machine's changes.
+fn download(folder: &Path, debs: &Path) -> Result<()> {
     let apt = folder.join("apt");
     fs::create_dir_all(apt.join("lists/partial"))?;
     fs::create_dir_all(apt.join("archives/partial"))?;
     fs::write(apt.join("status"), "")?;
     let of = |command: &str| {
         let mut out = Command::new("apt-get");
-        let arch = release.arch.debian();
         for option in [
-            format!("APT::Architecture={arch}"),
-            format!("APT::Architectures::={arch}"),
+            format!("APT::Architecture={DEBIAN_ARCH}"),
             format!("Dir::State={}", apt.display()),
             format!("Dir::State::status={}", apt.join("status").display()),
             format!("Dir::Cache={}", apt.display()),
@@ -85,7 +83,7 @@ fn version(deb: &Path) -> Result<(String, String)> {
     Ok((name.to_owned(), version.to_owned()))
 }
 
-fn collect(release: &Release<'_>, folder: &Path, files: &Path) -> Result<()> {
+fn collect(folder: &Path, files: &Path) -> Result<()> {
     let link = |kind: &str, name: &str, found: PathBuf| {
         ensure!(found.exists(), "{} is in none of the packages", found.display());
         fs::create_dir_all(folder.join(kind))?;
@@ -95,7 +93,7 @@ fn collect(release: &Release<'_>, folder: &Path, files: &Path) -> Result<()> {
         link("include", header, files.join("usr/include").join(header))?;
     }
     for library in LIBRARIES {
-        link("lib", library, files.join("usr/lib").join(release.arch.multiarch()).join(library))?;
+        link("lib", library, files.join("usr/lib").join(MULTIARCH).join(library))?;
     }
     Ok(())
 }

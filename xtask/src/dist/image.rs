@@ -4,7 +4,7 @@
 use super::debian::Sysroot;
 use super::tar::{archive, gzip};
 use super::tree::{Entry, What};
-use super::{Arch, Release, sha256};
+use super::{DEBIAN_ARCH, MULTIARCH, Release, sha256};
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use std::fs;
@@ -32,7 +32,7 @@ pub fn layout(release: &Release<'_>, tree: &[Entry], sysroot: &Sysroot) -> Resul
     let mut layers = Vec::new();
     let mut contents = Vec::new();
     let program: Vec<Entry> = tree.iter().filter(|e| !e.path.contains("/systemd/")).cloned().collect();
-    for entries in [base(release.arch, sysroot)?, program] {
+    for entries in [base(sysroot)?, program] {
         let plain = archive(&entries, release.time)?;
         contents.push(format!("sha256:{}", sha256(&plain)));
         layers.push(blobs.add("application/vnd.oci.image.layer.v1.tar+gzip", gzip(&plain)?));
@@ -43,7 +43,7 @@ pub fn layout(release: &Release<'_>, tree: &[Entry], sysroot: &Sysroot) -> Resul
         "org.opencontainers.image.licenses": "Apache-2.0",
     });
     let config = json!({
-        "architecture": release.arch.debian(),
+        "architecture": DEBIAN_ARCH,
         "os": "linux",
         "config": {
             "Entrypoint": ["/usr/bin/wakepath"],
@@ -64,7 +64,7 @@ pub fn layout(release: &Release<'_>, tree: &[Entry], sysroot: &Sysroot) -> Resul
     let name = format!("localhost/wakepath:{}", release.version);
     manifest["annotations"] =
         json!({ "org.opencontainers.image.ref.name": release.version, "io.containerd.image.name": name });
-    manifest["platform"] = json!({ "architecture": release.arch.debian(), "os": "linux" });
+    manifest["platform"] = json!({ "architecture": DEBIAN_ARCH, "os": "linux" });
     let index =
         json!({ "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [manifest] });
     let mut files = blobs.0;
@@ -74,26 +74,21 @@ pub fn layout(release: &Release<'_>, tree: &[Entry], sysroot: &Sysroot) -> Resul
 }
 
 /// The C library of Debian's package, and the folders that a program expects.
-fn base(arch: Arch, sysroot: &Sysroot) -> Result<Vec<Entry>> {
+fn base(sysroot: &Sysroot) -> Result<Vec<Entry>> {
     let mut out = Vec::new();
     for library in LIBRARIES {
-        let path = format!("usr/lib/{}/{library}", arch.multiarch());
+        let path = format!("usr/lib/{}/{library}", MULTIARCH);
         let bytes = ["", "usr/"].iter().find_map(|below| {
-            let lib = sysroot.files.join(below).join("lib").join(arch.multiarch()).join(library);
+            let lib = sysroot.files.join(below).join("lib").join(MULTIARCH).join(library);
             fs::read(lib).ok()
         });
         out.push(Entry::file(&path, 0o755, bytes.with_context(|| format!("{library} is in none of the packages"))?));
     }
-    let (folder, loader) = match arch {
-        Arch::X86_64 => ("lib64", "ld-linux-x86-64.so.2"),
-        Arch::Aarch64 => ("lib", "ld-linux-aarch64.so.1"),
-    };
-    let of_package = sysroot.files.join("lib").join(arch.multiarch()).join(loader);
+    let loader = "ld-linux-x86-64.so.2";
+    let of_package = sysroot.files.join("lib").join(MULTIARCH).join(loader);
     let bytes = fs::read(&of_package).with_context(|| format!("{}: no loader", of_package.display()))?;
-    out.push(Entry::file(&format!("usr/{folder}/{loader}"), 0o755, bytes));
-    if folder != "lib" {
-        out.push(Entry { path: folder.into(), mode: 0, what: What::Link(format!("usr/{folder}")) });
-    }
+    out.push(Entry::file(&format!("usr/lib64/{loader}"), 0o755, bytes));
+    out.push(Entry { path: "lib64".into(), mode: 0, what: What::Link("usr/lib64".into()) });
     out.push(Entry { path: "lib".into(), mode: 0, what: What::Link("usr/lib".into()) });
     let rights = "usr/share/doc/libc6/copyright";
     out.push(Entry::file(rights, 0o644, fs::read(sysroot.files.join(rights)).context("libc6 has no copyright")?));

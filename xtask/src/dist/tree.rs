@@ -44,14 +44,12 @@ pub fn installed(release: &Release<'_>, built: &Built, sbom: &[u8]) -> Result<Ve
         Entry::file("usr/share/doc/wakepath/README.md", 0o644, of_tree("README.md")?),
         Entry::file("usr/share/doc/wakepath/sbom.cdx.json", 0o644, sbom.to_vec()),
     ];
-    if release.arch.name() == std::env::consts::ARCH {
-        out.extend(said_by_program(release, &built.program_path)?);
-    }
+    out.extend(said_by_program(release, &built.program_path)?);
     out.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(out)
 }
 
-/// Manual pages and completions, which the program writes itself: only where it runs here.
+/// Manual pages and completions, which the program writes itself.
 fn said_by_program(release: &Release<'_>, program: &Path) -> Result<Vec<Entry>> {
     let pages = release.folder.join("man");
     let _ = fs::remove_dir_all(&pages);

@@ -9,8 +9,16 @@ use wakepath_model::ids::TaskId;
 use wakepath_model::rows::{Event, Table, TcpState};
 
 /// What stays true until it is said anew: of these the rows before are kept too, where they are of what is kept.
-const STATES: [Table; 7] =
-    [Table::Task, Table::Endpoint, Table::FlowState, Table::FlowNote, Table::SniffedFlow, Table::Anchor, Table::Limit];
+const STATES: [Table; 8] = [
+    Table::Task,
+    Table::Placement,
+    Table::Endpoint,
+    Table::FlowState,
+    Table::FlowNote,
+    Table::SniffedFlow,
+    Table::Anchor,
+    Table::Limit,
+];
 
 /// A time, on the line that all hosts share (ns since 1970).
 #[derive(Clone, Copy, Debug)]
