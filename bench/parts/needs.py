@@ -41,6 +41,7 @@ NEEDS = {
     "forecast": [*COMPILERS, *DEMO, *IP],
     "foreign": COMPILERS,
     "import": COMPILERS,
+    "install": [*COMPILERS, ("mmdebstrap", "dist"), ("runc", "dist"), ("setpriv", "dist")],
     "library": [*COMPILERS, *DEMO, ("openssl", "bench"), ("curl", "build")],
     "network": [*COMPILERS, *IP, *SWITCH],
     "overhead": [*COMPILERS, *DEMO, ("bpftool", "bench")],
