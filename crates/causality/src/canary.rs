@@ -10,6 +10,7 @@ pub const CONDITIONS: &[&str] = &[
     "awaited.often",
     "before.began_in_the_recording",
     "born.before_the_end",
+    "born.leads_to_one",
     "born.never_for_others",
     "born.one_at_a_time",
     "completion.holder_called_nobody",

@@ -1,7 +1,7 @@
 //! Which request a logical task works for, where its runtime tells what made it, and when.
 //!
 //! What a task of a request's makes is for that request too, as long as it is open. A task is of a request if it took it, or
-//! replied to it, or was made by such a task at that time. Both passes over a recording keep this: the first sees which tasks
+//! replied to it, or was made by such a task at that time, or was made behind its first byte and made the one that replied. Both passes over a recording keep this: the first sees which tasks
 //! work for others as well.
 
 use crate::canary::holds;
@@ -9,7 +9,7 @@ use crate::exchange::{ExId, Exchange, Slab};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{OPEN, TaskRow, runtime};
+use wakepath_model::rows::{OPEN, TaskRow};
 
 /// Requests kept of each task: what it makes is told soon after.
 const TAKES_MAX: usize = 4;
@@ -91,10 +91,8 @@ impl Lineage {
         if r.runtime == 0 || r.start.0 == 0 {
             return;
         }
-        // Python's name for it is when it was made itself; what is told of its maker may be of one further up
-        let own = if r.runtime == runtime::PYTHON { MonoNs(r.key) } else { r.start };
         if let Some(takes) = self.takes.get_mut(&r.task) {
-            takes.is_older = takes.last.first().is_none_or(|first| own < first.taken);
+            takes.is_older = takes.last.first().is_none_or(|first| r.start < first.taken);
         }
         if r.parent == TaskId::UNKNOWN {
             return;
@@ -106,14 +104,33 @@ impl Lineage {
             // where most are open yet, the next look is far off
             self.lines_max = self.lines.len() * 2;
         }
-        match self.request(r.parent, r.start, DEPTH_MAX) {
-            Known::Of(line) => {
-                self.lines.insert(r.task, Line { answers: false, ..line });
-            }
-            _ => {
-                self.made.insert(r.task, (r.parent, r.start));
-            }
+        self.made.insert(r.task, (r.parent, r.start));
+        if let Known::Of(line) = self.request(r.parent, r.start, DEPTH_MAX) {
+            // it may be known as one that leads to a reply
+            self.lines.entry(r.task).or_insert(Line { answers: false, ..line });
         }
+    }
+
+    /// What made a task, and what made that, nearest first, each with when it was made itself, where that is known.
+    pub(crate) fn makers(&self, task: TaskId) -> impl Iterator<Item = (TaskId, Option<MonoNs>)> {
+        let maker = |task: &TaskId| self.made.get(task).map(|&(maker, _)| maker);
+        let makers = std::iter::successors(maker(&task), maker).take(DEPTH_MAX);
+        makers.map(|task| (task, self.made.get(&task).map(|&(_, made)| made)))
+    }
+
+    /// Whether a task was made for another request than this one.
+    pub(crate) fn is_for_another(&self, task: TaskId, x: ExId) -> bool {
+        self.lines.get(&task).is_some_and(|line| line.of != x)
+    }
+
+    /// Whether a task took requests, or replied to them.
+    pub(crate) fn has_requests(&self, task: TaskId) -> bool {
+        self.takes.contains_key(&task)
+    }
+
+    /// A task was made behind a request's first byte, and made the one that replies to it, or what made that.
+    pub(crate) fn leads(&mut self, x: ExId, task: TaskId) {
+        self.lines.insert(task, Line { of: x, answers: false, is_habit: false });
     }
 
     /// The request that a task worked for when it made another: of one that took requests, the last, if that was open yet.
@@ -144,7 +161,7 @@ impl Lineage {
     /// Tasks that were made for requests that are not over.
     pub(crate) fn made_for_open(&self, xs: &Slab) -> impl Iterator<Item = TaskId> {
         let is_open = |line: &Line| !line.answers && xs.is_live(line.of) && !is_over(xs.get(line.of));
-        let made = self.lines.keys().chain(self.made.keys()).copied();
+        let made = self.made.keys().copied();
         made.filter(move |&task| matches!(self.of(task, MonoNs(u64::MAX)), Known::Of(line) if is_open(&line)))
     }
 

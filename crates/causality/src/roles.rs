@@ -162,6 +162,11 @@ impl Roles {
         self.answerers.of(e)
     }
 
+    /// The logical task that was made for a request, since it made the one that replied, or what made that.
+    pub fn head(&self, e: &Exchange) -> Option<TaskId> {
+        self.answerers.head(e)
+    }
+
     /// How many connections of a process have a task of their own, which replies to all their requests; 0 where that is no habit.
     pub fn own_answerers(&self, process: u32) -> u32 {
         Some(self.answerers.own(process)).filter(|own| *own >= CASES_MIN).unwrap_or_default()

@@ -73,6 +73,9 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             if let Some(task) = self.facts.roles.answerer(e) {
                 self.facts.lineage.answers(xs, x, task);
             }
+            if let Some(head) = self.facts.roles.head(e) {
+                self.facts.lineage.leads(x, head);
+            }
             self.facts.opened(xs, x);
             let w = self.facts.tasks.or_default(e.actor);
             if self.facts.roles.role(e.actor).replies_foreign {

@@ -1,5 +1,6 @@
 //! Which logical task replied to each request.
 
+use crate::canary::holds;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::lineage::{Known, Lineage, is_over};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -15,6 +16,9 @@ pub(super) struct Answerers {
     lineage: Lineage,
     /// Of each request, by its connection and first byte.
     of: FxHashMap<(EndpointId, u64), TaskId>,
+    /// Those made behind a request's first byte that made the one that replied, furthest up first: of each request, and back.
+    heads: FxHashMap<(EndpointId, u64), TaskId>,
+    leads_to: FxHashMap<TaskId, (EndpointId, u64)>,
     /// The last one of each connection.
     last: FxHashMap<EndpointId, TaskId>,
     /// On which connection each replied, and how often.
@@ -34,6 +38,11 @@ impl Answerers {
     /// Who replies to a request.
     pub(super) fn of(&self, e: &Exchange) -> Option<TaskId> {
         self.of.get(&(e.flow, e.request_start)).copied()
+    }
+
+    /// Which task was made for a request, since what it made replied to that, and to no other.
+    pub(super) fn head(&self, e: &Exchange) -> Option<TaskId> {
+        self.heads.get(&(e.flow, e.request_start)).copied()
     }
 
     /// How many connections of a process have a task of their own, which replies to all their requests; 0 where any task replied
@@ -80,6 +89,7 @@ impl Answerers {
             }
             _ => self.lineage.answers(xs, x, task),
         }
+        self.find_head(xs, x, task);
         self.last.insert(e.flow, task);
         let (own, several) = self.habits.entry(process).or_default();
         if self.of.len() >= ANSWERS_MAX || self.replied.len() >= ANSWERS_MAX && !self.replied.contains_key(&task) {
@@ -96,6 +106,31 @@ impl Answerers {
         } else if *replies == 2 {
             *own += 1;
         }
+    }
+
+    /// A task replies: what made it, as far as that was made behind the request's first byte, was made for it. But not what leads
+    /// to a reply to another request too.
+    fn find_head(&mut self, xs: &Slab, x: ExId, task: TaskId) {
+        let e = xs.get(x);
+        let request = (e.flow, e.request_start);
+        if self.heads.contains_key(&request) || self.heads.len() >= ANSWERS_MAX {
+            return;
+        }
+        let mut head = None;
+        let mut is_behind = true;
+        for (maker, made) in self.lineage.makers(task) {
+            let leads_elsewhere = self.leads_to.get(&maker).is_some_and(|of| *of != request);
+            if leads_elsewhere || self.lineage.is_for_another(maker, x) {
+                self.for_others.insert(maker);
+                is_behind = false;
+            }
+            is_behind &= made.is_some_and(|made| made > e.taken) && !self.lineage.has_requests(maker);
+            head = if is_behind { Some(maker) } else { head };
+        }
+        let Some(head) = head else { return };
+        self.heads.insert(request, head);
+        self.leads_to.insert(head, request);
+        self.lineage.leads(x, head);
     }
 
     /// A request has its whole reply, or will never have it.
@@ -120,8 +155,10 @@ impl Answerers {
 
     /// Nothing more comes.
     pub(super) fn finish(&mut self) {
-        let Answerers { of, for_others, .. } = self;
+        let Answerers { of, heads, for_others, .. } = self;
         of.retain(|_, task| !for_others.contains(task));
+        heads.retain(|_, task| holds("born.leads_to_one", !for_others.contains(task)));
+        self.leads_to = FxHashMap::default();
         self.lineage = Lineage::default();
         self.last = FxHashMap::default();
         self.replied = FxHashMap::default();

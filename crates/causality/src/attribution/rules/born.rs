@@ -1,6 +1,6 @@
 //! A logical task that was made amid a request, as its runtime tells: what it does while that is open is for it. So asyncio
 //! gives each task and each callback a copy of the context of who made it. And one that was made behind a request's first byte
-//! and replied to it, and to no other, works for it.
+//! and replied to it, and to no other, works for it, and so does what made that one, if it was itself made behind that byte.
 //!
 //! Condition: who made it had one request at a time, whose end had not come (a connection's task may read its first request
 //! itself, and makes tasks for all that follow), and what was made never did anything for another request, nor behind its own's
@@ -8,7 +8,7 @@
 //! replied does behind its reply is nobody's.
 //!
 //! Counterexamples: `link.logical/worker_made_by_the_first`, `worker_of_an_open_request`, `two_on_one_connection`,
-//! `task_behind_the_first_request`.
+//! `task_behind_the_first_request`, `worker_leads_to_two_replies`.
 
 use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, NO_MOMENT, Question};
 use crate::attribution::facts::Facts;
