@@ -15,81 +15,91 @@ fn sound(w: &WaitRow) {
 #[test]
 fn each_wait_names_what_ended_it() {
     for backend in BACKENDS {
-        let Some(rec) = record(backend, &[]) else {
-            continue;
-        };
-        // a lock of another thread
-        let (tell, told) = mpsc::channel();
-        let (says, said) = mpsc::channel();
-        let says_too = says.clone();
-        let thread = std::thread::spawn(move || {
-            says.send(gettid()).expect("it is heard");
-            told.recv().expect("it is told");
-        });
-        let sleeper = said.recv().expect("it says so");
-        until_asleep(sleeper, libc::SYS_futex, None);
-        pause(30);
-        tell.send(()).expect("it waits");
-        thread.join().expect("it ends");
-        let waker = gettid();
-
-        let naps = std::thread::spawn(|| {
-            pause(20);
-            gettid()
-        });
-        let naps = naps.join().expect("it ends");
-
-        // data on loopback, for a thread that waits for it
-        let (mut a, b) = tcp_pair();
-        let fb = ids(&b);
-        let thread = std::thread::spawn(move || {
-            says_too.send(gettid()).expect("it is heard");
-            recv_raw(&b, 10, 0);
-            // and none, until a time is over
-            let tv = libc::timeval { tv_sec: 0, tv_usec: 20_000 };
-            // SAFETY: passes a structure of the stated size.
-            unsafe { libc::setsockopt(b.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, (&raw const tv).cast(), 16) };
-            assert_eq!(recv_raw(&b, 10, 0), -(libc::EAGAIN as isize));
-            b
-        });
-        let reader = said.recv().expect("it says so");
-        until_asleep(reader, libc::SYS_recvfrom, None);
-        a.write_all(b"wake").expect("it goes");
-        let _b = thread.join().expect("it ends");
-
-        let poller = std::thread::spawn(|| {
-            let e = epoll();
-            epoll_wait(&e, 25);
-            gettid()
-        });
-        let poller = poller.join().expect("it ends");
-        let trace = rec.stop();
-
-        let waits = trace.slept_in(sleeper, libc::SYS_futex);
-        let w = waits.iter().max_by_key(|w| w.at.0 - w.blocked.0).expect("it slept");
-        assert_eq!((w.cause, w.by), (cause::TASK, trace.task(waker)), "{backend}: {w:?}");
-        sound(w);
-        assert!(w.woken.0 - w.blocked.0 > 20_000_000, "{w:?}");
-
-        let waits = trace.slept_in(naps, libc::SYS_clock_nanosleep);
-        assert_eq!(waits.len(), 1, "{backend}");
-        assert_eq!(waits[0].cause, cause::TIMER, "{backend}: {:?}", waits[0]);
-        sound(&waits[0]);
-
-        let waits = trace.slept_in(reader, libc::SYS_recvfrom);
-        assert_eq!(waits.len(), 2, "{backend}: {waits:?}");
-        let fb = trace.flow(fb);
-        if backend == "socket-hooks" || waits[0].cause != cause::NET {
-            assert_eq!((waits[0].cause, waits[0].object), (cause::SOCKET, fb.0), "{backend}");
-        }
-        assert_eq!(waits[1].cause, cause::TIMER, "{backend}");
-        waits.iter().for_each(sound);
-
-        let waits = trace.slept_in(poller, libc::SYS_epoll_wait);
-        assert_eq!(waits.len(), 1);
-        assert_eq!(waits[0].cause, cause::TIMER, "{backend}");
-        trace.waits.iter().for_each(sound);
+        // what happens amid the kernel's own program for it is not told, but counted: then once more
+        assert!((0..5).any(|_| names_what_ended_each(backend)), "{backend}: each time something was left out");
     }
+}
+
+/// False where the kernel left something out.
+fn names_what_ended_each(backend: &str) -> bool {
+    let Some(rec) = record(backend, &[]) else {
+        return true;
+    };
+    // a lock of another thread
+    let (tell, told) = mpsc::channel();
+    let (says, said) = mpsc::channel();
+    let says_too = says.clone();
+    let thread = std::thread::spawn(move || {
+        says.send(gettid()).expect("it is heard");
+        told.recv().expect("it is told");
+    });
+    let sleeper = said.recv().expect("it says so");
+    until_asleep(sleeper, libc::SYS_futex, None);
+    pause(30);
+    tell.send(()).expect("it waits");
+    thread.join().expect("it ends");
+    let waker = gettid();
+
+    let naps = std::thread::spawn(|| {
+        pause(20);
+        gettid()
+    });
+    let naps = naps.join().expect("it ends");
+
+    // data on loopback, for a thread that waits for it
+    let (mut a, b) = tcp_pair();
+    let fb = ids(&b);
+    let thread = std::thread::spawn(move || {
+        says_too.send(gettid()).expect("it is heard");
+        recv_raw(&b, 10, 0);
+        // and none, until a time is over
+        let tv = libc::timeval { tv_sec: 0, tv_usec: 20_000 };
+        // SAFETY: passes a structure of the stated size.
+        unsafe { libc::setsockopt(b.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, (&raw const tv).cast(), 16) };
+        assert_eq!(recv_raw(&b, 10, 0), -(libc::EAGAIN as isize));
+        b
+    });
+    let reader = said.recv().expect("it says so");
+    until_asleep(reader, libc::SYS_recvfrom, None);
+    a.write_all(b"wake").expect("it goes");
+    let _b = thread.join().expect("it ends");
+
+    let poller = std::thread::spawn(|| {
+        let e = epoll();
+        epoll_wait(&e, 25);
+        gettid()
+    });
+    let poller = poller.join().expect("it ends");
+    let trace = rec.stop();
+    if trace.lost("loss.bpf.recursion") != 0 {
+        return false;
+    }
+
+    let waits = trace.slept_in(sleeper, libc::SYS_futex);
+    let w = waits.iter().max_by_key(|w| w.at.0 - w.blocked.0).expect("it slept");
+    assert_eq!((w.cause, w.by), (cause::TASK, trace.task(waker)), "{backend}: {w:?}");
+    sound(w);
+    assert!(w.woken.0 - w.blocked.0 > 20_000_000, "{w:?}");
+
+    let waits = trace.slept_in(naps, libc::SYS_clock_nanosleep);
+    assert_eq!(waits.len(), 1, "{backend}");
+    assert_eq!(waits[0].cause, cause::TIMER, "{backend}: {:?}", waits[0]);
+    sound(&waits[0]);
+
+    let waits = trace.slept_in(reader, libc::SYS_recvfrom);
+    assert_eq!(waits.len(), 2, "{backend}: {waits:?}");
+    let fb = trace.flow(fb);
+    if backend == "socket-hooks" || waits[0].cause != cause::NET {
+        assert_eq!((waits[0].cause, waits[0].object), (cause::SOCKET, fb.0), "{backend}");
+    }
+    assert_eq!(waits[1].cause, cause::TIMER, "{backend}");
+    waits.iter().for_each(sound);
+
+    let waits = trace.slept_in(poller, libc::SYS_epoll_wait);
+    assert_eq!(waits.len(), 1);
+    assert_eq!(waits[0].cause, cause::TIMER, "{backend}");
+    trace.waits.iter().for_each(sound);
+    true
 }
 
 #[test]

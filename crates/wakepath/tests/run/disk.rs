@@ -25,7 +25,7 @@ fn a_full_disk_ends_the_recording_and_not_the_command() -> Tested {
         let output = own.arg(writes.replace("CODE", code)).current_dir(dir.path()).stdin(Stdio::null()).output()?;
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(wanted), "{said}");
-        assert!(said.contains("free space") && said.contains("goes on without being recorded"), "{said}");
+        assert!(said.contains("free space") && said.contains("keeps running without being recorded"), "{said}");
         assert_eq!(fs::read_to_string(dir.path().join("end"))?, "well");
         let info = fs::read_to_string(dir.path().join("info"))?;
         assert!(info.contains("\"loss.disk\"") && info.contains("\"folder.not_ended\""), "{info}");
