@@ -158,7 +158,7 @@ pub enum Missing {
     WithinLoop,
     /// Which request a task works on, where any may go on with any.
     WhichOfAny,
-    /// Where the environment will be used a thread or a helper took up work.
+    /// For whom a thread or a helper took up work.
     PickUp,
     /// What the program had heard of, where the kernel receives ahead of it.
     Heard,

@@ -226,7 +226,8 @@ impl<S: Steps> Engine<S> {
 
     /// An operation on a flow of which nobody knows yet which end it is.
     fn moved_by_either(&mut self, r: &OpRow, sent: bool) {
-        if self.eps.has_gone(r.flow) {
+        let is_first = self.eps.at(r.flow, r.at).early.is_none();
+        if is_first && self.eps.has_gone(r.flow) {
             return;
         }
         let ep = self.eps.at(r.flow, r.at);

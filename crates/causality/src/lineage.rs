@@ -1,8 +1,8 @@
 //! Which request a logical task works for, where its runtime tells what made it, and when.
 //!
 //! What a task of a request's makes is for that request too, as long as it is open. A task is of a request if it took it, or
-//! replied to it, or was made by such a task at that time, or was made behind its first byte and made the one that replied. Both passes over a recording keep this: the first sees which tasks
-//! work for others as well.
+//! replied to it, or was made by such a task at that time, or was made behind its first byte and made the one that replied.
+//! Both passes over a recording keep this: the first sees which tasks work for others as well.
 
 use crate::canary::holds;
 use crate::exchange::{ExId, Exchange, Slab};

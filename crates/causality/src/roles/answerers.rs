@@ -113,9 +113,6 @@ impl Answerers {
     fn find_head(&mut self, xs: &Slab, x: ExId, task: TaskId) {
         let e = xs.get(x);
         let request = (e.flow, e.request_start);
-        if self.heads.contains_key(&request) || self.heads.len() >= ANSWERS_MAX {
-            return;
-        }
         let mut head = None;
         let mut is_behind = true;
         for (maker, made) in self.lineage.makers(task) {
@@ -127,7 +124,8 @@ impl Answerers {
             is_behind &= made.is_some_and(|made| made > e.taken) && !self.lineage.has_requests(maker);
             head = if is_behind { Some(maker) } else { head };
         }
-        let Some(head) = head else { return };
+        // what leads elsewhere is found out in any case
+        let Some(head) = head.filter(|_| self.heads.len() < ANSWERS_MAX) else { return };
         self.heads.insert(request, head);
         self.leads_to.insert(head, request);
         self.lineage.leads(x, head);

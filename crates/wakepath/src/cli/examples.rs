@@ -1,7 +1,7 @@
 //! Commands that help texts and documents show: each is one that this version takes; and help is plain English.
 
 use super::command;
-use clap::Command;
+use super::help::every_command;
 use clap::error::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -108,21 +108,6 @@ fn documents(folder: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-fn each(command: &Command, path: &str, out: &mut Vec<(String, Command)>) {
-    out.push((path.to_owned(), command.clone()));
-    for sub in command.get_subcommands().filter(|c| c.get_name() != "help") {
-        each(sub, &format!("{path} {}", sub.get_name()), out);
-    }
-}
-
-fn helps() -> Vec<(String, Command)> {
-    let mut cli = command();
-    cli.build();
-    let mut out = Vec::new();
-    each(&cli, "wakepath", &mut out);
-    out
-}
-
 #[test]
 fn a_line_is_taken_apart_as_a_shell_does() {
     let of = |line| commands(line).into_iter().map(|c| c.join("~")).collect::<Vec<_>>();
@@ -140,7 +125,7 @@ fn a_line_is_taken_apart_as_a_shell_does() {
 #[test]
 fn examples_of_help_are_commands() {
     let mut count = 0;
-    for (path, command) in helps() {
+    for (path, command) in every_command() {
         let Some(text) = command.get_after_help().map(ToString::to_string) else { continue };
         let text = text.replace("{\x1b[0mn}", "{n}").replace("\\\n", " ");
         for line in text.lines().filter(|l| !is_elided(l) && !l.contains('`')) {
@@ -174,7 +159,7 @@ fn commands_in_documents_are_commands() {
 #[test]
 fn help_is_plain_english_in_short_sentences() {
     let mut problems = Vec::new();
-    for (path, command) in helps() {
+    for (path, command) in every_command() {
         let arguments = command.get_arguments().filter_map(|a| a.get_long_help().or(a.get_help()));
         let about = [command.get_long_about().or(command.get_about()), command.get_after_help()];
         for text in about.into_iter().flatten().chain(arguments).map(ToString::to_string) {

@@ -106,25 +106,25 @@ fn literal(mut command: Command) -> Command {
     command.mut_subcommands(literal)
 }
 
+/// Every command with its path, those of commands included.
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every command with its path, those of commands included.
+pub(super) fn every_command() -> Vec<(String, Command)> {
     fn each(command: &Command, path: &str, out: &mut Vec<(String, Command)>) {
         out.push((path.to_owned(), command.clone()));
         for sub in command.get_subcommands().filter(|c| c.get_name() != "help") {
             each(sub, &format!("{path} {}", sub.get_name()), out);
         }
     }
+    let mut cli = command();
+    cli.build();
+    let mut out = Vec::new();
+    each(&cli, "wakepath", &mut out);
+    out
+}
 
-    fn all() -> Vec<(String, Command)> {
-        let mut cli = command();
-        cli.build();
-        let mut out = Vec::new();
-        each(&cli, "wakepath", &mut out);
-        out
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn every_command_is_in_one_group() {
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn help_shows_examples_as_they_are_in_100_columns() {
-        for (path, command) in all() {
+        for (path, command) in every_command() {
             let Some(examples) = command.get_after_help().map(ToString::to_string) else { continue };
             let help = command.clone().term_width(100).render_long_help().to_string();
             for line in examples.lines() {
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn help_loses_no_braces() {
         let mut seen = 0;
-        for (path, command) in all() {
+        for (path, command) in every_command() {
             let source = [command.get_long_about(), command.get_after_help()].into_iter().flatten();
             let texts: Vec<String> = source
                 .chain(command.get_arguments().filter_map(|a| a.get_long_help().or(a.get_help())))

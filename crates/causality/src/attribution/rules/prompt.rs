@@ -4,9 +4,9 @@
 //! Habit: no input of the process was ever seen to leave something for later, in turns in which it took several: it made at most
 //! one call behind each.
 //!
-//! Condition: the last that the loop took in its turn were a request's own bytes, and no other's with them. (An answer may set free what another one
-//! waits for.) No timer can be due, and the call's connection was not made beforehand: when that can be used does not depend on
-//! the last input.
+//! Condition: the last that the loop took in its turn were a request's own bytes, and no other's with them. (An answer may set
+//! free what another one waits for.) No timer can be due, and the call's connection was not made beforehand: when that can be
+//! used does not depend on the last input.
 //!
 //! Counterexamples: `link.fragment/paired_by_chance`, a loop that reads all first; `prompt_answer`,
 //! `prompt_two_at_once`.
