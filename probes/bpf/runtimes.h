@@ -55,6 +55,19 @@ struct {
 	__type(value, struct python_context);
 } python_contexts SEC(".maps");
 
+#define LOCAL_WORDS 256
+
+/* Thread-local words as operations found them, until the agent knows which one names the task. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, LOCAL_WORDS);
+	__type(key, u32);
+	__type(value, struct wp_local_words);
+} local_words SEC(".maps");
+
+/* How many were taken since the agent emptied it. */
+u32 local_words_taken SEC(".data") = 0;
+
 /* How many processes are in `runtimes`: where there is none, nobody looks. Beside watch_generation, which the agent writes too. */
 u32 runtime_processes SEC(".data") = 0;
 
@@ -195,16 +208,117 @@ static __always_inline bool python_task(struct task_struct *task, struct wp_runt
 	return true;
 }
 
-/* Tells in whose name the current thread acts; false where that is not known. `polls`: it waits for descriptors to be ready. `now`:
- * of the record that names it. */
-static __noinline bool logical_task(struct task_struct *task, struct wp_logical *who, bool polls, u64 now)
+/* The virtual thread that a thread of the JVM runs: its number, which no other ever has. A platform thread is a thread. */
+static __always_inline bool jvm_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who)
+{
+	/* glibc: behind the thread pointer's own word, the address of a pair of words for each library; all ones where the thread
+	 * never used that library's */
+	u64 libraries = user_word(task->thread.fsbase + 8);
+	u64 words = user_word(libraries + 16 * (u64)r->module);
+	u64 thread = words && words != ~0ULL ? user_word(words + r->thread_word) : 0;
+	u8 is_virtual = thread ? user_word(thread + r->thread_is_virtual) : 0;
+	u32 number;
+
+	if (!is_virtual)
+		return false;
+	number = user_word(user_word(thread + r->thread_os) + r->os_number);
+	who->key = user_word(thread + r->thread_runs);
+	if (is_virtual != 1 || number != own_number(task) ||
+	    (r->thread_owner && user_word(thread + r->thread_owner) != who->key)) {
+		__sync_fetch_and_add(&r->refuted, 1);
+		return false;
+	}
+	return who->key != 0;
+}
+
+/* What the helper for Node.js keeps: words by which it is known, then whose bytes the main thread writes. */
+struct node_words {
+	u64 magic[2];
+	u32 pid;
+	u32 layout;
+	u64 request;
+	u32 born_s;
+	u32 born_ns;
+};
+
+static __always_inline bool node_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, bool polls)
+{
+	struct node_words words = {};
+
+	/* other threads run no JavaScript, or that of a worker, which has no helper */
+	if (polls || task->pid != task->tgid)
+		return false;
+	bpf_probe_read_user(&words, sizeof(words), (void *)r->node_words);
+	if (words.magic[0] != NODE_MAGIC_0 || words.magic[1] != NODE_MAGIC_1 || words.layout != NODE_LAYOUT ||
+	    words.pid != own_number(task)) {
+		__sync_fetch_and_add(&r->refuted, 1);
+		return false;
+	}
+	who->key = words.request;
+	who->born_ns = words.born_s * 1000000000ULL + words.born_ns;
+	return who->key != 0;
+}
+
+static __always_inline void sample_local_words(struct task_struct *task, struct wp_runtime *r, u64 flow)
+{
+	struct wp_local_words *sample;
+	u32 bytes = r->block_bytes, place;
+
+	if (local_words_taken >= LOCAL_WORDS || bytes > sizeof(sample->words))
+		return;
+	place = __sync_fetch_and_add(&local_words_taken, 1);
+	sample = bpf_map_lookup_elem(&local_words, &place);
+	if (!sample)
+		return;
+	sample->flow = flow;
+	sample->tid = task->pid;
+	sample->tgid = bpf_probe_read_user(sample->words, bytes, (void *)(task->thread.fsbase - bytes)) ? 0 : task->tgid;
+}
+
+/* Numbers are given in order, so that none is as large as an address. */
+#define TOKIO_TASK_MAX (1ULL << 40)
+
+static __always_inline bool tokio_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, u64 flow)
+{
+	if (!r->tls) {
+		sample_local_words(task, r, flow);
+		return false;
+	}
+	/* a thread's loop is nobody's work, though it may be a task itself */
+	who->key = user_word(task->thread.fsbase + (s64)r->tls);
+	if (who->key < TOKIO_TASK_MAX)
+		return who->key && flow;
+	__sync_fetch_and_add(&r->refuted, 1);
+	return false;
+}
+
+static __always_inline bool task_of(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, u64 flow, u64 now)
+{
+	switch (r->kind) {
+	case RUNTIME_GO:
+		return go_task(task, r, who, !flow);
+	case RUNTIME_PYTHON:
+		return python_task(task, r, who, !flow, now);
+	case RUNTIME_JVM:
+		return jvm_task(task, r, who);
+	case RUNTIME_NODE:
+		return node_task(task, r, who, !flow);
+	case RUNTIME_TOKIO:
+		return tokio_task(task, r, who, flow);
+	}
+	return false;
+}
+
+/* Tells in whose name the current thread acts; false where that is not known. `flow`: what it acts on, 0 where it waits for
+ * descriptors to be ready. `now`: of the record that names it. */
+static __noinline bool logical_task(struct task_struct *task, struct wp_logical *who, u64 flow, u64 now)
 {
 	u32 tgid = task->tgid;
 	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &tgid);
 
 	if (!r || !who || is_refuted(r))
 		return false;
-	if (!(r->kind == RUNTIME_GO ? go_task(task, r, who, polls) : python_task(task, r, who, polls, now)))
+	if (!task_of(task, r, who, flow, now))
 		return false;
 	/* a lower bound does */
 	r->verified++;

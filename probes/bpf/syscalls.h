@@ -93,7 +93,7 @@ static __always_inline void on_poll(struct task_struct *task, struct pt_regs *re
 		if (!t)
 			return;
 	}
-	if (runtime_processes && logical_task(task, &who, true, 0))
+	if (runtime_processes && logical_task(task, &who, 0, 0))
 		size += sizeof(who);
 	r = reserve(c, size, DROP_POLL, &position);
 	if (!r)

@@ -90,6 +90,12 @@
 #define INPUTF_REST 0x2ULL
 #define RUNTIME_GO 0x1ULL
 #define RUNTIME_PYTHON 0x2ULL
+#define RUNTIME_JVM 0x3ULL
+#define RUNTIME_NODE 0x4ULL
+#define NODE_MAGIC_0 0x9e0d4a3770ec5c1bULL
+#define NODE_MAGIC_1 0xd3a86e9551f2b6c8ULL
+#define NODE_LAYOUT 0x1ULL
+#define RUNTIME_TOKIO 0x5ULL
 #define SC_NONE 0x0ULL
 #define SC_WRITE 0x1ULL
 #define SC_WRITEV 0x2ULL
@@ -189,6 +195,7 @@ struct wp_runtime {
 	__u64 verified;
 	__u64 refuted;
 	__u64 python_key;
+	__u64 node_words;
 	__s32 tls;
 	__u32 kind;
 	__u32 g_m;
@@ -205,8 +212,24 @@ struct wp_runtime {
 	__u32 state_context;
 	__u32 state_thread;
 	__u32 context_entered;
+	__u32 module;
+	__u32 thread_word;
+	__u32 thread_os;
+	__u32 os_number;
+	__u32 thread_runs;
+	__u32 thread_is_virtual;
+	__u32 thread_owner;
+	__u32 block_bytes;
 };
-_Static_assert(sizeof(struct wp_runtime) == 88, "wp_runtime");
+_Static_assert(sizeof(struct wp_runtime) == 128, "wp_runtime");
+
+struct wp_local_words {
+	__u64 flow;
+	__u32 tgid;
+	__u32 tid;
+	__u64 words[128];
+};
+_Static_assert(sizeof(struct wp_local_words) == 1040, "wp_local_words");
 
 struct wp_flow {
 	struct wp_head head;

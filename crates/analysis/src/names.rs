@@ -8,7 +8,7 @@ use wakepath_causality::pairs::Place;
 use wakepath_causality::path::{Half, Span};
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{HostId, StrId, TaskId};
-use wakepath_model::rows::{Event, PlacementRow, Table, life};
+use wakepath_model::rows::{Event, PlacementRow, Table, life, runtime};
 
 #[derive(Clone, Copy)]
 struct Known {
@@ -17,6 +17,24 @@ struct Known {
     tgid: u32,
     tid: u32,
     cgroup: StrId,
+    runtime: u8,
+    key: u64,
+}
+
+impl Known {
+    /// What a logical task is called; `None` of a thread.
+    fn logical(&self) -> Option<String> {
+        match self.runtime {
+            runtime::NONE => None,
+            runtime::GO => Some(format!("goroutine {}", self.key)),
+            runtime::JVM => Some(format!("virtual thread {}", self.key)),
+            runtime::TOKIO => Some(format!("Tokio task {}", self.key)),
+            // these have no number that anybody else knows
+            runtime::PYTHON => Some("an asyncio task".into()),
+            runtime::NODE => Some("a request's context".into()),
+            _ => Some("a logical task".into()),
+        }
+    }
 }
 
 /// Where a task runs: in which container, pod or systemd unit. What is not known is empty.
@@ -109,7 +127,15 @@ impl<'f> Names<'f> {
                 let leader = leaders.get(&r.tgid).copied().unwrap_or(r.task);
                 tasks.insert(
                     (host.id(), r.task),
-                    Known { comm: r.comm, leader, tgid: r.tgid, tid: r.tid, cgroup: r.cgroup },
+                    Known {
+                        comm: r.comm,
+                        leader,
+                        tgid: r.tgid,
+                        tid: r.tid,
+                        cgroup: r.cgroup,
+                        runtime: r.runtime,
+                        key: r.key,
+                    },
                 );
             }
         }
@@ -158,8 +184,12 @@ impl<'f> Names<'f> {
         }
     }
 
-    /// A task as people name it: `NAME/TID`.
+    /// A task as people name it: `NAME/TID`, or `goroutine 17 of NAME`.
     pub fn task(&self, host: HostId, task: TaskId) -> String {
+        let logical = self.tasks.get(&(host, task)).and_then(Known::logical);
+        if let Some(logical) = logical {
+            return format!("{logical} of {}", self.process(host, task));
+        }
         match self.tasks.get(&(host, task)) {
             Some(k) => format!("{}/{}", self.text(host, k.comm), k.tid),
             None => "?".into(),
@@ -182,14 +212,18 @@ impl<'f> Names<'f> {
         found
     }
 
-    /// All tasks of `NAME`, `TID` or `NAME/TID`, oldest first.
+    /// All threads of `NAME`, `TID` or `NAME/TID`, or the logical tasks that are called so, oldest first.
     pub fn find_all(&self, wanted: &str) -> Vec<(HostId, TaskId)> {
         let (name, tid) = by_name(wanted);
         let fits = |host: HostId, k: &Known| {
             name.is_none_or(|n| self.text(host, k.comm) == n) && tid.is_none_or(|t| k.tid == t)
         };
+        let is_called = |at: (HostId, TaskId), k: &Known| match k.runtime {
+            runtime::NONE => fits(at.0, k),
+            _ => self.task(at.0, at.1) == wanted,
+        };
         let mut found: Vec<(HostId, TaskId)> =
-            self.tasks.iter().filter(|((host, _), k)| fits(*host, k)).map(|(at, _)| *at).collect();
+            self.tasks.iter().filter(|(at, k)| is_called(**at, k)).map(|(at, _)| *at).collect();
         found.sort_unstable();
         found
     }

@@ -25,6 +25,8 @@ pub struct Tier {
     pub spans: u64,
     /// Time of its own, all requests together (ns).
     pub self_ns: u64,
+    /// Of that, in spans some of whose calls may be missing: a part of it may be theirs (ns).
+    pub self_unsure_ns: u64,
     /// Time requests waited there before a task took them (ns).
     pub queued_ns: u64,
     /// Time in which its replies found no room, since its clients had not read what came before (ns).
@@ -198,6 +200,7 @@ impl Kinds {
         }
         for t in &timed {
             let span = &r.spans[t.index as usize];
+            let may_lack_calls = holes.iter().any(|&(at, hole)| at == t.index && hole.hides_calls());
             let mut name = names.service(span);
             if let Some(half) = span.callee.as_ref().or(span.caller.as_ref()).filter(|h| h.exchange.queued) {
                 let what = (name.clone(), names.asked(half));
@@ -212,6 +215,7 @@ impl Kinds {
             let tier = kind.tiers.entry(name).or_default();
             tier.spans += 1;
             tier.self_ns += t.self_ns;
+            tier.self_unsure_ns += if may_lack_calls { t.self_ns } else { 0 };
             tier.queued_ns += t.queued_ns;
             tier.unread_ns += t.unread_ns;
             tier.between_ns += t.between_ns.unwrap_or(0);

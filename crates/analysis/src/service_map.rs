@@ -32,6 +32,8 @@ pub struct Service {
     pub entries: u64,
     /// Time of its own, all calls together (ns).
     pub self_ns: u128,
+    /// Of that, in spans some of whose calls may be missing: a part of it may be theirs (ns).
+    pub self_unsure_ns: u128,
     /// Least depth at which it was met.
     pub depth: u32,
     /// It is not recorded.
@@ -86,6 +88,7 @@ impl ServiceMap {
     fn add(&mut self, r: &Request, placed: &Placed, names: &Names<'_>) {
         self.requests += 1;
         self.incomplete += u64::from(!r.is_complete());
+        let holes = r.holes();
         for t in &placed.timed {
             let span = &r.spans[t.index as usize];
             let Some(half) = span.callee.as_ref().or(span.caller.as_ref()) else { continue };
@@ -95,6 +98,9 @@ impl ServiceMap {
             service.calls.add(&half.exchange, t.duration_ns());
             service.entries += u64::from(span.parent.is_none());
             service.self_ns += u128::from(t.self_ns);
+            if holes.iter().any(|&(at, hole)| at == t.index && hole.hides_calls()) {
+                service.self_unsure_ns += u128::from(t.self_ns);
+            }
             service.depth = if is_new { t.depth } else { service.depth.min(t.depth) };
             service.unwatched = span.callee.is_none() && t.wire.is_none();
             if let Some(parent) = span.parent.and_then(|p| r.spans.get(p as usize)) {

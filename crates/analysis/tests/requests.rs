@@ -248,3 +248,18 @@ seen s1 by web 140 160 from 10.0.0.3 to 10.0.0.4 9000 for q1 id X
     });
     assert_eq!(seen, 1);
 }
+
+#[test]
+fn a_goroutine_is_called_by_its_number_and_is_found_by_that() {
+    let script = "task A shop\ngoroutine g of A\nflow c - A\n100 A/g takes r1 c\n170 A/g answers r1\n";
+    let dir = tempfile::tempdir().expect("a folder");
+    let dirs = play(script).expect("the script").write(&dir.path().join("t"), Cuts::default()).expect("written");
+    let folder = Folder::open(&dirs).expect("opened");
+    let names = Names::read(&folder);
+    let called: Vec<String> = names.tasks().map(|(host, task)| names.task(host, task)).collect();
+    let goroutine = called.iter().find(|name| name.starts_with("goroutine ")).expect("it has a name");
+    assert!(goroutine.ends_with(" of shop"), "{called:?}");
+    assert_eq!(names.find(goroutine).len(), 1);
+    let thread = called.iter().find(|name| name.starts_with("shop/")).expect("the thread has one too");
+    assert_eq!(names.find("shop"), names.find(thread), "a process's name means its thread");
+}

@@ -130,6 +130,11 @@ pub enum Hole {
 }
 
 impl Hole {
+    /// Calls that were made may be missing, and their time is among that of who made them.
+    pub const fn hides_calls(self) -> bool {
+        !matches!(self, Hole::AfterRecording)
+    }
+
     /// As shown.
     pub const fn name(self) -> &'static str {
         match self {
@@ -169,7 +174,9 @@ impl Missing {
     pub const fn name(self) -> &'static str {
         match self {
             Missing::Lost => "events that were lost",
-            Missing::Before => "what happened before the recording began",
+            Missing::Before => {
+                "what happened before the recording began (or, with Tokio, before its tasks could be told apart)"
+            }
             Missing::Borders => "where messages begin and end",
             Missing::WhichOfLoop => "which of several requests an event loop was working on",
             Missing::WithinLoop => {
@@ -195,7 +202,9 @@ impl Missing {
             Missing::WithinLoop => {
                 "only the program's own memory tells: record with fewer requests at once, or give its pools more connections"
             }
-            Missing::PickUp => "record for longer, so that its habits show; or `wakepath run --isolate=process`",
+            Missing::PickUp => {
+                "`wakepath run --isolate=process`; where threads take up work for one request at a time, a longer recording shows it"
+            }
             Missing::Heard => "switch io_uring off in the service, or record its callers and callees too",
         }
     }

@@ -4,6 +4,7 @@
 mod answerers;
 mod awaited;
 mod learned;
+mod migrating;
 mod steps;
 
 use crate::canary::holds;
@@ -19,7 +20,7 @@ use learned::{
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::defects;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::{InputRow, LossRow, PollRow, TaskRow, WaitRow, input, life};
+use wakepath_model::rows::{InputRow, LossRow, PollRow, TaskRow, WaitRow, input, life, runtime};
 
 /// System call number of futex on x86-64.
 pub const FUTEX: u16 = 202;
@@ -85,6 +86,10 @@ impl Roles {
     pub fn task(&mut self, xs: &Slab, r: &TaskRow) {
         self.answerers.task(xs, r);
         self.learn_process(r);
+        if r.runtime == runtime::TOKIO {
+            *self.processes.is_named_late.entry(r.task) = true;
+            self.processes.named_since.entry(self.process_of(r.task)).or_insert(r.at);
+        }
         *self.processes.names.entry(TaskId(self.process_of(r.task))) = r.comm;
         if r.what == life::EXIT {
             self.requests.held.remove(&r.task);
@@ -129,7 +134,12 @@ impl Roles {
             self.serving.names.extend(Some(self.processes.names.get(TaskId(process))).filter(|n| *n != StrId::EMPTY));
             // one that replies to nothing reads for the others: they keep what they take
             if role.gives_away && (role.replies_own || role.replies_foreign) {
-                self.serving.migrating.insert(process);
+                let is_named_late = self.processes.is_named_late.get(task);
+                let migrating = match is_named_late {
+                    true => &mut self.serving.migrating_named,
+                    false => &mut self.serving.migrating,
+                };
+                migrating.insert(process);
             }
         }
         self.answerers.finish();
@@ -312,11 +322,6 @@ impl Roles {
     /// What a task does.
     pub fn role(&self, task: TaskId) -> Role {
         self.roles.get(task)
-    }
-
-    /// Whether tasks of the process that reply to requests give away some that they took: any may go on with any.
-    pub fn is_migrating(&self, process: u32) -> bool {
-        self.serving.migrating.contains(&process)
     }
 
     /// Whether the process ever had several requests at once.

@@ -3,6 +3,7 @@
 use crate::RowSink;
 use crate::recurring::{Asker, address_number};
 use crate::words::{self, Boxed, Speech};
+use std::borrow::Cow;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
 use wakepath_model::rows::{
@@ -87,10 +88,30 @@ fn unwrap_near(near: u64, seq: u32) -> u64 {
 
 /// What is known of what a flow says.
 enum ProtocolState {
-    /// Not yet: tries left.
-    Listening(u8),
+    /// Not yet.
+    Listening(Listening),
     Known(Box<dyn Processor + Send>),
     Opaque,
+}
+
+/// A flow of which nothing was recognised yet.
+struct Listening {
+    /// Turns left until it is called opaque.
+    tries: u8,
+    /// The beginning of what was said last, which alone could be several protocols; empty if there is none. Many read a
+    /// message's header first, and the rest by a call of its own.
+    begun: Vec<u8>,
+    /// Number of its first byte.
+    begun_at: u64,
+}
+
+impl Listening {
+    const NEW: Listening = Listening { tries: TRIES, begun: Vec::new(), begun_at: 0 };
+
+    /// What was kept goes on with these bytes.
+    fn goes_on(&self, start: u64) -> bool {
+        !self.begun.is_empty() && self.begun_at + self.begun.len() as u64 == start
+    }
 }
 
 /// An endpoint.
@@ -118,6 +139,8 @@ pub struct Flow {
 
 /// After how many turns without a recognised message a flow is called opaque.
 const TRIES: u8 = 6;
+/// Most bytes that are kept of a beginning until more tells the protocol.
+const BEGUN_MAX: usize = 256;
 
 impl Flow {
     /// A new endpoint.
@@ -130,7 +153,7 @@ impl Flow {
             datagram,
             last_sent: None,
             plain: [false; 2],
-            state: ProtocolState::Listening(TRIES),
+            state: ProtocolState::Listening(Listening::NEW),
             is_tls: false,
             known: None,
             addresses: [0; 2],
@@ -152,7 +175,7 @@ impl Flow {
     pub fn plaintext(&mut self, sent: bool) {
         if !self.plain.contains(&true) {
             self.last_sent = None;
-            (self.state, self.is_tls) = (ProtocolState::Listening(TRIES), false);
+            (self.state, self.is_tls) = (ProtocolState::Listening(Listening::NEW), false);
         }
         if !std::mem::replace(&mut self.plain[usize::from(sent)], true) {
             *(if sent { &mut self.snd } else { &mut self.rcv }) = Numbers::default();
@@ -206,31 +229,17 @@ impl Flow {
         let (start, len) = (moved.start, moved.end - moved.start);
         let turned = self.last_sent != Some(sent);
         self.last_sent = Some(sent);
-        if let ProtocolState::Listening(tries) = self.state {
-            let transport = if self.datagram { Transport::Datagram } else { Transport::Stream };
-            match recognise(transport, self.dir(sent), head, self.ports) {
-                _ if !turned && !self.datagram => {}
-                Verdict::Protocol(protocol, dir) => self.know(id, at, protocol, dir, sent, sink),
-                _ if tries == 0 => {
-                    let why = if head.is_empty() {
-                        "its bytes could not be read where they moved"
-                    } else if looks_encrypted(head) {
-                        "encrypted (TLS)"
-                    } else {
-                        "no known protocol"
-                    };
-                    self.opaque(id, at, why, sink);
-                }
-                _ => self.state = ProtocolState::Listening(if looks_encrypted(head) { 0 } else { tries - 1 }),
-            }
-        }
+        let begun = self.listen(id, at, sent, turned, moved, head, sink);
         let Some(dir) = self.dir(sent) else { return };
         let asker = self.asker();
         let ProtocolState::Known(p) = &mut self.state else {
             return;
         };
         let Some(mut out) = Out::new(id, at, self.side, self.known, asker, sink) else { return };
-        if turned && !self.datagram {
+        if let Some((pos, bytes)) = begun {
+            p.turn(dir, pos, &mut out);
+            p.data(dir, pos, &bytes, &mut out);
+        } else if turned && !self.datagram {
             p.turn(dir, start, &mut out);
         }
         if !head.is_empty() || self.datagram {
@@ -243,6 +252,60 @@ impl Flow {
             self.opaque(id, at, "encrypted (TLS), perhaps HTTP/2 inside", sink);
             sink.count(defect::PROTOCOL_TLS, at);
         }
+    }
+
+    /// Looks for a protocol in bytes that begin a message, or go on with what could begin several. Where these told, what was
+    /// kept before them, with the number of its first byte.
+    #[allow(clippy::too_many_arguments)] // those of `bytes`
+    fn listen<S: RowSink>(
+        &mut self,
+        id: EndpointId,
+        at: MonoNs,
+        sent: bool,
+        turned: bool,
+        moved: std::ops::Range<u64>,
+        head: &[u8],
+        sink: &mut S,
+    ) -> Option<(u64, Vec<u8>)> {
+        let dir = self.dir(sent);
+        let ProtocolState::Listening(listening) = &mut self.state else { return None };
+        let goes_on = !turned && !self.datagram && listening.goes_on(moved.start);
+        let mut begun = std::mem::take(&mut listening.begun);
+        if !goes_on {
+            if !turned && !self.datagram {
+                return None;
+            }
+            begun.clear();
+        }
+        let joined = if begun.is_empty() { Cow::Borrowed(head) } else { Cow::Owned([&begun, head].concat()) };
+        let transport = if self.datagram { Transport::Datagram } else { Transport::Stream };
+        match recognise(transport, dir, &joined, self.ports) {
+            Verdict::Protocol(protocol, dir) => {
+                let begun_at = listening.begun_at;
+                self.know(id, at, protocol, dir, sent, sink);
+                return goes_on.then_some((begun_at, begun));
+            }
+            Verdict::NeedMore if head.len() as u64 == moved.end - moved.start && joined.len() <= BEGUN_MAX => {
+                listening.begun_at = moved.start - begun.len() as u64;
+                listening.begun = joined.into_owned();
+            }
+            _ => {}
+        }
+        match listening.tries {
+            _ if goes_on => {}
+            0 => {
+                let why = if head.is_empty() {
+                    "its bytes could not be read where they moved"
+                } else if looks_encrypted(head) {
+                    "encrypted (TLS)"
+                } else {
+                    "no known protocol"
+                };
+                self.opaque(id, at, why, sink);
+            }
+            tries => listening.tries = if looks_encrypted(head) { 0 } else { tries - 1 },
+        }
+        None
     }
 
     fn know<S: RowSink>(&mut self, id: EndpointId, at: MonoNs, protocol: Protocol, dir: Dir, sent: bool, sink: &mut S) {
@@ -448,6 +511,38 @@ mod tests {
         assert_eq!(known, [Table::FlowNote, Table::Message]);
         let open = rows_of(&[b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"2\r\nab\r\n0\r\n\r\n"]);
         assert_eq!(open, [Table::FlowNote, Table::Message, Table::MessageEnd]);
+    }
+
+    #[test]
+    fn a_header_that_was_read_alone_tells_the_protocol_with_what_follows() {
+        let (mut flow, mut rows) = (Flow::new(Side::Server, (33_061, 40_000), false), Pushed::default());
+        let mut read = |at: std::ops::Range<u64>, sent: bool, head: &[u8]| {
+            flow.bytes(EndpointId(1), MonoNs(at.end), sent, at, head, &mut rows);
+            std::mem::take(&mut rows.0)
+        };
+        // a ping, which may be anything, and its answer
+        assert_eq!(read(0..4, false, b"\x01\0\0\0"), []);
+        assert_eq!(read(4..5, false, b"\x0e"), []);
+        assert_eq!(read(0..11, true, b"\x07\0\0\x01\0\0\0\x02\0\0\0"), []);
+        assert_eq!(read(5..9, false, b"\x09\0\0\0"), []);
+        assert_eq!(read(9..18, false, b"\x03select 1"), [Table::FlowNote, Table::Message]);
+    }
+
+    #[test]
+    fn a_method_that_was_read_alone_begins_its_request() {
+        let (mut flow, mut rows) = (Flow::new(Side::Server, (8_080, 40_000), false), Pushed::default());
+        flow.bytes(EndpointId(1), MonoNs(1), false, 0..4, b"GET ", &mut rows);
+        assert_eq!(rows.0, []);
+        flow.bytes(EndpointId(1), MonoNs(2), false, 4..30, b"/x HTTP/1.1\r\nHost: host\r\n\r\n", &mut rows);
+        assert_eq!(rows.0, [Table::FlowNote, Table::Message]);
+    }
+
+    #[test]
+    fn what_does_not_follow_a_header_is_not_of_its_message() {
+        let (mut flow, mut rows) = (Flow::new(Side::Server, (33_061, 40_000), false), Pushed::default());
+        flow.bytes(EndpointId(1), MonoNs(1), false, 0..4, b"\x09\0\0\0", &mut rows);
+        flow.bytes(EndpointId(1), MonoNs(2), false, 6..15, b"\x03select 1", &mut rows);
+        assert_eq!(rows.0, []);
     }
 
     #[test]

@@ -366,7 +366,7 @@ defects! {
         "Use `wakepath run -- CMD`, or report the kernel's version (`uname -r`).";
     RUNTIME_REFUTED = "runtime.refuted", Info, &[Requests],
         "The memory of a program's runtime named a different thread from the one that ran, so the logical task \
-         (goroutine) of these operations is not known.",
+         (goroutine, virtual thread) of these operations is not known.",
         "Nothing to do where they are few: threads that begin are not known to their runtime at once.";
     MARKS_CUT = "marks.name_cut", Warning, MODELS,
         "A name in an annotation was cut after 62 bytes; names that differ only after that are treated as one.",

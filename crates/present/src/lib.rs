@@ -14,6 +14,7 @@ pub mod losses;
 pub mod metrics;
 pub mod mirror;
 pub mod open;
+mod own_time;
 pub mod parquet;
 pub mod proofs;
 pub mod refusals;

@@ -26,6 +26,8 @@ pub struct TierView {
     pub spans_per_request: f64,
     /// Time of its own for each request (ns).
     pub self_ns: u64,
+    /// Of that, in spans some of whose calls could not be assigned: a part of it may be theirs (ns).
+    pub self_unsure_ns: u64,
     /// Waited there before a task took it, for each request (ns).
     pub queued_ns: u64,
     /// Time in which its replies found no room, since its clients had not read what came before (ns, average a request).
@@ -295,6 +297,7 @@ fn kind_view(service: &str, asked: &str, k: &Kind, span_ns: u64) -> KindView {
                 service: name.clone(),
                 spans_per_request: t.spans as f64 / n as f64,
                 self_ns: t.self_ns / n,
+                self_unsure_ns: t.self_unsure_ns / n,
                 queued_ns: t.queued_ns / n,
                 unread_ns: t.unread_ns / n,
                 between_ns: t.between_ns / n,

@@ -1,6 +1,7 @@
 //! `wakepath requests --map`: which service calls which on behalf of requests.
 
 use crate::losses::{Loss, losses_or_none};
+use crate::own_time::{AT_MOST, is_unsure, own_time};
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, wrap};
 use crate::units;
@@ -40,6 +41,8 @@ pub struct ServiceView {
     pub unwatched: bool,
     /// Time of its own for each call (ns).
     pub self_ns: u64,
+    /// Of that, in spans some of whose calls could not be assigned: a part of it may be theirs (ns).
+    pub self_unsure_ns: u64,
     /// What it was asked.
     #[serde(flatten)]
     pub asked: CallsView,
@@ -115,6 +118,7 @@ impl ServiceMapView {
             .iter()
             .map(|(name, s)| ServiceView {
                 service: name.clone(),
+                self_unsure_ns: (s.self_unsure_ns / u128::from(s.calls.durations.count().max(1))) as u64,
                 entries: s.entries,
                 depth: s.depth,
                 unwatched: s.unwatched,
@@ -151,10 +155,14 @@ impl ServiceMapView {
         let mut t = Table::new(&titles.concat());
         for s in &self.services {
             let name = if s.unwatched { format!("{} (not watched)", s.service) } else { s.service.clone() };
-            let own = [Cell::from(name), Cell::from(units::count(s.entries)), Cell::from(units::duration(s.self_ns))];
+            let own_time = own_time(s.self_ns, s.self_unsure_ns);
+            let own = [Cell::from(name), Cell::from(units::count(s.entries)), Cell::from(own_time)];
             t.row(own.into_iter().chain(s.asked.cells(self.span_ns)));
         }
         out.push_str(&t.render(style));
+        if self.services.iter().any(|s| is_unsure(s.self_ns, s.self_unsure_ns)) {
+            out.push_str(&wrap(AT_MOST, "", style.prose()));
+        }
         if !self.edges.is_empty() {
             let titles = [&[Column::text("caller"), Column::text("calls"), Column::number("a request")][..], &times];
             let mut t = Table::new(&titles.concat());

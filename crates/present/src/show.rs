@@ -1,5 +1,6 @@
 //! `wakepath show`: one request as a waterfall, with the evidence of each link.
 
+use crate::own_time::{AT_MOST, own_time};
 use crate::proofs::{self, ProofView};
 use crate::refusals;
 use crate::table::{Cell, Column, Table};
@@ -11,6 +12,7 @@ use std::fmt::Write as _;
 use wakepath_analysis::faults::{FileRead, SpanFaults};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::spans::{Timed, evidence, lay_out};
+use wakepath_causality::evidence::Hole;
 use wakepath_causality::finished::Refusal;
 use wakepath_causality::path::{OpenCall, Request, Span};
 use wakepath_model::ids::{CommonNs, HostId, MonoNs};
@@ -146,6 +148,14 @@ pub struct WireView {
     pub server_ns: u64,
     /// From there until the caller had the complete reply, ns.
     pub back_ns: Option<u64>,
+}
+
+impl SpanView {
+    /// Of its own time, what may be time of calls that are missing (ns).
+    fn unsure_ns(&self) -> u64 {
+        let lacks_calls = !self.hole.is_empty() && self.hole != Hole::AfterRecording.name();
+        if lacks_calls { self.self_ns } else { 0 }
+    }
 }
 
 /// A request.
@@ -302,6 +312,9 @@ impl ShowView {
         // where there is little room, who was asked for what is worth more than a picture of the two columns before
         let has_bars = style.width >= WIDTH_MAX;
         out.push_str(&self.table(has_bars).render(style));
+        if self.spans.iter().any(|s| s.unsure_ns() > 0) {
+            out.push_str(&wrap(AT_MOST, "", style.prose()));
+        }
         self.in_full(&mut out, if has_bars { 30 } else { 8 }, style);
         self.on_the_wire(&mut out);
         self.page_faults(&mut out);
@@ -338,7 +351,7 @@ impl ShowView {
             let mut cells = vec![
                 Cell::from(units::duration(s.offset_ns.max(0) as u64)),
                 Cell::from(units::duration(s.duration_ns)),
-                Cell::from(units::duration(s.self_ns)),
+                Cell::from(own_time(s.self_ns, s.unsure_ns())),
                 Cell::from(s.between_ns.map_or_else(String::new, units::duration)),
                 Cell::tinted(&asked, tint),
                 Cell::tinted(s.reply(), tint),

@@ -5,6 +5,7 @@ use crate::forecast::{ForecastView, POOR};
 use crate::info::Info;
 use crate::losses::Loss;
 use crate::open::{OpenView, RequestView};
+use crate::own_time::is_unsure;
 use crate::refusals;
 use crate::requests::{KindView, RequestsView, TierView, replies_unknown};
 use crate::text::{Style, Tint, sanitise, wrap};
@@ -311,7 +312,13 @@ fn most_time(k: &KindView, share: f64) -> String {
 /// A tier's time for each request, by what it is.
 fn parts_of(t: &TierView) -> [(u64, String); 3] {
     let name = &t.service;
-    let own = if t.unwatched { format!("at {name}, which is not watched") } else { format!("{name}'s own") };
+    let own = match () {
+        () if t.unwatched => format!("at {name}, which is not watched"),
+        () if is_unsure(t.self_ns, t.self_unsure_ns) => {
+            format!("in {name}, or in calls of it that could not be assigned to a request")
+        }
+        () => format!("{name}'s own"),
+    };
     [
         (t.self_ns, own),
         (t.queued_ns, format!("waiting to be picked up by {name}")),

@@ -253,13 +253,16 @@ impl GroupView {
         let (less, more) = (all.min(self.mean_ns).max(1), all.max(self.mean_ns));
         (more as f64 > less as f64 * (1.0 + UNLIKE)).then(|| {
             format!(
-                "Of {}, {} have an incomplete path, and the {} that could be examined are not like them: these took \
-                 {} on average, all of them {}. What follows holds for these alone. ",
+                "Of {}, {} have an incomplete path, and the {} that could be examined {} not like them: {} took \
+                 {} on average, all of them {}. What follows holds for {} alone. ",
                 self.label,
                 units::count(self.incomplete),
                 units::count(self.count),
+                if self.count == 1 { "is" } else { "are" },
+                if self.count == 1 { "it" } else { "these" },
                 units::duration(self.mean_ns),
-                units::duration(all)
+                units::duration(all),
+                if self.count == 1 { "it" } else { "these" },
             )
         })
     }
@@ -267,7 +270,10 @@ impl GroupView {
 
 /// The answer in one sentence; before it, whom it is not of.
 fn sentence(k: &KindView, words: &Words<'_>) -> String {
-    let unlike: String = [&k.slow, &k.typical].into_iter().filter_map(GroupView::unlike).collect();
+    // of those of which nothing follows, nothing needs to be said first
+    let groups = [&k.slow, &k.typical];
+    let compares = groups.iter().all(|g| g.count > 0);
+    let unlike: String = groups.into_iter().filter(|_| compares).filter_map(GroupView::unlike).collect();
     format!("{unlike}{}", comparison(k, words))
 }
 

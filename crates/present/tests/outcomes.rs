@@ -74,3 +74,34 @@ fn tables_leave_the_outcome_of_unreadable_replies_empty() {
         assert_eq!(failed, expected, "{table}");
     }
 }
+
+/// A loop holds two requests, and makes a call for one of them: nothing says which.
+#[test]
+fn own_time_that_may_be_a_calls_is_an_upper_bound() {
+    let script = "
+task A app
+task D db
+flow c - A
+flow e - A
+flow d A D
+100 A takes r1 c
+110 A takes r2 e
+120 A asks q1 d for r1
+130 D takes q1
+800 D answers q1
+810 A hears q1
+820 A answers r1
+830 A answers r2
+";
+    let dir = tempfile::tempdir().expect("a folder");
+    let dirs = play(script).expect("the script").write(&dir.path().join("t"), Cuts::default()).expect("written");
+    let folder = Folder::open(&dirs).expect("opened");
+    let names = Names::read(&folder);
+    let mut kinds = Kinds::default();
+    let report = wakepath_causality::reconstruct(&folder, |r| kinds.add(&r, &names), |_, _, _, _| {});
+    let view = RequestsView::new(&kinds, &report, &[(0, 1_000_000)]);
+    let tier = &view.kinds[0].tiers[0];
+    assert!(tier.self_ns > 0 && tier.self_unsure_ns == tier.self_ns, "{} of {}", tier.self_unsure_ns, tier.self_ns);
+    let text = view.render(0, &[], Style::default());
+    assert!(text.contains("  ≤ 7") && text.contains("≤: some calls could not be assigned"), "{text}");
+}

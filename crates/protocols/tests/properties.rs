@@ -128,6 +128,12 @@ fn bytes_decide_before_ports() {
     let fastcgi = Verdict::Protocol(Protocol::FastCgi, Dir::ToServer);
     assert_eq!(says(b"\x01\x05\x00\x01\x00\x00\x00\x00", 1), fastcgi);
     assert_ne!(says(b"\x01\x05\x00\x01\x00\x01\x00\x00", 1), fastcgi);
+    // joined where values are only read: `get` is a command of others too, its reply is not
+    let memcached = Verdict::Protocol(Protocol::Memcached, Dir::ToClient);
+    assert_eq!(says(b"VALUE key 0 1\r\nx\r\nEND\r\n", 1), memcached);
+    assert_eq!(says(b"VALUE key 0 1 12\r\nx\r\nEND\r\n", 1), memcached);
+    assert_eq!(says(b"VALUE key 0", 1), Verdict::NeedMore);
+    assert_eq!(says(b"VALUE of the key\r\n", 1), Verdict::Unknown);
 }
 
 #[test]

@@ -8,13 +8,19 @@
 //! Programs belong to watched processes: any bytes may stand in them.
 
 mod go;
+mod jvm;
 mod mapped;
+mod memory;
+mod node;
 mod offsets;
 mod program;
 mod python;
+mod tokio;
 
+pub use node::HELPER as NODE_HELPER;
 use program::Program;
 use std::path::PathBuf;
+pub use tokio::word as tokio_word;
 use wakepath_wire::{self as w, Runtime as Layout};
 
 /// The runtime of a process.
@@ -39,8 +45,16 @@ pub enum Unread {
     Version,
     /// The program keeps thread-local words of its own, and lacks the symbol that tells the runtime's.
     ThreadLocal,
+    /// The program has more thread-local words than are sampled.
+    ManyLocalWords,
     /// The C library does not tell where threads keep their values.
     Library,
+    /// The library that has the runtime lacks the names that debuggers use.
+    Names,
+    /// The rights to read its memory are missing.
+    Memory,
+    /// What tells its tasks apart was not loaded into the process, or not yet.
+    Helper,
 }
 
 impl Unread {
@@ -48,6 +62,12 @@ impl Unread {
     pub fn reason(self) -> &'static str {
         match self {
             Unread::Version => "this version's layout is not known",
+            Unread::Memory => "its memory cannot be read with these rights",
+            Unread::Names => "its library lacks the names of what is in it (it is stripped)",
+            Unread::Helper => "the helper was not loaded (`wakepath helper node`)",
+            Unread::ManyLocalWords => {
+                "it has more than a kilobyte of thread-local variables, among which the task's is not sought"
+            }
             Unread::Library => "its C library does not tell where threads keep their values",
             Unread::ThreadLocal => {
                 "it is stripped and has thread-local variables of its own, so that the runtime's cannot be told"
@@ -98,9 +118,12 @@ struct Known {
 }
 
 /// Every runtime.
-const RUNTIMES: [Known; 2] = [
+const RUNTIMES: [Known; 5] = [
     Known { kind: w::RUNTIME_GO, recognise: go::recognise, probing: go::probing },
     Known { kind: w::RUNTIME_PYTHON, recognise: python::recognise, probing: python::probing },
+    Known { kind: w::RUNTIME_JVM, recognise: jvm::recognise, probing: |_| None },
+    Known { kind: w::RUNTIME_NODE, recognise: node::recognise, probing: |_| None },
+    Known { kind: w::RUNTIME_TOKIO, recognise: tokio::recognise, probing: |_| None },
 ];
 
 /// The runtime that runs a process; `None` where it is none of those that are known, or the process is gone.
@@ -120,6 +143,7 @@ const EMPTY: Layout = Layout {
     verified: 0,
     refuted: 0,
     python_key: 0,
+    node_words: 0,
     tls: 0,
     kind: 0,
     g_m: 0,
@@ -136,4 +160,12 @@ const EMPTY: Layout = Layout {
     state_context: 0,
     state_thread: 0,
     context_entered: 0,
+    module: 0,
+    thread_word: 0,
+    thread_os: 0,
+    os_number: 0,
+    thread_runs: 0,
+    thread_is_virtual: 0,
+    thread_owner: 0,
+    block_bytes: 0,
 };

@@ -1,14 +1,18 @@
 //! Programs and libraries as ELF files.
 
-use object::elf::{EM_X86_64, FileHeader64, PT_LOAD, PT_TLS};
+use object::elf::{EM_X86_64, FileHeader64, PT_LOAD, PT_TLS, R_X86_64_DTPMOD64};
 use object::read::elf::{ElfFile, ProgramHeader as _};
-use object::{LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, ReadCache, ReadRef as _};
+use object::{
+    LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, ObjectSymbolTable as _, ReadCache, ReadRef as _,
+    RelocationFlags, RelocationTarget,
+};
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 
 /// An x86-64 program or library.
 pub(crate) struct Program {
     cache: ReadCache<File>,
+    file: File,
 }
 
 type Elf<'a> = ElfFile<'a, FileHeader64<LittleEndian>, &'a ReadCache<File>>;
@@ -21,7 +25,7 @@ impl Program {
         if !file.metadata().ok()?.is_file() {
             return None;
         }
-        let program = Program { cache: ReadCache::new(file) };
+        let program = Program { cache: ReadCache::new(file.try_clone().ok()?), file };
         let is_ours = {
             let elf = program.elf()?;
             elf.elf_header().e_machine.get(LittleEndian) == EM_X86_64
@@ -38,6 +42,31 @@ impl Program {
         let elf = self.elf()?;
         let section = elf.section_by_name(name).filter(|s| s.size() <= most)?;
         section.data().ok().map(<[u8]>::to_vec)
+    }
+
+    /// The bytes that begin with these in a section, and up to `N - begin.len()` more, each time that they stand there; the
+    /// first of which `f` makes something. Nothing of the section is kept.
+    pub(crate) fn search<T, const N: usize>(
+        &self,
+        section: &str,
+        begin: &[u8],
+        f: impl Fn(&[u8]) -> Option<T>,
+    ) -> Option<T> {
+        let (place, bytes) = self.elf()?.section_by_name(section)?.file_range()?;
+        let (mut from, end) = (place, place.checked_add(bytes)?);
+        let mut part = vec![0; PART.min(bytes as usize)];
+        while from < end {
+            let here = &mut part[..(end - from).min(PART as u64) as usize];
+            self.file.read_exact_at(here, from).ok()?;
+            let found = memchr::memmem::find_iter(here, begin);
+            let made = found.into_iter().find_map(|at| f(&here[at..here.len().min(at + N)]));
+            if made.is_some() || end - from <= PART as u64 {
+                return made;
+            }
+            // what stands across two parts is whole in the second
+            from += (PART - N) as u64;
+        }
+        None
     }
 
     /// Where a section is in memory.
@@ -81,6 +110,20 @@ impl Program {
         elf.symbols().find(|s| s.name() == Ok(name)).map(|s| s.address())
     }
 
+    /// Address of a word in which the linker told it which library with thread-local words it is itself.
+    pub(crate) fn module_slot(&self) -> Option<u64> {
+        let elf = self.elf()?;
+        let symbols = elf.dynamic_symbol_table()?;
+        let is_own = |target| match target {
+            RelocationTarget::Absolute => true,
+            RelocationTarget::Symbol(i) => symbols.symbol_by_index(i).is_ok_and(|s| s.is_definition()),
+            _ => false,
+        };
+        let tells = RelocationFlags::Elf { r_type: R_X86_64_DTPMOD64 };
+        let found = elf.dynamic_relocations()?.find(|(_, r)| r.flags() == tells && is_own(r.target()));
+        found.map(|(address, _)| address)
+    }
+
     /// Size in bytes, and alignment, of the thread-local words that it brings.
     pub(crate) fn thread_local(&self) -> Option<(u64, u64)> {
         let elf = self.elf()?;
@@ -89,5 +132,7 @@ impl Program {
     }
 }
 
+/// Bytes of a section that are searched at once.
+const PART: usize = 1 << 20;
 /// `O_NONBLOCK`.
 const NONBLOCK: i32 = 0o4000;

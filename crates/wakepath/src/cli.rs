@@ -5,6 +5,7 @@ mod export;
 mod flame;
 mod forecast;
 mod help;
+mod helper;
 mod library;
 mod metrics;
 mod mirror;
@@ -22,6 +23,7 @@ pub use export::{ExportArgs, Form};
 pub use flame::FlameArgs;
 pub use forecast::{BottleneckArgs, Edge, ForecastArgs, PartArgs};
 pub use help::{command, usage_error};
+pub use helper::{HelperArgs, HelperFor};
 pub use library::{AttachEnvArgs, Isolation, LibraryArgs, OffArgs, OnArgs, RecorderArgs, RunArgs, Whom};
 pub use metrics::MetricsArgs;
 pub use mirror::{CleanArgs, MirrorArgs, MirrorCommand, Place, Ports, SelectionArgs, ShowMirrorsArgs, SwitchArgs};
@@ -150,6 +152,7 @@ pub enum Command {
     Collect(CollectArgs),
     Mirror(MirrorArgs),
     Import(ImportArgs),
+    Helper(HelperArgs),
     Triage(TriageArgs),
     Top(TopArgs),
     Ui(UiArgs),

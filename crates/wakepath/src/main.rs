@@ -87,6 +87,7 @@ fn main() {
         Command::Collect(args) => collect::run(args),
         Command::Mirror(args) => mirror::run(args),
         Command::Import(args) => import::run(args),
+        Command::Helper(args) => runtimes::helper(args),
         Command::Triage(args) => triage::run(args, &mut stdout),
         Command::Top(args) => top::run(args),
         Command::Ui(args) => ui::run(args, cli.evidence),

@@ -1,15 +1,26 @@
 //! Tells the kernel's programs where the runtimes of watched processes keep the identity of logical tasks.
 
-use crate::output::tell;
+use crate::cli::{HelperArgs, HelperFor};
+use crate::output::{self, tell};
+use anyhow::Result;
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::time::{Duration, Instant};
 use wakepath_capture::{KernelSource, RuntimeProbe, procfs};
-use wakepath_runtimes::Point;
+use wakepath_runtimes::{Point, Unread};
 use wakepath_wire::{self as w, Frame};
 
 /// Most processes looked at in one round, so that the rings are not left alone for long.
 const ROUND_MAX: usize = 16;
+/// Most samples kept of a program whose tasks' numbers are sought, and most times that this begins anew.
+const SAMPLES_MAX: usize = 2048;
+const SEARCHES_MAX: u32 = 32;
 /// Most processes that wait to be looked at.
 const WAITING_MAX: usize = 4096;
+/// When a process is looked at again whose helper is not loaded yet: as long after the last look, twice as long each time.
+const HELPER_FIRST: Duration = Duration::from_millis(250);
+/// And how often.
+const HELPER_LOOKS: u32 = 8;
 
 /// A runtime in whose programs probes can be placed, where its memory alone does not show who works for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -30,21 +41,48 @@ impl Probed {
     }
 }
 
+/// Prints a helper.
+pub fn helper(args: &HelperArgs) -> Result<i32> {
+    let text = match args.runtime {
+        HelperFor::Node => wakepath_runtimes::NODE_HELPER,
+    };
+    output::print(text.as_bytes())?;
+    Ok(output::ANSWERED)
+}
+
 /// Where the runtimes of the processes that run now keep the identity of logical tasks, where that shows without probes.
 pub fn now(probed: &[Probed]) -> Vec<(u32, w::Runtime)> {
-    let known = |tgid| layout(tgid, probed).filter(|l| !needs_probes(l));
+    let known = |tgid| layout(tgid, probed).ok().filter(|l| !needs_probes(l));
     procfs::processes().into_iter().filter_map(|tgid| Some((tgid, known(tgid)?))).collect()
 }
 
-fn layout(tgid: u32, probed: &[Probed]) -> Option<w::Runtime> {
-    let layout = wakepath_runtimes::of_process(tgid)?.layout.ok()?;
+/// Where a process's runtime keeps the identity of logical tasks, or why nothing is read: `None` where that will not change.
+fn layout(tgid: u32, probed: &[Probed]) -> Result<w::Runtime, Option<Unread>> {
+    let layout = wakepath_runtimes::of_process(tgid).ok_or(None)?.layout.map_err(Some)?;
     let is_marked = probed.iter().any(|p| u32::from(p.kind()) == layout.kind);
-    (is_marked || !needs_probes(&layout)).then(|| w::Runtime { is_marked: u32::from(is_marked), ..layout })
+    let is_read = is_marked || !needs_probes(&layout);
+    is_read.then(|| w::Runtime { is_marked: u32::from(is_marked), ..layout }).ok_or(None)
 }
 
 /// Without its probes, an address in Python's memory may be one task's now and another's soon.
 fn needs_probes(layout: &w::Runtime) -> bool {
     layout.kind == u32::from(w::RUNTIME_PYTHON)
+}
+
+/// Where the task's number is must show in samples yet.
+pub fn is_sought(layout: &w::Runtime) -> bool {
+    layout.kind == u32::from(w::RUNTIME_TOKIO) && layout.tls == 0
+}
+
+/// What a process is called; empty where it is gone.
+fn name(tgid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{tgid}/comm")).unwrap_or_default().trim_end().to_owned()
+}
+
+/// The file that a process runs.
+fn program(tgid: u32) -> Option<File> {
+    let file = std::fs::metadata(format!("/proc/{tgid}/exe")).ok()?;
+    Some((file.dev(), file.ino(), file.ctime(), file.ctime_nsec()))
 }
 
 /// In whose programs probes may be placed.
@@ -67,13 +105,48 @@ impl Allowed {
     }
 }
 
+/// A program's file: device, inode, and when it was last changed (s, ns), since one may be written anew in place.
+type File = (u64, u64, i64, i64);
+
+/// What is sought in samples of a program's thread-local words.
+#[derive(Default)]
+struct Search {
+    samples: Vec<w::LocalWords>,
+    begun: u32,
+    found: Option<i32>,
+}
+
+impl Search {
+    /// Asks again, with more samples.
+    fn go_on(&mut self, layout: &w::Runtime, more: impl Iterator<Item = w::LocalWords>) {
+        if self.samples.len() >= SAMPLES_MAX {
+            self.samples.clear();
+            self.begun += 1;
+        }
+        self.samples.extend(more);
+        self.found = wakepath_runtimes::tokio_word(&self.samples, layout);
+        if self.found.is_some() || self.is_given_up() {
+            self.samples = Vec::new();
+        }
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.begun >= SEARCHES_MAX
+    }
+}
+
 /// Processes whose runtimes are known.
 #[derive(Default)]
 pub struct Runtimes {
+    searches: HashMap<File, Search>,
     known: HashMap<u32, w::Runtime>,
     waiting: Vec<u32>,
+    /// How many threads processes made that are of no known runtime: it may come as a library, later than the program.
+    threads: HashMap<u32, u32>,
     /// Processes that were made, and by which.
     made: Vec<(u32, u32)>,
+    /// Processes that may load a helper yet: when to look again, and how often that was done.
+    later: Vec<(u32, Instant, u32)>,
     probed: Vec<Probed>,
     allowed: Allowed,
     /// Of processes that are gone.
@@ -112,13 +185,39 @@ impl Runtimes {
         if f.head().is_none_or(|h| h.kind != w::KIND_TASK) {
             return;
         }
-        let Some(r) = f.read::<w::TaskEvent>().filter(|r| r.tgid == r.tid) else { return };
+        let Some(r) = f.read::<w::TaskEvent>() else { return };
+        if r.tgid != r.tid {
+            if r.head.sub == w::TASK_FORK && !self.known.contains_key(&r.tgid) {
+                self.note_thread(r.tgid);
+            }
+            return;
+        }
         if r.head.sub == w::TASK_FORK && self.known.contains_key(&r.parent_tgid) && self.made.len() < WAITING_MAX {
             self.made.push((r.tgid, r.parent_tgid));
         }
         let is_news = matches!(r.head.sub, w::TASK_EXEC | w::TASK_EXIT);
-        if is_news && self.waiting.len() < WAITING_MAX && !self.waiting.contains(&r.tgid) {
-            self.waiting.push(r.tgid);
+        if is_news {
+            self.threads.remove(&r.tgid);
+            self.wait(r.tgid);
+        }
+    }
+
+    fn wait(&mut self, tgid: u32) {
+        if self.waiting.len() < WAITING_MAX && !self.waiting.contains(&tgid) {
+            self.waiting.push(tgid);
+        }
+    }
+
+    /// A process is looked at again when it makes its first thread, the second, the fourth, and so on: a runtime that is loaded as a
+    /// library (the JVM's) makes some as soon as it is there.
+    fn note_thread(&mut self, tgid: u32) {
+        if self.threads.len() >= WAITING_MAX && !self.threads.contains_key(&tgid) {
+            return;
+        }
+        let made = self.threads.entry(tgid).or_default();
+        *made = made.saturating_add(1);
+        if made.is_power_of_two() {
+            self.wait(tgid);
         }
     }
 
@@ -133,13 +232,55 @@ impl Runtimes {
         }
         let some = self.waiting.len().min(ROUND_MAX);
         for tgid in self.waiting.drain(..some).collect::<Vec<_>>() {
+            self.later.retain(|&(of, ..)| of != tgid);
             self.look(source, tgid);
+        }
+        let now = Instant::now();
+        let due = self.later.iter().position(|&(_, at, _)| at <= now);
+        if let Some((tgid, _, looks)) = due.map(|i| self.later.swap_remove(i)) {
+            self.look_for_helper(source, tgid, looks);
+        }
+        let samples = source.local_words();
+        if !samples.is_empty() {
+            self.search(source, &samples);
+        }
+    }
+
+    /// Looks for the tasks' numbers of programs of which samples came.
+    fn search(&mut self, source: &mut KernelSource, samples: &[w::LocalWords]) {
+        let sought: Vec<u32> = self.known.iter().filter(|(_, l)| is_sought(l)).map(|(&tgid, _)| tgid).collect();
+        for tgid in sought {
+            let Some(file) = program(tgid) else { continue };
+            let layout = self.known[&tgid];
+            let search = self.searches.entry(file).or_default();
+            if search.found.is_none() {
+                search.go_on(&layout, samples.iter().filter(|s| s.tgid == tgid).copied());
+            }
+            if let Some(tls) = search.found {
+                let layout = w::Runtime { tls, ..layout };
+                if source.read_identities(tgid, &layout).is_ok() {
+                    self.known.insert(tgid, layout);
+                    tell!("wakepath: the tasks of Tokio in {} ({tgid}) are told apart from now on", name(tgid));
+                }
+            } else if search.is_given_up() {
+                source.forget_identities(tgid);
+                self.known.remove(&tgid);
+            }
         }
     }
 
     /// A process may have become another program: what was known of it goes.
     fn look(&mut self, source: &mut KernelSource, tgid: u32) {
-        let layout = layout(tgid, &self.probed);
+        self.look_for_helper(source, tgid, 0);
+    }
+
+    /// The same, after so many looks at which it had no helper.
+    fn look_for_helper(&mut self, source: &mut KernelSource, tgid: u32, looks: u32) {
+        let found = layout(tgid, &self.probed);
+        if found == Err(Some(Unread::Helper)) && looks < HELPER_LOOKS && self.later.len() < WAITING_MAX {
+            self.later.push((tgid, Instant::now() + HELPER_FIRST * (1 << looks), looks + 1));
+        }
+        let layout = found.ok().and_then(|l| self.searched(tgid, l));
         if layout == self.known.get(&tgid).copied() {
             return;
         }
@@ -149,6 +290,16 @@ impl Runtimes {
         let is_probed = place_probes(source, tgid, &layout, &self.allowed);
         if (is_probed || !needs_probes(&layout)) && source.read_identities(tgid, &layout).is_ok() {
             self.known.insert(tgid, layout);
+        }
+    }
+
+    /// With what a search found in another process of the same program; `None` where it was given up.
+    fn searched(&self, tgid: u32, layout: w::Runtime) -> Option<w::Runtime> {
+        let search = program(tgid).filter(|_| is_sought(&layout)).and_then(|file| self.searches.get(&file));
+        match search {
+            Some(Search { found: Some(tls), .. }) => Some(w::Runtime { tls: *tls, ..layout }),
+            Some(search) if search.is_given_up() => None,
+            _ => Some(layout),
         }
     }
 
@@ -165,8 +316,7 @@ fn place_probes(source: &mut KernelSource, tgid: u32, layout: &w::Runtime, allow
     if layout.is_marked == 0 || !allowed.allows(tgid) {
         return false;
     }
-    let Ok(name) = std::fs::read_to_string(format!("/proc/{tgid}/comm")) else { return false };
-    let name = name.trim_end();
+    let name = name(tgid);
     let kind = layout.kind as u8;
     let Some(at) = wakepath_runtimes::probing(tgid, kind) else {
         let lacks = if kind == w::RUNTIME_GO {
@@ -200,5 +350,35 @@ fn probe(point: Point) -> RuntimeProbe {
         Point::GoWrites => RuntimeProbe::GoWrites,
         Point::PythonCopies => RuntimeProbe::PythonCopies,
         Point::PythonMakes => RuntimeProbe::PythonMakes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(runtimes: &mut Runtimes, sub: u8, tgid: u32, tid: u32) {
+        let mut r: w::TaskEvent = w::view(&[0; size_of::<w::TaskEvent>()]).expect("long enough");
+        (r.head.kind, r.head.sub, r.tgid, r.tid) = (w::KIND_TASK, sub, tgid, tid);
+        runtimes.note(&Frame { origin: 0, bytes: w::bytes_of(&r) });
+    }
+
+    #[test]
+    fn a_runtime_that_comes_as_a_library_is_looked_for_when_threads_are_made() {
+        let mut runtimes = Runtimes::default();
+        let mut looked_at = Vec::new();
+        for thread in 1..=9 {
+            told(&mut runtimes, w::TASK_FORK, 7, 7 + thread);
+            if runtimes.waiting.drain(..).next().is_some() {
+                looked_at.push(thread);
+            }
+        }
+        assert_eq!(looked_at, [1, 2, 4, 8]);
+        told(&mut runtimes, w::TASK_EXEC, 7, 7);
+        assert_eq!(std::mem::take(&mut runtimes.waiting), [7], "another program");
+        told(&mut runtimes, w::TASK_FORK, 7, 8);
+        assert_eq!(runtimes.waiting, [7], "and its first thread");
+        told(&mut runtimes, w::TASK_FORK, 7, 8);
+        assert_eq!(runtimes.waiting, [7], "once");
     }
 }

@@ -192,6 +192,18 @@ constants! {
     RUNTIME_GO: u8 = 1;
     /// `Logical.runtime`, `Runtime.kind`: CPython.
     RUNTIME_PYTHON: u8 = 2;
+    /// `Logical.runtime`, `Runtime.kind`: the JVM.
+    RUNTIME_JVM: u8 = 3;
+    /// `Logical.runtime`, `Runtime.kind`: Node.js with Wakepath's helper.
+    RUNTIME_NODE: u8 = 4;
+    /// By which the words are known that the helper for Node.js keeps.
+    NODE_MAGIC_0: u64 = 0x9e0d4a3770ec5c1b;
+    /// See `NODE_MAGIC_0`.
+    NODE_MAGIC_1: u64 = 0xd3a86e9551f2b6c8;
+    /// Which words stand where.
+    NODE_LAYOUT: u32 = 1;
+    /// `Logical.runtime`, `Runtime.kind`: Tokio.
+    RUNTIME_TOKIO: u8 = 5;
     /// System call class: none of ours.
     SC_NONE: u8 = 0;
     /// System call class: (fd, buffer, length), sending.

@@ -45,7 +45,8 @@ layouts! {
 
     /// In whose name a thread did an operation: what its runtime calls the logical task that it runs.
     struct Logical as "wp_logical" {
-        /// Its identity: a goroutine's number; when a Python context was made or first met.
+        /// Its identity: a goroutine's or a virtual thread's number; when a Python context was made or first met; a Node
+        /// request's number.
         key: u64,
         /// The identity of the one that made it, 0 where its runtime keeps none.
         parent: u64,
@@ -66,7 +67,10 @@ layouts! {
         refuted: u64,
         /// Address of Python's `_PyRuntime.autoTSSkey`.
         python_key: u64,
-        /// From the thread pointer to the thread-local word that leads to it.
+        /// Address of the words that the helper for Node.js keeps.
+        node_words: u64,
+        /// From the thread pointer to the thread-local word that leads to it. Tokio: to the task's number; 0 until the agent
+        /// found it in samples.
         tls: i32,
         /// One of `RUNTIME_…`.
         kind: u32,
@@ -98,6 +102,34 @@ layouts! {
         state_thread: u32,
         /// Of `PyContext.ctx_entered`.
         context_entered: u32,
+        /// Which of the process's libraries with thread-local words libjvm is.
+        module: u32,
+        /// Offset in bytes, in its thread-local words, of the JVM's `Thread::_thr_current`.
+        thread_word: u32,
+        /// Of `Thread::_osthread`.
+        thread_os: u32,
+        /// Of `OSThread::_thread_id`.
+        os_number: u32,
+        /// Of the number of the virtual thread that a `Thread` runs.
+        thread_runs: u32,
+        /// Of the byte that says whether it runs one.
+        thread_is_virtual: u32,
+        /// Of `JavaThread::_monitor_owner_id`, 0 in versions without: the number once more.
+        thread_owner: u32,
+        /// How many bytes of thread-local words a program has below the thread pointer (Tokio).
+        block_bytes: u32,
+    }
+
+    /// A thread's local words at an operation. Not a record: the programs leave it to the agent in a map.
+    struct LocalWords as "wp_local_words" {
+        /// Socket cookie of the operation; 0 where the thread waited for descriptors to be ready.
+        flow: u64,
+        /// The process.
+        tgid: u32,
+        /// The thread.
+        tid: u32,
+        /// The last words are those directly below the thread pointer, the first is [`Runtime::block_bytes`] below it.
+        words: [u64; 128],
     }
 
     /// A flow's endpoint, when it is first met.

@@ -70,6 +70,7 @@ export interface Service extends Calls {
   depth: number;
   unwatched: boolean;
   self_ns: number;
+  self_unsure_ns: number;
 }
 
 export interface Edge extends Calls {

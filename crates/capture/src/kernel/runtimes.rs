@@ -67,6 +67,23 @@ impl KernelSource {
         w::view(&value)
     }
 
+    /// Takes the samples of thread-local words, which programs leave of processes whose [`w::Runtime::tls`] is not known; nothing
+    /// as long as there is room for more.
+    pub fn local_words(&mut self) -> Vec<w::LocalWords> {
+        let map = &self.skel.maps.local_words;
+        let taken = (&raw const self.generation().local_words_taken).cast::<AtomicU32>();
+        // SAFETY: a mapped u32 that kernel programs add to, and this process sets.
+        let taken = unsafe { &*taken };
+        let places = map.max_entries();
+        if taken.load(Ordering::Acquire) < places {
+            return Vec::new();
+        }
+        let sample = |place: u32| w::view(&map.lookup(&place.to_ne_bytes(), MapFlags::ANY).ok()??);
+        let samples = (0..places).filter_map(sample).filter(|s: &w::LocalWords| s.tgid != 0).collect();
+        taken.store(0, Ordering::Release);
+        samples
+    }
+
     /// The programs look nowhere as long as there is none.
     pub(super) fn count_runtimes(&mut self) {
         let count = self.skel.maps.runtimes.keys().count() as u32;

@@ -27,7 +27,7 @@ pub(super) struct Question<'q> {
 impl<'q> Question<'q> {
     pub(super) fn new(facts: &'q Facts<'q>, xs: &'q Slab, task: TaskId, at: MonoNs) -> Self {
         let (process, role) = (facts.roles.process_of(task), facts.roles.role(task));
-        let is_migrating = facts.roles.is_migrating(process);
+        let is_migrating = facts.roles.is_among_migrating(task);
         Question {
             facts,
             xs,

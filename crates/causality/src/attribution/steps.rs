@@ -144,7 +144,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             return;
         }
         let role = self.facts.roles.role(task);
-        if self.facts.roles.is_migrating(self.facts.roles.process_of(task)) {
+        if self.facts.roles.is_among_migrating(task) {
             return;
         }
         if role.takes && (role.is_loop() || !role.replies_foreign) {
@@ -170,8 +170,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             }
             // more of a partial reply: what came between its parts was for it
             let role = self.facts.roles.role(task);
-            if role.replies_foreign && !role.takes && !self.facts.roles.is_migrating(self.facts.roles.process_of(task))
-            {
+            if role.replies_foreign && !role.takes && !self.facts.roles.is_among_migrating(task) {
                 let claims = self.facts.claim_segment(xs, y, task, at);
                 self.claim(xs, claims);
             }

@@ -142,6 +142,10 @@ pub(super) struct Processes {
     pub(super) leaders: FxHashMap<u32, Leader>,
     /// Names of processes.
     pub(super) names: PerTask<StrId>,
+    /// Tasks whose names the recorder had to find first.
+    pub(super) is_named_late: PerTask<bool>,
+    /// Since when processes have such: who acted before is not known.
+    pub(super) named_since: FxHashMap<u32, MonoNs>,
 }
 
 /// Processes that take requests.
@@ -151,6 +155,8 @@ pub(super) struct Serving {
     pub(super) names: FxHashSet<StrId>,
     /// Those whose requests move between tasks.
     pub(super) migrating: FxHashSet<u32>,
+    /// The same among tasks that were named late: what their threads did before says nothing of them.
+    pub(super) migrating_named: FxHashSet<u32>,
 }
 
 /// Requests that are open.

@@ -90,6 +90,11 @@ impl Steps for Roles {
                 Some(_) => *self.workers.replies_behind_calls.entry(self.process_of(task)).or_default() += 1,
                 None => {}
             }
+            if self.is_taken_before_names(e, task) {
+                // as one from before the recording: until now any call may be for it
+                self.unseen_reply(task, at);
+                return;
+            }
             let role = self.roles.entry(task);
             if task == e.actor {
                 role.replies_own = true;

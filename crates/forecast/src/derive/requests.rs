@@ -239,13 +239,11 @@ fn too_few(folder: &Folder, c: &Collected) -> Unsupported {
     if c.holes + c.orphans > whole as u64 {
         return Unsupported::new(
             format!(
-                "too few requests have a complete path ({whole} of {}; {} have gaps, {} have no known caller)",
-                whole as u64 + c.holes + c.orphans,
-                c.holes,
+                "too few requests have a complete path: {whole} of {}; {} more messages could not be assigned to a request",
+                whole as u64 + c.holes,
                 c.orphans
             ),
-            "`wakepath requests` says why; record all services on the path, with `wakepath record --all` or more \
-             `--port`",
+            "`wakepath requests` says which fact is missing, and how to get it",
         );
     }
     Unsupported::new(

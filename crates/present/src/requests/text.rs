@@ -2,6 +2,7 @@
 
 use super::{CallsView, KindView, RequestsView, call_errors};
 use crate::losses::{Loss, losses_or_none};
+use crate::own_time::{AT_MOST, at_most, is_unsure, own_time};
 use crate::refusals;
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, sanitise, wrap};
@@ -281,13 +282,16 @@ fn render_tiers(k: &KindView, out: &mut String, style: Style) {
         t.row([
             Cell::from(name),
             Cell::from(format!("{:.1}", tier.spans_per_request)),
-            Cell::from(units::duration(tier.self_ns)),
-            Cell::from(format!("{:.0} %", tier.share * 100.0)),
+            Cell::from(own_time(tier.self_ns, tier.self_unsure_ns)),
+            Cell::from(format!("{}{:.0} %", at_most(tier.self_ns, tier.self_unsure_ns), tier.share * 100.0)),
             Cell::from(units::duration(tier.queued_ns)),
             Cell::from(units::duration(tier.between_ns)),
         ]);
     }
     out.push_str(&t.render(style));
+    if k.tiers.iter().any(|t| is_unsure(t.self_ns, t.self_unsure_ns)) {
+        warn(out, AT_MOST, style);
+    }
     for tier in k.tiers.iter().filter(|t| t.unread_ns > 0) {
         let line = format!(
             "{} waited {} for clients that read slowly (their windows were full): that is not in its own time.",

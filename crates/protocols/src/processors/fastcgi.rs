@@ -60,11 +60,13 @@ struct Slot {
     start: [u64; 2],
     /// Which of them were emitted.
     told: [bool; 2],
+    /// The connection is closed behind its reply: there is no other request (no FCGI_KEEP_CONN).
+    is_only: bool,
     heading: Heading<128>,
 }
 
 impl Slot {
-    const FREE: Slot = Slot { id: 0, start: [NONE; 2], told: [false; 2], heading: Heading::NEW };
+    const FREE: Slot = Slot { id: 0, start: [NONE; 2], told: [false; 2], is_only: false, heading: Heading::NEW };
 
     /// Emits the request or reply of this slot, unless that was done.
     fn tell(&mut self, wire: &mut Wire<'_>, dir: Dir, head_end: u64, status: Status<'_>) {
@@ -111,6 +113,8 @@ const PARAMS: u8 = 4;
 const STDIN: u8 = 5;
 const STDOUT: u8 = 6;
 const STDERR: u8 = 7;
+/// Of a BEGIN_REQUEST's flags: the application keeps the connection (specification, 5.1).
+const KEEP_CONNECTION: u8 = 1;
 
 impl Framer for Framing {
     const NEW: Framing = Framing { params: None, slots: [const { Slot::FREE }; 8] };
@@ -136,7 +140,12 @@ impl Framer for Framing {
         let total = 8 + u64::from(length) + u64::from(padding);
         let end = wire.behind(total);
         match (wire.dir, kind) {
-            (Dir::ToServer, BEGIN) if id != 0 => self.begin(wire, id),
+            (Dir::ToServer, BEGIN) if id != 0 => {
+                if bytes.len() < 11 && length == 8 && !last {
+                    return Err(Stop::Need);
+                }
+                self.begin(wire, id, bytes.get(10).is_some_and(|flags| flags & KEEP_CONNECTION == 0));
+            }
             (Dir::ToServer, PARAMS) if length > 0 => {
                 self.params = Some(Params { id, left: length.into(), padding });
                 return Ok(8);
@@ -180,7 +189,9 @@ impl Framer for Framing {
 
     fn alone(&self, wire: &Wire<'_>) -> bool {
         let mut open = self.slots.iter().filter(|slot| slot.id != 0);
-        wire.dir == Dir::ToClient && open.next().is_some_and(|slot| slot.told[1]) && open.next().is_none()
+        let d = wire.dir.index();
+        // of a request, parameters are read before the head's end is told, so that nothing else can be missing
+        open.next().is_some_and(|slot| if d == 0 { slot.is_only } else { slot.told[1] }) && open.next().is_none()
     }
 }
 
@@ -200,7 +211,7 @@ impl Framing {
         }
     }
 
-    fn begin(&mut self, wire: &mut Wire<'_>, id: u16) {
+    fn begin(&mut self, wire: &mut Wire<'_>, id: u16, is_only: bool) {
         self.with(id, |slot| {
             // Its end was not seen, or the id would not be used again.
             slot.end(wire, Dir::ToServer, wire.at, EndHow::Lost);
@@ -208,7 +219,7 @@ impl Framing {
             *slot = Slot::FREE;
         });
         match self.slots.iter_mut().find(|slot| slot.id == 0) {
-            Some(slot) => *slot = Slot { id, start: [wire.at, NONE], ..Slot::FREE },
+            Some(slot) => *slot = Slot { id, start: [wire.at, NONE], is_only, ..Slot::FREE },
             None => wire.sink.defect(Defect::QueueOverflow, wire.dir, wire.at),
         }
     }

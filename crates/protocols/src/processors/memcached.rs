@@ -86,6 +86,8 @@ impl Framer for Framing {
                 }
             }
             (Dir::ToServer, _) => Fit::No,
+            // joined behind a request
+            (Dir::ToClient, b'V') if self.pending == 0 => recognise(dir, bytes, false),
             (Dir::ToClient, first) => (self.pending > 0 && first.is_ascii_alphanumeric()).into(),
         }
     }
@@ -259,8 +261,8 @@ const BINARY: [&str; 0x25] = [
     "SASL STEP", "GATK", "GATKQ",
 ];
 
-/// Whether a flow of which these are the first bytes is Memcached: by a binary request or a storage command; on its
-/// usual port also by any command.
+/// Whether a flow of which these are the first bytes is Memcached: by a binary request, a storage command, or a value that
+/// was asked for; on its usual port also by any command.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
     match (dir, bytes) {
         (Dir::ToServer, [0x80, ..]) if bytes.len() < 12 => Fit::More,
@@ -282,6 +284,13 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
                 _ => Fit::No,
             }
         }
+        (Dir::ToClient, [b'V', b'A', b'L', b'U', b'E', b' ', rest @ ..]) => {
+            let Some(end) = rest.iter().position(|&b| b == b'\n') else { return Fit::More };
+            let mut words = rest[..end].trim_ascii_end().split(|&b| b == b' ').skip(1);
+            let numbers = words.by_ref().take(2).filter(|w| decimal(w).is_some()).count();
+            (numbers == 2 && words.all(|w| decimal(w).is_some())).into()
+        }
+        (Dir::ToClient, _) if bytes.len() < 6 && b"VALUE ".starts_with(bytes) => Fit::More,
         _ => Fit::No,
     }
 }

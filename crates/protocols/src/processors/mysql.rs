@@ -309,9 +309,9 @@ fn name(command: u8) -> &'static str {
     NAMES.get(usize::from(command)).copied().unwrap_or("EXECUTE")
 }
 
-/// Whether this is a greeting: protocol 10, and a version that begins with a number.
+/// Whether this is a greeting: protocol 10, and in the same packet a version that begins with a number.
 fn greets(bytes: &[u8]) -> bool {
-    matches!(bytes, [_, 0, 0, 0, 10, b'0'..=b'9', ..])
+    matches!(bytes, [2..=255, 0, 0, 0, 10, b'0'..=b'9', ..])
 }
 
 /// Whether a flow of which these are the first bytes is MySQL: by the greeting, or one statement in plain text; on its

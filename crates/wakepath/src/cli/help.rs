@@ -8,7 +8,10 @@ use wakepath_present::text::{Style, wrap};
 
 /// The commands as `--help` groups them. Each visible command is in exactly one.
 pub const GROUPS: [(&str, &[&str]); 5] = [
-    ("Record", &["doctor", "record", "run", "attach-env", "on", "off", "sniff", "collect", "mirror", "import"]),
+    (
+        "Record",
+        &["doctor", "record", "run", "attach-env", "on", "off", "sniff", "collect", "mirror", "import", "helper"],
+    ),
     (
         "Ask",
         &["triage", "top", "ui", "info", "requests", "show", "waits", "why", "flame", "timeline", "open", "metrics"],

@@ -1,6 +1,7 @@
 //! What else of the host matters to a recording: clock, namespaces, memory, disk.
 
 use super::{check, check_to_do};
+use crate::runtimes::is_sought;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs;
@@ -69,6 +70,12 @@ fn runtimes_check(found: &[Runtime]) -> Check {
     let mut told: BTreeMap<String, usize> = BTreeMap::new();
     for r in found {
         let what = match &r.layout {
+            Ok(layout) if is_sought(layout) => {
+                format!(
+                    "{} {}: a recording tells {} apart, once it has found their numbers",
+                    r.name, r.version, r.tasks
+                )
+            }
             Ok(_) if r.asked_by.is_empty() => format!("{} {}: {} are told apart", r.name, r.version, r.tasks),
             Ok(_) => format!("{} {}: {} are told apart by `record {}`", r.name, r.version, r.tasks, r.asked_by),
             Err(why) => format!("{} {}: {} are not told apart, since {}", r.name, r.version, r.tasks, why.reason()),
@@ -84,7 +91,7 @@ fn runtimes_check(found: &[Runtime]) -> Check {
             title,
             Verdict::Limit,
             lines.join("; "),
-            "Paths through these processes may stay open under load. docs/runtimes.md lists the versions that can be read.",
+            "Paths through these processes may stay open under load. docs/runtimes.md lists what can be read, and how.",
         ),
     }
 }

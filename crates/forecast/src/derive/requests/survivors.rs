@@ -66,8 +66,7 @@ pub fn cover(c: &Collected, took: impl Fn(usize) -> u64) -> Result<Cover, Unsupp
                 ms(of_whole + of_missing, whole + missing),
                 100.0 * lost_ns as f64 / (of_whole + of_missing).max(1) as f64
             ),
-            "`wakepath requests` says why paths have gaps; record all services on the path, with `wakepath record --all` or \
-             more `--port`",
+            "`wakepath requests` says which fact is missing, and how to get it",
         ));
     }
     Ok(out)

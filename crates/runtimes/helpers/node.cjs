@@ -1,0 +1,418 @@
+// Lets Wakepath tell the requests of a Node.js process apart: `node --require ./wakepath.cjs app.js`.
+//
+// Each request to an HTTP server gets a context (AsyncLocalStorage). Its number stands in a small piece of memory while what
+// was written in that context goes to a socket, and nothing else is told to anybody: no file, no connection, no thread.
+// Wakepath finds the piece by two words and reads the number from outside.
+//
+// A number is told only where it is certain who wrote: libraries run one request's callback, or send one request's command,
+// in the context of another. So a context is *doubted* for good, and its reply tells no number, without which none of its
+// calls counts, as soon as
+//  - a promise of one request is settled or awaited by another request that is not over;
+//  - an answer on a connection resumes another request than the one that wrote there, or does not resume that one before
+//    the reply;
+//  - its reply is written in another context.
+'use strict';
+const hooks = require('node:async_hooks'), http = require('node:http'), https = require('node:https'), net = require('node:net');
+const channels = require('node:diagnostics_channel'), Module = require('node:module'), v8 = require('node:v8');
+
+const [MAJOR, MINOR] = process.versions.node.split('.').map(Number);
+// the C library gives a block of more than 32 MiB a mapping of its own, in which only the first page is ever touched
+const BYTES = 34 << 20;
+const MAGIC = [0x70ec5c1b, 0x9e0d4a37, 0x51f2b6c8, 0xd3a86e95];
+const LAYOUT = 1;
+const [AT_PID, AT_LAYOUT, AT_ID, AT_SECONDS, AT_NANOSECONDS] = [4, 5, 6, 8, 9];
+
+const CONTEXT = Symbol('wakepath.context');
+const LINE = Symbol('wakepath.line');
+const SERVES = Symbol('wakepath.serves');
+/** Chunks of several contexts wait to be written. */
+const SEVERAL = Symbol('wakepath.several');
+
+const storage = new hooks.AsyncLocalStorage();
+/** Where a promise has the context in which it was made. */
+const OF_PROMISE = storage.kResourceStore ?? CONTEXT;
+let memory = null, last = 0;
+/** What runs since a socket was read: the line that it is of, and whose turn it is. */
+let turn = null;
+
+/** What is known of one request. */
+class Context {
+  constructor() {
+    this.id = ++last;
+    const [seconds, nanoseconds] = process.hrtime();
+    this.seconds = seconds;
+    this.nanoseconds = nanoseconds;
+    /** Calls whose answers have not resumed it. */
+    this.waits = 0;
+    this.doubted = false;
+    /** Its reply began. */
+    this.over = false;
+    /** It told its number with its reply. */
+    this.told = false;
+    /** Who may have worked for it, or for whom it did. */
+    this.other = null;
+  }
+}
+
+/** What is known of a connection on which contexts write. */
+class Line {
+  constructor() {
+    /** Who wrote last. */
+    this.owner = null;
+    /** Its answer has not resumed it. */
+    this.waits = false;
+    /** A library that is known tells whose each answer is. */
+    this.shared = false;
+    /** The context as which the library writes now, where it tells. */
+    this.as = undefined;
+    /** Of chunks that wait to be written. */
+    this.unwritten = null;
+  }
+}
+
+/** What one read of a socket sets going. */
+class Turn {
+  constructor(line) {
+    this.line = line;
+    this.owner = line.shared ? null : line.owner;
+    this.waits = !line.shared && line.waits;
+    /** Contexts that may be resumed too: how many calls of each were answered. */
+    this.also = null;
+  }
+
+  allow(context, answers) {
+    this.also ??= new Map();
+    this.also.set(context, (this.also.get(context) ?? 0) + answers);
+  }
+}
+
+const current = () => storage.getStore();
+const isOpen = context => context instanceof Context && !context.over;
+
+function doubt(a, b) {
+  for (const [context, other] of [[a, b], [b, a]]) {
+    if (!isOpen(context)) continue;
+    context.doubted = true;
+    if (other instanceof Context && other.told) context.other = other;
+  }
+}
+
+/** A promise was made: by whom awaits the other, if there is one. */
+function onPromise(promise, awaited) {
+  const context = current();
+  if (OF_PROMISE === CONTEXT && context !== undefined) promise[CONTEXT] = context;
+  if (awaited === undefined || context === undefined) return;
+  const of = awaited[OF_PROMISE];
+  if (of !== undefined && of !== context && isOpen(of) && isOpen(context)) doubt(of, context);
+}
+
+function onSettled(promise) {
+  const of = promise[OF_PROMISE];
+  if (of === undefined || of.over) return;
+  const context = current();
+  if (context !== undefined && context !== of && isOpen(context)) doubt(of, context);
+}
+
+/** Goes on in the same turn: what promises, ticks and scopes of libraries run. A timer, say, begins another. */
+function isSameTurn(resource) {
+  return resource.constructor === Object || resource instanceof hooks.AsyncResource ||
+    resource.constructor?.name === 'HTTPClientAsyncResource';
+}
+
+/** Something runs. */
+function before() {
+  if (turn === null) return;
+  const resource = hooks.executionAsyncResource();
+  if (!(resource instanceof Promise)) {
+    if (!isSameTurn(resource)) turn = null;
+    return;
+  }
+  const context = current();
+  if (context === undefined || context.over) return;
+  if (context === turn.owner) {
+    if (turn.waits) resumed(turn);
+    return;
+  }
+  const answers = turn.also?.get(context);
+  if (answers === undefined) {
+    doubt(context, turn.owner);
+    turn.also?.forEach((_, other) => doubt(context, other));
+  } else if (answers > 0) {
+    context.waits -= answers;
+    turn.also.set(context, 0);
+  }
+}
+
+/** The owner of a turn's line was resumed by what was read. */
+function resumed(of) {
+  of.waits = false;
+  of.owner.waits--;
+  if (of.line.owner === of.owner) of.line.waits = false;
+}
+
+/** The answer to a call came, as the library says that made it. */
+function answered(line, context) {
+  if (!line?.waits || line.owner !== context) return;
+  if (turn?.line === line && turn.owner === context) turn.waits = false;
+  line.waits = false;
+  context.waits--;
+}
+
+/** A context writes on a connection. */
+function calls(line, context) {
+  if (line.shared || (line.owner === context && line.waits)) return;
+  const isTurn = turn !== null && turn.line === line;
+  if (line.waits && line.owner !== context) {
+    // who waits for what this turn has read may be resumed yet; else two wait on one connection
+    if (!isTurn) {
+      doubt(line.owner, context);
+      line.owner.waits--;
+    }
+  }
+  line.owner = context;
+  line.waits = true;
+  context.waits++;
+}
+
+/** Who writes on a connection to a client: the request whose reply it is, if nobody else can have had a part in it. */
+function replies(socket) {
+  const of = socket._httpMessage?.[CONTEXT];
+  if (of === undefined) return null;
+  const context = current();
+  if (context !== of) doubt(of, context);
+  if (!of.over) {
+    of.told = !of.doubted && context === of && of.waits === 0;
+    of.over = true;
+  }
+  if (of.told) return context === of ? of : null;
+  // who told already is known by this to have worked for another
+  return of.other;
+}
+
+/** Bytes are given to a socket. */
+function given(socket) {
+  let line = socket[LINE], who;
+  if (socket[SERVES]) {
+    who = replies(socket);
+    line ??= socket[LINE] = new Line();
+  } else {
+    who = line?.as ?? current() ?? null;
+    if (who === null && line === undefined) return;
+    line ??= socket[LINE] = new Line();
+    if (who?.over) who = null;
+    else if (who !== null) calls(line, who);
+  }
+  line.unwritten = socket.writableLength === 0 || line.unwritten === who ? who : SEVERAL;
+}
+
+function patch(of, name, make) {
+  const original = of[name];
+  const made = make(original);
+  Object.defineProperty(made, 'name', { value: name });
+  Object.defineProperty(of, name, { value: made, writable: true, configurable: true });
+}
+
+function patchSockets() {
+  const socket = net.Socket.prototype;
+  patch(socket, 'write', write => function (...args) {
+    given(this);
+    return Reflect.apply(write, this, args);
+  });
+  patch(socket, 'end', end => function (...args) {
+    if (args[0] != null && typeof args[0] !== 'function') given(this);
+    return Reflect.apply(end, this, args);
+  });
+  patch(socket, '_writeGeneric', generic => function (...args) {
+    const who = this[LINE]?.unwritten;
+    if (!(who instanceof Context)) return Reflect.apply(generic, this, args);
+    memory[AT_SECONDS] = who.seconds;
+    memory[AT_NANOSECONDS] = who.nanoseconds;
+    memory[AT_ID] = who.id;
+    try {
+      return Reflect.apply(generic, this, args);
+    } finally {
+      memory[AT_ID] = 0;
+    }
+  });
+  patch(socket, 'push', push => function (chunk, encoding) {
+    const line = this[SERVES] ? undefined : this[LINE];
+    turn = line === undefined ? null : new Turn(line);
+    if (line === undefined) return push.call(this, chunk, encoding);
+    // not in the context of who happened to open the connection
+    return storage.run(undefined, push.bind(this), chunk, encoding);
+  });
+}
+
+function patchServers() {
+  for (const { prototype } of [http.Server, https.Server]) {
+    patch(prototype, 'emit', emit => function (event, request, response, ...more) {
+      if (event !== 'request') return emit.call(this, event, request, response, ...more);
+      turn = null;
+      const context = new Context();
+      request[CONTEXT] = response[CONTEXT] = context;
+      if (request.socket) request.socket[SERVES] = true;
+      return storage.run(context, () => emit.call(this, event, request, response, ...more));
+    });
+  }
+  // the rest of a request is read in the connection's context
+  for (const { prototype } of [http.IncomingMessage, http.ServerResponse]) {
+    patch(prototype, 'emit', emit => function (...args) {
+      const context = this[CONTEXT];
+      if (context === undefined || context === current()) return Reflect.apply(emit, this, args);
+      return storage.run(context, () => Reflect.apply(emit, this, args));
+    });
+  }
+}
+
+function patchClients() {
+  patch(http.ClientRequest.prototype, 'emit', emit => function (...args) {
+    if (args[0] === 'response') {
+      const context = current();
+      if (context !== undefined) answered(this.socket?.[LINE], context);
+    }
+    return Reflect.apply(emit, this, args);
+  });
+  // undici writes a request when another's answer came
+  const requests = new WeakMap();
+  const lineOf = request => requests.get(request)?.line;
+  channels.subscribe('undici:request:create', ({ request }) => {
+    const context = current();
+    if (context !== undefined) requests.set(request, { context, line: null });
+  });
+  channels.subscribe('undici:client:sendHeaders', ({ request, socket }) => {
+    const line = socket[LINE] ??= new Line(), made = requests.get(request);
+    line.as = made?.context ?? null;
+    if (made) made.line = line;
+  });
+  channels.subscribe('undici:request:bodySent', ({ request }) => {
+    const line = lineOf(request);
+    if (line) line.as = null;
+  });
+  channels.subscribe('undici:request:headers', ({ request }) => {
+    const made = requests.get(request);
+    if (made) answered(made.line, made.context);
+  });
+}
+
+/** A pool gives a waiting request the connection that another released. */
+function patchPgPool(Pool) {
+  patch(Pool.prototype, 'connect', connect => function (callback) {
+    const context = current();
+    if (context === undefined) return connect.call(this, callback);
+    const given = then => (...args) => {
+      turn?.allow(context, 0);
+      return storage.run(context, then, ...args);
+    };
+    if (callback) return connect.call(this, given(callback));
+    return new this.Promise((resolve, reject) => {
+      connect.call(this, given((error, client) => (error ? reject(error) : resolve(client))));
+    });
+  });
+}
+
+/** A client that has a query under way puts others off. */
+function patchPg({ Client, Query }) {
+  if (!Client?.prototype.query || !Query?.prototype.submit) return;
+  patch(Client.prototype, 'query', query => function (...args) {
+    const result = Reflect.apply(query, this, args);
+    const context = current(), waiting = this._queryQueue;
+    const last = Array.isArray(waiting) ? waiting.at(-1) : undefined;
+    if (last && !(CONTEXT in last)) last[CONTEXT] = context;
+    return result;
+  });
+  patch(Query.prototype, 'submit', submit => function (...args) {
+    if (!(CONTEXT in this)) return Reflect.apply(submit, this, args);
+    return storage.run(this[CONTEXT], () => Reflect.apply(submit, this, args));
+  });
+}
+
+/** Commands wait until there is a connection, or go out with others'. */
+function patchIoredis(module) {
+  const Redis = module.Redis ?? module.default ?? module;
+  if (typeof Redis?.prototype?.sendCommand !== 'function') return;
+  patch(Redis.prototype, 'sendCommand', send => function (command, stream, ...more) {
+    if (!(CONTEXT in command)) noted(command);
+    let context = command[CONTEXT];
+    if (stream?.isPipeline) {
+      const others = stream[CONTEXT];
+      stream[CONTEXT] = CONTEXT in stream && others !== context ? null : context;
+      context = stream[CONTEXT] ?? undefined;
+    }
+    if (this.stream instanceof net.Socket) (this.stream[LINE] ??= new Line()).shared = true;
+    return storage.run(context, () => send.call(this, command, stream, ...more));
+  });
+  const noted = command => {
+    const context = command.promise?.[OF_PROMISE] ?? current();
+    command[CONTEXT] = context;
+    if (!isOpen(context)) return;
+    context.waits++;
+    for (const name of ['resolve', 'reject']) {
+      const settle = command[name];
+      if (typeof settle !== 'function') continue;
+      command[name] = value => {
+        turn?.allow(context, 1);
+        return settle.call(command, value);
+      };
+    }
+  };
+}
+
+/** A pool whose connections are all taken puts requests off. */
+function patchUndici({ Pool }) {
+  const base = Pool && Object.getPrototypeOf(Pool.prototype), dispatcher = base && Object.getPrototypeOf(base);
+  const put = base && Object.getOwnPropertySymbols(base).find(symbol => symbol.description === 'dispatch');
+  if (!put || typeof dispatcher.dispatch !== 'function') return;
+  const makers = new WeakMap();
+  const original = base[put];
+  base[put] = function (options, handler) {
+    if (!makers.has(handler)) makers.set(handler, current());
+    return original.call(this, options, handler);
+  };
+  patch(dispatcher, 'dispatch', dispatch => function (options, handler) {
+    if (!makers.has(handler)) return dispatch.call(this, options, handler);
+    return storage.run(makers.get(handler), () => dispatch.call(this, options, handler));
+  });
+}
+
+const PATCHES = [
+  [/[\\/]node_modules[\\/]undici[\\/]index\.js$/, patchUndici],
+  [/[\\/]node_modules[\\/]pg-pool[\\/]/, patchPgPool],
+  [/[\\/]node_modules[\\/]pg[\\/]lib[\\/]index\.js$/, patchPg],
+  [/[\\/]node_modules[\\/]ioredis[\\/]built[\\/]index\.js$/, patchIoredis],
+];
+
+function patchModules() {
+  const patched = new WeakSet();
+  patch(Module, '_load', load => function (request, parent, isMain) {
+    const exports = Reflect.apply(load, this, [request, parent, isMain]);
+    const isObject = (typeof exports === 'object' && exports !== null) || typeof exports === 'function';
+    if (!isObject || patched.has(exports) || !/pg|redis|undici/.test(request)) return exports;
+    let file = request;
+    try {
+      file = Module._resolveFilename(request, parent, isMain);
+    } catch {}
+    const found = PATCHES.find(([where]) => where.test(file));
+    if (found) {
+      patched.add(exports);
+      found[1](exports);
+    }
+    return exports;
+  });
+}
+
+function begin() {
+  if (!require('node:worker_threads').isMainThread || globalThis[CONTEXT] || MAJOR < 18 || (MAJOR === 18 && MINOR < 19)) return;
+  memory = new Uint32Array(new ArrayBuffer(BYTES));
+  Object.defineProperty(globalThis, CONTEXT, { value: memory });
+  memory[AT_PID] = process.pid;
+  memory[AT_LAYOUT] = LAYOUT;
+  memory.set(MAGIC);
+  v8.promiseHooks.createHook({ init: onPromise, settled: onSettled });
+  hooks.createHook({ before }).enable();
+  patchSockets();
+  patchServers();
+  patchClients();
+  patchModules();
+}
+
+begin();
