@@ -12,6 +12,7 @@
 //! commit mark (`Head.tag`, see [`commit_tag`]) last, with release order. Several threads may write one ring.
 //! A record may begin before the ring's end and run into the slack.
 
+use core::sync::atomic::Ordering::{AcqRel, Acquire};
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
 /// What [`ArenaHeader::magic`] holds: "WAKEPATH" as little-endian bytes.
@@ -119,6 +120,28 @@ pub struct SlotHeader {
     pub aside: [AtomicU64; aside::KINDS],
 }
 
+impl SlotHeader {
+    /// Reserves `bytes` of a ring of `ring` bytes for one record: its position, or `None` where the ring is full.
+    pub fn claim(&self, bytes: u64, ring: u64) -> Option<u64> {
+        // What was read is loaded before what was reserved: the other way round, a thread that is interrupted between the two
+        // finds more read than was reserved, and takes an empty ring for a full one.
+        let mut consumed = self.consumed.load(Acquire);
+        loop {
+            let at = self.reserved.load(Acquire);
+            let end = at.wrapping_add(bytes);
+            if end.wrapping_sub(consumed) > ring {
+                let now = self.consumed.load(Acquire);
+                if now == consumed {
+                    return None;
+                }
+                consumed = now;
+            } else if self.reserved.compare_exchange_weak(at, end, AcqRel, Acquire).is_ok() {
+                return Some(at);
+            }
+        }
+    }
+}
+
 const _: () = assert!(core::mem::size_of::<ArenaHeader>() <= ARENA_PAGE);
 const _: () = assert!(core::mem::size_of::<SlotHeader>() <= ARENA_PAGE);
 
@@ -136,4 +159,66 @@ pub const fn arena_bytes(slots: u32, ring_bytes: u32) -> usize {
 pub const fn commit_tag(position: u64, key: u32) -> u32 {
     let tag = ((position >> 3) as u32) ^ key;
     if tag == 0 { 1 } else { tag }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use core::sync::atomic::Ordering::Relaxed;
+    use std::thread;
+    use std::vec::Vec;
+
+    const WRITERS: u64 = 4;
+    const BYTES: u64 = 64;
+    const RING: u64 = 4096;
+
+    fn slot() -> SlotHeader {
+        SlotHeader {
+            state: AtomicU32::new(SLOT_LIVE),
+            tgid: AtomicU32::new(1),
+            start_ns: AtomicU64::new(0),
+            reserved: AtomicU64::new(0),
+            consumed: AtomicU64::new(0),
+            drops: Default::default(),
+            aside: Default::default(),
+        }
+    }
+
+    /// Writers who each read what they wrote at once, so that a sixteenth of the ring is used at most: none of them may be told
+    /// that it is full.
+    #[test]
+    fn a_ring_that_is_nearly_empty_is_never_called_full() {
+        const ROUNDS: u64 = 500_000;
+        let slot = slot();
+        let write = || {
+            let mut refused = 0;
+            for _ in 0..ROUNDS {
+                match slot.claim(BYTES, RING) {
+                    Some(at) => _ = slot.consumed.fetch_max(at + BYTES, AcqRel),
+                    None => refused += 1,
+                }
+            }
+            refused
+        };
+        let refused: u64 = thread::scope(|s| {
+            let writers: Vec<_> = (0..WRITERS).map(|_| s.spawn(write)).collect();
+            writers.into_iter().map(|w| w.join().expect("a writer ends")).sum()
+        });
+        assert_eq!(refused, 0);
+        assert_eq!(slot.reserved.into_inner(), WRITERS * ROUNDS * BYTES);
+    }
+
+    #[test]
+    fn a_full_ring_refuses_and_takes_again_what_was_read() {
+        let slot = slot();
+        let taken: Vec<_> = (0..).map_while(|_| slot.claim(1000, RING)).collect();
+        assert_eq!(taken, [0, 1000, 2000, 3000]);
+        assert_eq!(slot.claim(96, RING), Some(4000));
+        assert_eq!(slot.claim(1, RING), None);
+        slot.consumed.store(1000, Relaxed);
+        assert_eq!(slot.claim(1000, RING), Some(4096));
+        assert_eq!(slot.claim(8, RING), None);
+    }
 }

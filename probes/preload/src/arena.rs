@@ -174,20 +174,13 @@ impl Slot {
     fn reserve(self, bytes: usize, drop: u32) -> Option<(*mut u8, u32)> {
         let h = header()?;
         let ring = u64::from(h.ring_bytes);
-        let mut at = self.0.reserved.load(Relaxed);
-        loop {
-            let end = at.wrapping_add(bytes as u64);
-            if end.wrapping_sub(self.0.consumed.load(Acquire)) > ring || bytes > w::RING_SLACK as usize {
-                if let Some(c) = self.0.drops.get(drop as usize) {
-                    c.fetch_add(1, Relaxed);
-                }
-                return None;
+        let room = if bytes > w::RING_SLACK as usize { None } else { self.0.claim(bytes as u64, ring) };
+        let Some(at) = room else {
+            if let Some(c) = self.0.drops.get(drop as usize) {
+                c.fetch_add(1, Relaxed);
             }
-            match self.0.reserved.compare_exchange_weak(at, end, AcqRel, Relaxed) {
-                Ok(_) => break,
-                Err(now) => at = now,
-            }
-        }
+            return None;
+        };
         let offset = a::ARENA_PAGE + (at & (ring - 1)) as usize;
         // SAFETY: a slot has its page, its ring and the slack behind it, and a record is no longer than the slack
         let p = unsafe { (&raw const *self.0).cast::<u8>().cast_mut().add(offset) };
