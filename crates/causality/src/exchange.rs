@@ -22,6 +22,17 @@ use wakepath_model::rows::{
     EndpointRow, FlowNoteRow, FlowStateRow, OPEN, OpRow, TaskRow, TcpState, life, op, op_flag, range, seen,
 };
 
+/// Whose bytes are sent behind a request that has no reply yet, where nobody knows the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum More {
+    /// They are more of that request.
+    OfIt,
+    /// Another's: they begin a request of their own.
+    OfAnother,
+    /// Nobody knows.
+    Unknown,
+}
+
 /// What happens to exchanges, in order.
 pub trait Steps {
     /// Whether exchanges are still asked for after [`Steps::closed`]; else their places are given back at once.
@@ -30,6 +41,10 @@ pub trait Steps {
     fn begun(&mut self, xs: &Slab, x: ExId, at: MonoNs);
     /// More of the request was received (server) by this task.
     fn request_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs);
+    /// A task sends on a client's flow, of a protocol that nobody knows, before there is a reply to `y`.
+    fn sends_more(&mut self, _: &Slab, _y: ExId, _: TaskId, _: MonoNs) -> More {
+        More::OfIt
+    }
     /// The first bytes of the reply moved.
     fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs);
     /// More of the reply was received (client) by this task.
@@ -258,18 +273,33 @@ impl<S: Steps> Engine<S> {
     fn run_request(&mut self, r: &OpRow, side: Side, missed: bool) {
         let ep = self.eps.at(r.flow, r.at);
         ep.requests.explained_to = r.end;
-        if let Some(&last) = ep.open.last() {
-            let e = self.xs.get_mut(last);
-            if missed {
-                e.murky = true;
-            } else if e.reply_start == OPEN {
-                e.request_end = r.end;
+        let last = ep.open.last().copied();
+        let mut is_shared = false;
+        match last {
+            Some(last) if !missed && self.xs.get(last).reply_start == OPEN => {
+                let more = match side {
+                    Side::Client => self.steps.sends_more(&self.xs, last, r.actor(), r.at),
+                    Side::Server => More::OfIt,
+                };
+                let e = self.xs.get_mut(last);
+                // where another's bytes may follow, its borders are not known, and neither is which reply is whose
+                e.murky |= more != More::OfIt;
+                if !e.murky {
+                    e.request_end = r.end;
+                }
                 if side == Side::Server {
                     self.steps.request_progress(&self.xs, last, r.actor(), r.at);
                 }
-                return;
+                is_shared = more == More::OfAnother;
+                if !is_shared {
+                    return;
+                }
             }
-            self.close(r.flow, last, r.at, true);
+            Some(last) => {
+                self.xs.get_mut(last).murky |= missed;
+                self.close(r.flow, last, r.at, true);
+            }
+            None => {}
         }
         let e = Exchange {
             arrived: r.arrived,
@@ -280,6 +310,7 @@ impl<S: Steps> Engine<S> {
             actor: r.actor(),
             open_ended: true,
             by_order: true,
+            murky: is_shared,
             ..Exchange::of_request(r.flow, side, r.start, r.end)
         };
         self.begin(r.flow, e, r.at);
@@ -303,6 +334,7 @@ impl<S: Steps> Engine<S> {
         let (side, met, asked) = (ep.side, ep.traits.met, ep.traits.ever_requested);
         match ep.open.last().copied() {
             Some(x) if missed => self.close(r.flow, x, r.at, true),
+            Some(_) if ep.open.len() > 1 => return self.share(r.flow, r.at),
             Some(x) => return self.extend_reply(x, r),
             // a server may speak first; but a flow that is older than the recording owes a reply
             None if side == Some(Side::Server) && met && !asked => return self.steps.unseen_reply(r.actor(), r.at),
@@ -310,6 +342,15 @@ impl<S: Steps> Engine<S> {
         }
         if side == Some(Side::Server) {
             self.steps.stray_reply(r.actor(), r.at);
+        }
+    }
+
+    /// Without messages: a reply came while several were owed one, so from here on nobody can tell whose reply is whose.
+    fn share(&mut self, flow: EndpointId, at: MonoNs) {
+        let Some(ep) = self.eps.get_mut(&flow) else { return };
+        ep.traits.murky = true;
+        for x in ep.open.clone() {
+            self.close(flow, x, at, false);
         }
     }
 

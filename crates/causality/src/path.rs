@@ -40,6 +40,8 @@ struct Node {
     refusals: Vec<Refusal>,
     /// It has its place in a path.
     is_placed: bool,
+    /// It may be several requests that were taken for one: what it called may be any one's.
+    is_merged: bool,
 }
 
 /// Counts of the linker's work.
@@ -231,6 +233,7 @@ impl<'a> Assembler<'a> {
             root: None,
             refusals: d.refusals,
             is_placed: false,
+            is_merged: false,
         };
         let arrived = self.add_calls(host, id, &mut node, d.calls);
         self.find_caller(host, &mut node, opposite, d.flows_lost);
@@ -275,9 +278,9 @@ impl<'a> Assembler<'a> {
                     } else if is_lossy {
                         node.hole.get_or_insert(Hole::Losses);
                     } else if !self.pairs.knows((host, e.flow))
-                        || opposite.is_some_and(|((end, _), _)| !self.pairs.knows(end))
+                        || opposite.is_some_and(|((end, _), _)| e.murky && e.by_order || !self.pairs.knows(end))
                     {
-                        // it was taken for over, and went on
+                        // it was taken for over, and went on, or for more of another's
                         node.hole.get_or_insert(Hole::Borders);
                     }
                 }
@@ -325,6 +328,9 @@ impl<'a> Assembler<'a> {
         let Some(s) = self.nodes.get_mut(server) else { return false };
         if misaligned(&node.calls[i as usize].half, &s.half) {
             self.linked.misaligned += 1;
+            s.is_merged = is_merged(&node.calls[i as usize].half, &s.half);
+            node.hole.get_or_insert(Hole::Borders);
+            self.becomes_root(server, Some(Hole::Borders));
             return false;
         }
         s.caller = Some((id, i, rule));
@@ -340,11 +346,13 @@ impl<'a> Assembler<'a> {
         let Some(p) = self.nodes.get(parent) else { return };
         if misaligned(&p.calls[i as usize].half, &node.half) {
             self.linked.misaligned += 1;
+            let is_merged = is_merged(&p.calls[i as usize].half, &node.half);
             let node = self.nodes.get_mut(id).expect("just found");
-            node.caller = None;
+            (node.caller, node.is_merged) = (None, is_merged);
             node.root = Some(Some(Hole::Borders));
             let p = self.nodes.get_mut(parent).expect("just found");
             p.pending -= 1;
+            p.hole.get_or_insert(Hole::Borders);
             self.settle(parent);
             return;
         }
@@ -388,18 +396,24 @@ impl<'a> Assembler<'a> {
     }
 
     fn emit(&mut self, id: u64, orphan: Option<Hole>) {
-        let Some(root) = self.nodes.remove(id) else { return };
-        let request_id = request_id(&root.half.place, &root.half.exchange);
-        let request = Request { id: request_id, spans: self.collect(root), orphan };
-        self.linked.requests += 1;
-        self.linked.complete += u64::from(request.is_complete());
-        self.linked.orphans += u64::from(orphan.is_some());
-        (self.out)(request);
+        let mut todo = vec![(id, orphan)];
+        while let Some((id, orphan)) = todo.pop() {
+            let Some(root) = self.nodes.remove(id) else { continue };
+            let request_id = request_id(&root.half.place, &root.half.exchange);
+            let (spans, parted) = self.collect(root);
+            let request = Request { id: request_id, spans, orphan };
+            self.linked.requests += 1;
+            self.linked.complete += u64::from(request.is_complete());
+            self.linked.orphans += u64::from(orphan.is_some());
+            (self.out)(request);
+            todo.extend(parted.into_iter().map(|server| (server, Some(Hole::Borders))));
+        }
     }
 
-    /// A request's spans, parents before children. Without recursion: services may call each other, or themselves,
-    /// thousands deep.
-    fn collect(&mut self, root: Node) -> Vec<Span> {
+    /// A request's spans, parents before children, and what was called by those that may be several requests. Without recursion:
+    /// services may call each other, or themselves, thousands deep.
+    fn collect(&mut self, root: Node) -> (Vec<Span>, Vec<u64>) {
+        let mut parted = Vec::new();
         let mut spans = Vec::with_capacity(1 + root.calls.len());
         // calls still to come, the next one last, with the span that made each
         let mut todo: Vec<(u32, Call)> = Vec::new();
@@ -413,6 +427,11 @@ impl<'a> Assembler<'a> {
                 span.open_calls = node.open_calls;
                 span.callee = Some(node.half);
                 let mut calls = node.calls;
+                if node.is_merged {
+                    span.doubts += calls.len() as u32;
+                    span.hole.get_or_insert(Hole::Borders);
+                    parted.extend(calls.drain(..).filter_map(|c| c.server).map(|(s, _)| s));
+                }
                 calls.sort_by_key(|c| (c.half.exchange.began, c.half.exchange.number));
                 for mut call in calls.into_iter().rev() {
                     // a request that was sent again is served once
@@ -430,7 +449,7 @@ impl<'a> Assembler<'a> {
                 (Span { parent, made_by, joined_by, caller, ..Span::default() }, server)
             });
         }
-        spans
+        (spans, parted)
     }
 
     /// The recording is over: what still waits is given as it is.
@@ -454,9 +473,18 @@ impl<'a> Assembler<'a> {
     }
 }
 
+/// Where others may have sent behind a request whose protocol nobody knows, the server may have taken theirs for more of it.
+fn is_merged(caller: &Half, callee: &Half) -> bool {
+    let (asked, taken) = (&caller.exchange, &callee.exchange);
+    asked.murky && asked.by_order && asked.request_end != taken.request_end
+}
+
 /// On one clock a message cannot be taken before it was sent: then the counts of the two ends do not line up.
 fn misaligned(caller: &Half, callee: &Half) -> bool {
     const SLACK_NS: u64 = 100_000;
+    if is_merged(caller, callee) {
+        return true;
+    }
     caller.host == callee.host && callee.exchange.taken.0 + SLACK_NS < caller.exchange.began.0
 }
 

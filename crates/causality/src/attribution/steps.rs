@@ -9,7 +9,7 @@ use super::state::{REFUSALS_MAX, State};
 use super::{Attribution, CALLS_MAX};
 use crate::canary::holds;
 use crate::evidence::{Hole, Rule};
-use crate::exchange::{ExId, Side, Slab, Steps};
+use crate::exchange::{ExId, More, Side, Slab, Steps};
 use crate::finished::{Finished, Parent};
 use crate::proof::Outcome;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
@@ -135,6 +135,32 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             self.take_input(xs, x, task, at);
             self.facts.tasks.or_default(task).turn.asked(xs.get(x).flow, x, at);
             self.facts.took_at_rest(task, xs.get(x).flow, Some(x));
+        }
+    }
+
+    fn sends_more(&mut self, xs: &Slab, y: ExId, task: TaskId, at: MonoNs) -> More {
+        let e = xs.get(y);
+        if e.is_internal {
+            return More::OfIt;
+        }
+        let is_same_actor = e.actor == task;
+        let before = self.facts.state_mut(y).call.parent;
+        let (parent, suspects) = self.decide(xs, task, e.flow, at);
+        match (before, parent) {
+            (Some(Parent::Of(a, _)), Parent::Of(b, _)) if a == b => More::OfIt,
+            (Some(Parent::Root), Parent::Root) => More::OfIt,
+            // what a task could not send at once, it may send when its request is over
+            (Some(Parent::Of(a, _)), Parent::Of(..)) if !is_same_actor || self.facts.is_open(xs, a) => More::OfAnother,
+            (Some(Parent::Root), Parent::Of(..)) => More::OfAnother,
+            _ if is_same_actor => More::OfIt,
+            (_, Parent::Of(x, _)) => {
+                self.facts.state_mut(x).request.doubts.count += 1;
+                More::Unknown
+            }
+            _ => {
+                self.facts.doubt_unseen(&suspects);
+                More::Unknown
+            }
         }
     }
 
