@@ -10,6 +10,8 @@ pub struct ProcTask {
     pub tgid: u32,
     /// Thread.
     pub tid: u32,
+    /// The process that its process's forked, or that took it over; 0 where it has none.
+    pub parent: u32,
     /// Start, ns since boot (10 ms grain: only the kernel's own events are finer).
     pub start_ns: u64,
     /// Name.
@@ -36,7 +38,7 @@ pub fn tasks() -> Vec<ProcTask> {
         for tid in numbers(format!("/proc/{tgid}/task").into()) {
             if tid == tgid {
                 out.push(process.clone());
-            } else if let Some((comm, start_ns, _)) = stat(tgid, tid) {
+            } else if let Some(Stat { comm, start_ns, .. }) = stat(tgid, tid) {
                 out.push(ProcTask { tid, comm, start_ns, ..process.clone() });
             }
         }
@@ -46,10 +48,10 @@ pub fn tasks() -> Vec<ProcTask> {
 
 /// One task, or `None` where it is gone.
 pub fn task(tgid: u32, tid: u32) -> Option<ProcTask> {
-    let (comm, start_ns, flags) = stat(tgid, tid)?;
+    let Stat { comm, parent, start_ns, flags } = stat(tgid, tid)?;
     let cmdline = fs::read(format!("/proc/{tgid}/cmdline")).unwrap_or_default();
     let cgroups = fs::read(format!("/proc/{tgid}/cgroup")).unwrap_or_default();
-    Some(ProcTask { tgid, tid, start_ns, comm, cmdline, cgroups, kernel: flags & PF_KTHREAD != 0 })
+    Some(ProcTask { tgid, tid, parent, start_ns, comm, cmdline, cgroups, kernel: flags & PF_KTHREAD != 0 })
 }
 
 /// Every process there is now.
@@ -65,25 +67,35 @@ pub fn syn_linear_timeouts() -> Option<u64> {
 
 /// In which cgroup of each hierarchy a process is, as `/proc` says it; `None` for a kernel thread and where it is gone.
 pub fn cgroups(tgid: u32) -> Option<Vec<u8>> {
-    let (_, _, flags) = stat(tgid, tgid)?;
+    let flags = stat(tgid, tgid)?.flags;
     (flags & PF_KTHREAD == 0).then(|| fs::read(format!("/proc/{tgid}/cgroup")).ok())?
 }
 
-/// Name, start and flags from `stat`; the name may hold spaces and parentheses.
-fn stat(tgid: u32, tid: u32) -> Option<(Vec<u8>, u64, u64)> {
+/// What `stat` says of a task.
+struct Stat {
+    comm: Vec<u8>,
+    parent: u32,
+    start_ns: u64,
+    flags: u64,
+}
+
+fn stat(tgid: u32, tid: u32) -> Option<Stat> {
     let text = fs::read(format!("/proc/{tgid}/task/{tid}/stat")).ok()?;
     parse_stat(&text)
 }
 
-fn parse_stat(text: &[u8]) -> Option<(Vec<u8>, u64, u64)> {
+/// The name may hold spaces and parentheses.
+fn parse_stat(text: &[u8]) -> Option<Stat> {
     let open = text.iter().position(|&b| b == b'(')?;
     let close = text.iter().rposition(|&b| b == b')')?;
     let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    // fields are counted from 3 behind the name: flags is the 9th, starttime the 22nd
+    // fields are counted from 3 behind the name: ppid is the 4th, flags the 9th, starttime the 22nd
+    let parent = fields.get(1)?.parse().ok()?;
     let flags = fields.get(6)?.parse().ok()?;
     let ticks: u64 = fields.get(19)?.parse().ok()?;
-    Some((text.get(open + 1..close)?.to_vec(), ticks.saturating_mul(10_000_000), flags))
+    let comm = text.get(open + 1..close)?.to_vec();
+    Some(Stat { comm, parent, start_ns: ticks.saturating_mul(10_000_000), flags })
 }
 
 fn numbers(folder: PathBuf) -> Vec<u32> {
@@ -232,8 +244,8 @@ mod tests {
     #[test]
     fn names_may_hold_parentheses() {
         let line = b"7 (a) b) S 1 7 7 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 12345 0 0";
-        let (comm, start, flags) = parse_stat(line).unwrap();
-        assert_eq!((comm.as_slice(), start, flags), (&b"a) b"[..], 123_450_000_000, 4194304));
+        let s = parse_stat(line).unwrap();
+        assert_eq!((s.comm.as_slice(), s.parent, s.start_ns, s.flags), (&b"a) b"[..], 1, 123_450_000_000, 4194304));
     }
 
     #[test]

@@ -106,6 +106,10 @@ impl Roles {
         };
         self.processes.leaders.insert(r.tgid, leader);
         *self.processes.process.entry(r.task) = leader.task.0;
+        if leads && r.parent != TaskId::UNKNOWN {
+            let parent = self.process_of(r.parent);
+            *self.processes.parents.entry(leader.task) = parent;
+        }
     }
 
     /// Something was lost.
@@ -459,19 +463,21 @@ impl Roles {
     fn dialled(&mut self, flow: EndpointId, is_used: bool) -> bool {
         let Some(task) = self.connections.connecting.remove(&flow) else { return false };
         let process = self.process_of(task);
+        let crew = self.processes.crew_of(process);
         let under_way = self.connections.dialling.entry(process).or_default();
         if is_used && *under_way > 1 {
-            *self.connections.dialled_beside.entry(process).or_default() += 1;
+            *self.connections.dialled_beside.entry(crew).or_default() += 1;
         }
         *under_way = under_way.saturating_sub(1);
         true
     }
 
-    /// Whether a process that keeps connections makes each for one request, as far as was seen: it often made several at once,
-    /// and never had more than requests when one was answered.
+    /// Whether a process that keeps connections makes each for one request, as far as was seen of it and its siblings: they
+    /// often made several at once, and never had more than requests when one was answered.
     pub fn dials_for_one(&self, process: u32) -> bool {
-        self.connections.dialled_beside.get(&process).is_some_and(|&n| n >= CASES_MIN)
-            && !self.connections.dials_for_whoever.contains(&process)
+        let crew = self.processes.crew_of(process);
+        self.connections.dialled_beside.get(&crew).is_some_and(|&n| n >= CASES_MIN)
+            && !self.connections.dials_for_whoever.contains(&crew)
     }
 
     /// Whether workers of a process are mostly busy with another request until they take one up, as far as their calls show.

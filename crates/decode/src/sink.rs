@@ -47,6 +47,8 @@ pub trait RowSink {
 pub struct TaskFacts {
     /// Start, ns since boot; 0 where not known.
     pub start_ns: u64,
+    /// The process that forked its process, 0 where not known.
+    pub parent: u32,
     /// Name.
     pub comm: Vec<u8>,
     /// Command line, arguments separated by NUL.

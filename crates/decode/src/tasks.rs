@@ -64,7 +64,8 @@ impl Tasks {
             at,
             start: MonoNs(facts.start_ns),
             task: self.fresh(),
-            parent: TaskId::UNKNOWN,
+            // a thread's maker is not told: /proc has its process's parent
+            parent: if tgid == tid { self.known(facts.parent) } else { TaskId::UNKNOWN },
             tgid,
             tid,
             comm: sink.intern(&facts.comm),

@@ -4,7 +4,7 @@
 //! # a comment
 //! host web                       a host; clock +90s: what its clock shows at 0
 //! task A app                     a process; `on web` where there are several hosts, else the last one
-//! task B app of A                another thread of it
+//! task B app of A                another thread of it; `by A`: a process that A's forked
 //! goroutine g of A               a logical task of A's process; `A/g takes r1 c`: A does it in its name
 //! context k of A                 the same of Python's; behind it: by j at 105 (another made it, then)
 //! flow c - A                     a flow from somebody who is not watched to A's process
@@ -210,10 +210,16 @@ impl Player {
             self.out.hosts.push(HostRows::new("web", 0));
         }
         let number = self.tasks.len() as u32 + 1;
+        let mut parent = 0;
         let (host, leader) = match *rest {
             ["of", other] => {
                 let t = self.who(other)?;
                 (t.host, t.leader)
+            }
+            ["by", maker] => {
+                let t = self.who(maker)?;
+                parent = t.number;
+                (t.host, number)
             }
             ["on", host] => {
                 let found = self.out.hosts.iter().position(|h| h.name == host);
@@ -221,7 +227,7 @@ impl Player {
             }
             _ => (self.out.hosts.len() - 1, number),
         };
-        self.out.hosts[host].task(0, number, leader, 0, comm);
+        self.out.hosts[host].task(0, number, leader, parent, comm);
         self.tasks.insert(name.to_owned(), Task { host, number, leader });
         Ok(())
     }

@@ -140,7 +140,14 @@ pub fn recurring(words: WordsFlag, payload: Payload) -> Result<Recurring> {
 /// What `/proc` says, as the decoder takes it.
 pub fn facts(t: procfs::ProcTask) -> TaskFacts {
     let cgroup = told_by(&t.cgroups);
-    TaskFacts { start_ns: t.start_ns, comm: t.comm, cmdline: t.cmdline, cgroup, class: t.kernel.into() }
+    TaskFacts {
+        start_ns: t.start_ns,
+        parent: t.parent,
+        comm: t.comm,
+        cmdline: t.cmdline,
+        cgroup,
+        class: t.kernel.into(),
+    }
 }
 
 fn told_by(cgroups: &[u8]) -> Vec<u8> {

@@ -142,10 +142,22 @@ pub(super) struct Processes {
     pub(super) leaders: FxHashMap<u32, Leader>,
     /// Names of processes.
     pub(super) names: PerTask<StrId>,
+    /// The process that forked each, 0 where not known.
+    pub(super) parents: PerTask<u32>,
     /// Tasks whose names the recorder had to find first.
     pub(super) is_named_late: PerTask<bool>,
     /// Since when processes have such: who acted before is not known.
     pub(super) named_since: FxHashMap<u32, MonoNs>,
+}
+
+impl Processes {
+    /// The process by which it and its siblings go: they were forked from it and still run the same program, as a server's
+    /// workers do. What one of them makes a habit of, the others do.
+    pub(super) fn crew_of(&self, process: u32) -> u32 {
+        let name = |process: u32| self.names.get(TaskId(process));
+        let parent = self.parents.get(TaskId(process));
+        if parent != 0 && name(process) != StrId::EMPTY && name(parent) == name(process) { parent } else { process }
+    }
 }
 
 /// Processes that take requests.

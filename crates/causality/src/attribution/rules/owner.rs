@@ -1,12 +1,12 @@
 //! A connection that was made for a request: its first use is that request's, which waited for it.
 //!
 //! Condition: the process never uses a connection twice; or it made no other at the same time, so that no other request can
-//! have waited for one and been given this. (A pool hands what comes first to whoever waits longest.) Else by habit: it often
-//! made several at once, and never had more of them than requests when one was answered. A process whose tasks
-//! share their requests and that keeps connections has a pool for all of them: there it holds only for a request that was
-//! handed its input alone ([`super::rest`]).
+//! have waited for one and been given this. (A pool hands what comes first to whoever waits longest.) Else by habit: it and its
+//! siblings of the same program often made several at once, and never had more of them than requests when one was answered.
+//! A process whose tasks share their requests and that keeps connections has a pool for all of them: there it holds only for a
+//! request that was handed its input alone ([`super::rest`]).
 //!
-//! Counterexamples: `link.owner/pool_dials_for_two`, `racing`.
+//! Counterexamples: `link.owner/pool_dials_for_two`, `racing`, `too_few_dials`.
 
 use crate::attribution::domain::Dial;
 use crate::attribution::facts::Facts;
