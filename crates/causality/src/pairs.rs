@@ -84,6 +84,8 @@ struct Known {
     made_calls: bool,
     /// A call was seen to begin on it: its task is watched.
     calls: bool,
+    /// Several requests use it at once, and nobody knows its protocol.
+    is_shared: bool,
     at_work: AtWork,
 }
 
@@ -265,6 +267,18 @@ impl Pairs {
         if let Some(k) = self.known.get_mut(end) {
             k.calls = true;
         }
+    }
+
+    /// Several requests use the endpoint at once, and nobody knows its protocol.
+    pub fn shared(&mut self, end: End) {
+        if let Some(k) = self.known.get_mut(end) {
+            k.is_shared = true;
+        }
+    }
+
+    /// Whether several requests use the endpoint at once, as far as was seen, and nobody knows its protocol.
+    pub fn is_shared(&self, end: End) -> bool {
+        self.announced(end).is_some_and(|k| k.is_shared)
     }
 
     /// Whether any call was ever seen on the endpoint: one that is announced may still be outside the selection.

@@ -141,6 +141,9 @@ impl<'a> Assembler<'a> {
                 if asks_only {
                     self.pairs.called((host, e.flow), true);
                 }
+                if is_shared(e) {
+                    self.pairs.shared((host, e.flow));
+                }
                 self.set_caller(key(host, e), Caller::Live);
             }
             Side::Server => {
@@ -278,7 +281,7 @@ impl<'a> Assembler<'a> {
                     } else if is_lossy {
                         node.hole.get_or_insert(Hole::Losses);
                     } else if !self.pairs.knows((host, e.flow))
-                        || opposite.is_some_and(|((end, _), _)| e.murky && e.by_order || !self.pairs.knows(end))
+                        || opposite.is_some_and(|((end, _), _)| is_shared(&e) || !self.pairs.knows(end))
                     {
                         // it was taken for over, and went on, or for more of another's
                         node.hole.get_or_insert(Hole::Borders);
@@ -295,6 +298,7 @@ impl<'a> Assembler<'a> {
     fn find_caller(&mut self, host: HostId, node: &mut Node, opposite: Option<(Key, How)>, flows_lost: bool) {
         let caller = opposite.map(|(k, how)| (k, how, self.caller(k)));
         let is_lossy = opposite.is_some_and(|(((h, _), _), _)| self.may_be_lost(h, host, &node.half.exchange));
+        node.is_merged = matches!(caller, Some(((end, _), _, None)) if self.pairs.is_shared(end));
         match caller {
             // the caller's end is on this host, but its announcement was lost
             None if flows_lost && (node.half.place.family == 0 || is_loopback(&node.half.place)) => {
@@ -328,7 +332,7 @@ impl<'a> Assembler<'a> {
         let Some(s) = self.nodes.get_mut(server) else { return false };
         if misaligned(&node.calls[i as usize].half, &s.half) {
             self.linked.misaligned += 1;
-            s.is_merged = is_merged(&node.calls[i as usize].half, &s.half);
+            s.is_merged = is_shared(&node.calls[i as usize].half.exchange);
             node.hole.get_or_insert(Hole::Borders);
             self.becomes_root(server, Some(Hole::Borders));
             return false;
@@ -346,7 +350,7 @@ impl<'a> Assembler<'a> {
         let Some(p) = self.nodes.get(parent) else { return };
         if misaligned(&p.calls[i as usize].half, &node.half) {
             self.linked.misaligned += 1;
-            let is_merged = is_merged(&p.calls[i as usize].half, &node.half);
+            let is_merged = is_shared(&p.calls[i as usize].half.exchange);
             let node = self.nodes.get_mut(id).expect("just found");
             (node.caller, node.is_merged) = (None, is_merged);
             node.root = Some(Some(Hole::Borders));
@@ -473,16 +477,16 @@ impl<'a> Assembler<'a> {
     }
 }
 
-/// Where others may have sent behind a request whose protocol nobody knows, the server may have taken theirs for more of it.
-fn is_merged(caller: &Half, callee: &Half) -> bool {
-    let (asked, taken) = (&caller.exchange, &callee.exchange);
-    asked.murky && asked.by_order && asked.request_end != taken.request_end
+/// Whether others may have sent behind a call of a protocol that nobody knows, before it was answered: its server may have taken
+/// theirs for more of it, and another's reply for its own.
+fn is_shared(e: &Exchange) -> bool {
+    e.side == Side::Client && e.murky && e.by_order
 }
 
 /// On one clock a message cannot be taken before it was sent: then the counts of the two ends do not line up.
 fn misaligned(caller: &Half, callee: &Half) -> bool {
     const SLACK_NS: u64 = 100_000;
-    if is_merged(caller, callee) {
+    if is_shared(&caller.exchange) {
         return true;
     }
     caller.host == callee.host && callee.exchange.taken.0 + SLACK_NS < caller.exchange.began.0
