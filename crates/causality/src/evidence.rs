@@ -125,6 +125,8 @@ pub enum Hole {
     BeforeRecording,
     /// The message's borders are not known.
     Borders,
+    /// Several requests use a connection at once, and nobody knows its protocol: which reply is whose is not known.
+    Shared,
     /// The recording ended first.
     AfterRecording,
 }
@@ -143,6 +145,7 @@ impl Hole {
             Hole::Losses => "events were lost meanwhile",
             Hole::BeforeRecording => "it began before the recording",
             Hole::Borders => "a message's borders are not known",
+            Hole::Shared => "several requests share a connection whose protocol is not known",
             Hole::AfterRecording => "the recording ended first",
         }
     }

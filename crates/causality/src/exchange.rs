@@ -22,6 +22,9 @@ use wakepath_model::rows::{
     EndpointRow, FlowNoteRow, FlowStateRow, OPEN, OpRow, TaskRow, TcpState, life, op, op_flag, range, seen,
 };
 
+/// How many exchanges of a connection that several requests share stay open: to lines of a log there may never be a reply.
+const SHARED_MAX: usize = 32;
+
 /// Whose bytes are sent behind a request that has no reply yet, where nobody knows the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum More {
@@ -274,7 +277,6 @@ impl<S: Steps> Engine<S> {
         let ep = self.eps.at(r.flow, r.at);
         ep.requests.explained_to = r.end;
         let last = ep.open.last().copied();
-        let mut is_shared = false;
         match last {
             Some(last) if !missed && self.xs.get(last).reply_start == OPEN => {
                 let more = match side {
@@ -284,15 +286,19 @@ impl<S: Steps> Engine<S> {
                 let e = self.xs.get_mut(last);
                 // where another's bytes may follow, its borders are not known, and neither is which reply is whose
                 e.murky |= more != More::OfIt;
-                if !e.murky {
+                if more == More::OfIt {
                     e.request_end = r.end;
                 }
                 if side == Side::Server {
                     self.steps.request_progress(&self.xs, last, r.actor(), r.at);
                 }
-                is_shared = more == More::OfAnother;
-                if !is_shared {
+                if more != More::OfAnother {
                     return;
+                }
+                let ep = self.eps.at(r.flow, r.at);
+                ep.traits.is_shared = true;
+                if let Some(&oldest) = ep.open.first().filter(|_| ep.open.len() >= SHARED_MAX) {
+                    self.close(r.flow, oldest, r.at, false);
                 }
             }
             Some(last) => {
@@ -301,6 +307,7 @@ impl<S: Steps> Engine<S> {
             }
             None => {}
         }
+        let murky = self.eps.at(r.flow, r.at).traits.is_shared;
         let e = Exchange {
             arrived: r.arrived,
             received_to: r.end,
@@ -310,7 +317,7 @@ impl<S: Steps> Engine<S> {
             actor: r.actor(),
             open_ended: true,
             by_order: true,
-            murky: is_shared,
+            murky,
             ..Exchange::of_request(r.flow, side, r.start, r.end)
         };
         self.begin(r.flow, e, r.at);
@@ -334,7 +341,7 @@ impl<S: Steps> Engine<S> {
         let (side, met, asked) = (ep.side, ep.traits.met, ep.traits.ever_requested);
         match ep.open.last().copied() {
             Some(x) if missed => self.close(r.flow, x, r.at, true),
-            Some(_) if ep.open.len() > 1 => return self.share(r.flow, r.at),
+            Some(_) if ep.traits.is_shared => return self.answered_some(r.flow, r.at),
             Some(x) => return self.extend_reply(x, r),
             // a server may speak first; but a flow that is older than the recording owes a reply
             None if side == Some(Side::Server) && met && !asked => return self.steps.unseen_reply(r.actor(), r.at),
@@ -345,11 +352,10 @@ impl<S: Steps> Engine<S> {
         }
     }
 
-    /// Without messages: a reply came while several were owed one, so from here on nobody can tell whose reply is whose.
-    fn share(&mut self, flow: EndpointId, at: MonoNs) {
-        let Some(ep) = self.eps.get_mut(&flow) else { return };
-        ep.traits.murky = true;
-        for x in ep.open.clone() {
+    /// A reply on a connection that several requests share: whose it is, and what it ends, nobody can tell.
+    fn answered_some(&mut self, flow: EndpointId, at: MonoNs) {
+        let open = self.eps.get(&flow).map(|ep| ep.open.clone()).unwrap_or_default();
+        for x in open {
             self.close(flow, x, at, false);
         }
     }

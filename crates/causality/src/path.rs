@@ -280,10 +280,13 @@ impl<'a> Assembler<'a> {
                         // it was said whole; who took it need not have been seen
                     } else if is_lossy {
                         node.hole.get_or_insert(Hole::Losses);
+                    } else if is_shared(&e) && (opposite.is_some() || e.ended.0 != 0 && !e.cut && !e.reset) {
+                        // it was taken for more of another's, or how long it took is not known
+                        node.hole.get_or_insert(Hole::Shared);
                     } else if !self.pairs.knows((host, e.flow))
-                        || opposite.is_some_and(|((end, _), _)| is_shared(&e) || !self.pairs.knows(end))
+                        || opposite.is_some_and(|((end, _), _)| !self.pairs.knows(end))
                     {
-                        // it was taken for over, and went on, or for more of another's
+                        // it was taken for over, and went on
                         node.hole.get_or_insert(Hole::Borders);
                     }
                 }
@@ -310,6 +313,7 @@ impl<'a> Assembler<'a> {
             Some(((end, _), _, None)) if self.pairs.calls_roots_only(end) => node.root = Some(None),
             Some(((end, _), _, None)) if !is_lossy && !self.pairs.is_calling(end) => node.root = Some(None),
             Some((_, _, None)) if is_lossy => node.root = Some(Some(Hole::Losses)),
+            Some((_, _, None)) if node.is_merged => node.root = Some(Some(Hole::Shared)),
             Some((_, _, None)) => node.root = Some(Some(node.hole.unwrap_or(Hole::Borders))),
             Some((k, _, Some(Caller::Root))) => {
                 node.root = Some(None);
@@ -333,8 +337,9 @@ impl<'a> Assembler<'a> {
         if misaligned(&node.calls[i as usize].half, &s.half) {
             self.linked.misaligned += 1;
             s.is_merged = is_shared(&node.calls[i as usize].half.exchange);
-            node.hole.get_or_insert(Hole::Borders);
-            self.becomes_root(server, Some(Hole::Borders));
+            let hole = hole_of(&node.calls[i as usize].half);
+            node.hole.get_or_insert(hole);
+            self.becomes_root(server, Some(hole));
             return false;
         }
         s.caller = Some((id, i, rule));
@@ -350,13 +355,13 @@ impl<'a> Assembler<'a> {
         let Some(p) = self.nodes.get(parent) else { return };
         if misaligned(&p.calls[i as usize].half, &node.half) {
             self.linked.misaligned += 1;
-            let is_merged = is_shared(&p.calls[i as usize].half.exchange);
+            let hole = hole_of(&p.calls[i as usize].half);
             let node = self.nodes.get_mut(id).expect("just found");
-            (node.caller, node.is_merged) = (None, is_merged);
-            node.root = Some(Some(Hole::Borders));
+            (node.caller, node.is_merged) = (None, hole == Hole::Shared);
+            node.root = Some(Some(hole));
             let p = self.nodes.get_mut(parent).expect("just found");
             p.pending -= 1;
-            p.hole.get_or_insert(Hole::Borders);
+            p.hole.get_or_insert(hole);
             self.settle(parent);
             return;
         }
@@ -410,7 +415,7 @@ impl<'a> Assembler<'a> {
             self.linked.complete += u64::from(request.is_complete());
             self.linked.orphans += u64::from(orphan.is_some());
             (self.out)(request);
-            todo.extend(parted.into_iter().map(|server| (server, Some(Hole::Borders))));
+            todo.extend(parted.into_iter().map(|server| (server, Some(Hole::Shared))));
         }
     }
 
@@ -433,7 +438,7 @@ impl<'a> Assembler<'a> {
                 let mut calls = node.calls;
                 if node.is_merged {
                     span.doubts += calls.len() as u32;
-                    span.hole.get_or_insert(Hole::Borders);
+                    span.hole.get_or_insert(Hole::Shared);
                     parted.extend(calls.drain(..).filter_map(|c| c.server).map(|(s, _)| s));
                 }
                 calls.sort_by_key(|c| (c.half.exchange.began, c.half.exchange.number));
@@ -481,6 +486,11 @@ impl<'a> Assembler<'a> {
 /// theirs for more of it, and another's reply for its own.
 fn is_shared(e: &Exchange) -> bool {
     e.side == Side::Client && e.murky && e.by_order
+}
+
+/// Why a call is parted from what seems to be its server's side.
+fn hole_of(caller: &Half) -> Hole {
+    if is_shared(&caller.exchange) { Hole::Shared } else { Hole::Borders }
 }
 
 /// On one clock a message cannot be taken before it was sent: then the counts of the two ends do not line up.

@@ -122,7 +122,7 @@ impl<'q> Question<'q> {
         match why {
             Hole::Losses => Missing::Lost,
             Hole::BeforeRecording => Missing::Before,
-            Hole::Borders => Missing::Borders,
+            Hole::Borders | Hole::Shared => Missing::Borders,
             _ if self.is_ring() => Missing::Heard,
             _ if self.is_migrating() => Missing::WhichOfAny,
             _ if self.is_loop() && self.facts.roles.are_given_inputs() => Missing::WithinLoop,

@@ -128,6 +128,12 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             self.facts.doubted_at_rest(xs, x, process);
         }
         self.decided(xs, x, at, parent, suspects);
+        if e.murky
+            && let Parent::Of(p, _) = parent
+        {
+            // whose replies are whose on its flow is not known: its request may wait for none
+            self.no_longer_outstanding(xs, x, p);
+        }
     }
 
     fn request_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs) {
@@ -144,13 +150,17 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             return More::OfIt;
         }
         let is_same_actor = e.actor == task;
+        // what a loop could not send at once, it may send when its request is over
+        let may_be_late = is_same_actor && !e.murky && self.facts.roles.role(task).is_loop();
         let before = self.facts.state_mut(y).call.parent;
         let (parent, suspects) = self.decide(xs, task, e.flow, at);
         match (before, parent) {
             (Some(Parent::Of(a, _)), Parent::Of(b, _)) if a == b => More::OfIt,
             (Some(Parent::Root), Parent::Root) => More::OfIt,
-            // what a task could not send at once, it may send when its request is over
-            (Some(Parent::Of(a, _)), Parent::Of(..)) if !is_same_actor || self.facts.is_open(xs, a) => More::OfAnother,
+            (Some(Parent::Of(a, _)), Parent::Of(..)) if !may_be_late || self.facts.is_open(xs, a) => {
+                self.no_longer_outstanding(xs, y, a);
+                More::OfAnother
+            }
             (Some(Parent::Root), Parent::Of(..)) => More::OfAnother,
             _ if is_same_actor => More::OfIt,
             (_, Parent::Of(x, _)) => {

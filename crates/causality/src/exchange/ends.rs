@@ -106,6 +106,8 @@ pub(super) struct FlowTraits {
     pub(super) missed_reply: bool,
     /// Messages were missed: what is whose is not known until the flow ends.
     pub(super) murky: bool,
+    /// Several requests use it at once, and nobody knows its protocol: which reply is whose is not known.
+    pub(super) is_shared: bool,
 }
 
 /// Where the other end is.
