@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from .foreign import CODE, DATABASE, HAVE, PYTHON, Place, own_log, puma
+from .foreign import CODE, DATABASE, HAVE, PYTHON, SYSTEM_PYTHON, Place, own_log, puma
 from .library import Library
 from .programs import TARGET, Failed, Recording, explain, free_port, keep, program, run, score, vload
 from .tiers import find, nginx_line, php_fpm, put
@@ -107,6 +107,18 @@ def virtual_threads(kind, version):
     return start
 
 
+def shared(*how):
+    """Threads that share one connection to another service, in a protocol that nobody knows; both call a third."""
+
+    def start(place):
+        down, inner, port = place.plain(), free_port(), free_port()
+        place.start("back", [SYSTEM_PYTHON, CODE / "shared.py", "back", inner, down], inner)
+        line = [SYSTEM_PYTHON, CODE / "shared.py", "front", port, inner, down, place.log, *how]
+        return place.start("front", line, port)
+
+    return start
+
+
 def haproxy(place):
     """HAProxy with one thread, which uses no connection for two clients, before threads that call others."""
     app, port = place.plain("plain", place.plain()), free_port()
@@ -193,6 +205,8 @@ COVERAGE = {
     "node-pg": Case(node("pg", PG="database"), [*NODE, DATABASE], whole=AT_FIVE),
     "asyncpg": Case(asyncpg, [*VENV, DATABASE], whole=AT_FIVE),
     "puma-threads": Case(puma, ["puma", "redis-server", DATABASE], clients=(3, 10, 50), vantages=(KERNEL,), whole=PLAIN_THREADS),
+    "shared": Case(shared(), [], clients=(1, 10, 50), vantages=(KERNEL,), whole={(KERNEL, 1): 99.0}),
+    "shared-by-turns": Case(shared("one"), [], clients=(1, 10, 50), vantages=(KERNEL,), whole=ALL_SIZES),
     "haproxy": Case(haproxy, ["haproxy"], clients=(10, 50), vantages=(KERNEL,), whole=PLAIN_THREADS),
     "virtual-threads": virtual("plain", 25, (1, 10, 50, 200), ALL_SIZES),
     "virtual-threads-21": virtual("plain", 21, (1, 10, 50), ALL_SIZES),

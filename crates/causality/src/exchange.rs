@@ -298,7 +298,7 @@ impl<S: Steps> Engine<S> {
                 let ep = self.eps.at(r.flow, r.at);
                 ep.traits.is_shared = true;
                 if let Some(&oldest) = ep.open.first().filter(|_| ep.open.len() >= SHARED_MAX) {
-                    self.close(r.flow, oldest, r.at, false);
+                    self.give_up(r.flow, oldest, r.at);
                 }
             }
             Some(last) => {
@@ -356,8 +356,15 @@ impl<S: Steps> Engine<S> {
     fn answered_some(&mut self, flow: EndpointId, at: MonoNs) {
         let open = self.eps.get(&flow).map(|ep| ep.open.clone()).unwrap_or_default();
         for x in open {
-            self.close(flow, x, at, false);
+            self.give_up(flow, x, at);
         }
+    }
+
+    /// Ends an exchange whose reply nobody can tell from others': all that is known of its time is when it was sent.
+    fn give_up(&mut self, flow: EndpointId, x: ExId, at: MonoNs) {
+        let e = self.xs.get_mut(x);
+        e.ended = e.taken;
+        self.close(flow, x, at, false);
     }
 
     fn extend_reply(&mut self, x: ExId, r: &OpRow) {

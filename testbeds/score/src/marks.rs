@@ -126,6 +126,10 @@ impl Marks {
     /// Whose a request without an id is, on a connection that one caller at a time uses: the one's before it, or of
     /// the first, which opened the connection.
     pub fn near(&self, h: &Half) -> Option<Rid> {
+        if h.exchange.murky {
+            // several use it, and only what turned its direction was kept of what they said
+            return None;
+        }
         let list = self.list(h)?;
         let i = list.partition_point(|&(p, _)| p < h.exchange.request_start);
         list.get(i.saturating_sub(1)).map(|&(_, rid)| rid)
