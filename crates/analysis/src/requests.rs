@@ -220,7 +220,7 @@ impl Kinds {
             tier.unread_ns += t.unread_ns;
             tier.between_ns += t.between_ns.unwrap_or(0);
             tier.depth = if fresh { t.depth } else { tier.depth.min(t.depth) };
-            tier.unwatched = span.callee.is_none() && t.wire.is_none();
+            tier.unwatched = span.is_unwatched() && t.wire.is_none();
         }
     }
 }

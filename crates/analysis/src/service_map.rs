@@ -102,7 +102,7 @@ impl ServiceMap {
                 service.self_unsure_ns += u128::from(t.self_ns);
             }
             service.depth = if is_new { t.depth } else { service.depth.min(t.depth) };
-            service.unwatched = span.callee.is_none() && t.wire.is_none();
+            service.unwatched = span.is_unwatched() && t.wire.is_none();
             if let Some(parent) = span.parent.and_then(|p| r.spans.get(p as usize)) {
                 let from = self.name(names.service(parent));
                 let edge = self.edges.entry((from, name)).or_default();

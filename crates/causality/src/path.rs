@@ -141,7 +141,7 @@ impl<'a> Assembler<'a> {
                 if asks_only {
                     self.pairs.called((host, e.flow), true);
                 }
-                if is_shared(e) {
+                if e.is_on_shared_connection() {
                     self.pairs.shared((host, e.flow));
                 }
                 self.set_caller(key(host, e), Caller::Live);
@@ -280,7 +280,9 @@ impl<'a> Assembler<'a> {
                         // it was said whole; who took it need not have been seen
                     } else if is_lossy {
                         node.hole.get_or_insert(Hole::Losses);
-                    } else if is_shared(&e) && (opposite.is_some() || e.ended.0 != 0 && !e.cut && !e.reset) {
+                    } else if e.is_on_shared_connection()
+                        && (opposite.is_some() || e.ended.0 != 0 && !e.cut && !e.reset)
+                    {
                         // it was taken for more of another's, or how long it took is not known
                         node.hole.get_or_insert(Hole::Shared);
                     } else if !self.pairs.knows((host, e.flow))
@@ -336,7 +338,7 @@ impl<'a> Assembler<'a> {
         let Some(s) = self.nodes.get_mut(server) else { return false };
         if misaligned(&node.calls[i as usize].half, &s.half) {
             self.linked.misaligned += 1;
-            s.is_merged = is_shared(&node.calls[i as usize].half.exchange);
+            s.is_merged = node.calls[i as usize].half.exchange.is_on_shared_connection();
             let hole = hole_of(&node.calls[i as usize].half);
             node.hole.get_or_insert(hole);
             self.becomes_root(server, Some(hole));
@@ -482,21 +484,15 @@ impl<'a> Assembler<'a> {
     }
 }
 
-/// Whether others may have sent behind a call of a protocol that nobody knows, before it was answered: its server may have taken
-/// theirs for more of it, and another's reply for its own.
-fn is_shared(e: &Exchange) -> bool {
-    e.side == Side::Client && e.murky && e.by_order
-}
-
 /// Why a call is parted from what seems to be its server's side.
 fn hole_of(caller: &Half) -> Hole {
-    if is_shared(&caller.exchange) { Hole::Shared } else { Hole::Borders }
+    if caller.exchange.is_on_shared_connection() { Hole::Shared } else { Hole::Borders }
 }
 
 /// On one clock a message cannot be taken before it was sent: then the counts of the two ends do not line up.
 fn misaligned(caller: &Half, callee: &Half) -> bool {
     const SLACK_NS: u64 = 100_000;
-    if is_shared(&caller.exchange) {
+    if caller.exchange.is_on_shared_connection() {
         return true;
     }
     caller.host == callee.host && callee.exchange.taken.0 + SLACK_NS < caller.exchange.began.0

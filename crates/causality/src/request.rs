@@ -45,6 +45,13 @@ pub struct Span {
     pub refusals: Vec<Refusal>,
 }
 
+impl Span {
+    /// Whether nobody watches its server, as far as is known: a server's side that cannot be told from others' may be watched.
+    pub fn is_unwatched(&self) -> bool {
+        self.callee.is_none() && !self.caller.as_ref().is_some_and(|h| h.exchange.is_on_shared_connection())
+    }
+}
+
 /// A call that several requests could have made.
 #[derive(Clone, Debug)]
 pub struct OpenCall {

@@ -140,6 +140,12 @@ impl Exchange {
         self.by_order || self.received_to >= self.request_end
     }
 
+    /// A call on a connection that several requests use at once, in a protocol that nobody knows: its server may have taken
+    /// another's bytes for more of it, and another's reply for its own.
+    pub fn is_on_shared_connection(&self) -> bool {
+        self.side == Side::Client && self.murky && self.by_order
+    }
+
     /// A reply is due of which nothing was seen yet.
     pub(super) fn is_owed(&self) -> bool {
         self.reply_start == OPEN && !self.one_way
