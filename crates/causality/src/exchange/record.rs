@@ -83,7 +83,7 @@ pub struct Exchange {
     pub process: u32,
     /// Witness kind and value.
     pub witness: (u8, u64),
-    /// Messages of its flow were missed: which reply is whose is not known from here on.
+    /// Which reply is whose is not known: messages of its flow were missed, or several requests use it and nobody knows its protocol.
     pub murky: bool,
     /// Of a server, the time of its reply in which bytes found no room, since the client had not read those before (ns).
     pub unread_ns: u64,
