@@ -210,11 +210,14 @@ fn check_java(version: &str) {
 fn named(source: &mut KernelSource, server: &Server, layout: &w::Runtime) -> usize {
     let (tgid, mut named) = (server.0.id(), 0);
     source.read_identities(tgid, layout).expect("room");
+    // the end of a connection of the round before may have been named by that round's layout, and be read only now
+    let since = monotonic_ns();
     ask(server.1, "/x/");
     source.drain(monotonic_ns(), |f| {
         let op =
             f.head().filter(|h| h.kind == w::KIND_OP && h.sub & w::SUB_LOGICAL != 0).and_then(|_| f.read::<w::Op>());
-        named += usize::from(op.is_some_and(|op| op.tgid == tgid));
+        let is_of_it = |op: w::Op| op.tgid == tgid && op.ts_ns.saturating_sub(u64::from(op.entry_ago_ns)) >= since;
+        named += usize::from(op.is_some_and(is_of_it));
     });
     named
 }
