@@ -55,7 +55,7 @@ pub struct File {
     pub text: String,
 }
 
-/// Folders that are not the repository's, wherever they are.
+/// Folders that are not the repository's, wherever they are; in a work tree beside a clone, `.git` is a file.
 const NOT_OURS: [&str; 8] = [".git", "target", "__pycache__", ".venv", "corpus", "artifacts", "node_modules", "page"];
 
 impl Tree {
@@ -68,7 +68,10 @@ impl Tree {
                 let (path, name) = (entry.path(), entry.file_name());
                 // no link is followed: what it points at is somewhere else's
                 let Ok(kind) = entry.file_type() else { continue };
-                if kind.is_dir() && !NOT_OURS.iter().any(|n| name == *n) {
+                if NOT_OURS.iter().any(|n| name == *n) {
+                    continue;
+                }
+                if kind.is_dir() {
                     folders.push(path);
                 } else if kind.is_file() {
                     let below = path.strip_prefix(root).expect("below the root").to_string_lossy().into_owned();
