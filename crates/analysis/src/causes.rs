@@ -47,7 +47,7 @@ macro_rules! states {
 states! {
     Running = "running", '█', Work, "it ran";
     Preempted = "preempted", '▒', HeldUp,
-        "it could have run; a slice for each task that had its processor meanwhile, from switch to switch, or else it was the time that the scheduler took. Where it went on on another processor, the one where it had run is asked first";
+        "it could have run. There is a slice for each task that had its processor meanwhile, from switch to switch; otherwise the scheduler took the time. If it resumed on another processor, the tasks on its old processor are named first, and those on the new one where none is known there";
     Blocked = "task", 'w', Awaited, "it waited for another task that the path could not follow further";
     Network = "network", '~', Awaited, "a message was between two tasks: wire, queues, softirq";
     Disk = "disk", 'D', Awaited, "a disk worked";
@@ -57,9 +57,9 @@ states! {
     Input = "user input", 'U', Awaited, "it waited for a terminal, a keyboard or another device of a person";
     Interrupt = "interrupt", 'I', Awaited, "an interrupt or softirq that is none of the above";
     Stopped = "stopped", 'S', HeldUp,
-        "a signal, a debugger or the freezer of its cgroup had stopped it: the slice says which, of a signal its name and who sent it, where that was seen";
+        "a signal, a debugger or the freezer of its cgroup had stopped it. The slice says which; for a signal also its name and its sender, if that was seen";
     Queued = "queued", 'q', HeldUp, "a request had arrived and no task had picked it up";
-    Unread = "unread", 'R', HeldUp, "there was no room to send: what was sent before had not been read";
+    Unread = "unread", 'R', HeldUp, "there was no room to send: earlier data had not been read";
     Unknown = "unknown", '?', Unknown, "not known; the reason is given";
 }
 
@@ -226,7 +226,7 @@ causes! {
     Preempted {
         name: "preempted",
         what: "it was ready and another had the processor",
-        known_by: "the parts say who, or that no task was seen",
+        known_by: "the parts name the other task, or say that no task was seen",
         states: &[State::Preempted],
         says: &[
             when(When::BySeveral, "{service} ready to run while others had the processor"),
@@ -247,7 +247,7 @@ causes! {
     Lock {
         name: "lock",
         what: "it waited for a lock",
-        known_by: "a futex; flock, fcntl or semop; a `latch`, as PostgreSQL's row locks are; a reply that says so (40P01, 55P03). A futex also hands over work: `meanwhile` says what the other did",
+        known_by: "a futex; flock, fcntl or semop; a `latch`, such as PostgreSQL's row locks; a reply that says so (40P01, 55P03). A futex also hands over work: `meanwhile` says what the other task did",
         states: &[State::Lock],
         account: Account::Waiter,
         names_request: true,
@@ -263,7 +263,7 @@ causes! {
     Network {
         name: "network",
         what: "bytes were in flight",
-        known_by: "between a send and its receipt, without a retransmission meanwhile; a full send buffer while nobody read",
+        known_by: "the time between a send and its receipt, without a retransmission meanwhile; or a full send buffer while no task read",
         states: &[State::Network],
         account: Account::Between,
         says: &[say("on the network {object}"), say("on the network to or from {service}")],
@@ -284,7 +284,7 @@ causes! {
     DelayedAck {
         name: "delayed_ack",
         what: "bytes were held back for an acknowledgement",
-        known_by: "when the send returned TCP kept bytes of it back though the receiver had room, behind others that were not acknowledged (Nagle's algorithm)",
+        known_by: "when the send returned, TCP held bytes of it back though the receiver had room, because earlier bytes were not acknowledged (Nagle's algorithm)",
         reasons: &[reasons::NAGLE],
         account: Account::Between,
         says: &[
@@ -295,8 +295,8 @@ causes! {
     /// A listener without room for another connection.
     AcceptQueue {
         name: "accept_queue",
-        what: "a connection found no room before its listener",
-        known_by: "the SYN was sent again after 1 s, and the listener's queue was full when it was looked at last",
+        what: "a connection found no room in its listener's queue",
+        known_by: "the SYN was sent again after 1 s, and the listener's queue was full when it was last checked",
         reasons: &[reasons::ACCEPT_QUEUE],
         account: Account::Listener,
         says: &[say("the accept queue of {service} was full")],
@@ -305,8 +305,8 @@ causes! {
     /// Somebody who did not read what was sent: there was no room for more.
     SlowReader {
         name: "slow_reader",
-        what: "there was no room to send, since what was sent before was not read",
-        known_by: "the receiver's window kept bytes back while it waited; a pipe or UNIX socket was full until somebody read. `meanwhile` says what the reader did",
+        what: "there was no room to send, because earlier data had not been read",
+        known_by: "the receiver's window held bytes back while it waited; or a pipe or UNIX socket was full until a task read from it. `meanwhile` says what the reader did",
         states: &[State::Unread],
         account: Account::Waiter,
         says: &[say("{service} waiting for room in {object|a connection} that {by|the client} reads slowly")],
@@ -327,7 +327,7 @@ causes! {
     Disk {
         name: "disk",
         what: "it waited for a disk",
-        known_by: "a block request ended the wait; fsync and its like; or whom it waited for waited for a disk",
+        known_by: "a block request ended the wait; fsync and similar calls; or the task that it waited for waited for a disk",
         states: &[State::Disk],
         account: Account::Waiter,
         says: &[
@@ -350,7 +350,7 @@ causes! {
     Futex {
         name: "futex",
         what: "it waited on a futex until its timeout, and nothing woke it",
-        known_by: "a lock, a condition or a sleep of its runtime: which is not known",
+        known_by: "which of a lock, a condition or a sleep of its runtime it was is not known",
         reasons: &[reasons::NOT_SIGNALLED],
         account: Account::Waiter,
         says: &[say("{service} waiting on a futex until its timeout, with no wake-up: a lock, a condition, or a \
@@ -369,7 +369,7 @@ causes! {
     Stopped {
         name: "stopped",
         what: "a signal, a debugger or the freezer of its cgroup had stopped it",
-        known_by: "the kernel's state of the task; `by` is who sent the signal",
+        known_by: "the kernel's state of the task; `by` names the sender of the signal",
         states: &[State::Stopped],
         says: &[say("{service} stopped by {object|a signal}")],
         adds: &[say(" from {by}")],
@@ -397,7 +397,7 @@ causes! {
     PageFault {
         name: "page_fault",
         what: "a page was read in",
-        known_by: "a block request ended a wait outside of system calls; of a recording with `--faults`, one within a page fault that read, and the object is the file",
+        known_by: "a block request ended a wait outside of system calls. With `--faults`: within a page fault that read, and the object is the file",
         states: &[State::PageFault],
         says: &[
             say("{service} reading pages of {file} from the disk (page faults)"),

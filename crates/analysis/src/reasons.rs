@@ -17,28 +17,28 @@ reasons! {
         "the wake-up came from a place in the kernel that has no hook, or its record was lost";
     /// The waker has no name.
     NO_WAKER = "the task that woke it is not in the recording",
-        "the waker began and ended unseen; losses say whether records are missing";
+        "the waker started and ended without being recorded; the losses say whether records are missing";
     /// The socket's other end is not watched.
     NO_PEER = "the other end of the connection is not recorded",
         "record the other host too, and `wakepath merge` the folders";
     /// The other end is known and its send is not there.
     NO_SEND = "the other end is on a recorded host, but what it sent was not recorded",
-        "its process is outside the recording's selection, operations were lost, or the bytes went past the socket hooks (splice, kernel TLS)";
+        "its process is outside the recording's selection, operations were lost, or the bytes bypassed the socket hooks (splice, kernel TLS)";
     /// The packet was received from a host that is not recorded.
     NO_PACKET = "the packet's sending was not recorded",
-        "import the trace of the host that sent it as well; where there is one, packets were lost in it";
+        "import the trace of the sending host too; if you did, that trace lost packets";
     /// A packet sent from an interrupt without a packet behind it.
     NO_TRIGGER = "the packet was sent from an interrupt, and not in answer to a packet",
-        "the kernel sent it on its own account, as a window update or a reset";
+        "the kernel sent it by itself, such as a window update or a reset";
     /// A retransmission or delayed acknowledgement.
     BY_TIMER = "a timer sent the packet: a retransmission or a delayed acknowledgement",
         "often a lost packet: look at the network between the two hosts";
     /// Which socket it was is not known.
     NO_SOCKET = "the network woke it, for which connection is not known",
-        "the record names the network alone, and the task used no connection afterwards";
+        "the record names only the network, and the task used no connection afterwards";
     /// The handshake of a connection.
     CONNECTING = "the connection was being established",
-        "the time is the other kernel's and the network's, until the handshake was done";
+        "the other kernel and the network took this time, until the handshake was done";
     /// Nobody answered the first attempt, and who made room for a later one is not known.
     UNANSWERED = "the connection was not answered at first: its listener's queue was full, or a packet was lost",
         "it took longer than TCP's first timeout (1 s), and no accept was seen meanwhile: look at the listener's \
@@ -55,7 +55,7 @@ reasons! {
         "bytes were in flight until a retransmission: look at the network between the two ends";
     /// A segment that was sent again, though what came may have been the first.
     SENT_AGAIN = "TCP sent it again, but what came may have been the first: it was late, or lost",
-        "the way between the two ends is slower than TCP expected: a narrow link queues what then is sent twice";
+        "the path between the two ends is slower than TCP expected: a narrow link queues what is then sent twice";
     /// Nagle's algorithm.
     NAGLE = "TCP held it back until the other end acknowledged earlier bytes: Nagle's algorithm, and that end delays it",
         "a message written in several small pieces: write it at once, or set TCP_NODELAY";
@@ -67,41 +67,41 @@ reasons! {
         "bytes were held back by the congestion window or the device, and not by the receiver: the network is slower than the writer";
     /// Room in the send buffer, which no reader is known to have made.
     SEND_ROOM = "the send buffer was full, and no read was seen at the other end meanwhile",
-        "bytes in flight had to arrive first: the network; or the reader's calls go past the hooks (splice, kernel \
+        "the network, because bytes in flight had to arrive first; or the reader's calls bypass the hooks (splice, kernel \
          TLS)";
     /// Room in the send buffer, which a reader may have made.
     NO_READER = "the send buffer was full, and who reads at the other end was not recorded",
         "the reader or the network was slower than the writer: record the reader too";
     /// A futex on which nobody woke the task in time.
     NOT_SIGNALLED = "nothing woke it on the futex before its timeout: the holder of what it waited for is not known",
-        "a lock, a condition that nobody signalled, or a sleep of its runtime (Java and Go sleep so): `record --stacks` tells where in the program";
+        "a lock, a condition that nobody signalled, or a sleep of its runtime (Java and Go sleep this way): `record --stacks` shows where in the program";
     /// An answer that did not come in time.
     NO_ANSWER = "no answer came before the timeout",
-        "it had asked on that connection and gave up, or asked again: look at the other end";
+        "it had sent a request on that connection, and gave up or retried: look at the other end";
     /// An uninterruptible sleep of the kernel's.
     HELD_UP = "the kernel held it up for a time, as it does where writes or memory are over a limit",
         "an uninterruptible sleep that a timer ended: throttled writes to a slow disk, a cgroup's memory.high";
     /// An alarm ended a wait that had no timeout.
     ALARM = "its alarm ended the wait, and what it waited for had not come: often a lock",
-        "amid a request it waited without a timeout until a signal of its alarm clock, as PostgreSQL does until `lock_timeout`: `pg_blocking_pids()` names the holder while it waits";
+        "during a request it waited without a timeout until its own alarm signal, as PostgreSQL does until `lock_timeout`. `pg_blocking_pids()` names the holder during such a wait";
     /// A loop that went on with a request when it had taken another's input.
     OTHERS = "its loop went on with it behind another request's input: what it was waiting for is not known",
-        "an event loop took several things at one wake-up; `run --isolate` hands over one at a time";
+        "an event loop got several inputs at one wake-up; `run --isolate` hands over one at a time";
     /// The library vantage, alone.
     NO_KERNEL = "the preload library sees calls and no processor: it computed, had no processor, or waited for what no call shows",
         "`wakepath run --kernel` tells them apart";
     /// A signal that stops it.
     INTERRUPTED = "a signal that stopped the task interrupted the wait",
-        "the wait went on behind the stop";
+        "the wait continued after the stop";
     /// A cycle at one moment.
     CYCLE = "tasks that woke each other at the same moment",
-        "records of one moment contradict each other, none is followed";
+        "records of the same moment contradict each other, so none is followed";
     /// It woke itself.
     ITSELF = "it woke itself: a signal or a timeout of its own",
-        "a signal or a timer of its own ran in its own context";
+        "one of its own signals or timers ran in its context";
     /// Too deep.
     DEPTH = "waits inside waits beyond what is followed",
-        "500 waits inside each other: a very long chain of hand-overs";
+        "more than 500 waits inside each other: a very long chain of hand-overs";
     /// Too many slices.
     TOO_MANY = "more slices than are told apart: ask for a shorter time",
         "give `--from` and `--to`";
@@ -116,28 +116,28 @@ reasons! {
         "end the recordings together";
     /// A task that was there before the recording and had not been seen yet.
     UNSEEN = "the task is older than the recording and had not been seen to do anything yet",
-        "tasks that slept when the recording began are known from when they first did something";
+        "a task that slept when the recording began is known from its first action on";
     /// Before the task was made, where by whom is not known.
     UNBORN = "the task was created then; its creator is not known",
         "the parent's fork was not recorded";
     /// Losses.
     LOST = "its wait records were lost here",
-        "another task was seen on its processor: it must have waited; larger `--ring-bytes`";
+        "another task was seen on its processor, so it must have waited; use a larger `--ring-bytes`";
     /// Maybe losses.
     MAYBE_LOST = "wait records were lost meanwhile, it may have waited here",
-        "waits of that time were lost, whose is not known; larger `--ring-bytes`";
+        "some task's waits were lost at that time; use a larger `--ring-bytes`";
     /// Busy waiting.
     BUSY = "busy waiting: it polled again and again without blocking",
-        "it used the processor to wait: a blocking call or a longer timeout saves it";
+        "it used the processor to wait; a blocking call or a longer timeout avoids that";
     /// A CPU quota.
     QUOTA = "its cgroup had used up its CPU quota",
         "the kernel keeps all tasks of the cgroup off the processors until the next period: a larger `cpu.max`, or fewer threads that use it up";
     /// Wake-up latency.
     LATENCY = "no other task was seen on the processor",
-        "an idle processor that had to wake up, or a task outside the recording";
+        "an idle processor had to wake up, or a task outside the recording ran";
     /// More holders of a processor than are told apart.
     SWITCHES = "more switches of its processor than are told apart",
-        "it could run, and a million times others came and went: ask for a shorter time";
+        "it could run, and other tasks were switched in a million times: ask for a shorter time";
     /// The server of a call is not watched.
     NOT_WATCHED = "the service that was called is not recorded",
         "record that host or process too; until then the time is the caller's wait";
