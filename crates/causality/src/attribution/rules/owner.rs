@@ -6,7 +6,7 @@
 //! A process whose tasks share their requests and that keeps connections has a pool for all of them: there it holds only for a
 //! request that was handed its input alone ([`super::rest`]).
 //!
-//! Counterexamples: `link.owner/pool_dials_for_two`, `racing`, `too_few_dials`.
+//! Counterexamples: `link.owner/pool_dials_for_two`, `pool_of_all_tasks`, `racing`, `too_few_dials`.
 
 use crate::attribution::domain::Dial;
 use crate::attribution::facts::Facts;

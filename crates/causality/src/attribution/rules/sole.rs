@@ -10,7 +10,8 @@
 //! Such moments must have been there often enough: where a request is always open, work that is left behind a reply does
 //! not show.
 //!
-//! Counterexamples: `link.sole/helper_calls_of_its_own`, `woken_by_a_timer`, `helper_of_another`, `behind_a_reply`.
+//! Counterexamples: `link.sole/helper_calls_of_its_own`, `not_handed_work`, `woken_by_a_timer`, `helper_of_another`,
+//! `behind_a_reply`.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
 use crate::attribution::facts::Facts;

@@ -5,7 +5,7 @@
 //! Not where the kernel receives ahead of the program: an answer may have come long before the program hears of it. Not of
 //! helpers: a request may hand out several jobs at once.
 //!
-//! Counterexample: `link.fragment/loop_pool_parallel`.
+//! Counterexamples: `link.fragment/loop_pool_parallel`, `loop_pool_dials`.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, Property, Question};
 use crate::canary::holds;
