@@ -1,47 +1,8 @@
-/* Operations: which task moved which bytes on which flow, with the message head where one may begin. */
+/* Operations: which task moved which bytes on which flow. */
 #ifndef WAKEPATH_OPS_H
 #define WAKEPATH_OPS_H
 
 #define PEER_BYTES 32
-#define MAX_IOV 6
-
-/* Copies at most `room` bytes of user memory behind `done` bytes of the head already taken; the new total. */
-static __always_inline u32 take(void *dst, u32 done, u32 room, u64 src, u64 len)
-{
-	if (done >= room || !src)
-		return done;
-	if (len > room - done)
-		len = room - done;
-	if (len == 0 || len > HEAD_MAX || done > HEAD_MAX)
-		return done;
-	asm volatile("" : "+r"(len), "+r"(done));
-	if (len > HEAD_MAX || done > HEAD_MAX)
-		return done;
-	if (bpf_probe_read_user(dst + done, len, (void *)src))
-		return done | 0x80000000;
-	return done + len;
-}
-
-/* A read of user memory costs some 100 ns however short it is, so the array is read at once. */
-static __always_inline u32 take_iov(void *dst, u32 room, u64 iov, u64 count)
-{
-	struct user_iovec v[MAX_IOV] = {};
-	u32 done = 0, bytes = (count < MAX_IOV ? count : MAX_IOV) * sizeof(v[0]);
-	int i;
-
-	asm volatile("" : "+r"(bytes));
-	if (bytes > sizeof(v) || bpf_probe_read_user(v, bytes, (void *)iov))
-		return 0;
-#pragma unroll
-	for (i = 0; i < MAX_IOV; i++) {
-		if (i >= count || done >= room)
-			break;
-		done = take(dst, done, room, v[i].base, v[i].len);
-		if (done & 0x80000000)
-			break;
-	}
-	return done;
-}
 
 /* Where the caller's bytes are, by the arguments of its system call. */
 struct place {
@@ -204,7 +165,10 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 				f->http = looks_like_http(word);
 				f->streams |= word == BEGINS_STREAMS;
 			}
-			if (cap > PLAIN_HEAD && !(f && (f->http || f->streams)))
+			if (f && f->streams)
+				/* the option is of each message, and one operation may have many */
+				cap = HEAD_MAX;
+			else if (cap > PLAIN_HEAD && !(f && f->http))
 				cap = PLAIN_HEAD;
 			head = !f ? cap : cap > f->captured ? cap - f->captured : 0;
 			if (head > (u32)m->bytes)
@@ -241,10 +205,15 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 	if (head) {
 		void *dst = rest + peer;
 
-		if (p.count)
-			done = take_iov(dst, head, p.buffer, p.count);
-		else
+		if (!p.count)
 			done = take(dst, 0, head, p.buffer, head);
+		else
+			done = take_some(dst, 0, head, p.buffer, p.count);
+		if (p.count > MAX_IOV && done < head) {
+			u32 at = (position & (cfg_ring_bytes - 1)) + sizeof(*r) + named + peer;
+
+			done = take_others(at, done, head, p.buffer, p.count);
+		}
 		if (done & 0x80000000) {
 			/* a page was not there: what was read before it counts */
 			lost(c, DROP_HEAD_FAULT);
