@@ -100,8 +100,9 @@ pub struct Events<'a> {
     read: FrameReader,
     waiting: std::vec::IntoIter<u32>,
     sources: Vec<Source>,
-    /// Their keys, close together: they are looked at for nearly every row. The current source's is behind.
-    keys: Vec<u128>,
+    /// Their keys, and which source each is of, the least last: they are looked at for nearly every row. The current
+    /// source's is last, and behind.
+    keys: Vec<(u128, usize)>,
     held: usize,
     held_max: usize,
     /// The source whose rows come now, and the key that they must stay below.
@@ -144,12 +145,30 @@ impl<'a> Events<'a> {
         let (at, end) = cut(&words, width, self.from, self.to);
         if self.tells_losses && at < end {
             self.held += words.len() * 8;
-            self.sources.push(Source { words, at, end, width, table: Table::Loss, order });
-            self.keys.extend(self.sources.last().map(Source::key));
+            self.add(Source { words, at, end, width, table: Table::Loss, order });
         }
     }
 
-    /// Loads the next frame; false where it has no row to give.
+    fn add(&mut self, source: Source) {
+        let key = source.key();
+        let place = self.keys.partition_point(|(k, _)| *k > key);
+        self.keys.insert(place, (key, self.sources.len()));
+        self.sources.push(source);
+    }
+
+    /// Puts the current source where the key of its next row belongs: mostly one of the last places.
+    fn put_back(&mut self) {
+        let Some(source) = self.sources.get(self.current) else { return };
+        let key = source.key();
+        let mut place = self.keys.len() - 1;
+        while place > 0 && self.keys[place - 1].0 < key {
+            self.keys[place] = self.keys[place - 1];
+            place -= 1;
+        }
+        self.keys[place] = (key, self.current);
+    }
+
+    /// Loads the next frame, where it has a row to give.
     fn load(&mut self) {
         let Some(order) = self.waiting.next() else {
             return;
@@ -161,8 +180,7 @@ impl<'a> Events<'a> {
             let (at, end) = cut(&words, width, self.from, self.to);
             if at < end {
                 self.held += words.len() * 8;
-                self.sources.push(Source { words, at, end, width, table, order });
-                self.keys.extend(self.sources.last().map(Source::key));
+                self.add(Source { words, at, end, width, table, order });
                 return;
             }
         } else {
@@ -174,31 +192,23 @@ impl<'a> Events<'a> {
     /// Finds the source that comes next and how far it may go.
     #[cold]
     fn choose(&mut self) -> bool {
-        if let Some(s) = self.sources.get(self.current) {
-            self.keys[self.current] = s.key();
-        }
+        self.put_back();
         loop {
             let next = self.waiting.as_slice().first().map(|i| self.host.frames[*i as usize].header.first);
-            let (mut current, mut least, mut second) = (usize::MAX, u128::MAX, u128::MAX);
-            for (i, &k) in self.keys.iter().enumerate() {
-                if k < least {
-                    (current, second, least) = (i, least, k);
-                } else if k < second {
-                    second = k;
-                }
-            }
             let may_load = next.filter(|_| self.held < self.held_max);
-            let must_load = match next {
-                None if current == usize::MAX => return false,
-                None => false,
-                Some(_) if current == usize::MAX => true,
-                Some(first) => may_load.is_some() && first <= (least >> 64) as u64,
+            let least = self.keys.last().copied();
+            let must_load = match (next, least) {
+                (None, None) => return false,
+                (None, _) => false,
+                (Some(_), None) => true,
+                (Some(first), Some((least, _))) => may_load.is_some() && first <= (least >> 64) as u64,
             };
             if must_load {
                 self.load();
                 continue;
             }
-            self.current = current;
+            let second = self.keys.iter().rev().nth(1).map_or(u128::MAX, |(k, _)| *k);
+            self.current = least.map_or(usize::MAX, |(_, current)| current);
             self.limit = second.min(may_load.map_or(u128::MAX, |first| key(first, 0, 0)));
             return true;
         }
@@ -219,7 +229,10 @@ impl<'a> Events<'a> {
     /// Takes an exhausted source away.
     fn retire(&mut self) {
         let source = self.sources.swap_remove(self.current);
-        self.keys.swap_remove(self.current);
+        self.keys.pop();
+        if let Some((_, moved)) = self.keys.iter_mut().find(|(_, s)| *s == self.sources.len()) {
+            *moved = self.current;
+        }
         self.held -= source.words.len() * 8;
         if self.spare.len() < 64 {
             self.spare.push(source.words);

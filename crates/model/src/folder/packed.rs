@@ -92,12 +92,17 @@ fn gather(word: u64, bit: u32) -> u8 {
     ((word >> bit & ONES).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
 }
 
-/// The inverse of [`gather`] for bit 0.
-#[inline(always)]
-fn spread(bits: u8) -> u64 {
-    let each = u64::from(bits).wrapping_mul(ONES) & 0x8040_2010_0804_0201;
-    (each + 0x7f7f_7f7f_7f7f_7f7f) >> 7 & ONES
-}
+/// The inverse of [`gather`] for bit 0, of each byte.
+static SPREAD: [u64; 256] = {
+    let mut all = [0; 256];
+    let mut bits = 0;
+    while bits < all.len() {
+        let each = (bits as u64).wrapping_mul(ONES) & 0x8040_2010_0804_0201;
+        all[bits] = (each + 0x7f7f_7f7f_7f7f_7f7f) >> 7 & ONES;
+        bits += 1;
+    }
+    all
+};
 
 /// A word without its zero bytes: which bytes there are, then these.
 #[inline]
@@ -113,15 +118,15 @@ fn put_word(word: u64, out: &mut Vec<u8>) {
 }
 
 fn take_word(from: &mut &[u8]) -> Option<u64> {
-    let (which, mut rest) = from.split_first()?;
-    let mut bytes = [0u8; 8];
-    for (i, b) in bytes.iter_mut().enumerate() {
-        if which >> i & 1 != 0 {
-            (*b, rest) = rest.split_first().map(|(b, r)| (*b, r))?;
-        }
+    let (which, rest) = from.split_first()?;
+    let (bytes, rest) = rest.split_at_checked(which.count_ones() as usize)?;
+    let (mut word, mut left) = (0, *which);
+    for b in bytes {
+        word |= u64::from(*b) << (8 * left.trailing_zeros());
+        left &= left - 1;
     }
     *from = rest;
-    Some(u64::from_le_bytes(bytes))
+    Some(word)
 }
 
 /// Appends a frame's rows: the ways of their words, then block by block the columns.
@@ -199,9 +204,9 @@ pub(super) fn unpack(width: usize, from: &[u8], rows: &mut [u64]) -> bool {
         return false;
     }
     let mut before = [0u64; WORDS_MAX];
+    let mut column = [0u64; BLOCK_ROWS];
     for block in rows.chunks_mut(BLOCK_ROWS * width) {
         for (c, way) in ways.iter().enumerate() {
-            let mut column = [0u64; BLOCK_ROWS];
             if unpack_column(&mut from, block.len() / width, &mut column).is_none() {
                 return false;
             }
@@ -221,39 +226,39 @@ pub(super) fn unpack(width: usize, from: &[u8], rows: &mut [u64]) -> bool {
     from.is_empty()
 }
 
-/// The inverse of [`pack_column`].
+/// The inverse of [`pack_column`]: the first `n` values of the column.
 fn unpack_column(from: &mut &[u8], n: usize, column: &mut [u64; BLOCK_ROWS]) -> Option<()> {
     let base = take_word(from)?;
     let varies = take_word(from)?;
+    if varies == 0 {
+        column[..n].fill(base);
+        return Some(());
+    }
     let groups = n.div_ceil(8);
-    if varies != 0 {
-        let mut planes = [[0u64; GROUPS]; 8];
-        for (plane, varies) in planes.iter_mut().zip(varies.to_le_bytes()) {
-            if varies == 0xff {
-                let (bytes, rest) = from.split_at_checked(groups * 8)?;
-                for (word, b) in plane.iter_mut().zip(bytes.as_chunks::<8>().0) {
-                    *word = u64::from_le_bytes(*b);
-                }
-                *from = rest;
-                continue;
+    let mut planes = [[0u64; GROUPS]; 8];
+    for (plane, varies) in planes.iter_mut().zip(varies.to_le_bytes()) {
+        let plane = &mut plane[..groups];
+        if varies == 0xff {
+            let (bytes, rest) = from.split_at_checked(groups * 8)?;
+            for (word, b) in plane.iter_mut().zip(bytes.as_chunks::<8>().0) {
+                *word = u64::from_le_bytes(*b);
             }
-            let mut left = varies;
-            while left != 0 {
-                let bit = left.trailing_zeros();
-                let (bytes, rest) = from.split_at_checked(groups)?;
-                for (word, b) in plane.iter_mut().zip(bytes) {
-                    *word |= spread(*b) << bit;
-                }
-                *from = rest;
-                left &= left - 1;
-            }
+            *from = rest;
+            continue;
         }
-        for (g, group) in column.as_chunks_mut::<8>().0[..groups].iter_mut().enumerate() {
-            *group = transpose(std::array::from_fn(|b| planes[b][g]));
+        let mut left = varies;
+        while left != 0 {
+            let bit = left.trailing_zeros();
+            let (bytes, rest) = from.split_at_checked(groups)?;
+            for (word, b) in plane.iter_mut().zip(bytes) {
+                *word |= SPREAD[usize::from(*b)] << bit;
+            }
+            *from = rest;
+            left &= left - 1;
         }
     }
-    for v in &mut column[..n] {
-        *v ^= base;
+    for (g, group) in column.as_chunks_mut::<8>().0[..groups].iter_mut().enumerate() {
+        *group = transpose(std::array::from_fn(|b| planes[b][g])).map(|v| v ^ base);
     }
     Some(())
 }
