@@ -85,6 +85,15 @@ pub fn send_by(way: &str, fd: &impl AsRawFd, bytes: &[u8]) {
     assert_eq!(n, bytes.len() as isize, "{way}: {}", std::io::Error::last_os_error());
 }
 
+/// Sends `bytes` by one call, in buffers of `each` bytes.
+pub fn send_in_buffers(fd: &impl AsRawFd, bytes: &[u8], each: usize) {
+    let parts: Vec<&[u8]> = bytes.chunks(each).collect();
+    let buffers = iovecs(&parts);
+    // SAFETY: every buffer is a live slice.
+    let n = unsafe { libc::writev(fd.as_raw_fd(), buffers.as_ptr(), buffers.len() as i32) };
+    assert_eq!(n, bytes.len() as isize, "{}", std::io::Error::last_os_error());
+}
+
 /// Receives exactly `count` bytes, all of which are on their way, in the named way.
 pub fn recv_by(way: &str, fd: &impl AsRawFd, count: usize) -> Vec<u8> {
     let fd = fd.as_raw_fd();

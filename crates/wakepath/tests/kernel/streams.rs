@@ -36,15 +36,21 @@ fn passes(from: &impl std::os::fd::AsRawFd, to: &impl std::os::fd::AsRawFd, byte
     assert_eq!(recv_by("read", to, bytes.len()), bytes);
 }
 
+/// A connection that is open for streams: client, server.
+fn connection() -> (std::net::TcpStream, std::net::TcpStream) {
+    let (a, b) = tcp_pair();
+    let mut preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    preface.extend(frame(4, 0, 0, &[]));
+    passes(&a, &b, &preface);
+    passes(&b, &a, &frame(4, 0, 0, &[]));
+    (a, b)
+}
+
 #[test]
 fn a_burst_of_streams_is_seen_whole() {
     for backend in BACKENDS {
         let Some(rec) = record(backend, &[]) else { continue };
-        let (a, b) = tcp_pair();
-        let mut preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-        preface.extend(frame(4, 0, 0, &[]));
-        passes(&a, &b, &preface);
-        passes(&b, &a, &frame(4, 0, 0, &[]));
+        let (a, b) = connection();
         (0..BURST).for_each(|n| passes(&a, &b, &request(n)));
         (0..BURST).for_each(|n| passes(&b, &a, &response(n)));
         for n in BURST..BURST + TURNS {
@@ -56,6 +62,30 @@ fn a_burst_of_streams_is_seen_whole() {
         for flow in [trace.flow(fa), trace.flow(fb)] {
             let count = |of| trace.messages.iter().filter(|m| m.flow == flow && m.role == of).count() as u32;
             assert_eq!((count(role::REQUEST), count(role::REPLY)), (BURST + TURNS, BURST + TURNS), "{backend}");
+        }
+    }
+}
+
+/// A library that writes for many streams at once gives each frame as buffers of its own; its peer reads them all at once.
+#[test]
+fn a_burst_in_many_buffers_is_seen_whole() {
+    // 3,920 bytes, more than are taken of one message
+    const STREAMS: u32 = 70;
+    for backend in BACKENDS {
+        let Some(rec) = record(backend, &[]) else { continue };
+        let (a, b) = connection();
+        let requests: Vec<u8> = (0..STREAMS).flat_map(request).collect();
+        let responses: Vec<u8> = (0..STREAMS).flat_map(response).collect();
+        // 980, nearly as many as a call may have
+        send_in_buffers(&a, &requests, 4);
+        assert_eq!(recv_by("read", &b, requests.len()), requests);
+        send_in_buffers(&b, &responses, 2);
+        assert_eq!(recv_by("read", &a, responses.len()), responses);
+        let (fa, fb) = (ids(&a), ids(&b));
+        let trace = rec.stop();
+        for flow in [trace.flow(fa), trace.flow(fb)] {
+            let count = |of| trace.messages.iter().filter(|m| m.flow == flow && m.role == of).count() as u32;
+            assert_eq!((count(role::REQUEST), count(role::REPLY)), (STREAMS, STREAMS), "{backend}");
         }
     }
 }
