@@ -28,13 +28,13 @@ reasons! {
     NO_PACKET = "the packet's sending was not recorded",
         "import the trace of the sending host too; if you did, that trace lost packets";
     /// A packet sent from an interrupt without a packet behind it.
-    NO_TRIGGER = "the packet was sent from an interrupt, and not in answer to a packet",
+    NO_TRIGGER = "the packet was sent from an interrupt, and not in reply to another packet",
         "the kernel sent it by itself, such as a window update or a reset";
     /// A retransmission or delayed acknowledgement.
     BY_TIMER = "a timer sent the packet: a retransmission or a delayed acknowledgement",
         "often a lost packet: look at the network between the two hosts";
     /// Which socket it was is not known.
-    NO_SOCKET = "the network woke it, for which connection is not known",
+    NO_SOCKET = "the network woke it; which connection it was is not known",
         "the record names only the network, and the task used no connection afterwards";
     /// The handshake of a connection.
     CONNECTING = "the connection was being established",
@@ -60,17 +60,17 @@ reasons! {
     NAGLE = "TCP held it back until the other end acknowledged earlier bytes: Nagle's algorithm, and that end delays it",
         "a message written in several small pieces: write it at once, or set TCP_NODELAY";
     /// A window that nobody opens.
-    NOT_READ = "the other end's buffer was full: who reads there is slow, and is not recorded",
+    NOT_READ = "the other end's buffer was full: its reader is slow, and is not recorded",
         "the receiver's window kept bytes back: the client reads slowly, or its network's buffers are full";
     /// A network that takes its time.
-    SENT_SLOWLY = "the send buffer was full while the network took what was in it",
+    SENT_SLOWLY = "the send buffer was full while the network drained it",
         "bytes were held back by the congestion window or the device, and not by the receiver: the network is slower than the writer";
     /// Room in the send buffer, which no reader is known to have made.
     SEND_ROOM = "the send buffer was full, and no read was seen at the other end meanwhile",
         "the network, because bytes in flight had to arrive first; or the reader's calls bypass the hooks (splice, kernel \
          TLS)";
     /// Room in the send buffer, which a reader may have made.
-    NO_READER = "the send buffer was full, and who reads at the other end was not recorded",
+    NO_READER = "the send buffer was full, and the reader at the other end was not recorded",
         "the reader or the network was slower than the writer: record the reader too";
     /// A futex on which nobody woke the task in time.
     NOT_SIGNALLED = "nothing woke it on the futex before its timeout: the holder of what it waited for is not known",
@@ -79,16 +79,16 @@ reasons! {
     NO_ANSWER = "no answer came before the timeout",
         "it had sent a request on that connection, and gave up or retried: look at the other end";
     /// An uninterruptible sleep of the kernel's.
-    HELD_UP = "the kernel held it up for a time, as it does where writes or memory are over a limit",
+    HELD_UP = "the kernel delayed it, as it does when writes or memory exceed a limit",
         "an uninterruptible sleep that a timer ended: throttled writes to a slow disk, a cgroup's memory.high";
     /// An alarm ended a wait that had no timeout.
     ALARM = "its alarm ended the wait, and what it waited for had not come: often a lock",
         "during a request it waited without a timeout until its own alarm signal, as PostgreSQL does until `lock_timeout`. `pg_blocking_pids()` names the holder during such a wait";
     /// A loop that went on with a request when it had taken another's input.
-    OTHERS = "its loop went on with it behind another request's input: what it was waiting for is not known",
+    OTHERS = "its loop resumed it after another request's input: what it was waiting for is not known",
         "an event loop got several inputs at one wake-up; `run --isolate` hands over one at a time";
     /// The library vantage, alone.
-    NO_KERNEL = "the preload library sees calls and no processor: it computed, had no processor, or waited for what no call shows",
+    NO_KERNEL = "the preload library sees calls only: the task computed, had no processor, or waited for something that no call shows",
         "`wakepath run --kernel` tells them apart";
     /// A signal that stops it.
     INTERRUPTED = "a signal that stopped the task interrupted the wait",
@@ -100,13 +100,13 @@ reasons! {
     ITSELF = "it woke itself: a signal or a timeout of its own",
         "one of its own signals or timers ran in its context";
     /// Too deep.
-    DEPTH = "waits inside waits beyond what is followed",
+    DEPTH = "too many waits inside each other to follow",
         "more than 500 waits inside each other: a very long chain of hand-overs";
     /// Too many slices.
-    TOO_MANY = "more slices than are told apart: ask for a shorter time",
+    TOO_MANY = "too many slices to keep apart: ask for a shorter time",
         "give `--from` and `--to`";
     /// Slices that could not be kept.
-    NO_ROOM = "more slices than memory holds, and no room for a file of them: set TMPDIR to a folder with room",
+    NO_ROOM = "too many slices for memory, and no room for a temporary file: set TMPDIR to a folder with room",
         "long paths are kept in a temporary file without a name; it could not be written, or not be read back";
     /// Before the recording of that host.
     BEFORE = "its host was not being recorded yet",
@@ -115,7 +115,7 @@ reasons! {
     AFTER = "the recording of its host had ended",
         "end the recordings together";
     /// A task that was there before the recording and had not been seen yet.
-    UNSEEN = "the task is older than the recording and had not been seen to do anything yet",
+    UNSEEN = "the task is older than the recording, and nothing that it did had been recorded yet",
         "a task that slept when the recording began is known from its first action on";
     /// Before the task was made, where by whom is not known.
     UNBORN = "the task was created then; its creator is not known",
@@ -124,7 +124,7 @@ reasons! {
     LOST = "its wait records were lost here",
         "another task was seen on its processor, so it must have waited; use a larger `--ring-bytes`";
     /// Maybe losses.
-    MAYBE_LOST = "wait records were lost meanwhile, it may have waited here",
+    MAYBE_LOST = "wait records were lost meanwhile: it may have waited here",
         "some task's waits were lost at that time; use a larger `--ring-bytes`";
     /// Busy waiting.
     BUSY = "busy waiting: it polled again and again without blocking",
@@ -136,7 +136,7 @@ reasons! {
     LATENCY = "no other task was seen on the processor",
         "an idle processor had to wake up, or a task outside the recording ran";
     /// More holders of a processor than are told apart.
-    SWITCHES = "more switches of its processor than are told apart",
+    SWITCHES = "too many switches of its processor to follow",
         "it could run, and other tasks were switched in a million times: ask for a shorter time";
     /// The server of a call is not watched.
     NOT_WATCHED = "the service that was called is not recorded",

@@ -197,7 +197,7 @@ impl Missing {
     pub const fn remedy(self) -> &'static str {
         match self {
             Missing::Lost => "record with a larger --ring-bytes, or fewer services",
-            Missing::Before => "record for longer; requests that begin later are not touched",
+            Missing::Before => "record for longer; requests that begin later are not affected",
             Missing::Borders => "record from before these connections are opened",
             Missing::WhichOfLoop | Missing::WhichOfAny => {
                 "restart the service under `wakepath run --isolate` (or --isolate=process), which gives it one input at a time"

@@ -124,7 +124,7 @@ defects! {
         "Returns from poll were dropped because a ring was full.",
         "Give the recording larger rings or a narrower selection.";
     RING_TASK = "loss.ring.task", Error, EVERYTHING,
-        "Steps in tasks' lives were dropped because a ring was full.",
+        "Creations, renames and ends of tasks were dropped because a ring was full.",
         "Give the recording larger rings or a narrower selection.";
     RING_MARK = "loss.ring.mark", Error, MODELS,
         "Marks of annotated programs were dropped because a ring was full.",
@@ -196,7 +196,7 @@ defects! {
         "Inputs were handed over together, so the isolation rule does not apply to them.",
         "Record with --isolate; if that was given, these could not be separated.";
     LIBRARY_NOT_LOADED = "library.not_loaded", Warning, EVERYTHING,
-        "A program was started that the library cannot enter: static, privileged, by Go, or with another C library.",
+        "A program was started into which the library cannot be loaded: static, privileged, by Go, or with another C library.",
         "Record it by the kernel vantage (`wakepath record`, or `wakepath run --kernel`).";
     RECORD_CODE = "record.unknown_code", Error, PATHS,
         "A record has a number that this version does not know: an operation, state or cause is missing.",
@@ -247,7 +247,7 @@ defects! {
         "Segments waited for more missing bytes than can be held, so those bytes were given up.",
         "Give the sniffer more memory for held segments, or look for the capture's losses.";
     NET_FLOWS_LIMIT = "net.flows_limit", Warning, PATHS,
-        "More flows at once than are remembered: the one that was silent for long was forgotten.",
+        "More flows at once than are remembered: the one that was silent longest was dropped.",
         "Narrow the filter, or let the sniffer remember more flows.";
     NET_OPEN_LIMIT = "net.open_limit", Warning, PATHS,
         "More requests of one flow waited for replies than are remembered.",
@@ -357,7 +357,7 @@ defects! {
         "Annotate begin and end in pairs, on the same machine and key.";
     MARKS_IDENTITIES = "marks.identities_limit", Info, MODELS,
         "More distinct paths of items through machines than can be told apart; later ones count as the machine's own.",
-        "Narrow the question (--from, --to); forecasts are not touched.";
+        "Narrow the question (--from, --to); forecasts are not affected.";
     MARKS_LATE = "loss.marks.late", Error, MODELS,
         "A program mapped annotated code; its marks before the recorder attached were not seen.",
         "Start the program under `wakepath record -- CMD` or `wakepath run`, or record once it runs.";
@@ -393,7 +393,7 @@ defects! {
         "Two operations claim the same bytes because threads used the socket at once.",
         "No action needed: such links are marked as weaker.";
     PROTOCOL_LOST = "protocol.framing_lost", Warning, &[Requests, Metrics],
-        "A flow was closed inside a message, or stopped to follow its protocol: what came later is not framed.",
+        "A flow was closed inside a message, or stopped following its protocol: later data is not framed.",
         "Look for a peer that went away early, or whether the flow was upgraded, encrypted, or joined in mid-message.";
     PROTOCOL_MALFORMED = "protocol.malformed", Warning, &[Requests, Metrics],
         "A message broke its protocol's rules and was ignored.",

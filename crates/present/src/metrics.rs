@@ -390,12 +390,12 @@ impl LimitsView {
             (self.requests_in_other_kinds, "requests are under (other): there were too many kinds to tell them apart"),
             (self.flows_in_other_services, "flows are under (other): there were too many services to tell them apart"),
             (self.requests_without_flow, "requests are under (unknown): the record of their flow was lost"),
-            (self.flows_forgotten, "flows were forgotten while they went on: there were too many at once"),
-            (self.flows_uncertain, "flows were met again after that: what came before is not counted"),
+            (self.flows_forgotten, "flows were dropped while still open: there were too many at once"),
+            (self.flows_uncertain, "flows appeared again after that: their earlier part is not counted"),
             (self.open_untold, "times an open request was not counted as open: there were too many at once"),
             (
                 self.windows_dropped,
-                "windows were left out, the oldest ones: ask for longer ones, or for less with --from and --to",
+                "of the oldest windows were left out: use longer windows, or a shorter time with --from and --to",
             ),
         ]
     }

@@ -312,9 +312,9 @@ impl Namer<'_, '_> {
         let process = if b.is_asked { format!("{process}:{}", b.port) } else { process.to_owned() };
         let doing = b.task.and_then(|t| waits.iter().find(|w| w.at == t)).map(|w| self.text(w));
         let mut text = match (b.is_asked, b.unread) {
-            (true, 0) => format!("was asked by {}, and has sent nothing since", b.address),
-            (true, n) => format!("was sent {} bytes by {} that it has not read", units::count(n.into()), b.address),
-            (false, _) => format!("asked {}, and has received nothing since", b.address),
+            (true, 0) => format!("got a request from {}, and has sent nothing since", b.address),
+            (true, n) => format!("has not read {} bytes that {} sent", units::count(n.into()), b.address),
+            (false, _) => format!("sent a request to {}, and has received nothing since", b.address),
         };
         if b.is_given_up {
             text.push_str(if b.is_asked { "; the client has closed" } else { "; the server has closed" });
@@ -449,7 +449,7 @@ impl OpenView {
                     format!("Deadlock: {}. None of them waits for anything else.", around.join(" waits for "))
                 } else {
                     let circle = around.join(" waits for ");
-                    format!("Circle: {circle}. One of them polls, so that something else may still wake it.")
+                    format!("Circle: {circle}. One of them polls, so something else may still wake it.")
                 };
                 CircleView { is_deadlock: c.is_deadlock, members, sentence }
             })

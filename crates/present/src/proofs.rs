@@ -106,13 +106,13 @@ fn rule(proof: &Proof) -> Option<Rule> {
 fn verdict(proof: &Proof, candidates: &[CandidateView]) -> String {
     let left = candidates.iter().filter(|c| c.remains).count();
     match (proof.later, proof.outcome) {
-        (Some((rule, _)), _) => format!("named by what came later: {}", said_later(rule)),
+        (Some((rule, _)), _) => format!("identified by a later event: {}", said_later(rule)),
         (_, Outcome::Linked(_)) => "one is left".to_owned(),
         (_, Outcome::Owned(_)) => {
-            "the connection was made for this request, and no other can have been given it".to_owned()
+            "the connection was made for this request, and no other can have received it".to_owned()
         }
-        (_, Outcome::Own) => "no request that was open made it".to_owned(),
-        (_, Outcome::Later) => "nothing that its task did later named its request".to_owned(),
+        (_, Outcome::Own) => "no open request made it".to_owned(),
+        (_, Outcome::Later) => "no later action of its task identified its request".to_owned(),
         (_, Outcome::Open(hole)) if left > 1 => format!("{left} are left: {}", hole.name()),
         (_, Outcome::Open(hole)) => format!("not known: {}", hole.name()),
     }
@@ -123,8 +123,8 @@ fn said_later(rule: Rule) -> &'static str {
         Rule::Reply => "the task that made it sent this request's reply next",
         Rule::Completion => "when it was answered, its task woke the task that held this request",
         Rule::Fork => "its task was made in this request and ended with it",
-        Rule::Habit => "with its answer alone, the loop went on to reply to this request",
-        _ => "only this request could have handed it out",
+        Rule::Habit => "the loop received only its answer, and then replied to this request",
+        _ => "only this request could have handed over this work",
     }
 }
 
@@ -204,9 +204,9 @@ fn excluded(candidates: &[CandidateView]) -> Vec<(String, String)> {
 
 /// As text for a terminal.
 pub fn render(proofs: &[ProofView], style: Style) -> String {
-    let mut out = String::from("\nHow each call is known (moments count from the root's begin):\n");
+    let mut out = String::from("\nHow each call is known (times count from the root's begin):\n");
     if proofs.is_empty() {
-        out.push_str("  no call of it was made by a task that was watched\n");
+        out.push_str("  none of its calls was made by a recorded task\n");
     }
     let mut line = |indent: usize, text: &str, tint: Tint| {
         for part in wrap(&sanitise(text), &" ".repeat(indent), style.width.max(60)).lines() {

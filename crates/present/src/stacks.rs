@@ -233,7 +233,7 @@ mod tests {
                 stack(&["main", "serve", "lock"], Some("futex"), 2_000_000),
                 stack(&[], Some("read"), 1_000_000),
             ],
-            notes: vec!["/bin/app has no build id: names are those of the file that is there now".into()],
+            notes: vec!["/bin/app has no build id: names come from the current file".into()],
         }
     }
 

@@ -81,7 +81,7 @@ impl Symbols {
         let note = |((path, _), standing): (&(String, String), &Standing)| match standing {
             Standing::Same | Standing::None => None,
             Standing::Unproved => {
-                Some(format!("{path} has no build id: names are those of the file that is there now"))
+                Some(format!("{path} has no build id: names come from the current file"))
             }
             Standing::Absent => Some(format!("{path} is not on this machine: its frames are offsets")),
             Standing::Differs => Some(format!("{path} is another build than the recorded one: its frames are offsets")),

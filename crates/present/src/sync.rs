@@ -266,7 +266,7 @@ fn piece(p: &PieceReport) -> PieceView {
 fn reason(why: Unsynchronised, p: &PairReport, names: &[String]) -> (String, &'static str) {
     match why {
         Unsynchronised::NoMessages => (
-            "nothing that one of them sent was found at the other".into(),
+            "no message that one of them sent was found at the other".into(),
             "Record both at the same time and with the processes that talk to each other, or let both talk to a third \
              host that is recorded too.",
         ),
@@ -274,12 +274,12 @@ fn reason(why: Unsynchronised, p: &PairReport, names: &[String]) -> (String, &'s
             let to = if from == p.a { p.b } else { p.a };
             (
                 format!("messages from {} to {} were found, and none back", names[from], names[to]),
-                "One direction bounds a clock on one side only: record what answers too.",
+                "Messages in one direction bound a clock on one side only: record the answering host too.",
             )
         }
         Unsynchronised::Contradiction(by_ns) => (
             format!("no clock, in however many pieces, puts all messages in order: the best is off by {}", time(by_ns)),
-            "A clock was set during the recording, or unlike messages look alike: synchronise a shorter recording.",
+            "A clock was set during the recording, or different messages look alike: synchronise a shorter recording.",
         ),
     }
 }

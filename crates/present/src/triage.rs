@@ -63,7 +63,7 @@ pub enum Section {
     Hangs,
     /// What limits.
     Limits,
-    /// How far to believe it.
+    /// How far to trust it.
     Trust,
 }
 
@@ -76,7 +76,7 @@ impl Section {
             Section::Fails => "What fails",
             Section::Hangs => "What hangs",
             Section::Limits => "What limits",
-            Section::Trust => "How far to believe it",
+            Section::Trust => "How far to trust it",
         }
     }
 }
@@ -492,7 +492,7 @@ fn limits(screen: &mut Screen<'_>, parts: &Parts) {
     match f.bottlenecks.first() {
         Some(step) => {
             let fits =
-                format!(" A replay of the recording as it is misses what was measured by {:.0} %.", 100.0 * misses);
+                format!(" A replay of the unchanged recording misses the measurements by {:.0} %.", 100.0 * misses);
             screen.add(Section::Limits, Level::Fact, step.bottleneck.sentence(what) + &fits, next);
         }
         None => screen.add(Section::Limits, Level::Unknown, "Not known: nothing was replayed.", next),

@@ -23,7 +23,7 @@ pub fn answer(words: Vec<OsString>) -> Result<Vec<u8>, String> {
         Command::Timeline(args) => timeline::run(args, &mut out),
         Command::Forecast(args) => forecast::run(args, &mut out),
         Command::Open(args) => open::run(args, &mut out),
-        _ => Err(anyhow::anyhow!("that command is not asked for here")),
+        _ => Err(anyhow::anyhow!("that command cannot be run here")),
     };
     match (answered, out) {
         (Ok(_), Answers::Kept(answer)) => Ok(answer),

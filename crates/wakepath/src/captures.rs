@@ -163,9 +163,9 @@ fn not_a_capture(head: &[u8]) -> &'static str {
     match head {
         [] => "it is empty: the capture was stopped before it wrote, or still runs",
         h if PACKED.iter().any(|m| h.starts_with(m)) => {
-            "it is packed in a way that is not read here: unpack it first, or pipe it in (xz -dc FILE | … -)"
+            "its compression is not supported: unpack it first, or pipe it in (xz -dc FILE | … -)"
         }
-        _ => "not a packet capture: what is read are pcap and pcapng, also packed by gzip or zstd",
+        _ => "not a packet capture: pcap and pcapng are supported, also compressed by gzip or zstd",
     }
 }
 

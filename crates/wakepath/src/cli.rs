@@ -57,7 +57,7 @@ Examples:
   wakepath record -o shop --duration 30s    record everything for 30 seconds into the folder shop
   wakepath triage shop                      what is slow, fails, hangs and limits: where to begin
   wakepath run -o shop -- ./server          a command and its children, without any rights
-  wakepath import lttng-traces/web -o web   a trace that LTTng, perf or trace-cmd made
+  wakepath import lttng-traces/web -o web   a trace by LTTng, perf or trace-cmd
   wakepath merge web db -o both             folders of two hosts into one
   wakepath forecast shop --next 3           what limits, what comes after it, and the gain of each
   wakepath tables shop                      Parquet tables for DuckDB, Polars, pandas
@@ -386,7 +386,7 @@ Examples:
   wakepath merge web db -o shop          two hosts into one folder
   wakepath merge monday tuesday -o all   two recordings of the same host
 
-Questions also take several folders, without merging: wakepath info web db")]
+The other commands also take several folders, without merging: wakepath info web db")]
 pub struct MergeArgs {
     #[command(flatten)]
     pub folders: Folders,
@@ -406,7 +406,7 @@ pub struct MergeArgs {
 Examples:
   wakepath merge web db -o shop && wakepath sync shop   two hosts, one line
   wakepath sync shop --reference db                     on the clock of db
-  wakepath sync shop --dry-run                          only tell, write nothing
+  wakepath sync shop --dry-run                          only print, write nothing
   wakepath sync shop --json | jq '.pairs[] | {a, b, uncertainty_ns, inversions}'")]
 pub struct SyncArgs {
     #[command(flatten)]
@@ -475,7 +475,7 @@ pub struct ManArgs {
 Examples:
   wakepath import ~/lttng-traces/auto-20260101 -o shop     an LTTng session, with all its hosts
   wakepath import --host web=w/trace.dat --host db=d/trace.dat -o shop
-  wakepath import perf.data -o shop --force                in place of what was there
+  wakepath import perf.data -o shop --force                replacing what was there
   wakepath import simulated.marks -o sim                   what a simulator printed, event by event
   wakepath import traces -o shop --json | jq '.hosts[] | {host, events, events_lost}'
 
@@ -492,7 +492,7 @@ pub struct ImportArgs {
     /// The folder to make
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
-    /// A source of one host, and what the host is to be called (may be repeated)
+    /// A source of one host, and the host's name (may be repeated)
     #[arg(long, value_name = "NAME=SOURCE")]
     pub host: Vec<NamedSource>,
     /// Add to a folder that exists

@@ -223,11 +223,11 @@ impl Collector<'_> {
             let able = self.senders.iter().enumerate().filter(|(_, s)| gives_way(s));
             match able.min_by_key(|(_, s)| (!s.is_newcomer(), s.heard_ns())).map(|(i, _)| i) {
                 Some(i) => self.end(i)?,
-                None => return Ok(self.refuse(from, "more senders at once than are taken")),
+                None => return Ok(self.refuse(from, "too many senders at once")),
             }
         }
         if self.ended.folder_count() + self.senders.len() >= FOLDERS_MAX {
-            return Ok(self.refuse(from, "more hosts than a folder takes: start another collector"));
+            return Ok(self.refuse(from, "more hosts than a folder can hold: start another collector"));
         }
         let gaps = self.ended.take_gaps(session);
         self.senders.push(Sender::new(session, self.numbers, self.figures.clone(), from.ip(), gaps));
@@ -237,7 +237,7 @@ impl Collector<'_> {
 
     fn refuse(&mut self, from: SocketAddr, why: &str) -> Option<usize> {
         if self.refused == 0 {
-            tell!("wakepath: what {from} sends is refused and counted: {why}");
+            tell!("wakepath: data from {from} is refused and counted: {why}");
         }
         self.refused += 1;
         None
@@ -284,7 +284,7 @@ impl Collector<'_> {
     fn bad(&mut self, from: SocketAddr, why: Bad) {
         self.bad += 1;
         if !std::mem::replace(&mut self.is_bad_told, true) {
-            tell!("wakepath: {from} sent what is left out and counted: {why}");
+            tell!("wakepath: data from {from} was ignored and counted: {why}");
         }
     }
 

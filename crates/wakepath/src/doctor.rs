@@ -86,12 +86,12 @@ fn summary(trial: &Trial, backend: Option<&str>, missing: &[&str], blocking: &[&
             None => "Nothing can be recorded on this host; the trial below has the exact error. Reading trace folders works.".into(),
         },
         (false, _) if blocking.is_empty() => format!(
-            "This user lacks {}; nothing else was found in the way, but only a trial with these rights is proof. \
+            "This user lacks {}; no other obstacle was found, but only a trial with these rights is proof. \
              Reading trace folders needs no rights.",
             missing.join(", ")
         ),
         (false, _) => format!(
-            "This user lacks {}, and more stands in the way: {}. Reading trace folders needs no rights.",
+            "This user lacks {}, and there are other obstacles: {}. Reading trace folders needs no rights.",
             missing.join(", "),
             blocking.join(", ")
         ),
@@ -123,7 +123,7 @@ fn rights_checks(capabilities: &[Capability]) -> Vec<Check> {
                     id,
                     c.name,
                     Verdict::No,
-                    format!("missing, though this is root: a container or service took it away; needed {found}"),
+                    format!("missing, though this is root: a container or service manager removed it; needed {found}"),
                     format!("Give it to the container (docker run --cap-add {}, or --privileged) or run wakepath on the host itself.", c.name.trim_start_matches("CAP_")),
                 ),
                 (false, false) => check(id, c.name, Verdict::No, format!("missing; needed {found}")),
@@ -230,7 +230,7 @@ fn trial_check(trial: &Trial, missing: &[&str]) -> Check {
             title,
             Verdict::Yes,
             format!(
-                "{} programs were loaded and attached in {}, the open files were read, and all was taken away again",
+                "{} programs were loaded and attached in {}, the open files were read, and everything was removed again",
                 trial.programs,
                 wakepath_present::units::duration(trial.duration_ns)
             ),

@@ -110,11 +110,11 @@ fn tell_ready(args: &RunArgs, command: u32) -> Result<()> {
 /// Says that the library does not see a command.
 fn tell_unseen(what: &str, has_kernel: bool) {
     let instead = if has_kernel {
-        "what it does is recorded by the kernel vantage alone"
+        "it is recorded by the kernel vantage only"
     } else {
-        "nothing of what it does itself is recorded; `wakepath record -- CMD` or `wakepath run --kernel` sees it"
+        "its own actions are not recorded; `wakepath record -- CMD` or `wakepath run --kernel` sees it"
     };
-    tell!("wakepath: {what}, so the library cannot enter it: {instead}");
+    tell!("wakepath: {what}, so the library cannot be loaded into it: {instead}");
 }
 
 /// Records what runs under a folder's arena until SIGTERM or SIGINT. Says `ready` on standard output when it records.
@@ -293,11 +293,11 @@ impl Recording {
         }
         match self.source.without_slot() {
             0 => {}
-            n => text += &format!("; {n} processes found no place: record again with more --slots"),
+            n => text += &format!("; {n} processes found no free slot: record again with more --slots"),
         }
         match self.source.asides()[aside::NOT_LOADED] {
             0 => {}
-            n => text += &format!("; NOT SEEN: {n} programs that the library cannot enter"),
+            n => text += &format!("; NOT SEEN: {n} programs into which the library cannot be loaded"),
         }
         text
     }

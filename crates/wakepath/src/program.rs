@@ -80,7 +80,7 @@ pub fn unseen_by_library(program: &str) -> Option<String> {
             Unseen::Static => "is statically linked",
             Unseen::OtherMachine => "is of another machine or word size",
             Unseen::OtherLibrary => "has another C library than glibc",
-            Unseen::Go => "was made by Go, whose runtime passes the C library by",
+            Unseen::Go => "is a Go program, whose runtime bypasses the C library",
         }
     };
     Some(format!("{} {why}", file.display()))

@@ -79,7 +79,7 @@ fn answer(stream: &TcpStream, figures: &impl Fn() -> String) -> std::io::Result<
         Reply::Hint => ("200 OK", "text/plain", "The figures are at /metrics.\n".into()),
         Reply::NotFound => ("404 Not Found", "text/plain", "There is only /metrics.\n".into()),
         Reply::NotAllowed => ("405 Method Not Allowed", "text/plain", "Ask by GET.\n".into()),
-        Reply::Bad => ("400 Bad Request", "text/plain", "This is no HTTP/1 request.\n".into()),
+        Reply::Bad => ("400 Bad Request", "text/plain", "This is not an HTTP/1 request.\n".into()),
     };
     let length = body.len();
     let head_only = head.starts_with(b"HEAD ");

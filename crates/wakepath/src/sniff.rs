@@ -339,7 +339,7 @@ impl Answer<'_> {
         );
         if let (Some(sent), Some(to)) = (self.sent, &args.forward) {
             tell!(
-                "sent on to {to}: {} rows in {} frames, {}{}",
+                "forwarded to {to}: {} rows in {} frames, {}{}",
                 units::count(sent.rows - sent.rows_lost.min(sent.rows)),
                 units::count(sent.frames),
                 units::bytes(sent.bytes),
@@ -409,7 +409,7 @@ fn destinations(args: &SniffArgs) -> String {
         text += &format!(" into {}", o.display());
     }
     if let Some(to) = &args.forward {
-        text += &format!(", sent on to {to}");
+        text += &format!(", forwarded to {to}");
     }
     text
 }

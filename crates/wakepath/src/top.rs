@@ -45,7 +45,7 @@ pub fn run(args: &TopArgs) -> Result<i32> {
     let shown = dirs.iter().map(|d| asked::typed_word(&d.to_string_lossy())).collect::<Vec<_>>().join(" ");
     let term = std::env::var("TERM").unwrap_or_default();
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        bail!("top draws on a terminal, and this is none; for one answer: wakepath triage {shown}");
+        bail!("top needs a terminal; for a single answer: wakepath triage {shown}");
     }
     if term.is_empty() || term == "dumb" {
         bail!("top cannot draw on this terminal (TERM={term}); for one answer: wakepath triage {shown}");

@@ -48,7 +48,7 @@ pub fn run(args: &UiArgs, evidence: Option<EvidenceFlag>) -> Result<i32> {
     output::print(format!("http://{at}/{query}\n").as_bytes())?;
     if !server::has_page() {
         tell!(
-            "wakepath: the page is not in this binary, only its answers are; in the source tree: scripts/page, then cargo build"
+            "wakepath: this binary was built without the page, and serves only its answers; in the source tree: scripts/page, then cargo build"
         );
     }
     if !server::is_loopback(at) {

@@ -106,7 +106,7 @@ fn one_screen_at_any_width() -> Tested {
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let prose: Vec<&str> = text.lines().filter(|l| !l.contains("→")).collect();
         assert!(widest(&prose.join("\n")) <= width && text.lines().count() <= 50, "{text}");
-        for title in ["What is slow", "What fails", "What hangs", "What limits", "How far to believe it"] {
+        for title in ["What is slow", "What fails", "What hangs", "What limits", "How far to trust it"] {
             assert!(text.contains(title), "{title} is missing:\n{text}");
         }
     }

@@ -132,7 +132,7 @@ fn a_wait_is_named_by_its_object() -> Tested {
         ("quota", "held back by the CPU quota of its cgroup", |w| {
             (w.cause, w.state, w.object, w.woken) = (cause::PREEMPTED, 0, 1, w.blocked);
         }),
-        ("unknown", "the kernel held it up for a time", |w| (w.state, w.syscall) = (2, 1)),
+        ("unknown", "the kernel delayed it", |w| (w.state, w.syscall) = (2, 1)),
     ];
     for (name, text, change) in cases {
         let dir = tempfile::tempdir()?;

@@ -26,8 +26,8 @@ table! {
     /// One annotation, at the moment at which it was met.
     ///
     /// A machine is one *instance* of a state machine: the process of `task`, its name and its `key`, which tells contexts
-    /// apart (section 3.3). A queue is `name` and `name_key`, of the process; a name that begins with `/` is one queue for
-    /// all processes of the host, one that begins with `//` one queue for all hosts.
+    /// apart (section 3.3). A queue is `name` and `name_key`, of the process. A name that begins with `/` is one queue for
+    /// all processes of the host. A name that begins with `//` is one queue for all hosts.
     MarkRow {
         /// When.
         at: MonoNs,

@@ -34,8 +34,8 @@ pub mod side_how {
 }
 
 table! {
-    /// A flow between a client and a server as seen on the wire. Of each flow one row at its begin, further ones while it
-    /// lasts, and one at its end; counts are since the begin, so that the last row stands for the whole flow. Pairs are by
+    /// A flow between a client and a server as seen on the wire. Each flow has one row at its begin, more while it
+    /// lasts, and one at its end. Counts are since the begin, so the last row covers the whole flow. Pairs are by
     /// direction: to the server, to the client.
     SniffedFlowRow {
         /// When.

@@ -11,7 +11,7 @@ const FLOWS_MAX: usize = 1 << 20;
 /// Kinds of flows told apart on one host.
 const KINDS_MAX: usize = 1 << 12;
 /// Why a flow has no protocol where no row says it.
-const UNTOLD: &str = "nothing said that is known";
+const UNTOLD: &str = "content not recognised";
 
 /// What the last row of a flow says; its counts are since the flow's begin.
 #[derive(Clone, Copy)]

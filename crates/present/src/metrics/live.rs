@@ -52,7 +52,7 @@ pub fn render(metrics: &Metrics, window: Option<&Window>, status: Status, size: 
         lines.push(style.paint(&cut(&lost, width), Tint::Bad));
     }
     match window {
-        None => lines.push(cut("No window is over yet, or nothing happened.", width).into_owned()),
+        None => lines.push(cut("No window is complete yet, or nothing happened.", width).into_owned()),
         Some(w) => body(metrics, w, width, size.lines, style, &mut lines),
     }
     lines.truncate(size.lines);

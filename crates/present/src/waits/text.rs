@@ -169,7 +169,7 @@ impl WaitsView {
         if told < self.slice_count {
             let _ = writeln!(
                 out,
-                "The first {} slices of {}; the sums above have all. --from and --to ask for a part.",
+                "The first {} slices of {}; the totals above cover all. --from and --to select a part.",
                 units::count(told),
                 units::count(self.slice_count),
             );

@@ -156,7 +156,7 @@ impl WhyView {
     pub(super) fn nothing(&self) -> &'static str {
         match self.mode {
             Mode::Slowest if self.too_few_kinds == 0 => {
-                "There are no requests to compare. Of a folder without requests, compare a task with itself in another \
+                "There are no requests to compare. For a folder without requests, compare a task with itself in another \
                  recording: wakepath why BEFORE AFTER --task NAME."
             }
             Mode::Selected => {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wakepath run -o shop -- ./server --port 8080      a server and all that it starts, until it ends
+  wakepath run -o shop -- ./server --port 8080      a server and everything that it starts, until it ends
   wakepath run --observe -- make test               only recorded, nothing is changed
   sudo wakepath run --kernel -o shop -- ./server    and what the kernel sees: waits, exact bytes
 
@@ -182,7 +182,7 @@ Examples:
   wakepath off shop                when this returns, the recording is complete
   wakepath off shop --forget       and give the shared memory back
 
-Behind --forget, programs must be started anew to be recorded again.")]
+After --forget, programs must be restarted to be recorded again.")]
 pub struct OffArgs {
     /// The trace folder that `on` was given
     #[arg(value_name = "DIR")]

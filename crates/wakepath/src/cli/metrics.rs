@@ -24,13 +24,13 @@ pub struct MetricsArgs {
     /// Trace folders, or capture files
     #[arg(required = true, value_name = "DIR|FILE")]
     pub sources: Vec<PathBuf>,
-    /// Also tell each window of this length (10s, 1m)
+    /// Also show each window of this length (10s, 1m)
     #[arg(long, value_name = "TIME")]
     pub window: Option<Time>,
     /// Only this service: ADDRESS:PORT, address, :PORT, or the process that serves
     #[arg(long, value_name = "SERVICE")]
     pub service: Option<String>,
-    /// Most kinds told of each service; 0 tells all
+    /// Most kinds shown of each service; 0 shows all
     #[arg(long, default_value_t = 10, value_name = "N")]
     pub kinds: usize,
     /// Most services, windows and clients shown as text, about; 0 shows all

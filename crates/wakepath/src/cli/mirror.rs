@@ -46,7 +46,7 @@ Examples:
 pub struct PortArgs {
     #[command(flatten)]
     pub ports: Ports,
-    /// The port that gets the copies, and nothing else as long as the mirror is there
+    /// The port that gets the copies, and nothing else while the mirror exists
     #[arg(long, value_name = "PORT")]
     pub to: String,
     #[command(flatten)]
@@ -85,7 +85,7 @@ Examples:
 pub struct TruncatedArgs {
     #[command(flatten)]
     pub ports: Ports,
-    /// The port that gets the copies, and nothing else as long as the mirror is there
+    /// The port that gets the copies, and nothing else while the mirror exists
     #[arg(long, value_name = "PORT")]
     pub to: String,
     /// How much of each packet: headers, headers+N, or a number of bytes
@@ -118,7 +118,7 @@ pub struct TunnelArgs {
     /// All packets of this port (may be repeated)
     #[arg(long, value_name = "PORT", conflicts_with_all = ["address", "port", "flags"])]
     pub from: Vec<String>,
-    /// With --from: which way, as the switch sees it
+    /// With --from: the direction, as the switch sees it
     #[arg(long, value_enum, default_value = "both", requires = "from")]
     pub direction: Way,
     #[command(flatten)]
@@ -156,7 +156,7 @@ pub struct TcArgs {
     pub dry_run: bool,
 }
 
-/// What mirrors there are, of whatever run of wakepath, and what they copied so far
+/// List existing mirrors of all runs, and what they copied so far
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -170,7 +170,7 @@ pub struct ShowMirrorsArgs {
     pub json: bool,
 }
 
-/// Remove mirrors: exactly what wakepath made, also what a killed set-up left
+/// Remove mirrors: exactly what wakepath made, including what a killed set-up left
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -194,7 +194,7 @@ pub struct Ports {
     /// The port whose packets are copied (may be repeated)
     #[arg(long, value_name = "PORT", required = true)]
     pub from: Vec<String>,
-    /// Which way, as the switch sees it
+    /// Direction, as the switch sees it
     #[arg(long, value_enum, default_value = "both")]
     pub direction: Way,
 }
@@ -216,7 +216,7 @@ pub struct SelectionArgs {
 /// A bridge of a switch.
 #[derive(Args, Debug)]
 pub struct SwitchArgs {
-    /// The bridge; not needed where there is one
+    /// The bridge; not needed if there is only one
     #[arg(long, value_name = "BRIDGE")]
     pub bridge: Option<String>,
     #[command(flatten)]
@@ -232,7 +232,7 @@ pub struct Place {
     /// Database of Open vSwitch, as ovs-vsctl takes it (unix:FILE, tcp:HOST:PORT)
     #[arg(long, value_name = "DB")]
     pub db: Option<String>,
-    /// Folder of its sockets, where it is not the distribution's
+    /// Folder of its sockets, if it is not the distribution's
     #[arg(long, value_name = "DIR")]
     pub ovs_run: Option<PathBuf>,
 }

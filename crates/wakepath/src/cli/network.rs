@@ -19,7 +19,7 @@ use wakepath_model::folder::Options;
 #[command(after_help = "\
 Examples:
   wakepath sniff --iface eth0                              a table of services, live, until Ctrl-C
-  wakepath sniff --iface eth0 --filter 'port 80' -o web    into a folder, which others read
+  wakepath sniff --iface eth0 --filter 'port 80' -o web    into a folder, for the other commands
   wakepath sniff --pcap monday.pcapng.gz -o monday         a capture file
   tcpdump -i eth0 -w - | wakepath sniff --pcap -           what another program captures
   wakepath sniff --listen vxlan --metrics :9464            a mirror's tunnel, metrics for Prometheus
@@ -52,13 +52,13 @@ pub struct SniffArgs {
     pub words: WordsFlag,
     #[command(flatten)]
     pub into: IntoFolder,
-    /// Send rows on to `wakepath collect` at this address
+    /// Forward rows to `wakepath collect` at this address
     #[arg(long, value_name = "HOST:PORT")]
     pub forward: Option<String>,
     /// How: datagrams that may be lost and are counted then, or a connection that is resumed
     #[arg(long, value_enum, default_value = "udp", requires = "forward")]
     pub forward_by: ForwardBy,
-    /// With --forward-by tcp: most memory for what the collector did not take yet
+    /// With --forward-by tcp: most memory for rows that the collector has not acknowledged
     #[arg(long, value_name = "BYTES", default_value = "64M", requires = "forward")]
     pub forward_buffer: Size,
     /// Serve Prometheus metrics at /metrics; without a host, on 127.0.0.1

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wakepath record -o shop &  wakepath top shop     look on while it is recorded
+  wakepath record -o shop &  wakepath top shop     watch it while it is being recorded
   wakepath top shop                                a recording that has ended
   wakepath top                                     the folder here that was written to last")]
 pub struct TopArgs {

@@ -11,7 +11,7 @@ use clap::Args;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wakepath triage shop                    the first thing to ask of a recording
+  wakepath triage shop                    the first command for a recording
   wakepath triage web db                  of two hosts, recorded at the same time
   wakepath triage shop --within 5s        at most about five seconds
   wakepath triage shop --json | jq '.findings[] | {section, sentence, next}'")]

@@ -169,7 +169,7 @@ fn rings_check(cpus: u32, available: Option<u64>) -> Check {
             title,
             Verdict::Limit,
             format!("{cpus} possible processors: only the first {} are recorded", wakepath_wire::MAX_CPUS),
-            "Boot with possible_cpus= set to the processors that there are.",
+            "Boot with possible_cpus= set to the number of existing processors.",
         );
     }
     match available {

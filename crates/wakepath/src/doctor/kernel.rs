@@ -49,10 +49,10 @@ fn without(name: &str) -> &'static str {
         "sk_data_ready" => "a wait that a packet ended does not say which flow, and arrival times are missing",
         "tcp_probe" => "before Linux 6.3, a packet that ended a kernel thread's wait does not say its flow",
         "inet_sock_set_state" => "connections are met at their first operation, and their closing is not seen",
-        "tcp_receive_reset" => "resets are not told from other closings",
+        "tcp_receive_reset" => "resets look like other closings",
         "sched_switch" | "sched_waking" => "waits are not recorded",
         "softirq_entry" | "softirq_exit" | "irq_handler_entry" | "irq_handler_exit" => {
-            "waits ended by interrupts are blamed on the task that was interrupted"
+            "waits ended by interrupts are attributed to the interrupted task"
         }
         "hrtimer_expire_entry" | "hrtimer_expire_exit" => "waits ended by timers do not say so",
         "block_rq_complete" => "waits ended by a disk do not say so",
@@ -63,7 +63,7 @@ fn without(name: &str) -> &'static str {
         "page_fault_user" => "page faults cannot be recorded (`record --faults`)",
         "page_fault_kernel" => "page faults that the kernel takes in a program's name have no begin",
         "mm_filemap_fault" | "mm_filemap_map_pages" => {
-            "before Linux 6.12, only page faults that read name their file, and none its place there"
+            "before Linux 6.12, only page faults that read name their file, and none has its offset"
         }
         "mm_filemap_add_to_page_cache" => "before Linux 6.12, page faults do not name their file",
         _ => "later names of tasks are not seen",
@@ -120,7 +120,7 @@ fn faults_check(has_point: bool, has_files: bool, refused: Option<&str>) -> Chec
             title,
             Verdict::Limit,
             "cannot be recorded: the kernel has no tracepoint exceptions:page_fault_user",
-            "Boot a kernel of x86_64 built with tracepoints; waits for a disk outside of system calls are told without it.",
+            "Boot a kernel of x86_64 built with tracepoints; waits for a disk outside of system calls are recorded without it.",
         ),
         (true, Some(why)) => check_to_do(
             id,
@@ -136,7 +136,7 @@ fn faults_check(has_point: bool, has_files: bool, refused: Option<&str>) -> Chec
             id,
             title,
             Verdict::Yes,
-            "recorded with `record --faults`; those that read name their file, Linux 6.12 tells it of others too",
+            "recorded with `record --faults`; faults that read have their file; from Linux 6.12 others have it too",
         ),
     }
 }
@@ -149,16 +149,16 @@ fn annotations_check(has_uprobes: bool, is_late: bool) -> Check {
             id,
             title,
             Verdict::Limit,
-            "not heard by `record`: the kernel has no uprobes (CONFIG_UPROBE_EVENTS)",
+            "not received by `record`: the kernel has no uprobes (CONFIG_UPROBE_EVENTS)",
             "Start annotated programs with `wakepath run -- CMD`, which needs none.",
         ),
-        (true, true) => check(id, title, Verdict::Yes, "heard by uprobes, also of programs that begin later"),
+        (true, true) => check(id, title, Verdict::Yes, "received by uprobes, also from programs that start later"),
         (true, false) => check_to_do(
             id,
             title,
             Verdict::Limit,
-            "heard of programs that are there when `record` begins and of the command that it starts, not of later ones",
-            "Linux 6.6 or later with CAP_SYS_ADMIN hears these too; `wakepath run -- CMD` needs neither.",
+            "received from programs that run when `record` begins and from the command that it starts, not from later ones",
+            "Linux 6.6 or later with CAP_SYS_ADMIN receives these too; `wakepath run -- CMD` needs neither.",
         ),
     }
 }

@@ -36,7 +36,7 @@ fn not_a_trace(head: &[u8]) -> &'static str {
         h if PACKED.iter().any(|m| h.starts_with(m)) => "it is packed: unpack it first (tar -xf, gunzip)",
         h if h.get(257..262) == Some(b"ustar") => "it is packed: unpack it first (tar -xf)",
         h if Format::of(h).is_some() => "it is a packet capture: wakepath sniff --pcap reads it",
-        h if h.starts_with(b"WAKESEG1") => "it is a segment of a trace folder: ask the folder itself (wakepath info)",
+        h if h.starts_with(b"WAKESEG1") => "it is a segment of a trace folder: give the folder itself (wakepath info)",
         _ => {
             "import reads CTF traces (the folder of an LTTng session), perf.data (perf record), trace.dat \
              (trace-cmd record) and marks (docs/formats/marks.md), not printed text of tracers"
@@ -68,7 +68,7 @@ pub fn find(source: &Path, host: Option<&str>) -> Result<Vec<Found>> {
     }
     if source.join("wakepath.json").is_file() {
         bail!(
-            "{}: is a trace folder already; ask it (wakepath info), or put it to others (wakepath merge)",
+            "{}: is a trace folder already; read it (wakepath info), or merge it with others (wakepath merge)",
             source.display()
         );
     }

@@ -87,7 +87,7 @@ pub fn selection(part: &PartOfRequests, kind: Option<&str>, start: i64) -> Resul
     if let (Some(least), Some(most)) = (selection.at_least_ns, selection.shorter_than_ns)
         && least >= most
     {
-        bail!("--longer-than is not less than --shorter-than: no request is both");
+        bail!("--longer-than is not less than --shorter-than: no request can match both");
     }
     Ok(selection)
 }

@@ -26,7 +26,7 @@ Enter                               show the request; of a kind, its slowest one
 w                                   what it waited for: its critical path
 y                                   why the slow ones are slow; of the chosen kind, or of all
 /                                   show lines with a text only; Esc shows all again
-p                                   pause: nothing new is shown; again to go on
+p                                   pause; press again to continue
 ?                                   this list
 Esc                                 back
 q, Ctrl-C                           quit
@@ -112,7 +112,7 @@ fn took(s: &Snapshot) -> String {
 
 fn footer(top: &Top) -> Line<'_> {
     match (&top.entry, top.filter.as_str()) {
-        (Some(typed), _) => Line::from(format!("/{}_  Enter keeps it, Esc takes it back", sanitise(typed))),
+        (Some(typed), _) => Line::from(format!("/{}_  Enter keeps it, Esc cancels it", sanitise(typed))),
         (None, "") => dim(KEYS),
         (None, filter) => Line::from(format!("/{} (Esc shows all)  {KEYS}", sanitise(filter))),
     }

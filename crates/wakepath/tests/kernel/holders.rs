@@ -303,7 +303,7 @@ fn a_writer_to_somebody_unwatched_says_so() {
         let path = path_of(&rec, tid as i32);
         let unread = |s: &&(Interval, Value)| {
             s.1["state"] == "unread"
-                && s.1["reason"].as_str().is_some_and(|r| r.contains("who reads there is slow, and is not recorded"))
+                && s.1["reason"].as_str().is_some_and(|r| r.contains("its reader is slow, and is not recorded"))
         };
         let told: Vec<Interval> = path.iter().filter(unread).map(|s| s.0).collect();
         let share = common(&told, &written);
