@@ -58,6 +58,15 @@ struct Kind {
     sum_ns: u128,
 }
 
+/// How the text is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// OpenMetrics, with exemplars.
+    OpenMetrics,
+    /// Prometheus's older text format, which has none.
+    Plain,
+}
+
 /// Counts requests.
 #[derive(Default)]
 pub struct Counted {
@@ -98,21 +107,23 @@ impl Counted {
     }
 
     /// The text.
-    pub fn render(&self) -> String {
+    pub fn render(&self, form: Form) -> String {
         const REQUESTS: &str = "wakepath_entry_requests";
         const DURATION: &str = "wakepath_entry_request_duration_seconds";
         let mut out = String::new();
-        let _ =
-            writeln!(out, "# TYPE {REQUESTS} counter\n# HELP {REQUESTS} Requests by entry service, kind and outcome.");
+        // OpenMetrics names the family, the older format its samples
+        let family = if form == Form::Plain { format!("{REQUESTS}_total") } else { REQUESTS.to_owned() };
+        let _ = writeln!(out, "# TYPE {family} counter\n# HELP {family} Requests by entry service, kind and outcome.");
         for ((service, kind), k) in &self.kinds {
             for (outcome, n) in &k.outcomes {
                 let pairs = labels(&[("service", service), ("kind", kind), ("outcome", outcome.name())]);
                 let _ = writeln!(out, "{REQUESTS}_total{pairs} {n}");
             }
         }
+        let unit = if form == Form::Plain { String::new() } else { format!("# UNIT {DURATION} seconds\n") };
         let _ = writeln!(
             out,
-            "# TYPE {DURATION} histogram\n# UNIT {DURATION} seconds\n# HELP {DURATION} How long answered requests took, from their first byte's arrival to the reply's last."
+            "# TYPE {DURATION} histogram\n{unit}# HELP {DURATION} How long answered requests took, from their first byte's arrival to the reply's last."
         );
         for ((service, kind), k) in &self.kinds {
             let bounds = BOUNDS.iter().map(|b| seconds((*b).into())).chain(["+Inf".to_owned()]);
@@ -122,7 +133,7 @@ impl Counted {
                 let le = if le.contains('.') || le == "+Inf" { le } else { format!("{le}.0") };
                 let pairs = labels(&[("service", service), ("kind", kind), ("le", &le)]);
                 let _ = write!(out, "{DURATION}_bucket{pairs} {below}");
-                if let Some(s) = bucket.slowest {
+                if let (Form::OpenMetrics, Some(s)) = (form, bucket.slowest) {
                     let at = u128::try_from(s.ended_ns).unwrap_or(0);
                     let trace = labels(&[("trace_id", &hex(&trace_id(s.id)))]);
                     let _ = write!(out, " # {trace} {} {}", seconds(s.duration_ns.into()), seconds(at));
@@ -132,7 +143,9 @@ impl Counted {
             let pairs = labels(&[("service", service), ("kind", kind)]);
             let _ = writeln!(out, "{DURATION}_count{pairs} {below}\n{DURATION}_sum{pairs} {}", seconds(k.sum_ns));
         }
-        out.push_str("# EOF\n");
+        if form == Form::OpenMetrics {
+            out.push_str("# EOF\n");
+        }
         out
     }
 }

@@ -1,4 +1,4 @@
-//! Writing protocol buffers: the few kinds of field that OTLP, Perfetto and pprof have. Fields are written in the order of the
+//! Writing protocol buffers, and reading short answers: the few kinds of field that OTLP, Perfetto and pprof have. Fields are written in the order of the
 //! calls; a value of 0 or an empty text is what a reader assumes of a field that is missing, so it is left out.
 
 /// A message while it is written.
@@ -92,9 +92,84 @@ impl Message {
     }
 }
 
+/// A field's value, as it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read<'a> {
+    /// A number, an enum or a flag.
+    Number(u64),
+    /// Text, bytes or a message.
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Read<'a> {
+    /// A number.
+    pub fn number(self) -> Option<u64> {
+        if let Read::Number(n) = self { Some(n) } else { None }
+    }
+
+    /// Text, bytes or a message.
+    pub fn bytes(self) -> Option<&'a [u8]> {
+        if let Read::Bytes(bytes) = self { Some(bytes) } else { None }
+    }
+}
+
+/// The numbers and values of a message's fields, up to where it is no message.
+pub fn fields(mut rest: &[u8]) -> impl Iterator<Item = (u64, Read<'_>)> {
+    std::iter::from_fn(move || {
+        let key = varint(&mut rest)?;
+        let value = match key & 7 {
+            0 => Read::Number(varint(&mut rest)?),
+            1 => Read::Number(u64::from_le_bytes(*take(&mut rest, 8)?.first_chunk()?)),
+            2 => {
+                let length = usize::try_from(varint(&mut rest)?).ok()?;
+                Read::Bytes(take(&mut rest, length)?)
+            }
+            5 => Read::Number(u64::from(u32::from_le_bytes(*take(&mut rest, 4)?.first_chunk()?))),
+            _ => return None,
+        };
+        Some((key >> 3, value))
+    })
+}
+
+fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
+    let (taken, behind) = rest.split_at_checked(length)?;
+    *rest = behind;
+    Some(taken)
+}
+
+fn varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = *take(rest, 1)?.first()?;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_written_is_read() {
+        let mut m = Message::default();
+        m.put_uint(1, 150);
+        m.put_bytes(2, b"testing");
+        m.put_fixed64(16, 7);
+        m.put_int(3, -1);
+        let all: Vec<_> = fields(m.bytes()).collect();
+        let told =
+            [(1, Read::Number(150)), (2, Read::Bytes(b"testing")), (16, Read::Number(7)), (3, Read::Number(u64::MAX))];
+        assert_eq!(all, told);
+        for cut in 0..m.bytes().len() {
+            assert!(told.starts_with(&fields(&m.bytes()[..cut]).collect::<Vec<_>>()));
+        }
+        assert_eq!(fields(&[0xff; 40]).count(), 0);
+        assert_eq!(fields(&[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]).count(), 0);
+    }
 
     #[test]
     fn fields_are_laid_out_as_the_format_says() {

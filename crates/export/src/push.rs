@@ -1,19 +1,21 @@
-//! Sending traces to a collector by OTLP over HTTP, in JSON. Nothing is kept beside the batch that is on its way: what a collector
+//! Sending traces to a collector by OTLP, over HTTP or gRPC. Nothing is kept beside the batch that is on its way: what a collector
 //! does not take, after some tries, is counted and dropped.
+
+mod grpc;
+mod http;
 
 use crate::otlp;
 use crate::trace::Trace;
-use serde_json::{Value, json};
-use std::io::{self, Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use serde_json::Value;
+use std::io;
 use std::time::Duration;
 
-/// Port of OTLP over HTTP.
-const PORT: u16 = 4318;
 /// Most spans sent together.
 const SPANS_MAX: usize = 512;
+/// A batch of so many bytes is sent: collectors take messages of 4 MiB, unless they are told otherwise.
+const BYTES_MAX: usize = 1 << 20;
 /// Most bytes of an answer that are read.
-const ANSWER_MAX: u64 = 1 << 20;
+const ANSWER_MAX: usize = 1 << 20;
 /// How often a batch is sent, where the collector asks for patience or is not there.
 const TRIES: u32 = 4;
 /// The pause before the second try; each further one is twice as long.
@@ -26,7 +28,7 @@ const TIME_OUT: Duration = Duration::from_secs(10);
 pub enum PushError {
     /// Not one that we can speak to.
     #[error(
-        "{0:?}: give http://HOST[:PORT][/PATH]; where the collector wants TLS, send to one on this machine that forwards"
+        "{0:?}: give http://HOST[:PORT][/PATH] or grpc://HOST[:PORT]; where the collector wants TLS, send to one on this machine that forwards"
     )]
     Address(String),
     /// The collector refuses what it is sent.
@@ -34,8 +36,8 @@ pub enum PushError {
     Refused {
         /// Where.
         address: String,
-        /// Status of HTTP.
-        status: u16,
+        /// Status of HTTP or gRPC.
+        status: String,
         /// What it says.
         text: String,
     },
@@ -60,16 +62,46 @@ pub struct Sent {
     pub dropped: u64,
 }
 
+/// How a collector is spoken to.
+#[derive(Debug, PartialEq, Eq)]
+enum Wire {
+    /// JSON, to this path.
+    Http(String),
+    /// Protocol buffers.
+    Grpc,
+}
+
 /// Sends traces.
 pub struct Push {
     /// `HOST:PORT`.
     address: String,
-    path: String,
-    batch: Vec<Value>,
+    wire: Wire,
+    /// Of JSON, the elements of a list with commas between.
+    batch: Vec<u8>,
     spans: usize,
     sent: Sent,
     /// Why something was dropped first.
     first_failure: Option<PushError>,
+}
+
+/// What a collector answers.
+enum Answer {
+    /// Taken, but for so many spans.
+    Taken(u64),
+    /// Not taken.
+    Refused {
+        status: String,
+        text: String,
+        /// Whether the same may be sent again.
+        is_later: bool,
+    },
+}
+
+impl Answer {
+    /// A status of HTTP that is no success.
+    fn of_http(status: u16, text: String) -> Answer {
+        Answer::Refused { status: status.to_string(), text, is_later: matches!(status, 429 | 502 | 503 | 504) }
+    }
 }
 
 /// What came of one try.
@@ -81,9 +113,16 @@ enum Try {
 
 impl Push {
     /// To a collector.
+    ///
+    /// # Errors
+    /// Where the address is not one that we can speak to.
     pub fn new(url: &str) -> Result<Push, PushError> {
         let wrong = || PushError::Address(url.to_owned());
-        let rest = url.strip_prefix("http://").ok_or_else(wrong)?;
+        let (rest, default) = match (url.strip_prefix("http://"), url.strip_prefix("grpc://")) {
+            (Some(rest), _) => (rest, http::PORT),
+            (_, Some(rest)) => (rest, grpc::PORT),
+            _ => return Err(wrong()),
+        };
         let (host, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
         let is_plain = |s: &str| !s.bytes().any(|b| b.is_ascii_control() || b == b' ' || b == b'@');
         if host.is_empty() || !is_plain(host) || !is_plain(path) {
@@ -93,23 +132,39 @@ impl Push {
         let address = match port {
             Some(Ok(_)) => host.to_owned(),
             Some(Err(_)) => return Err(wrong()),
-            None => format!("{host}:{PORT}"),
+            None => format!("{host}:{default}"),
         };
-        let path = if path == "/" { "/v1/traces" } else { path }.to_owned();
-        Ok(Push { address, path, batch: Vec::new(), spans: 0, sent: Sent::default(), first_failure: None })
+        let wire = match (default, path) {
+            (grpc::PORT, "/") => Wire::Grpc,
+            (grpc::PORT, _) => return Err(wrong()),
+            (_, "/") => Wire::Http("/v1/traces".into()),
+            (_, path) => Wire::Http(path.into()),
+        };
+        Ok(Push { address, wire, batch: Vec::new(), spans: 0, sent: Sent::default(), first_failure: None })
     }
 
     /// Sends a request, with others.
     pub fn add(&mut self, trace: &Trace) {
-        if let Value::Object(mut request) = otlp::json(trace)
-            && let Some(Value::Array(resources)) = request.remove("resourceSpans")
-        {
-            self.batch.extend(resources);
-            self.spans += trace.spans.len();
+        match self.wire {
+            Wire::Grpc => self.batch.extend_from_slice(otlp::protobuf(trace).bytes()),
+            Wire::Http(_) => {
+                let json = otlp::json(trace);
+                for resource in json["resourceSpans"].as_array().map(Vec::as_slice).unwrap_or_default() {
+                    self.add_json(resource);
+                }
+            }
         }
-        if self.spans >= SPANS_MAX {
+        self.spans += trace.spans.len();
+        if self.spans >= SPANS_MAX || self.batch.len() >= BYTES_MAX {
             self.flush();
         }
+    }
+
+    fn add_json(&mut self, resource: &Value) {
+        if !self.batch.is_empty() {
+            self.batch.push(b',');
+        }
+        self.batch.extend_from_slice(resource.to_string().as_bytes());
     }
 
     /// Sends the rest; says what became of all, and why something was dropped, where it was.
@@ -123,7 +178,10 @@ impl Push {
         if spans == 0 {
             return;
         }
-        let body = json!({ "resourceSpans": std::mem::take(&mut self.batch) }).to_string();
+        let mut body = std::mem::take(&mut self.batch);
+        if matches!(self.wire, Wire::Http(_)) {
+            body = [br#"{"resourceSpans":["#.as_slice(), &body, b"]}"].concat();
+        }
         let mut pause = PAUSE;
         for tried in 1..=TRIES {
             match self.attempt(&body) {
@@ -146,59 +204,21 @@ impl Push {
         }
     }
 
-    fn attempt(&self, body: &str) -> Try {
-        let not_there = |source| Try::Later(PushError::NotThere { address: self.address.clone(), source });
-        match self.exchange(body) {
-            Err(source) => not_there(source),
-            Ok((200..=299, text)) => Try::Taken(rejected(&text)),
-            Ok((status, text)) => {
+    fn attempt(&self, body: &[u8]) -> Try {
+        let answer = match &self.wire {
+            Wire::Http(path) => http::exchange(&self.address, path, body),
+            Wire::Grpc => grpc::exchange(&self.address, body),
+        };
+        match answer {
+            Err(source) => Try::Later(PushError::NotThere { address: self.address.clone(), source }),
+            Ok(Answer::Taken(rejected)) => Try::Taken(rejected),
+            Ok(Answer::Refused { status, text, is_later }) => {
                 let text = wakepath_present::text::sanitise(text.trim()).chars().take(200).collect();
                 let refused = PushError::Refused { address: self.address.clone(), status, text };
-                if matches!(status, 429 | 502 | 503 | 504) { Try::Later(refused) } else { Try::Never(refused) }
+                if is_later { Try::Later(refused) } else { Try::Never(refused) }
             }
         }
     }
-
-    /// Sends a body; gives the status and what was answered.
-    fn exchange(&self, body: &str) -> io::Result<(u16, String)> {
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "no such host");
-        for address in self.address.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, TIME_OUT) {
-                Ok(stream) => return self.exchange_on(stream, body),
-                Err(e) => last = e,
-            }
-        }
-        Err(last)
-    }
-
-    fn exchange_on(&self, mut stream: TcpStream, body: &str) -> io::Result<(u16, String)> {
-        stream.set_read_timeout(Some(TIME_OUT))?;
-        stream.set_write_timeout(Some(TIME_OUT))?;
-        write!(
-            stream,
-            "POST {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: {}/{}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-            self.path,
-            self.address,
-            crate::SCOPE,
-            env!("CARGO_PKG_VERSION"),
-            body.len(),
-        )?;
-        let mut answer = Vec::new();
-        stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
-        let answer = String::from_utf8_lossy(&answer);
-        let status = answer.strip_prefix("HTTP/1.").and_then(|a| a.get(2..5)).and_then(|s| s.parse().ok());
-        let status = status.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP's"))?;
-        let text = answer.split_once("\r\n\r\n").map_or("", |(_, text)| text);
-        Ok((status, text.to_owned()))
-    }
-}
-
-/// How many spans the collector says that it did not take. Its answer may come in chunks: what matters is between its braces.
-fn rejected(text: &str) -> u64 {
-    let within = text.find('{').zip(text.rfind('}')).and_then(|(a, b)| text.get(a..=b)).unwrap_or("{}");
-    let answer: Value = serde_json::from_str(within).unwrap_or_default();
-    let rejected = &answer["partialSuccess"]["rejectedSpans"];
-    rejected.as_u64().or_else(|| rejected.as_str().and_then(|s| s.parse().ok())).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -207,22 +227,25 @@ mod tests {
 
     #[test]
     fn an_address_has_a_port_and_a_path() {
-        let of = |url| Push::new(url).map(|p| (p.address, p.path)).ok();
-        assert_eq!(of("http://otel"), Some(("otel:4318".into(), "/v1/traces".into())));
-        assert_eq!(of("http://[::1]/"), Some(("[::1]:4318".into(), "/v1/traces".into())));
-        assert_eq!(of("http://[::1]:80/a/b"), Some(("[::1]:80".into(), "/a/b".into())));
-        for wrong in
-            ["https://otel", "otel:4318", "http://", "http://a:b/", "http://a b", "http://u@h/", "http://h/a\r\nX: y"]
-        {
+        let of = |url| Push::new(url).map(|p| (p.address, p.wire)).ok();
+        let http = |address: &str, path: &str| Some((address.to_owned(), Wire::Http(path.into())));
+        assert_eq!(of("http://otel"), http("otel:4318", "/v1/traces"));
+        assert_eq!(of("http://[::1]/"), http("[::1]:4318", "/v1/traces"));
+        assert_eq!(of("http://[::1]:80/a/b"), http("[::1]:80", "/a/b"));
+        assert_eq!(of("grpc://otel"), Some(("otel:4317".into(), Wire::Grpc)));
+        assert_eq!(of("grpc://[::1]:80/"), Some(("[::1]:80".into(), Wire::Grpc)));
+        for wrong in [
+            "https://otel",
+            "otel:4318",
+            "http://",
+            "http://a:b/",
+            "http://a b",
+            "http://u@h/",
+            "http://h/a\r\nX: y",
+            "grpc://otel/v1/traces",
+            "grpcs://otel",
+        ] {
             assert!(of(wrong).is_none(), "{wrong:?}");
         }
-    }
-
-    #[test]
-    fn what_was_rejected_is_read() {
-        assert_eq!(rejected(""), 0);
-        assert_eq!(rejected("{}"), 0);
-        assert_eq!(rejected(r#"{"partialSuccess":{"rejectedSpans":"7","errorMessage":"no"}}"#), 7);
-        assert_eq!(rejected("2f\r\n{\"partialSuccess\":{\"rejectedSpans\":3}}\r\n0\r\n"), 3);
     }
 }

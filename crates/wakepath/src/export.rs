@@ -102,6 +102,9 @@ fn check(args: &ExportArgs) {
     if args.to != Form::Folded && args.difference {
         says("--difference is for --to folded");
     }
+    if args.to != Form::Prometheus && args.no_exemplars {
+        says("--no-exemplars is for --to prometheus");
+    }
     if args.request.is_some() && matches!(args.to, Form::Folded | Form::Pprof | Form::Prometheus) {
         says("one request is no sum: --request is for otlp, jaeger and perfetto");
     }
@@ -272,7 +275,8 @@ impl Source<'_> {
             }
             Ok(())
         })?;
-        out.write_all(counts.render().as_bytes())?;
+        let form = if self.args.no_exemplars { prometheus::Form::Plain } else { prometheus::Form::OpenMetrics };
+        out.write_all(counts.render(form).as_bytes())?;
         if counts.without_room > 0 {
             exported.parts.push(format!("{} of kinds that are one called (other)", counts.without_room));
         }

@@ -9,10 +9,10 @@ use gateway::{REQUESTS, folder, script};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use support::{Tested, check, run, stderr, stdout};
 use wakepath_testkit::recording::Cuts;
@@ -53,7 +53,7 @@ fn python() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let venv = std::env::var_os("WAKEPATH_VENV").map_or(root.join("target/venv"), PathBuf::from);
     let python = venv.join("bin/python");
-    let readers = "import opentelemetry.proto, perfetto, prometheus_client";
+    let readers = "import grpc, opentelemetry.proto, perfetto, prometheus_client";
     let has_all = Command::new(&python).args(["-c", readers]).output();
     has_all.is_ok_and(|o| o.status.success()).then_some(python)
 }
@@ -213,6 +213,30 @@ fn names_are_data_in_every_form() -> Tested {
     Ok(())
 }
 
+#[test]
+fn promtool_accepts_the_older_text_format() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "shop", &script(5_000, 0));
+    let file = dir.path().join("metrics.prom");
+    let exported = run(&["export", &folder, "--to", "prometheus", "--no-exemplars", "-o", path(&file)]);
+    assert_eq!(exported.status.code(), Some(0), "{}", stderr(&exported));
+    // the same samples as with exemplars
+    let with = run(&["export", &folder, "--to", "prometheus"]);
+    let samples = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|l| !l.starts_with('#'));
+        lines.map(|l| l.split(" # ").next().unwrap_or_default().to_owned()).collect()
+    };
+    let text = std::fs::read_to_string(&file)?;
+    assert!(!samples(&text).is_empty() && samples(&text) == samples(&stdout(&with)));
+    let Ok(checked) = Command::new("promtool").args(["check", "metrics"]).stdin(std::fs::File::open(&file)?).output()
+    else {
+        eprintln!("skipped in part: no promtool; run scripts/install test");
+        return Ok(());
+    };
+    assert!(checked.status.success(), "{}{}", stdout(&checked), stderr(&checked));
+    Ok(())
+}
+
 /// What a collector was sent.
 type Bodies = thread::JoinHandle<Vec<String>>;
 
@@ -266,6 +290,63 @@ fn a_collector_gets_all_and_is_asked_again() -> Tested {
     Ok(())
 }
 
+/// A collector of other people's classes that answers by gRPC; its address, and what it tells at its end.
+fn grpc_collector(
+    python: &Path,
+    codes: &[&str],
+) -> Result<(String, impl FnOnce() -> Result<Value, Box<dyn Error>>), Box<dyn Error>> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/collector.py");
+    let mut child = Command::new(python).arg(script).args(codes).stdout(Stdio::piped()).spawn()?;
+    let mut lines = BufReader::new(child.stdout.take().ok_or("its output")?).lines();
+    let url = lines.next().ok_or("its address")??;
+    let told = move || {
+        let told = lines.next().ok_or("what it was sent")??;
+        assert!(child.wait()?.success());
+        Ok(serde_json::from_str(&told)?)
+    };
+    Ok((url, told))
+}
+
+#[test]
+fn a_collector_gets_all_by_grpc_and_is_asked_again() -> Tested {
+    let Some(python) = python() else {
+        eprintln!("skipped: run scripts/install test");
+        return Ok(());
+    };
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "shop", &script(5_000, 0));
+    // UNAVAILABLE, then taken
+    let (url, told) = grpc_collector(&python, &["14", "0"])?;
+    let exported = run(&["export", &folder, "--to", "otlp", "--endpoint", &url, "--strict"]);
+    let said = stderr(&exported);
+    assert_eq!(exported.status.code(), Some(3), "{said}");
+    let has = ["173 spans taken by the collector", "7 rejected by it, 0 not delivered"];
+    assert!(has.iter().all(|h| said.contains(h)), "{said}");
+    let all = 3 * REQUESTS;
+    assert_eq!(told()?, json!({ "spans": [all, all], "parents": 2 * REQUESTS, "same": true }));
+    // INVALID_ARGUMENT: the same is not sent again
+    let (url, told) = grpc_collector(&python, &["3"])?;
+    let refused = run(&["export", &folder, "--to", "otlp", "--endpoint", &url]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("answers gRPC status 3: not now: 100 % busy"), "{}", stderr(&refused));
+    assert_eq!(told()?["spans"], json!([all]));
+    Ok(())
+}
+
+#[test]
+fn what_does_not_speak_grpc_is_named() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "shop", &script(0, 0));
+    // as often as it is tried
+    let (url, served) = collector(&["HTTP/1.1 400 Bad Request\r\n\r\n"; 4])?;
+    let url = url.replace("http://", "grpc://").replace("/v1/traces", "");
+    let refused = run(&["export", &folder, "--to", "otlp", "--endpoint", &url]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains(url.trim_start_matches("grpc://")), "{}", stderr(&refused));
+    drop(served.join());
+    Ok(())
+}
+
 #[test]
 fn a_collector_that_is_not_there_or_refuses_is_named() -> Tested {
     let dir = tempfile::tempdir()?;
@@ -288,6 +369,7 @@ fn flags_of_another_form_are_refused() -> Tested {
         &["--to", "jaeger", "--protobuf"][..],
         &["--to", "jaeger", "--endpoint", "http://localhost"],
         &["--to", "pprof", "--difference"],
+        &["--to", "otlp", "--no-exemplars"],
         &["--to", "folded", "--request", "slowest"],
         &["--to", "otlp", "--request", "slowest", "--longer-than", "1ms"],
         &["--to", "zipkin"],

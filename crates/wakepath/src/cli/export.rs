@@ -18,7 +18,7 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Examples:
   wakepath export shop --to otlp -o shop.jsonl                   for a collector's file receiver
-  wakepath export shop --to otlp --endpoint http://localhost     to a collector, or to Jaeger
+  wakepath export shop --to otlp --endpoint http://localhost     to a collector, or to Jaeger; grpc://localhost too
   wakepath export shop --to jaeger --longer-than 50ms > slow.json   for Jaeger's page
   wakepath export shop --to perfetto --request slowest -o a.pftrace  for ui.perfetto.dev
   wakepath export shop --to folded | flamegraph.pl > flame.svg   where critical paths went
@@ -34,7 +34,7 @@ pub struct ExportArgs {
     /// The file to write, in place of what it holds; by default standard output
     #[arg(short, long, value_name = "FILE", conflicts_with = "endpoint")]
     pub output: Option<PathBuf>,
-    /// With otlp: send to a collector, by OTLP over HTTP (port 4318 unless it says another)
+    /// With otlp: send to a collector: http://HOST (port 4318 unless it says another), or grpc://HOST (4317)
     #[arg(long, value_name = "URL")]
     pub endpoint: Option<String>,
     /// With otlp: protocol buffers instead of JSON
@@ -43,6 +43,9 @@ pub struct ExportArgs {
     /// With folded: each stack's time in the other requests, scaled to as many, and in the selected ones
     #[arg(long)]
     pub difference: bool,
+    /// With prometheus: its older text format instead of OpenMetrics, for promtool and node_exporter
+    #[arg(long)]
+    pub no_exemplars: bool,
     /// Only this request: its id or first digits, or `slowest`
     #[arg(
         long,
