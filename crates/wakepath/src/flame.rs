@@ -5,35 +5,29 @@ use crate::output::{self, Answers};
 use crate::requests::{part, spans};
 use crate::{folders, suggest};
 use anyhow::{Result, bail};
-use wakepath_analysis::flame::flame;
+use std::path::PathBuf;
+use wakepath_analysis::flame::{Flame, flame};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::why::Recording;
 use wakepath_model::defects::Answer;
 use wakepath_present::flame::FlameView;
+use wakepath_present::json;
+use wakepath_present::losses::{self, Loss};
 use wakepath_present::text::Style;
-use wakepath_present::{json, losses};
 
 /// Schema of the JSON answer.
 pub const SCHEMA: &str = "wakepath.flame/1";
 
 /// Prints where the time of requests went.
 pub fn run(args: &FlameArgs, out: &mut Answers) -> Result<i32> {
-    let dirs = &args.folders.folders;
-    let folder = folders::open(dirs)?;
-    let names = Names::read(&folder);
-    let begin = spans(&folder).first().map_or(0, |s| s.0);
-    let selection = part::selection(&args.part, args.kind.as_deref(), begin)?;
-    let index = folders::index(&folder, dirs)?;
-    let recording = Recording { folder: &folder, index: &index, names: &names };
-    let (selected, others) = flame(&recording, &selection, args.difference);
-    folders::whole(&index, dirs)?;
-    if let (true, Some(kind)) = (selected.stacks.is_empty(), &args.kind)
-        && !crate::requests::has_kind(&folder, kind)
-    {
-        bail!("no request of kind {kind:?}: {}", suggest::kind(&folder, kind));
+    let (selected, mut others, mut losses) = read(&args.folders.folders, args, args.difference)?;
+    if !args.against.is_empty() {
+        let more;
+        (others, _, more) = read(&args.against, args, false)?;
+        losses.extend(more);
     }
-    let view = FlameView::new(&selected, args.difference.then_some(&others));
-    let losses = losses::collect(&folder);
+    let is_compared = args.difference || !args.against.is_empty();
+    let view = FlameView::new(&selected, is_compared.then_some(&others));
     if args.answering.json {
         out.give_with(|mut to| json::write(&mut to, SCHEMA, &losses, &view))?;
     } else {
@@ -41,4 +35,22 @@ pub fn run(args: &FlameArgs, out: &mut Answers) -> Result<i32> {
     }
     let touched = losses::touch(&losses, &[Answer::Requests, Answer::CriticalPath]) || !view.is_complete();
     Ok(output::exit_code(&args.answering, touched))
+}
+
+/// The selected requests of a recording, all its others where they are wanted, and what it lost.
+fn read(dirs: &[PathBuf], args: &FlameArgs, wants_others: bool) -> Result<(Flame, Flame, Vec<Loss>)> {
+    let folder = folders::open(dirs)?;
+    let names = Names::read(&folder);
+    let begin = spans(&folder).first().map_or(0, |s| s.0);
+    let selection = part::selection(&args.part, args.kind.as_deref(), begin)?;
+    let index = folders::index(&folder, dirs)?;
+    let recording = Recording { folder: &folder, index: &index, names: &names };
+    let (selected, others) = flame(&recording, &selection, wants_others);
+    folders::whole(&index, dirs)?;
+    if let (true, Some(kind)) = (selected.stacks.is_empty(), &args.kind)
+        && !crate::requests::has_kind(&folder, kind)
+    {
+        bail!("{}: no request of kind {kind:?}: {}", dirs[0].display(), suggest::kind(&folder, kind));
+    }
+    Ok((selected, others, losses::collect(&folder)))
 }

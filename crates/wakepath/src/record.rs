@@ -324,6 +324,13 @@ pub fn stopped(e: anyhow::Error, rows: u64, output: &Path) -> anyhow::Error {
 fn tell_ready(args: &RecordArgs) -> Result<()> {
     match &args.ready_file {
         Some(f) => write_ready_file(f, std::process::id()).with_context(|| format!("writing {f:?}"))?,
+        None if std::io::IsTerminal::is_terminal(&std::io::stderr()) => {
+            let folder = crate::asked::typed_word(&args.output.to_string_lossy());
+            tell!(
+                "recording into {} (Ctrl-C ends it); to look on, in another terminal: wakepath top {folder}",
+                args.output.display()
+            );
+        }
         None => tell!("recording into {} (Ctrl-C ends it)", args.output.display()),
     }
     Ok(())

@@ -111,6 +111,17 @@ fn a_flame_is_the_time_of_all_requests() -> Tested {
     assert_eq!((timer["program"].as_str(), timer["others_ns"].as_u64()), (Some("store"), Some(0)));
     let text = stdout(&run(&["flame", &folder, "--longer-than", "4ms", "--difference"]));
     assert!(widest(&text) <= 100 && text.contains("timer") && text.contains("than others"), "{text}");
+    // against another recording: the same services, but nobody slept
+    let calm = gateway::folder(dir.path(), "calm", &script(0, 0));
+    let against = check("flame", &stdout(&run(&["flame", &folder, "--against", &calm, "--json"])));
+    let alone = |folder: &str| check("flame", &stdout(&run(&["flame", folder, "--json"])))["selected"].clone();
+    assert_eq!((&against["selected"], &against["others"]), (&alone(&folder), &alone(&calm)));
+    let stacks = against["stacks"].as_array().ok_or("stacks")?;
+    let slept = |s: &Value| (s["duration_ns"].as_u64() > Some(0), s["others_ns"].as_u64() > Some(0));
+    assert!(stacks.iter().filter(|s| s["cause"] == "timer").all(|s| slept(s) == (true, false)));
+    assert!(stacks.iter().any(|s| s["cause"] != "timer" && slept(s) == (true, true)), "names are compared");
+    let missing = run(&["flame", &folder, "--against", "/nowhere"]);
+    assert!(missing.status.code() == Some(1) && stderr(&missing).contains("/nowhere"), "{}", stderr(&missing));
     let unknown = run(&["flame", &folder, "--kind", "GET /vot"]);
     assert!(unknown.status.code() == Some(1) && stderr(&unknown).contains("did you mean"), "{}", stderr(&unknown));
     Ok(())

@@ -4,20 +4,21 @@ use super::{Answering, Folders, PartOfRequests, Share};
 use crate::complete;
 use clap::Args;
 use clap_complete::engine::ArgValueCompleter;
+use std::path::PathBuf;
 
 /// Where the time of many requests went: their critical paths, by host, service, program and cause
 ///
 /// At each moment of a request, its critical path is the one thing that the request was waiting for; summed over all requests
 /// of a selection, it is what would have to be faster. Requests with an incomplete path, or without a complete reply,
-/// are left out
-/// and counted. With --difference, next to it is what the other requests took. `wakepath export --to folded` gives the same
-/// to flame graph tools.
+/// are left out and counted. With --difference, next to it is what the other requests took; with --against, what those of
+/// another recording did, by the same names. `wakepath export --to folded` gives the same to flame graph tools.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   wakepath flame shop                                    all requests
   wakepath flame shop --kind 'GET /vote'                 one kind, as `wakepath requests` prints it
   wakepath flame shop --longer-than 50ms --difference    what the slow ones have more of
+  wakepath flame shop --against before                   what there is more of than in another recording
   wakepath flame shop --json | jq '.stacks[] | [.cause, .duration_ns]'")]
 pub struct FlameArgs {
     #[command(flatten)]
@@ -30,6 +31,9 @@ pub struct FlameArgs {
     /// Compare with all requests that are not selected
     #[arg(long)]
     pub difference: bool,
+    /// Compare with another recording, in which the same is selected (times such as +1.5s count from its own start)
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath, conflicts_with = "difference")]
+    pub against: Vec<PathBuf>,
     /// Leave out parts below this share of the whole
     #[arg(long, default_value = "1%", value_name = "SHARE")]
     pub least: Share,
