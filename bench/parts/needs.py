@@ -37,6 +37,7 @@ SWITCH = [
 NEEDS = {
     "accuracy": [*COMPILERS, *DEMO],
     "annotations": COMPILERS,
+    "export": COMPILERS,
     "faults": [*COMPILERS, ("bpftool", "bench")],
     "forecast": [*COMPILERS, *DEMO, *IP],
     "foreign": COMPILERS,
@@ -45,12 +46,13 @@ NEEDS = {
     "library": [*COMPILERS, *DEMO, ("openssl", "bench"), ("curl", "build")],
     "network": [*COMPILERS, *IP, *SWITCH],
     "overhead": [*COMPILERS, *DEMO, ("bpftool", "bench")],
+    "page": [*COMPILERS, ("/usr/bin/chromium", "test")],
     "reconstruct": COMPILERS,
     "sync": [*COMPILERS, *IP, ("nft", "test")],
     "waits": [*COMPILERS, *DEMO, *IP, ("nft", "test")],
 }
 # Benches that do without root.
-WITHOUT_ROOT = ("annotations", "import", "library")
+WITHOUT_ROOT = ("annotations", "export", "import", "library", "page")
 
 
 def is_there(what):
