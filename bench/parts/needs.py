@@ -49,7 +49,7 @@ NEEDS = {
     "page": [*COMPILERS, ("/usr/bin/chromium", "test")],
     "reconstruct": COMPILERS,
     "sync": [*COMPILERS, *IP, ("nft", "test")],
-    "waits": [*COMPILERS, *DEMO, *IP, ("nft", "test")],
+    "waits": [*COMPILERS, *DEMO, *IP, ("nft", "test"), ("node", "bench"), ("javac", "test")],
 }
 # Benches that do without root.
 WITHOUT_ROOT = ("annotations", "export", "import", "library", "page")

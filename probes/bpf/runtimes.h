@@ -326,6 +326,34 @@ static __noinline bool logical_task(struct task_struct *task, struct wp_logical 
 	return true;
 }
 
+/* In whose name the current thread ran until now, where it may neither wait, nor allocate, nor write a record: the runtime that tells, and
+ * the logical task's key, 0 where the thread ran none and looked for work. 0 where nothing tells. */
+static __noinline u8 leaves_in_name_of(struct task_struct *task, struct task_state *t)
+{
+	u32 tgid = task->tgid;
+	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &tgid);
+	struct wp_logical who = {};
+	u64 m;
+
+	if (!r || !t || is_refuted(r))
+		return 0;
+	if (r->kind == RUNTIME_GO) {
+		m = user_word(user_word(task->thread.fsbase + (s64)r->tls) + r->g_m);
+		if (!m || user_word(m + r->m_procid) != own_number(task))
+			return 0;
+		m = user_word(m + r->m_curg);
+		t->logical = m ? user_word(m + r->g_goid) : 0;
+		t->maker = m ? user_word(m + r->g_parent) : 0;
+		return RUNTIME_GO;
+	}
+	if (r->kind == RUNTIME_JVM) {
+		t->logical = jvm_task(task, r, &who) ? who.key : 0;
+		t->maker = 0;
+		return RUNTIME_JVM;
+	}
+	return 0;
+}
+
 /* The goroutine in R14, where the thread is known to its runtime; 0 else. Arguments are in registers yet. */
 static __always_inline u64 go_at_probe(struct task_struct *task, struct wp_runtime *r, u64 g)
 {

@@ -72,7 +72,10 @@ struct task_state {
 	u8 mmsg; /* messages of this sendmmsg or recvmmsg so far */
 	u8 stop_signal;
 	u8 throttled; /* it was preempted since a cgroup of it had used up its quota */
-	u8 pad[20];
+	u8 runtime; /* RUNTIME_... that said in whose name it ran when it was switched out, 0 = none did */
+	u8 pad[3];
+	u64 logical; /* and in whose: 0 = in nobody's */
+	u64 maker; /* what made that, 0 = not known */
 };
 _Static_assert(sizeof(struct task_state) == 128, "two cache lines");
 

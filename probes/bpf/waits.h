@@ -142,11 +142,21 @@ static __always_inline u8 emit_wait(struct task_struct *task, struct task_state 
 {
 	struct cpu_state *c = this_cpu();
 	u64 position, woken = t->woken_ns;
-	u8 cause = t->cause;
-	struct wp_wait *r = reserve(c, sizeof(*r), DROP_WAIT, &position);
+	u8 cause = t->cause, named = 0;
+	u32 size = sizeof(struct wp_wait);
+	struct wp_wait *r;
 
+	if (t->runtime)
+		size += sizeof(struct wp_logical);
+	r = reserve(c, size, DROP_WAIT, &position);
 	if (!r)
 		return cause;
+	if (size > sizeof(*r)) {
+		struct wp_logical who = { .key = t->logical, .parent = t->maker, .runtime = t->runtime };
+
+		__builtin_memcpy(r + 1, &who, sizeof(who));
+		named = SUB_LOGICAL;
+	}
 	/* a waking from before this sleep belongs to one that was aborted */
 	if (t->state == 0) {
 		woken = t->blocked_ns;
@@ -180,7 +190,7 @@ static __always_inline u8 emit_wait(struct task_struct *task, struct task_state 
 	r->syscall = t->syscall;
 	r->cpu = bpf_get_smp_processor_id();
 	r->woken_cpu = t->woken_cpu;
-	commit(r, position, sizeof(*r), KIND_WAIT, cause);
+	commit(r, position, size, KIND_WAIT, cause | named);
 	return cause;
 }
 
@@ -294,6 +304,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 			t->blocked_ns = now;
 			t->syscall = NO_SYSCALL;
 			t->amid = amid;
+			t->runtime = runtime_processes && !(prev->flags & PF_KTHREAD) ? leaves_in_name_of(prev, t) : 0;
 			if (cfg_stacks)
 				t->stack = NO_STACK;
 			if (!state) {

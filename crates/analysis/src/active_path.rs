@@ -7,10 +7,12 @@
 //! stack; the frame goes down to where the wait began, and there the waiter's own time goes on.
 
 pub(crate) mod locks;
+mod logical;
 mod network;
 mod others;
 mod own;
 mod processor;
+pub(crate) mod taken;
 pub(crate) mod timeouts;
 
 pub(crate) use own::own_wait;
@@ -119,6 +121,8 @@ pub struct Walk<'a> {
     message: Option<Message>,
     /// Of a request, what its own task does in it: the connection on which it came in. Others' inputs are not its.
     entry: Option<(HostId, EndpointId)>,
+    /// The logical task (goroutine, virtual thread) whose path is walked, where that is none of a thread.
+    name: Option<TaskId>,
     /// The wait for a futex that was looked at last, where it went on behind a time-out.
     again: Option<timeouts::Again>,
 }
@@ -134,6 +138,11 @@ pub(crate) struct Message {
     pub reason: Option<&'static str>,
     /// Where it left from: the endpoint, and the number (32 wrapping bits) of the byte behind its last.
     pub from: Option<(HostId, EndpointId, u32)>,
+}
+
+impl Message {
+    /// Of which nothing is known.
+    pub(crate) const NOTHING: Message = Message { by: None, evidence: None, reason: None, from: None };
 }
 
 /// What a slice says besides its place.
@@ -159,6 +168,7 @@ impl<'a> Walk<'a> {
             span: None,
             message: None,
             entry: None,
+            name: None,
             again: None,
         }
     }
@@ -217,6 +227,11 @@ impl<'a> Walk<'a> {
         self.entry = Some((task.0, entry));
         self.back(task.0, task.1, floor, self.at);
         self.entry = None;
+    }
+
+    /// In whose name the next walks' own tasks run: what they did for others is not told as that one's.
+    pub(crate) fn in_name_of(&mut self, logical: Option<TaskId>) {
+        self.name = logical;
     }
 
     /// What was walked, to be read in order of time.
@@ -323,6 +338,11 @@ impl<'a> Walk<'a> {
             let last = index.common(f.host, index.span(f.host, f.task).1).max(ran);
             self.tell_wait(&Frame { floor: last.max(f.floor), ..f }, State::Unknown, because(reasons::AFTER));
         }
+        if let Some(came) = self.came_onto_thread(&f, &w) {
+            self.running(&f, came.max(f.floor), Some(&w));
+            self.tell_wait(&f, State::Unknown, because(reasons::PARKED));
+            return;
+        }
         if ran < self.at {
             self.running(&f, ran.max(f.floor), Some(&w));
             if self.at <= f.floor {
@@ -362,7 +382,7 @@ impl<'a> Walk<'a> {
         }
         if let Some(m) = self.message
             && f.depth == self.base_depth
-            && is_by_message(w, m.by)
+            && (is_by_message(w, m.by) || self.is_of_another(&f, w))
         {
             let object = self.index.end(host, EndpointId(w.object)).as_ref().map(remote_of);
             f.evidence = m.evidence.or(f.evidence);

@@ -58,7 +58,7 @@ states! {
     Interrupt = "interrupt", 'I', Awaited, "an interrupt or softirq that is none of the above";
     Stopped = "stopped", 'S', HeldUp,
         "a signal, a debugger or the freezer of its cgroup had stopped it. The slice says which; for a signal also its name and its sender, if that was seen";
-    Queued = "queued", 'q', HeldUp, "a request had arrived and no task had picked it up";
+    Queued = "queued", 'q', HeldUp, "a request, or an answer to it, had arrived and no task had picked it up";
     Unread = "unread", 'R', HeldUp, "there was no room to send: earlier data had not been read";
     Unknown = "unknown", '?', Unknown, "not known; the reason is given";
 }
@@ -259,6 +259,22 @@ causes! {
         ],
         adds: &[say(", in {call}"), say(" ({object})")],
     }
+    /// A collector of garbage had stopped it.
+    Gc {
+        name: "gc",
+        what: "it was stopped while garbage was collected",
+        known_by: "a JVM's `VM Thread`, or its collector, let it go on, and threads of the collector ran meanwhile, by their names",
+        account: Account::Waiter,
+        says: &[say("{service} stopped while its garbage was collected")],
+    }
+    /// A JVM had stopped it.
+    Safepoint {
+        name: "safepoint",
+        what: "it was stopped by its JVM, or waited for what that does while all are stopped",
+        known_by: "the JVM's `VM Thread` let it go on, and no thread of a collector is known to have run meanwhile: a serial collector runs in that thread itself",
+        account: Account::Waiter,
+        says: &[say("{service} stopped by the VM thread of its JVM (a safepoint; perhaps a collection of garbage)")],
+    }
     /// Bytes in flight, or room to send them.
     Network {
         name: "network",
@@ -377,11 +393,12 @@ causes! {
     /// The request was there, and no task had taken it up.
     Queue {
         name: "queue",
-        what: "the request had arrived and no task had picked it up",
-        known_by: "from the arrival of its first byte until a task read it",
+        what: "the request, or an answer to it, had arrived and no task had picked it up",
+        known_by: "from the arrival of its first byte until a task read it; the object says what the thread that read it did instead, and for which request, where that is known",
         states: &[State::Queued],
         account: Account::Taker,
         says: &[say("waiting to be picked up by {service}")],
+        adds: &[say(", which was {object}")],
     }
     /// The recording itself: inputs were handed over one at a time.
     Isolation {

@@ -6,6 +6,7 @@
 //! back, the server's span, the call's way there. Where none is outstanding, the task that did the next thing is walked
 //! back. Of parallel calls the one that ended last counts at each join.
 
+use crate::active_path::taken::Taken;
 use crate::active_path::{Evidence, Message, Walk};
 use crate::backwards::Backwards;
 use crate::names::remote;
@@ -16,7 +17,6 @@ use wakepath_causality::graph::Index;
 use wakepath_causality::path::{Half, Request, Span, Wire};
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::cause;
 
 /// A span that is being walked back.
 struct Frame {
@@ -31,8 +31,9 @@ struct Frame {
     taker: (HostId, TaskId),
     /// Nobody watches it: what is known of it passed a sniffer.
     is_on_wire: bool,
-    /// Who did what happened at the cursor.
+    /// Who did what happened at the cursor, and in whose name.
     task: (HostId, TaskId),
+    actor: TaskId,
     /// Its calls in `Critical::calls` that are not passed yet.
     calls: std::ops::Range<usize>,
     /// The connection on which it came in; 0 where nobody watches.
@@ -142,6 +143,7 @@ impl Critical<'_> {
             taker: (host, e.task),
             is_on_wire: false,
             task: (host, last),
+            actor: if e.reply_task == TaskId::UNKNOWN { e.actor } else { e.reply_actor },
             entry: e.flow,
             calls: from..to,
             outstanding: None,
@@ -161,7 +163,7 @@ impl Critical<'_> {
         let within = |at: CommonNs| at.clamp(floor, ended.max(floor));
         let answered = within(self.common(wire.host, wire.reply_first));
         let taken = within(self.common(wire.host, wire.request_last)).min(answered);
-        self.walk.put(nobody, answered, State::Network, NOTHING, None);
+        self.walk.put(nobody, answered, State::Network, Message::NOTHING, None);
         let from = self.calls.partition_point(|c| c.0 < span);
         let to = self.calls.partition_point(|c| c.0 <= span);
         self.stack.push(Frame {
@@ -173,6 +175,7 @@ impl Critical<'_> {
             taker: nobody,
             is_on_wire: true,
             task: nobody,
+            actor: TaskId::UNKNOWN,
             entry: EndpointId(0),
             calls: from..to,
             outstanding: None,
@@ -184,7 +187,9 @@ impl Critical<'_> {
         if f.is_on_wire {
             self.walk.put(f.taker, from, State::Unknown, unwatched(), None);
         } else {
+            self.walk.in_name_of(logical(f.task.1, f.actor));
             self.walk.back_within(f.task, from, f.entry);
+            self.walk.in_name_of(None);
         }
     }
 
@@ -198,14 +203,14 @@ impl Critical<'_> {
                 Some(call) => self.call(f, call),
                 None if f.is_on_wire => {
                     self.own(&f, f.taken);
-                    self.walk.put(f.taker, f.start, State::Network, NOTHING, None);
+                    self.walk.put(f.taker, f.start, State::Network, Message::NOTHING, None);
                 }
                 None => {
                     self.own(&f, f.taken);
                     // from its first byte until its head was whole its task was reading, and may have waited for the rest
                     let (host, task) = f.taker;
                     self.walk.back(host, task, f.began, self.walk.at());
-                    self.queued(&f);
+                    self.walk.taken(f.taker, f.start, f.entry);
                 }
             }
         }
@@ -238,11 +243,18 @@ impl Critical<'_> {
         let ended = self.common(caller.host, caller.exchange.ended).max(f.taken);
         let began = self.common(caller.host, caller.exchange.began).max(f.taken);
         self.own(&f, ended);
+        self.unread(&f, caller, began);
         let depth = f.depth.saturating_add(1);
         self.walk.place(depth, Some(call), self.evidence(call));
         if !f.is_on_wire {
             f.task = (caller.host, caller.exchange.task);
+            f.actor = caller.exchange.actor;
         }
+        let e = &caller.exchange;
+        self.walk.in_name_of(logical(
+            answerer(caller).1,
+            if e.reply_task == TaskId::UNKNOWN { e.actor } else { e.reply_actor },
+        ));
         match (&span.callee, sniffed(span)) {
             (Some(callee), _) => {
                 let answered = self.common(callee.host, callee.exchange.ended).clamp(began, ended.max(began));
@@ -263,6 +275,16 @@ impl Critical<'_> {
                 self.stack.push(f);
             }
         }
+        self.walk.in_name_of(None);
+    }
+
+    /// An answer had come, and who takes it was busy with something else: down to when it came.
+    fn unread(&mut self, f: &Frame, caller: &Half, began: CommonNs) {
+        let taker = answerer(caller);
+        let came = self.walk.arrival(taker, caller.exchange.flow).max(began);
+        if came < self.walk.at() {
+            self.walk.busy_since(taker, came, f.entry, Taken::Answer);
+        }
     }
 
     /// From when a call was made until it reached its server.
@@ -279,40 +301,11 @@ impl Critical<'_> {
         self.walk.put(task, began, State::Network, message, Some(remote(&caller.place)));
         self.walk.place(f.depth, Some(f.span), self.evidence(f.span));
     }
+}
 
-    /// From a span's arrival until its task had taken it: the task got ready, or had something else to do.
-    fn queued(&mut self, f: &Frame) {
-        let index = self.index;
-        let (host, task) = f.taker;
-        let nothing = NOTHING;
-        while self.walk.at() > f.start {
-            let place = index.waits_from(host, task, index.timeline().local(host, self.walk.at()));
-            let wait = place.checked_sub(1).and_then(|p| index.wait(host, task, p)).filter(|w| w.cause != cause::OPEN);
-            let ran = wait.map(|w| index.common(host, w.at));
-            let Some(w) = wait.filter(|_| ran.is_some_and(|r| r > f.start && r <= self.walk.at())) else {
-                self.walk.put(
-                    f.taker,
-                    f.start,
-                    State::Queued,
-                    Message { reason: Some(reasons::TASK_BUSY), ..nothing },
-                    None,
-                );
-                return;
-            };
-            let is_preempted = matches!(w.cause, cause::PREEMPTED | cause::STOPPED);
-            let ready = index.common(host, if is_preempted { w.blocked } else { w.woken }).max(f.start);
-            if ready >= self.walk.at() {
-                self.walk.put(f.taker, f.start, State::Queued, nothing, None);
-                return;
-            }
-            // it came onto the processor for this, and was held up before
-            self.walk.back(host, task, ready, self.walk.at());
-            if !is_preempted {
-                self.walk.put(f.taker, f.start, State::Queued, nothing, None);
-                return;
-            }
-        }
-    }
+/// In whose name a thread acted, where that is not its own.
+fn logical(task: TaskId, actor: TaskId) -> Option<TaskId> {
+    (actor != task && actor != TaskId::UNKNOWN).then_some(actor)
 }
 
 /// Who received the last byte of an answer.
@@ -321,13 +314,11 @@ fn answerer(caller: &Half) -> (HostId, TaskId) {
     (caller.host, if e.reply_task == TaskId::UNKNOWN { e.task } else { e.reply_task })
 }
 
-const NOTHING: Message = Message { by: None, evidence: None, reason: None, from: None };
-
 /// What a sniffer saw of a span whose server nobody watches, where that can be laid into its caller's time.
 fn sniffed(span: &Span) -> Option<&Wire> {
     span.wire.as_ref().filter(|w| span.callee.is_none() && w.offset_ns.is_some() && w.reply_first.0 != 0)
 }
 
 fn unwatched() -> Message {
-    Message { reason: Some(reasons::NOT_WATCHED), ..NOTHING }
+    Message { reason: Some(reasons::NOT_WATCHED), ..Message::NOTHING }
 }

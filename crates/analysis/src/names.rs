@@ -196,6 +196,11 @@ impl<'f> Names<'f> {
         }
     }
 
+    /// The name of a thread, which may differ from that of its process.
+    pub fn thread(&self, host: HostId, task: TaskId) -> &'f str {
+        self.tasks.get(&(host, task)).map_or("?", |k| self.text(host, k.comm))
+    }
+
     /// All tasks, in no order.
     pub fn tasks(&self) -> impl Iterator<Item = (HostId, TaskId)> + '_ {
         self.tasks.keys().copied()

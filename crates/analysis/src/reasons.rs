@@ -87,6 +87,9 @@ reasons! {
     /// A loop that went on with a request when it had taken another's input.
     OTHERS = "its loop resumed it after another request's input: what it was waiting for is not known",
         "an event loop got several inputs at one wake-up; `run --isolate` hands over one at a time";
+    /// A logical task that ran on no thread.
+    PARKED = "its logical task ran on no thread: it was parked (for a channel, a lock, a timer), or ready; which is not known",
+        "a goroutine or virtual thread waits inside its runtime, which wakes no thread for it: `record` knows which thread ran it, and not what it waited for";
     /// The library vantage, alone.
     NO_KERNEL = "the preload library sees calls only: the task computed, had no processor, or waited for something that no call shows",
         "`wakepath run --kernel` tells them apart";

@@ -213,3 +213,38 @@ proptest! {
         }
     }
 }
+
+/// A thread of a JVM is let go on by the VM thread: where a collector's threads ran meanwhile, garbage was collected. Another process's
+/// threads of such names say nothing.
+#[test]
+fn a_thread_that_its_vm_stopped_was_stopped_for_its_collector() {
+    let script = |collector: &str, vm: &str| {
+        format!(
+            "host a\ntask A named java\ntask V of A at 1 {vm} named VM_Thread\ntask G of A at 1 thread named {collector}\n\
+             A 10..60 61 task V futex\nV 5..12 12 task A futex\nV 15..50 51 task G futex\nG 2..16 16 task V futex\n\
+             G 55..70 70 task V futex\nV 65..80 80 task A futex\nA 70..90 90 timer\n"
+        )
+    };
+    let causes = |script: &str| {
+        let script = Script::read(script);
+        let dir = tempfile::tempdir().expect("a folder");
+        let dirs = [dir.path().join("t")];
+        script.write(&dirs[0]);
+        let folder = Folder::open(&dirs).expect("opened");
+        let index = Index::open(&folder, &dirs).expect("an index");
+        let names = wakepath_analysis::names::Names::read(&folder);
+        let (host, task) = script.tasks["A"];
+        let slices = path_of(&index, HostId(host as u16), TaskId(task), Script::common(10), Script::common(65));
+        let mut causes = std::collections::BTreeSet::new();
+        let reader = wakepath_analysis::why::Reader::new(&folder, &index, &names);
+        reader.read(&slices, None, &mut |what, _, _| {
+            if what.cause.name() != "cpu" && what.cause.name() != "preempted" {
+                causes.insert(what.cause.name());
+            }
+        });
+        causes.into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(causes(&script("G1_Conc", "thread")), ["gc"]);
+    assert_eq!(causes(&script("C2_CompilerThre", "thread")), ["safepoint"]);
+    assert_eq!(causes(&script("G1_Conc", "")), ["lock"]);
+}

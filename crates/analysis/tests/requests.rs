@@ -70,8 +70,10 @@ flow e A E
 120 D takes q1
 125 E takes q2
 140 E answers q2
+141 A woken by e since 118
 150 A hears q2
 300 D answers q1
+305 A woken by d since 155
 310 A hears q1
 350 A answers r1
 ";

@@ -141,7 +141,7 @@ impl KernelDecoder {
             }
             w::KIND_WAIT => {
                 if let Some(r) = f.read::<w::Wait>() {
-                    rows::wait(&mut self.tasks, &r, sink);
+                    rows::wait(&mut self.tasks, &r, f, sink);
                 }
             }
             w::KIND_POLL => {

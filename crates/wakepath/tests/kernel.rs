@@ -41,6 +41,8 @@ mod saturated;
 mod slots;
 #[path = "kernel/stacks.rs"]
 mod stacks;
+#[path = "kernel/stalls.rs"]
+mod stalls;
 #[path = "kernel/streams.rs"]
 mod streams;
 #[path = "kernel/tasks.rs"]

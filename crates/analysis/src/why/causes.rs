@@ -7,6 +7,7 @@
 mod naming;
 
 use crate::active_path::locks::is_lock_call;
+use crate::active_path::taken::VM_THREAD;
 use crate::active_path::timeouts::is_for_an_interpreter;
 use crate::causes::Cause;
 use crate::names::Names;
@@ -25,6 +26,8 @@ use wakepath_model::rows::{Event, Table, WaitRow, cause as ended_by};
 const INTERPRETER: &str = "asked for every 5 ms, as CPython asks for its interpreter lock";
 /// Errors of statements that waited for a lock: a deadlock, `lock_timeout`.
 const LOCK_ERRORS: [&str; 2] = ["40P01", "55P03"];
+/// What names of threads of a JVM's collectors begin with.
+const COLLECTORS: &[&str] = &["GC Thread#", "G1 ", "ParGC Thread#", "ZWorker", "ZDriver", "Shenandoah"];
 /// Port of name servers.
 const DNS_PORT: u16 = 53;
 /// Programs that resolve names for others on their host; what they are waited for is a name.
@@ -112,6 +115,8 @@ struct Outer {
     name_server: Option<String>,
     /// It ended as waits for CPython's interpreter lock do.
     is_for_an_interpreter: bool,
+    /// A JVM had stopped it: for this.
+    stopped_for: Option<Cause>,
 }
 
 impl<'a> Reader<'a> {
@@ -234,8 +239,28 @@ impl<'a> Reader<'a> {
             row,
             syscall: row.map_or(last.syscall, |r| (r.syscall != NO_SYSCALL).then_some(r.syscall)),
             is_for_an_interpreter: row.as_ref().is_some_and(is_for_an_interpreter),
+            stopped_for: by.and_then(|by| self.stopped_for(&slices[run.clone()], waiter, by)),
             name_server: self.name_server(&slices[run], waiter.0, row, by.filter(|b| *b != waiter)),
         }
+    }
+
+    /// For what a JVM had stopped a thread of its own, where one of its service threads let that go on.
+    fn stopped_for(&self, run: &[Slice], waiter: (HostId, TaskId), by: (HostId, TaskId)) -> Option<Cause> {
+        let process = |t: (HostId, TaskId)| (t.0, self.names.tgid(t.0, t.1));
+        let is_collector = |t: (HostId, TaskId)| {
+            let name = self.names.thread(t.0, t.1);
+            process(t) == process(waiter) && COLLECTORS.iter().any(|c| name.starts_with(c))
+        };
+        let is_own = process(by) == process(waiter) && by != waiter;
+        if is_own && is_collector(by) || is_own && run.iter().any(|s| is_collector((s.host, s.task))) && self.is_vm(by)
+        {
+            return Some(Cause::Gc);
+        }
+        (is_own && self.is_vm(by)).then_some(Cause::Safepoint)
+    }
+
+    fn is_vm(&self, task: (HostId, TaskId)) -> bool {
+        self.names.thread(task.0, task.1) == VM_THREAD
     }
 
     /// The wait record of a task that ended at a moment, or around it.

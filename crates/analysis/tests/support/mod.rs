@@ -3,7 +3,7 @@
 //! ```text
 //! host web +500                     a host, and what its clock shows at 0
 //! task A                            a task of the last host that was there before; `at 10`: met only then; `named postgres`
-//! task B of A at 30                 forked
+//! task B of A at 30                 forked; `thread`: another thread of A's process
 //! exit B 90
 //! flow f A B                        a TCP flow between two tasks' hosts; behind it: `udp`, `listens` (B's end);
 //!                                   `flow f A -`: to somebody who is not watched
@@ -121,9 +121,10 @@ impl Script {
         let us = after("at").map_or(if words[0] == "exit" { number(words[2]) } else { 0 }, number);
         let at = self.at(host, us);
         let comm = after("named").map_or(StrId::EMPTY, |name| {
-            self.names.push(name.to_owned());
+            self.names.push(name.replace('_', " "));
             StrId(self.names.len() as u32)
         });
+        let is_thread = words.contains(&"thread");
         let what = match (words[0], of) {
             ("exit", _) => life::EXIT,
             (_, Some(_)) => life::FORK,
@@ -136,7 +137,7 @@ impl Script {
                 start: at,
                 task,
                 parent: of.map_or(TaskId::UNKNOWN, |o| o.1),
-                tgid: task.0,
+                tgid: of.filter(|_| is_thread).map_or(task, |o| o.1).0,
                 tid: task.0,
                 comm,
                 cmdline: StrId::EMPTY,

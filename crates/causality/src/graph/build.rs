@@ -1,6 +1,6 @@
 //! Building the index: the rows of each table of each host once, and the endpoints of all hosts in order of time.
 
-use super::records::{Came, End, Faulted, Left, Listener, OfFlow, Sent};
+use super::records::{Asked, Came, End, Left, Listener, OfFlow, Sent, Word};
 use super::sort::{Keyed, Sorter};
 use crate::pairs::{How, Pairs};
 use rustc_hash::FxHashSet;
@@ -14,8 +14,8 @@ use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId};
 use wakepath_model::rows::{
-    EndpointRow, Event, FaultRow, LimitRow, OpRow, PacketRow, PollRow, ResentRow, Row, Side, Table, TaskRow, TcpState,
-    WaitRow, cause, fault, held, limit, op,
+    EndpointRow, Event, FaultRow, LimitRow, MessageRow, OpRow, PacketRow, PollRow, ResentRow, Row, Side, Table,
+    TaskRow, TcpState, WaitRow, cause, fault, held, limit, op, role,
 };
 
 /// How long the endpoints of a flow that is gone are remembered, since the other end may still be announced.
@@ -40,9 +40,11 @@ pub(super) fn build(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Res
     for (i, host) in folder.hosts().iter().enumerate() {
         waits(host, i, dir)?;
         faults(host, i, dir)?;
+        asked(host, i, dir)?;
         operations(host, i, dir)?;
         plain::<PollRow>(host, dir, &file(dir, "polls", i))?;
         plain::<TaskRow>(host, dir, &file(dir, "tasks", i))?;
+        words(host, i, dir)?;
         plain::<ResentRow>(host, dir, &file(dir, "resent", i))?;
         backlogs(host, i, dir)?;
         packets(host, i, dir, &mut sent)?;
@@ -101,12 +103,41 @@ fn faults(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
             return Ok(());
         }
         if seen.insert(r.file) {
-            files.push(Faulted { file: r.file, pad: 0 })?;
+            files.push(Word { id: r.file, pad: 0 })?;
         }
         faults.push(*r)
     })?;
     faults.finish(create(&file(dir, "faults", i))?)?;
     files.finish(create(&file(dir, "faulted", i))?)
+}
+
+/// What was asked for on connections.
+fn asked(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
+    let mut asked = Sorter::new(dir);
+    each::<MessageRow>(host, |r| {
+        if !is_asked(r) {
+            return Ok(());
+        }
+        asked.push(Asked { flow: r.flow, at: r.at, protocol: r.protocol, verb: r.verb, target: r.target, pad: 0 })
+    })?;
+    asked.finish(create(&file(dir, "asked", i))?)
+}
+
+/// Somebody received a request.
+fn is_asked(r: &MessageRow) -> bool {
+    r.role == role::REQUEST && r.sent == 0
+}
+
+/// The words of what was asked for, and names of tasks: there are no more of these than a recording has strings.
+fn words(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
+    let mut words = Sorter::new(dir);
+    let mut seen = FxHashSet::default();
+    let mut take = |id| if seen.insert(id) { words.push(Word { id, pad: 0 }) } else { Ok(()) };
+    each::<MessageRow>(host, |r| {
+        if is_asked(r) { [r.protocol, r.verb, r.target].into_iter().try_for_each(&mut take) } else { Ok(()) }
+    })?;
+    each::<TaskRow>(host, |r| take(r.comm))?;
+    words.finish(create(&file(dir, "words", i))?)
 }
 
 fn operations(host: &Host, i: usize, dir: &Path) -> io::Result<()> {

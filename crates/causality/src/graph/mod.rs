@@ -8,6 +8,7 @@
 
 mod build;
 mod listeners;
+mod named;
 mod processors;
 mod recorded;
 mod records;
@@ -20,7 +21,7 @@ pub use records::{End, Left, Listener};
 
 use crate::pairs::How;
 use recorded::Recorded;
-use records::{Came, Faulted, OfFlow, Sent, place};
+use records::{Asked, Came, OfFlow, Sent, Word, place};
 use rustc_hash::FxHashMap;
 use sort::Keyed as _;
 use std::fs::{self, DirBuilder};
@@ -38,7 +39,7 @@ use wakepath_model::rows::{
 };
 
 /// Version of the files: older ones are made again.
-const VERSION: u64 = 5;
+const VERSION: u64 = 6;
 /// The subfolder of `DIR/cache` where indexes are.
 const CACHE: &str = "cache";
 /// Most rows looked at around a place that a binary search found.
@@ -73,8 +74,10 @@ struct HostRows {
     endpoints: EndpointRows,
     /// Page faults that slept for a read.
     faults: Rows<FaultRow>,
-    /// Paths of the files that they read.
-    files: FxHashMap<StrId, String>,
+    /// What was asked for on connections.
+    asked: Rows<Asked>,
+    /// Texts that are named: of what was asked for, names of tasks, and paths of the files that page faults read.
+    texts: FxHashMap<StrId, String>,
     recorded: Recorded,
 }
 
@@ -157,9 +160,12 @@ impl Index {
         let mut store = Store::of(dir)?;
         let mut hosts = Vec::with_capacity(folder.hosts().len());
         for (i, host) in folder.hosts().iter().enumerate() {
-            let faulted: Rows<Faulted> = store.open(&build::file(dir, "faulted", i))?;
-            let files = (0..faulted.count()).filter_map(|at| store.get(&faulted, at));
-            let files = files.map(|f| (f.file, host.text(f.file).to_owned())).collect();
+            let mut texts = FxHashMap::default();
+            for table in ["faulted", "words"] {
+                let words: Rows<Word> = store.open(&build::file(dir, table, i))?;
+                let words = (0..words.count()).filter_map(|at| store.get(&words, at));
+                texts.extend(words.map(|w| (w.id, host.text(w.id).to_owned())));
+            }
             hosts.push(HostRows {
                 waits: store.open(&build::file(dir, "waits", i))?,
                 cpus: store.open(&build::file(dir, "cpus", i))?,
@@ -176,7 +182,8 @@ impl Index {
                     backlogs: store.open(&build::file(dir, "backlogs", i))?,
                 },
                 faults: store.open(&build::file(dir, "faults", i))?,
-                files,
+                asked: store.open(&build::file(dir, "asked", i))?,
+                texts,
                 recorded: Recorded::of(host),
             });
         }
@@ -241,7 +248,7 @@ impl Index {
         let h = self.rows(host)?;
         let place = self.store.lower_bound(&h.faults, (u64::from(w.task.0), w.at.0, 0));
         let f = self.store.get(&h.faults, place).filter(|f| f.task == w.task && f.began <= w.blocked)?;
-        Some((f, f.mapped(h.files.get(&f.file).map_or("", String::as_str))))
+        Some((f, f.mapped(h.text(f.file))))
     }
 
     /// The operation of `task` that was under way at a moment, else the first that returned afterwards.
@@ -321,6 +328,17 @@ impl Index {
         poll.is_some_and(|p| p.timeout_ns == u64::MAX)
     }
 
+    /// Whether `task` began and ended a call to poll between two moments.
+    pub fn polls_within(&self, host: HostId, task: TaskId, from: MonoNs, to: MonoNs) -> bool {
+        let Some(h) = self.rows(host) else { return false };
+        let first = self.store.lower_bound(&h.polls, (u64::from(task.0), from.0, 0));
+        // one that was under way has ended by the next
+        (first..first.saturating_add(2)).any(|place| {
+            let poll = self.store.get(&h.polls, place).filter(|p| p.task == task && p.at <= to);
+            poll.is_some_and(|p| p.entry >= from)
+        })
+    }
+
     /// An endpoint, with its other end where it is known.
     pub fn end(&self, host: HostId, flow: EndpointId) -> Option<End> {
         let h = self.rows(host)?;
@@ -385,14 +403,6 @@ impl Index {
         let h = self.rows(host)?;
         let place = self.store.lower_bound(&h.endpoints.left, last.key()).checked_sub(1)?;
         self.store.get(&h.endpoints.left, place).filter(|l| l.flow == flow && l.kind == op::RECV)
-    }
-
-    /// Process number and name of a task, as they were last known.
-    pub fn program(&self, host: HostId, task: TaskId) -> Option<(u32, StrId)> {
-        let h = self.rows(host)?;
-        let after = self.store.lower_bound(&h.tasks, (u64::from(task.0) + 1, 0, 0));
-        let mut rows = (0..after).rev().take(4).filter_map(|i| self.store.get(&h.tasks, i));
-        rows.find(|r| r.task == task && r.comm != StrId::EMPTY).map(|r| (r.tgid, r.comm))
     }
 
     /// A packet of a host by its number.

@@ -91,19 +91,43 @@ pub struct Left {
     pub held: u16,
 }
 
-/// A file that a page fault read, once.
+/// What somebody asked for on a connection.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
-pub struct Faulted {
-    /// `FaultRow::file`.
-    pub file: StrId,
+pub struct Asked {
+    /// The endpoint of who was asked.
+    pub flow: EndpointId,
+    /// When the message's head had been read.
+    pub at: MonoNs,
+    /// `MessageRow::protocol`.
+    pub protocol: StrId,
+    /// `MessageRow::verb`.
+    pub verb: StrId,
+    /// `MessageRow::target`.
+    pub target: StrId,
     /// Zero.
     pub pad: u32,
 }
 
-impl Keyed for Faulted {
+impl Keyed for Asked {
     fn key(&self) -> Key {
-        (u64::from(self.file.0), 0, 0)
+        (self.flow.0, self.at.0, 0)
+    }
+}
+
+/// A text that rows name, once.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct Word {
+    /// Its id.
+    pub id: StrId,
+    /// Zero.
+    pub pad: u32,
+}
+
+impl Keyed for Word {
+    fn key(&self) -> Key {
+        (u64::from(self.id.0), 0, 0)
     }
 }
 

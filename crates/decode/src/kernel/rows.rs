@@ -32,10 +32,12 @@ pub(super) fn descriptor<S: RowSink>(tasks: &mut Tasks, r: &w::Descriptor, sink:
 }
 
 /// A wait that is over.
-pub(super) fn wait<S: RowSink>(tasks: &mut Tasks, r: &w::Wait, sink: &mut S) {
+pub(super) fn wait<S: RowSink>(tasks: &mut Tasks, r: &w::Wait, f: &Frame<'_>, sink: &mut S) {
     let at = MonoNs(r.ts_ns);
     let task = tasks.id(r.tgid, r.tid, at, sink);
-    let cause = code(r.head.sub, at, sink);
+    let (sub, who, _) = named::<w::Wait>(&r.head, f);
+    let cause = code(sub, at, sink);
+    let logical = who.filter(|who| who.key != 0).map_or(TaskId::UNKNOWN, |who| tasks.logical(r.tgid, &who, at, sink));
     sink.push(&WaitRow {
         at,
         blocked: MonoNs(r.blocked_ns),
@@ -50,6 +52,8 @@ pub(super) fn wait<S: RowSink>(tasks: &mut Tasks, r: &w::Wait, sink: &mut S) {
         cpu: r.cpu,
         woken_cpu: r.woken_cpu,
         cause,
+        is_told: u8::from(who.is_some()),
+        logical,
         ..Default::default()
     });
 }

