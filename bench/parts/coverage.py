@@ -107,6 +107,16 @@ def virtual_threads(kind, version):
     return start
 
 
+def go(kind):
+    """net/http whose handlers have the rest asked by others (`asks.go`)."""
+
+    def start(place):
+        port, env = free_port(), place.stores()
+        return place.start("go", [HAVE / "go-service"], port, KIND=kind, **env)
+
+    return start
+
+
 def shared(*how):
     """Threads that share one connection to another service, in a protocol that nobody knows; both call a third."""
 
@@ -177,6 +187,8 @@ class Case:
     load: Callable = http1
     clients: tuple = (1, 4, 10, 50)
     vantages: tuple = BOTH
+    # what recording is told else
+    flags: tuple = ()
     # least share of whole paths in percent, by vantage and clients; nothing is asked where none is given
     whole: dict = dataclasses.field(default_factory=dict)
 
@@ -196,6 +208,12 @@ def virtual(kind, version, clients, whole):
     return Case(virtual_threads(kind, version), needs, clients=clients, vantages=(KERNEL,), whole=whole)
 
 
+def goroutines(kind, whole):
+    """A case of Go, with its probes."""
+    needs = [str(HAVE / "go-service"), "redis-server", DATABASE]
+    return Case(go(kind), needs, clients=(1, 10, 50, 200), vantages=(KERNEL,), flags=("--runtimes=go",), whole=whole)
+
+
 COVERAGE = {
     "http2": Case(http2, ["nginx", *VENV], streams(1), whole=ONE),
     "http2-streams": Case(http2, ["nginx", *VENV], streams(10)),
@@ -208,6 +226,9 @@ COVERAGE = {
     "shared": Case(shared(), [], clients=(1, 10, 50), vantages=(KERNEL,), whole={(KERNEL, 1): 99.0}),
     "shared-by-turns": Case(shared("one"), [], clients=(1, 10, 50), vantages=(KERNEL,), whole=ALL_SIZES),
     "haproxy": Case(haproxy, ["haproxy"], clients=(10, 50), vantages=(KERNEL,), whole=PLAIN_THREADS),
+    "go-fan-out": goroutines("fan-out", ALL_SIZES),
+    "go-pool": goroutines("pool", {}),
+    "go-pool-direct": goroutines("pool-direct", {}),
     "virtual-threads": virtual("plain", 25, (1, 10, 50, 200), ALL_SIZES),
     "virtual-threads-21": virtual("plain", 21, (1, 10, 50), ALL_SIZES),
     "virtual-pinned": virtual("pinned", 25, (10,), ALL_SIZES),
@@ -245,7 +266,7 @@ def recorded(case, here, vantage, clients):
         port = case.start(place)
         case.load(port, clients, clients * 4, truth=here / "warm.jsonl")
         pids = [flag for pid in place.pids for flag in ("--pid", pid)]
-        with library or Recording(trace, "--payload", "heads", *pids):
+        with library or Recording(trace, "--payload", "heads", *case.flags, *pids):
             case.load(port, clients, requests, truth=truth)
             time.sleep(0.3)
     log = own_log(place.log)

@@ -29,15 +29,39 @@ struct {
 	__type(value, u64);
 } go_writers SEC(".maps");
 
+/* A goroutine: its number, and where it is in memory. */
+struct go_owner {
+	u64 goroutine;
+	u64 at;
+};
+
 /* Connection -> goroutine that has it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 32768);
 	__type(key, struct owned_key);
-	__type(value, u64);
+	__type(value, struct go_owner);
 } go_owners SEC(".maps");
 
 #define MAKERS_MAX (sizeof(((struct wp_makers *)0)->line) / sizeof(u64))
+
+/* When a goroutine was made, by which, and what made that. */
+struct go_birth {
+	/* Its number, which it gets after it was made: 0 until it acts. */
+	u64 goroutine;
+	u64 born;
+	u64 has_made;
+	u64 makers[MAKERS_MAX];
+	u64 born_makers[MAKERS_MAX];
+};
+
+/* By where it is in memory: a place is another goroutine's only after that one was made, too. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct owned_key);
+	__type(value, struct go_birth);
+} go_births SEC(".maps");
 
 /* A context of Python's, with what made it, and what made that: frameworks make a task in a task for each layer that a request goes
  * through, and most of them do no operation. */
@@ -100,23 +124,67 @@ static __always_inline bool is_refuted(struct wp_runtime *r)
 	return r->refuted > 16 && r->refuted > r->verified >> 6;
 }
 
+/* What made a logical task, before it is named for the first time. `born`: when each of `makers` was made. */
+static __always_inline bool tell_makers(u32 tgid, u8 runtime, const u64 *makers, const u64 *born, u64 now)
+{
+	u64 position;
+	struct wp_makers *r = reserve(this_cpu(), sizeof(*r), DROP_TASK, &position);
+
+	if (!r)
+		return false;
+	r->ts_ns = now;
+	r->tgid = tgid;
+	r->pad = 0;
+	__builtin_memcpy(r->line, makers, sizeof(r->line));
+	__builtin_memcpy(r->born_ns, born, sizeof(r->born_ns));
+	commit(r, position, sizeof(*r), KIND_MAKERS, runtime);
+	return true;
+}
+
+/* The birth of a goroutine that is at `at`, if it was seen. `parent`: who made it as its runtime remembers, 0 where that was not asked:
+ * then only of one that acted. */
+static __always_inline struct go_birth *go_birth(u32 tgid, u64 at, u64 goroutine, u64 parent)
+{
+	struct owned_key key = { .tgid = tgid, .of = at };
+	struct go_birth *birth = bpf_map_lookup_elem(&go_births, &key);
+
+	if (!birth || (birth->goroutine ? birth->goroutine != goroutine : !parent || parent != birth->makers[0]))
+		return 0;
+	return birth;
+}
+
+/* Adds when, and by which, a goroutine was made. */
+static __always_inline void go_born(u32 tgid, struct wp_logical *who, u64 at, u64 parent, u64 now)
+{
+	struct go_birth *birth = go_birth(tgid, at, who->key, parent);
+
+	if (!birth || (!birth->goroutine && !tell_makers(tgid, RUNTIME_GO, birth->makers, birth->born_makers, now)))
+		return;
+	birth->goroutine = who->key;
+	who->parent = birth->makers[0];
+	who->born_ns = birth->born;
+}
+
 /* A goroutine that writes what others ask for works for the one that has its connection. */
-static __always_inline void go_behalf(u32 tgid, struct wp_logical *who)
+static __always_inline bool go_behalf(u32 tgid, struct wp_logical *who, u64 now)
 {
 	struct owned_key writer = { .tgid = tgid, .of = who->key }, conn = { .tgid = tgid };
-	u64 *of = bpf_map_lookup_elem(&go_writers, &writer), *owner;
+	u64 *of = bpf_map_lookup_elem(&go_writers, &writer);
+	struct go_owner *owner;
 
 	if (!of)
-		return;
+		return false;
 	conn.of = *of;
 	owner = bpf_map_lookup_elem(&go_owners, &conn);
 	if (!owner)
-		return;
-	who->key = *owner;
+		return false;
+	who->key = owner->goroutine;
 	who->parent = 0;
+	go_born(tgid, who, owner->at, 0, now);
+	return true;
 }
 
-static __always_inline bool go_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, bool polls)
+static __always_inline bool go_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, bool polls, u64 now)
 {
 	u64 at = user_word(task->thread.fsbase + (s64)r->tls);
 	u64 m = user_word(at + r->g_m);
@@ -134,8 +202,8 @@ static __always_inline bool go_task(struct task_struct *task, struct wp_runtime 
 		__sync_fetch_and_add(&r->refuted, 1);
 		return false;
 	}
-	if (r->is_marked && !polls)
-		go_behalf(task->tgid, who);
+	if (r->is_marked && !polls && who->key && !go_behalf(task->tgid, who, now) && who->parent)
+		go_born(task->tgid, who, at, who->parent, now);
 	return who->key != 0;
 }
 
@@ -163,22 +231,6 @@ static __always_inline u64 python_context(struct task_struct *task, struct wp_ru
 	return context && (u32)user_word(context + r->context_entered) == 1 ? context : 0;
 }
 
-/* What made a context, before it is named for the first time. */
-static __always_inline bool tell_makers(u32 tgid, struct python_context *context, u64 now)
-{
-	u64 position;
-	struct wp_makers *r = reserve(this_cpu(), sizeof(*r), DROP_TASK, &position);
-
-	if (!r)
-		return false;
-	r->ts_ns = now;
-	r->tgid = tgid;
-	r->pad = 0;
-	__builtin_memcpy(r->line, context->makers, sizeof(r->line));
-	commit(r, position, sizeof(*r), KIND_MAKERS, 0);
-	return true;
-}
-
 static __always_inline bool python_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, bool polls,
 					u64 now)
 {
@@ -194,7 +246,8 @@ static __always_inline bool python_task(struct task_struct *task, struct wp_runt
 	found = bpf_map_lookup_elem(&python_contexts, &key);
 	if (found) {
 		if (!found->acted)
-			found->acted = !found->makers[0] || tell_makers(key.tgid, found, now);
+			found->acted = !found->makers[0] ||
+				       tell_makers(key.tgid, RUNTIME_PYTHON, found->makers, found->makers, now);
 		who->key = found->id;
 		who->parent = found->makers[0];
 		who->born_ns = found->born;
@@ -296,7 +349,7 @@ static __always_inline bool task_of(struct task_struct *task, struct wp_runtime 
 {
 	switch (r->kind) {
 	case RUNTIME_GO:
-		return go_task(task, r, who, !flow);
+		return go_task(task, r, who, !flow, now);
 	case RUNTIME_PYTHON:
 		return python_task(task, r, who, !flow, now);
 	case RUNTIME_JVM:
@@ -374,23 +427,96 @@ static __always_inline int go_probe(struct pt_regs *regs, bool takes)
 	u32 tgid = task->tgid;
 	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &tgid);
 	struct owned_key writer = { .tgid = tgid }, conn = { .tgid = tgid };
-	u64 goroutine = r ? go_at_probe(task, r, regs->r14) : 0, waiter;
+	struct wp_logical who = {};
+	struct go_owner owner;
+	u64 waiter, parent;
 
-	if (!goroutine)
+	who.key = r ? go_at_probe(task, r, regs->r14) : 0;
+	if (!who.key)
 		return 0;
 	conn.of = regs->ax;
 	if (!takes) {
-		writer.of = goroutine;
+		writer.of = who.key;
 		bpf_map_update_elem(&go_writers, &writer, &conn.of, BPF_ANY);
 		return 0;
 	}
-	bpf_map_update_elem(&go_owners, &conn, &goroutine, BPF_ANY);
+	owner.goroutine = who.key;
+	owner.at = regs->r14;
+	bpf_map_update_elem(&go_owners, &conn, &owner, BPF_ANY);
+	/* it may be another goroutine that first acts in its name */
+	parent = user_word(owner.at + r->g_parent);
+	if (parent)
+		go_born(tgid, &who, owner.at, parent, bpf_ktime_get_ns());
 	/* the writer of a connection that is older than the probes waits for what to write */
 	waiter = user_word(user_word(conn.of + r->conn_writes) + r->chan_waiters);
 	if (waiter)
 		writer.of = user_word(user_word(waiter + r->waiter_g) + r->g_goid);
 	if (writer.of)
 		bpf_map_update_elem(&go_writers, &writer, &conn.of, BPF_ANY);
+	return 0;
+}
+
+/* gostartcallfn, on the scheduler's stack: the thread's goroutine makes another, whose `sched` is at RAX. */
+static __always_inline int go_makes(struct pt_regs *regs)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct owned_key key = { .tgid = task->tgid };
+	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &key.tgid);
+	struct go_birth *maker, made = {};
+	u64 m, at;
+
+	if (!r || r->kind != RUNTIME_GO || is_refuted(r))
+		return 0;
+	m = user_word(regs->r14 + r->g_m);
+	if (user_word(m + r->m_procid) != own_number(task)) {
+		__sync_fetch_and_add(&r->refuted, 1);
+		return 0;
+	}
+	made.born = bpf_ktime_get_ns();
+	at = user_word(m + r->m_curg);
+	made.makers[0] = at ? user_word(at + r->g_goid) : 0;
+	maker = at ? go_birth(key.tgid, at, made.makers[0], user_word(at + r->g_parent)) : 0;
+	if (maker) {
+		maker->has_made = 1;
+		made.born_makers[0] = maker->born;
+		__builtin_memcpy(&made.makers[1], maker->makers, sizeof(made.makers) - sizeof(u64));
+		__builtin_memcpy(&made.born_makers[1], maker->born_makers, sizeof(made.born_makers) - sizeof(u64));
+	}
+	key.of = regs->ax - r->g_sched;
+	bpf_map_update_elem(&go_births, &key, &made, BPF_ANY);
+	return 0;
+}
+
+/* goexit1: the thread's goroutine, in R14, is done. */
+static __always_inline int go_ends(struct pt_regs *regs)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct owned_key key = { .tgid = task->tgid, .of = regs->r14 };
+	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &key.tgid);
+	struct go_birth *birth = r ? bpf_map_lookup_elem(&go_births, &key) : 0;
+	struct wp_logical who = {};
+	struct wp_ended *told;
+	u64 position, now;
+
+	if (!birth || (!birth->goroutine && !birth->has_made))
+		return 0;
+	who.key = go_at_probe(task, r, key.of);
+	if (!who.key)
+		return 0;
+	now = bpf_ktime_get_ns();
+	go_born(key.tgid, &who, key.of, user_word(key.of + r->g_parent), now);
+	if (!who.born_ns)
+		return 0;
+	told = reserve(this_cpu(), sizeof(*told), DROP_TASK, &position);
+	if (!told)
+		return 0;
+	told->ts_ns = now;
+	told->tgid = key.tgid;
+	told->pad = 0;
+	told->key = who.key;
+	told->parent = who.parent;
+	told->born_ns = who.born_ns;
+	commit(told, position, sizeof(*told), KIND_ENDED, RUNTIME_GO);
 	return 0;
 }
 
@@ -406,6 +532,18 @@ int on_go_writes(struct pt_regs *regs)
 	return go_probe(regs, false);
 }
 
+SEC("uprobe")
+int on_go_makes(struct pt_regs *regs)
+{
+	return go_makes(regs);
+}
+
+SEC("uprobe")
+int on_go_ends(struct pt_regs *regs)
+{
+	return go_ends(regs);
+}
+
 /* The same where one link holds many probes (Linux 6.6): they ask for fewer rights. */
 SEC("uprobe.multi")
 int on_go_takes_multi(struct pt_regs *regs)
@@ -417,6 +555,18 @@ SEC("uprobe.multi")
 int on_go_writes_multi(struct pt_regs *regs)
 {
 	return go_probe(regs, false);
+}
+
+SEC("uprobe.multi")
+int on_go_makes_multi(struct pt_regs *regs)
+{
+	return go_makes(regs);
+}
+
+SEC("uprobe.multi")
+int on_go_ends_multi(struct pt_regs *regs)
+{
+	return go_ends(regs);
 }
 
 /* A context was made, whose address is the function's result: of the one that the thread runs in, or of none. */

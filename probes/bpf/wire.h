@@ -18,6 +18,7 @@
 #define KIND_FAULT_FILE 0xeULL
 #define KIND_RESENT 0xfULL
 #define KIND_MAKERS 0x10ULL
+#define KIND_ENDED 0x11ULL
 #define FAULT_MINOR 0x1ULL
 #define FAULT_MAJOR 0x2ULL
 #define FAULT_NEITHER 0x3ULL
@@ -204,6 +205,7 @@ struct wp_runtime {
 	__u32 m_procid;
 	__u32 g_goid;
 	__u32 g_parent;
+	__u32 g_sched;
 	__u32 conn_writes;
 	__u32 chan_waiters;
 	__u32 waiter_g;
@@ -220,8 +222,9 @@ struct wp_runtime {
 	__u32 thread_is_virtual;
 	__u32 thread_owner;
 	__u32 block_bytes;
+	__u32 pad;
 };
-_Static_assert(sizeof(struct wp_runtime) == 128, "wp_runtime");
+_Static_assert(sizeof(struct wp_runtime) == 136, "wp_runtime");
 
 struct wp_local_words {
 	__u64 flow;
@@ -430,8 +433,20 @@ struct wp_makers {
 	__u32 tgid;
 	__u32 pad;
 	__u64 line[7];
+	__u64 born_ns[7];
 };
-_Static_assert(sizeof(struct wp_makers) == 80, "wp_makers");
+_Static_assert(sizeof(struct wp_makers) == 136, "wp_makers");
+
+struct wp_ended {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u32 tgid;
+	__u32 pad;
+	__u64 key;
+	__u64 parent;
+	__u64 born_ns;
+};
+_Static_assert(sizeof(struct wp_ended) == 48, "wp_ended");
 
 struct wp_resent {
 	struct wp_head head;

@@ -10,6 +10,7 @@ pub const CONDITIONS: &[&str] = &[
     "awaited.often",
     "before.began_in_the_recording",
     "born.before_the_end",
+    "born.ended_in_time",
     "born.leads_to_one",
     "born.never_for_others",
     "born.one_at_a_time",

@@ -5,16 +5,19 @@
 //! Both passes over a recording keep this: the first sees which tasks work for others as well.
 
 use crate::canary::holds;
+use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange, Slab};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{OPEN, TaskRow};
+use wakepath_model::rows::{OPEN, TaskRow, life, runtime};
 
 /// Requests kept of each task: what it makes is told soon after.
 const TAKES_MAX: usize = 4;
 /// From how many on tasks are forgotten whose request is gone.
 const LINES_MAX: usize = 262_144;
+/// How long behind its request a task may end that was made for it: who waited for it may be faster than itself.
+const END_NS: u64 = 20_000_000;
 /// Most makers one above the other that are asked.
 const DEPTH_MAX: usize = 8;
 
@@ -74,6 +77,47 @@ pub(crate) enum Known {
     Forgotten,
 }
 
+/// What is known of the end of a logical task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum End {
+    /// Its runtime does not tell.
+    #[default]
+    Untold,
+    /// It will be told.
+    Expected,
+    /// It came before the end of the request that it was made for, or soon behind.
+    InTime,
+}
+
+/// Which logical tasks ended with the request that they were made for, where their runtime tells.
+#[derive(Default)]
+pub(crate) struct Ends(PerTask<End>);
+
+impl Ends {
+    /// A step in a task's life.
+    pub(crate) fn task(&mut self, lineage: &Lineage, r: &TaskRow) {
+        if r.runtime != runtime::GO || r.start.0 == 0 {
+            return;
+        }
+        let is_in_time = r.what == life::EXIT && r.at.0 <= lineage.over_of(r.task).0.saturating_add(END_NS);
+        let end = self.0.entry(r.task);
+        if *end != End::InTime {
+            *end = if is_in_time { End::InTime } else { End::Expected };
+        }
+    }
+
+    /// Whether a task, and each between it and the one that took the request, ended in time, as far as runtimes tell. One that has
+    /// requests itself is not bound to its maker's.
+    pub(crate) fn are_in_time(&self, lineage: &Lineage, task: TaskId) -> bool {
+        if self.0.get(task) == End::Untold || lineage.has_requests(task) {
+            return true;
+        }
+        let mut makers = lineage.makers(task).map(|(maker, _)| maker);
+        let taker = makers.find(|&maker| lineage.has_requests(maker) || self.0.get(maker) != End::InTime);
+        self.0.get(task) == End::InTime && taker.is_some_and(|maker| lineage.has_requests(maker))
+    }
+}
+
 /// What logical tasks work for.
 #[derive(Default)]
 pub(crate) struct Lineage {
@@ -116,6 +160,15 @@ impl Lineage {
         let maker = |task: &TaskId| self.made.get(task).map(|&(maker, _)| maker);
         let makers = std::iter::successors(maker(&task), maker).take(DEPTH_MAX);
         makers.map(|task| (task, self.made.get(&task).map(|&(_, made)| made)))
+    }
+
+    /// When the request was over that a task was made for: the end of time where it is not, the beginning where that is not known.
+    fn over_of(&self, task: TaskId) -> MonoNs {
+        let takes =
+            std::iter::once(task).chain(self.makers(task).map(|(maker, _)| maker)).find_map(|t| self.takes.get(&t));
+        let of = self.lines.get(&task).map(|line| line.of);
+        let take = takes.and_then(|takes| takes.last.iter().rev().find(|take| Some(take.of) == of));
+        take.map_or(MonoNs(0), |take| take.over)
     }
 
     /// Whether a task was made for another request than this one.

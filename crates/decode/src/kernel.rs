@@ -169,6 +169,11 @@ impl KernelDecoder {
                     self.tasks.makers(&r, sink);
                 }
             }
+            w::KIND_ENDED => {
+                if let Some(r) = f.read::<w::Ended>() {
+                    self.tasks.ended(&r, sink);
+                }
+            }
             w::KIND_TASK => {
                 if let Some(r) = f.read::<w::TaskEvent>() {
                     let cmdline = f.tail::<w::TaskEvent>(r.cmdline_bytes as usize);

@@ -111,12 +111,24 @@ impl Tasks {
 
     /// What made a logical task, and what made that.
     pub fn makers<S: RowSink>(&mut self, r: &w::Makers, sink: &mut S) {
-        let runtime = w::RUNTIME_PYTHON;
         let mut parent = 0;
-        for &key in r.line.iter().rev().filter(|&&key| key != 0) {
-            let who = w::Logical { key, parent, born_ns: key, runtime, pad: [0; 7] };
+        for (&key, &born_ns) in r.line.iter().zip(&r.born_ns).rev().filter(|&(&key, _)| key != 0) {
+            let who = w::Logical { key, parent, born_ns, runtime: r.head.sub, pad: [0; 7] };
             self.logical(r.tgid, &who, MonoNs(r.ts_ns), sink);
             parent = key;
+        }
+    }
+
+    /// A logical task ended. Its number is not used again.
+    pub fn ended<S: RowSink>(&mut self, r: &w::Ended, sink: &mut S) {
+        let at = MonoNs(r.ts_ns);
+        let who = w::Logical { key: r.key, parent: r.parent, born_ns: r.born_ns, runtime: r.head.sub, pad: [0; 7] };
+        self.logical(r.tgid, &who, at, sink);
+        let all = self.logical.get_mut(&r.tgid);
+        if let Some(ended) = all.and_then(|all| all.get_mut(&(who.runtime, who.key))) {
+            // what it made may act yet, and names it then
+            ended.last = MonoNs(0);
+            sink.push(&TaskRow { at, what: life::EXIT, ..ended.row });
         }
     }
 

@@ -19,10 +19,13 @@ const ALONE: i32 = -8;
 pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
     let program = &process.program;
     let version = version(&program.section(".go.buildinfo", NOTE_MAX)?)?;
-    let layout = match (offsets::of::<9>(OFFSETS, &version), thread_local(program)) {
+    let layout = match (offsets::of::<10>(OFFSETS, &version), thread_local(program)) {
         (None, _) => Err(Unread::Version),
         (_, None) => Err(Unread::ThreadLocal),
-        (Some([g_m, m_g0, m_curg, m_procid, g_goid, g_parent, conn_writes, chan_waiters, waiter_g]), Some(tls)) => {
+        (
+            Some([g_m, m_g0, m_curg, m_procid, g_goid, g_parent, g_sched, conn_writes, chan_waiters, waiter_g]),
+            Some(tls),
+        ) => {
             let kind = u32::from(w::RUNTIME_GO);
             Ok(Layout {
                 tls,
@@ -33,6 +36,7 @@ pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
                 m_procid,
                 g_goid,
                 g_parent,
+                g_sched,
                 conn_writes,
                 chan_waiters,
                 waiter_g,
@@ -50,12 +54,15 @@ pub(crate) fn probing(process: &Process) -> Option<Probing> {
         let place = program.place(program.symbol(name).or_else(|| table::find(program, name))?)?;
         Some(place + first_push(&program.bytes_at(place)?)?)
     };
-    let takes = probe("net/http.(*persistConn).roundTrip")?;
-    let writes = probe("net/http.(*persistConn).writeLoop")?;
-    Some(Probing {
-        file: format!("/proc/{}/exe", process.tgid).into(),
-        places: vec![(Point::GoTakes, takes), (Point::GoWrites, writes)],
-    })
+    let client =
+        [(Point::GoTakes, "net/http.(*persistConn).roundTrip"), (Point::GoWrites, "net/http.(*persistConn).writeLoop")];
+    // it is called where a goroutine is made, and nowhere else
+    let makes = probe("runtime.gostartcallfn")?;
+    let mut places = vec![(Point::GoMakes, makes), (Point::GoEnds, probe("runtime.goexit1")?)];
+    // half of the client's would tell nothing
+    let client = client.map(|(point, name)| Some((point, probe(name)?)));
+    places.extend(client.into_iter().collect::<Option<Vec<_>>>().unwrap_or_default());
+    Some(Probing { file: format!("/proc/{}/exe", process.tgid).into(), places })
 }
 
 /// Behind the check for room on the stack, with which such functions begin: `lea -N(%rsp),%r12; cmp 0x10(%r14),%r12; jbe …`.
@@ -148,7 +155,7 @@ mod tests {
     #[test]
     fn each_line_of_the_table_can_be_read() {
         for minor in 21..=27 {
-            assert!(offsets::of::<9>(OFFSETS, &format!("1.{minor}.0")).is_some(), "1.{minor}");
+            assert!(offsets::of::<10>(OFFSETS, &format!("1.{minor}.0")).is_some(), "1.{minor}");
         }
     }
 }

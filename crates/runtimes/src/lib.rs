@@ -83,6 +83,10 @@ pub enum Point {
     GoTakes,
     /// Go: the goroutine begins that writes what such a connection is asked to.
     GoWrites,
+    /// Go: a goroutine makes another.
+    GoMakes,
+    /// Go: a goroutine ends.
+    GoEnds,
     /// CPython, when the function returns: it copied the context that the thread runs in.
     PythonCopies,
     /// CPython, when the function returns: it made a context otherwise.
@@ -152,6 +156,7 @@ const EMPTY: Layout = Layout {
     m_procid: 0,
     g_goid: 0,
     g_parent: 0,
+    g_sched: 0,
     conn_writes: 0,
     chan_waiters: 0,
     waiter_g: 0,
@@ -168,4 +173,5 @@ const EMPTY: Layout = Layout {
     thread_is_virtual: 0,
     thread_owner: 0,
     block_bytes: 0,
+    pad: 0,
 };

@@ -6,7 +6,7 @@
 //! task A app                     a process; `on web` where there are several hosts, else the last one
 //! task B app of A                another thread of it; `by A`: a process that A's forked
 //! goroutine g of A               a logical task of A's process; `A/g takes r1 c`: A does it in its name
-//! context k of A                 the same of Python's; behind it: by j at 105 (another made it, then)
+//! context k of A                 the same of Python's; behind both: by j at 105 (another made it, then). `110 A/g ends`
 //! flow c - A                     a flow from somebody who is not watched to A's process
 //! flow d A D                     from A to D; `A -`: D is not watched
 //!                                behind it: opaque, old (older than the recording), unsided (old, and which end serves only
@@ -170,9 +170,15 @@ impl Player {
             ["task", name, comm, ref rest @ ..] => self.task(name, comm, rest),
             ["goroutine", name, "of", process] => self.logical(name, process, runtime::GO, None),
             ["context", name, "of", process] => self.logical(name, process, runtime::PYTHON, None),
-            ["context", name, "of", process, "by", maker, "at", at] => {
+            [kind @ ("goroutine" | "context"), name, "of", process, "by", maker, "at", at] => {
                 let maker = (self.who(maker)?.number, number(at)? * US);
-                self.logical(name, process, runtime::PYTHON, Some(maker))
+                let runtime = if kind == "context" { runtime::PYTHON } else { runtime::GO };
+                self.logical(name, process, runtime, Some(maker))
+            }
+            [time, who, "ends"] if let Some((_, logical)) = who.split_once('/') => {
+                let (host, id) = self.who(logical).map(|t| (t.host, t.number))?;
+                self.out.hosts[host].logical_ended(number(time)? * US, id);
+                Ok(())
             }
             ["flow", name, client, server, ref rest @ ..] => self.flow(name, client, server, rest),
             ["lost", from, to] => {

@@ -25,7 +25,8 @@ const HELPER_LOOKS: u32 = 8;
 /// A runtime in whose programs probes can be placed, where its memory alone does not show who works for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Probed {
-    /// net/http's client: where it takes a connection, and where it begins to write on one (about 1 µs a call)
+    /// Go: where goroutines are made and end; where net/http's client takes a connection, and begins to write on one (about 1 µs
+    /// each)
     Go,
     /// CPython 3.11 to 3.13, asyncio: where contexts are made (about 2 µs each)
     Python,
@@ -320,7 +321,7 @@ fn place_probes(source: &mut KernelSource, tgid: u32, layout: &w::Runtime, allow
     let kind = layout.kind as u8;
     let Some(at) = wakepath_runtimes::probing(tgid, kind) else {
         let lacks = if kind == w::RUNTIME_GO {
-            "no net/http client as Go builds it"
+            "not the functions that make and end goroutines, as Go builds them"
         } else {
             "none of CPython's functions that make contexts"
         };
@@ -328,7 +329,11 @@ fn place_probes(source: &mut KernelSource, tgid: u32, layout: &w::Runtime, allow
         return false;
     };
     let places: Vec<_> = at.places.iter().map(|&(point, place)| (probe(point), place)).collect();
-    let what = if kind == w::RUNTIME_GO { "at net/http's client" } else { "where CPython makes contexts" };
+    let what = if kind == w::RUNTIME_GO {
+        "where goroutines are made and end, and at net/http's client,"
+    } else {
+        "where CPython makes contexts"
+    };
     match source.probe_runtime(&at.file, &places) {
         Ok(true) => tell!(
             "wakepath: {name} ({tgid}) and all that run the same program or library have {} probes {what} now; they go when \
@@ -348,6 +353,8 @@ fn probe(point: Point) -> RuntimeProbe {
     match point {
         Point::GoTakes => RuntimeProbe::GoTakes,
         Point::GoWrites => RuntimeProbe::GoWrites,
+        Point::GoMakes => RuntimeProbe::GoMakes,
+        Point::GoEnds => RuntimeProbe::GoEnds,
         Point::PythonCopies => RuntimeProbe::PythonCopies,
         Point::PythonMakes => RuntimeProbe::PythonMakes,
     }

@@ -36,6 +36,8 @@ constants! {
     KIND_RESENT: u8 = 15;
     /// Record kind: [`Makers`].
     KIND_MAKERS: u8 = 16;
+    /// Record kind: [`Ended`].
+    KIND_ENDED: u8 = 17;
 
     /// Fault: the page was in memory, or was made.
     FAULT_MINOR: u8 = 1;

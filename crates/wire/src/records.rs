@@ -86,13 +86,15 @@ layouts! {
         g_goid: u32,
         /// Of `g.parentGoid`.
         g_parent: u32,
+        /// Of `g.sched`.
+        g_sched: u32,
         /// Of net/http's `persistConn.writech`.
         conn_writes: u32,
         /// Of `hchan.recvq`, whose first word is the first waiter.
         chan_waiters: u32,
         /// Of `sudog.g`.
         waiter_g: u32,
-        /// 1: the program has probes: where net/http's client takes a connection, where Python makes contexts.
+        /// 1: the program has probes: where goroutines are made and net/http's client takes a connection, where Python makes contexts.
         is_marked: u32,
         /// From the thread pointer to the C library's addresses of blocks of 32 keys' values.
         thread_values: u32,
@@ -118,6 +120,8 @@ layouts! {
         thread_owner: u32,
         /// How many bytes of thread-local words a program has below the thread pointer (Tokio).
         block_bytes: u32,
+        /// Zero.
+        pad: u32,
     }
 
     /// A thread's local words at an operation. Not a record: the programs leave it to the agent in a map.
@@ -468,9 +472,9 @@ layouts! {
         look: u16,
     }
 
-    /// What made a Python context that acts for the first time: one that makes another may never act itself.
+    /// What made a goroutine or a Python context that acts for the first time: one that makes another may never act itself.
     struct Makers as "wp_makers" {
-        /// Head; `sub` is 0.
+        /// Head; `sub` is one of `RUNTIME_…`.
         head: Head,
         /// When it acts.
         ts_ns: u64,
@@ -478,8 +482,28 @@ layouts! {
         tgid: u32,
         /// Zero.
         pad: u32,
-        /// Its maker's identity, that one's maker's, and so on: when each was made. Zeros follow.
+        /// Its maker's identity, that one's maker's, and so on. Zeros follow.
         line: [u64; 7],
+        /// When each of them was made, 0 where that is not known.
+        born_ns: [u64; 7],
+    }
+
+    /// A goroutine ended that had acted, or made another.
+    struct Ended as "wp_ended" {
+        /// Head; `sub` is one of `RUNTIME_…`.
+        head: Head,
+        /// When.
+        ts_ns: u64,
+        /// Process.
+        tgid: u32,
+        /// Zero.
+        pad: u32,
+        /// Its identity.
+        key: u64,
+        /// The identity of the one that made it.
+        parent: u64,
+        /// When it was made.
+        born_ns: u64,
     }
 
     /// TCP sent a segment once more.

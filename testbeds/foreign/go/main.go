@@ -1,7 +1,10 @@
-// net/http before PostgreSQL with a pool of five, Redis and a service behind. Settings come by environment.
+// net/http before PostgreSQL with a pool of five, Redis and a service behind. Settings come by environment. What a request leads to
+// is asked by its handler, or (KIND) by goroutines that it makes at once (fan-out), or by one of eight workers behind a channel with
+// room (pool) or without (pool-direct).
 package main
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"io"
@@ -26,20 +29,27 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
+	query := func(ctx context.Context, rid string) error {
+		_, err := db.ExecContext(ctx, "/* rid="+rid+" */ SELECT pg_sleep(0.001)")
+		return err
+	}
+	down := func(_ context.Context, rid string) error {
+		reply, err := http.Get("http://127.0.0.1:" + env("DOWN") + "/down?rid=" + rid)
+		if err == nil {
+			io.Copy(io.Discard, reply.Body)
+			reply.Body.Close()
+		}
+		return nil
+	}
+	ask := asks(env("KIND"), query, down)
 	handle := func(status int, everything bool) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			rid := r.URL.Query().Get("rid")
 			if err := cache.Incr(r.Context(), "rid:"+rid).Err(); err != nil {
 				status = 503
 			}
-			if everything {
-				if _, err := db.ExecContext(r.Context(), "/* rid="+rid+" */ SELECT pg_sleep(0.001)"); err != nil {
-					status = 503
-				}
-				if reply, err := http.Get("http://127.0.0.1:" + env("DOWN") + "/down?rid=" + rid); err == nil {
-					io.Copy(io.Discard, reply.Body)
-					reply.Body.Close()
-				}
+			if everything && ask(r.Context(), rid) != nil {
+				status = 503
 			}
 			fmt.Fprintf(log, "rid=%s %d\n", rid, status)
 			w.Header().Set("Content-Length", strconv.Itoa(len(rid)))

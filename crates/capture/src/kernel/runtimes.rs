@@ -15,6 +15,10 @@ pub enum RuntimeProbe {
     GoTakes,
     /// Go: a goroutine begins to write what such a connection is asked to.
     GoWrites,
+    /// Go: a goroutine makes another.
+    GoMakes,
+    /// Go: a goroutine ends.
+    GoEnds,
     /// CPython: a context is made of the one that the thread runs in; told when the function returns.
     PythonCopies,
     /// CPython: a context is made of none; told when the function returns.
@@ -28,6 +32,8 @@ impl RuntimeProbe {
         match self {
             RuntimeProbe::GoTakes => [&progs.on_go_takes_multi, &progs.on_go_takes],
             RuntimeProbe::GoWrites => [&progs.on_go_writes_multi, &progs.on_go_writes],
+            RuntimeProbe::GoMakes => [&progs.on_go_makes_multi, &progs.on_go_makes],
+            RuntimeProbe::GoEnds => [&progs.on_go_ends_multi, &progs.on_go_ends],
             RuntimeProbe::PythonCopies => [&progs.on_python_copies_multi, &progs.on_python_copies],
             RuntimeProbe::PythonMakes => [&progs.on_python_makes_multi, &progs.on_python_makes],
         }

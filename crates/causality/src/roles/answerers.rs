@@ -2,7 +2,7 @@
 
 use crate::canary::holds;
 use crate::exchange::{ExId, Exchange, Slab};
-use crate::lineage::{Known, Lineage, is_over};
+use crate::lineage::{Ends, Known, Lineage, is_over};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::TaskRow;
@@ -14,6 +14,7 @@ const ANSWERS_MAX: usize = 1 << 20;
 #[derive(Default)]
 pub(super) struct Answerers {
     lineage: Lineage,
+    ends: Ends,
     /// Of each request, by its connection and first byte.
     of: FxHashMap<(EndpointId, u64), TaskId>,
     /// Those made behind a request's first byte that made the one that replied, furthest up first: of each request, and back.
@@ -33,6 +34,11 @@ impl Answerers {
     /// Whether a logical task works for other requests than the one that it was made for, or replied to.
     pub(super) fn works_for_others(&self, task: TaskId) -> bool {
         self.for_others.contains(&task)
+    }
+
+    /// Whether a logical task, and what is between it and the one that took its request, ended with that, as far as runtimes tell.
+    pub(super) fn ended_in_time(&self, lineage: &Lineage, task: TaskId) -> bool {
+        self.ends.are_in_time(lineage, task)
     }
 
     /// Who replies to a request.
@@ -149,6 +155,7 @@ impl Answerers {
     /// A step in a task's life.
     pub(super) fn task(&mut self, xs: &Slab, r: &TaskRow) {
         self.lineage.task(xs, r);
+        self.ends.task(&self.lineage, r);
     }
 
     /// Nothing more comes.

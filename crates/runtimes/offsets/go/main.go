@@ -46,7 +46,7 @@ func main() {
 	minor := strings.Join(strings.SplitN(version, ".", 3)[:2], ".")
 	fmt.Fprintf(os.Stdout, "%s", minor)
 	fields := []string{"runtime.g.m", "runtime.m.g0", "runtime.m.curg", "runtime.m.procid", "runtime.g.goid",
-		"runtime.g.parentGoid", "net/http.persistConn.writech", "runtime.hchan.recvq", "runtime.sudog.g"}
+		"runtime.g.parentGoid", "runtime.g.sched", "net/http.persistConn.writech", "runtime.hchan.recvq", "runtime.sudog.g"}
 	for _, field := range fields {
 		offset, known := found[field]
 		if !known {

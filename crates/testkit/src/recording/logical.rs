@@ -27,4 +27,14 @@ impl HostRows {
             }
         }
     }
+
+    /// A logical task ended, as its runtime tells.
+    pub fn logical_ended(&mut self, t: u64, task: u32) {
+        let made = self.rows.iter().find_map(|row| match row {
+            Event::Task(r) if r.task == TaskId(task) => Some(*r),
+            _ => None,
+        });
+        let row = TaskRow { at: self.at(t), what: life::EXIT, ..made.expect("a task is named before it ends") };
+        self.rows.push(row.into());
+    }
 }

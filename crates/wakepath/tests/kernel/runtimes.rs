@@ -173,9 +173,9 @@ fn node_service(folder: &std::path::Path) -> Option<Vec<PathBuf>> {
     Some(vec!["node".into(), "--require".into(), helper, root().join("testbeds/contexts/service.js")])
 }
 
-fn check_go(kind: &str, args: &[&str]) {
+fn check_go(kind: &str, args: &[&str], calls_each: usize) {
     let Some(program) = service() else { return };
-    check(&[program], kind, args, 1, runtime::GO);
+    check(&[program], kind, args, calls_each, runtime::GO);
 }
 
 fn check_python(kind: &str) {
@@ -292,12 +292,26 @@ fn what_a_task_of_tokio_does_is_for_the_request_that_it_serves() {
 
 #[test]
 fn what_a_goroutine_does_is_for_the_request_that_it_serves() {
-    check_go("raw", &[]);
+    check_go("raw", &[], 1);
 }
 
 #[test]
 fn a_connection_of_the_http_client_works_for_the_goroutine_that_took_it() {
-    check_go("client", &["--runtimes=go"]);
+    check_go("client", &["--runtimes=go"], 1);
+}
+
+#[test]
+fn what_goroutines_do_that_were_made_for_a_request_is_that_ones() {
+    check_go("made", &["--runtimes=go"], 2);
+}
+
+/// They begin with the item of the request that made them, or with another's, and go on with those of others.
+#[test]
+fn what_workers_do_that_requests_started_is_given_to_no_wrong_one() {
+    let Some(program) = service() else { return };
+    for kind in ["workers", "burst"] {
+        recorded(std::slice::from_ref(&program), kind, &["--runtimes=go"], runtime::GO);
+    }
 }
 
 #[test]

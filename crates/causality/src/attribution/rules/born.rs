@@ -5,10 +5,11 @@
 //! Condition: who made it had one request at a time, whose end had not come (a connection's task may read its first request
 //! itself, and makes tasks for all that follow), and what was made never did anything for another request, nor behind its own's
 //! end, in the whole recording, which saw that end: a worker that the first request starts lives on. What the one that
-//! replied does behind its reply is nobody's.
+//! replied does behind its reply is nobody's. Where the runtime tells when its tasks end (Go), it and those between it and the
+//! one that took the request must have ended with the request: a worker of a pool takes others' work and lives on.
 //!
 //! Counterexamples: `link.logical/worker_made_by_the_first`, `worker_of_an_open_request`, `two_on_one_connection`,
-//! `task_behind_the_first_request`, `worker_leads_to_two_replies`.
+//! `task_behind_the_first_request`, `worker_leads_to_two_replies`, `goroutine_that_lives_on`, `dispatcher_that_lives_on`.
 
 use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, NO_MOMENT, Question};
 use crate::attribution::facts::Facts;
@@ -41,9 +42,9 @@ pub(super) fn kept(q: &Question, line: Line) -> Option<Kept> {
 impl Facts<'_> {
     /// What a logical task works for at a moment, if that is one request alone.
     pub(in crate::attribution) fn made_for(&self, task: TaskId, at: MonoNs) -> Option<Line> {
-        match self.lineage.of(task, at) {
-            Known::Of(line) if holds("born.never_for_others", !self.roles.works_for_others(task)) => Some(line),
-            _ => None,
-        }
+        let Known::Of(line) = self.lineage.of(task, at) else { return None };
+        let is_for_it_alone = holds("born.never_for_others", !self.roles.works_for_others(task));
+        let has_ended = holds("born.ended_in_time", self.roles.ended_in_time(&self.lineage, task));
+        (is_for_it_alone && has_ended).then_some(line)
     }
 }
