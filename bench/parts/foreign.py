@@ -309,6 +309,18 @@ def mod_wsgi(place):
     return place.start("apache", [find("apache2"), "-DFOREGROUND", "-f", conf], port, MEMCACHED=cache)
 
 
+def passing(place):
+    """A process that accepts and passes connections on, before a store of several processes at a UNIX socket."""
+    port = free_port()
+    return place.start("passing", [SYSTEM_PYTHON, CODE / "passing.py", port, place.log, place.at / "store"], port)
+
+
+def hedged(place):
+    """Processes that share a port; each request asks two services at once, and takes the first answer."""
+    behind, port = [place.plain("a"), place.plain("b")], free_port()
+    return place.start("hedged", [SYSTEM_PYTHON, CODE / "hedged.py", port, place.log, *behind], port)
+
+
 DATABASE = "/usr/lib/postgresql/*/bin/initdb"
 # What a system is called, what it needs, how it is started.
 SYSTEMS = {
@@ -342,6 +354,8 @@ MORE = {
     "thin": before_memcached("thin", "thin", "-a", "127.0.0.1", "-p", "@PORT@", "-R", RACK, "start"),
     "starman": before_memcached("starman", "starman", "--listen", "127.0.0.1:@PORT@", "--workers", 4, CODE / "app.psgi"),
     "mod_wsgi": mod_wsgi,
+    "passing": passing,
+    "hedged": hedged,
 }
 for _name, _start in MORE.items():
     SYSTEMS[_name] = (["memcached"], _start)

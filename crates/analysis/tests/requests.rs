@@ -90,6 +90,41 @@ flow e A E
     assert_eq!(seen, 1);
 }
 
+/// A loop's own time-out ends a call that was not answered, and the loop asks again: until then it waited for the call,
+/// and not for a time, though the other end keeps that connection far longer.
+#[test]
+fn a_call_that_was_given_up_is_what_a_request_waited_for() {
+    let script = "
+task A app
+task D db
+flow c - A
+flow d A D
+flow e A D
+90 A woken by c since 10
+100 A takes r1 c
+110 A asks q1 d for r1
+300 A woken by timer since 111 in epoll
+301 A leaves d
+310 A asks q2 e for r1
+320 D takes q2
+330 D answers q2
+340 A hears q2
+350 A answers r1
+400 D takes q1
+410 D answers q1
+420 A resets d
+";
+    let seen = each(&play(script).expect("the script"), |folder, index, r| {
+        let slices = slices_of(folder, index, r);
+        let of =
+            |is: &dyn Fn(&Slice) -> bool| -> u64 { slices.iter().filter(|s| is(s)).map(|s| s.duration_ns()).sum() };
+        assert_eq!(of(&|s| s.state == State::Timer), 0, "{slices:?}");
+        let given_up = r.spans.iter().position(|s| s.caller.as_ref().is_some_and(|h| !h.exchange.replied)).expect("q1");
+        assert!(of(&|s| s.span == Some(given_up as u32)) >= 190_000, "{slices:?}");
+    });
+    assert_eq!(seen, 1);
+}
+
 /// A loop that sleeps in one request and answers another meanwhile: the first slept, and waited for nobody's input.
 #[test]
 fn others_inputs_are_not_what_a_request_waited_for() {

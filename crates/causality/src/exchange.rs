@@ -129,7 +129,7 @@ impl<S: Steps> Engine<S> {
     /// The flow is over: what is open on it was cut off.
     fn end(&mut self, flow: EndpointId, at: MonoNs) {
         self.cut(flow, at);
-        if self.eps.remove(flow) {
+        if self.eps.remove(flow, at) {
             self.steps.flow_gone(&self.xs, flow);
         }
     }
@@ -172,7 +172,12 @@ impl<S: Steps> Engine<S> {
                 self.eps.at(r.flow, r.at).side.get_or_insert(Side::Server);
                 self.steps.accepted(r.flow, r.actor());
             }
-            op::CLOSE | op::SHUTDOWN => self.left(r.flow, r.actor(), r.at),
+            op::CLOSE | op::SHUTDOWN => {
+                if r.kind == op::CLOSE {
+                    self.gave_up(r.flow, r.at);
+                }
+                self.left(r.flow, r.actor(), r.at);
+            }
             _ => {}
         }
     }
@@ -181,6 +186,8 @@ impl<S: Steps> Engine<S> {
         let sent = r.kind == op::SEND;
         let ep = self.eps.at(r.flow, r.at);
         ep.used(r);
+        let is_over = ep.side.is_none() && sent && self.eps.sent_at_its_end(r);
+        let ep = self.eps.at(r.flow, r.at);
         if ep.side.is_none() {
             ep.side = self.sides.later(r.flow);
         }
@@ -237,9 +244,18 @@ impl<S: Steps> Engine<S> {
             }
         } else if is_request {
             self.run_request(r, side, missed_run || r.range == range::GAP);
+            if is_over {
+                self.met_its_end(r.flow, r.at);
+            }
         } else {
             self.run_reply(r, missed_run);
         }
+    }
+
+    /// What a client sent into a flow that was over: nobody will answer it.
+    fn met_its_end(&mut self, flow: EndpointId, at: MonoNs) {
+        self.ended(flow, at, true);
+        self.end(flow, at);
     }
 
     /// An operation on a flow of which nobody knows yet which end it is.
@@ -428,6 +444,17 @@ impl<S: Steps> Engine<S> {
                 if done {
                     self.close(r.flow, x, r.at, true);
                 }
+            }
+        }
+    }
+
+    /// A client closes a flow amid calls: it waits for their answers no longer, however long the other end keeps the flow.
+    fn gave_up(&mut self, flow: EndpointId, at: MonoNs) {
+        let Some(ep) = self.eps.get(&flow).filter(|ep| ep.side == Some(Side::Client)) else { return };
+        for x in ep.open.clone() {
+            let e = self.xs.get_mut(x);
+            if e.ended.0 == 0 {
+                e.ended = at;
             }
         }
     }

@@ -14,6 +14,7 @@
 //!                                seq 4294967000 (first byte of both directions), seen as 10.9.9.9 80 (what the client
 //!                                dialled, where an address is translated), peer (the server's end is one of the peers of
 //!                                an unconnected datagram socket), ids (each message has an x-request-id of its own),
+//!                                late (its protocol shows with its first whole head),
 //!                                streams (each bears the number of its request, and replies come in any order), ring (io_uring
 //!                                carries its operations)
 //! 100 A takes r1 c               A reads a request that somebody unwatched sent; `r1,r2`: both at once; `part`: its first half,
@@ -35,7 +36,8 @@
 //!                                (the futex), in epoll
 //! 190 A forks B app              B begins
 //! 195 B ends
-//! 200 A closes d                 also `A resets d`
+//! 200 A closes d                 behind it: amid (within what is sent at that time); also `A resets d`; `A leaves d`: the client
+//!                                closes its end, and the other keeps the flow
 //! sniffer tap                    somebody who sees packets; clock +3s
 //! seen q1 by tap 112 138         an exchange passes it between two times; behind it: from 10.0.0.9, to 10.0.0.2 80 and
 //!                                for r1 (where no task of the script has it: else as that one's), id X (x-request-id),
@@ -78,6 +80,7 @@ struct Flow {
     /// Leading tasks of both ends' processes.
     leaders: [u32; 2],
     opaque: bool,
+    is_late: bool,
     is_ring: bool,
     has_ids: bool,
     has_streams: bool,
@@ -310,8 +313,9 @@ impl Player {
         if f.is_ring {
             h.is_of_ring();
         }
-        let noted = std::mem::replace(&mut f.noted[usize::from(f.server == side)], true);
-        if !noted {
+        let noted = &mut f.noted[usize::from(f.server == side)];
+        if !*noted && (!f.is_late || !messages.is_empty()) {
+            *noted = true;
             h.note(at, flow, !f.opaque);
         }
         if says && !f.opaque {

@@ -108,6 +108,8 @@ pub(super) struct FlowTraits {
     pub(super) murky: bool,
     /// Several requests use it at once, and nobody knows its protocol: which reply is whose is not known.
     pub(super) is_shared: bool,
+    /// It was over before what is told of it now.
+    pub(super) is_over: bool,
 }
 
 /// Where the other end is.
@@ -244,8 +246,17 @@ pub(super) struct Ends {
     /// Ends of connections from an address to itself.
     to_itself: FxHashMap<Ports, EndpointId>,
     /// Those that went last.
-    gone: VecDeque<EndpointId>,
+    gone: VecDeque<Gone>,
     now: MonoNs,
+}
+
+/// What is still known of a flow that has gone.
+#[derive(Clone, Copy)]
+struct Gone {
+    flow: EndpointId,
+    at: MonoNs,
+    is_client: bool,
+    messages: bool,
 }
 
 impl Ep {
@@ -287,15 +298,28 @@ impl Ends {
 
     /// An end went a short while ago: an operation on it that is told of now was under way then.
     pub(super) fn has_gone(&self, flow: EndpointId) -> bool {
-        self.gone.contains(&flow)
+        self.gone.iter().any(|g| g.flow == flow)
     }
 
-    pub(super) fn remove(&mut self, flow: EndpointId) -> bool {
+    /// A client's system call that sent into a flow, and met its end there: the kernel tells the end first. The end is
+    /// known again, and over. Gives whether it is so.
+    pub(super) fn sent_at_its_end(&mut self, r: &OpRow) -> bool {
+        let is_its = |g: &&Gone| g.flow == r.flow && g.is_client && r.entry <= g.at;
+        let Some(&gone) = self.gone.iter().find(is_its) else { return false };
+        let ep = self.at(r.flow, r.at);
+        ep.side = Some(Side::Client);
+        ep.traits.messages = gone.messages;
+        ep.traits.is_over = true;
+        true
+    }
+
+    pub(super) fn remove(&mut self, flow: EndpointId, at: MonoNs) -> bool {
         let Some(ep) = self.all.remove(end(flow)) else { return false };
         if self.gone.len() == GONE_KEPT {
             self.gone.pop_front();
         }
-        self.gone.push_back(flow);
+        let (is_client, messages) = (ep.side == Some(Side::Client), ep.traits.messages);
+        self.gone.push_back(Gone { flow, at, is_client, messages });
         if let Some(ports) = ep.other.ports.filter(|p| self.to_itself.get(&**p) == Some(&flow)) {
             self.to_itself.remove(&*ports);
         }

@@ -105,6 +105,11 @@ impl<S: Steps> Engine<S> {
         // the newest span is the one that completed the head
         let last = ep.requests.spans.last().copied();
         ep.requests.forget_before(r.start);
+        // its first bytes may have come before anybody could tell its protocol, and begun it by direction
+        let early = ep.open.iter().copied().find(|&x| {
+            let e = self.xs.get(x);
+            e.by_order && !e.murky && e.reply_start == OPEN && (r.start..r.end).contains(&e.request_start)
+        });
         // a request on a flow whose last reply only a turn can end ends it; so does an exchange made by direction
         let over: SmallVec<[ExId; 2]> = ep
             .open
@@ -114,7 +119,7 @@ impl<S: Steps> Engine<S> {
                 let e = self.xs.get(x);
                 // others of its flow may begin before it ends, unless nobody follows it
                 let may_go_on = interleaves && e.reply_end == OPEN;
-                (e.open_ended && e.reply_start != OPEN && !may_go_on) || e.by_order
+                (e.open_ended && e.reply_start != OPEN && !may_go_on) || (e.by_order && Some(x) != early)
             })
             .collect();
         for x in over {
@@ -143,9 +148,18 @@ impl<S: Steps> Engine<S> {
             witness: (r.witness_kind, r.witness),
             ..Exchange::of_request(flow, side, r.start, r.end)
         };
-        let x = self.begin(flow, e, r.at);
+        let x = match early {
+            Some(x) => {
+                self.xs.get_mut(x).is_told(e);
+                x
+            }
+            None => self.begin(flow, e, r.at),
+        };
         if one_way && r.end != OPEN {
             self.close(flow, x, at, true);
+        }
+        if self.eps.get(&flow).is_some_and(|ep| ep.traits.is_over) {
+            self.met_its_end(flow, r.at);
         }
     }
 

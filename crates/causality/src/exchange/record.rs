@@ -135,6 +135,22 @@ impl Exchange {
         }
     }
 
+    /// A request that was begun by direction is this one, of which a message tells: who took it, and when, stands.
+    pub(crate) fn is_told(&mut self, by: Exchange) {
+        *self = Exchange {
+            number: self.number,
+            arrived: self.arrived,
+            received_to: self.received_to.max(by.received_to),
+            began: self.began,
+            taken: self.taken,
+            task: self.task,
+            actor: self.actor,
+            process: self.process,
+            is_internal: self.is_internal,
+            ..by
+        };
+    }
+
     /// The whole request was read.
     pub fn is_received(&self) -> bool {
         self.by_order || self.received_to >= self.request_end

@@ -13,6 +13,7 @@ struct FlowOptions {
     /// First byte of the requests; replies begin 500 000 later.
     seq: u64,
     is_opaque: bool,
+    is_late: bool,
     is_ring: bool,
     /// It was there before the recording; and which end serves only messages tell.
     is_old: bool,
@@ -31,6 +32,7 @@ impl FlowOptions {
             netns: 1,
             seq: 1_000 * u64::from(index + 1),
             is_opaque: false,
+            is_late: false,
             is_ring: false,
             is_old: false,
             is_unsided: false,
@@ -42,6 +44,7 @@ impl FlowOptions {
         while let Some((word, mut more)) = rest.split_first() {
             match (*word, more) {
                 ("opaque", _) => o.is_opaque = true,
+                ("late", _) => o.is_late = true,
                 ("ring", _) => o.is_ring = true,
                 ("peer", _) => o.is_peer = true,
                 ("ids", _) => o.has_ids = true,
@@ -116,6 +119,7 @@ impl Player {
             server,
             leaders,
             opaque: o.is_opaque,
+            is_late: o.is_late,
             is_ring: o.is_ring,
             has_ids: o.has_ids,
             has_streams: o.has_streams,

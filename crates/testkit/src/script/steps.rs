@@ -108,6 +108,19 @@ impl Player {
                 }
                 Ok(())
             }
+            ("closes", [flow, "amid"]) => {
+                let f = self.flow_of(flow)?;
+                for (h, e) in [f.client, f.server].into_iter().flatten() {
+                    self.out.hosts[h].closed(at - US / 4, e, task, false);
+                }
+                Ok(())
+            }
+            ("leaves", [flow]) => {
+                let f = self.flow_of(flow)?;
+                let (host, end) = f.client.ok_or("the client's end is not watched")?;
+                self.out.hosts[host].op(at, at, task, end, op::CLOSE, 0);
+                Ok(())
+            }
             _ => Err("not understood".into()),
         }
     }
