@@ -302,11 +302,14 @@ static __always_inline bool node_task(struct task_struct *task, struct wp_runtim
 	if (polls || task->pid != task->tgid)
 		return false;
 	bpf_probe_read_user(&words, sizeof(words), (void *)r->node_words);
-	if (words.magic[0] != NODE_MAGIC_0 || words.magic[1] != NODE_MAGIC_1 || words.layout != NODE_LAYOUT ||
-	    words.pid != own_number(task)) {
+	if (words.magic[0] != NODE_MAGIC_0 || words.magic[1] != NODE_MAGIC_1 || words.pid != own_number(task) ||
+	    (words.layout && words.layout != NODE_LAYOUT)) {
 		__sync_fetch_and_add(&r->refuted, 1);
 		return false;
 	}
+	/* the helper was taken away, and may come again */
+	if (!words.layout)
+		return false;
 	who->key = words.request;
 	who->born_ns = words.born_s * 1000000000ULL + words.born_ns;
 	return who->key != 0;

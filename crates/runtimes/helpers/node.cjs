@@ -1,4 +1,5 @@
-// Lets Wakepath tell the requests of a Node.js process apart: `node --require ./wakepath.cjs app.js`.
+// Lets Wakepath tell the requests of a Node.js process apart: `node --require ./wakepath.cjs app.js`, or, in a process that runs,
+// `wakepath attach PID`.
 //
 // Each request to an HTTP server gets a context (AsyncLocalStorage). Its number stands in a small piece of memory while what
 // was written in that context goes to a socket, and nothing else is told to anybody: no file, no connection, no thread.
@@ -11,6 +12,8 @@
 //  - an answer on a connection resumes another request than the one that wrote there, or does not resume that one before
 //    the reply;
 //  - its reply is written in another context.
+//
+// A request that was under way when the helper came has no context, so that nothing is told of it.
 'use strict';
 const hooks = require('node:async_hooks'), http = require('node:http'), https = require('node:https'), net = require('node:net');
 const channels = require('node:diagnostics_channel'), Module = require('node:module'), v8 = require('node:v8');
@@ -21,6 +24,8 @@ const BYTES = 34 << 20;
 const MAGIC = [0x70ec5c1b, 0x9e0d4a37, 0x51f2b6c8, 0xd3a86e95];
 const LAYOUT = 1;
 const [AT_PID, AT_LAYOUT, AT_ID, AT_SECONDS, AT_NANOSECONDS] = [4, 5, 6, 8, 9];
+/** Where a process has what stays of a helper that was taken away: the next one goes on with its memory and numbers. */
+const PLACE = Symbol.for('wakepath.helper');
 
 const CONTEXT = Symbol('wakepath.context');
 const LINE = Symbol('wakepath.line');
@@ -31,14 +36,19 @@ const SEVERAL = Symbol('wakepath.several');
 const storage = new hooks.AsyncLocalStorage();
 /** Where a promise has the context in which it was made. */
 const OF_PROMISE = storage.kResourceStore ?? CONTEXT;
-let memory = null, last = 0;
+let memory = null, kept = null, active = false;
+/** What undoes each change, in order. */
+const undoing = [];
 /** What runs since a socket was read: the line that it is of, and whose turn it is. */
 let turn = null;
+/** Where Node keeps contexts itself: that of each of the last resources, by the resource's number. A power of two. */
+const RESOURCES = 1 << 18;
+let contexts = [];
 
 /** What is known of one request. */
 class Context {
   constructor() {
-    this.id = ++last;
+    this.id = ++kept.last;
     const [seconds, nanoseconds] = process.hrtime();
     this.seconds = seconds;
     this.nanoseconds = nanoseconds;
@@ -86,7 +96,9 @@ class Turn {
   }
 }
 
-const current = () => storage.getStore();
+const current = () => (active ? storage.getStore() : undefined);
+/** A store that is asked once switches its hooks on, for good. */
+const within = (context, run, ...args) => (active ? storage.run(context, run, ...args) : run(...args));
 const isOpen = context => context instanceof Context && !context.over;
 
 function doubt(a, b) {
@@ -97,13 +109,29 @@ function doubt(a, b) {
   }
 }
 
-/** A promise was made: by whom awaits the other, if there is one. */
+function awaits(context, of) {
+  if (of !== undefined && of !== context && isOpen(of) && isOpen(context)) doubt(of, context);
+}
+
+/** A promise was made, where Node does not keep its context: by whom awaits the other, if there is one. */
 function onPromise(promise, awaited) {
   const context = current();
-  if (OF_PROMISE === CONTEXT && context !== undefined) promise[CONTEXT] = context;
-  if (awaited === undefined || context === undefined) return;
-  const of = awaited[OF_PROMISE];
-  if (of !== undefined && of !== context && isOpen(of) && isOpen(context)) doubt(of, context);
+  if (context === undefined) return;
+  promise[CONTEXT] = context;
+  if (awaited !== undefined) awaits(context, awaited[CONTEXT]);
+}
+
+/**
+ * Anything was made, where Node keeps contexts. `trigger` is the number of the promise that is awaited, or of what runs. A second hook for
+ * promises, which would get the awaited one itself, costs three times as much.
+ */
+function onResource(number, type, trigger, resource) {
+  const context = resource[OF_PROMISE];
+  contexts[number & (RESOURCES - 1)] = context;
+  if (context === undefined || type !== 'PROMISE') return;
+  const of = contexts[trigger & (RESOURCES - 1)];
+  if (of === undefined || of === context || of.over || number - trigger >= RESOURCES) return;
+  if (trigger !== hooks.executionAsyncId()) awaits(context, of);
 }
 
 function onSettled(promise) {
@@ -127,7 +155,7 @@ function before() {
     if (!isSameTurn(resource)) turn = null;
     return;
   }
-  const context = current();
+  const context = resource[OF_PROMISE];
   if (context === undefined || context.over) return;
   if (context === turn.owner) {
     if (turn.waits) resumed(turn);
@@ -189,10 +217,14 @@ function replies(socket) {
   return of.other;
 }
 
+/** It came from a client. */
+const serves = socket => socket[SERVES] || socket.server != null;
+
 /** Bytes are given to a socket. */
 function given(socket) {
+  if (!active) return;
   let line = socket[LINE], who;
-  if (socket[SERVES]) {
+  if (serves(socket)) {
     who = replies(socket);
     line ??= socket[LINE] = new Line();
   } else {
@@ -205,11 +237,24 @@ function given(socket) {
   line.unwritten = socket.writableLength === 0 || line.unwritten === who ? who : SEVERAL;
 }
 
+/** Puts a method in the place of another. */
 function patch(of, name, make) {
-  const original = of[name];
+  const before = Object.getOwnPropertyDescriptor(of, name), original = of[name];
   const made = make(original);
-  Object.defineProperty(made, 'name', { value: name });
-  Object.defineProperty(of, name, { value: made, writable: true, configurable: true });
+  Object.defineProperty(made, 'name', { value: original.name });
+  Object.defineProperty(of, name, { writable: true, configurable: true, ...before, value: made });
+  undoing.push(() => {
+    // who put another before it calls it still, so that it must stay
+    if (of[name] !== made) return false;
+    if (before) Object.defineProperty(of, name, before);
+    else delete of[name];
+    return true;
+  });
+}
+
+function subscribe(channel, listener) {
+  channels.subscribe(channel, listener);
+  undoing.push(() => channels.unsubscribe(channel, listener));
 }
 
 function patchSockets() {
@@ -224,7 +269,7 @@ function patchSockets() {
   });
   patch(socket, '_writeGeneric', generic => function (...args) {
     const who = this[LINE]?.unwritten;
-    if (!(who instanceof Context)) return Reflect.apply(generic, this, args);
+    if (!active || !(who instanceof Context)) return Reflect.apply(generic, this, args);
     memory[AT_SECONDS] = who.seconds;
     memory[AT_NANOSECONDS] = who.nanoseconds;
     memory[AT_ID] = who.id;
@@ -235,23 +280,24 @@ function patchSockets() {
     }
   });
   patch(socket, 'push', push => function (chunk, encoding) {
-    const line = this[SERVES] ? undefined : this[LINE];
+    if (!active) return push.call(this, chunk, encoding);
+    const line = serves(this) ? undefined : this[LINE];
     turn = line === undefined ? null : new Turn(line);
     if (line === undefined) return push.call(this, chunk, encoding);
     // not in the context of who happened to open the connection
-    return storage.run(undefined, push.bind(this), chunk, encoding);
+    return within(undefined, push.bind(this), chunk, encoding);
   });
 }
 
 function patchServers() {
   for (const { prototype } of [http.Server, https.Server]) {
     patch(prototype, 'emit', emit => function (event, request, response, ...more) {
-      if (event !== 'request') return emit.call(this, event, request, response, ...more);
+      if (event !== 'request' || !active) return emit.call(this, event, request, response, ...more);
       turn = null;
       const context = new Context();
       request[CONTEXT] = response[CONTEXT] = context;
       if (request.socket) request.socket[SERVES] = true;
-      return storage.run(context, () => emit.call(this, event, request, response, ...more));
+      return within(context, () => emit.call(this, event, request, response, ...more));
     });
   }
   // the rest of a request is read in the connection's context
@@ -259,7 +305,7 @@ function patchServers() {
     patch(prototype, 'emit', emit => function (...args) {
       const context = this[CONTEXT];
       if (context === undefined || context === current()) return Reflect.apply(emit, this, args);
-      return storage.run(context, () => Reflect.apply(emit, this, args));
+      return within(context, () => Reflect.apply(emit, this, args));
     });
   }
 }
@@ -275,20 +321,20 @@ function patchClients() {
   // undici writes a request when another's answer came
   const requests = new WeakMap();
   const lineOf = request => requests.get(request)?.line;
-  channels.subscribe('undici:request:create', ({ request }) => {
+  subscribe('undici:request:create', ({ request }) => {
     const context = current();
     if (context !== undefined) requests.set(request, { context, line: null });
   });
-  channels.subscribe('undici:client:sendHeaders', ({ request, socket }) => {
+  subscribe('undici:client:sendHeaders', ({ request, socket }) => {
     const line = socket[LINE] ??= new Line(), made = requests.get(request);
     line.as = made?.context ?? null;
     if (made) made.line = line;
   });
-  channels.subscribe('undici:request:bodySent', ({ request }) => {
+  subscribe('undici:request:bodySent', ({ request }) => {
     const line = lineOf(request);
     if (line) line.as = null;
   });
-  channels.subscribe('undici:request:headers', ({ request }) => {
+  subscribe('undici:request:headers', ({ request }) => {
     const made = requests.get(request);
     if (made) answered(made.line, made.context);
   });
@@ -301,7 +347,7 @@ function patchPgPool(Pool) {
     if (context === undefined) return connect.call(this, callback);
     const given = then => (...args) => {
       turn?.allow(context, 0);
-      return storage.run(context, then, ...args);
+      return within(context, then, ...args);
     };
     if (callback) return connect.call(this, given(callback));
     return new this.Promise((resolve, reject) => {
@@ -322,7 +368,7 @@ function patchPg({ Client, Query }) {
   });
   patch(Query.prototype, 'submit', submit => function (...args) {
     if (!(CONTEXT in this)) return Reflect.apply(submit, this, args);
-    return storage.run(this[CONTEXT], () => Reflect.apply(submit, this, args));
+    return within(this[CONTEXT], () => Reflect.apply(submit, this, args));
   });
 }
 
@@ -331,6 +377,7 @@ function patchIoredis(module) {
   const Redis = module.Redis ?? module.default ?? module;
   if (typeof Redis?.prototype?.sendCommand !== 'function') return;
   patch(Redis.prototype, 'sendCommand', send => function (command, stream, ...more) {
+    if (!active) return send.call(this, command, stream, ...more);
     if (!(CONTEXT in command)) noted(command);
     let context = command[CONTEXT];
     if (stream?.isPipeline) {
@@ -339,7 +386,7 @@ function patchIoredis(module) {
       context = stream[CONTEXT] ?? undefined;
     }
     if (this.stream instanceof net.Socket) (this.stream[LINE] ??= new Line()).shared = true;
-    return storage.run(context, () => send.call(this, command, stream, ...more));
+    return within(context, () => send.call(this, command, stream, ...more));
   });
   const noted = command => {
     const context = command.promise?.[OF_PROMISE] ?? current();
@@ -363,14 +410,13 @@ function patchUndici({ Pool }) {
   const put = base && Object.getOwnPropertySymbols(base).find(symbol => symbol.description === 'dispatch');
   if (!put || typeof dispatcher.dispatch !== 'function') return;
   const makers = new WeakMap();
-  const original = base[put];
-  base[put] = function (options, handler) {
+  patch(base, put, original => function (options, handler) {
     if (!makers.has(handler)) makers.set(handler, current());
     return original.call(this, options, handler);
-  };
+  });
   patch(dispatcher, 'dispatch', dispatch => function (options, handler) {
     if (!makers.has(handler)) return dispatch.call(this, options, handler);
-    return storage.run(makers.get(handler), () => dispatch.call(this, options, handler));
+    return within(makers.get(handler), () => dispatch.call(this, options, handler));
   });
 }
 
@@ -383,36 +429,90 @@ const PATCHES = [
 
 function patchModules() {
   const patched = new WeakSet();
+  const look = (file, exports) => {
+    const isObject = (typeof exports === 'object' && exports !== null) || typeof exports === 'function';
+    if (!isObject || patched.has(exports)) return;
+    const found = PATCHES.find(([where]) => where.test(file));
+    if (!found) return;
+    patched.add(exports);
+    found[1](exports);
+  };
+  for (const [file, module] of Object.entries(Module._cache)) {
+    if (module?.loaded) look(file, module.exports);
+  }
   patch(Module, '_load', load => function (request, parent, isMain) {
     const exports = Reflect.apply(load, this, [request, parent, isMain]);
-    const isObject = (typeof exports === 'object' && exports !== null) || typeof exports === 'function';
-    if (!isObject || patched.has(exports) || !/pg|redis|undici/.test(request)) return exports;
+    if (!active || !/pg|redis|undici/.test(request)) return exports;
     let file = request;
     try {
       file = Module._resolveFilename(request, parent, isMain);
     } catch {}
-    const found = PATCHES.find(([where]) => where.test(file));
-    if (found) {
-      patched.add(exports);
-      found[1](exports);
-    }
+    look(file, exports);
     return exports;
   });
 }
 
-function begin() {
-  if (!require('node:worker_threads').isMainThread || globalThis[CONTEXT] || MAJOR < 18 || (MAJOR === 18 && MINOR < 19)) return;
-  memory = new Uint32Array(new ArrayBuffer(BYTES));
-  Object.defineProperty(globalThis, CONTEXT, { value: memory });
-  memory[AT_PID] = process.pid;
-  memory[AT_LAYOUT] = LAYOUT;
-  memory.set(MAGIC);
-  v8.promiseHooks.createHook({ init: onPromise, settled: onSettled });
-  hooks.createHook({ before }).enable();
+/** Undoes all; says how many methods must stay, which do nothing any more. */
+function end() {
+  active = false;
+  memory[AT_ID] = 0;
+  memory[AT_LAYOUT] = 0;
+  turn = null;
+  kept.end = null;
+  const stay = undoing.reverse().filter(undo => undo() === false);
+  undoing.length = 0;
+  // this may have come amid a hook, which is called to its end
+  contexts = [];
+  return `ended ${stay.length}`;
+}
+
+/** What undoes it. */
+function follow(callbacks) {
+  const followed = hooks.createHook(callbacks).enable();
+  return () => void followed.disable();
+}
+
+/** Changes what has to be changed. */
+function change() {
+  if (OF_PROMISE === CONTEXT) {
+    undoing.push(v8.promiseHooks.createHook({ init: onPromise, settled: onSettled }), follow({ before }));
+  } else {
+    contexts = new Array(RESOURCES).fill(undefined);
+    // Node's own hook, which gives a resource its context, comes before
+    storage.enterWith(undefined);
+    undoing.push(v8.promiseHooks.createHook({ settled: onSettled }), follow({ init: onResource, before }));
+  }
+  undoing.push(() => storage.disable());
   patchSockets();
   patchServers();
   patchClients();
   patchModules();
 }
 
-begin();
+/** Says what became of it. */
+function begin() {
+  if (MAJOR < 18 || (MAJOR === 18 && MINOR < 19)) return `version ${process.versions.node}`;
+  if (!require('node:worker_threads').isMainThread) return 'worker';
+  kept = globalThis[PLACE];
+  if (kept?.end) return 'present';
+  if (!kept) {
+    kept = { memory: new Uint32Array(new ArrayBuffer(BYTES)), last: 0, end: null };
+    Object.defineProperty(globalThis, PLACE, { value: kept });
+  }
+  ({ memory } = kept);
+  kept.end = end;
+  active = true;
+  memory[AT_PID] = process.pid;
+  memory.set(MAGIC);
+  try {
+    change();
+  } catch (error) {
+    // the program goes on as if there were no helper
+    end();
+    return `failed ${error}`;
+  }
+  memory[AT_LAYOUT] = LAYOUT;
+  return 'begun';
+}
+
+module.exports = begin();

@@ -64,7 +64,7 @@ impl Unread {
             Unread::Version => "this version's layout is not known",
             Unread::Memory => "its memory cannot be read with these rights",
             Unread::Names => "its library lacks the names of what is in it (it is stripped)",
-            Unread::Helper => "the helper was not loaded (`wakepath helper node`)",
+            Unread::Helper => "the helper was not loaded (`wakepath attach PID`, or `wakepath helper node`)",
             Unread::ManyLocalWords => {
                 "it has more than a kilobyte of thread-local variables, among which the task's is not sought"
             }

@@ -1,5 +1,5 @@
 //! Node.js: the request for which its only thread of JavaScript writes, where the process has loaded Wakepath's helper
-//! (`helpers/node.cjs`, by `node --require`).
+//! (`helpers/node.cjs`, by `node --require` or `wakepath attach`).
 //!
 //! No memory of Node's own keeps that across an `await`. The helper keeps it in a block of memory so large that the C library
 //! gives it pages of its own, with two words at its begin by which it is found. Verified at each read by these words and the
@@ -22,6 +22,8 @@ const BLOCK: u64 = 34 << 20;
 /// Where in its first page the block may begin: behind the C library's own words, or without these.
 const BEGINS: [u64; 2] = [16, 0];
 const PAGE: u64 = 4096;
+/// Where in it the number of the layout stands.
+const AT_LAYOUT: u64 = 20;
 /// Most pages looked at in one process.
 const PAGES_MAX: u64 = 1 << 17;
 
@@ -70,7 +72,9 @@ fn words(tgid: u32) -> Result<Layout, Unread> {
     let is_it = |at: &u64| memory.bytes(*at) == Some(magic());
     let found =
         pages.take(PAGES_MAX as usize).find_map(|page| BEGINS.map(|begin| page + begin).into_iter().find(is_it));
-    let node_words = found.ok_or(Unread::Helper)?;
+    // of a helper that was taken away the memory stays, without the number of its layout
+    let begun = found.filter(|at| memory.bytes(at + AT_LAYOUT) == Some(w::NODE_LAYOUT.to_ne_bytes()));
+    let node_words = begun.ok_or(Unread::Helper)?;
     Ok(Layout { kind: u32::from(w::RUNTIME_NODE), node_words, ..crate::EMPTY })
 }
 
