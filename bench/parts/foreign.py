@@ -121,6 +121,17 @@ def node_helper(place):
     return place.start("node-helper", line, port, MODULES=HAVE / "node", **env)
 
 
+def node_attached(place):
+    """The same, with the helper put into it when it runs and has connections to all that it calls."""
+    port, env = free_port(), place.stores()
+    line = [find("node"), "--inspect-port=0", CODE / "contexts.js"]
+    place.start("node-attached", line, port, MODULES=HAVE / "node", **env)
+    warm = [program("vload"), "--url", f"http://127.0.0.1:{port}", "--connections", "4", "--requests", "40", "--mix", "/x=1"]
+    run([*warm, "--truth", place.at / "warm.jsonl"], WAIT_S)
+    run([program("wakepath"), "attach", str(place.pids[-1]), "--yes"], WAIT_S)
+    return port
+
+
 def go(place):
     """Goroutines on few threads; a pool of five."""
     port, env = free_port(), place.stores()
@@ -328,6 +339,7 @@ SYSTEMS = {
     "fastapi": ([str(PYTHON), "redis-server", DATABASE], fastapi),
     "express": (["node", str(HAVE / "node/node_modules/express"), "redis-server", DATABASE], express),
     "node-helper": (["node", str(HAVE / "node/node_modules/undici"), "redis-server", DATABASE], node_helper),
+    "node-attached": (["node", str(HAVE / "node/node_modules/undici"), "redis-server", DATABASE], node_attached),
     "go": ([str(HAVE / "go-service"), "redis-server", DATABASE], go),
     "varnish": (["varnishd", "uwsgi-core", "memcached"], varnish),
     "caddy": (["caddy", "/usr/bin/gunicorn", DATABASE, "/usr/lib/python3/dist-packages/django"], caddy),

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod attach;
 mod bundle;
 mod export;
 mod flame;
@@ -18,6 +19,7 @@ mod triage;
 mod ui;
 mod values;
 
+pub use attach::{AttachArgs, DetachArgs};
 pub use bundle::BundleArgs;
 pub use export::{ExportArgs, Form};
 pub use flame::FlameArgs;
@@ -153,6 +155,8 @@ pub enum Command {
     Mirror(MirrorArgs),
     Import(ImportArgs),
     Helper(HelperArgs),
+    Attach(AttachArgs),
+    Detach(DetachArgs),
     Triage(TriageArgs),
     Top(TopArgs),
     Ui(UiArgs),

@@ -1,6 +1,7 @@
 //! The wakepath command: flags, wiring, exit codes.
 
 mod asked;
+mod attach;
 mod bottleneck;
 mod bundle;
 mod captures;
@@ -88,6 +89,8 @@ fn main() {
         Command::Mirror(args) => mirror::run(args),
         Command::Import(args) => import::run(args),
         Command::Helper(args) => runtimes::helper(args),
+        Command::Attach(args) => attach::attach(args),
+        Command::Detach(args) => attach::detach(args),
         Command::Triage(args) => triage::run(args, &mut stdout),
         Command::Top(args) => top::run(args),
         Command::Ui(args) => ui::run(args, cli.evidence),

@@ -3,7 +3,7 @@
 use crate::cli::{HelperArgs, HelperFor};
 use crate::output::{self, tell};
 use anyhow::Result;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 use wakepath_capture::{KernelSource, RuntimeProbe, procfs};
@@ -148,6 +148,8 @@ pub struct Runtimes {
     made: Vec<(u32, u32)>,
     /// Processes that may load a helper yet: when to look again, and how often that was done.
     later: Vec<(u32, Instant, u32)>,
+    /// Processes that lack one: `wakepath attach` may bring it at any time.
+    helpless: HashSet<u32>,
     probed: Vec<Probed>,
     allowed: Allowed,
     /// Of processes that are gone.
@@ -212,6 +214,9 @@ impl Runtimes {
     /// A process is looked at again when it makes its first thread, the second, the fourth, and so on: a runtime that is loaded as a
     /// library (the JVM's) makes some as soon as it is there.
     fn note_thread(&mut self, tgid: u32) {
+        if self.helpless.contains(&tgid) {
+            return self.look_soon(tgid);
+        }
         if self.threads.len() >= WAITING_MAX && !self.threads.contains_key(&tgid) {
             return;
         }
@@ -219,6 +224,19 @@ impl Runtimes {
         *made = made.saturating_add(1);
         if made.is_power_of_two() {
             self.wait(tgid);
+        }
+    }
+
+    /// A process without a helper made a thread, as Node does when its inspector opens, by which the helper may come.
+    fn look_soon(&mut self, tgid: u32) {
+        let soon = Instant::now() + HELPER_FIRST;
+        // one that is due sooner stays, so that many threads do not put the look off
+        if self.later.iter().any(|&(of, at, _)| of == tgid && at <= soon) {
+            return;
+        }
+        self.later.retain(|&(of, ..)| of != tgid);
+        if self.later.len() < WAITING_MAX {
+            self.later.push((tgid, soon, 1));
         }
     }
 
@@ -278,8 +296,14 @@ impl Runtimes {
     /// The same, after so many looks at which it had no helper.
     fn look_for_helper(&mut self, source: &mut KernelSource, tgid: u32, looks: u32) {
         let found = layout(tgid, &self.probed);
-        if found == Err(Some(Unread::Helper)) && looks < HELPER_LOOKS && self.later.len() < WAITING_MAX {
-            self.later.push((tgid, Instant::now() + HELPER_FIRST * (1 << looks), looks + 1));
+        let mut was_helpless = false;
+        if found != Err(Some(Unread::Helper)) {
+            was_helpless = self.helpless.remove(&tgid);
+        } else if self.helpless.contains(&tgid) || self.helpless.len() < WAITING_MAX {
+            self.helpless.insert(tgid);
+            if looks < HELPER_LOOKS && self.later.len() < WAITING_MAX {
+                self.later.push((tgid, Instant::now() + HELPER_FIRST * (1 << looks), looks + 1));
+            }
         }
         let layout = found.ok().and_then(|l| self.searched(tgid, l));
         if layout == self.known.get(&tgid).copied() {
@@ -291,6 +315,9 @@ impl Runtimes {
         let is_probed = place_probes(source, tgid, &layout, &self.allowed);
         if (is_probed || !needs_probes(&layout)) && source.read_identities(tgid, &layout).is_ok() {
             self.known.insert(tgid, layout);
+            if was_helpless {
+                tell!("wakepath: the requests of {} ({tgid}) are told apart from now on", name(tgid));
+            }
         }
     }
 

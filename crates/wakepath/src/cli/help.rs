@@ -10,7 +10,21 @@ use wakepath_present::text::{Style, wrap};
 pub const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Record",
-        &["doctor", "record", "run", "attach-env", "on", "off", "sniff", "collect", "mirror", "import", "helper"],
+        &[
+            "doctor",
+            "record",
+            "run",
+            "attach-env",
+            "on",
+            "off",
+            "sniff",
+            "collect",
+            "mirror",
+            "import",
+            "helper",
+            "attach",
+            "detach",
+        ],
     ),
     (
         "Ask",

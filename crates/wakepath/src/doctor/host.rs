@@ -9,7 +9,7 @@ use wakepath_capture::limits::Cgroups;
 use wakepath_capture::procfs;
 use wakepath_present::doctor::{Check, Verdict};
 use wakepath_present::units;
-use wakepath_runtimes::Runtime;
+use wakepath_runtimes::{Runtime, Unread};
 
 /// Bytes of each processor's ring, unless `--ring-bytes` says otherwise.
 const RING_BYTES: u64 = 8 << 20;
@@ -60,15 +60,38 @@ pub fn checks() -> Vec<Check> {
 }
 
 /// The runtimes of the processes that run now.
-fn runtimes() -> Vec<Runtime> {
-    procfs::processes().into_iter().filter_map(wakepath_runtimes::of_process).collect()
+fn runtimes() -> Vec<(u32, Runtime)> {
+    let found = |pid| Some((pid, wakepath_runtimes::of_process(pid)?));
+    procfs::processes().into_iter().filter_map(found).collect()
+}
+
+/// What puts helpers into the processes that lack them.
+fn attaching(found: &[(u32, Runtime)]) -> String {
+    const SHOWN_MAX: usize = 8;
+    let lack: Vec<String> =
+        found.iter().filter(|(_, r)| r.layout == Err(Unread::Helper)).map(|(pid, _)| pid.to_string()).collect();
+    let (shown, more) = lack.split_at(lack.len().min(SHOWN_MAX));
+    match (shown, more) {
+        ([], _) => String::new(),
+        ([one], _) => format!(
+            " `wakepath attach {one}` puts the helper into that process while it runs; it says first what it does, and asks."
+        ),
+        (_, []) => {
+            format!(" `wakepath attach PID` puts the helper into a process while it runs: {}.", shown.join(", "))
+        }
+        _ => format!(
+            " `wakepath attach PID` puts the helper into a process while it runs: {}, and {} more.",
+            shown.join(", "),
+            more.len()
+        ),
+    }
 }
 
 /// Whose logical tasks are told apart.
-fn runtimes_check(found: &[Runtime]) -> Check {
+fn runtimes_check(found: &[(u32, Runtime)]) -> Check {
     let (id, title) = ("host.runtimes", "runtimes");
     let mut told: BTreeMap<String, usize> = BTreeMap::new();
-    for r in found {
+    for (_, r) in found {
         let what = match &r.layout {
             Ok(layout) if is_sought(layout) => {
                 format!(
@@ -83,7 +106,7 @@ fn runtimes_check(found: &[Runtime]) -> Check {
         *told.entry(what).or_default() += 1;
     }
     let lines: Vec<String> = told.iter().map(|(what, n)| format!("{n} × {what}")).collect();
-    match found.iter().all(|r| r.layout.is_ok()) {
+    match found.iter().all(|(_, r)| r.layout.is_ok()) {
         true if lines.is_empty() => check(id, title, Verdict::Yes, "no process of a runtime that is known"),
         true => check(id, title, Verdict::Yes, lines.join("; ")),
         false => check_to_do(
@@ -91,7 +114,10 @@ fn runtimes_check(found: &[Runtime]) -> Check {
             title,
             Verdict::Limit,
             lines.join("; "),
-            "Paths through these processes may stay open under load. docs/runtimes.md lists what can be read, and how.",
+            format!(
+                "Paths through these processes may stay open under load.{} docs/runtimes.md lists what can be read, and how.",
+                attaching(found)
+            ),
         ),
     }
 }

@@ -90,7 +90,7 @@ fn ask(port: u16, path: &'static str) {
                     let name = word(client, request);
                     write!(to, "GET {path}{name} HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
                     let (mut reply, mut part) = (Vec::new(), [0; 4096]);
-                    while !reply.ends_with(format!("\r\n\r\n{name}").as_bytes()) {
+                    while !reply.ends_with(name.as_bytes()) {
                         let n = to.read(&mut part).expect("an answer");
                         assert!(n > 0, "{}", String::from_utf8_lossy(&reply));
                         reply.extend_from_slice(&part[..n]);
@@ -117,7 +117,7 @@ fn paths(folder: &std::path::Path) -> BTreeMap<String, (Vec<String>, bool)> {
             let half = r.spans[i].callee.as_ref().or(r.spans[i].caller.as_ref()).expect("one side is watched");
             host.text(half.exchange.target).to_owned()
         };
-        if target(0).starts_with("/x/") {
+        if target(0).starts_with("/x/") || target(0).starts_with("/early/") {
             out.insert(target(0), ((1..r.spans.len()).map(target).collect(), r.is_complete()));
         }
     }
@@ -126,6 +126,17 @@ fn paths(folder: &std::path::Path) -> BTreeMap<String, (Vec<String>, bool)> {
 
 /// A recording of a service of `kind` amid requests: none lost, and each found once with calls of its own.
 fn recorded(program: &[PathBuf], kind: &str, args: &[&str], by: u8) -> Option<BTreeMap<String, (Vec<String>, bool)>> {
+    recorded_behind(program, kind, args, by, |_, _| {})
+}
+
+/// The same; `first` is done when the recording has begun.
+fn recorded_behind(
+    program: &[PathBuf],
+    kind: &str,
+    args: &[&str],
+    by: u8,
+    first: impl FnOnce(&Recording, &Server),
+) -> Option<BTreeMap<String, (Vec<String>, bool)>> {
     let down = serve(program, &["down"]);
     let service = serve(program, &[kind, &down.1.to_string()]);
     let pids = [&service, &down].map(|s| s.0.id().to_string());
@@ -133,6 +144,7 @@ fn recorded(program: &[PathBuf], kind: &str, args: &[&str], by: u8) -> Option<BT
     if by == runtime::TOKIO {
         until_tasks_are_told_apart(&recording, service.1);
     }
+    first(&recording, &service);
     ask(service.1, "/x/");
     recording.signal(libc::SIGINT);
     assert_eq!(recording.wait(Duration::from_secs(60)), 0, "{}", recording.said());
@@ -140,14 +152,15 @@ fn recorded(program: &[PathBuf], kind: &str, args: &[&str], by: u8) -> Option<BT
     let logical = trace.tasks.iter().filter(|t| t.runtime == by).count();
     assert!(logical > 0, "no logical tasks; {}", recording.said());
     assert_eq!(trace.lost("runtime.refuted"), 0);
-    let found = paths(&recording.folder);
+    let mut found = paths(&recording.folder);
+    for (target, (calls, _)) in &found {
+        let name = target.rsplit('/').next().expect("one part at least");
+        assert!(calls.iter().all(|call| *call == format!("/down/{name}")), "{target}: {calls:?}");
+    }
+    found.retain(|target, _| target.starts_with("/x/"));
     let asked = || (0..CLIENTS).flat_map(|c| (0..REQUESTS).map(move |r| format!("/x/{}", word(c, r))));
     let not_found: Vec<_> = asked().filter(|target| !found.contains_key(target)).collect();
     assert_eq!((found.len(), &not_found[..]), (asked().count(), &[][..]), "each request once; lost {:?}", trace.losses);
-    for (target, (calls, _)) in &found {
-        let down = target.replace("/x/", "/down/");
-        assert!(calls.iter().all(|call| *call == down), "{target}: {calls:?}");
-    }
     Some(found)
 }
 
@@ -158,8 +171,8 @@ fn check(program: &[PathBuf], kind: &str, args: &[&str], calls_each: usize, by: 
     }
 }
 
-/// The service on Node with the helper, as `wakepath helper node` prints it; `None` (and why) where there is none.
-fn node_service(folder: &std::path::Path) -> Option<Vec<PathBuf>> {
+/// The service on Node; `None` (and why) where there is none.
+fn node() -> Option<Vec<PathBuf>> {
     let version =
         Command::new("node").arg("--version").output().map(|o| String::from_utf8_lossy(&o.stdout).into_owned());
     let major = version.ok().and_then(|v| v.strip_prefix('v')?.split('.').next()?.parse::<u32>().ok());
@@ -167,10 +180,17 @@ fn node_service(folder: &std::path::Path) -> Option<Vec<PathBuf>> {
         skip("no Node of 18 or later; remedy: scripts/install test");
         return None;
     }
+    Some(vec!["node".into(), "--inspect-port=0".into(), root().join("testbeds/contexts/service.js")])
+}
+
+/// The same with the helper, as `wakepath helper node` prints it.
+fn node_service(folder: &std::path::Path) -> Option<Vec<PathBuf>> {
+    let mut program = node()?;
     let helper = folder.join("wakepath.cjs");
     let printed = Command::new(binary()).args(["helper", "node"]).output().expect("it starts");
     std::fs::write(&helper, printed.stdout).expect("a file");
-    Some(vec!["node".into(), "--require".into(), helper, root().join("testbeds/contexts/service.js")])
+    program.splice(1..1, ["--require".into(), helper]);
+    Some(program)
 }
 
 fn check_go(kind: &str, args: &[&str], calls_each: usize) {
@@ -334,6 +354,35 @@ fn what_node_writes_for_a_request_is_that_ones() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(program) = node_service(folder.path()) else { return };
     check(&program, "calls", &[], 3, runtime::NODE);
+}
+
+/// Attached amid requests of other names; then taken away and attached again, which a recording under way follows.
+#[test]
+fn node_is_told_apart_from_when_the_helper_was_attached() {
+    let Some(program) = node() else { return };
+    let attach = |command: &str, service: &Server| {
+        let out =
+            Command::new(binary()).args([command, "--yes", &service.0.id().to_string()]).output().expect("it starts");
+        assert!(out.status.success(), "{command}: {}", String::from_utf8_lossy(&out.stderr));
+    };
+    let found = recorded_behind(&program, "calls", &[], runtime::NODE, |recording, service| {
+        let port = service.1;
+        let early = std::thread::spawn(move || ask(port, "/early/first"));
+        std::thread::sleep(Duration::from_millis(30));
+        attach("attach", service);
+        early.join().expect("all were answered");
+        let begun = Instant::now();
+        while !recording.said().contains("are told apart from now on") {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{}", recording.said());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        attach("detach", service);
+        ask(port, "/early/without");
+        attach("attach", service);
+    });
+    for (target, (calls, is_whole)) in found.into_iter().flatten() {
+        assert!(calls.len() == 3 && is_whole, "{target}: {calls:?}");
+    }
 }
 
 /// A queue within the program runs one request's callback in another's context.
