@@ -80,9 +80,7 @@ impl Symbols {
     pub fn notes(&self) -> Vec<String> {
         let note = |((path, _), standing): (&(String, String), &Standing)| match standing {
             Standing::Same | Standing::None => None,
-            Standing::Unproved => {
-                Some(format!("{path} has no build id: names come from the current file"))
-            }
+            Standing::Unproved => Some(format!("{path} has no build id: names come from the current file")),
             Standing::Absent => Some(format!("{path} is not on this machine: its frames are offsets")),
             Standing::Differs => Some(format!("{path} is another build than the recorded one: its frames are offsets")),
         };
