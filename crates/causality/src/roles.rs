@@ -10,7 +10,6 @@ mod steps;
 use crate::canary::holds;
 use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange, Slab};
-use crate::lineage::Lineage;
 use crate::per_end::PerEnd;
 use crate::polled::Polled;
 use answerers::Answerers;
@@ -170,11 +169,6 @@ impl Roles {
     /// Whether a logical task works for other requests than the one that it was made for, or replied to.
     pub fn works_for_others(&self, task: TaskId) -> bool {
         self.answerers.works_for_others(task)
-    }
-
-    /// Whether a logical task, and what is between it and the one that took its request, ended with that, as far as runtimes tell.
-    pub(crate) fn ended_in_time(&self, lineage: &Lineage, task: TaskId) -> bool {
-        self.answerers.ended_in_time(lineage, task)
     }
 
     /// The logical task that replies to a request, and to those of no other connection.

@@ -30,15 +30,17 @@ pub(super) struct Answerers {
     habits: FxHashMap<u32, (u32, u32)>,
 }
 
+impl super::Roles {
+    /// Whether a logical task, and what is between it and the one that took its request, ended with that, as far as runtimes tell.
+    pub(crate) fn ended_in_time(&self, lineage: &Lineage, task: TaskId) -> bool {
+        self.answerers.ends.are_in_time(lineage, task)
+    }
+}
+
 impl Answerers {
     /// Whether a logical task works for other requests than the one that it was made for, or replied to.
     pub(super) fn works_for_others(&self, task: TaskId) -> bool {
         self.for_others.contains(&task)
-    }
-
-    /// Whether a logical task, and what is between it and the one that took its request, ended with that, as far as runtimes tell.
-    pub(super) fn ended_in_time(&self, lineage: &Lineage, task: TaskId) -> bool {
-        self.ends.are_in_time(lineage, task)
     }
 
     /// Who replies to a request.
