@@ -434,7 +434,7 @@ mod tests {
             ends.used(&operation(op::SEND, first + i, i as u32 + 1, at));
             leave(ends, first + i, at + 1);
             for flow in ends.over(MonoNs(at + 2), |t| t.0) {
-                assert!(ends.remove(flow));
+                assert!(ends.remove(flow, MonoNs(at + 2)));
             }
             most = most.max(ends.all.len() + ends.looked_at.len() + ends.ended.len());
         }
