@@ -21,6 +21,17 @@ const END_NS: u64 = 20_000_000;
 /// Most makers one above the other that are asked.
 const DEPTH_MAX: usize = 8;
 
+/// What it rests on that a task works for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Basis {
+    /// Who made it, when, and what it did.
+    Seen,
+    /// A habit: the task replied to the requests of one connection and to no others.
+    OneConnection,
+    /// A habit: what its process makes in requests, and calls, ends with them.
+    EndsWithIt,
+}
+
 /// The request that a task works for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
@@ -28,8 +39,8 @@ pub(crate) struct Line {
     pub(crate) of: ExId,
     /// The task itself replies to it: what it does behind that is nobody's.
     pub(crate) answers: bool,
-    /// It rests on that the task replied to the requests of one connection and to no others.
-    pub(crate) is_habit: bool,
+    /// Why.
+    pub(crate) basis: Basis,
 }
 
 /// A request that a task took, or replied to.
@@ -65,7 +76,8 @@ impl Takes {
     }
 
     fn line(&self, of: ExId) -> Known {
-        Known::Of(Line { of, answers: self.answers, is_habit: self.answers && self.is_older })
+        let basis = if self.answers && self.is_older { Basis::OneConnection } else { Basis::Seen };
+        Known::Of(Line { of, answers: self.answers, basis })
     }
 }
 
@@ -106,12 +118,14 @@ impl Ends {
         }
     }
 
-    /// Whether a task, and each between it and the one that took the request, ended in time, as far as runtimes tell. One that has
-    /// requests itself is not bound to its maker's.
+    /// Whether a runtime tells when a task ends that was made for a request. One that has requests itself is not bound to its
+    /// maker's.
+    pub(crate) fn are_told(&self, lineage: &Lineage, task: TaskId) -> bool {
+        self.0.get(task) != End::Untold && !lineage.has_requests(task)
+    }
+
+    /// Whether a task that was made for a request, and each between it and the one that took that, ended in time.
     pub(crate) fn are_in_time(&self, lineage: &Lineage, task: TaskId) -> bool {
-        if self.0.get(task) == End::Untold || lineage.has_requests(task) {
-            return true;
-        }
         let mut makers = lineage.makers(task).map(|(maker, _)| maker);
         let taker = makers.find(|&maker| lineage.has_requests(maker) || self.0.get(maker) != End::InTime);
         self.0.get(task) == End::InTime && taker.is_some_and(|maker| lineage.has_requests(maker))
@@ -183,7 +197,7 @@ impl Lineage {
 
     /// A task was made behind a request's first byte, and made the one that replies to it, or what made that.
     pub(crate) fn leads(&mut self, x: ExId, task: TaskId) {
-        self.lines.insert(task, Line { of: x, answers: false, is_habit: false });
+        self.lines.insert(task, Line { of: x, answers: false, basis: Basis::Seen });
     }
 
     /// The request that a task worked for when it made another: of one that took requests, the last, if that was open yet.

@@ -104,7 +104,7 @@ impl<'q> Question<'q> {
     /// Whether the task works for one request alone, as its runtime tells.
     fn is_in_line(&self) -> bool {
         let line = self.facts.made_for(self.task, self.at);
-        line.is_some_and(|line| !line.is_habit || self.facts.roles.own_answerers(self.process) > 0)
+        line.is_some_and(|line| self.facts.is_known(line, self.process))
     }
 
     /// Whether the task holds a request, as far as requests stay with the task that took them.

@@ -11,6 +11,7 @@ use crate::canary::holds;
 use crate::evidence::{Hole, Rule};
 use crate::exchange::{ExId, More, Side, Slab, Steps};
 use crate::finished::{Finished, Parent};
+use crate::lineage::Basis;
 use crate::proof::Outcome;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
@@ -98,7 +99,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         let line = self
             .facts
             .made_for(task, at)
-            .filter(|line| !line.is_habit || self.uses_habits() && self.facts.roles.own_answerers(process) > 0);
+            .filter(|line| line.basis == Basis::Seen || self.uses_habits() && self.facts.is_known(*line, process));
         let is_in_line = line.is_some_and(|line| self.facts.is_open(xs, line.of));
         if let Some(dial) = dial.filter(|_| !is_in_line)
             && let Some((o, rule)) = self.facts.owner(xs, dial, at)

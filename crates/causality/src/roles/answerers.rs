@@ -5,7 +5,7 @@ use crate::exchange::{ExId, Exchange, Slab};
 use crate::lineage::{Ends, Known, Lineage, is_over};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::TaskRow;
+use wakepath_model::rows::{TaskRow, life};
 
 /// Most requests of which is kept who replied: calls for those beyond stay open, unless it was told who took them.
 const ANSWERS_MAX: usize = 1 << 20;
@@ -28,12 +28,25 @@ pub(super) struct Answerers {
     for_others: FxHashSet<TaskId>,
     /// Of each process: connections to whose many requests one task replied; tasks that replied on several.
     habits: FxHashMap<u32, (u32, u32)>,
+    /// Tasks that were made for a request and called, whose end will be told, with their processes.
+    spawned: FxHashMap<TaskId, u32>,
+    /// Of each process: how many of those ended with their requests, and how many did not.
+    endings: FxHashMap<u32, (u32, u32)>,
 }
 
 impl super::Roles {
-    /// Whether a logical task, and what is between it and the one that took its request, ended with that, as far as runtimes tell.
-    pub(crate) fn ended_in_time(&self, lineage: &Lineage, task: TaskId) -> bool {
-        self.answerers.ends.are_in_time(lineage, task)
+    /// Whether a runtime tells when a logical task ends that was made for a request.
+    pub(crate) fn is_end_told(&self, lineage: &Lineage, task: TaskId) -> bool {
+        self.answerers.ends.are_told(lineage, task)
+    }
+
+    /// How many tasks of a process that were made in requests called and ended with them, where none went on and there were enough;
+    /// else 0.
+    pub(crate) fn ending_with_requests(&self, process: u32) -> u32 {
+        match self.answerers.endings.get(&process) {
+            Some(&(ended, 0)) if ended >= super::CASES_MIN => ended,
+            _ => 0,
+        }
     }
 }
 
@@ -73,7 +86,7 @@ impl Answerers {
 
     /// A task calls: behind the end of the request that it was made for, it calls for somebody else, unless it is the one that
     /// replied.
-    pub(super) fn called(&mut self, xs: &Slab, e: &Exchange) {
+    pub(super) fn called(&mut self, xs: &Slab, e: &Exchange, process: u32) {
         let is_behind = match self.lineage.of(e.actor, e.began) {
             Known::Of(line) => !line.answers && (!xs.is_live(line.of) || is_over(xs.get(line.of))),
             Known::Forgotten => true,
@@ -81,6 +94,20 @@ impl Answerers {
         };
         if is_behind {
             self.for_others.insert(e.actor);
+        }
+        self.spawned_called(e.actor, process, is_behind);
+    }
+
+    /// A task called; where it was made for a request, its end shows whether it belongs to that alone.
+    fn spawned_called(&mut self, task: TaskId, process: u32, is_behind: bool) {
+        let is_made = matches!(self.lineage.of(task, MonoNs(u64::MAX)), Known::Of(_) | Known::Forgotten);
+        if !is_made || !self.ends.are_told(&self.lineage, task) {
+            return;
+        }
+        if is_behind || self.spawned.len() >= ANSWERS_MAX {
+            self.endings.entry(process).or_default().1 += 1;
+        } else {
+            self.spawned.insert(task, process);
         }
     }
 
@@ -152,12 +179,25 @@ impl Answerers {
     /// The recording ends: of what was made for a request that is open yet, nobody saw whether it works on behind its end.
     pub(super) fn ended(&mut self, xs: &Slab) {
         self.for_others.extend(self.lineage.made_for_open(xs));
+        // of these nobody saw how they end
+        for (task, process) in self.spawned.drain() {
+            if !self.for_others.contains(&task) {
+                self.endings.entry(process).or_default().1 += 1;
+            }
+        }
     }
 
     /// A step in a task's life.
     pub(super) fn task(&mut self, xs: &Slab, r: &TaskRow) {
         self.lineage.task(xs, r);
         self.ends.task(&self.lineage, r);
+        if r.what == life::EXIT
+            && let Some(process) = self.spawned.remove(&r.task)
+        {
+            let (ended, went_on) = self.endings.entry(process).or_default();
+            let is_in_time = self.ends.are_in_time(&self.lineage, r.task);
+            *(if is_in_time { ended } else { went_on }) += 1;
+        }
     }
 
     /// Nothing more comes.

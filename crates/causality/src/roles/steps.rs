@@ -21,7 +21,7 @@ impl Steps for Roles {
         match e.side {
             Side::Client => {
                 self.asks(x, e, process);
-                self.answerers.called(xs, e);
+                self.answerers.called(xs, e, process);
             }
             Side::Server => self.answerers.took(xs, x),
         }

@@ -5,17 +5,16 @@
 //! Condition: who made it had one request at a time, whose end had not come (a connection's task may read its first request
 //! itself, and makes tasks for all that follow), and what was made never did anything for another request, nor behind its own's
 //! end, in the whole recording, which saw that end: a worker that the first request starts lives on. What the one that
-//! replied does behind its reply is nobody's. Where the runtime tells when its tasks end (Go), it and those between it and the
-//! one that took the request must have ended with the request: a worker of a pool takes others' work and lives on.
+//! replied does behind its reply is nobody's. Where the runtime tells when its tasks end (Go), [`super::spawned`] speaks instead.
 //!
 //! Counterexamples: `link.logical/worker_made_by_the_first`, `worker_of_an_open_request`, `two_on_one_connection`,
-//! `task_behind_the_first_request`, `worker_leads_to_two_replies`, `goroutine_that_lives_on`, `dispatcher_that_lives_on`.
+//! `task_behind_the_first_request`, `worker_leads_to_two_replies`.
 
 use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, NO_MOMENT, Question};
 use crate::attribution::facts::Facts;
 use crate::canary::holds;
 use crate::evidence::{Rule, Strength};
-use crate::lineage::{Known, Line};
+use crate::lineage::{Basis, Known, Line};
 use smallvec::SmallVec;
 use wakepath_model::ids::{MonoNs, TaskId};
 
@@ -24,7 +23,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     says: "the task was made for this request, and did nothing for others",
     strength: Strength::Shown,
     rank: 1,
-    keeps: |q| q.facts.made_for(q.task, q.at).filter(|line| !line.is_habit).and_then(|line| kept(q, line)),
+    keeps: |q| q.facts.made_for(q.task, q.at).filter(|line| line.basis == Basis::Seen).and_then(|line| kept(q, line)),
     names: Some(|_, _| Rule::Fork),
     seen_at: NO_MOMENT,
     cases: None,
@@ -44,7 +43,17 @@ impl Facts<'_> {
     pub(in crate::attribution) fn made_for(&self, task: TaskId, at: MonoNs) -> Option<Line> {
         let Known::Of(line) = self.lineage.of(task, at) else { return None };
         let is_for_it_alone = holds("born.never_for_others", !self.roles.works_for_others(task));
-        let has_ended = holds("born.ended_in_time", self.roles.ended_in_time(&self.lineage, task));
-        (is_for_it_alone && has_ended).then_some(line)
+        let is_told = line.basis == Basis::Seen && self.roles.is_end_told(&self.lineage, task);
+        let basis = if is_told { Basis::EndsWithIt } else { line.basis };
+        is_for_it_alone.then_some(Line { basis, ..line })
+    }
+
+    /// Whether what a task works for is seen, or its habit is known.
+    pub(in crate::attribution) fn is_known(&self, line: Line, process: u32) -> bool {
+        match line.basis {
+            Basis::Seen => true,
+            Basis::OneConnection => self.roles.own_answerers(process) > 0,
+            Basis::EndsWithIt => self.roles.ending_with_requests(process) > 0,
+        }
     }
 }

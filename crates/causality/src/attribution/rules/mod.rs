@@ -19,6 +19,7 @@ pub(super) mod reply;
 pub(super) mod rest;
 pub(super) mod served;
 pub(super) mod sole;
+pub(super) mod spawned;
 pub(super) mod thread;
 pub(super) mod turn;
 pub(super) mod unasked;
@@ -42,4 +43,5 @@ pub(super) const EXCLUSIONS: &[ExclusionRule] = &[
     prompt::RULE,
     born::RULE,
     served::RULE,
+    spawned::RULE,
 ];

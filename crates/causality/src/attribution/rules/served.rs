@@ -9,6 +9,7 @@ use super::born::kept;
 use crate::attribution::exclusion::{ExclusionRule, NO_MOMENT, Question};
 use crate::canary::holds;
 use crate::evidence::{Rule, Strength};
+use crate::lineage::Basis;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
     name: "served",
@@ -16,7 +17,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     strength: Strength::Habit,
     rank: 1,
     keeps: |q| {
-        let line = q.facts.made_for(q.task, q.at).filter(|line| line.is_habit)?;
+        let line = q.facts.made_for(q.task, q.at).filter(|line| line.basis == Basis::OneConnection)?;
         holds("served.one_each", own(q) > 0).then(|| kept(q, line)).flatten()
     },
     names: Some(|_, _| Rule::Habit),
