@@ -31,7 +31,9 @@ def blocks(path):
 
 def columns(path):
     """The table of names: {table: [columns]}."""
-    rows = re.findall(r"^\| `(\w+)`(?: \(derived\))? \| (.*) \|$", open(path, encoding="utf-8").read(), re.M)
+    text = open(path, encoding="utf-8").read()
+    listed = "".join(re.findall(r"^\| table \| columns \|\n((?:\|.*\n)+)", text, re.M))
+    rows = re.findall(r"^\| `(\w+)`(?: \(derived\))? \| (.*) \|$", listed, re.M)
     return {table: re.findall(r"`(\w+)`", names) for table, names in rows}
 
 

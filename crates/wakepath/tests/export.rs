@@ -290,11 +290,11 @@ fn a_collector_gets_all_and_is_asked_again() -> Tested {
     Ok(())
 }
 
+/// What went wrong, or it.
+type Or<T> = Result<T, Box<dyn Error>>;
+
 /// A collector of other people's classes that answers by gRPC; its address, and what it tells at its end.
-fn grpc_collector(
-    python: &Path,
-    codes: &[&str],
-) -> Result<(String, impl FnOnce() -> Result<Value, Box<dyn Error>>), Box<dyn Error>> {
+fn grpc_collector(python: &Path, codes: &[&str]) -> Or<(String, impl FnOnce() -> Or<Value>)> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/collector.py");
     let mut child = Command::new(python).arg(script).args(codes).stdout(Stdio::piped()).spawn()?;
     let mut lines = BufReader::new(child.stdout.take().ok_or("its output")?).lines();

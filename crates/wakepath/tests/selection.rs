@@ -61,7 +61,7 @@ fn a_selection_is_by_time_and_length() -> Tested {
     for (flags, code, part) in [
         (&["--each", "--kind", "GET /nowhere"][..], 1, "no request of kind"),
         (&["--each", "--from", "+2s", "--to", "+1s"], 1, "--from is not before --to"),
-        (&["--map", "--longer-than", "2s", "--shorter-than", "1s"], 1, "no request is both"),
+        (&["--map", "--longer-than", "2s", "--shorter-than", "1s"], 1, "no request can match both"),
         (&["--from", "+1s"], 2, "--each"),
         (&["--each", "--map"], 2, "cannot be used with"),
     ] {

@@ -151,7 +151,7 @@ fn where_it_cannot_draw_it_says_what_to_do() -> Tested {
     let folder = folder(dir.path(), "shop", &script(0, 0));
     let none = run(&["top", &folder]);
     assert_eq!(none.status.code(), Some(1));
-    assert!(stderr(&none).contains("this is none; for one answer: wakepath triage "), "{}", stderr(&none));
+    assert!(stderr(&none).contains("top needs a terminal; for a single answer: wakepath triage "), "{}", stderr(&none));
     let nowhere = tempfile::tempdir()?;
     let empty = wakepath(&["top"]).current_dir(nowhere.path()).output()?;
     assert!(stderr(&empty).contains("no trace folder in this directory"), "{}", stderr(&empty));

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wakepath run -o shop -- ./server --port 8080      a server and everything that it starts, until it ends
+  wakepath run -o shop -- ./server --port 8080      a server and all that it starts, until it ends
   wakepath run --observe -- make test               only recorded, nothing is changed
   sudo wakepath run --kernel -o shop -- ./server    and what the kernel sees: waits, exact bytes
 
