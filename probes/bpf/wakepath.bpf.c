@@ -16,6 +16,7 @@ struct bpf_raw_tracepoint_args { u64 args[0]; };
 #include "flows.h"
 #include "marks.h"
 #include "runtimes.h"
+#include "runtime_probes.h"
 #include "heads.h"
 #include "ops.h"
 #include "syscalls.h"

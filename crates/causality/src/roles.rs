@@ -3,6 +3,7 @@
 
 mod answerers;
 mod awaited;
+mod endings;
 mod learned;
 mod migrating;
 mod steps;

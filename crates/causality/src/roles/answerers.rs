@@ -28,29 +28,23 @@ pub(super) struct Answerers {
     for_others: FxHashSet<TaskId>,
     /// Of each process: connections to whose many requests one task replied; tasks that replied on several.
     habits: FxHashMap<u32, (u32, u32)>,
-    /// Tasks that were made for a request and called, whose end will be told, with their processes.
+    /// Tasks that were made for a request and called, or made one that did, whose end will be told, with their processes.
     spawned: FxHashMap<TaskId, u32>,
     /// Of each process: how many of those ended with their requests, and how many did not.
     endings: FxHashMap<u32, (u32, u32)>,
 }
 
-impl super::Roles {
-    /// Whether a runtime tells when a logical task ends that was made for a request.
-    pub(crate) fn is_end_told(&self, lineage: &Lineage, task: TaskId) -> bool {
-        self.answerers.ends.are_told(lineage, task)
-    }
-
-    /// How many tasks of a process that were made in requests called and ended with them, where none went on and there were enough;
-    /// else 0.
-    pub(crate) fn ending_with_requests(&self, process: u32) -> u32 {
-        match self.answerers.endings.get(&process) {
-            Some(&(ended, 0)) if ended >= super::CASES_MIN => ended,
-            _ => 0,
-        }
-    }
-}
-
 impl Answerers {
+    /// Whether a runtime tells when a logical task ends that was made for a request.
+    pub(super) fn is_end_told(&self, lineage: &Lineage, task: TaskId) -> bool {
+        self.ends.are_told(lineage, task)
+    }
+
+    /// How many tasks of a process that were made in requests called and ended with them, and how many went on.
+    pub(super) fn endings(&self, process: u32) -> (u32, u32) {
+        self.endings.get(&process).copied().unwrap_or_default()
+    }
+
     /// Whether a logical task works for other requests than the one that it was made for, or replied to.
     pub(super) fn works_for_others(&self, task: TaskId) -> bool {
         self.for_others.contains(&task)
@@ -107,7 +101,10 @@ impl Answerers {
         if is_behind || self.spawned.len() >= ANSWERS_MAX {
             self.endings.entry(process).or_default().1 += 1;
         } else {
-            self.spawned.insert(task, process);
+            let between = self.lineage.makers(task).map(|(maker, _)| maker);
+            let between = between.take_while(|&maker| !self.lineage.has_requests(maker));
+            let on = between.filter(|&maker| !self.ends.is_in_time(maker)).map(|maker| (maker, process));
+            self.spawned.extend(on.chain([(task, process)]));
         }
     }
 
@@ -195,8 +192,7 @@ impl Answerers {
             && let Some(process) = self.spawned.remove(&r.task)
         {
             let (ended, went_on) = self.endings.entry(process).or_default();
-            let is_in_time = self.ends.are_in_time(&self.lineage, r.task);
-            *(if is_in_time { ended } else { went_on }) += 1;
+            *(if self.ends.is_in_time(r.task) { ended } else { went_on }) += 1;
         }
     }
 

@@ -191,7 +191,7 @@ fn read(stream: &mut TcpStream, into: &mut [u8], deadline: Instant) -> Result<()
                 ANSWER_MAX.as_secs()
             );
         }
-        stream.set_read_timeout(Some(left)).context("setting a time-out")?;
+        stream.set_read_timeout(Some(left)).context("setting a timeout")?;
         match stream.read(&mut into[have..]) {
             Ok(0) => bail!("the connection ended"),
             Ok(n) => have += n,
@@ -315,7 +315,7 @@ fn reachable(at: SocketAddr) -> SocketAddr {
 
 fn connected(at: SocketAddr) -> Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&reachable(at), OPEN_MAX).with_context(|| format!("connecting to {at}"))?;
-    stream.set_write_timeout(Some(ANSWER_MAX)).context("setting a time-out")?;
+    stream.set_write_timeout(Some(ANSWER_MAX)).context("setting a timeout")?;
     Ok(stream)
 }
 

@@ -1,0 +1,218 @@
+/* Probes in programs of Go and in CPython: who made a logical task, who has a connection, and when a goroutine ends. Placed only
+ * where somebody asked for them (`record --runtimes`). */
+#ifndef WAKEPATH_RUNTIME_PROBES_H
+#define WAKEPATH_RUNTIME_PROBES_H
+
+/* The goroutine in R14, where the thread is known to its runtime; 0 else. Arguments are in registers yet. */
+static __always_inline u64 go_at_probe(struct task_struct *task, struct wp_runtime *r, u64 g)
+{
+	if (r->kind != RUNTIME_GO || is_refuted(r))
+		return 0;
+	if (user_word(user_word(g + r->g_m) + r->m_procid) != own_number(task)) {
+		__sync_fetch_and_add(&r->refuted, 1);
+		return 0;
+	}
+	return user_word(g + r->g_goid);
+}
+
+/* (*persistConn).roundTrip: the goroutine takes the connection in RAX. `.writeLoop`: the goroutine will write what the connection in
+ * RAX is asked to. */
+static __always_inline int go_probe(struct pt_regs *regs, bool takes)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	u32 tgid = task->tgid;
+	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &tgid);
+	struct owned_key writer = { .tgid = tgid }, conn = { .tgid = tgid };
+	struct wp_logical who = {};
+	struct go_owner owner;
+	u64 waiter, parent;
+
+	who.key = r ? go_at_probe(task, r, regs->r14) : 0;
+	if (!who.key)
+		return 0;
+	conn.of = regs->ax;
+	if (!takes) {
+		writer.of = who.key;
+		bpf_map_update_elem(&go_writers, &writer, &conn.of, BPF_ANY);
+		return 0;
+	}
+	owner.goroutine = who.key;
+	owner.at = regs->r14;
+	bpf_map_update_elem(&go_owners, &conn, &owner, BPF_ANY);
+	/* it may be another goroutine that first acts in its name */
+	parent = user_word(owner.at + r->g_parent);
+	if (parent)
+		go_born(tgid, &who, owner.at, parent, bpf_ktime_get_ns());
+	/* the writer of a connection that is older than the probes waits for what to write */
+	waiter = user_word(user_word(conn.of + r->conn_writes) + r->chan_waiters);
+	if (waiter)
+		writer.of = user_word(user_word(waiter + r->waiter_g) + r->g_goid);
+	if (writer.of)
+		bpf_map_update_elem(&go_writers, &writer, &conn.of, BPF_ANY);
+	return 0;
+}
+
+/* gostartcallfn, on the scheduler's stack: the thread's goroutine makes another, whose `sched` is at RAX. */
+static __always_inline int go_makes(struct pt_regs *regs)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct owned_key key = { .tgid = task->tgid };
+	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &key.tgid);
+	struct go_birth *maker, made = {};
+	u64 m, at;
+
+	if (!r || r->kind != RUNTIME_GO || is_refuted(r))
+		return 0;
+	m = user_word(regs->r14 + r->g_m);
+	if (user_word(m + r->m_procid) != own_number(task)) {
+		__sync_fetch_and_add(&r->refuted, 1);
+		return 0;
+	}
+	made.born = bpf_ktime_get_ns();
+	at = user_word(m + r->m_curg);
+	made.makers[0] = at ? user_word(at + r->g_goid) : 0;
+	maker = at ? go_birth(key.tgid, at, made.makers[0], user_word(at + r->g_parent)) : 0;
+	if (maker) {
+		maker->has_made = 1;
+		made.born_makers[0] = maker->born;
+		__builtin_memcpy(&made.makers[1], maker->makers, sizeof(made.makers) - sizeof(u64));
+		__builtin_memcpy(&made.born_makers[1], maker->born_makers, sizeof(made.born_makers) - sizeof(u64));
+	}
+	key.of = regs->ax - r->g_sched;
+	bpf_map_update_elem(&go_births, &key, &made, BPF_ANY);
+	return 0;
+}
+
+/* goexit1: the thread's goroutine, in R14, is done. */
+static __always_inline int go_ends(struct pt_regs *regs)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct owned_key key = { .tgid = task->tgid, .of = regs->r14 };
+	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &key.tgid);
+	struct go_birth *birth = r ? bpf_map_lookup_elem(&go_births, &key) : 0;
+	struct wp_logical who = {};
+	struct wp_ended *told;
+	u64 position, now;
+
+	if (!birth || (!birth->goroutine && !birth->has_made))
+		return 0;
+	who.key = go_at_probe(task, r, key.of);
+	if (!who.key)
+		return 0;
+	now = bpf_ktime_get_ns();
+	go_born(key.tgid, &who, key.of, user_word(key.of + r->g_parent), now);
+	if (!who.born_ns)
+		return 0;
+	told = reserve(this_cpu(), sizeof(*told), DROP_TASK, &position);
+	if (!told)
+		return 0;
+	told->ts_ns = now;
+	told->tgid = key.tgid;
+	told->pad = 0;
+	told->key = who.key;
+	told->parent = who.parent;
+	told->born_ns = who.born_ns;
+	commit(told, position, sizeof(*told), KIND_ENDED, RUNTIME_GO);
+	return 0;
+}
+
+SEC("uprobe")
+int on_go_takes(struct pt_regs *regs)
+{
+	return go_probe(regs, true);
+}
+
+SEC("uprobe")
+int on_go_writes(struct pt_regs *regs)
+{
+	return go_probe(regs, false);
+}
+
+SEC("uprobe")
+int on_go_makes(struct pt_regs *regs)
+{
+	return go_makes(regs);
+}
+
+SEC("uprobe")
+int on_go_ends(struct pt_regs *regs)
+{
+	return go_ends(regs);
+}
+
+/* The same where one link holds many probes (Linux 6.6): they ask for fewer rights. */
+SEC("uprobe.multi")
+int on_go_takes_multi(struct pt_regs *regs)
+{
+	return go_probe(regs, true);
+}
+
+SEC("uprobe.multi")
+int on_go_writes_multi(struct pt_regs *regs)
+{
+	return go_probe(regs, false);
+}
+
+SEC("uprobe.multi")
+int on_go_makes_multi(struct pt_regs *regs)
+{
+	return go_makes(regs);
+}
+
+SEC("uprobe.multi")
+int on_go_ends_multi(struct pt_regs *regs)
+{
+	return go_ends(regs);
+}
+
+/* A context was made, whose address is the function's result: of the one that the thread runs in, or of none. */
+static __always_inline int python_made(struct pt_regs *regs, bool copies)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct owned_key key = { .tgid = task->tgid };
+	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &key.tgid);
+	struct python_context *maker = 0, made = {};
+
+	if (!r || r->kind != RUNTIME_PYTHON || is_refuted(r) || !regs->ax)
+		return 0;
+	made.id = bpf_ktime_get_ns();
+	if (copies) {
+		key.of = python_context(task, r);
+		if (key.of)
+			maker = bpf_map_lookup_elem(&python_contexts, &key);
+	}
+	made.born = made.id;
+	if (maker) {
+		made.makers[0] = maker->id;
+		__builtin_memcpy(&made.makers[1], maker->makers, sizeof(made.makers) - sizeof(u64));
+	}
+	key.of = regs->ax;
+	bpf_map_update_elem(&python_contexts, &key, &made, BPF_ANY);
+	return 0;
+}
+
+SEC("uretprobe")
+int on_python_copies(struct pt_regs *regs)
+{
+	return python_made(regs, true);
+}
+
+SEC("uretprobe")
+int on_python_makes(struct pt_regs *regs)
+{
+	return python_made(regs, false);
+}
+
+SEC("uretprobe.multi")
+int on_python_copies_multi(struct pt_regs *regs)
+{
+	return python_made(regs, true);
+}
+
+SEC("uretprobe.multi")
+int on_python_makes_multi(struct pt_regs *regs)
+{
+	return python_made(regs, false);
+}
+
+#endif
