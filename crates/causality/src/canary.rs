@@ -41,6 +41,7 @@ pub const CONDITIONS: &[&str] = &[
     "sole.no_timer",
     "sole.not_of_its_maker",
     "sole.often",
+    "spawned.ended_in_time",
     "spawned.never_otherwise",
     "thread.keeps_what_it_takes",
     "thread.one_at_a_time",

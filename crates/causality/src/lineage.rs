@@ -17,7 +17,9 @@ const TAKES_MAX: usize = 4;
 /// From how many on tasks are forgotten whose request is gone.
 const LINES_MAX: usize = 262_144;
 /// How long behind its request a task may end that was made for it: who waited for it may be faster than itself.
-const END_NS: u64 = 20_000_000;
+const END_NS: u64 = 1_000_000;
+/// How long behind it may end without being one that lives on: it may have lacked a processor.
+const LATE_NS: u64 = 20_000_000;
 /// Most makers one above the other that are asked.
 const DEPTH_MAX: usize = 8;
 
@@ -97,7 +99,9 @@ enum End {
     Untold,
     /// It will be told.
     Expected,
-    /// It came before the end of the request that it was made for, or soon behind.
+    /// It came a little behind the end of the request that it was made for: it may have waited for work, or for a processor.
+    Late,
+    /// It came before that, or at once behind.
     InTime,
 }
 
@@ -111,11 +115,14 @@ impl Ends {
         if r.runtime != runtime::GO || r.start.0 == 0 {
             return;
         }
-        let is_in_time = r.what == life::EXIT && r.at.0 <= lineage.over_of(r.task).0.saturating_add(END_NS);
+        let over = lineage.over_of(r.task).0;
         let end = self.0.entry(r.task);
-        if *end != End::InTime {
-            *end = if is_in_time { End::InTime } else { End::Expected };
-        }
+        *end = match r.what {
+            _ if matches!(*end, End::InTime | End::Late) => *end,
+            life::EXIT if r.at.0 <= over.saturating_add(END_NS) => End::InTime,
+            life::EXIT if r.at.0 <= over.saturating_add(LATE_NS) => End::Late,
+            _ => End::Expected,
+        };
     }
 
     /// Whether a runtime tells when a task ends that was made for a request. One that has requests itself is not bound to its
@@ -124,9 +131,19 @@ impl Ends {
         self.0.get(task) != End::Untold && !lineage.has_requests(task)
     }
 
-    /// Whether a task that was made for a request ended in time.
-    pub(crate) fn is_in_time(&self, task: TaskId) -> bool {
-        self.0.get(task) == End::InTime
+    /// Whether a task that was made for a request, and each between it and the one that took that, ended in time.
+    pub(crate) fn are_in_time(&self, lineage: &Lineage, task: TaskId) -> bool {
+        let mut line = std::iter::once(task).chain(lineage.makers(task).map(|(maker, _)| maker));
+        line.find(|&t| self.0.get(t) != End::InTime).is_some_and(|t| lineage.has_requests(t))
+    }
+
+    /// Whether a task that was made for a request ended, and when: in time, or a little behind.
+    pub(crate) fn is_in_time(&self, task: TaskId) -> Option<bool> {
+        match self.0.get(task) {
+            End::InTime => Some(true),
+            End::Late => Some(false),
+            End::Untold | End::Expected => None,
+        }
     }
 }
 

@@ -35,6 +35,11 @@ pub(super) struct Answerers {
 }
 
 impl Answerers {
+    /// Whether a logical task that was made for a request, and what is between, ended with that.
+    pub(super) fn ended_in_time(&self, lineage: &Lineage, task: TaskId) -> bool {
+        self.ends.are_in_time(lineage, task)
+    }
+
     /// Whether a runtime tells when a logical task ends that was made for a request.
     pub(super) fn is_end_told(&self, lineage: &Lineage, task: TaskId) -> bool {
         self.ends.are_told(lineage, task)
@@ -103,7 +108,7 @@ impl Answerers {
         } else {
             let between = self.lineage.makers(task).map(|(maker, _)| maker);
             let between = between.take_while(|&maker| !self.lineage.has_requests(maker));
-            let on = between.filter(|&maker| !self.ends.is_in_time(maker)).map(|maker| (maker, process));
+            let on = between.filter(|&maker| self.ends.is_in_time(maker).is_none()).map(|maker| (maker, process));
             self.spawned.extend(on.chain([(task, process)]));
         }
     }
@@ -192,7 +197,12 @@ impl Answerers {
             && let Some(process) = self.spawned.remove(&r.task)
         {
             let (ended, went_on) = self.endings.entry(process).or_default();
-            *(if self.ends.is_in_time(r.task) { ended } else { went_on }) += 1;
+            match self.ends.is_in_time(r.task) {
+                Some(true) => *ended += 1,
+                // it says nothing
+                Some(false) => (),
+                None => *went_on += 1,
+            }
         }
     }
 

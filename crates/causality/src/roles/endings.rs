@@ -10,6 +10,11 @@ impl Roles {
         self.answerers.is_end_told(lineage, task)
     }
 
+    /// Whether a logical task that was made for a request, and what is between, ended with that.
+    pub(crate) fn ended_in_time(&self, lineage: &Lineage, task: TaskId) -> bool {
+        self.answerers.ended_in_time(lineage, task)
+    }
+
     /// How many tasks of a process that were made in requests called and ended with them, where none went on and there were enough;
     /// else 0.
     pub(crate) fn ending_with_requests(&self, process: u32) -> u32 {

@@ -45,7 +45,8 @@ impl Facts<'_> {
         let is_for_it_alone = holds("born.never_for_others", !self.roles.works_for_others(task));
         let is_told = line.basis == Basis::Seen && self.roles.is_end_told(&self.lineage, task);
         let basis = if is_told { Basis::EndsWithIt } else { line.basis };
-        is_for_it_alone.then_some(Line { basis, ..line })
+        let is_its = !is_told || holds("spawned.ended_in_time", self.roles.ended_in_time(&self.lineage, task));
+        (is_for_it_alone && is_its).then_some(Line { basis, ..line })
     }
 
     /// Whether what a task works for is seen, or its habit is known.

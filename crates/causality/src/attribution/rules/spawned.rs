@@ -2,12 +2,12 @@
 //! does while the request is open is for it. A worker of a pool takes others' work too, and lives on.
 //!
 //! Habit: who made it had one request at a time; it, and those between it and the one that took the request, ended before that
-//! request's end or soon behind; at least eight of the process did so and called, and none that called went on behind the end of
-//! the request that it was made for. That a goroutine does nobody else's work is in no record: one that takes another's item and
-//! ends in time looks the same, so that this is no proof.
+//! request's end or at once behind; at least eight of the process did so and called, and none that called went on behind the end
+//! of the request that it was made for. That a goroutine does nobody else's work is in no record: one that takes another's item
+//! and ends in time looks the same, so that this is no proof.
 //!
-//! Counterexamples: `link.logical/goroutine_that_lives_on`, `dispatcher_that_lives_on`,
-//! `one_goroutine_of_many_lives_on`.
+//! Counterexamples: `link.logical/goroutine_that_lives_on`, `dispatcher_that_lives_on`, `one_goroutine_of_many_lives_on`,
+//! `worker_that_waits_a_little`.
 
 use super::born::kept;
 use crate::attribution::exclusion::{ExclusionRule, NO_MOMENT, Question};
