@@ -18,7 +18,7 @@ Examples:
   wakepath flame shop                                    all requests
   wakepath flame shop --kind 'GET /vote'                 one kind, as `wakepath requests` prints it
   wakepath flame shop --longer-than 50ms --difference    what the slow ones have more of
-  wakepath flame shop --against before                   what there is more of than in another recording
+  wakepath flame shop --against before                   what takes longer than in another recording
   wakepath flame shop --json | jq '.stacks[] | [.cause, .duration_ns]'")]
 pub struct FlameArgs {
     #[command(flatten)]
