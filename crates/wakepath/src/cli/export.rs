@@ -18,7 +18,7 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Examples:
   wakepath export shop --to otlp -o shop.jsonl                   for a collector's file receiver
-  wakepath export shop --to otlp --endpoint http://localhost     to a collector, or to Jaeger; grpc://localhost too
+  wakepath export shop --to otlp --endpoint http://localhost     to a collector; grpc:// works too
   wakepath export shop --to jaeger --longer-than 50ms > slow.json   for Jaeger's page
   wakepath export shop --to perfetto --request slowest -o a.pftrace  for ui.perfetto.dev
   wakepath export shop --to folded | flamegraph.pl > flame.svg   where critical paths went
