@@ -384,7 +384,8 @@ impl<'a> Walk<'a> {
             && f.depth == self.base_depth
             && (is_by_message(w, m.by) || self.is_of_another(&f, w))
         {
-            let object = self.index.end(host, EndpointId(w.object)).as_ref().map(remote_of);
+            let end = if w.cause == cause::TIMER { self.unanswered(host, w) } else { Some(EndpointId(w.object)) };
+            let object = end.and_then(|end| self.index.end(host, end)).as_ref().map(remote_of);
             f.evidence = m.evidence.or(f.evidence);
             let what = What { by: m.by, syscall, object, reason: m.reason };
             match m.from {

@@ -87,6 +87,14 @@ impl Walk<'_> {
         }
     }
 
+    /// The connection whose answer had not come when a wait timed out.
+    pub(super) fn unanswered(&self, host: HostId, w: &WaitRow) -> Option<EndpointId> {
+        match self.awaited(host, w) {
+            Awaited::Answer(flow) => Some(flow),
+            _ => None,
+        }
+    }
+
     /// What a wait that a time-out ended was for, where nobody is known to have ended it later.
     fn awaited(&self, host: HostId, w: &WaitRow) -> Awaited {
         if is_lock_call(w.syscall) {
