@@ -29,6 +29,9 @@ class Interpreter(Trouble):
     is_steady = True
 
     def is_slice(self, part):
+        # what computes may also keep another of the request's from its processor
+        if part["state"] == "preempted" and (part["by"] or "").startswith("gunicorn/"):
+            return True
         return "lock" in (part["state"], part["wait"]) and part["task"].startswith("gunicorn/")
 
     def is_where(self, difference):
@@ -86,7 +89,8 @@ class Paging(Trouble):
 
     name, cause = "paging", "page_fault"
     is_steady = True
-    FILE_BYTES, READS_PER_S = 4 << 20, 10_000
+    # few, so that the thread waits for pages, and does not compute in the kernel to have them read
+    FILE_BYTES, READS_PER_S = 1 << 20, 2_500
 
     @contextlib.contextmanager
     def outside(self):

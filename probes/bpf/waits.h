@@ -162,7 +162,8 @@ static __always_inline u8 emit_wait(struct task_struct *task, struct task_state 
 		woken = t->blocked_ns;
 		cause = CAUSE_PREEMPTED;
 	} else if (!woken) {
-		woken = t->blocked_ns;
+		/* nobody told of a waking, so nobody knows since when it was ready to run: it slept, as far as is known */
+		woken = now;
 		cause = CAUSE_UNKNOWN;
 	} else if (woken < t->blocked_ns) {
 		woken = t->blocked_ns;

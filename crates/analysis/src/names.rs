@@ -291,10 +291,13 @@ fn by_name(wanted: &str) -> (Option<&str>, Option<u32>) {
     }
 }
 
+/// What is said of a request whose protocol nobody could read.
+pub const OPAQUE: &str = "(opaque)";
+
 /// What was asked for: verb and target, or the protocol, or that it is opaque.
 pub fn asked(protocol: &str, verb: &str, target: &str) -> String {
     match (verb, target) {
-        ("", "") if protocol.is_empty() => "(opaque)".into(),
+        ("", "") if protocol.is_empty() => OPAQUE.into(),
         ("", "") => protocol.trim_start_matches("proto.").to_owned(),
         // a statement's shape begins with its verb
         (v, t) if t.len() >= v.len() && t.as_bytes()[..v.len()].eq_ignore_ascii_case(v.as_bytes()) => t.to_owned(),

@@ -42,6 +42,7 @@ pub(crate) fn witness(of: Witness) -> (u8, u64) {
             (witness::AMQP_DELIVERY, u64::from(channel) << 48 | tag & !(0xffff << 48))
         }
         Witness::X11(n) => (witness::X11, n.into()),
+        Witness::Named(n) => (witness::NAMED, n),
         Witness::TraceParent { span, .. } => (witness::TRACEPARENT, u64::from_be_bytes(span)),
         Witness::XRequestId(hash) => (witness::X_REQUEST_ID, hash),
     }

@@ -5,7 +5,7 @@ mod text;
 use crate::units;
 use serde::Serialize;
 use std::fmt::Write as _;
-use wakepath_analysis::names::Names;
+use wakepath_analysis::names::{Names, OPAQUE};
 use wakepath_analysis::open::{AcceptQueue, Awaited, Before, For, Held, Known, Open, Unended};
 use wakepath_model::ids::{HostId, TaskId};
 use wakepath_model::syscalls;
@@ -36,6 +36,11 @@ pub struct RequestView {
 }
 
 impl RequestView {
+    /// Whether nobody could read what it asked of the service that had it, so that an answer is perhaps not due.
+    pub(crate) fn is_opaque(&self) -> bool {
+        self.asked == OPAQUE
+    }
+
     /// Where it is, in words: the innermost service that had it, and what was asked of that.
     pub fn place(&self) -> String {
         let task = self.task.as_deref().unwrap_or("peer not recorded");

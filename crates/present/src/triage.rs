@@ -462,6 +462,9 @@ fn in_flight(r: &RequestView, open: &OpenView, kinds: &[KindView]) -> String {
         let _ = write!(text, ", which {}", w.text);
     }
     text.push('.');
+    if r.is_opaque() {
+        text.push_str(" Its protocol could not be read: perhaps no answer is due.");
+    }
     text
 }
 

@@ -179,6 +179,9 @@ pub enum Witness {
     },
     /// X11 sequence number.
     X11(u16),
+    /// A number or a hash by which a protocol without a kind of its own here pairs replies with requests; unique among the
+    /// open requests of the flow.
+    Named(u64),
     /// W3C Trace Context `traceparent`: the trace, and the span of the sender.
     TraceParent {
         /// Trace id, 16 bytes as sent.

@@ -59,6 +59,16 @@ pub fn path<const N: usize>(target: &[u8], cut: bool, out: &mut Text<N>) {
     }
 }
 
+/// A name of labels with dots between them, such as a subject: each label is masked as a segment of a path is.
+pub fn labels<const N: usize>(name: &[u8], out: &mut Text<N>) {
+    for (i, label) in name.split(|&b| b == b'.').enumerate() {
+        if i > 0 {
+            out.push(b'.');
+        }
+        out.push_all(segment_mask(label).map_or(label, |(mask, _)| mask));
+    }
+}
+
 /// The mask of a segment and the rest that is kept, or `None` if all of it is kept.
 fn segment_mask(segment: &[u8]) -> Option<(&'static [u8], &[u8])> {
     let dot = segment.iter().rposition(|&b| b == b'.');

@@ -11,6 +11,7 @@ pub mod line;
 pub mod memcached;
 pub mod mongo;
 pub mod mysql;
+pub mod nats;
 pub mod oneshot;
 pub mod postgres;
 pub mod redis;
@@ -21,6 +22,7 @@ use crate::registry::{About, Maker, Transport, registry};
 use crate::{Dir, Processor, Sink};
 
 registry! {
+    Nats(nats::Nats) = nats::ABOUT;
     Http1(http1::Http1) = http1::ABOUT;
     Postgres(postgres::Postgres) = postgres::ABOUT;
     Redis(redis::Redis) = redis::ABOUT;

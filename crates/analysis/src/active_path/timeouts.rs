@@ -16,6 +16,9 @@ const FUTEX_AGAIN: Evidence = ("futex, asked for again", Class::ByRule);
 const AGAIN_MAX: u64 = 4096;
 /// Most that a task does between a time-out and asking for the same again.
 const AGAIN_NS: u64 = 1_000_000;
+/// The same of who asks for an interpreter's lock: without it there is nothing that it could do, but it may be kept from
+/// asking by the machine under it.
+const AGAIN_INTERPRETER_NS: u64 = 5_000_000;
 /// The words of a condition and of the mutex beside it lie no further apart (glibc: 48 and 40 bytes).
 const CONDITION_BYTES: u64 = 128;
 /// The words on which one condition's waiters sleep (glibc: two groups).
@@ -149,11 +152,12 @@ impl Walk<'_> {
     fn woken_at_last(&mut self, f: &Frame, w: &WaitRow) -> Option<TaskId> {
         let waiter = (f.host, w.task);
         let known = self.again.filter(|a| a.waiter == waiter && a.place > f.place);
+        let again_ns = if is_for_an_interpreter(w) { AGAIN_INTERPRETER_NS } else { AGAIN_NS };
         let mut ran = w.at;
         let mut by = None;
         for place in f.place + 1..f.place.saturating_add(AGAIN_MAX) {
             let Some(next) = self.index.wait(f.host, w.task, place) else { break };
-            let is_busy = next.blocked.0.saturating_sub(ran.0) > AGAIN_NS;
+            let is_busy = next.blocked.0.saturating_sub(ran.0) > again_ns;
             if is_busy || self.index.operation_from(f.host, w.task, ran).is_some_and(|o| o.entry < next.blocked) {
                 break;
             }
@@ -166,7 +170,8 @@ impl Walk<'_> {
                     by = known.map(|a| a.by);
                     break;
                 }
-                cause::TIMER if is_same => {}
+                // where it is not known what ended a wait, asking again shows that this did not give what was asked for
+                cause::TIMER | cause::UNKNOWN if is_same => {}
                 cause::TASK if is_same => {
                     by = Some(next.by).filter(|&t| t != TaskId::UNKNOWN && t != w.task);
                     break;

@@ -63,6 +63,8 @@ pub mod witness {
     pub const AMQP_DELIVERY: u8 = 10;
     /// X11 sequence number.
     pub const X11: u8 = 11;
+    /// A number or hash that pairs replies with requests, of a protocol without a kind of its own here.
+    pub const NAMED: u8 = 12;
 
     /// Whether an identifier of this kind says which request of its flow a reply answers. Others name the request across
     /// hosts, where a server or a gateway may set one of its own in the reply, or something else: there order decides.

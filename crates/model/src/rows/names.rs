@@ -36,7 +36,7 @@ words! {
         witness::NONE => "", witness::FASTCGI => "fastcgi", witness::DNS => "dns", witness::TRACEPARENT => "traceparent",
         witness::X_REQUEST_ID => "x-request-id", witness::HTTP2 => "http2", witness::KAFKA => "kafka",
         witness::MONGO => "mongo", witness::MEMCACHED => "memcached", witness::AMQP_CHANNEL => "amqp-channel",
-        witness::AMQP_DELIVERY => "amqp-delivery", witness::X11 => "x11",
+        witness::AMQP_DELIVERY => "amqp-delivery", witness::X11 => "x11", witness::NAMED => "named",
     }
     /// How an endpoint came to be known.
     endpoint_how(u8) {

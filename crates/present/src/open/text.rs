@@ -1,10 +1,11 @@
 //! What had not ended, as text for a terminal.
 
-use super::{HeldView, OpenView, idle_words};
+use super::{HeldView, OpenView, RequestView, idle_words};
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
 use std::fmt::Write as _;
+use wakepath_analysis::names::OPAQUE;
 use wakepath_analysis::open::Unended;
 
 impl OpenView {
@@ -71,6 +72,12 @@ impl OpenView {
             }
             out.push_str(&t.render(style));
             more(out, self.requests.len(), limit);
+            if self.requests.iter().take(limit).any(RequestView::is_opaque) {
+                let line = format!(
+                    "Of what is {OPAQUE} nobody knows whether an answer is due: its protocol could not be read."
+                );
+                out.push_str(&wrap(&line, "", style.prose()));
+            }
         }
     }
 

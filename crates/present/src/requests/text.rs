@@ -8,6 +8,7 @@ use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
 use std::fmt::Write as _;
+use wakepath_analysis::names::OPAQUE;
 use wakepath_causality::evidence::Class;
 use wakepath_model::defects::Answer;
 
@@ -169,18 +170,33 @@ impl RequestsView {
             below(out, &line, Tint::Warn, style);
         }
         self.calls.render(out, style);
+        let opaque: u64 = self.kinds.iter().filter(|k| k.asked == OPAQUE).map(|k| k.count).sum();
+        if opaque > 0 {
+            let line = format!(
+                "{} {OPAQUE}: their bytes could not be read, so a request is what was sent between two replies. Where a \
+                 server also pushes messages unasked, some of these requests do not exist.",
+                units::counted(opaque, "request is", "requests are")
+            );
+            below(out, &line, Tint::Warn, style);
+        }
         self.render_queued(out, style);
         for k in self.kinds.iter().filter(|k| k.incomplete > 0) {
             let why: Vec<String> =
                 k.why_incomplete.iter().map(|(w, n)| format!("{} × {w}", units::count(*n))).collect();
-            let line = format!("{} of {} are incomplete: {}", units::count(k.incomplete), k.asked, why.join("; "));
+            let count = units::count(k.incomplete);
+            let line = format!(
+                "{count} of {} {}: {}",
+                k.asked,
+                if k.incomplete == 1 { "is incomplete" } else { "are incomplete" },
+                why.join("; ")
+            );
             below(out, &line, Tint::Warn, style);
         }
         for o in &self.orphans {
             let why: Vec<String> = o.why.iter().map(|(w, n)| format!("{} × {w}", units::count(*n))).collect();
             let line = format!(
-                "{} messages at {} could not be assigned to a request: {}",
-                units::count(o.count),
+                "{} at {} could not be assigned to a request: {}",
+                units::counted(o.count, "message", "messages"),
                 o.service,
                 why.join("; ")
             );
@@ -225,8 +241,8 @@ impl CallsView {
         }
         if let Some(most) = self.missing.first() {
             let line = format!(
-                "{} of the open calls lack one fact: {}. To get it: {}.",
-                units::count(most.calls),
+                "{} one fact: {}. To get it: {}.",
+                units::counted(most.calls, "of the open calls lacks", "of the open calls lack"),
                 most.what,
                 most.remedy
             );
@@ -234,8 +250,8 @@ impl CallsView {
         }
         if self.unaccounted > 0 {
             let line = format!(
-                "{} calls are in none of these: a bug in wakepath, please report it.",
-                units::count(self.unaccounted)
+                "{} in none of these: a bug in wakepath, please report it.",
+                units::counted(self.unaccounted, "call is", "calls are")
             );
             below(out, &line, Tint::Bad, style);
         }

@@ -6,8 +6,9 @@
 //! > binary GET                    the same, with the number that the client chose as witness
 //! ```
 //!
-//! A `noreply` command and a quiet one are unsolicited. So are all replies behind quiet meta commands up to that of the
-//! `mn` behind them, as nothing says whose they are. The replies to STAT, and to a `get` of several keys, are one.
+//! A `noreply` command and a quiet one are unsolicited; the NOOP behind quiet ones of the binary protocol bears their
+//! name. All replies behind quiet meta commands up to that of the `mn` behind them are unsolicited, too: nothing says
+//! whose they are. The replies to STAT, and to a `get` of several keys, are one.
 
 use crate::bytes::{be16, be32, decimal};
 use crate::duplex::{BAD, Duplex, Fit, Framer, Stop, Unit, Wire};
@@ -66,12 +67,14 @@ pub struct Framing {
     ends: bool,
     /// Quiet meta commands since the last `mn`.
     quiet: bool,
+    /// The last quiet command of the binary protocol since the last one that is answered; empty: none.
+    quietly: &'static str,
     /// Commands without a reply, as far as known.
     pending: u32,
 }
 
 impl Framer for Framing {
-    const NEW: Framing = Framing { long: [false; 2], ends: false, quiet: false, pending: 0 };
+    const NEW: Framing = Framing { long: [false; 2], ends: false, quiet: false, quietly: "", pending: 0 };
 
     fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit {
         match (dir, bytes[0]) {
@@ -122,7 +125,7 @@ impl Framer for Framing {
 
     fn turned(&mut self, wire: &mut Wire<'_>, lost: bool) {
         match wire.dir {
-            Dir::ToServer if lost => (self.pending, self.quiet) = (0, false),
+            Dir::ToServer if lost => (self.pending, self.quiet, self.quietly) = (0, false, ""),
             Dir::ToClient if lost => self.pending = self.pending.max(1),
             _ => {}
         }
@@ -217,7 +220,10 @@ impl Framing {
         let end = wire.behind(total);
         let witness = [Witness::Memcached(opaque)];
         if wire.dir == Dir::ToServer {
-            let verb = BINARY.get(usize::from(code)).copied().unwrap_or("OTHER");
+            let own = BINARY.get(usize::from(code)).copied().unwrap_or("OTHER");
+            // what a NOOP ends, its answer is waited for
+            let before = core::mem::replace(&mut self.quietly, if quiet { own } else { "" });
+            let verb = if own == "NOOP" && !before.is_empty() { before } else { own };
             let attrs = Attrs::alone(verb);
             let role = if quiet { Role::Unsolicited } else { Role::Request };
             self.pending = self.pending.saturating_add(u32::from(!quiet));

@@ -213,6 +213,7 @@ impl Sink for Recorder {
                 Witness::AmqpChannel(id) => write!(line, " channel={id}"),
                 Witness::AmqpDelivery { channel, tag } => write!(line, " delivery={channel}/{tag}"),
                 Witness::X11(id) => write!(line, " x11={id}"),
+                Witness::Named(id) => write!(line, " named={id:x}"),
                 Witness::XRequestId(hash) => write!(line, " x-request-id={hash:016x}"),
                 Witness::TraceParent { trace, span } => {
                     let hex = |id: &[u8]| id.iter().fold(String::new(), |s, b| s + &format!("{b:02x}"));
