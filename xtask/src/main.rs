@@ -1,5 +1,5 @@
 //! Tasks of the workspace: `cargo xtask bindings` writes `probes/bpf/wire.h` from `crates/wire`; `cargo xtask tables` writes
-//! what documents, schemas and lists have of the registries; `cargo xtask dist` makes packages; `cargo xtask tidy` holds the tree against its rules, as a test
+//! what documents, schemas and lists have of the registries; `cargo xtask dist` makes packages; `cargo xtask transcripts` compares documents with what commands print; `cargo xtask tidy` holds the tree against its rules, as a test
 //! does too.
 
 mod bindings;
@@ -8,6 +8,7 @@ mod columns;
 mod dist;
 mod tables;
 mod tidy;
+mod transcripts;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -49,8 +50,24 @@ fn main() -> ExitCode {
             }
             if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
+        Some("transcripts") => {
+            let made = std::env::args().nth(2).unwrap_or_default();
+            match transcripts::run(root(), Path::new(&made)) {
+                Ok(0) => ExitCode::SUCCESS,
+                Ok(outdated) => {
+                    eprintln!(
+                        "transcripts: {outdated} documents show what is not printed any more; remedy: paste {made}/answers"
+                    );
+                    ExitCode::FAILURE
+                }
+                Err(e) => {
+                    eprintln!("transcripts: {e}");
+                    ExitCode::FAILURE
+                }
+            }
+        }
         _ => {
-            eprintln!("usage: cargo xtask bindings|tables|tidy|dist|canary [CONDITION]");
+            eprintln!("usage: cargo xtask bindings|tables|tidy|dist|canary [CONDITION]|transcripts DIR");
             ExitCode::from(2)
         }
     }
