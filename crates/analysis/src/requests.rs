@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use wakepath_causality::evidence::Hole;
 use wakepath_causality::exchange::Exchange;
 use wakepath_causality::path::Request;
+use wakepath_model::ids::StrId;
 
 /// Most kinds told apart; what comes later is one kind called `(other)`.
 pub const KINDS_MAX: usize = 2000;
@@ -66,7 +67,7 @@ pub struct Kind {
     pub statuses: BTreeMap<u16, u64>,
 }
 
-/// An error that a service replied to a call.
+/// An error that a service replied to a call, or that the call met instead of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallError {
     /// Who replied.
@@ -74,6 +75,7 @@ pub struct CallError {
     /// What it had been asked for.
     pub asked: String,
     /// The protocol's class of error (a SQLSTATE, `WRONGTYPE`), or a status; empty where the reply only says that it failed.
+    /// Or what ended the connection before an answer was complete: `connection reset`, `no complete answer`.
     pub error: String,
     /// Entry service and kind of the request that it was part of; `None` where that is not known.
     pub kind: Option<(String, String)>,
@@ -128,6 +130,17 @@ fn is_answered(e: &Exchange) -> bool {
     e.replied && !e.one_way
 }
 
+/// What a call met whose connection was reset before its answer was complete.
+const RESET: &str = "connection reset";
+/// What one met whose connection one of its ends closed before: who asked gave up, or who was asked went away.
+const UNANSWERED: &str = "no complete answer";
+
+/// Whether a call's connection ended before its answer was complete, where the protocol owes one.
+fn is_unanswered(e: &Exchange) -> bool {
+    let is_owed = e.protocol != StrId::EMPTY && !e.one_way && !e.murky && !e.by_order;
+    is_owed && (e.reset || e.cut) && !e.unfinished
+}
+
 /// Whether the reply says that the server failed.
 pub fn has_failed(e: &Exchange) -> bool {
     failed(e) == Some(true)
@@ -139,11 +152,12 @@ impl Kinds {
         let root = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref());
         let outcome = root.map(|h| &h.exchange).filter(|e| r.orphan.is_none() && is_answered(e)).map(failed);
         for span in r.spans.iter().skip(usize::from(r.orphan.is_none())) {
-            let Some(half) = span.callee.as_ref().or(span.caller.as_ref()).filter(|h| has_failed(&h.exchange)) else {
-                continue;
-            };
+            let answered = span.callee.as_ref().or(span.caller.as_ref()).filter(|h| has_failed(&h.exchange));
+            let asked = span.caller.as_ref().filter(|h| is_unanswered(&h.exchange));
+            let Some(half) = answered.or(asked) else { continue };
             let e = &half.exchange;
             let error = match names.text(half.host, e.detail) {
+                _ if answered.is_none() => if e.reset { RESET } else { UNANSWERED }.to_owned(),
                 "" if e.status != 0 => e.status.to_string(),
                 class => class.to_owned(),
             };

@@ -53,6 +53,38 @@ fn requests_count_unreadable_replies_as_of_unknown_outcome() {
     assert!(text.contains("2 replies say neither success nor error, or could not be read"), "{text}");
 }
 
+/// A service gives one call up, has another's connection reset under it, and tells its client nothing of either.
+#[test]
+fn calls_without_a_complete_answer_are_errors() {
+    const SCRIPT: &str = "
+task A app
+task D db
+flow p - A
+flow d A D
+flow e A D
+100 A takes r1 p
+110 A asks q1 d for r1
+120 D takes q1
+150 A closes d
+160 A asks q2 e for r1
+170 D takes q2
+180 D resets e
+190 A closes e
+200 A answers r1
+";
+    let dir = tempfile::tempdir().expect("a folder");
+    let dirs = play(SCRIPT).expect("the script").write(&dir.path().join("t"), Cuts::default()).expect("written");
+    let folder = Folder::open(&dirs).expect("opened");
+    let names = Names::read(&folder);
+    let mut kinds = Kinds::default();
+    let report = wakepath_causality::reconstruct(&folder, |r| kinds.add(&r, &names), |_, _, _, _| {});
+    let view = RequestsView::new(&kinds, &report, &[(0, 1_000_000)]);
+    let mut errors: Vec<(&str, u64, u64)> =
+        view.call_errors.iter().map(|e| (e.error.as_str(), e.count, e.hidden)).collect();
+    errors.sort_unstable();
+    assert_eq!(errors, [("connection reset", 1, 1), ("no complete answer", 1, 1)]);
+}
+
 #[test]
 fn tables_leave_the_outcome_of_unreadable_replies_empty() {
     let dir = tempfile::tempdir().expect("a folder");
