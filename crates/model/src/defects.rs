@@ -3,10 +3,9 @@
 //! A vantage, a reader or a linker that cannot do all of its work names the defect by its id and counts it, in a
 //! [`crate::rows::LossRow`] or in a [`Ledger`]. Severity, what it touches and the remedy stand here and nowhere else.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+mod ledger;
+
+pub use ledger::{DefectCount, Ledger, Location};
 
 /// How bad a defect is for the answers that it touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -171,6 +170,15 @@ defects! {
     BPF_RECURSION = "loss.bpf.recursion", Warning, EVERYTHING,
         "The kernel skipped a probe because one was already running on that processor.",
         "No action needed: the count bounds what is missing.";
+    EXPORT_UNDELIVERED = "export.undelivered", Info, &[],
+        "Spans that `--otlp` could not deliver to the collector while recording.",
+        "Send them again: `wakepath export DIR --to otlp --endpoint URL`; ids are the same, so what was taken stays as it is.";
+    EXPORT_BEHIND = "export.behind", Info, &[],
+        "Milliseconds of the recording that `--otlp` left out, since sending could not keep up.",
+        "Export the folder: `wakepath export DIR --to otlp --endpoint URL`.";
+    EXPORT_TOO_LONG = "export.too_long", Info, &[],
+        "Requests that took longer than `--otlp` waits for, and were not sent while recording.",
+        "Export the folder: `wakepath export DIR --to otlp --endpoint URL`.";
     BPF_MAP_FULL = "loss.bpf.map_full", Error, EVERYTHING,
         "An entry did not fit into a map of the kernel programs.",
         "Give the recording larger maps or a narrower selection.";
@@ -498,61 +506,6 @@ pub fn find(id: &str) -> Option<&'static Defect> {
     ALL.iter().find(|d| d.id == id)
 }
 
-/// Where a defect was met first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Location {
-    /// The file.
-    pub file: Arc<Path>,
-    /// Byte offset in it.
-    pub offset: u64,
-}
-
-impl fmt::Display for Location {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at byte {}", self.file.display(), self.offset)
-    }
-}
-
-/// A defect and how often it was met.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DefectCount {
-    /// Which.
-    pub defect: &'static Defect,
-    /// How often.
-    pub count: u64,
-    /// Where first, if it has a place.
-    pub first: Option<Location>,
-}
-
-/// Counts defects; shared by all that read one folder.
-#[derive(Clone, Debug, Default)]
-pub struct Ledger(Arc<Mutex<BTreeMap<&'static str, DefectCount>>>);
-
-impl Ledger {
-    /// Counts `count` of the defect `id`; an id that is not in [`ALL`] is a fault of ours and is not counted.
-    pub fn add(&self, id: &str, count: u64, place: Option<(&Path, u64)>) {
-        debug_assert!(find(id).is_some(), "{id} is not in the list of defects");
-        let Some(defect) = find(id) else { return };
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = counts.entry(defect.id).or_insert_with(|| DefectCount {
-            defect,
-            count: 0,
-            first: place.map(|(file, offset)| Location { file: Arc::from(PathBuf::from(file)), offset }),
-        });
-        entry.count = entry.count.saturating_add(count);
-    }
-
-    /// What was counted so far, by id.
-    pub fn counts(&self) -> Vec<DefectCount> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
-    }
-
-    /// How often one defect was met.
-    pub fn count(&self, id: &str) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id).map_or(0, |c| c.count)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -585,16 +538,5 @@ mod tests {
         for d in ALL.iter().filter(|d| d.id.starts_with("folder.")) {
             assert!(doc.contains(d.id), "docs/formats/folder.md does not explain {}", d.id);
         }
-    }
-
-    #[test]
-    fn ledger_counts_and_keeps_the_first_place() {
-        let ledger = Ledger::default();
-        ledger.add(id::FOLDER_CRC, 1, Some((Path::new("a.seg"), 64)));
-        ledger.add(id::FOLDER_CRC, 2, Some((Path::new("b.seg"), 128)));
-        let counts = ledger.counts();
-        assert_eq!(counts.len(), 1);
-        assert_eq!(counts[0].count, 3);
-        assert_eq!(counts[0].first.as_ref().map(ToString::to_string).as_deref(), Some("a.seg at byte 64"));
     }
 }

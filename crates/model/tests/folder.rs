@@ -6,7 +6,9 @@ use common::{host, op, options, task, write_small};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use wakepath_model::defects::id;
-use wakepath_model::folder::{Durability, Folder, FolderError, FolderWriter, Options, Overwrite, TableSet, merge};
+use wakepath_model::folder::{
+    Durability, Folder, FolderError, FolderWriter, Options, Overwrite, Part, TableSet, merge,
+};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{AnchorRow, Event, MessageRow, OpRow, Table};
 
@@ -200,6 +202,47 @@ fn the_flight_recorder_keeps_what_it_was_told_to() -> Outcome {
             assert!(host.bytes() >= 32 << 10, "{}", host.bytes());
         }
     }
+    Ok(())
+}
+
+#[test]
+fn a_part_begins_with_a_segment_and_misses_nothing_behind_it() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("t");
+    // a row each 100 ns, a segment about each 100 µs
+    let mut w = FolderWriter::create(&path, host("web", "b1"), Options { part: Some((100_000, 1)), ..options() })?;
+    for i in 0..40_000u64 {
+        w.push(&op(i * 100, i.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        if i % 100 == 0 {
+            w.flush(Durability::Write)?;
+        }
+    }
+    let read = |part| -> Result<(u64, u64, usize, Vec<&'static str>), Box<dyn std::error::Error>> {
+        let folder = Folder::open_part(&[&path], part)?;
+        let host = &folder.hosts()[0];
+        let (first, last) = host.span().ok_or("no rows")?;
+        let rows = host.events(TableSet::ALL, ..).count();
+        Ok((first.0, last.0, rows, folder.defects().iter().map(|d| d.defect.id).collect()))
+    };
+    w.flush(Durability::Write)?;
+    for part in [Part::Since(MonoNs(3_500_000)), Part::Last(499_900)] {
+        // also while it is being written
+        let (first, last, rows, defects) = read(part)?;
+        assert!((3_380_000..=3_500_000).contains(&first) && last == 3_999_900, "{part:?}: {first} to {last}");
+        assert_eq!(rows as u64, (last - first) / 100 + 1, "{part:?}");
+        assert_eq!(defects, [id::FOLDER_OPEN]);
+    }
+    w.close()?;
+    let whole = Folder::open(&[&path])?.hosts()[0].bytes();
+    // as many of the newest segments as there is room for; where there is none for half of one, its begin
+    let (first, last, rows, defects) = read(Part::Sample(whole / 10))?;
+    assert!((3_550_000..3_900_000).contains(&first) && last == 3_999_900, "{first} to {last}");
+    assert!((1_000..4_500).contains(&rows) && defects.is_empty(), "{rows} {defects:?}");
+    let (first, last, rows, defects) = read(Part::Sample(whole / 200))?;
+    assert!(first >= 3_780_000 && last < 3_999_900, "{first} to {last}");
+    assert!((100..=400).contains(&rows) && defects.is_empty(), "{rows} {defects:?}");
+    assert_eq!(read(Part::Since(MonoNs(0)))?.2, 40_000);
+    assert_eq!(read(Part::Sample(u64::MAX))?.2, 40_000);
     Ok(())
 }
 

@@ -249,6 +249,7 @@ pub fn options(append: bool, force: bool, keep_ns: Option<u64>, max_bytes: Optio
             (_, true) => Overwrite::Force,
             _ => Overwrite::Refuse,
         },
+        part: None,
         max_bytes,
         keep_ns,
         // a flight recorder drops whole segments: keep them small against the whole

@@ -66,6 +66,18 @@ fn write_lengths(dir: &Path) -> io::Result<()> {
     out.write_all(LENGTHS_END.as_bytes())
 }
 
+/// Bytes that building reads of a folder.
+pub(super) fn bytes_to_read(folder: &Folder) -> u64 {
+    // messages and tasks are read for their words, too
+    const PASSES: [&[Table]; 3] = [
+        &[Table::Wait, Table::Fault, Table::Message, Table::Op, Table::Poll, Table::Task, Table::Resent, Table::Limit],
+        &[Table::Message, Table::Task, Table::Packet],
+        &[Table::Endpoint, Table::FlowState],
+    ];
+    let of = |host: &Host| PASSES.iter().map(|tables| host.bytes_of(TableSet::of(tables))).sum::<u64>();
+    folder.hosts().iter().map(of).sum()
+}
+
 /// Gives all rows of a table to `take`, in no order.
 fn each<R: Row>(host: &Host, mut take: impl FnMut(&R) -> io::Result<()>) -> io::Result<()> {
     let mut batches = host.batches(TableSet::of(&[R::TABLE]), ..);

@@ -107,12 +107,12 @@ fn fresh_in(dir: &Path, prefix: &str) -> io::Result<TempDir> {
 
 impl Index {
     /// The index of `folder`, which was opened from `dirs`: the one that an earlier question left in `DIR/cache`, or a
-    /// new one. Where the folder cannot be written to, or several are asked at once, it is made in the folder for
+    /// new one. Where the folder cannot be written to, several are asked at once or a part of one, it is made in the folder for
     /// temporary files and goes away with this value.
     pub fn open(folder: &Folder, dirs: &[PathBuf]) -> Result<Index, IndexError> {
         let timeline = folder.timeline();
         let name = format!("graph-{:016x}", identity(folder));
-        if let [dir] = dirs {
+        if let ([dir], false) = (dirs, folder.is_part()) {
             let cache = dir.join(CACHE);
             let path = cache.join(&name);
             if path.is_dir() {
@@ -135,6 +135,11 @@ impl Index {
         let path = own.path().to_owned();
         build::build(folder, &timeline, &path).map_err(fail(&path))?;
         Index::load(folder, timeline, &path, Some(own)).map_err(fail(&path))
+    }
+
+    /// How many bytes are read of a folder to make its index.
+    pub fn bytes_to_read(folder: &Folder) -> u64 {
+        build::bytes_to_read(folder)
     }
 
     /// Makes it beside its place and moves it there whole, so that nobody sees half of it.

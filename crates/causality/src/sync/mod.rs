@@ -33,7 +33,7 @@ use sighting::{Seen, Sightings};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use wakepath_model::clock::{ClockGroup, Transform};
-use wakepath_model::folder::Folder;
+use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::HostId;
 
 /// Unknowns of the largest fit that is tried.
@@ -103,6 +103,11 @@ pub fn synchronise(folder: &Folder, reference: Option<HostId>) -> Outcome {
     let hosts = folder.hosts();
     let open = |h: usize| Sightings::new(&hosts[h]);
     synchronise_seen(hosts.len(), reference.map(|r| usize::from(r.0)), &open)
+}
+
+/// Bytes that [`synchronise`] reads of a folder in each of its passes.
+pub fn bytes_to_read(folder: &Folder) -> u64 {
+    folder.hosts().iter().map(|h| h.bytes_of(TableSet::of(&sighting::TABLES))).sum()
 }
 
 /// [`synchronise`] of whatever `open` says that each host saw, in the order of its clock; it is asked several times.

@@ -185,11 +185,13 @@ struct Datagrams {
     entry: u64,
 }
 
+/// What tells of messages.
+pub(super) const TABLES: [Table; 5] = [Table::Endpoint, Table::FlowState, Table::Op, Table::Message, Table::Packet];
+
 impl<'a> Sightings<'a> {
     /// Of a host.
     pub fn new(host: &'a Host) -> Sightings<'a> {
-        let tables = [Table::Endpoint, Table::FlowState, Table::Op, Table::Message, Table::Packet];
-        Sightings { host, events: host.events(TableSet::of(&tables), ..), datagrams: FxHashMap::default() }
+        Sightings { host, events: host.events(TableSet::of(&TABLES), ..), datagrams: FxHashMap::default() }
     }
 
     fn endpoint(&mut self, r: &EndpointRow) -> Option<Sighting> {

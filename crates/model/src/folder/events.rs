@@ -117,6 +117,7 @@ pub struct Events<'a> {
 impl<'a> Events<'a> {
     pub(super) fn new(host: &'a Host, tables: TableSet, times: impl RangeBounds<MonoNs>) -> Events<'a> {
         let (from, to) = bounds(&times);
+        let to = to.min(host.until);
         let mut events = Events {
             host,
             from,
@@ -321,6 +322,7 @@ pub struct Batches<'a> {
 impl<'a> Batches<'a> {
     pub(super) fn new(host: &'a Host, tables: TableSet, times: impl RangeBounds<MonoNs>) -> Batches<'a> {
         let (from, to) = bounds(&times);
+        let to = to.min(host.until);
         let waiting = host.select(tables, from, to).into_iter();
         let tells_losses = tables.contains(Table::Loss);
         let (read, spare) = (FrameReader::default(), Vec::new());

@@ -304,6 +304,11 @@ pub(super) fn is_in_use(host_dir: &Path) -> bool {
     lists.iter().any(|(_, path)| files::open_regular(path).is_ok_and(|(file, _)| is_locked(&file)))
 }
 
+/// Whether a recorder writes into a trace folder now.
+pub fn is_being_written(dir: &Path) -> bool {
+    super::reader::host_dirs(dir).is_ok_and(|hosts| hosts.iter().any(|host| is_in_use(host)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

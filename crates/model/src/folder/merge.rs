@@ -46,6 +46,15 @@ struct Input {
 /// Copies the segments of all `inputs` into the new folder `out`. Hosts with the same boot id become one, their
 /// segments in the order in which they were recorded; a segment that is a part of another is left out.
 pub fn merge<P: AsRef<Path>>(inputs: &[P], out: impl AsRef<Path>) -> Result<Merged, FolderError> {
+    merge_told(inputs, out, |_, _| {})
+}
+
+/// The same; `told` how many bytes of how many are done.
+pub fn merge_told<P: AsRef<Path>>(
+    inputs: &[P],
+    out: impl AsRef<Path>,
+    told: impl Fn(u64, u64),
+) -> Result<Merged, FolderError> {
     let out = out.as_ref();
     if inputs.is_empty() {
         return Err(FolderError::Usage("merge needs at least one folder"));
@@ -83,6 +92,8 @@ pub fn merge<P: AsRef<Path>>(inputs: &[P], out: impl AsRef<Path>) -> Result<Merg
     }
 
     let mut merged = Merged { hosts: hosts.len(), ..Merged::default() };
+    let all = hosts.iter().flat_map(|h| &h.segments).map(|s| s.bytes).sum();
+    let mut done = 0;
     info::make_folder(out)?;
     info::make_dir(&out.join(CACHE))?;
     for HostInput { info: host, mut segments, lists } in hosts {
@@ -95,6 +106,8 @@ pub fn merge<P: AsRef<Path>>(inputs: &[P], out: impl AsRef<Path>) -> Result<Merg
         info::write_json(&host_dir.join(HOST_FILE), &host)?;
         let mut copied: Vec<&Input> = Vec::new();
         for segment in &segments {
+            told(done, all);
+            done += segment.bytes;
             // Copies of one segment stand next to each other, the longest first.
             let is_part = segment.header.is_some()
                 && copied.iter().rev().take_while(|c| c.header == segment.header).any(|c| is_prefix(segment, c));

@@ -19,6 +19,9 @@ pub struct Options {
     pub overwrite: Overwrite,
     /// A segment is closed at this size.
     pub max_segment_bytes: u64,
+    /// For those who read along: a segment is closed when it has this much time (ns) and at least this many bytes. Each costs the
+    /// state that it begins with.
+    pub part: Option<(u64, u64)>,
     /// Flight recorder: bytes of segments to keep.
     pub max_bytes: Option<u64>,
     /// Flight recorder: time to keep.
@@ -32,6 +35,7 @@ impl Default for Options {
         Options {
             overwrite: Overwrite::Refuse,
             max_segment_bytes: 64 << 20,
+            part: None,
             max_bytes: None,
             keep_ns: None,
             compress: true,

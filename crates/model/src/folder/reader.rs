@@ -1,6 +1,9 @@
 //! Opening folders: which hosts there are, where their frames are, and what their strings mean.
 
-use super::codec::{decode_bytes, decode_rows};
+mod frames;
+
+pub(super) use frames::FrameReader;
+
 use super::error::FolderError;
 use super::events::{Batches, Events};
 use super::files;
@@ -8,9 +11,9 @@ use super::heads::Heads;
 use super::info::{self, FolderInfo, HOST_FILE, HOSTS, HostInfo};
 use super::layout::{FrameHeader, HEADER_BYTES, KIND_HEADS, KIND_STRINGS, SegmentHeader};
 use super::list::{self, FoundList, LIST_EXTENSION};
-use super::resize::resize_rows;
+use super::part::Part;
 use super::scan::{Scanned, scan};
-use super::strings::{StringMap, Strings, UNDEFINED};
+use super::strings::{StringMap, Strings};
 use super::sync;
 use super::table_set::TableSet;
 use super::verify::{self, Missing};
@@ -19,11 +22,13 @@ use crate::defects::{DefectCount, Ledger, id};
 use crate::ids::{HostId, MonoNs, StrId};
 use crate::rows::{AnchorRow, Event, LossRow, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::fs::{self, File};
+use std::fs;
 use std::io::ErrorKind;
 use std::ops::{RangeBounds, RangeInclusive};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// One or several trace folders, opened for reading.
 #[derive(Debug)]
@@ -34,6 +39,10 @@ pub struct Folder {
     groups: Vec<ClockGroup>,
     ledger: Ledger,
     refuses_habits: bool,
+    /// It may be less than there is.
+    is_part: bool,
+    /// Bytes of frames that were read since it was opened.
+    read: Arc<AtomicU64>,
 }
 
 /// A host of a folder: a clock, and all that was recorded under it.
@@ -51,6 +60,9 @@ pub struct Host {
     /// The string that rows of unreadable frames are lost under.
     unreadable: StrId,
     ledger: Ledger,
+    read: Arc<AtomicU64>,
+    /// What came later is not read.
+    pub(super) until: u64,
 }
 
 /// What folders have of a host.
@@ -88,6 +100,11 @@ struct Recording {
 impl Folder {
     /// Opens folders. Hosts with the same boot id are one host, whichever folders they come from.
     pub fn open<P: AsRef<Path>>(dirs: &[P]) -> Result<Folder, FolderError> {
+        Folder::open_part(dirs, Part::All)
+    }
+
+    /// The same of a part of each host's recordings.
+    pub fn open_part<P: AsRef<Path>>(dirs: &[P], part: Part) -> Result<Folder, FolderError> {
         let ledger = Ledger::default();
         let mut infos = Vec::new();
         let mut by_host: FxHashMap<u64, usize> = FxHashMap::default();
@@ -114,12 +131,13 @@ impl Folder {
             let more = sync::read(dir.as_ref(), find, &ledger);
             groups.extend(more);
         }
+        let read = Arc::default();
         let hosts = found
             .into_iter()
             .enumerate()
-            .map(|(i, files)| Host::open(HostId(i as u16), files, ledger.clone()))
+            .map(|(i, files)| Host::open(HostId(i as u16), files, part, ledger.clone(), Arc::clone(&read)))
             .collect::<Result<_, _>>()?;
-        Ok(Folder { infos, hosts, groups, ledger, refuses_habits: false })
+        Ok(Folder { infos, hosts, groups, ledger, refuses_habits: false, is_part: part != Part::All, read })
     }
 
     /// From here on answers about the folder use no link that rests on a habit: what a process was never seen to do.
@@ -168,6 +186,16 @@ impl Folder {
         self.ledger.counts()
     }
 
+    /// Whether a part of it was asked for: then answers are not those of the whole, and not kept for others.
+    pub fn is_part(&self) -> bool {
+        self.is_part
+    }
+
+    /// How many bytes of frames were read since it was opened, for who shows how far something is.
+    pub fn bytes_read(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.read)
+    }
+
     /// Where defects of this folder are counted; later stages may add theirs.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
@@ -175,7 +203,13 @@ impl Folder {
 }
 
 impl Host {
-    fn open(id: HostId, files: HostFiles, ledger: Ledger) -> Result<Host, FolderError> {
+    fn open(
+        id: HostId,
+        mut files: HostFiles,
+        part: Part,
+        ledger: Ledger,
+        read: Arc<AtomicU64>,
+    ) -> Result<Host, FolderError> {
         let mut host = Host {
             id,
             info: files.info,
@@ -187,13 +221,19 @@ impl Host {
             missing_rows: vec![],
             unreadable: StrId::EMPTY,
             ledger,
+            read,
+            until: u64::MAX,
         };
         // before the segments, which a recorder that lives makes longer; and what it deleted meanwhile is taken off
         let mut lists = host.lists(&files.dirs)?;
+        let left_out = part.leave_out(&mut lists);
+        files.segments.retain(|(_, path)| !left_out.contains(path));
         let mut scanned = host.scan(files.segments, files.hash);
         for found in lists.iter_mut().filter(|l| l.is_locked) {
             if let (Some(list), Some(now)) = (&mut found.list, list::read(&found.path).list) {
-                list.deleted = now.deleted;
+                if now.deleted.number > list.deleted.number {
+                    list.deleted = now.deleted;
+                }
                 list.segments.retain(|s| s.number >= now.deleted.number);
             }
         }
@@ -237,8 +277,23 @@ impl Host {
             next = next.saturating_add(recording.task_max);
         }
         host.frames.sort_by_key(|f| (f.header.first, f.file, f.at));
+        if let Part::Sample(bytes) = part {
+            host.end_behind(bytes);
+        }
         host.tell_missing();
         Ok(host)
+    }
+
+    /// Ends it where so many bytes of frames were read.
+    fn end_behind(&mut self, bytes: u64) {
+        let mut sum = 0;
+        let beyond = self.frames.iter().find(|f| {
+            sum += u64::from(f.header.body_bytes);
+            sum > bytes
+        });
+        let Some(until) = beyond.map(|f| f.header.first) else { return };
+        self.until = until;
+        self.frames.retain(|f| f.header.first <= until);
     }
 
     /// The lists of segments in a host's folders.
@@ -335,7 +390,7 @@ impl Host {
     /// Times of its first and last row.
     pub fn span(&self) -> Option<(MonoNs, MonoNs)> {
         let first = self.frames.iter().map(|f| f.header.first).min()?;
-        let last = self.frames.iter().map(|f| f.header.last).max()?;
+        let last = self.frames.iter().map(|f| f.header.last).max()?.min(self.until);
         Some((MonoNs(first), MonoNs(last)))
     }
 
@@ -354,10 +409,17 @@ impl Host {
             .collect();
         for f in &self.frames {
             let of = &mut out[self.files[f.file as usize].recording];
-            (of.1, of.2) = (of.1.min(MonoNs(f.header.first)), of.2.max(MonoNs(f.header.last)));
+            let last = f.header.last.min(self.until);
+            (of.1, of.2) = (of.1.min(MonoNs(f.header.first)), of.2.max(MonoNs(last)));
         }
         out.retain(|of| of.1 <= of.2);
         out
+    }
+
+    /// Bytes of the frames that hold rows of these tables: what one pass over them reads.
+    pub fn bytes_of(&self, tables: TableSet) -> u64 {
+        let wanted = |f: &&FrameRef| f.header.table().is_some_and(|t| tables.contains(t));
+        self.frames.iter().filter(wanted).map(|f| u64::from(f.header.body_bytes)).sum()
     }
 
     /// Bytes of its segments that are frames.
@@ -419,112 +481,6 @@ impl Host {
     pub(super) fn defect(&self, what: &str, count: u64, frame: &FrameRef) {
         self.ledger.add(what, count, Some((&self.files[frame.file as usize].path, frame.at)));
     }
-}
-
-/// Reads bodies of frames; keeps its buffers and the files that it read last.
-#[derive(Default)]
-pub(super) struct FrameReader {
-    open: Vec<(u32, File)>,
-    body: Vec<u8>,
-    plain: Vec<u8>,
-}
-
-impl FrameReader {
-    fn keep(&mut self, index: u32, file: File) {
-        if self.open.len() >= 4 {
-            self.open.remove(0);
-        }
-        self.open.push((index, file));
-    }
-
-    /// Reads a frame's body and checks it; a defect where that fails.
-    fn body(&mut self, host: &Host, frame: &FrameRef) -> Option<()> {
-        if !self.open.iter().any(|o| o.0 == frame.file) {
-            match files::open_regular(&host.files[frame.file as usize].path) {
-                Ok((file, _)) => self.keep(frame.file, file),
-                Err(_) => {
-                    host.defect(id::FOLDER_IO, 1, frame);
-                    return None;
-                }
-            }
-        }
-        let file = &self.open.iter().find(|o| o.0 == frame.file)?.1;
-        self.body.resize(frame.header.body_bytes as usize, 0);
-        if file.read_exact_at(&mut self.body, frame.at + HEADER_BYTES as u64).is_err() {
-            host.defect(id::FOLDER_IO, 1, frame);
-            return None;
-        }
-        if crc32fast::hash(&self.body) != frame.header.body_crc {
-            host.defect(id::FOLDER_CRC, 1, frame);
-            return None;
-        }
-        Some(())
-    }
-
-    /// The plain bytes of a frame that holds no rows.
-    pub fn bytes(&mut self, host: &Host, frame: &FrameRef) -> Option<&[u8]> {
-        self.body(host, frame)?;
-        let header = &frame.header;
-        if !decode_bytes(header.flags, header.raw_bytes as usize, &self.body, &mut self.plain) {
-            host.defect(id::FOLDER_FRAME, 1, frame);
-            return None;
-        }
-        Some(&self.plain)
-    }
-
-    /// The rows of a frame, with ids of the host.
-    pub fn rows(&mut self, host: &Host, frame: &FrameRef, words: &mut Vec<u64>) -> Option<Table> {
-        let table = frame.header.table()?;
-        self.body(host, frame)?;
-        let (stored, count) = (frame.header.row_words(), frame.header.rows as usize);
-        if !decode_rows(frame.header.flags, stored, count, &self.body, words) {
-            host.defect(id::FOLDER_FRAME, 1, frame);
-            return None;
-        }
-        resize_rows(words, stored, table.row_bytes() / 8);
-        if !table.are_rows(words) {
-            host.defect(id::FOLDER_FRAME, 1, frame);
-            return None;
-        }
-        let recording = &host.recordings[host.files[frame.file as usize].recording];
-        let undefined = translate(table, recording, words);
-        if undefined > 0 {
-            host.defect(id::FOLDER_STRING, undefined, frame);
-        }
-        Some(table)
-    }
-}
-
-/// Makes a recording's ids the host's; returns how many strings were not defined.
-fn translate(table: Table, recording: &Recording, words: &mut [u64]) -> u64 {
-    let (strings, tasks) = (table.strings(), table.tasks());
-    let width = table.row_bytes();
-    let mut undefined = 0;
-    if recording.task_offset > 0 && !tasks.is_empty() {
-        for row in bytemuck::cast_slice_mut::<u64, u8>(words).chunks_exact_mut(width) {
-            for &at in tasks {
-                let field = &mut row[at..at + 4];
-                let task = u32::from_le_bytes([field[0], field[1], field[2], field[3]]);
-                if task != 0 {
-                    field.copy_from_slice(&task.saturating_add(recording.task_offset).to_le_bytes());
-                }
-            }
-        }
-    }
-    if !strings.is_empty() {
-        for row in bytemuck::cast_slice_mut::<u64, u8>(words).chunks_exact_mut(width) {
-            for &at in strings {
-                let field = &mut row[at..at + 4];
-                let local = u32::from_le_bytes([field[0], field[1], field[2], field[3]]);
-                let known = recording.strings.get(local);
-                undefined += u64::from(known == UNDEFINED.0);
-                if known != local {
-                    field.copy_from_slice(&known.to_le_bytes());
-                }
-            }
-        }
-    }
-    undefined
 }
 
 /// The folders of a folder's hosts, by name.

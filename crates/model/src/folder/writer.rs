@@ -327,6 +327,7 @@ impl FolderWriter {
         let entry = &self.segment.entry;
         entry.bytes >= self.options.max_segment_bytes.min(part.max(4096))
             || self.options.keep_ns.is_some_and(|k| entry.rows > 0 && entry.last - entry.first >= k / FLIGHT_PARTS)
+            || self.options.part.is_some_and(|(ns, bytes)| entry.bytes >= bytes && entry.last - entry.first >= ns)
     }
 
     /// Begins a new segment and deletes what the flight recorder need not keep.
