@@ -1,6 +1,7 @@
 //! Opening the folders that a question names, and the index of their waits.
 
 use crate::owner;
+use crate::progress::Reading;
 use anyhow::{Result, bail};
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 use wakepath_causality::graph::Index;
-use wakepath_model::folder::Folder;
+use wakepath_model::folder::{Folder, Part};
 use wakepath_model::rows::Table;
 
 /// Folders within a trace folder are not deeper.
@@ -24,14 +25,19 @@ pub fn refuse_habits() {
     REFUSES_HABITS.store(true, Ordering::Relaxed);
 }
 
-/// Opens them. Folders are their owner's only: a user who may not enter one is told so, and not that it is none.
-pub fn open(dirs: &[PathBuf]) -> Result<Folder> {
+/// The same of a part of them.
+pub fn open_part(dirs: &[PathBuf], part: Part) -> Result<Folder> {
     check(dirs)?;
-    let mut folder = Folder::open(dirs)?;
+    let mut folder = Folder::open_part(dirs, part)?;
     if REFUSES_HABITS.load(Ordering::Relaxed) {
         folder.refuse_habits();
     }
     Ok(folder)
+}
+
+/// Opens them. Folders are their owner's only: a user who may not enter one is told so, and not that it is none.
+pub fn open(dirs: &[PathBuf]) -> Result<Folder> {
+    open_part(dirs, Part::All)
 }
 
 /// Whether this user may enter them.
@@ -64,7 +70,9 @@ pub fn index(folder: &Folder, dirs: &[PathBuf]) -> Result<Index> {
 /// The same; `None` where no waits were recorded.
 pub fn index_if_any(folder: &Folder, dirs: &[PathBuf]) -> Result<Option<Index>> {
     owner::makes_caches(dirs);
+    let bar = Reading::of(folder, "indexing waits", Index::bytes_to_read(folder));
     let index = Index::open(folder, dirs)?;
+    drop(bar);
     // what sniffers alone saw has no waits, and requests all the same
     let is_sniffed = || folder.hosts().iter().any(|h| h.row_count(Table::SniffedExchange) > 0);
     Ok((index.wait_count() > 0 || is_sniffed()).then_some(index))

@@ -7,15 +7,14 @@ mod sources;
 
 use crate::cli::ImportArgs;
 use crate::output::{self, tell};
+use crate::progress;
 use anyhow::{Context as _, Result, bail};
 use fnv::FnvHasher;
 use folder::FolderSink;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reading::Trace;
 use sources::Found;
 use std::collections::BTreeMap;
 use std::hash::Hasher as _;
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -79,7 +78,7 @@ pub fn run(args: &ImportArgs) -> Result<i32> {
 
     let queue = Mutex::new(hosts.iter().zip(writers).zip(&done).enumerate());
     let results = Mutex::new(Vec::new());
-    let bar = progress_bar(all)?;
+    let bar = progress::of_bytes("importing", Some(all))?;
     thread::scope(|scope| {
         let work = || {
             loop {
@@ -428,18 +427,6 @@ fn tell_next(args: &ImportArgs, hosts: &[Host], outcomes: &[Outcome]) {
     } else {
         tell!("next: wakepath info {dir}                 there are no waits, since the trace has no sched_switch");
     }
-}
-
-/// A bar on standard error; hidden where that is not a terminal.
-pub(crate) fn progress_bar(bytes: u64) -> Result<ProgressBar> {
-    let target = if std::io::stderr().is_terminal() {
-        ProgressDrawTarget::stderr_with_hz(8)
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {bytes} of {total_bytes}, {eta} left")
-        .context("the progress bar's template")?;
-    Ok(ProgressBar::with_draw_target(Some(bytes), target).with_style(style))
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ mod owner;
 mod pager;
 mod placements;
 mod program;
+mod progress;
 mod proofs;
 mod record;
 mod recording;

@@ -3,14 +3,22 @@
 use crate::cli::MergeArgs;
 use crate::folders;
 use crate::output;
+use crate::progress;
 use anyhow::{Result, bail};
-use wakepath_model::folder::{FolderError, merge};
+use wakepath_model::folder::{FolderError, merge_told};
 
 /// Copies the folders into a new one.
 pub fn run(args: &MergeArgs) -> Result<i32> {
     folders::check(&args.folders.folders)?;
     let out = &args.output;
-    let merged = match merge(&args.folders.folders, out) {
+    let bar = progress::of_bytes("copying", Some(0))?;
+    let told = |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    };
+    let merged = merge_told(&args.folders.folders, out, told);
+    bar.finish_and_clear();
+    let merged = match merged {
         Err(FolderError::Exists(_)) => {
             bail!("{} exists, and merge only makes new folders; choose another name after -o", out.display())
         }

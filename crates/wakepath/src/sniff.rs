@@ -10,10 +10,11 @@ mod source;
 use crate::cli::SniffArgs;
 use crate::ending;
 use crate::forward::{Forwarded, Forwarder};
-use crate::import::{made_id, name_of, progress_bar};
+use crate::import::{made_id, name_of};
 use crate::live::{self, LiveView};
 use crate::outlets::{Outlets, Totals};
 use crate::output::{self, tell};
+use crate::progress;
 use crate::rights;
 use crate::scrape::Scrape;
 use crate::sink::{self, anchor, host_info};
@@ -81,7 +82,7 @@ pub fn run(args: &SniffArgs) -> Result<i32> {
         rights::keep_only_paths(args.into.output.is_some(), false);
     }
 
-    let bar = if is_file { source.bytes().map(progress_bar).transpose()? } else { None };
+    let bar = progress::of_bytes("reading", source.bytes().filter(|_| is_file))?;
     let packets = Arc::new(AtomicU64::new(0));
     if let Some(scrape) = scrape {
         tell!("metrics for Prometheus: http://{}/metrics", scrape.address()?);
@@ -106,7 +107,7 @@ pub fn run(args: &SniffArgs) -> Result<i32> {
 
     let mut view = (is_shown && !is_file).then(|| LiveView::new(figures.clone(), every));
     let mut pump = Pump { batches, back, texts: Interner::new(), sniffed: Sniffed::default(), packets };
-    let pumped = pump.run(&mut outlets, &mut view, |done| bar.iter().for_each(|b| b.set_position(done)));
+    let pumped = pump.run(&mut outlets, &mut view, |done| bar.set_position(done));
     if pumped.is_err() {
         stop.store(true, Ordering::Relaxed);
     }
@@ -114,7 +115,7 @@ pub fn run(args: &SniffArgs) -> Result<i32> {
     // where nobody takes batches any more, the other thread ends
     drop(batches);
     let captured = capturing.join().unwrap_or_else(|_| Err(anyhow!("the thread that captures failed")));
-    bar.iter().for_each(indicatif::ProgressBar::finish_and_clear);
+    bar.finish_and_clear();
     let closed = outlets.close(&stop);
     pumped?;
     let (totals, written, sent) = closed?;

@@ -3,8 +3,9 @@
 use crate::cli::SyncArgs;
 use crate::folders;
 use crate::output;
+use crate::progress::Reading;
 use anyhow::{Result, bail};
-use wakepath_causality::sync::synchronise;
+use wakepath_causality::sync::{bytes_to_read, synchronise};
 use wakepath_model::folder::{Folder, SYNC_FILE, SyncFile};
 use wakepath_model::ids::HostId;
 use wakepath_present::sync::{SCHEMA, collect};
@@ -15,7 +16,9 @@ use wakepath_present::{json, losses};
 pub fn run(args: &SyncArgs) -> Result<i32> {
     let folder = folders::open(&args.folders.folders)?;
     let reference = args.reference.as_deref().map(|name| find(&folder, name)).transpose()?;
+    let bar = Reading::of(&folder, "comparing clocks", bytes_to_read(&folder));
     let outcome = synchronise(&folder, reference);
+    drop(bar);
     let mut written = Vec::new();
     if !args.dry_run && folder.hosts().len() > 1 {
         let file = SyncFile::new(&outcome.clock_groups(), folder.hosts());

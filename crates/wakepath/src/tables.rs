@@ -3,10 +3,9 @@
 use crate::cli::TablesArgs;
 use crate::folders;
 use crate::output;
-use anyhow::{Context as _, Result};
+use crate::progress;
+use anyhow::Result;
 use clap::error::ErrorKind;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal as _;
 use wakepath_present::parquet::{write_derived, write_tables};
 use wakepath_present::table::{Column, Table};
 use wakepath_present::text::Style;
@@ -25,7 +24,7 @@ pub fn run(args: &TablesArgs) -> Result<i32> {
         ),
     };
     let folder = folders::open(dirs)?;
-    let bar = progress_bar()?;
+    let bar = progress::of_rows()?;
     let written = write_tables(&folder, &out, |p| {
         bar.set_length(p.rows_all);
         bar.set_position(p.rows);
@@ -58,16 +57,4 @@ pub fn run(args: &TablesArgs) -> Result<i32> {
         ));
     }
     Ok(output::ANSWERED)
-}
-
-/// A bar on standard error; hidden where that is not a terminal.
-fn progress_bar() -> Result<ProgressBar> {
-    let target = if std::io::stderr().is_terminal() {
-        ProgressDrawTarget::stderr_with_hz(8)
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    let style = ProgressStyle::with_template("{msg:14} {bar:40} {percent:>3} %  {pos} of {len} rows, {eta} left")
-        .context("the progress bar's template")?;
-    Ok(ProgressBar::with_draw_target(Some(0), target).with_style(style))
 }

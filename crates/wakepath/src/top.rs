@@ -6,7 +6,7 @@ mod state;
 
 use crate::cli::TopArgs;
 use crate::output::{self, reasons};
-use crate::{asked, folders};
+use crate::{asked, folders, progress};
 use anyhow::{Context as _, Result, bail};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
@@ -50,6 +50,8 @@ pub fn run(args: &TopArgs) -> Result<i32> {
     if term.is_empty() || term == "dumb" {
         bail!("top cannot draw on this terminal (TERM={term}); for one answer: wakepath triage {shown}");
     }
+    // the screen is ours
+    progress::hide();
     // what is no folder is said at once
     folders::open(&dirs)?;
     let ended = Arc::new(AtomicBool::new(false));

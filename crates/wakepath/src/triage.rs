@@ -3,7 +3,7 @@
 use crate::cli::{PartArgs, TriageArgs};
 use crate::forecast::{Modelled, typed};
 use crate::output::Answers;
-use crate::{folders, open, output, requests, why};
+use crate::{folders, open, output, progress, requests, why};
 use anyhow::{Result, anyhow};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,6 +34,8 @@ type Awaited<T> = Receiver<Result<T>>;
 /// Prints the screen.
 pub fn run(args: &TriageArgs, out: &mut Answers) -> Result<i32> {
     let dirs = Arc::new(args.folders.folders.clone());
+    // a part that is late would leave its bar behind
+    progress::hide();
     // what is no folder is said at once
     folders::open(&dirs)?;
     let end = Instant::now() + Duration::from_nanos(args.within.0);

@@ -1,6 +1,6 @@
 //! Files of marks into a folder: annotations of state machines, as text.
 
-use super::{BATCH_BYTES, PLACES_MAX, Problem, made_id, progress_bar};
+use super::{BATCH_BYTES, PLACES_MAX, Problem, made_id};
 use crate::cli::ImportArgs;
 use crate::output::{self, tell};
 use anyhow::{Context as _, Result, bail};
@@ -50,7 +50,7 @@ struct Import<'a> {
 /// Reads the files and writes the folder.
 pub fn run(args: &ImportArgs, files: &[PathBuf]) -> Result<i32> {
     let size = |f: &PathBuf| std::fs::metadata(f).map_or(0, |m| m.len());
-    let bar = progress_bar(files.iter().map(size).sum())?;
+    let bar = crate::progress::of_bytes("importing", Some(files.iter().map(size).sum()))?;
     let mut import = Import { args, hosts: Vec::new(), last: 0, seq: 0, failure: None, problems: Vec::new() };
     for file in files {
         import.file(file, &files[0], &bar)?;
