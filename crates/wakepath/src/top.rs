@@ -1,5 +1,6 @@
 //! `wakepath top`: a recording on the terminal, also while it is being made.
 
+mod budget;
 mod draw;
 mod snapshot;
 mod state;
@@ -8,6 +9,7 @@ use crate::cli::TopArgs;
 use crate::output::{self, reasons};
 use crate::{asked, folders, progress};
 use anyhow::{Context as _, Result, bail};
+use budget::{Budget, LEAST, Share, own_cpu};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 use snapshot::Snapshot;
@@ -20,13 +22,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
+use wakepath_model::folder::Part;
 use wakepath_present::text::Style;
 
 /// How long a key may wait for what else came.
 const LOOK: Duration = Duration::from_millis(100);
 /// No reading comes sooner after the one before.
 const READ_EVERY: Duration = Duration::from_secs(2);
-/// Nor before so many times what the one before took: reading takes at most a tenth of a processor.
+/// Nor before so many times what the one before took: reading takes at most a tenth of a processor. While somebody records,
+/// [`Budget`] says how much of the recording is read instead.
 const REST: u32 = 9;
 
 /// What the reader has.
@@ -114,6 +118,7 @@ fn watch(
 fn read(dirs: &[PathBuf], paused: &AtomicBool, questions: &Receiver<Question>, tell: &Sender<Came>) {
     let mut stamp = None;
     let mut due = Instant::now();
+    let mut budget = Budget::of(dirs);
     loop {
         match questions.recv_timeout(due.saturating_duration_since(Instant::now())) {
             Ok((command, words)) => {
@@ -124,14 +129,27 @@ fn read(dirs: &[PathBuf], paused: &AtomicBool, questions: &Receiver<Question>, t
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
                 let began = Instant::now();
-                let now = Some(folders::stamp(dirs));
-                if now != stamp && !paused.load(Ordering::Relaxed) {
+                let share = budget.share();
+                let part = match share {
+                    Share::All => Some(Part::All),
+                    Share::Bytes(bytes) => Some(Part::Sample(bytes)),
+                    // something must be shown
+                    Share::Later => stamp.is_none().then_some(Part::Sample(LEAST)),
+                };
+                let now = part.map(|_| folders::stamp(dirs));
+                if let Some(part) = part.filter(|_| now != stamp && !paused.load(Ordering::Relaxed)) {
                     stamp = now;
-                    if tell.send(Came::Read(Snapshot::read(dirs).map_err(|e| reasons(&e)))).is_err() {
+                    let before = own_cpu();
+                    let read = Snapshot::read(dirs, part).map_err(|e| reasons(&e));
+                    if let Ok(snapshot) = &read {
+                        budget.measured(snapshot.bytes, own_cpu().saturating_sub(before));
+                    }
+                    if tell.send(Came::Read(read)).is_err() {
                         return;
                     }
                 }
-                due = Instant::now() + READ_EVERY.max(began.elapsed() * REST);
+                let rest = if share == Share::All { began.elapsed() * REST } else { READ_EVERY };
+                due = Instant::now() + READ_EVERY.max(rest);
             }
         }
     }

@@ -98,7 +98,8 @@ fn header(top: &Top) -> Line<'_> {
     let mut said = format!("wakepath top {}", sanitise(&top.dirs));
     if let Some(s) = &top.snapshot {
         let length = units::duration(s.span.1.saturating_sub(s.span.0).max(0) as u64);
-        said += &format!("  {length} until {}, read in {}", units::wall(s.span.1), took(s));
+        let sample = if s.is_sample { "sample of " } else { "" };
+        said += &format!("  {sample}{length} until {}, read in {}", units::wall(s.span.1), took(s));
     }
     if top.paused {
         said += "  PAUSED";

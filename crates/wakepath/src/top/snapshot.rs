@@ -12,7 +12,7 @@ use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::{KINDS_MAX, Kinds};
 use wakepath_analysis::selection::{Placed, Selection};
 use wakepath_causality::graph::Index;
-use wakepath_model::folder::Folder;
+use wakepath_model::folder::{Folder, Host, Part};
 use wakepath_model::ids::CommonNs;
 use wakepath_present::losses::{self, Loss};
 use wakepath_present::requests::{KindView, RequestsView};
@@ -73,13 +73,17 @@ pub struct Snapshot {
     pub losses: Vec<Loss>,
     /// How long it took to read.
     pub took: Duration,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// It may be less than all.
+    pub is_sample: bool,
 }
 
 impl Snapshot {
-    /// Reads the folders.
-    pub fn read(dirs: &[PathBuf]) -> Result<Snapshot> {
+    /// Reads a part of the folders.
+    pub fn read(dirs: &[PathBuf], part: Part) -> Result<Snapshot> {
         let began = Instant::now();
-        let folder = folders::open(dirs)?;
+        let folder = folders::open_part(dirs, part)?;
         let names = Names::read(&folder);
         let all = spans(&folder);
         let span = (all.first().map_or(0, |s| s.0), all.last().map_or(0, |s| s.1));
@@ -96,7 +100,9 @@ impl Snapshot {
             Err(e) => (Err(reasons(&e)), Err(reasons(&e))),
         };
         let losses = losses::collect(&folder);
-        Ok(Snapshot { span, from, flights, kinds, why, losses, took: began.elapsed() })
+        let bytes = folder.hosts().iter().map(Host::bytes).sum();
+        let is_sample = part != Part::All;
+        Ok(Snapshot { span, from, flights, kinds, why, losses, took: began.elapsed(), bytes, is_sample })
     }
 
     /// Whether kinds and `why` are of a part of the recording.

@@ -13,6 +13,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+use wakepath_model::folder::Part;
 use wakepath_model::rows::Event;
 use wakepath_present::units;
 
@@ -30,7 +31,7 @@ fn hanging() -> String {
 
 fn read(dir: &str) -> Top {
     let mut top = Top::new("shop".into());
-    top.read(Snapshot::read(&[PathBuf::from(dir)]).map_err(|e| e.to_string()));
+    top.read(Snapshot::read(&[PathBuf::from(dir)], Part::All).map_err(|e| e.to_string()));
     top
 }
 
