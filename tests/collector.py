@@ -1,8 +1,8 @@
 """A collector of OpenTelemetry's own classes, over gRPC, for tests of `wakepath export`.
 
-usage: collector.py CODE...
+usage: collector.py CODE... | collector.py all
 
-Prints its address; gives each call the next of these statuses of gRPC (0 takes what was sent, all but 7 spans), and at the end,
+Prints its address; with `all`, takes everything until standard input ends, and then prints each span as JSON. Else gives each call the next of these statuses of gRPC (0 takes what was sent, all but 7 spans), and at the end,
 as JSON, how many spans each call had, how many of all have a parent that was sent too, and whether all calls were the same.
 """
 
@@ -22,8 +22,10 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
         self.codes, self.calls, self.done = codes, [], threading.Event()
 
     def Export(self, request, context):
-        code = self.codes[len(self.calls)]
         self.calls.append(request)
+        if not self.codes:
+            return trace_service_pb2.ExportTraceServiceResponse()
+        code = self.codes[len(self.calls) - 1]
         if len(self.calls) == len(self.codes):
             self.done.set()
         if code:
@@ -37,12 +39,25 @@ def spans(request):
     return [s for r in request.resource_spans for scope in r.scope_spans for s in scope.spans]
 
 
+def told(request):
+    """The spans of a call: trace, span, parent, service, name, begin and end."""
+    for r in request.resource_spans:
+        service = next(a.value.string_value for a in r.resource.attributes if a.key == "service.name")
+        for s in (s for scope in r.scope_spans for s in scope.spans):
+            yield [s.trace_id.hex(), s.span_id.hex(), s.parent_span_id.hex(), service, s.name, s.start_time_unix_nano, s.end_time_unix_nano]
+
+
 def main(codes):
     collector = Collector(codes)
     server = grpc.server(futures.ThreadPoolExecutor(1))
     trace_service_pb2_grpc.add_TraceServiceServicer_to_server(collector, server)
     print(f"grpc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}", flush=True)
     server.start()
+    if not codes:
+        sys.stdin.read()
+        server.stop(5).wait()
+        print(json.dumps([span for call in collector.calls for span in told(call)]))
+        return
     if not collector.done.wait(60):
         sys.exit("too few calls came")
     # the last call is answered before
@@ -56,4 +71,4 @@ def main(codes):
     }))
 
 
-main([int(code) for code in sys.argv[1:]])
+main([] if sys.argv[1:] == ["all"] else [int(code) for code in sys.argv[1:]])

@@ -82,6 +82,8 @@ pub struct Push {
     sent: Sent,
     /// Why something was dropped first.
     first_failure: Option<PushError>,
+    /// The batch before was given up: the next is tried once, or a collector that is gone would cost each batch all tries.
+    is_down: bool,
 }
 
 /// What a collector answers.
@@ -140,7 +142,15 @@ impl Push {
             (_, "/") => Wire::Http("/v1/traces".into()),
             (_, path) => Wire::Http(path.into()),
         };
-        Ok(Push { address, wire, batch: Vec::new(), spans: 0, sent: Sent::default(), first_failure: None })
+        Ok(Push {
+            address,
+            wire,
+            batch: Vec::new(),
+            spans: 0,
+            sent: Sent::default(),
+            first_failure: None,
+            is_down: false,
+        })
     }
 
     /// Sends a request, with others.
@@ -173,7 +183,18 @@ impl Push {
         (self.sent, self.first_failure)
     }
 
-    fn flush(&mut self) {
+    /// What became of what was sent so far; what was added since the last [`Push::flush`] is in none of it.
+    pub fn sent(&self) -> Sent {
+        self.sent
+    }
+
+    /// Why something was dropped first.
+    pub fn failure(&self) -> Option<&PushError> {
+        self.first_failure.as_ref()
+    }
+
+    /// Sends what was added.
+    pub fn flush(&mut self) {
         let spans = std::mem::take(&mut self.spans) as u64;
         if spans == 0 {
             return;
@@ -183,19 +204,22 @@ impl Push {
             body = [br#"{"resourceSpans":["#.as_slice(), &body, b"]}"].concat();
         }
         let mut pause = PAUSE;
-        for tried in 1..=TRIES {
+        let tries = if self.is_down { 1 } else { TRIES };
+        for tried in 1..=tries {
             match self.attempt(&body) {
                 Try::Taken(rejected) => {
+                    self.is_down = false;
                     let rejected = rejected.min(spans);
                     self.sent.rejected += rejected;
                     self.sent.spans += spans - rejected;
                     return;
                 }
-                Try::Later(_) if tried < TRIES => {
+                Try::Later(_) if tried < tries => {
                     std::thread::sleep(pause);
                     pause *= 2;
                 }
                 Try::Later(why) | Try::Never(why) => {
+                    self.is_down = true;
                     self.sent.dropped += spans;
                     self.first_failure.get_or_insert(why);
                     return;

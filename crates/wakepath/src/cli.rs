@@ -36,7 +36,7 @@ pub use timeline::TimelineArgs;
 pub use top::TopArgs;
 pub use triage::TriageArgs;
 pub use ui::UiArgs;
-pub use values::{BackendFlag, NamedSource, PayloadFlag, Share, Size, Time, WordsFlag};
+pub use values::{BackendFlag, Collector, NamedSource, PayloadFlag, Share, Size, Time, WordsFlag};
 
 use crate::complete;
 use crate::moment::Moment;
@@ -233,10 +233,10 @@ pub struct WaitsArgs {
     #[arg(long, value_name = "HOST", requires = "task")]
     pub host: Option<String>,
     /// With --task: from here on; RFC 3339, +12.5s from the task's start, or nanoseconds
-    #[arg(long, value_name = "TIME", requires = "task")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, requires = "task")]
     pub from: Option<Moment>,
     /// With --task: until here
-    #[arg(long, value_name = "TIME", requires = "task")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, requires = "task")]
     pub to: Option<Moment>,
     /// With --task: where in its program the task blocked, and how long; of a recording with --stacks
     ///

@@ -3,9 +3,10 @@
 
 pub mod switch;
 
-use crate::cli::{LibraryArgs, RecorderArgs, RunArgs};
+use crate::cli::{Collector, LibraryArgs, RecorderArgs, RunArgs};
 use crate::ending::{self, Ending};
 use crate::limits::Limits;
+use crate::otlp::{self, Exporter};
 use crate::output::tell;
 use crate::owner::Owner;
 use crate::program::{self, CannotStart};
@@ -83,7 +84,7 @@ pub fn run(args: &RunArgs) -> Result<i32> {
     let recording = Recording::begin(
         &args.output,
         host_info(selection, flags),
-        options(args.append, args.force, None, None, !args.library.no_compress),
+        otlp::options(args.otlp.as_ref(), options(args.append, args.force, None, None, !args.library.no_compress)),
         (payload, sink::recurring(args.library.words, payload)?),
         source,
         kernel,
@@ -95,7 +96,7 @@ pub fn run(args: &RunArgs) -> Result<i32> {
     let pid = child.id();
     let ending = Ending::new(Some(child), stop, args.duration.map(|d| d.0));
     let ready = tell_ready(args, pid);
-    recording.until(ending, ready, &args.output)
+    recording.until(ending, ready, &args.output, args.otlp.as_ref())
 }
 
 /// Says that recording has begun.
@@ -129,7 +130,7 @@ pub fn recorder(args: &RecorderArgs) -> Result<i32> {
             format!("{ARENA_ENV}={}", source.arena().path().display()),
             args.library.flags(args.isolation, false),
         ),
-        options(true, false, None, None, !args.library.no_compress),
+        otlp::options(None, options(true, false, None, None, !args.library.no_compress)),
         (payload, sink::recurring(args.library.words, payload)?),
         source,
         None,
@@ -137,7 +138,7 @@ pub fn recorder(args: &RecorderArgs) -> Result<i32> {
     args.isolation.switch_on(recording.source.arena());
     crate::output::print(b"ready\n")?;
     let folder = std::path::absolute(&args.output).unwrap_or_else(|_| args.output.clone());
-    recording.until(Ending::new(None, stop, None).with_folder(folder), Ok(()), &args.output)
+    recording.until(Ending::new(None, stop, None).with_folder(folder), Ok(()), &args.output, None)
 }
 
 fn arena_options(args: &LibraryArgs) -> ArenaOptions {
@@ -178,6 +179,8 @@ struct Recording {
     limits: Limits,
     /// Library records of this round, where both vantages record.
     round: Round,
+    /// Only where requests are sent meanwhile.
+    exporter: Option<Exporter>,
 }
 
 impl Recording {
@@ -206,7 +209,8 @@ impl Recording {
         let limits = Limits::find();
         limits.all(&decoder, &mut sink);
         sink.folder.flush(Durability::Write)?;
-        Ok(Recording { source, kernel, decoder, sink, drops: Drops::new(started), limits, round: Round::default() })
+        let (drops, round) = (Drops::new(started), Round::default());
+        Ok(Recording { source, kernel, decoder, sink, drops, limits, round, exporter: None })
     }
 
     fn start(&mut self, command: &[String], library: &Path) -> Result<Child> {
@@ -239,7 +243,13 @@ impl Recording {
     }
 
     /// Records until the end, whatever it is, and writes what is left.
-    fn until(mut self, mut ending: Ending, ready: Result<()>, output: &Path) -> Result<i32> {
+    fn until(
+        mut self,
+        mut ending: Ending,
+        ready: Result<()>,
+        output: &Path,
+        collector: Option<&Collector>,
+    ) -> Result<i32> {
         // only now: a command is not to inherit this
         rights::go_first();
         Owner::caller().iter().for_each(|o| o.makes_files());
@@ -247,12 +257,17 @@ impl Recording {
             Some(_) => rights::keep_only_needed(ending.child().is_some()),
             None => rights::keep_only_paths(true, ending.child().is_some()),
         }
-        let result = ready.and_then(|()| pump(&mut self, &mut ending));
+        let exporter = collector.map(|url| Exporter::begin(output, &url.0)).transpose();
+        let result = ready.and(exporter).and_then(|exporter| {
+            self.exporter = exporter;
+            pump(&mut self, &mut ending)
+        });
         self.source.arena().switch_off();
         if let Some(kernel) = &mut self.kernel {
             kernel.detach();
         }
         std::thread::sleep(LAST_CALLS);
+        let mut exported = None;
         let written = result.and_then(|status| {
             self.drain(u64::MAX)?;
             self.decoder.finish(&mut self.sink);
@@ -263,6 +278,10 @@ impl Recording {
             self.report_losses();
             self.sink.push(&anchor());
             self.sink.folder.flush(Durability::Write)?;
+            if let Some(exporter) = &mut self.exporter {
+                exported = Some(exporter.finish());
+                self.report_losses();
+            }
             Ok(status)
         });
         let rows = self.sink.folder.counts().rows;
@@ -274,6 +293,7 @@ impl Recording {
             Ok((status, counts)) => {
                 let (rows, megabytes) = (counts.rows, counts.bytes as f64 / 1e6);
                 tell!("recorded {rows} rows, {megabytes:.1} MB, into {}{end}", output.display());
+                exported.iter().for_each(|said| tell!("{said}"));
                 Ok(status)
             }
             Err(e) => ending.outlive(stopped(e, rows, output)),
@@ -320,6 +340,7 @@ impl Recording {
         let mut others: Vec<(&'static str, u64)> = ASIDE.into_iter().zip(asides).collect();
         others.push((defect::BPF_RECURSION, self.kernel.as_ref().map_or(0, |kernel| kernel.skipped())));
         others.push((defect::LIBRARY_NO_SLOT, self.source.without_slot()));
+        others.extend(self.exporter.iter().flat_map(Exporter::left_out));
         self.drops.report(drops, &others, &mut self.sink);
     }
 }

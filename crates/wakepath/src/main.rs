@@ -28,6 +28,7 @@ mod metrics;
 mod mirror;
 mod moment;
 mod open;
+mod otlp;
 mod outlets;
 mod output;
 mod owner;

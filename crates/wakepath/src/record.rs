@@ -8,6 +8,7 @@ use crate::cli::{BackendFlag, RecordArgs};
 use crate::ending::{self, Ending};
 use crate::limits::{self, Limits};
 use crate::marks::Marks;
+use crate::otlp::{self, Exporter};
 use crate::output::tell;
 use crate::owner::{Owner, write_ready_file};
 use crate::program::{self, CannotStart};
@@ -57,11 +58,10 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     if watched == Watched::Selected {
         check_selected(args, &mut source)?;
     }
-    let folder = FolderWriter::create(
-        &args.output,
-        host_info(args.selection(), args.flags()),
-        options(args.append, args.force, args.keep.map(|k| k.0), args.max_bytes.map(|b| b.0), !args.no_compress),
-    )?;
+    let (keep_ns, max_bytes) = (args.keep.map(|k| k.0), args.max_bytes.map(|b| b.0));
+    let options = options(args.append, args.force, keep_ns, max_bytes, !args.no_compress);
+    let options = otlp::options(args.otlp.as_ref(), options);
+    let folder = FolderWriter::create(&args.output, host_info(args.selection(), args.flags()), options)?;
     let owner = Owner::caller();
     owner.iter().for_each(|o| o.give(&args.output));
     let sink = Sink::new(folder, payload, recurring, source.stacks()?.map(Stacks::new));
@@ -137,6 +137,8 @@ struct Recording {
     pace: Pace,
     /// When the waits that go on were written down last.
     looked_ns: u64,
+    /// Only where requests are sent meanwhile.
+    exporter: Option<Exporter>,
 }
 
 impl Recording {
@@ -178,7 +180,20 @@ impl Recording {
         let pace = Pace::new(source.backlog().1);
         let (drops, marks, status) = (Drops::new(started), Marks::default(), Status::new(!args.command.is_empty()));
         let looked_ns = monotonic_ns();
-        Ok(Recording { source, decoder, sink, drops, limits, roots, marks, runtimes, status, pace, looked_ns })
+        Ok(Recording {
+            source,
+            decoder,
+            sink,
+            drops,
+            limits,
+            roots,
+            marks,
+            runtimes,
+            status,
+            pace,
+            looked_ns,
+            exporter: None,
+        })
     }
 
     /// Starts the command, if there is one; `is_watched`: it names itself among those watched between fork and exec.
@@ -201,11 +216,13 @@ impl Recording {
 
     /// Records until the end, whatever it is, and writes what is left.
     fn until(mut self, mut ending: Ending, args: &RecordArgs) -> Result<i32> {
-        let result = tell_ready(args).and_then(|()| pump(&mut self, &mut ending));
+        let result =
+            self.begin_export(args).and_then(|()| tell_ready(args)).and_then(|()| pump(&mut self, &mut ending));
         let open = open_waits(&mut self.source);
         let sockets = sockets(&mut self.source);
         // detach first: whatever happens to the disk, the programs go
         self.source.detach();
+        let mut exported = None;
         let written = result.and_then(|status| {
             let Recording { source, decoder, sink, .. } = &mut self;
             source.drain(monotonic_ns(), |f| decoder.frame(f, sink));
@@ -216,6 +233,10 @@ impl Recording {
             self.report_losses();
             self.sink.push(&anchor());
             self.sink.folder.flush(Durability::Write)?;
+            if let Some(exporter) = &mut self.exporter {
+                exported = Some(exporter.finish());
+                self.report_losses();
+            }
             Ok(status)
         });
         let kept = self.sink.folder.counts();
@@ -223,17 +244,24 @@ impl Recording {
         match closed {
             Ok((status, counts)) => {
                 summary(args, &counts, &self.drops);
+                exported.iter().for_each(|said| tell!("{said}"));
                 Ok(status)
             }
             Err(e) => ending.outlive(stopped(e, kept.rows, &args.output)),
         }
     }
 
+    fn begin_export(&mut self, args: &RecordArgs) -> Result<()> {
+        self.exporter = args.otlp.as_ref().map(|url| Exporter::begin(&args.output, &url.0)).transpose()?;
+        Ok(())
+    }
+
     fn report_losses(&mut self) {
-        let counted = [
+        let mut counted = vec![
             (defect::BPF_RECURSION, self.source.skipped()),
             (defect::RUNTIME_REFUTED, self.runtimes.refuted(&self.source)),
         ];
+        counted.extend(self.exporter.iter().flat_map(Exporter::left_out));
         self.drops.report(self.source.drops(), &counted, &mut self.sink);
     }
 }

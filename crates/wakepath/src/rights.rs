@@ -132,3 +132,9 @@ pub fn go_first() {
     // SAFETY: plain values.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
 }
+
+/// Asks that this thread alone runs behind all others, also those of its own process.
+pub fn go_last() {
+    // SAFETY: plain values.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+}

@@ -16,6 +16,9 @@ use wakepath_model::ids::{EndpointId, MonoNs, StrId};
 use wakepath_model::rows::{AnchorRow, PlacementRow, Row, Table, TaskRow, life};
 use wakepath_wire as w;
 
+/// How long (ns) and how small (bytes) a segment is at least before it is closed for those who read along: the state that each
+/// begins with must be small beside it.
+pub const PART: (u64, u64) = (2_000_000_000, 4 << 20);
 /// Most processes that wait to be looked at; of more, those that are still there at the end are looked at then.
 const NEW_PROCESSES_MAX: usize = 4096;
 

@@ -1,6 +1,6 @@
 //! The commands of the library vantage.
 
-use super::{PayloadFlag, Size, Time, WordsFlag};
+use super::{Collector, PayloadFlag, Size, Time, WordsFlag};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -38,6 +38,9 @@ pub struct RunArgs {
     /// Stop after this time (30s, 5m, 1h)
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Time>,
+    /// Send requests to a collector while recording: http://HOST (port 4318 unless it says another), or grpc://HOST (4317)
+    #[arg(long, value_name = "URL")]
+    pub otlp: Option<Collector>,
     #[command(flatten)]
     pub library: LibraryArgs,
     /// Write this file when recording has begun

@@ -1,6 +1,6 @@
 //! Arguments of `wakepath record`.
 
-use super::{BackendFlag, PayloadFlag, Size, Time, WordsFlag};
+use super::{BackendFlag, Collector, PayloadFlag, Size, Time, WordsFlag};
 use crate::runtimes::Probed;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -15,7 +15,8 @@ Examples:
   wakepath record -o shop --port 443,5432            what holds these ports, and its children
   wakepath record -o build -- make -j2               a command and all that it starts
   wakepath record --faults -- ./server               with its page faults, and the files read
-  wakepath record --keep 10m --max-bytes 2G          a flight recorder: the last ten minutes")]
+  wakepath record --keep 10m --max-bytes 2G          a flight recorder: the last ten minutes
+  wakepath record --port 443 --otlp grpc://otel      sent to a collector meanwhile")]
 pub struct RecordArgs {
     /// Trace folder to make
     #[arg(short, long, default_value = "wakepath-trace", value_name = "DIR")]
@@ -44,6 +45,12 @@ pub struct RecordArgs {
     /// Flight recorder: keep at most this many bytes (2G)
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<Size>,
+    /// Send requests to a collector while recording: http://HOST (port 4318 unless it says another), or grpc://HOST (4317)
+    ///
+    /// A thread of low priority reads along, uses no link that rests on a habit, and sends each request some seconds after its
+    /// end. What is not sent is counted, said at the end and by `wakepath info`. docs/export.md has the details.
+    #[arg(long, value_name = "URL")]
+    pub otlp: Option<Collector>,
     /// Add to a folder that exists
     #[arg(long, conflicts_with = "force")]
     pub append: bool,

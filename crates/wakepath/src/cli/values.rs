@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 use std::path::PathBuf;
 use std::str::FromStr;
+use wakepath_export::push::Push;
 
 /// A source and the name of its host, as `NAME=SOURCE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,6 +128,17 @@ impl FromStr for Size {
             u => return Err(format!("{u}: not a unit of size; use K, M or G")),
         };
         number.checked_shl(shift).filter(|n| n >> shift == number).map(Size).ok_or_else(|| format!("{s}: too large"))
+    }
+}
+
+/// A collector's address, one that we can speak to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collector(pub String);
+
+impl FromStr for Collector {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Collector, String> {
+        Push::new(s).map(|_| Collector(s.to_owned())).map_err(|e| e.to_string())
     }
 }
 

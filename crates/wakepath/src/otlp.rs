@@ -1,0 +1,354 @@
+//! `--otlp`: sends requests to a collector while they are recorded.
+//!
+//! A thread of low priority reads the newest part of the folder every few seconds, as any other question would, and sends what
+//! can no longer change. The recorder knows nothing of it: it waits for nothing and hands nothing over. What a part of a
+//! recording never shows is no habit, so links rest on none.
+
+use crate::cli::Collector;
+use crate::output::{reasons, tell};
+use crate::{rights, sink};
+use anyhow::{Context as _, Result};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use wakepath_analysis::names::Names;
+use wakepath_analysis::why::Recording;
+use wakepath_capture::procfs;
+use wakepath_causality::graph::Index;
+use wakepath_causality::path::{Half, Request};
+use wakepath_export::push::Push;
+use wakepath_export::trace::{Paths, Trace, Traces};
+use wakepath_model::defects::id as defect;
+use wakepath_model::folder::{Folder, Host, Options, Part};
+use wakepath_model::ids::{HostId, MonoNs};
+use wakepath_present::units::{self, counted};
+
+/// How long a segment may become (ns), and how small at least (bytes), so that what is read again is short.
+const PART: (u64, u64) = (2_000_000_000, 256 << 10);
+/// How often the folder is read; and not before as long a rest as the reading took.
+const EVERY: Duration = Duration::from_secs(2);
+/// How long a request must be over: until then links may still change, and losses be reported.
+const SETTLE_NS: u64 = 3_000_000_000;
+/// What is read before the first request that is sent: who was at work then.
+const WARM_NS: u64 = 2_000_000_000;
+/// A request that takes longer is not sent: what it takes is read again each time.
+const LONG_NS: u64 = 20_000_000_000;
+/// If so much is due, it is left out but for the newest.
+const BEHIND_NS: u64 = 60_000_000_000;
+/// Most exchanges that are remembered as sent.
+const SENT_MAX: usize = 1 << 20;
+/// Most messages of unknown requests that are held until it is known that no open request made them; of more, the rest next time.
+const UNKNOWN_MAX: usize = 4096;
+/// How long the end of a recording waits for the rest: in all, and without anything being sent.
+const END_WAIT: Duration = Duration::from_secs(60);
+const END_IDLE: Duration = Duration::from_secs(15);
+/// How often it looks.
+const END_LOOK: Duration = Duration::from_millis(200);
+
+/// How a folder is written that others read along, to send requests meanwhile or to look at them.
+pub fn options(collector: Option<&Collector>, options: Options) -> Options {
+    Options { part: Some(if collector.is_some() { PART } else { sink::PART }), ..options }
+}
+
+/// What became of what was recorded.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Requests, and messages whose request is not known.
+    traces: AtomicU64,
+    spans: AtomicU64,
+    rejected: AtomicU64,
+    undelivered: AtomicU64,
+    behind_ms: AtomicU64,
+    too_long: AtomicU64,
+    /// Why something was not sent first.
+    why: Mutex<Option<String>>,
+    has_told: AtomicBool,
+}
+
+/// Sends what a recorder writes.
+pub struct Exporter {
+    url: String,
+    counts: Arc<Counts>,
+    stop: mpsc::Sender<()>,
+    done: Receiver<()>,
+}
+
+impl Exporter {
+    /// Begins to send what is written into a folder. The thread takes this one's rights.
+    ///
+    /// # Errors
+    /// Where no thread can be made.
+    pub fn begin(folder: &Path, url: &str) -> Result<Exporter> {
+        let counts = Arc::new(Counts::default());
+        let (stop, stopped) = mpsc::channel();
+        let (finished, done) = mpsc::channel();
+        let mut sender = Sender {
+            dirs: vec![folder.to_owned()],
+            push: Push::new(url)?,
+            counts: Arc::clone(&counts),
+            from: MonoNs(0),
+            sent: HashMap::new(),
+        };
+        let work = move || {
+            rights::go_last();
+            sender.until(&stopped);
+            // whoever waited too long is gone
+            let _ = finished.send(());
+        };
+        thread::Builder::new().name("otlp".into()).spawn(work).context("starting the thread of --otlp")?;
+        Ok(Exporter { url: url.to_owned(), counts, stop, done })
+    }
+
+    /// What was not sent so far, by defect.
+    pub fn left_out(&self) -> [(&'static str, u64); 3] {
+        let c = &self.counts;
+        [
+            (defect::EXPORT_UNDELIVERED, c.undelivered.load(Relaxed) + c.rejected.load(Relaxed)),
+            (defect::EXPORT_BEHIND, c.behind_ms.load(Relaxed)),
+            (defect::EXPORT_TOO_LONG, c.too_long.load(Relaxed)),
+        ]
+    }
+
+    /// All is written: waits until the rest is sent, but not for long. Says what became of all.
+    pub fn finish(&mut self) -> String {
+        self.stop = mpsc::channel().0;
+        let is_done = self.is_done_in_time();
+        self.counts.said(&self.url, is_done)
+    }
+
+    fn is_done_in_time(&self) -> bool {
+        let begun = Instant::now();
+        let (mut sent, mut moved) = (0, begun);
+        while begun.elapsed() < END_WAIT && moved.elapsed() < END_IDLE {
+            match self.done.recv_timeout(END_LOOK) {
+                Ok(()) => return true,
+                Err(RecvTimeoutError::Disconnected) => return false,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let now = self.counts.traces.load(Relaxed);
+            if std::mem::replace(&mut sent, now) != now {
+                moved = Instant::now();
+            }
+        }
+        false
+    }
+}
+
+impl Counts {
+    fn said(&self, url: &str, is_done: bool) -> String {
+        let of = |n: &AtomicU64| n.load(Relaxed);
+        let mut text = format!(
+            "--otlp: {} sent to {url}, {} taken",
+            counted(of(&self.traces), "trace", "traces"),
+            counted(of(&self.spans), "span", "spans")
+        );
+        let mut parts = Vec::new();
+        if of(&self.rejected) > 0 {
+            parts.push(format!("{} rejected by the collector", counted(of(&self.rejected), "span", "spans")));
+        }
+        if of(&self.undelivered) > 0 {
+            parts.push(format!("{} not delivered", counted(of(&self.undelivered), "span", "spans")));
+        }
+        if of(&self.too_long) > 0 {
+            let long = units::duration(LONG_NS);
+            parts.push(format!("{} longer than {long}", counted(of(&self.too_long), "request", "requests")));
+        }
+        if of(&self.behind_ms) > 0 {
+            let behind = units::duration(of(&self.behind_ms) * 1_000_000);
+            parts.push(format!("{behind} of the recording left out, since sending could not keep up"));
+        }
+        if !is_done {
+            parts.push("the rest not sent in time".into());
+        }
+        if !parts.is_empty() {
+            text += &format!("; NOT SENT: {}", parts.join(", "));
+            let why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+            why.iter().for_each(|why| text += &format!(" ({why})"));
+        }
+        text
+    }
+
+    /// Keeps why something was not sent, and says so at once the first time.
+    fn failed(&self, why: String) {
+        if !self.has_told.swap(true, Relaxed) {
+            tell!("wakepath: --otlp: {why}; recording goes on");
+        }
+        self.why.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+    }
+}
+
+/// The thread's own.
+struct Sender {
+    dirs: Vec<PathBuf>,
+    push: Push,
+    counts: Arc<Counts>,
+    /// All requests that began before were sent or left out.
+    from: MonoNs,
+    /// Both ends of all exchanges that were sent, and when they began: what begins in the middle of a sent request must not
+    /// look like one of its own where the next part begins behind its parent.
+    sent: HashMap<u64, MonoNs>,
+}
+
+impl Sender {
+    /// Reads and sends until nobody wants it any more, and then what is left.
+    fn until(&mut self, stopped: &Receiver<()>) {
+        let mut rest = EVERY;
+        loop {
+            let is_last = stopped.recv_timeout(rest) == Err(RecvTimeoutError::Disconnected);
+            let began = Instant::now();
+            if let Err(e) = self.round(is_last) {
+                self.counts.failed(reasons(&e));
+            }
+            rest = EVERY.max(began.elapsed());
+            if is_last {
+                return;
+            }
+        }
+    }
+
+    fn round(&mut self, is_last: bool) -> Result<()> {
+        let since = MonoNs(self.from.0.saturating_sub(WARM_NS));
+        let mut folder = Folder::open_part(&self.dirs, Part::Since(since))?;
+        folder.refuse_habits();
+        let Some((host, end)) = recorded_here(&folder) else { return Ok(()) };
+        self.keep_up(&folder, host, end);
+        let names = Names::read(&folder);
+        let index = Index::open(&folder, &self.dirs)?;
+        let recording = Recording { folder: &folder, index: &index, names: &names };
+        let paths = (index.wait_count() > 0).then(|| Paths::new(recording));
+        let traces = Traces::new(&names, folder.timeline(), paths);
+        let settled = if is_last { MonoNs(u64::MAX) } else { MonoNs(end.0.saturating_sub(SETTLE_NS)) };
+        let mut from = settled.min(end);
+        let mut unknown: Vec<Unknown> = Vec::new();
+        let mut open = 0;
+        let each = |r: Request| {
+            let Some((began, ended)) = times(&r, host) else { return };
+            if began < self.from || self.sent.contains_key(&r.id) {
+                return;
+            }
+            if !is_last && (ended > settled || is_unfinished(&r)) {
+                if end.0.saturating_sub(began.0) < LONG_NS {
+                    from = from.min(began);
+                    open += u64::from(began < settled);
+                    return;
+                }
+                self.counts.too_long.fetch_add(1, Relaxed);
+            } else if r.orphan.is_some() && !is_last {
+                match unknown.len() {
+                    UNKNOWN_MAX.. => from = from.min(began),
+                    _ => unknown.push(Unknown { began, trace: traces.of(&r), ids: ids(&r).collect() }),
+                }
+                return;
+            } else {
+                self.push.add(&traces.of(&r));
+                self.counts.traces.fetch_add(1, Relaxed);
+            }
+            self.sent.extend(ids(&r));
+        };
+        wakepath_causality::reconstruct(&folder, each, |_, _, _, _| {});
+        let open_since = from;
+        for one in unknown {
+            // a request that is open, or may be, can still turn out to have made it
+            if one.began < open_since {
+                self.push.add(&one.trace);
+                self.counts.traces.fetch_add(1, Relaxed);
+                self.sent.extend(one.ids);
+            } else {
+                from = from.min(one.began);
+            }
+        }
+        self.push.flush();
+        self.count();
+        self.from = from.max(self.from);
+        if self.sent.len() > SENT_MAX {
+            // what was open has no place any more
+            self.counts.too_long.fetch_add(open, Relaxed);
+            self.from = settled.min(end).max(self.from);
+        }
+        let from = self.from;
+        self.sent.retain(|_, began| *began >= from);
+        Ok(())
+    }
+
+    /// Leaves out all but the newest, where too much is due.
+    fn keep_up(&mut self, folder: &Folder, host: HostId, end: MonoNs) {
+        let begin = folder.host(host).and_then(Host::span).map_or(end, |s| s.0);
+        let due = end.0.saturating_sub(self.from.max(begin).0);
+        if due > BEHIND_NS {
+            let from = MonoNs(end.0 - LONG_NS);
+            self.counts.behind_ms.fetch_add((due - LONG_NS) / 1_000_000, Relaxed);
+            self.from = from;
+        }
+    }
+
+    fn count(&self) {
+        let sent = self.push.sent();
+        self.counts.spans.store(sent.spans, Relaxed);
+        self.counts.rejected.store(sent.rejected, Relaxed);
+        self.counts.undelivered.store(sent.dropped, Relaxed);
+        if let Some(why) = self.push.failure() {
+            self.counts.failed(why.to_string());
+        }
+    }
+}
+
+/// A message whose request is not known.
+struct Unknown {
+    began: MonoNs,
+    trace: Trace,
+    ids: Vec<(u64, MonoNs)>,
+}
+
+/// Both ends of a request's exchanges, and when they began.
+fn ids(r: &Request) -> impl Iterator<Item = (u64, MonoNs)> + '_ {
+    let halves = r.spans.iter().flat_map(|s| s.caller.iter().chain(&s.callee));
+    halves.flat_map(|h| [Some(h.id()), h.other_id()].into_iter().flatten().map(|id| (id, h.exchange.began)))
+}
+
+/// The host that is recorded now, and its newest row: the folder may have others, from before.
+fn recorded_here(folder: &Folder) -> Option<(HostId, MonoNs)> {
+    let boot = procfs::host().1;
+    let here = folder.hosts().iter().find(|h| h.info().boot_id == boot)?;
+    Some((here.id(), here.span()?.1))
+}
+
+/// When the first of a request's exchanges began and the last ended, by the recorder's clock; `None` of another host's.
+fn times(r: &Request, host: HostId) -> Option<(MonoNs, MonoNs)> {
+    let halves = || r.spans.iter().flat_map(|s| s.caller.iter().chain(&s.callee));
+    let is_here = |h: &Half| h.host == host;
+    let began = halves().filter(|h| is_here(h)).map(|h| h.exchange.began).min()?;
+    let ended = halves().filter(|h| is_here(h)).map(|h| h.exchange.ended).max()?;
+    halves().all(is_here).then_some((began, ended))
+}
+
+/// Whether any exchange of a request goes on.
+fn is_unfinished(r: &Request) -> bool {
+    r.spans.iter().flat_map(|s| s.caller.iter().chain(&s.callee)).any(|h| h.exchange.unfinished)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_sent_is_said_with_the_reason() {
+        let counts = Counts::default();
+        counts.traces.store(3, Relaxed);
+        counts.spans.store(9, Relaxed);
+        assert_eq!(counts.said("grpc://c", true), "--otlp: 3 traces sent to grpc://c, 9 spans taken");
+        counts.undelivered.store(1, Relaxed);
+        counts.behind_ms.store(40_000, Relaxed);
+        counts.too_long.store(2, Relaxed);
+        *counts.why.lock().expect("nobody panicked") = Some("c: refused".into());
+        assert_eq!(
+            counts.said("grpc://c", false),
+            "--otlp: 3 traces sent to grpc://c, 9 spans taken; NOT SENT: 1 span not delivered, 2 requests longer than \
+             20.0 s, 40.0 s of the recording left out, since sending could not keep up, the rest not sent in time \
+             (c: refused)"
+        );
+    }
+}
