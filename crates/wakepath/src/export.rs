@@ -4,7 +4,7 @@ mod tasks;
 
 use crate::cli::{ExportArgs, Form, usage_error};
 use crate::output::{self, Closed, tell};
-use crate::requests::{part, spans};
+use crate::requests::{part, spans, whole};
 use crate::{find, folders, suggest};
 use anyhow::{Context as _, Result, bail};
 use clap::error::ErrorKind as Usage;
@@ -61,9 +61,9 @@ pub fn run(args: &ExportArgs) -> Result<i32> {
     let folder = folders::open(dirs)?;
     let names = Names::read(&folder);
     let spans = spans(&folder);
-    let span = (spans.first().map_or(0, |s| s.0), spans.last().map_or(0, |s| s.1));
+    let span = whole(&spans);
     let kind = args.kind.as_deref();
-    let selection = part::selection(&args.part(), kind, span.0)?;
+    let selection = part::selection(&args.part(), kind, span)?;
     let only = args.request.as_ref().map(|id| find::request(&folder, &names, id, kind)).transpose()?;
     let index = match args.to {
         Form::Folded | Form::Pprof => Some(folders::index(&folder, dirs)?),

@@ -2,7 +2,7 @@
 
 use crate::cli::FlameArgs;
 use crate::output::{self, Answers};
-use crate::requests::{part, spans};
+use crate::requests::{part, spans, whole};
 use crate::{folders, suggest};
 use anyhow::{Result, bail};
 use std::path::PathBuf;
@@ -41,8 +41,7 @@ pub fn run(args: &FlameArgs, out: &mut Answers) -> Result<i32> {
 fn read(dirs: &[PathBuf], args: &FlameArgs, wants_others: bool) -> Result<(Flame, Flame, Vec<Loss>)> {
     let folder = folders::open(dirs)?;
     let names = Names::read(&folder);
-    let begin = spans(&folder).first().map_or(0, |s| s.0);
-    let selection = part::selection(&args.part, args.kind.as_deref(), begin)?;
+    let selection = part::selection(&args.part, args.kind.as_deref(), whole(&spans(&folder)))?;
     let index = folders::index(&folder, dirs)?;
     let recording = Recording { folder: &folder, index: &index, names: &names };
     let (selected, others) = flame(&recording, &selection, wants_others);

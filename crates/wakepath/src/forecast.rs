@@ -2,6 +2,7 @@
 
 use crate::cli::{Edge, ForecastArgs, PartArgs};
 use crate::output::Answers;
+use crate::progress::Reading;
 use crate::{folders, output, owner, requests, suggest};
 use anyhow::{Result, anyhow, bail};
 use std::path::PathBuf;
@@ -41,8 +42,10 @@ impl Modelled {
         let names = Names::read(&folder);
         // marks alone have no waits, and are replayed all the same
         owner::makes_caches(dirs);
+        let bar = Reading::of(&folder, "indexing waits", Index::bytes_to_read(&folder));
         let index = Index::open(&folder, dirs)?;
-        let start = start(&folder, &index);
+        drop(bar);
+        let span = (start(&folder, &index), requests::whole(&requests::spans(&folder)).1);
         let mut selection =
             Selection { kind: part.request.clone(), arrivals: part.arrivals.map(Into::into), ..Selection::default() };
         match (&part.from, &part.to) {
@@ -55,7 +58,7 @@ impl Modelled {
             }
             (from, to) => {
                 let moment = |edge: &Option<Edge>| match edge {
-                    Some(Edge::Moment(m)) => Some(CommonNs(m.common_ns(start))),
+                    Some(Edge::Moment(m)) => Some(CommonNs(m.common_ns(span))),
                     _ => None,
                 };
                 (selection.from, selection.to) = (moment(from), moment(to));

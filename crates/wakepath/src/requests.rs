@@ -2,14 +2,15 @@
 
 pub mod part;
 
-use crate::cli::{RequestsArgs, usage_error};
+use crate::cli::RequestsArgs;
 use crate::output::Answers;
 use crate::{folders, output};
 use anyhow::Result;
-use clap::error::ErrorKind;
 use wakepath_analysis::listeners::{Filled, filled};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::Kinds;
+use wakepath_analysis::selection::{Placed, Selection};
+use wakepath_causality::path::Request;
 use wakepath_model::defects::Answer;
 use wakepath_model::folder::Folder;
 use wakepath_present::requests::RequestsView;
@@ -24,13 +25,9 @@ pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
     if args.each || args.map {
         return part::run(args, out);
     }
-    if !args.part.is_empty() {
-        let said =
-            "--from, --to, --longer-than and --shorter-than select requests for --each or --map: give one of these";
-        usage_error("requests", ErrorKind::MissingRequiredArgument, said);
-    }
     let folder = folders::open(&args.folders.folders)?;
-    let view = view(&folder);
+    let selection = part::selection(&args.part, None, whole(&spans(&folder)))?;
+    let view = view_of(&folder, &selection);
     let losses = losses::collect(&folder);
     let text = if args.answering.json {
         json::document(SCHEMA, &losses, &view)?
@@ -44,22 +41,44 @@ pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
 
 /// The kinds of request of a folder, as they are shown.
 pub fn view(folder: &Folder) -> RequestsView {
+    view_of(folder, &Selection::default())
+}
+
+/// The same of selected requests. What has no request (connections that did not come about, full queues) is of the whole
+/// folder, and left out where some are selected.
+fn view_of(folder: &Folder, selection: &Selection) -> RequestsView {
     let names = Names::read(folder);
+    let line = folder.timeline();
+    let is_all = *selection == Selection::default();
+    let has = |r: &Request| is_all || Placed::or_orphan(r, &names, &line).is_some_and(|p| selection.has(&p));
     let mut kinds = Kinds::default();
     let mut refused = std::collections::BTreeMap::new();
     let report = wakepath_causality::reconstruct(
         folder,
-        |r| kinds.add(&r, &names),
+        |r| {
+            if has(&r) {
+                kinds.add(&r, &names);
+            }
+        },
         |host, task, place, error| {
             *refused
                 .entry((names.program(host, task).to_owned(), names.asked_for(host, &place), error))
                 .or_default() += 1;
         },
     );
-    kinds.refused = refused;
-    let who = |f: &Filled| format!("{}:{}", names.program(f.host, f.task), f.port);
-    kinds.full_queues = filled(folder).into_iter().map(|f| (who(&f), f)).collect();
-    RequestsView::new(&kinds, &report, &spans(folder))
+    if is_all {
+        kinds.refused = refused;
+        let who = |f: &Filled| format!("{}:{}", names.program(f.host, f.task), f.port);
+        kinds.full_queues = filled(folder).into_iter().map(|f| (who(&f), f)).collect();
+    }
+    let recorded = spans(folder).into_iter().map(|s| part::within(s, selection));
+    let recorded: Vec<(i64, i64)> = recorded.filter(|(from, to)| is_all || from < to).collect();
+    RequestsView::new(&kinds, &report, &recorded)
+}
+
+/// When the first recording began and the last ended (ns since 1970).
+pub fn whole(spans: &[(i64, i64)]) -> (i64, i64) {
+    (spans.first().map_or(0, |s| s.0), spans.last().map_or(0, |s| s.1))
 }
 
 /// Whether any request is of a kind, named with or without its entry service.

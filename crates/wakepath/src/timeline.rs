@@ -26,8 +26,8 @@ pub fn run(args: &TimelineArgs, out: &mut Answers) -> Result<i32> {
     let index = folders::index(&folder, dirs)?;
     let spans = spans(&folder);
     let (begin, end) = (spans.first().map_or(0, |s| s.0), spans.last().map_or(0, |s| s.1));
-    let from = args.from.map_or(begin, |m| m.common_ns(begin)).max(begin);
-    let to = args.to.map_or(end, |m| m.common_ns(begin)).min(end);
+    let from = args.from.map_or(begin, |m| m.common_ns((begin, end))).max(begin);
+    let to = args.to.map_or(end, |m| m.common_ns((begin, end))).min(end);
     if from >= to {
         bail!(
             "nothing was recorded between --from and --to; the recording is from {} to {}",

@@ -105,8 +105,8 @@ fn interval(args: &WaitsArgs, index: &Index, host: HostId, task: TaskId, name: &
     let Some((born, died)) = lifetime(index, host, task) else {
         bail!("{name}: nothing was recorded while it existed");
     };
-    let from = args.from.map_or(born, |m| CommonNs(m.common_ns(born.0))).max(born);
-    let to = args.to.map_or(died, |m| CommonNs(m.common_ns(born.0))).min(died);
+    let from = args.from.map_or(born, |m| CommonNs(m.common_ns((born.0, died.0)))).max(born);
+    let to = args.to.map_or(died, |m| CommonNs(m.common_ns((born.0, died.0)))).min(died);
     if from >= to {
         bail!(
             "{name}: nothing between --from and --to; it was recorded from {} to {}",
@@ -129,7 +129,8 @@ fn choose(args: &WaitsArgs, index: &Index, names: &Names<'_>, wanted: &str) -> R
         let known = found.len();
         found.retain(|&(host, task)| {
             lifetime(index, host, task).is_some_and(|(a, b)| {
-                args.from.is_none_or(|m| m.common_ns(a.0) < b.0) && args.to.is_none_or(|m| m.common_ns(a.0) > a.0)
+                args.from.is_none_or(|m| m.common_ns((a.0, b.0)) < b.0)
+                    && args.to.is_none_or(|m| m.common_ns((a.0, b.0)) > a.0)
             })
         });
         if found.is_empty() {

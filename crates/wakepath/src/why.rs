@@ -3,7 +3,7 @@
 use crate::cli::WhyArgs;
 use crate::output::Answers;
 use crate::requests::part::selection;
-use crate::requests::{has_kind, spans};
+use crate::requests::{has_kind, spans, whole};
 use crate::{folders, output, suggest};
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
@@ -93,8 +93,7 @@ pub fn run(args: &WhyArgs, out: &mut Answers) -> Result<i32> {
             bail!("--from, --to, --longer-than and --shorter-than select within one recording: give one folder")
         }
         ([one], None) if !args.part.is_empty() => {
-            let start = spans(one.folder).first().map_or(0, |s| s.0);
-            let selection = selection(&args.part, args.kind.as_deref(), start)?;
+            let selection = selection(&args.part, args.kind.as_deref(), whole(&spans(one.folder)))?;
             let answer = selected(one, &question, &selection);
             let view = WhyView::of_requests(&answer, &words(Mode::Selected), failed());
             if view.kinds.is_empty() && view.too_few_kinds == 0 && has_any(args, one) {

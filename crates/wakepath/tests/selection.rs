@@ -58,11 +58,19 @@ fn a_selection_is_by_time_and_length() -> Tested {
     let (a, b) = ((from + 100_000_000).to_string(), (from + 300_000_000).to_string());
     assert_eq!(ask(&["--from", &a, "--to", &b])["found"], begun(100_000_000, 300_000_000));
     assert_eq!(ask(&["--kind", "GET /vote"])["found"], REQUESTS);
+    // the last 300 ms, and their kinds with rates over that time
+    let to = all["to_ns"].as_i64().ok_or("a time")?;
+    let last = begun(to - from - 300_000_000, i64::MAX);
+    assert!((20..=40).contains(&last), "{last}");
+    assert_eq!(ask(&["--from", "-300ms"])["found"], last);
+    let kinds = check("requests", &stdout(&run(&["requests", "--json", "--from=-300ms", &folder])));
+    assert_eq!((&kinds["requests"], &kinds["span_ns"]), (&Value::from(last), &Value::from(300_000_000)));
+    assert_eq!(kinds["kinds"][0]["rate_per_s"].as_f64(), Some(last as f64 / 0.3));
     for (flags, code, part) in [
         (&["--each", "--kind", "GET /nowhere"][..], 1, "no request of kind"),
         (&["--each", "--from", "+2s", "--to", "+1s"], 1, "--from is not before --to"),
         (&["--map", "--longer-than", "2s", "--shorter-than", "1s"], 1, "no request can match both"),
-        (&["--from", "+1s"], 2, "--each"),
+        (&["--from", "+2s", "--to", "+1s"], 1, "--from is not before --to"),
         (&["--each", "--map"], 2, "cannot be used with"),
     ] {
         let output = run(&[&["requests", &folder], flags].concat());

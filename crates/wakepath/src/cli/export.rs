@@ -57,11 +57,11 @@ pub struct ExportArgs {
     /// Only this kind, as `wakepath requests` prints it
     #[arg(long, value_name = "KIND", add = ArgValueCompleter::new(complete::kinds))]
     pub kind: Option<String>,
-    /// Requests that began here or later; RFC 3339, +12.5s from the start, or nanoseconds
-    #[arg(long, value_name = "TIME")]
+    /// Requests that began here or later; RFC 3339, +12.5s from the start, -5m before the end, or nanoseconds
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub from: Option<Moment>,
     /// Requests that began before
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub until: Option<Moment>,
     /// Requests that took so long or longer
     #[arg(long, value_name = "TIME")]

@@ -55,14 +55,14 @@ pub struct PartArgs {
     /// Requests of this kind, as `wakepath requests` prints it; the others still take their part of processors and workers
     #[arg(long, value_name = "KIND", add = ArgValueCompleter::new(complete::kinds))]
     pub request: Option<String>,
-    /// Start time: RFC 3339, +12.5s from the start of the recording, or nanoseconds; with annotations, a machine
+    /// Start time: RFC 3339, +12.5s from the start of the recording, -5m before its end, or nanoseconds; with annotations, a machine
     ///
     /// With two annotated machines (`MACHINE`, `HOST/MACHINE`, either with `[KEY]`), only items that one of the two
     /// handled are followed: the path of one connection through machines that serve many.
-    #[arg(long, value_name = "TIME|MACHINE")]
+    #[arg(long, value_name = "TIME|MACHINE", allow_hyphen_values = true)]
     pub from: Option<Edge>,
     /// End time; with annotations, a machine
-    #[arg(long, value_name = "TIME|MACHINE")]
+    #[arg(long, value_name = "TIME|MACHINE", allow_hyphen_values = true)]
     pub to: Option<Edge>,
     /// How requests arrive; without this it is inferred, and the answer says so
     ///

@@ -36,11 +36,11 @@ pub struct MetricsArgs {
     /// Most services, windows and clients shown as text, about; 0 shows all
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub limit: usize,
-    /// Count from here on; RFC 3339, +12.5s from the start, or nanoseconds
-    #[arg(long, value_name = "TIME")]
+    /// Count from here on; RFC 3339, +12.5s from the start, -5m before the end, or nanoseconds
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub from: Option<Moment>,
     /// Count until here
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub to: Option<Moment>,
     /// Also show who calls whom
     #[arg(long)]

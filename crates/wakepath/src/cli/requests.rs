@@ -44,11 +44,11 @@ pub struct RequestsArgs {
 /// Which requests are asked about.
 #[derive(Args, Debug)]
 pub struct PartOfRequests {
-    /// Requests that began here or later; RFC 3339, +12.5s from the start, or nanoseconds
-    #[arg(long, value_name = "TIME")]
+    /// Requests that began here or later; RFC 3339, +12.5s from the start, -5m before the end, or nanoseconds
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub from: Option<Moment>,
     /// Requests that began before
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub to: Option<Moment>,
     /// Requests that took so long or longer
     #[arg(long, value_name = "TIME")]

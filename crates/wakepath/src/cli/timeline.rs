@@ -28,11 +28,11 @@ pub struct TimelineArgs {
     /// Only on this host
     #[arg(long, value_name = "HOST")]
     pub host: Option<String>,
-    /// From here on; RFC 3339, +12.5s from the start, or nanoseconds
-    #[arg(long, value_name = "TIME")]
+    /// From here on; RFC 3339, +12.5s from the start, -5m before the end, or nanoseconds
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub from: Option<Moment>,
     /// Until here
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub to: Option<Moment>,
     /// Columns that the time is divided into
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]

@@ -3,10 +3,8 @@
 use super::{Counted, options};
 use crate::captures::Capture;
 use crate::cli::MetricsArgs;
-use anyhow::{Context as _, Result, bail};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use anyhow::{Result, bail};
 use std::collections::BTreeMap;
-use std::io::IsTerminal as _;
 use std::ops::ControlFlow;
 use wakepath_analysis::metrics::Metrics;
 use wakepath_decode::network::{Sniffer, SnifferOptions};
@@ -128,7 +126,7 @@ impl Reading<'_> {
 
     fn begin(&mut self, first: u64) {
         self.start = Some(first);
-        let at = |m: Option<crate::moment::Moment>| m.map(|m| m.common_ns(first as i64));
+        let at = |m: Option<crate::moment::Moment>| m.map(|m| m.common_ns((first as i64, i64::MAX)));
         let (from, to) = (at(self.args.from).unwrap_or(i64::MIN), at(self.args.to).unwrap_or(i64::MAX));
         self.sniffer.out().metrics.only(CommonNs(from), CommonNs(to));
         self.sniffer.out().metrics.watched(CommonNs(first as i64), CommonNs(first as i64));
@@ -139,6 +137,9 @@ impl Reading<'_> {
 
 /// Reads the files one after the other.
 pub fn read(args: &MetricsArgs) -> Result<Counted> {
+    if [args.from, args.to].iter().flatten().any(|m| matches!(m, crate::moment::Moment::Before(_))) {
+        bail!("where a capture ends shows only at its end: give --from and --to by its start, as +12.5s");
+    }
     let sink = Sink {
         metrics: Metrics::new(options(args)?),
         held: BTreeMap::new(),
@@ -151,7 +152,7 @@ pub fn read(args: &MetricsArgs) -> Result<Counted> {
     let mut losses: Vec<Loss> = Vec::new();
     let mut captures = args.sources.iter().map(|s| Capture::open(s)).collect::<Result<Vec<_>>>()?;
     let all = captures.iter().map(|c| c.bytes).sum::<Option<u64>>();
-    let bar = progress_bar(all)?;
+    let bar = crate::progress::of_bytes("reading", all)?;
     let mut before = 0;
     for capture in &mut captures {
         let last = reading.sniffer.so_far().last;
@@ -217,15 +218,4 @@ fn finish(mut reading: Reading<'_>, mut losses: Vec<Loss>) -> Counted {
     let metrics = std::mem::replace(&mut sink.metrics, Metrics::new(Default::default()));
     let capture = CaptureView { packets: seen.packets, bytes: seen.bytes, lost: reading.lost };
     Counted { parts: vec![(Seen::Packets, metrics)], capture: Some(capture), losses }
-}
-
-/// A bar on standard error; hidden where that is not a terminal, or nobody knows how much there is.
-fn progress_bar(all: Option<u64>) -> Result<ProgressBar> {
-    let target = match all {
-        Some(_) if std::io::stderr().is_terminal() => ProgressDrawTarget::stderr_with_hz(8),
-        _ => ProgressDrawTarget::hidden(),
-    };
-    let style = ProgressStyle::with_template("reading {bar:40} {percent:>3} %  {bytes} of {total_bytes}, {eta} left")
-        .context("the progress bar's template")?;
-    Ok(ProgressBar::with_draw_target(all, target).with_style(style))
 }

@@ -20,8 +20,8 @@ pub fn read(args: &MetricsArgs) -> Result<Counted> {
     let folder = folders::open(&args.sources)?;
     let span = span(&folder);
     let mut options = options(args)?;
-    let start = span.map_or(0, |s| s.0.0);
-    let at = |m: Option<crate::moment::Moment>| m.map(|m| CommonNs(m.common_ns(start)));
+    let at =
+        |m: Option<crate::moment::Moment>| m.map(|m| CommonNs(m.common_ns(span.map_or((0, 0), |s| (s.0.0, s.1.0)))));
     options.from = at(args.from).unwrap_or(options.from);
     options.to = at(args.to).unwrap_or(options.to);
     let has = |tables: &[Table]| folder.hosts().iter().any(|h| tables.iter().any(|t| h.row_count(*t) > 0));

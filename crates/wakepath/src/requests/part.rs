@@ -1,6 +1,6 @@
 //! `wakepath requests --each` and `--map`: a selection of requests, one by one or by service.
 
-use super::spans;
+use super::{spans, whole};
 use crate::cli::{PartOfRequests, RequestsArgs};
 use crate::output::{self, Answers};
 use crate::{folders, suggest};
@@ -27,8 +27,8 @@ pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
     let folder = folders::open(dirs)?;
     let names = Names::read(&folder);
     let spans = spans(&folder);
-    let span = (spans.first().map_or(0, |s| s.0), spans.last().map_or(0, |s| s.1));
-    let selection = selection(&args.part, args.kind.as_deref(), span.0)?;
+    let span = whole(&spans);
+    let selection = selection(&args.part, args.kind.as_deref(), span)?;
     let (text, found, touched) = if args.each {
         let index = folders::index_if_any(&folder, dirs)?;
         let each = each(&folder, &names, index.as_ref(), &selection, args.limit);
@@ -44,7 +44,8 @@ pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
         let is_whole = each.requests.iter().all(|r| r.complete);
         (text, each.found, !is_whole || losses::touch(&losses, &[Answer::Requests, Answer::CriticalPath]))
     } else {
-        let span_ns = spans.iter().map(|s| within(*s, &selection)).sum();
+        let within = spans.iter().map(|s| within(*s, &selection));
+        let span_ns = within.map(|(from, to)| to.abs_diff(from)).sum();
         let map = service_map(&folder, &names, &selection);
         let (view, losses) = (ServiceMapView::new(&map, span_ns), losses::collect(&folder));
         let text = if args.answering.json {
@@ -63,19 +64,18 @@ pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
     Ok(output::exit_code(&args.answering, touched))
 }
 
-/// How much of a span (ns since 1970) lies in the time that is asked about (ns).
-fn within((from, to): (i64, i64), selection: &Selection) -> u64 {
+/// What of a span (ns since 1970) lies in the time that is asked about; nothing is as long as nothing.
+pub fn within((from, to): (i64, i64), selection: &Selection) -> (i64, i64) {
     let from = selection.from.map_or(from, |f| f.0.max(from));
-    let to = selection.to.map_or(to, |t| t.0.min(to));
-    u64::try_from(to.saturating_sub(from)).unwrap_or(0)
+    (from, selection.to.map_or(to, |t| t.0.min(to)).max(from))
 }
 
-/// What is asked about; `start`: when the recording began (ns since 1970).
-pub fn selection(part: &PartOfRequests, kind: Option<&str>, start: i64) -> Result<Selection> {
+/// What is asked about; `span`: when the recording began and ended (ns since 1970).
+pub fn selection(part: &PartOfRequests, kind: Option<&str>, span: (i64, i64)) -> Result<Selection> {
     let selection = Selection {
         kind: kind.map(str::to_owned),
-        from: part.from.map(|m| CommonNs(m.common_ns(start))),
-        to: part.to.map(|m| CommonNs(m.common_ns(start))),
+        from: part.from.map(|m| CommonNs(m.common_ns(span))),
+        to: part.to.map(|m| CommonNs(m.common_ns(span))),
         at_least_ns: part.longer_than.map(|t| t.0),
         shorter_than_ns: part.shorter_than.map(|t| t.0),
     };
