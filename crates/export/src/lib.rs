@@ -5,6 +5,7 @@
 pub mod folded;
 pub mod jaeger;
 pub mod otlp;
+pub mod pcapng;
 pub mod perfetto;
 pub mod pprof;
 pub mod prometheus;

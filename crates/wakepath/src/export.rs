@@ -1,5 +1,6 @@
 //! `wakepath export`.
 
+mod packets;
 mod tasks;
 
 use crate::cli::{ExportArgs, Form, usage_error};
@@ -67,10 +68,13 @@ pub fn run(args: &ExportArgs) -> Result<i32> {
     let only = args.request.as_ref().map(|id| find::request(&folder, &names, id, kind)).transpose()?;
     let index = match args.to {
         Form::Folded | Form::Pprof => Some(folders::index(&folder, dirs)?),
-        Form::Prometheus => None,
+        Form::Prometheus | Form::Pcapng => None,
         _ => folders::index_if_any(&folder, dirs)?,
     };
     let source = Source { args, dirs, folder: &folder, names: &names, index: index.as_ref(), selection, only, span };
+    if args.to == Form::Pcapng && args.capture.is_empty() {
+        bail!("{}", source.without_packets());
+    }
     let exported = match &args.endpoint {
         Some(url) => source.push(url)?,
         None => to_file(args, |out| source.write(out))?,
@@ -106,9 +110,15 @@ fn check(args: &ExportArgs) {
         says("--no-exemplars is for --to prometheus");
     }
     if args.request.is_some() && matches!(args.to, Form::Folded | Form::Pprof | Form::Prometheus) {
-        says("one request is no sum: --request is for otlp, jaeger and perfetto");
+        says("one request is no sum: --request is for otlp, jaeger, perfetto and pcapng");
     }
-    let is_binary = matches!(args.to, Form::Perfetto | Form::Pprof) || args.protobuf;
+    if args.to == Form::Pcapng && args.request.is_none() {
+        says("pcapng is of one request: give --request ID");
+    }
+    if args.to != Form::Pcapng && !args.capture.is_empty() {
+        says("--capture is for --to pcapng");
+    }
+    let is_binary = matches!(args.to, Form::Perfetto | Form::Pprof | Form::Pcapng) || args.protobuf;
     if is_binary && args.output.is_none() && io::stdout().is_terminal() {
         says("this form is not for a terminal: give -o FILE");
     }
@@ -214,6 +224,7 @@ impl Source<'_> {
             Form::Perfetto => self.write_perfetto(out),
             Form::Prometheus => self.write_prometheus(out),
             Form::Folded | Form::Pprof => self.write_flame(out),
+            Form::Pcapng => self.write_packets(out),
         }
     }
 

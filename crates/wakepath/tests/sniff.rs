@@ -6,6 +6,8 @@ mod capture;
 mod collect;
 #[path = "sniff/forged.rs"]
 mod forged;
+#[path = "sniff/packets.rs"]
+mod packets;
 #[path = "sniff/relay.rs"]
 mod relay;
 mod support;

@@ -5,6 +5,7 @@
 //! ```
 
 mod datagrams;
+mod ends;
 mod exchanges;
 mod flows;
 mod fragments;
@@ -19,6 +20,7 @@ mod timeline;
 mod undecided;
 mod unsure;
 
+pub use ends::{Ends, EndsReader};
 pub use sniffed::{Sniffed, SnifferOptions};
 
 use crate::RowSink;

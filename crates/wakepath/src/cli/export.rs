@@ -24,7 +24,8 @@ Examples:
   wakepath export shop --to folded | flamegraph.pl > flame.svg   where critical paths went
   wakepath export shop --to folded --longer-than 50ms --difference | difffolded.pl
   wakepath export shop --to pprof -o shop.pb.gz; go tool pprof -top shop.pb.gz
-  wakepath export shop --to prometheus > shop.prom               OpenMetrics, with exemplars")]
+  wakepath export shop --to prometheus > shop.prom               OpenMetrics, with exemplars
+  wakepath export shop --to pcapng --request slowest --capture shop.pcap -o a.pcapng")]
 pub struct ExportArgs {
     #[command(flatten)]
     pub folders: Folders,
@@ -54,6 +55,9 @@ pub struct ExportArgs {
         add = ArgValueCompleter::new(complete::request_ids)
     )]
     pub request: Option<String>,
+    /// With pcapng: a capture file (pcap or pcapng, also compressed) that has the packets; may be repeated
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub capture: Vec<PathBuf>,
     /// Only this kind, as `wakepath requests` prints it
     #[arg(long, value_name = "KIND", add = ArgValueCompleter::new(complete::kinds))]
     pub kind: Option<String>,
@@ -89,6 +93,8 @@ pub enum Form {
     Folded,
     /// The same as a profile
     Pprof,
+    /// The packets of one request, out of a capture that was made beside the recording
+    Pcapng,
 }
 
 impl ExportArgs {
