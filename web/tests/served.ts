@@ -6,20 +6,20 @@ import { createInterface } from 'node:readline';
 
 export { expect };
 
-function given(name: string): string {
+export function given(name: string): string {
   const value = process.env[name];
   if (!value) throw new Error(`${name} is not set: run scripts/page --test`);
   return value;
 }
 
 /** Starts a server, in the folder PAGE_FROM where that is set; gives its address and what ends it. */
-async function serve(folder: string): Promise<[string, () => void]> {
-  const child = spawn(given('WAKEPATH'), ['ui', folder, '--bind', '127.0.0.1:0'], { cwd: process.env.PAGE_FROM, stdio: ['ignore', 'pipe', 'ignore'] });
+export async function serve(...folders: string[]): Promise<[string, () => void]> {
+  const child = spawn(given('WAKEPATH'), ['ui', ...folders, '--bind', '127.0.0.1:0'], { cwd: process.env.PAGE_FROM, stdio: ['ignore', 'pipe', 'ignore'] });
   for await (const line of createInterface({ input: child.stdout })) return [line.trim(), () => child.kill('SIGTERM')];
-  throw new Error(`wakepath ui ${folder} did not start`);
+  throw new Error(`wakepath ui ${folders.join(' ')} did not start`);
 }
 
-type Recordings = { demo: string; lttng: string; hostile: string; marks: string };
+type Recordings = { demo: string; lttng: string; hostile: string; marks: string; two: string };
 
 export const test = base.extend<{ quiet: void }, Recordings>({
   demo: [async ({}, use) => run('PAGE_DEMO', use), { scope: 'worker' }],
@@ -32,6 +32,14 @@ export const test = base.extend<{ quiet: void }, Recordings>({
   ],
   marks: [async ({}, use) => run('PAGE_MARKS', use), { scope: 'worker' }],
   hostile: [async ({}, use) => run('PAGE_HOSTILE', use), { scope: 'worker' }],
+  two: [
+    async ({}, use) => {
+      const [address, end] = await serve(given('PAGE_DEMO'), given('PAGE_HOSTILE'));
+      await use(address);
+      end();
+    },
+    { scope: 'worker' },
+  ],
   // whatever a test does: no error on the console, no dialog, nothing from elsewhere
   quiet: [
     async ({ page }, use) => {

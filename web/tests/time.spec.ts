@@ -96,6 +96,83 @@ test('a flame shows where the time went, and what a selection has more of', asyn
   await accessible(page);
 });
 
+test('a frame is shown with what is above and below it, by mouse and by keyboard', async ({ page, demo }) => {
+  await page.goto(`${demo}?view=flame`);
+  await settled(page);
+  const flame = page.getByRole('listbox', { name: /Where the time went/ });
+  // by keyboard: the service below the host
+  await flame.focus();
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('s');
+  await expect(page).toHaveURL(/frame=/);
+  const chosen = flame.locator('[aria-selected="true"]');
+  await expect(chosen).toHaveAccessibleName(/^service /);
+  await page.keyboard.press('ArrowUp');
+  await expect(chosen).toHaveAccessibleName(/^above .*: host /);
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowDown');
+  await expect(chosen).toHaveAccessibleName(/^below .*: program /);
+  await page.keyboard.press('Enter');
+  await expect(chosen).toHaveAccessibleName(/^program /);
+  await page.goBack();
+  await expect(chosen).toHaveAccessibleName(/^service /);
+  await flame.focus();
+  await page.keyboard.press('Escape');
+  await expect(page).not.toHaveURL(/frame=/);
+  // by mouse: a program out of the list; its time is that of all above it, and of all below it
+  const frames = page.getByRole('combobox', { name: 'Above and below' });
+  await frames.selectOption((await frames.locator('option', { hasText: /^program postgres/ }).first().getAttribute('value'))!);
+  const table = page.getByRole('region', { name: 'Above and below the frame, largest first' });
+  await expect(table.locator('tbody tr').first()).toContainText('itself');
+  const wide = async (name: RegExp) => {
+    const boxes = await flame.getByRole('option', { name }).locator('rect.box').all();
+    const all = await Promise.all(boxes.map(async (b) => Number(await b.getAttribute('width')) + 1));
+    return all.reduce((sum, w) => sum + w, 0);
+  };
+  const whole = await wide(/^program postgres/);
+  expect(Math.abs((await wide(/^above .*: service /)) - whole)).toBeLessThan(0.02 * whole);
+  expect(Math.abs((await wide(/^below .*: cause /)) - whole)).toBeLessThan(0.02 * whole);
+  const address = page.url();
+  await flame.getByRole('option', { name: /^above .*: service / }).first().click();
+  await expect(chosen).toHaveAccessibleName(/^service /);
+  await page.goto(address);
+  await expect(chosen).toHaveAccessibleName(/^program postgres/);
+  await settled(page);
+  for (const size of [{ width: 1280, height: 800 }, PHONE]) {
+    await page.setViewportSize(size);
+    await accessible(page);
+    await fits(page);
+  }
+});
+
+test('two recordings are compared, each with the other', async ({ page, two }) => {
+  await page.goto(`${two}?view=flame`);
+  await settled(page);
+  const compare = page.getByRole('combobox', { name: 'Compare' });
+  await expect(compare.locator('option')).toHaveCount(3);
+  await compare.selectOption('0-1');
+  await expect(page).toHaveURL(/compare=0-1/);
+  await expect(page.locator('code', { hasText: 'wakepath flame --against' })).toBeVisible();
+  await expect(page.locator('main')).toContainText(/[1-9]\d* requests of .* on average\. Compared with 90 requests in /);
+  await expect(page.getByRole('columnheader', { name: 'than there' })).toBeVisible();
+  const flame = page.getByRole('listbox', { name: /Where the time went/ });
+  await expect(flame.getByRole('option', { name: /^service .*postgres.*; \+.* than in / }).first()).toBeVisible();
+  await expect(flame.locator('rect.more').first()).toBeVisible();
+  await settled(page);
+  await accessible(page);
+  // by keyboard, the other way round, of one frame
+  await compare.focus();
+  await page.keyboard.press('End');
+  await expect(page).toHaveURL(/compare=1-0/);
+  await expect(page.locator('main')).toContainText(/90 requests of .* on average\. Compared with [1-9]\d* requests in /);
+  await settled(page);
+  await flame.focus();
+  await page.keyboard.press('s');
+  await expect(page.getByRole('region', { name: 'Above and below the frame, largest first' })).toContainText('itself');
+  await page.setViewportSize(PHONE);
+  await fits(page);
+});
+
 for (const scheme of ['light', 'dark'] as const) {
   test(`tasks with a path and an area are accessible and fit, ${scheme}`, async ({ page, demo }) => {
     await page.emulateMedia({ colorScheme: scheme });

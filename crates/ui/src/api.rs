@@ -15,6 +15,10 @@ pub enum How {
     Flag,
     /// The request behind the folders: hexadecimal digits or `slowest`.
     Request,
+    /// In place of all folders one, by its number from 0.
+    Of,
+    /// `--NAME` and one of the folders, by its number from 0.
+    Folder,
 }
 
 /// A parameter.
@@ -50,7 +54,7 @@ const fn option(name: &'static str, about: &'static str) -> Parameter {
 }
 
 const KIND: Parameter = option("kind", "A kind of request, as `requests` names it.");
-const FROM: Parameter = option("from", "Begin: RFC 3339, +12.5s from the start, or ns since 1970.");
+const FROM: Parameter = option("from", "Begin: RFC 3339, +12.5s from the start, -5m before the end, or ns since 1970.");
 const TO: Parameter = option("to", "End, in the same forms.");
 const LONGER: Parameter = option("longer-than", "At least so long, as 20ms.");
 const SHORTER: Parameter = option("shorter-than", "Less long, as 50ms.");
@@ -78,7 +82,7 @@ pub const QUESTIONS: &[Question] = &[
         about: "Kinds of request.",
         command: &["requests"],
         schema: "requests",
-        parameters: &[],
+        parameters: &[FROM, TO, LONGER, SHORTER],
     },
     Question {
         path: "each",
@@ -165,6 +169,8 @@ pub const QUESTIONS: &[Question] = &[
                 how: How::Flag,
                 ..option("difference", "With what the requests that are not selected took: `true`.")
             },
+            Parameter { how: How::Of, ..option("of", "Only of this folder: its number, from 0.") },
+            Parameter { how: How::Folder, ..option("against", "Compared with this folder: its number, from 0.") },
         ],
     },
     Question {
@@ -222,6 +228,7 @@ pub fn arguments(path: &str, pairs: &[(String, String)]) -> Result<Vec<String>, 
     let question = QUESTIONS.iter().find(|q| q.path == path).ok_or_else(|| Refused::Unknown(path.to_owned()))?;
     let mut options: Vec<String> = question.command.iter().map(|&w| w.to_owned()).collect();
     let mut request = None;
+    let mut of = FOLDERS.to_owned();
     for p in question.parameters {
         let mut given = pairs.iter().filter(|(name, _)| name == p.name);
         let Some((_, value)) = given.next() else { continue };
@@ -233,6 +240,8 @@ pub fn arguments(path: &str, pairs: &[(String, String)]) -> Result<Vec<String>, 
             How::Option => options.push(format!("--{}={value}", p.name)),
             How::Flag => options.push(format!("--{}", p.name)),
             How::Request => request = Some(value.clone()),
+            How::Of => of = format!("{FOLDER}{value}"),
+            How::Folder => options.extend([format!("--{}", p.name), format!("{FOLDER}{value}")]),
         }
         for (_, further) in pairs.iter().filter(|(name, _)| p.repeats && name == p.name).skip(1) {
             check(p, further)?;
@@ -243,7 +252,7 @@ pub fn arguments(path: &str, pairs: &[(String, String)]) -> Result<Vec<String>, 
         return Err(Refused::Parameter { question: question.path, name: name.clone() });
     }
     // a flag must not stand before the folders: it could take one for its value
-    options.push(FOLDERS.to_owned());
+    options.push(of);
     let wants_request = question.parameters.iter().any(|p| p.how == How::Request);
     match request {
         Some(request) => options.push(request),
@@ -256,6 +265,8 @@ pub fn arguments(path: &str, pairs: &[(String, String)]) -> Result<Vec<String>, 
 
 /// Where the folders stand among the arguments.
 pub const FOLDERS: &str = "\0folders";
+/// What one of the folders stands as: this, and its number.
+pub const FOLDER: &str = "\0folder:";
 
 fn check(p: &Parameter, value: &str) -> Result<(), Refused> {
     let wrong = |why| Err(Refused::Value { name: p.name, why });
@@ -272,6 +283,9 @@ fn check(p: &Parameter, value: &str) -> Result<(), Refused> {
                 && (value.is_empty() || value.len() > 16 || !value.bytes().all(|b| b.is_ascii_hexdigit())) =>
         {
             wrong("give an id or its first digits, or `slowest`")
+        }
+        How::Of | How::Folder if value.len() > 3 || value.parse::<u16>().is_err() => {
+            wrong("give the number of a folder, from 0")
         }
         _ => Ok(()),
     }
@@ -349,11 +363,12 @@ fn recording() -> Value {
             "description": "The folders.",
             "content": { "application/json": { "schema": {
                 "type": "object",
-                "required": ["folders", "stamp", "version"],
+                "required": ["folders", "stamp", "live", "version"],
                 "additionalProperties": false,
                 "properties": {
                     "folders": { "type": "array", "items": { "type": "string" } },
                     "stamp": { "type": "string", "description": "Another one after the folders changed." },
+                    "live": { "type": "boolean", "description": "A recorder writes into one of them now." },
                     "version": { "type": "string", "description": "Version of wakepath." },
                 },
             } } },
@@ -397,6 +412,8 @@ mod tests {
         assert_eq!(words, ["timeline", "--task=a/1", "--task=b", "--path", FOLDERS]);
         let words = asked("show", &[("request", "8d27"), ("evidence", "true")]).expect("it is one");
         assert_eq!(words, ["show", FOLDERS, "8d27", "--evidence"]);
+        let words = asked("flame", &[("of", "1"), ("against", "0")]).expect("it is one");
+        assert_eq!(words, ["flame", "--against", "\0folder:0", "\0folder:1"]);
     }
 
     #[test]
@@ -411,6 +428,8 @@ mod tests {
             ("show", &[("request", "1"), ("request", "2")]),
             ("show", &[("request", "1"), ("evidence", "7")]),
             ("why", &[("kind", "a\0b")]),
+            ("flame", &[("of", "../b")]),
+            ("flame", &[("against", "-1")]),
         ] {
             assert!(asked(path, pairs).is_err(), "{path} {pairs:?}");
         }

@@ -19,6 +19,9 @@ pub trait Answering: Send + Sync + 'static {
     /// What the folders hold now: another value after they changed.
     fn stamp(&self) -> u64;
 
+    /// Whether any of the folders is being recorded now.
+    fn is_live(&self) -> bool;
+
     /// The folders, as they were given.
     fn folders(&self) -> Vec<String>;
 }

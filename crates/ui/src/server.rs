@@ -116,7 +116,13 @@ async fn file(request: Request) -> Response<Body> {
 
 async fn recording(State(server): State<Arc<Server>>) -> Response<Body> {
     let stamp = format!("{:016x}", server.answering.stamp());
-    let body = json!({ "folders": server.answering.folders(), "stamp": stamp, "version": server.version });
+    let answering = &server.answering;
+    let body = json!({
+        "folders": answering.folders(),
+        "stamp": stamp,
+        "live": answering.is_live(),
+        "version": server.version,
+    });
     document(StatusCode::OK, body.to_string())
 }
 

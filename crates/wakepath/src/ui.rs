@@ -10,7 +10,8 @@ use std::io::{ErrorKind, Read as _};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
-use wakepath_ui::api::FOLDERS;
+use wakepath_model::folder::is_being_written;
+use wakepath_ui::api::{FOLDER, FOLDERS};
 use wakepath_ui::{Answering, server};
 
 /// Bytes of a token: more than can be guessed.
@@ -73,6 +74,10 @@ impl Recordings {
         for word in arguments {
             if word == FOLDERS {
                 words.extend(self.dirs.iter().map(|d| d.clone().into_os_string()));
+            } else if let Some(number) = word.strip_prefix(FOLDER) {
+                // one that does not exist has no name
+                let dir = number.parse().ok().and_then(|n: usize| self.dirs.get(n));
+                words.push(dir.cloned().unwrap_or_default().into_os_string());
             } else {
                 words.push(word.into());
             }
@@ -83,6 +88,9 @@ impl Recordings {
 
 impl Answering for Recordings {
     fn answer(&self, arguments: &[String]) -> Result<Vec<u8>, String> {
+        if self.command(arguments).iter().any(|w| w.is_empty()) {
+            return Err(format!("there is no such folder: there are {}, numbered from 0", self.dirs.len()));
+        }
         let words = ["wakepath", "--no-pager"].map(OsString::from).into_iter().chain(self.command(arguments));
         // in front of --evidence, which would take a word behind it for its value
         let mut words: Vec<OsString> = words.collect();
@@ -97,6 +105,10 @@ impl Answering for Recordings {
 
     fn stamp(&self) -> u64 {
         folders::stamp(&self.dirs)
+    }
+
+    fn is_live(&self) -> bool {
+        self.dirs.iter().any(|d| is_being_written(d))
     }
 
     fn folders(&self) -> Vec<String> {

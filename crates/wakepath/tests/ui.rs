@@ -102,6 +102,8 @@ fn each_answer_is_what_the_shown_command_prints() -> Tested {
     for (path, schema) in [
         ("/api/info", "info"),
         ("/api/requests", "requests"),
+        ("/api/requests?from=-300ms", "requests"),
+        ("/api/flame?of=0&against=0", "flame"),
         ("/api/each?limit=10&longer-than=1us", "each"),
         ("/api/map?kind=GET%20/vote", "service_map"),
         ("/api/show?request=slowest&evidence=true", "show"),

@@ -22,9 +22,9 @@ class Route {
     return query === '' ? '/' : `/?${query}`;
   }
 
-  /** The address of a view with these parameters alone. */
+  /** The address of a view with these parameters alone, of the same part of the recording. */
   view(params: Record<string, string>): string {
-    return this.link(params, new URLSearchParams());
+    return this.link({ ...params, last: this.get('last') }, new URLSearchParams());
   }
 
   /** Goes there; with `replace`, Back does not lead back. */
