@@ -117,6 +117,17 @@ def go(kind):
     return start
 
 
+def go_streams(kind):
+    """A Go service that asks another one by streams of one connection (`streams.go`); that asks a third."""
+
+    def start(place):
+        down, back, port = place.plain(), free_port(), free_port()
+        place.start("back", [HAVE / "go-service"], back, KIND=f"{kind}-back", DOWN=down)
+        return place.start("go", [HAVE / "go-service"], port, KIND=kind, BACK=back)
+
+    return start
+
+
 def shared(*how):
     """Threads that share one connection to another service, in a protocol that nobody knows; both call a third."""
 
@@ -195,6 +206,7 @@ class Case:
 
 ONE = {(vantage, 1): 99.0 for vantage in BOTH}
 ALL_SIZES = {(KERNEL, clients): 99.0 for clients in (1, 10, 50, 200)}
+POOLS = {(KERNEL, clients): 95.0 for clients in (1, 10, 50, 200)}
 PLAIN_THREADS = {(KERNEL, clients): 95.0 for clients in (3, 10, 50)}
 DOWN_REDIS = {"REDIS": "redis", "DOWN": "plain"}
 NODE, VENV = ["node", str(HAVE / "node/node_modules/pg")], [str(PYTHON)]
@@ -208,10 +220,10 @@ def virtual(kind, version, clients, whole):
     return Case(virtual_threads(kind, version), needs, clients=clients, vantages=(KERNEL,), whole=whole)
 
 
-def goroutines(kind, whole):
+def goroutines(start, whole, *needs, flag="go"):
     """A case of Go, with its probes."""
-    needs = [str(HAVE / "go-service"), "redis-server", DATABASE]
-    return Case(go(kind), needs, clients=(1, 10, 50, 200), vantages=(KERNEL,), flags=("--runtimes=go",), whole=whole)
+    needs = [str(HAVE / "go-service"), *needs]
+    return Case(start, needs, clients=(1, 10, 50, 200), vantages=(KERNEL,), flags=(f"--runtimes={flag}",), whole=whole)
 
 
 COVERAGE = {
@@ -226,9 +238,11 @@ COVERAGE = {
     "shared": Case(shared(), [], clients=(1, 10, 50), vantages=(KERNEL,), whole={(KERNEL, 1): 99.0}),
     "shared-by-turns": Case(shared("one"), [], clients=(1, 10, 50), vantages=(KERNEL,), whole=ALL_SIZES),
     "haproxy": Case(haproxy, ["haproxy"], clients=(10, 50), vantages=(KERNEL,), whole=PLAIN_THREADS),
-    "go-fan-out": goroutines("fan-out", ALL_SIZES),
-    "go-pool": goroutines("pool", {}),
-    "go-pool-direct": goroutines("pool-direct", {}),
+    "go-fan-out": goroutines(go("fan-out"), ALL_SIZES, "redis-server", DATABASE),
+    "go-pool": goroutines(go("pool"), POOLS, "redis-server", DATABASE, flag="go-channels"),
+    "go-pool-direct": goroutines(go("pool-direct"), POOLS, "redis-server", DATABASE, flag="go-channels"),
+    "go-http2": goroutines(go_streams("http2"), ALL_SIZES),
+    "go-grpc": goroutines(go_streams("grpc"), ALL_SIZES),
     "virtual-threads": virtual("plain", 25, (1, 10, 50, 200), ALL_SIZES),
     "virtual-threads-21": virtual("plain", 21, (1, 10, 50), ALL_SIZES),
     "virtual-pinned": virtual("pinned", 25, (10,), ALL_SIZES),

@@ -217,7 +217,7 @@ struct linux_binprm { int argc; };
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-	unsigned long r14, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, sp;
+	unsigned long r14, r10, r9, r8, ax, bx, cx, dx, si, di, orig_ax, ip, sp;
 };
 #endif
 

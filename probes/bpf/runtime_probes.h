@@ -15,6 +15,27 @@ static __always_inline u64 go_at_probe(struct task_struct *task, struct wp_runti
 	return user_word(g + r->g_goid);
 }
 
+/* A goroutine at a probe. */
+struct go_at {
+	struct wp_runtime *r;
+	u32 tgid;
+	u32 pad;
+	u64 goroutine;
+	u64 now;
+};
+
+static __always_inline bool go_at(struct pt_regs *regs, struct go_at *a)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	a->tgid = task->tgid;
+	a->pad = 0;
+	a->r = bpf_map_lookup_elem(&runtimes, &a->tgid);
+	a->goroutine = a->r && a->r->is_marked ? go_at_probe(task, a->r, regs->r14) : 0;
+	a->now = bpf_ktime_get_ns();
+	return a->goroutine != 0;
+}
+
 /* (*persistConn).roundTrip: the goroutine takes the connection in RAX. `.writeLoop`: the goroutine will write what the connection in
  * RAX is asked to. */
 static __always_inline int go_probe(struct pt_regs *regs, bool takes)
@@ -116,54 +137,25 @@ static __always_inline int go_ends(struct pt_regs *regs)
 	return 0;
 }
 
-SEC("uprobe")
-int on_go_takes(struct pt_regs *regs)
-{
-	return go_probe(regs, true);
-}
+/* A probe's program, and the same where one link holds many probes (Linux 6.6): they ask for fewer rights. */
+#define RUNTIME_PROBE(name, does) PROBE_PAIR("uprobe", name, does)
+#define RUNTIME_RETURN_PROBE(name, does) PROBE_PAIR("uretprobe", name, does)
+#define PROBE_PAIR(kind, name, does) \
+	SEC(kind) \
+	int name(struct pt_regs *regs) \
+	{ \
+		return does; \
+	} \
+	SEC(kind ".multi") \
+	int name##_multi(struct pt_regs *regs) \
+	{ \
+		return does; \
+	}
 
-SEC("uprobe")
-int on_go_writes(struct pt_regs *regs)
-{
-	return go_probe(regs, false);
-}
-
-SEC("uprobe")
-int on_go_makes(struct pt_regs *regs)
-{
-	return go_makes(regs);
-}
-
-SEC("uprobe")
-int on_go_ends(struct pt_regs *regs)
-{
-	return go_ends(regs);
-}
-
-/* The same where one link holds many probes (Linux 6.6): they ask for fewer rights. */
-SEC("uprobe.multi")
-int on_go_takes_multi(struct pt_regs *regs)
-{
-	return go_probe(regs, true);
-}
-
-SEC("uprobe.multi")
-int on_go_writes_multi(struct pt_regs *regs)
-{
-	return go_probe(regs, false);
-}
-
-SEC("uprobe.multi")
-int on_go_makes_multi(struct pt_regs *regs)
-{
-	return go_makes(regs);
-}
-
-SEC("uprobe.multi")
-int on_go_ends_multi(struct pt_regs *regs)
-{
-	return go_ends(regs);
-}
+RUNTIME_PROBE(on_go_takes, go_probe(regs, true))
+RUNTIME_PROBE(on_go_writes, go_probe(regs, false))
+RUNTIME_PROBE(on_go_makes, go_makes(regs))
+RUNTIME_PROBE(on_go_ends, go_ends(regs))
 
 /* A context was made, whose address is the function's result: of the one that the thread runs in, or of none. */
 static __always_inline int python_made(struct pt_regs *regs, bool copies)
@@ -191,28 +183,7 @@ static __always_inline int python_made(struct pt_regs *regs, bool copies)
 	return 0;
 }
 
-SEC("uretprobe")
-int on_python_copies(struct pt_regs *regs)
-{
-	return python_made(regs, true);
-}
-
-SEC("uretprobe")
-int on_python_makes(struct pt_regs *regs)
-{
-	return python_made(regs, false);
-}
-
-SEC("uretprobe.multi")
-int on_python_copies_multi(struct pt_regs *regs)
-{
-	return python_made(regs, true);
-}
-
-SEC("uretprobe.multi")
-int on_python_makes_multi(struct pt_regs *regs)
-{
-	return python_made(regs, false);
-}
+RUNTIME_RETURN_PROBE(on_python_copies, python_made(regs, true))
+RUNTIME_RETURN_PROBE(on_python_makes, python_made(regs, false))
 
 #endif

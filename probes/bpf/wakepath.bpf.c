@@ -17,6 +17,8 @@ struct bpf_raw_tracepoint_args { u64 args[0]; };
 #include "marks.h"
 #include "runtimes.h"
 #include "runtime_probes.h"
+#include "go_channels.h"
+#include "go_streams.h"
 #include "heads.h"
 #include "ops.h"
 #include "syscalls.h"

@@ -19,6 +19,9 @@
 #define KIND_RESENT 0xfULL
 #define KIND_MAKERS 0x10ULL
 #define KIND_ENDED 0x11ULL
+#define KIND_HANDOVER 0x12ULL
+#define KIND_STREAM 0x13ULL
+#define HANDOVERF_EMPTY 0x1ULL
 #define FAULT_MINOR 0x1ULL
 #define FAULT_MAJOR 0x2ULL
 #define FAULT_NEITHER 0x3ULL
@@ -209,6 +212,12 @@ struct wp_runtime {
 	__u32 conn_writes;
 	__u32 chan_waiters;
 	__u32 waiter_g;
+	__u32 chan_room;
+	__u32 chan_items;
+	__u32 chan_of;
+	__u32 chan_next;
+	__u32 waiter_next;
+	__u32 waiter_item;
 	__u32 is_marked;
 	__u32 thread_values;
 	__u32 state_context;
@@ -224,7 +233,7 @@ struct wp_runtime {
 	__u32 block_bytes;
 	__u32 pad;
 };
-_Static_assert(sizeof(struct wp_runtime) == 136, "wp_runtime");
+_Static_assert(sizeof(struct wp_runtime) == 160, "wp_runtime");
 
 struct wp_local_words {
 	__u64 flow;
@@ -447,6 +456,34 @@ struct wp_ended {
 	__u64 born_ns;
 };
 _Static_assert(sizeof(struct wp_ended) == 48, "wp_ended");
+
+struct wp_handover {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u64 sent_ns;
+	__u64 first_ns;
+	__u32 tgid;
+	__u32 flags;
+	__u64 to;
+	__u64 from;
+	__u64 first;
+	__u64 of;
+};
+_Static_assert(sizeof(struct wp_handover) == 72, "wp_handover");
+
+struct wp_stream {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u32 tgid;
+	__u32 stream;
+	__u32 calls;
+	__u32 pad;
+	__u64 key;
+	__u64 parent;
+	__u64 born_ns;
+	__u64 by;
+};
+_Static_assert(sizeof(struct wp_stream) == 64, "wp_stream");
 
 struct wp_resent {
 	struct wp_head head;

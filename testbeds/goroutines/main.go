@@ -1,7 +1,10 @@
 // A service whose handlers call another one: `goroutines down`, or `goroutines KIND DOWN`. Prints its port. GET /x/NAME leads
 // to GET /down/NAME, by a connection of the handler's own (raw), by net/http's client (client), by two goroutines that the handler
 // makes and one of which makes a third (made), by workers that the first requests start (workers), or by a pool whose workers begin
-// with the item of who made them, go on with others' and end when there is nothing to do (burst).
+// with the item of who made them, go on with others' and end when there is nothing to do (burst). The other pools have four workers:
+// behind a channel without room (direct), whose items are plain numbers (ints), behind a goroutine that passes on what it gets
+// (passed), whose outcomes one goroutine gives to who waits for them (collected), and such that take two items and call once (batch).
+// All speak HTTP/2, too, and one asks by it (http2).
 package main
 
 import (
@@ -13,18 +16,20 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 func main() {
 	handle := map[string]http.HandlerFunc{"down": down, "raw": raw, "client": client, "made": made,
-		"workers": workers, "burst": burst}[os.Args[1]]
+		"workers": workers, "burst": burst, "direct": pool(direct), "ints": ints(), "passed": pool(passed),
+		"collected": pool(collected), "batch": pool(batch), "http2": http2}[os.Args[1]]
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
-	panic(http.Serve(listener, handle))
+	panic((&http.Server{Handler: handle, Protocols: protocols(true)}).Serve(listener))
 }
 
 func name(r *http.Request) string { return r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:] }
@@ -52,8 +57,21 @@ func askRaw(w io.Writer, name string) {
 
 func client(w http.ResponseWriter, r *http.Request) { askClient(w, name(r)) }
 
-func askClient(w io.Writer, name string) {
-	reply, err := http.Get("http://127.0.0.1:" + os.Args[2] + "/down/" + name)
+func protocols(http1 bool) *http.Protocols {
+	var all http.Protocols
+	all.SetHTTP1(http1)
+	all.SetUnencryptedHTTP2(true)
+	return &all
+}
+
+var clientOfHTTP2 = http.Client{Transport: &http.Transport{Protocols: protocols(false)}}
+
+func http2(w http.ResponseWriter, r *http.Request) { ask(&clientOfHTTP2, w, name(r)) }
+
+func askClient(w io.Writer, name string) { ask(http.DefaultClient, w, name) }
+
+func ask(client *http.Client, w io.Writer, name string) {
+	reply, err := client.Get("http://127.0.0.1:" + os.Args[2] + "/down/" + name)
 	if err != nil {
 		panic(err)
 	}
@@ -125,4 +143,103 @@ func burst(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	io.WriteString(w, <-i.done)
+}
+
+// pool gives handlers that hand an item to a pool and wait for what comes of it.
+func pool(start func() chan<- item) http.HandlerFunc {
+	var once sync.Once
+	var items chan<- item
+	return func(w http.ResponseWriter, r *http.Request) {
+		once.Do(func() { items = start() })
+		i := item{name(r), make(chan string, 1)}
+		items <- i
+		io.WriteString(w, <-i.done)
+	}
+}
+
+func four(work func()) {
+	for i := 0; i < 4; i++ {
+		go work()
+	}
+}
+
+func direct() chan<- item {
+	items := make(chan item)
+	four(func() {
+		for i := range items {
+			i.work()
+		}
+	})
+	return items
+}
+
+func passed() chan<- item {
+	first, items := make(chan item), direct()
+	go func() {
+		for i := range first {
+			items <- i
+		}
+	}()
+	return first
+}
+
+func collected() chan<- item {
+	items, outcomes := make(chan item, 8), make(chan item)
+	four(func() {
+		for i := range items {
+			askClient(io.Discard, i.name)
+			outcomes <- item{i.name + " ", i.done}
+		}
+	})
+	go func() {
+		for i := range outcomes {
+			i.done <- strings.TrimSpace(i.name)
+		}
+	}()
+	return items
+}
+
+func batch() chan<- item {
+	items := make(chan item, 8)
+	four(func() {
+		for first := range items {
+			select {
+			case second := <-items:
+				askClient(io.Discard, first.name+"+"+second.name)
+				first.done <- first.name
+				second.done <- second.name
+			case <-time.After(5 * time.Millisecond):
+				first.work()
+			}
+		}
+	})
+	return items
+}
+
+// ints hands over the number of an item, which lies in memory that all share.
+func ints() http.HandlerFunc {
+	type job struct {
+		name string
+		done chan int
+	}
+	var jobs sync.Map
+	var last atomic.Int64
+	var once sync.Once
+	numbers := make(chan int, 8)
+	work := func() {
+		for n := range numbers {
+			j, _ := jobs.LoadAndDelete(n)
+			askClient(io.Discard, j.(job).name)
+			j.(job).done <- n
+		}
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		once.Do(func() { four(work) })
+		j := job{name(r), make(chan int)}
+		n := int(last.Add(1))
+		jobs.Store(n, j)
+		numbers <- n
+		<-j.done
+		io.WriteString(w, j.name)
+	}
 }

@@ -15,13 +15,16 @@ pub(crate) use ends::is_peer;
 use ends::{Early, Ends, NO_SOCKET, Span};
 pub use record::{Exchange, Side};
 use refusals::{Connect, Refusals};
+use rustc_hash::FxHashMap;
 pub use sides::Sides;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    EndpointRow, FlowNoteRow, FlowStateRow, OPEN, OpRow, TaskRow, TcpState, life, op, op_flag, range, seen,
+    EndpointRow, FlowNoteRow, FlowStateRow, OPEN, OpRow, StreamRow, TaskRow, TcpState, life, op, op_flag, range, seen,
 };
 
+/// Most streams that are about to begin.
+const ASKING_MAX: usize = 1 << 16;
 /// How many exchanges of a connection that several requests share stay open: to lines of a log there may never be a reply.
 const SHARED_MAX: usize = 32;
 
@@ -81,6 +84,8 @@ pub struct Engine<S: Steps> {
     refusals: Refusals,
     /// Which end serves, where an announcement does not tell: what was learned before, and what is learned now.
     pub sides: Sides,
+    /// Who asks by a stream that is about to begin: by who writes for its connection, and the stream's number.
+    asking: FxHashMap<(TaskId, u64), TaskId>,
     /// The exchanges.
     pub xs: Slab,
     /// Where steps go.
@@ -90,7 +95,25 @@ pub struct Engine<S: Steps> {
 impl<S: Steps> Engine<S> {
     /// An engine that has seen nothing, but perhaps learned which ends serve.
     pub fn new(steps: S, sides: Sides) -> Engine<S> {
-        Engine { eps: Ends::default(), refusals: Refusals::default(), sides, xs: Slab::default(), steps }
+        Engine {
+            eps: Ends::default(),
+            refusals: Refusals::default(),
+            sides,
+            asking: FxHashMap::default(),
+            xs: Slab::default(),
+            steps,
+        }
+    }
+
+    /// A logical task asks by a stream, for which another one writes.
+    pub fn asks_by_stream(&mut self, r: &StreamRow) {
+        if r.calls == 0 {
+            return;
+        }
+        if self.asking.len() >= ASKING_MAX {
+            self.asking.clear();
+        }
+        self.asking.insert((r.by, r.stream), r.task);
     }
 
     /// An endpoint was announced.

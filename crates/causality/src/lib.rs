@@ -28,6 +28,7 @@ pub mod roles;
 mod slab;
 pub mod sniffed;
 pub mod sync;
+mod tenures;
 
 use attribution::Attribution;
 use exchange::{Engine, Sides};
@@ -183,7 +184,7 @@ const CHECK_NS: u64 = 20_000_000;
 fn learn(host: &Host) -> (Roles, Sides) {
     let mut engine = Engine::new(Roles::default(), Sides::default());
     let mut tables = BASE.to_vec();
-    tables.extend([Table::Loss, Table::Poll, Table::Input]);
+    tables.extend([Table::Loss, Table::Poll, Table::Input, Table::Handover, Table::Stream]);
     let mut checked = MonoNs(0);
     for event in host.events(TableSet::of(&tables), ..) {
         if event.at().0 > checked.0.saturating_add(CHECK_NS) {
@@ -198,6 +199,8 @@ fn learn(host: &Host) -> (Roles, Sides) {
             Event::Loss(r) => engine.steps.loss(&r, host.text(r.what)),
             Event::Poll(r) => engine.steps.poll(&by_actor(&r)),
             Event::Input(r) => engine.steps.input(&r),
+            Event::Handover(r) => engine.steps.handed_over(&r),
+            Event::Stream(r) if r.calls == 0 => engine.steps.serves_stream(&engine.xs, &r),
             Event::Op(r) if r.flags & op_flag::IO_URING != 0 => {
                 engine.steps.ring(r.task);
                 engine.operation(&r);
@@ -228,6 +231,7 @@ fn feed<S: exchange::Steps>(engine: &mut Engine<S>, event: &Event) {
         Event::Endpoint(r) => engine.endpoint(r),
         Event::FlowState(r) => engine.state(r),
         Event::FlowNote(r) => engine.note(r),
+        Event::Stream(r) => engine.asks_by_stream(r),
         _ => {}
     }
 }
@@ -249,7 +253,7 @@ struct Stream<'f, 'o> {
 impl<'f, 'o> Stream<'f, 'o> {
     fn new(host: &'f Host, line: Option<Rc<Timeline>>, engine: Engine<Attribution<'f, HostOut<'o>>>) -> Self {
         let mut tables = BASE.to_vec();
-        tables.extend([Table::Poll, Table::Input]);
+        tables.extend([Table::Poll, Table::Input, Table::Handover, Table::Stream]);
         if engine.steps.needs_wakes() {
             tables.push(Table::Wait);
         }
@@ -295,6 +299,8 @@ impl<'f, 'o> Stream<'f, 'o> {
             Event::Wait(r) => self.engine.steps.wait(&self.engine.xs, r),
             Event::Poll(r) => self.engine.steps.poll(&by_actor(r)),
             Event::Input(r) => self.engine.steps.input(&self.engine.xs, r),
+            Event::Handover(r) => self.engine.steps.handed_over(&self.engine.xs, r),
+            Event::Stream(r) if r.calls == 0 => self.engine.steps.serves_stream(&self.engine.xs, r),
             Event::Task(r) => {
                 self.engine.steps.task(&self.engine.xs, r);
                 self.engine.task(r);

@@ -10,7 +10,7 @@ use crate::exchange::{ExId, Exchange, Slab};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{OPEN, TaskRow, life, runtime};
+use wakepath_model::rows::{OPEN, StreamRow, TaskRow, life, runtime, witness};
 
 /// Requests kept of each task: what it makes is told soon after.
 const TAKES_MAX: usize = 4;
@@ -32,6 +32,8 @@ pub(crate) enum Basis {
     OneConnection,
     /// A habit: what its process makes in requests, and calls, ends with them.
     EndsWithIt,
+    /// A habit: it took an item of the request's and handed back what came of it.
+    HandedOver,
 }
 
 /// The request that a task works for.
@@ -147,9 +149,46 @@ impl Ends {
     }
 }
 
+/// Open requests that came by streams, of which others than those who read them serve each.
+#[derive(Default)]
+struct Streams {
+    /// By the stream's number, and by who reads, and who made that.
+    open: FxHashMap<(TaskId, u64), ExId>,
+    /// Who made each logical task, whenever that was.
+    makers: PerTask<TaskId>,
+    /// Who serves each.
+    servers: FxHashMap<ExId, TaskId>,
+}
+
+impl Streams {
+    fn keys(&self, e: &Exchange) -> impl Iterator<Item = (TaskId, u64)> {
+        let is_stream = e.witness.0 == witness::HTTP2;
+        let (reader, stream) = (e.actor, e.witness.1);
+        let maker = self.makers.get(reader);
+        [reader, maker].into_iter().filter(move |t| is_stream && *t != TaskId::UNKNOWN).map(move |t| (t, stream))
+    }
+
+    fn took(&mut self, x: ExId, e: &Exchange) {
+        let keys: SmallVec<[_; 2]> = self.keys(e).collect();
+        self.open.extend(keys.into_iter().map(|key| (key, x)));
+    }
+
+    /// It is over; who served it.
+    fn over(&mut self, x: ExId, e: &Exchange) -> Option<TaskId> {
+        let keys: SmallVec<[_; 2]> = self.keys(e).collect();
+        for key in keys {
+            if self.open.get(&key) == Some(&x) {
+                self.open.remove(&key);
+            }
+        }
+        self.servers.remove(&x)
+    }
+}
+
 /// What logical tasks work for.
 #[derive(Default)]
 pub(crate) struct Lineage {
+    streams: Streams,
     takes: FxHashMap<TaskId, Takes>,
     /// Who made each task, and when.
     made: FxHashMap<TaskId, (TaskId, MonoNs)>,
@@ -161,6 +200,9 @@ pub(crate) struct Lineage {
 impl Lineage {
     /// A task's row: a runtime may tell when it was made, and by which.
     pub(crate) fn task(&mut self, xs: &Slab, r: &TaskRow) {
+        if r.runtime != 0 && r.parent != TaskId::UNKNOWN {
+            *self.streams.makers.entry(r.task) = r.parent;
+        }
         if r.runtime == 0 || r.start.0 == 0 {
             return;
         }
@@ -240,6 +282,11 @@ impl Lineage {
         }
     }
 
+    /// The request that a task worked for at a moment, as its makers would be asked.
+    pub(crate) fn worked_for(&self, task: TaskId, at: MonoNs) -> Known {
+        self.request(task, at, DEPTH_MAX)
+    }
+
     /// Tasks that were made for requests that are not over.
     pub(crate) fn made_for_open(&self, xs: &Slab) -> impl Iterator<Item = TaskId> {
         let is_open = |line: &Line| !line.answers && xs.is_live(line.of) && !is_over(xs.get(line.of));
@@ -252,7 +299,16 @@ impl Lineage {
         let e = xs.get(x);
         if e.actor != e.task {
             self.has(xs, x, e.actor);
+            self.streams.took(x, e);
         }
+    }
+
+    /// A logical task serves a stream, on which a request was read.
+    pub(crate) fn serves(&mut self, xs: &Slab, r: &StreamRow) {
+        let Some(&x) = self.streams.open.get(&(r.by, r.stream)).filter(|x| xs.is_live(**x)) else { return };
+        let takes = self.has(xs, x, r.task);
+        (takes.answers, takes.is_older) = (true, false);
+        self.streams.servers.insert(x, r.task);
     }
 
     /// A logical task replies to a request, or will.
@@ -263,7 +319,8 @@ impl Lineage {
     /// A request is over: what its tasks make from now on is not for it.
     pub(crate) fn over(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         let e = xs.get(x);
-        for task in [e.actor, e.reply_actor] {
+        let server = self.streams.over(x, e);
+        for task in [e.actor, e.reply_actor].into_iter().chain(server) {
             let takes = self.takes.get_mut(&task).map(|takes| takes.last.iter_mut());
             takes.into_iter().flatten().filter(|take| take.of == x).for_each(|take| take.over = take.over.min(at));
         }

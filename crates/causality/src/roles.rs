@@ -4,6 +4,7 @@
 mod answerers;
 mod awaited;
 mod endings;
+mod handed;
 mod learned;
 mod migrating;
 mod steps;
@@ -25,6 +26,8 @@ use wakepath_model::rows::{InputRow, LossRow, PollRow, TaskRow, WaitRow, input, 
 
 /// System call number of futex on x86-64.
 pub const FUTEX: u16 = 202;
+/// Records that were under way when an interval began in which some were lost belong to it.
+const LATE_NS: u64 = 5_000_000;
 /// Most futexes told apart; those beyond count as shared.
 const FUTEXES_MAX: usize = 200_000;
 
@@ -115,10 +118,12 @@ impl Roles {
 
     /// Something was lost.
     pub fn loss(&mut self, r: &LossRow, what: &str) {
+        if what.starts_with("loss.ring.task") || defects::hides_rows(what) {
+            self.answerers.lost_handovers(r.from.0.saturating_sub(LATE_NS), r.at.0);
+        }
         let is_of_operations = ["loss.ring.op", "loss.ring.flow", "loss.storage"].iter().any(|l| what.starts_with(l));
         if is_of_operations || defects::hides_rows(what) {
-            // records that were under way when the interval began belong to it
-            self.unseen.losses.push((r.from.0.saturating_sub(5_000_000), r.at.0));
+            self.unseen.losses.push((r.from.0.saturating_sub(LATE_NS), r.at.0));
         }
     }
 
@@ -165,26 +170,6 @@ impl Roles {
     /// The recording ends, with these exchanges open.
     pub fn ended(&mut self, xs: &Slab) {
         self.answerers.ended(xs);
-    }
-
-    /// Whether a logical task works for other requests than the one that it was made for, or replied to.
-    pub fn works_for_others(&self, task: TaskId) -> bool {
-        self.answerers.works_for_others(task)
-    }
-
-    /// The logical task that replies to a request, and to those of no other connection.
-    pub fn answerer(&self, e: &Exchange) -> Option<TaskId> {
-        self.answerers.of(e)
-    }
-
-    /// The logical task that was made for a request, since it made the one that replied, or what made that.
-    pub fn head(&self, e: &Exchange) -> Option<TaskId> {
-        self.answerers.head(e)
-    }
-
-    /// How many connections of a process have a task of their own, which replies to all their requests; 0 where that is no habit.
-    pub fn own_answerers(&self, process: u32) -> u32 {
-        Some(self.answerers.own(process)).filter(|own| *own >= CASES_MIN).unwrap_or_default()
     }
 
     /// A call begins: more of them without an answer than requests that could make them show that a request makes several

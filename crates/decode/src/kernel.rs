@@ -174,6 +174,16 @@ impl KernelDecoder {
                     self.tasks.ended(&r, sink);
                 }
             }
+            w::KIND_HANDOVER => {
+                if let Some(r) = f.read::<w::Handover>() {
+                    self.tasks.handed_over(&r, sink);
+                }
+            }
+            w::KIND_STREAM => {
+                if let Some(r) = f.read::<w::Stream>() {
+                    self.tasks.stream(&r, sink);
+                }
+            }
             w::KIND_TASK => {
                 if let Some(r) = f.read::<w::TaskEvent>() {
                     let cmdline = f.tail::<w::TaskEvent>(r.cmdline_bytes as usize);

@@ -4,7 +4,7 @@ use crate::placed::Placed;
 use crate::sink::{RowSink, TaskFacts};
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::{MonoNs, StrId, TaskId};
-use wakepath_model::rows::{TaskRow, life, strength};
+use wakepath_model::rows::{HandoverRow, StreamRow, TaskRow, life, strength};
 use wakepath_wire as w;
 
 #[derive(Clone, Copy)]
@@ -83,19 +83,23 @@ impl Tasks {
         let key = (who.runtime, who.key);
         if let Some(l) = self.logical.get_mut(&tgid).and_then(|all| all.get_mut(&key)) {
             l.last = at;
-            return l.row.task;
+            // one that was named by others has not told who made it, and when
+            if who.born_ns == 0 || l.row.start.0 != 0 || l.row.parent != TaskId::UNKNOWN {
+                return l.row.task;
+            }
         }
         let parent = match who.parent {
             0 => TaskId::UNKNOWN,
             maker => self.logical(tgid, &w::Logical { key: maker, parent: 0, born_ns: 0, ..*who }, at, sink),
         };
+        let known = self.logical.get(&tgid).and_then(|all| all.get(&key)).map(|l| l.row.task);
         self.id(tgid, tgid, at, sink);
         let process = self.by_tid.get(&tgid).map(|k| k.row).unwrap_or_default();
         let row = TaskRow {
             at,
             start: MonoNs(who.born_ns),
             key: who.key,
-            task: self.fresh(),
+            task: known.unwrap_or_else(|| self.fresh()),
             parent,
             tgid,
             tid: 0,
@@ -130,6 +134,39 @@ impl Tasks {
             ended.last = MonoNs(0);
             sink.push(&TaskRow { at, what: life::EXIT, ..ended.row });
         }
+    }
+
+    /// A goroutine got an item of a channel from another.
+    pub fn handed_over<S: RowSink>(&mut self, r: &w::Handover, sink: &mut S) {
+        let at = MonoNs(r.ts_ns);
+        let [task, from, first] = [r.to, r.from, r.first].map(|key| match key {
+            0 => TaskId::UNKNOWN,
+            key => {
+                let who = w::Logical { key, parent: 0, born_ns: 0, runtime: r.head.sub, pad: [0; 7] };
+                self.logical(r.tgid, &who, at, sink)
+            }
+        });
+        sink.push(&HandoverRow {
+            at,
+            sent: MonoNs(r.sent_ns),
+            first_sent: MonoNs(r.first_ns),
+            of: r.of,
+            task,
+            from,
+            first,
+            is_empty: u8::from(r.flags & w::HANDOVERF_EMPTY != 0),
+            ..Default::default()
+        });
+    }
+
+    /// A goroutine serves a stream, or asks by it.
+    pub fn stream<S: RowSink>(&mut self, r: &w::Stream, sink: &mut S) {
+        let at = MonoNs(r.ts_ns);
+        let named = |key, parent, born_ns| w::Logical { key, parent, born_ns, runtime: r.head.sub, pad: [0; 7] };
+        let by = self.logical(r.tgid, &named(r.by, 0, 0), at, sink);
+        let task = self.logical(r.tgid, &named(r.key, r.parent, r.born_ns), at, sink);
+        let (stream, calls) = (u64::from(r.stream), u8::from(r.calls != 0));
+        sink.push(&StreamRow { at, stream, task, by, calls, ..Default::default() });
     }
 
     fn fresh(&mut self) -> TaskId {

@@ -35,7 +35,7 @@ pub use packets::{PacketRow, context};
 pub use placements::PlacementRow;
 pub use recording::{AnchorRow, LossRow};
 pub use sniffed::{SniffedExchangeRow, SniffedFlowRow, exchange_row, flow_row, side_how};
-pub use tasks::{TaskRow, life, runtime, strength};
+pub use tasks::{HandoverRow, StreamRow, TaskRow, life, runtime, strength};
 pub use waits::{Cause, Cause as cause, STATE_UNKNOWN, StackRow, WaitRow};
 
 /// End offset of a message whose end is not known yet.
@@ -178,6 +178,10 @@ tables! {
     Resent = 21 => ResentRow, "retransmissions";
     /// Where tasks run: containers, pods, units.
     Placement = 22 => PlacementRow, "placements";
+    /// Items that went from one goroutine to another (only with `--runtimes=go-channels`).
+    Handover = 23 => HandoverRow, "handovers";
+    /// Who serves streams of HTTP/2, and who asks by them (only with `--runtimes=go`).
+    Stream = 24 => StreamRow, "streams";
 }
 
 #[cfg(test)]

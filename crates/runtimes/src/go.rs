@@ -3,14 +3,18 @@
 //! The version is in the section `.go.buildinfo`, stripped or not. A thread-local word leads to the goroutine (`g`), that to
 //! the thread (`m`). Verified by `m.procid`, the thread's number.
 
+mod channels;
 mod table;
 
 use crate::offsets;
 use crate::program::Program;
 use crate::{Point, Probing, Process, Runtime, Unread};
+use table::Functions;
 use wakepath_wire::{self as w, Runtime as Layout};
 
 const OFFSETS: &str = include_str!("../offsets/go.csv");
+/// How many of its columns are offsets.
+const COLUMNS: usize = 16;
 /// Most bytes of the build's note, which names every module.
 const NOTE_MAX: u64 = 16 << 20;
 /// Where the thread-local word is if the program has no other: directly below the thread pointer.
@@ -19,11 +23,30 @@ const ALONE: i32 = -8;
 pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
     let program = &process.program;
     let version = version(&program.section(".go.buildinfo", NOTE_MAX)?)?;
-    let layout = match (offsets::of::<10>(OFFSETS, &version), thread_local(program)) {
+    let layout = match (offsets::of::<COLUMNS>(OFFSETS, &version), thread_local(program)) {
         (None, _) => Err(Unread::Version),
         (_, None) => Err(Unread::ThreadLocal),
         (
-            Some([g_m, m_g0, m_curg, m_procid, g_goid, g_parent, g_sched, conn_writes, chan_waiters, waiter_g]),
+            Some(
+                [
+                    g_m,
+                    m_g0,
+                    m_curg,
+                    m_procid,
+                    g_goid,
+                    g_parent,
+                    g_sched,
+                    conn_writes,
+                    chan_waiters,
+                    waiter_g,
+                    chan_room,
+                    chan_items,
+                    chan_of,
+                    chan_next,
+                    waiter_next,
+                    waiter_item,
+                ],
+            ),
             Some(tls),
         ) => {
             let kind = u32::from(w::RUNTIME_GO);
@@ -40,6 +63,12 @@ pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
                 conn_writes,
                 chan_waiters,
                 waiter_g,
+                chan_room,
+                chan_items,
+                chan_of,
+                chan_next,
+                waiter_next,
+                waiter_item,
                 ..crate::EMPTY
             })
         }
@@ -47,21 +76,42 @@ pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
     Some(Runtime { name: "Go", tasks: "goroutines", version, asked_by: "", layout })
 }
 
+/// Where goroutines are made and end. The first is called where one is made, and nowhere else.
+const LIVES: [(Point, &str); 2] = [(Point::GoMakes, "runtime.gostartcallfn"), (Point::GoEnds, "runtime.goexit1")];
+/// Of each, half would tell nothing.
+const CLIENTS_AND_SERVERS: [&[(Point, &str)]; 7] = [
+    &[(Point::GoTakes, "net/http.(*persistConn).roundTrip"), (Point::GoWrites, "net/http.(*persistConn).writeLoop")],
+    &[(Point::GoServesHttp2, "net/http.(*http2serverConn).runHandler")],
+    &[(Point::GoServesHttp2, "golang.org/x/net/http2.(*serverConn).runHandler")],
+    &[(Point::GoServesGrpc, "google.golang.org/grpc.(*Server).handleStream")],
+    &[(Point::GoAsksForMaker, "net/http.(*http2clientStream).doRequest")],
+    &[(Point::GoAsksForMaker, "golang.org/x/net/http2.(*clientStream).doRequest")],
+    &[
+        (Point::GoPutsFrame, "google.golang.org/grpc/internal/transport.(*controlBuffer).executeAndPut"),
+        (Point::GoWritesHeaders, "google.golang.org/grpc/internal/transport.(*loopyWriter).headerHandler"),
+    ],
+];
+/// Where channels hand items over, besides places amid functions.
+const CHANNELS: [(Point, &str); 3] =
+    [(Point::GoGives, "runtime.send"), (Point::GoTakesUp, "runtime.recv"), (Point::GoCloses, "runtime.closechan")];
+
 /// Each at its function's first `push`, at which arguments are still in registers and which the kernel need not step through.
 pub(crate) fn probing(process: &Process) -> Option<Probing> {
     let program = &process.program;
-    let probe = |name| {
-        let place = program.place(program.symbol(name).or_else(|| table::find(program, name))?)?;
+    let functions = Functions::read(program)?;
+    let probe = |name: &str| {
+        let place = program.place(functions.find(name)?.address)?;
         Some(place + first_push(&program.bytes_at(place)?)?)
     };
-    let client =
-        [(Point::GoTakes, "net/http.(*persistConn).roundTrip"), (Point::GoWrites, "net/http.(*persistConn).writeLoop")];
-    // it is called where a goroutine is made, and nowhere else
-    let makes = probe("runtime.gostartcallfn")?;
-    let mut places = vec![(Point::GoMakes, makes), (Point::GoEnds, probe("runtime.goexit1")?)];
-    // half of the client's would tell nothing
-    let client = client.map(|(point, name)| Some((point, probe(name)?)));
-    places.extend(client.into_iter().collect::<Option<Vec<_>>>().unwrap_or_default());
+    let all_of = |points: &[(Point, &str)]| {
+        points.iter().map(|&(point, name)| Some((point, probe(name)?))).collect::<Option<Vec<_>>>()
+    };
+    let mut places = all_of(&LIVES)?;
+    places.extend(CLIENTS_AND_SERVERS.iter().filter_map(|points| all_of(points)).flatten());
+    // where one is missing, an item may go by unseen
+    if let (Some(found), Some(rooms)) = (all_of(&CHANNELS), channels::rooms(program, &functions)) {
+        places.extend(found.into_iter().chain(rooms));
+    }
     Some(Probing { file: format!("/proc/{}/exe", process.tgid).into(), places })
 }
 
@@ -155,7 +205,7 @@ mod tests {
     #[test]
     fn each_line_of_the_table_can_be_read() {
         for minor in 21..=27 {
-            assert!(offsets::of::<10>(OFFSETS, &format!("1.{minor}.0")).is_some(), "1.{minor}");
+            assert!(offsets::of::<COLUMNS>(OFFSETS, &format!("1.{minor}.0")).is_some(), "1.{minor}");
         }
     }
 }

@@ -87,10 +87,37 @@ pub enum Point {
     GoMakes,
     /// Go: a goroutine ends.
     GoEnds,
+    /// Go: a goroutine gives an item to one that waits for it.
+    GoGives,
+    /// Go: a goroutine takes what one that waits wants to send.
+    GoTakesUp,
+    /// Go: a goroutine puts an item into a channel's room.
+    GoPuts,
+    /// Go: a goroutine gets an item out of it.
+    GoGets,
+    /// Go: a goroutine closes a channel.
+    GoCloses,
+    /// Go: a goroutine begins to serve a stream of net/http's HTTP/2.
+    GoServesHttp2,
+    /// Go: a goroutine begins to serve a stream of grpc-go.
+    GoServesGrpc,
+    /// Go: a goroutine begins to ask by HTTP/2 for the one that made it.
+    GoAsksForMaker,
+    /// Go: a goroutine wants grpc-go to write a frame.
+    GoPutsFrame,
+    /// Go: a goroutine of grpc-go writes the frame that begins a stream.
+    GoWritesHeaders,
     /// CPython, when the function returns: it copied the context that the thread runs in.
     PythonCopies,
     /// CPython, when the function returns: it made a context otherwise.
     PythonMakes,
+}
+
+impl Point {
+    /// Whether it tells what goes through Go's channels.
+    pub fn is_of_channels(self) -> bool {
+        matches!(self, Point::GoGives | Point::GoTakesUp | Point::GoPuts | Point::GoGets | Point::GoCloses)
+    }
 }
 
 /// Where probes must be that tell what a runtime's memory alone does not show.
@@ -160,6 +187,12 @@ const EMPTY: Layout = Layout {
     conn_writes: 0,
     chan_waiters: 0,
     waiter_g: 0,
+    chan_room: 0,
+    chan_items: 0,
+    chan_of: 0,
+    chan_next: 0,
+    waiter_next: 0,
+    waiter_item: 0,
     is_marked: 0,
     thread_values: 0,
     state_context: 0,

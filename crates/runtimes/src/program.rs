@@ -88,6 +88,11 @@ impl Program {
         (&self.cache).read_bytes_at(place, N as u64).ok()?.try_into().ok()
     }
 
+    /// As many bytes of the file.
+    pub(crate) fn code(&self, place: u64, bytes: u64) -> Option<Vec<u8>> {
+        (&self.cache).read_bytes_at(place, bytes).ok().map(<[u8]>::to_vec)
+    }
+
     /// The address of what it exports to those that link with it.
     pub(crate) fn exported(&self, name: &str) -> Option<u64> {
         let elf = self.elf()?;

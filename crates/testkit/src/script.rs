@@ -7,6 +7,8 @@
 //! task B app of A                another thread of it; `by A`: a process that A's forked
 //! goroutine g of A               a logical task of A's process; `A/g takes r1 c`: A does it in its name
 //! context k of A                 the same of Python's; behind both: by j at 105 (another made it, then). `110 A/g ends`
+//!                                `110 A/g gives job to h`: an item of a channel, whose type is called job; behind it: of g0 (who sent
+//!                                it first), sent 105, empty
 //! flow c - A                     a flow from somebody who is not watched to A's process
 //! flow d A D                     from A to D; `A -`: D is not watched
 //!                                behind it: opaque, old (older than the recording), unsided (old, and which end serves only
@@ -45,6 +47,7 @@
 //!                                old (the flow is), unanswered, open, reply only
 //! packets lost 100 200           by every sniffer
 //! lost 100 200                   operations were lost between two times
+//! handovers lost 100 200         what channels handed over was, by every host
 //! recorded 100 900               nothing before or after was recorded
 //! ```
 //!
@@ -184,6 +187,15 @@ impl Player {
                 Ok(())
             }
             ["flow", name, client, server, ref rest @ ..] => self.flow(name, client, server, rest),
+            [time, who, "gives", kind, "to", to, ref rest @ ..] if who.contains('/') => {
+                let from = who.rsplit('/').next().unwrap_or(who);
+                self.gives(number(time)? * US, from, kind, to, rest)
+            }
+            ["handovers", "lost", from, to] => {
+                let (from, to) = (number(from)? * US, number(to)? * US);
+                self.out.hosts.iter_mut().for_each(|h| h.lost(from, to, 1, "loss.ring.task"));
+                Ok(())
+            }
             ["lost", from, to] => {
                 let (from, to) = (number(from)? * US, number(to)? * US);
                 self.out.hosts.iter_mut().for_each(|h| h.lost(from, to, 1, "loss.ring.op"));
@@ -246,6 +258,28 @@ impl Player {
         let (host, leader, number) = (t.host, t.leader, self.tasks.len() as u32 + 1);
         self.out.hosts[host].logical(number, leader, runtime, maker);
         self.tasks.insert(name.to_owned(), Task { host, number, leader });
+        Ok(())
+    }
+
+    /// A goroutine gives an item to another.
+    fn gives(&mut self, at: u64, from: &str, kind: &str, to: &str, rest: &[&str]) -> Played<()> {
+        let (host, from) = self.who(from).map(|t| (t.host, t.number))?;
+        let to = self.who(to)?.number;
+        let (mut sent, mut first, mut is_empty) = (at, from, false);
+        let mut words = rest.iter();
+        while let Some(word) = words.next() {
+            match (*word, words.clone().next()) {
+                ("empty", _) => is_empty = true,
+                ("sent", Some(at)) => sent = number(at)? * US,
+                ("of", Some(who)) => first = self.who(who)?.number,
+                _ => return Err(format!("{word} is not understood")),
+            }
+            if *word != "empty" {
+                words.next();
+            }
+        }
+        let of = kind.bytes().fold(0u64, |n, b| n.wrapping_mul(31).wrapping_add(b.into()));
+        self.out.hosts[host].handed_over((sent, at), of, [from, first, to], is_empty);
         Ok(())
     }
 

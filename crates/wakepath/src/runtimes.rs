@@ -28,6 +28,8 @@ pub enum Probed {
     /// Go: where goroutines are made and end; where net/http's client takes a connection, and begins to write on one (about 1 µs
     /// each)
     Go,
+    /// Go, and also what goes through channels: workers of pools (about 1 µs for each item)
+    GoChannels,
     /// CPython 3.11 to 3.13, asyncio: where contexts are made (about 2 µs each)
     Python,
 }
@@ -36,11 +38,19 @@ impl Probed {
     /// One of `RUNTIME_…`.
     fn kind(self) -> u8 {
         match self {
-            Probed::Go => w::RUNTIME_GO,
+            Probed::Go | Probed::GoChannels => w::RUNTIME_GO,
             Probed::Python => w::RUNTIME_PYTHON,
         }
     }
+
+    /// What [`w::Runtime::is_marked`] says of its programs.
+    fn mark(self) -> u32 {
+        if self == Probed::GoChannels { MARKED_CHANNELS } else { 1 }
+    }
 }
+
+/// [`w::Runtime::is_marked`], where channels have probes too.
+const MARKED_CHANNELS: u32 = 2;
 
 /// Prints a helper.
 pub fn helper(args: &HelperArgs) -> Result<i32> {
@@ -60,9 +70,10 @@ pub fn now(probed: &[Probed]) -> Vec<(u32, w::Runtime)> {
 /// Where a process's runtime keeps the identity of logical tasks, or why nothing is read: `None` where that will not change.
 fn layout(tgid: u32, probed: &[Probed]) -> Result<w::Runtime, Option<Unread>> {
     let layout = wakepath_runtimes::of_process(tgid).ok_or(None)?.layout.map_err(Some)?;
-    let is_marked = probed.iter().any(|p| u32::from(p.kind()) == layout.kind);
-    let is_read = is_marked || !needs_probes(&layout);
-    is_read.then(|| w::Runtime { is_marked: u32::from(is_marked), ..layout }).ok_or(None)
+    let marks = probed.iter().filter(|p| u32::from(p.kind()) == layout.kind).map(|p| p.mark());
+    let is_marked = marks.max().unwrap_or_default();
+    let is_read = is_marked != 0 || !needs_probes(&layout);
+    is_read.then_some(w::Runtime { is_marked, ..layout }).ok_or(None)
 }
 
 /// Without its probes, an address in Python's memory may be one task's now and another's soon.
@@ -355,11 +366,17 @@ fn place_probes(source: &mut KernelSource, tgid: u32, layout: &w::Runtime, allow
         tell!("wakepath: {name} ({tgid}) has {lacks}: no probes, nothing is changed in it");
         return false;
     };
-    let places: Vec<_> = at.places.iter().map(|&(point, place)| (probe(point), place)).collect();
-    let what = if kind == w::RUNTIME_GO {
-        "where goroutines are made and end, and at net/http's client,"
-    } else {
-        "where CPython makes contexts"
+    let has_channels = layout.is_marked == MARKED_CHANNELS;
+    let is_asked = |point: Point| has_channels || !point.is_of_channels();
+    let asked = at.places.iter().filter(|&&(point, _)| is_asked(point));
+    let places: Vec<_> = asked.map(|&(point, place)| (probe(point), place)).collect();
+    if has_channels && !at.places.iter().any(|(point, _)| point.is_of_channels()) {
+        tell!("wakepath: {name} ({tgid}) has not the functions of channels as Go builds them: no probes there");
+    }
+    let what = match kind {
+        w::RUNTIME_GO if has_channels => "where goroutines are made and end, at net/http's client, and at channels,",
+        w::RUNTIME_GO => "where goroutines are made and end, and at net/http's client,",
+        _ => "where CPython makes contexts",
     };
     match source.probe_runtime(&at.file, &places) {
         Ok(true) => tell!(
@@ -382,6 +399,16 @@ fn probe(point: Point) -> RuntimeProbe {
         Point::GoWrites => RuntimeProbe::GoWrites,
         Point::GoMakes => RuntimeProbe::GoMakes,
         Point::GoEnds => RuntimeProbe::GoEnds,
+        Point::GoGives => RuntimeProbe::GoGives,
+        Point::GoTakesUp => RuntimeProbe::GoTakesUp,
+        Point::GoPuts => RuntimeProbe::GoPuts,
+        Point::GoGets => RuntimeProbe::GoGets,
+        Point::GoCloses => RuntimeProbe::GoCloses,
+        Point::GoServesHttp2 => RuntimeProbe::GoServesHttp2,
+        Point::GoServesGrpc => RuntimeProbe::GoServesGrpc,
+        Point::GoAsksForMaker => RuntimeProbe::GoAsksForMaker,
+        Point::GoPutsFrame => RuntimeProbe::GoPutsFrame,
+        Point::GoWritesHeaders => RuntimeProbe::GoWritesHeaders,
         Point::PythonCopies => RuntimeProbe::PythonCopies,
         Point::PythonMakes => RuntimeProbe::PythonMakes,
     }

@@ -38,6 +38,12 @@ constants! {
     KIND_MAKERS: u8 = 16;
     /// Record kind: [`Ended`].
     KIND_ENDED: u8 = 17;
+    /// Record kind: [`Handover`].
+    KIND_HANDOVER: u8 = 18;
+    /// Record kind: [`Stream`].
+    KIND_STREAM: u8 = 19;
+    /// `Handover.flags`: the channel's items have no bytes, or it was closed: something was said, nothing was given.
+    HANDOVERF_EMPTY: u32 = 1;
 
     /// Fault: the page was in memory, or was made.
     FAULT_MINOR: u8 = 1;

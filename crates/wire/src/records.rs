@@ -94,7 +94,20 @@ layouts! {
         chan_waiters: u32,
         /// Of `sudog.g`.
         waiter_g: u32,
+        /// `hchan.dataqsiz`, `hchan.buf`, `hchan.elemtype` and `hchan.recvx`.
+        chan_room: u32,
+        /// See `chan_room`.
+        chan_items: u32,
+        /// See `chan_room`.
+        chan_of: u32,
+        /// See `chan_room`.
+        chan_next: u32,
+        /// Of `sudog.next`.
+        waiter_next: u32,
+        /// Of `sudog.elem`.
+        waiter_item: u32,
         /// 1: the program has probes: where goroutines are made and net/http's client takes a connection, where Python makes contexts.
+        /// 2: and where Go's channels hand items over.
         is_marked: u32,
         /// From the thread pointer to the C library's addresses of blocks of 32 keys' values.
         thread_values: u32,
@@ -504,6 +517,54 @@ layouts! {
         parent: u64,
         /// When it was made.
         born_ns: u64,
+    }
+
+    /// A goroutine got an item of a channel from another. Written when it is given where the other waits, else when it is taken.
+    struct Handover as "wp_handover" {
+        /// Head; `sub` is one of `RUNTIME_…`.
+        head: Head,
+        /// When the goroutine got it.
+        ts_ns: u64,
+        /// When the other one sent it.
+        sent_ns: u64,
+        /// When the first one sent it, where others only passed it on.
+        first_ns: u64,
+        /// Process.
+        tgid: u32,
+        /// `HANDOVERF_…`.
+        flags: u32,
+        /// Who got it.
+        to: u64,
+        /// Who sent it, 0 where that is not known.
+        from: u64,
+        /// Who sent it first.
+        first: u64,
+        /// The address of what describes the items' type.
+        of: u64,
+    }
+
+    /// A goroutine serves an HTTP/2 stream, or asks by it, while others read or write for all of its connection.
+    struct Stream as "wp_stream" {
+        /// Head; `sub` is one of `RUNTIME_…`.
+        head: Head,
+        /// When it begins to.
+        ts_ns: u64,
+        /// Process.
+        tgid: u32,
+        /// The stream's number.
+        stream: u32,
+        /// 1: it asks, and `by` writes that; 0: it serves, and `by` reads what it is asked, or made the one that does.
+        calls: u32,
+        /// Zero.
+        pad: u32,
+        /// Its identity.
+        key: u64,
+        /// The identity of the one that made it, 0 where not known.
+        parent: u64,
+        /// When it was made, 0 where not known.
+        born_ns: u64,
+        /// See `calls`.
+        by: u64,
     }
 
     /// TCP sent a segment once more.

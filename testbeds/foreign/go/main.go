@@ -1,6 +1,6 @@
 // net/http before PostgreSQL with a pool of five, Redis and a service behind. Settings come by environment. What a request leads to
 // is asked by its handler, or (KIND) by goroutines that it makes at once (fan-out), or by one of eight workers behind a channel with
-// room (pool) or without (pool-direct).
+// room (pool) or without (pool-direct). Or it is one of the services of streams.go.
 package main
 
 import (
@@ -18,6 +18,9 @@ import (
 
 func main() {
 	env := os.Getenv
+	if streams(env("KIND")) {
+		return
+	}
 	db, err := sql.Open("pgx", "postgres://postgres@127.0.0.1:"+env("PG")+"/postgres?sslmode=disable")
 	if err != nil {
 		panic(err)

@@ -19,6 +19,26 @@ pub enum RuntimeProbe {
     GoMakes,
     /// Go: a goroutine ends.
     GoEnds,
+    /// Go: a goroutine gives an item to one that waits for it.
+    GoGives,
+    /// Go: a goroutine takes what one that waits wants to send.
+    GoTakesUp,
+    /// Go: a goroutine puts an item into a channel's room.
+    GoPuts,
+    /// Go: a goroutine gets an item out of it.
+    GoGets,
+    /// Go: a goroutine closes a channel.
+    GoCloses,
+    /// Go: a goroutine begins to serve a stream of net/http's HTTP/2.
+    GoServesHttp2,
+    /// Go: a goroutine begins to serve a stream of grpc-go.
+    GoServesGrpc,
+    /// Go: a goroutine begins to ask by HTTP/2 for the one that made it.
+    GoAsksForMaker,
+    /// Go: a goroutine wants grpc-go to write a frame.
+    GoPutsFrame,
+    /// Go: a goroutine of grpc-go writes the frame that begins a stream.
+    GoWritesHeaders,
     /// CPython: a context is made of the one that the thread runs in; told when the function returns.
     PythonCopies,
     /// CPython: a context is made of none; told when the function returns.
@@ -34,6 +54,16 @@ impl RuntimeProbe {
             RuntimeProbe::GoWrites => [&progs.on_go_writes_multi, &progs.on_go_writes],
             RuntimeProbe::GoMakes => [&progs.on_go_makes_multi, &progs.on_go_makes],
             RuntimeProbe::GoEnds => [&progs.on_go_ends_multi, &progs.on_go_ends],
+            RuntimeProbe::GoGives => [&progs.on_go_gives_multi, &progs.on_go_gives],
+            RuntimeProbe::GoTakesUp => [&progs.on_go_takes_up_multi, &progs.on_go_takes_up],
+            RuntimeProbe::GoPuts => [&progs.on_go_puts_multi, &progs.on_go_puts],
+            RuntimeProbe::GoGets => [&progs.on_go_gets_multi, &progs.on_go_gets],
+            RuntimeProbe::GoCloses => [&progs.on_go_closes_multi, &progs.on_go_closes],
+            RuntimeProbe::GoServesHttp2 => [&progs.on_go_serves_http2_multi, &progs.on_go_serves_http2],
+            RuntimeProbe::GoServesGrpc => [&progs.on_go_serves_grpc_multi, &progs.on_go_serves_grpc],
+            RuntimeProbe::GoAsksForMaker => [&progs.on_go_asks_for_maker_multi, &progs.on_go_asks_for_maker],
+            RuntimeProbe::GoPutsFrame => [&progs.on_go_puts_frame_multi, &progs.on_go_puts_frame],
+            RuntimeProbe::GoWritesHeaders => [&progs.on_go_writes_headers_multi, &progs.on_go_writes_headers],
             RuntimeProbe::PythonCopies => [&progs.on_python_copies_multi, &progs.on_python_copies],
             RuntimeProbe::PythonMakes => [&progs.on_python_makes_multi, &progs.on_python_makes],
         }

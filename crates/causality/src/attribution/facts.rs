@@ -3,6 +3,7 @@
 use super::crowd::Scope;
 use super::domain::{Dial, Domain};
 use super::state::State;
+use super::tenure::Tenure;
 use super::worker::Worker;
 use crate::canary::holds;
 use crate::exchange::{ExId, Exchange, Slab};
@@ -21,6 +22,8 @@ pub(super) struct Facts<'a> {
     pub(super) tasks: OfTasks<Worker>,
     /// What logical tasks were made for.
     pub(super) lineage: Lineage,
+    /// What goroutines that take items through channels are at.
+    pub(super) tenures: FxHashMap<TaskId, Tenure>,
     /// By the leading task of each process.
     pub(super) domains: OfTasks<Domain>,
     pub(super) states: Places<State>,
@@ -44,6 +47,7 @@ impl<'a> Facts<'a> {
             roles,
             tasks: OfTasks::default(),
             lineage: Lineage::default(),
+            tenures: FxHashMap::default(),
             domains: OfTasks::default(),
             states: Places::default(),
             on_flow: FxHashMap::default(),

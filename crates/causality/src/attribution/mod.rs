@@ -15,6 +15,7 @@ mod rules;
 mod sleeps;
 mod state;
 mod steps;
+mod tenure;
 mod turn;
 mod worker;
 
@@ -35,7 +36,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{InputRow, PollRow, TaskRow, WaitRow, cause, input, life};
+use wakepath_model::rows::{HandoverRow, InputRow, PollRow, StreamRow, TaskRow, WaitRow, cause, input, life};
 use worker::Worker;
 
 /// How long an exchange whose end only a turn shows is waited for.
@@ -143,6 +144,16 @@ impl<'a, F: Finished> Attribution<'a, F> {
         }
     }
 
+    /// A goroutine got an item from another.
+    pub fn handed_over(&mut self, xs: &Slab, r: &HandoverRow) {
+        self.facts.handed_over_item(xs, r);
+    }
+
+    /// A logical task serves a stream.
+    pub fn serves_stream(&mut self, xs: &Slab, r: &StreamRow) {
+        self.facts.lineage.serves(xs, r);
+    }
+
     /// A task was made.
     pub fn task(&mut self, xs: &Slab, r: &TaskRow) {
         self.facts.lineage.task(xs, r);
@@ -153,6 +164,7 @@ impl<'a, F: Finished> Attribution<'a, F> {
             }
         }
         if r.what == life::EXIT {
+            self.facts.tenures.remove(&r.task);
             let claims = self.facts.claim_lifetime(xs, r.task, r.at);
             self.claim(xs, claims);
         }

@@ -131,6 +131,10 @@ impl<S: Steps> Engine<S> {
             return;
         }
         let at = last.map_or(r.at, |s| s.at);
+        let mut actor = last.map_or(TaskId::UNKNOWN, |s| s.actor);
+        if side == Side::Client && r.witness_kind == witness::HTTP2 {
+            actor = self.asking.remove(&(actor, r.witness)).unwrap_or(actor);
+        }
         let one_way = r.flags & message_flag::NO_REPLY != 0;
         let e = Exchange {
             arrived: span.map_or(MonoNs(0), |s| s.arrived),
@@ -138,7 +142,7 @@ impl<S: Steps> Engine<S> {
             began: span.map_or(r.at, |s| if side == Side::Client { s.entry } else { s.at }),
             taken: at,
             task: last.map_or(TaskId::UNKNOWN, |s| s.task),
-            actor: last.map_or(TaskId::UNKNOWN, |s| s.actor),
+            actor,
             protocol: r.protocol,
             verb: r.verb,
             target: r.target,

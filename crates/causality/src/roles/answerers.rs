@@ -3,9 +3,10 @@
 use crate::canary::holds;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::lineage::{Ends, Known, Lineage, is_over};
+use crate::tenures::Tenures;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{TaskRow, life};
+use wakepath_model::rows::{HandoverRow, StreamRow, TaskRow, life};
 
 /// Most requests of which is kept who replied: calls for those beyond stay open, unless it was told who took them.
 const ANSWERS_MAX: usize = 1 << 20;
@@ -14,6 +15,8 @@ const ANSWERS_MAX: usize = 1 << 20;
 #[derive(Default)]
 pub(super) struct Answerers {
     lineage: Lineage,
+    /// What goroutines do between an item that they take and what they hand back.
+    tenures: Tenures,
     ends: Ends,
     /// Of each request, by its connection and first byte.
     of: FxHashMap<(EndpointId, u64), TaskId>,
@@ -55,6 +58,24 @@ impl Answerers {
         self.for_others.contains(&task)
     }
 
+    /// A goroutine of a process got an item from another.
+    pub(super) fn handed_over(&mut self, r: &HandoverRow, process: u32) {
+        let lineage = &self.lineage;
+        let has_requests = |task| lineage.has_requests(task);
+        let is_made_for_one = |task| matches!(lineage.of(task, MonoNs(u64::MAX)), Known::Of(_));
+        self.tenures.handed_over(r, process, has_requests, is_made_for_one);
+    }
+
+    /// Handovers were lost.
+    pub(super) fn lost_handovers(&mut self, from: u64, to: u64) {
+        self.tenures.lost(from, to);
+    }
+
+    /// What was learned of items.
+    pub(super) fn tenures(&self) -> &Tenures {
+        &self.tenures
+    }
+
     /// Who replies to a request.
     pub(super) fn of(&self, e: &Exchange) -> Option<TaskId> {
         self.of.get(&(e.flow, e.request_start)).copied()
@@ -83,6 +104,11 @@ impl Answerers {
         }
     }
 
+    /// A logical task serves a stream.
+    pub(super) fn serves(&mut self, xs: &Slab, r: &StreamRow) {
+        self.lineage.serves(xs, r);
+    }
+
     /// A task calls: behind the end of the request that it was made for, it calls for somebody else, unless it is the one that
     /// replied.
     pub(super) fn called(&mut self, xs: &Slab, e: &Exchange, process: u32) {
@@ -95,6 +121,7 @@ impl Answerers {
             self.for_others.insert(e.actor);
         }
         self.spawned_called(e.actor, process, is_behind);
+        self.tenures.called(e.actor, e.began);
     }
 
     /// A task called; where it was made for a request, its end shows whether it belongs to that alone.
@@ -193,6 +220,9 @@ impl Answerers {
     pub(super) fn task(&mut self, xs: &Slab, r: &TaskRow) {
         self.lineage.task(xs, r);
         self.ends.task(&self.lineage, r);
+        if r.what == life::EXIT {
+            self.tenures.ended(r.task);
+        }
         if r.what == life::EXIT
             && let Some(process) = self.spawned.remove(&r.task)
         {
@@ -211,6 +241,7 @@ impl Answerers {
         let Answerers { of, heads, for_others, .. } = self;
         of.retain(|_, task| !for_others.contains(task));
         heads.retain(|_, task| holds("born.leads_to_one", !for_others.contains(task)));
+        self.tenures.finish();
         self.leads_to = FxHashMap::default();
         self.lineage = Lineage::default();
         self.last = FxHashMap::default();

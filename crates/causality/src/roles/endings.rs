@@ -1,10 +1,32 @@
-//! What the ends of logical tasks say of those that requests make, where a runtime tells them.
+//! Which requests logical tasks work for: what they replied to, and what their ends say of those that requests make, where a runtime
+//! tells them.
 
 use super::{CASES_MIN, Roles};
+use crate::exchange::Exchange;
 use crate::lineage::Lineage;
 use wakepath_model::ids::TaskId;
 
 impl Roles {
+    /// Whether a logical task works for other requests than the one that it was made for, or replied to.
+    pub fn works_for_others(&self, task: TaskId) -> bool {
+        self.answerers.works_for_others(task)
+    }
+
+    /// The logical task that replies to a request, and to those of no other connection.
+    pub fn answerer(&self, e: &Exchange) -> Option<TaskId> {
+        self.answerers.of(e)
+    }
+
+    /// The logical task that was made for a request, since it made the one that replied, or what made that.
+    pub fn head(&self, e: &Exchange) -> Option<TaskId> {
+        self.answerers.head(e)
+    }
+
+    /// How many connections of a process have a task of their own, which replies to all their requests; 0 where that is no habit.
+    pub fn own_answerers(&self, process: u32) -> u32 {
+        Some(self.answerers.own(process)).filter(|own| *own >= CASES_MIN).unwrap_or_default()
+    }
+
     /// Whether a runtime tells when a logical task ends that was made for a request.
     pub(crate) fn is_end_told(&self, lineage: &Lineage, task: TaskId) -> bool {
         self.answerers.is_end_told(lineage, task)

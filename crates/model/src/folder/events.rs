@@ -53,7 +53,7 @@ const fn rank(table: Table) -> u8 {
         Table::Wait => 5,
         Table::Poll => 6,
         // behind the poll that gave it, before what is done with it
-        Table::Input => 7,
+        Table::Input | Table::Handover | Table::Stream => 7,
         Table::Op => 8,
         Table::Message => 9,
         Table::MessageEnd => 10,

@@ -128,6 +128,8 @@ impl FolderWriter {
             Event::Descriptor(r) => self.push(r),
             Event::Resent(r) => self.push(r),
             Event::Placement(r) => self.push(r),
+            Event::Handover(r) => self.push(r),
+            Event::Stream(r) => self.push(r),
         }
     }
 

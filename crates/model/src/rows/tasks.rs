@@ -67,6 +67,49 @@ table! {
     }
 }
 
+table! {
+    /// A logical task got an item that another one sent it by a channel (Go, where channels have probes).
+    HandoverRow {
+        /// When.
+        at: MonoNs,
+        /// When it was sent.
+        sent: MonoNs => named("sent_ns"),
+        /// When it was sent first: what is passed on without a change has the time of who began.
+        first_sent: MonoNs => named("first_sent_ns"),
+        /// Which type of items: a number that is the same for all channels of a process that have such.
+        of: u64 => named("item_type"),
+        /// Who got it.
+        task: TaskId,
+        /// Who sent it, 0 where not known.
+        from: TaskId,
+        /// Who sent it first.
+        first: TaskId,
+        /// It has no bytes, or the channel was closed: it says something, and hands nothing over.
+        is_empty: u8 => flag(),
+        /// Zero.
+        pad: [u8; 3],
+    }
+}
+
+table! {
+    /// A logical task serves a stream of a connection, or asks by it, while others read and write for all of them (HTTP/2 in Go,
+    /// where it has probes).
+    StreamRow {
+        /// When it begins to.
+        at: MonoNs,
+        /// The stream's number.
+        stream: u64,
+        /// Who serves it, or asks by it.
+        task: TaskId,
+        /// Who writes what it asks; who reads what it serves, or made the one that does.
+        by: TaskId,
+        /// It asks.
+        calls: u8 => flag(),
+        /// Zero.
+        pad: [u8; 7],
+    }
+}
+
 /// What runs logical tasks.
 pub mod runtime {
     /// None: it is a thread.

@@ -23,7 +23,8 @@ func main() {
 	// a client must be there to be described
 	http.DefaultClient.CloseIdleConnections()
 	wanted := map[string]bool{"runtime.g": true, "runtime.m": true, "runtime.hchan": true, "runtime.sudog": true,
-		"net/http.persistConn": true}
+		"runtime.maybeTraceablePtr": true,
+		"net/http.persistConn":      true}
 	found := map[string]int64{}
 	for entries := info.Reader(); ; {
 		entry, err := entries.Next()
@@ -42,11 +43,15 @@ func main() {
 			found[name+"."+field.Name] = field.ByteOffset
 		}
 	}
+	// since Go 1.26 the address stands twice, and only the second is always there
+	found["runtime.sudog.elem"] += found["runtime.maybeTraceablePtr.vu"]
 	version := strings.TrimPrefix(runtime.Version(), "go")
 	minor := strings.Join(strings.SplitN(version, ".", 3)[:2], ".")
 	fmt.Fprintf(os.Stdout, "%s", minor)
 	fields := []string{"runtime.g.m", "runtime.m.g0", "runtime.m.curg", "runtime.m.procid", "runtime.g.goid",
-		"runtime.g.parentGoid", "runtime.g.sched", "net/http.persistConn.writech", "runtime.hchan.recvq", "runtime.sudog.g"}
+		"runtime.g.parentGoid", "runtime.g.sched", "net/http.persistConn.writech", "runtime.hchan.recvq", "runtime.sudog.g",
+		"runtime.hchan.dataqsiz", "runtime.hchan.buf", "runtime.hchan.elemtype", "runtime.hchan.recvx", "runtime.sudog.next",
+		"runtime.sudog.elem"}
 	for _, field := range fields {
 		offset, known := found[field]
 		if !known {

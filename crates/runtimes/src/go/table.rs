@@ -6,18 +6,42 @@ const MAGIC: u32 = 0xffff_fff1;
 /// Most bytes that are looked at.
 const TABLE_MAX: u64 = 256 << 20;
 
-/// The address at which a function begins.
-pub(super) fn find(program: &Program, name: &str) -> Option<u64> {
-    let table = program.section(".gopclntab", TABLE_MAX)?;
-    let (offset, text) = entry(&table, name)?;
-    // Go 1.26 leaves it to the linker: code begins where its section does, but for programs with C in them, which the caller
-    // tells by the function's first bytes
-    let text = if text == 0 { program.address_of(".text")? } else { text };
-    text.checked_add(u64::from(offset))
+/// A function: where it is in memory, before the program is moved, and how many bytes its code has at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Function {
+    pub(super) address: u64,
+    pub(super) bytes: u64,
 }
 
-/// How far behind the code's begin a function begins, and where the code begins if the table says so.
-fn entry(table: &[u8], name: &str) -> Option<(u32, u64)> {
+/// The functions of a program.
+pub(super) struct Functions<'a> {
+    program: &'a Program,
+    table: Vec<u8>,
+}
+
+impl<'a> Functions<'a> {
+    /// Reads the table; `None` where there is none.
+    pub(super) fn read(program: &'a Program) -> Option<Functions<'a>> {
+        Some(Functions { program, table: program.section(".gopclntab", TABLE_MAX)? })
+    }
+
+    /// The function of a name.
+    pub(super) fn find(&self, name: &str) -> Option<Function> {
+        let (offset, bytes, text) = entry(&self.table, name)?;
+        // Go 1.26 leaves it to the linker: code begins where its section does, but for programs with C in them, which the caller
+        // tells by the function's first bytes
+        let text = || if text == 0 { self.program.address_of(".text") } else { Some(text) };
+        let address = match self.program.symbol(name) {
+            Some(address) => address,
+            None => text()?.checked_add(u64::from(offset))?,
+        };
+        Some(Function { address, bytes: u64::from(bytes) })
+    }
+}
+
+/// How far behind the code's begin a function begins, how far it is from there to the next one, and where the code begins if the table
+/// says so.
+fn entry(table: &[u8], name: &str) -> Option<(u32, u32, u64)> {
     const POINTER_BYTES: u8 = 8;
     const FUNCTION: usize = 8;
     let word = |at: usize| Some(u32::from_le_bytes(table.get(at..at.checked_add(4)?)?.try_into().ok()?));
@@ -28,10 +52,14 @@ fn entry(table: &[u8], name: &str) -> Option<(u32, u64)> {
     let (functions, text) = (usize::try_from(long(8)?).ok()?, long(24)?);
     let (names, list) = (usize::try_from(long(32)?).ok()?, usize::try_from(long(64)?).ok()?);
     (0..functions.min(table.len() / FUNCTION)).find_map(|i| {
-        let about = list.checked_add(word(list.checked_add(i * FUNCTION + 4)?)? as usize)?;
+        let here = list.checked_add(i * FUNCTION)?;
+        let about = list.checked_add(word(here.checked_add(4)?)? as usize)?;
         let at = names.checked_add(word(about.checked_add(4)?)? as usize)?;
         let is_it = table.get(at..)?.strip_prefix(name.as_bytes())?.first() == Some(&0);
-        is_it.then_some((word(about)?, text))
+        let next = word(here.checked_add(FUNCTION)?)?;
+        is_it.then_some(())?;
+        let begin = word(about)?;
+        Some((begin, next.checked_sub(begin)?, text))
     })
 }
 
@@ -49,10 +77,12 @@ mod tests {
         }
         t.extend(b"main.a\0main.ab\0");
         t.resize(96, 0);
-        for (begin, about) in [(0x10u32, 16u32), (0x40, 24)] {
+        // behind the last function, where the code ends
+        for (begin, about) in [(0x10u32, 20u32), (0x40, 28)] {
             t.extend(begin.to_le_bytes());
             t.extend(about.to_le_bytes());
         }
+        t.extend(0x60u32.to_le_bytes());
         for (begin, name) in [(0x10u32, 0u32), (0x40, 7)] {
             t.extend(begin.to_le_bytes());
             t.extend(name.to_le_bytes());
@@ -62,8 +92,8 @@ mod tests {
 
     #[test]
     fn a_function_is_found_by_its_whole_name() {
-        assert_eq!(entry(&table(0x1000), "main.ab"), Some((0x40, 0x1000)));
-        assert_eq!(entry(&table(0), "main.a"), Some((0x10, 0)));
+        assert_eq!(entry(&table(0x1000), "main.ab"), Some((0x40, 0x20, 0x1000)));
+        assert_eq!(entry(&table(0), "main.a"), Some((0x10, 0x30, 0)));
         assert_eq!(entry(&table(0), "main.b"), None);
     }
 
@@ -82,7 +112,7 @@ mod tests {
                 bad[at] = (seed >> 56) as u8;
             }
             let found = entry(&bad, "main.ab");
-            assert!(found.is_none_or(|(_, text)| text == 0 || bad != good));
+            assert!(found.is_none_or(|(_, _, text)| text == 0 || bad != good));
         }
     }
 }

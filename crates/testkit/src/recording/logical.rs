@@ -2,7 +2,7 @@
 
 use super::HostRows;
 use wakepath_model::ids::{MonoNs, StrId, TaskId};
-use wakepath_model::rows::{Event, TaskRow, life, strength};
+use wakepath_model::rows::{Event, HandoverRow, TaskRow, life, strength};
 
 impl HostRows {
     /// A logical task of a process was met: one of a runtime, perhaps made by another at a time.
@@ -36,5 +36,15 @@ impl HostRows {
         });
         let row = TaskRow { at: self.at(t), what: life::EXIT, ..made.expect("a task is named before it ends") };
         self.rows.push(row.into());
+    }
+
+    /// A goroutine sent an item, which another one got: who sent it, who sent it first, and who got it.
+    pub fn handed_over(&mut self, (sent, at): (u64, u64), of: u64, [from, first, task]: [u32; 3], is_empty: bool) {
+        let (at, sent) = (self.at(at), self.at(sent));
+        let [from, first, task] = [from, first, task].map(TaskId);
+        let is_empty = u8::from(is_empty);
+        self.rows.push(
+            HandoverRow { at, sent, first_sent: sent, of, task, from, first, is_empty, ..Default::default() }.into(),
+        );
     }
 }

@@ -141,9 +141,12 @@ fn recorded_behind(
     first: impl FnOnce(&Recording, &Server),
 ) -> Option<BTreeMap<String, (Vec<String>, bool)>> {
     let down = serve(program, &["down"]);
-    let service = serve(program, &[kind, &down.1.to_string()]);
-    let pids = [&service, &down].map(|s| s.0.id().to_string());
-    let mut recording = record_as("auto", &[&["--pid", &pids[0], "--pid", &pids[1]], args].concat())?;
+    // one that asks by HTTP/2 asks another one, which asks as others do
+    let between = (kind == "http2").then(|| serve(program, &["client", &down.1.to_string()]));
+    let service = serve(program, &[kind, &between.as_ref().unwrap_or(&down).1.to_string()]);
+    let pids: Vec<_> = [&service, &down].into_iter().chain(&between).map(|s| s.0.id().to_string()).collect();
+    let watched: Vec<&str> = pids.iter().flat_map(|pid| ["--pid", pid]).collect();
+    let mut recording = record_as("auto", &[&watched[..], args].concat())?;
     if by == runtime::TOKIO {
         until_tasks_are_told_apart(&recording, service.1);
     }
@@ -156,7 +159,7 @@ fn recorded_behind(
     assert!(logical > 0, "no logical tasks; {}", recording.said());
     assert_eq!(trace.lost("runtime.refuted"), 0);
     // workers that end soon look like goroutines of the request that made them: by habit alone
-    let mut found = paths(&recording.folder, kind == "burst");
+    let mut found = paths(&recording.folder, kind == "burst" && args == ["--runtimes=go"]);
     for (target, (calls, _)) in &found {
         let name = target.rsplit('/').next().expect("one part at least");
         assert!(calls.iter().all(|call| *call == format!("/down/{name}")), "{target}: {calls:?}");
@@ -340,6 +343,34 @@ fn what_workers_do_that_requests_started_is_given_to_no_wrong_one() {
     let Some(program) = service() else { return };
     for kind in ["workers", "burst"] {
         recorded(std::slice::from_ref(&program), kind, &["--runtimes=go"], runtime::GO);
+    }
+}
+
+#[test]
+fn streams_of_http2_are_told_apart_on_both_sides() {
+    check_go("http2", &["--runtimes=go"], 2);
+}
+
+/// Behind a channel with room, without, behind one that gives numbers alone; and workers that end soon.
+#[test]
+fn what_a_worker_does_between_an_item_and_what_it_hands_back_is_for_the_items_request() {
+    let Some(program) = service() else { return };
+    for kind in ["workers", "direct", "ints", "burst"] {
+        let found = recorded(std::slice::from_ref(&program), kind, &["--runtimes=go-channels"], runtime::GO);
+        let Some(found) = found else { return };
+        assert!(found.values().all(|(calls, is_whole)| !is_whole || calls.len() == 1), "{kind}: {found:?}");
+        // a call that stays open is one of all that were open then
+        let whole = found.values().filter(|(_, is_whole)| *is_whole).count();
+        assert!(whole * 10 > found.len() * 8, "{kind}: {whole} of {} complete", found.len());
+    }
+}
+
+/// Such as take two items and call once, such as hand nothing back to who sent the item, and such as get it by another goroutine.
+#[test]
+fn what_workers_do_for_several_is_given_to_no_wrong_one() {
+    let Some(program) = service() else { return };
+    for kind in ["batch", "collected", "passed"] {
+        recorded(std::slice::from_ref(&program), kind, &["--runtimes=go-channels"], runtime::GO);
     }
 }
 

@@ -41,6 +41,10 @@ pub(super) fn kept(q: &Question, line: Line) -> Option<Kept> {
 impl Facts<'_> {
     /// What a logical task works for at a moment, if that is one request alone.
     pub(in crate::attribution) fn made_for(&self, task: TaskId, at: MonoNs) -> Option<Line> {
+        if let Some(tenure) = self.tenure(task, at) {
+            // whatever made it, it works for those whose items it takes
+            return tenure;
+        }
         let Known::Of(line) = self.lineage.of(task, at) else { return None };
         let is_for_it_alone = holds("born.never_for_others", !self.roles.works_for_others(task));
         let is_told = line.basis == Basis::Seen && self.roles.is_end_told(&self.lineage, task);
@@ -55,6 +59,7 @@ impl Facts<'_> {
             Basis::Seen => true,
             Basis::OneConnection => self.roles.own_answerers(process) > 0,
             Basis::EndsWithIt => self.roles.ending_with_requests(process) > 0,
+            Basis::HandedOver => self.roles.tenures(process) > 0,
         }
     }
 }

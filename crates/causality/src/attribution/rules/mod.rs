@@ -9,6 +9,7 @@ pub(super) mod awaited;
 pub(super) mod born;
 pub(super) mod completion;
 pub(super) mod fork;
+pub(super) mod handed;
 pub(super) mod handoff;
 pub(super) mod isolated;
 pub(super) mod owner;
@@ -44,4 +45,5 @@ pub(super) const EXCLUSIONS: &[ExclusionRule] = &[
     born::RULE,
     served::RULE,
     spawned::RULE,
+    handed::RULE,
 ];

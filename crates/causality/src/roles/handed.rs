@@ -1,0 +1,34 @@
+//! What channels of Go say of goroutines that take items.
+
+use super::{CASES_MIN, Roles};
+use crate::exchange::Slab;
+use wakepath_model::ids::{MonoNs, TaskId};
+use wakepath_model::rows::{HandoverRow, StreamRow};
+
+impl Roles {
+    /// A goroutine got an item from another.
+    pub fn handed_over(&mut self, r: &HandoverRow) {
+        let process = self.process_of(r.task);
+        self.answerers.handed_over(r, process);
+    }
+
+    /// A logical task serves a stream.
+    pub fn serves_stream(&mut self, xs: &Slab, r: &StreamRow) {
+        self.answerers.serves(xs, r);
+    }
+
+    /// Whether an item that a goroutine took at a moment was handed back, and nothing else came between.
+    pub(crate) fn begins_tenure(&self, task: TaskId, taken: MonoNs) -> bool {
+        self.answerers.tenures().begin(task, taken)
+    }
+
+    /// Whether items of a type are no work.
+    pub(crate) fn is_harmless_item(&self, process: u32, of: u64) -> bool {
+        self.answerers.tenures().is_harmless(process, of)
+    }
+
+    /// How often goroutines of a process called between an item that they took and what they handed back; 0 where that is no habit.
+    pub(crate) fn tenures(&self, process: u32) -> u32 {
+        Some(self.answerers.tenures().cases(process)).filter(|cases| *cases >= CASES_MIN).unwrap_or_default()
+    }
+}

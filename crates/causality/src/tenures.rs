@@ -1,0 +1,261 @@
+//! Work that a goroutine gets through a channel and hands back: between the two it is at that alone.
+//!
+//! A worker of a pool takes an item of the goroutine that works for a request, and sends what came of it to just that goroutine. If in
+//! between it took nothing from others that could be work, and handed nothing back to others, that is a **tenure**. The first pass over
+//! a recording finds them, since only its end shows what it was.
+
+use crate::canary::holds;
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+use wakepath_model::ids::{MonoNs, TaskId};
+use wakepath_model::rows::HandoverRow;
+
+/// Most tenures kept: calls in those beyond stay open.
+const TENURES_MAX: usize = 1 << 20;
+/// Most goroutines of which is kept what they took.
+const TAKERS_MAX: usize = 1 << 18;
+/// Most items kept of one: an older one counts as never handed back.
+const ITEMS_MAX: usize = 8;
+/// Types of items told apart in a process; those beyond count as one, of which anything may be work.
+const KINDS_MAX: u32 = 63;
+
+/// An item that a goroutine took and has not handed back.
+#[derive(Clone, Copy)]
+struct Item {
+    /// Who sent it first.
+    first: TaskId,
+    kind: u64,
+    taken: MonoNs,
+    /// When it last called since; 0: not.
+    called: MonoNs,
+    /// What it gave to goroutines that have requests, since.
+    gave: u64,
+    /// Who sent it was at work for a request.
+    is_somebodys: bool,
+    /// It gave something to others.
+    has_given: bool,
+    /// Another item was handed back meanwhile.
+    is_mixed: bool,
+}
+
+/// What is kept of a goroutine that takes items.
+#[derive(Default)]
+struct Taker {
+    process: u32,
+    items: SmallVec<[Item; 2]>,
+    /// It had a tenure, and called or had others work in it.
+    is_worker: bool,
+    /// Items that it never handed back, and took amid no tenure.
+    loose: u64,
+}
+
+impl Taker {
+    /// What it took when it was at nothing.
+    fn idle(&self) -> u64 {
+        let first = self.items.first().map_or(0, |i| i.kind);
+        if self.is_worker { self.loose | first } else { 0 }
+    }
+}
+
+/// A tenure, of which is not known yet what the types of items in it are.
+struct Candidate {
+    process: u32,
+    until: MonoNs,
+    /// Which it took meanwhile.
+    took: u64,
+    gave: u64,
+}
+
+/// What the types of items of a process are for, each a bit.
+#[derive(Clone, Copy, Default)]
+struct Kinds {
+    /// Taken by workers amid no tenure.
+    idle: u64,
+    /// Begin tenures.
+    work: u64,
+    /// End them.
+    answers: u64,
+    /// How many tenures had calls.
+    cases: u32,
+}
+
+impl Kinds {
+    /// Types that workers take amid tenures alone, and that begin none: what they waited for themselves, as a connection of a pool is.
+    fn harmless(&self) -> u64 {
+        !(self.idle | self.work) & !(1 << KINDS_MAX)
+    }
+}
+
+/// Whether what was handed over ends what a goroutine has an item for, which another one sent it first.
+pub(crate) fn ends(r: &HandoverRow, giver: TaskId, first: TaskId) -> bool {
+    first != TaskId::UNKNOWN && (first == r.task || giver == r.from && first == r.first)
+}
+
+/// The tenures of a recording.
+#[derive(Default)]
+pub(crate) struct Tenures {
+    /// The number of each type of items of each process, and how many it has.
+    numbers: FxHashMap<(u32, u64), u32>,
+    numbered: FxHashMap<u32, u32>,
+    kinds: FxHashMap<u32, Kinds>,
+    takers: FxHashMap<TaskId, Taker>,
+    candidates: FxHashMap<(TaskId, MonoNs), Candidate>,
+    found: FxHashSet<(TaskId, MonoNs)>,
+    /// When handovers were lost.
+    losses: Vec<(u64, u64)>,
+}
+
+impl Tenures {
+    fn kind(&mut self, process: u32, of: u64) -> u64 {
+        let (numbers, numbered) = (&mut self.numbers, &mut self.numbered);
+        let number = *numbers.entry((process, of)).or_insert_with(|| {
+            let next = numbered.entry(process).or_default();
+            let number = *next;
+            *next = (number + 1).min(KINDS_MAX);
+            number
+        });
+        1 << number
+    }
+
+    /// A goroutine of a process got an item. `has_requests`: whether one takes requests itself; `is_made_for_one`: whether it was made
+    /// for one.
+    pub(crate) fn handed_over(
+        &mut self,
+        r: &HandoverRow,
+        process: u32,
+        has_requests: impl Fn(TaskId) -> bool,
+        is_made_for_one: impl Fn(TaskId) -> bool,
+    ) {
+        let kind = self.kind(process, r.of);
+        let is_for_requests = has_requests(r.task);
+        let mut is_answer = self.gives(r.from, r, kind, is_for_requests);
+        if r.first != r.from {
+            is_answer |= self.gives(r.first, r, kind, is_for_requests);
+        }
+        if r.is_empty == 0 && !is_for_requests && !is_answer {
+            let is_somebodys = has_requests(r.first) || is_made_for_one(r.first) || self.is_at_work(r.first, r.task);
+            self.takes(r, process, kind, is_somebodys);
+        }
+    }
+
+    /// Whether a goroutine has an item that is a request's, of another one than this.
+    fn is_at_work(&self, task: TaskId, but: TaskId) -> bool {
+        let taker = self.takers.get(&task);
+        taker.is_some_and(|t| t.items.iter().any(|i| i.is_somebodys && i.first != but))
+    }
+
+    fn takes(&mut self, r: &HandoverRow, process: u32, kind: u64, is_somebodys: bool) {
+        if self.takers.len() >= TAKERS_MAX && !self.takers.contains_key(&r.task) {
+            return;
+        }
+        let taker = self.takers.entry(r.task).or_default();
+        taker.process = process;
+        if taker.items.len() == ITEMS_MAX {
+            taker.loose |= taker.items.remove(0).kind;
+        }
+        taker.items.push(Item {
+            first: r.first,
+            kind,
+            taken: r.at,
+            called: MonoNs(0),
+            gave: 0,
+            is_somebodys,
+            has_given: false,
+            is_mixed: false,
+        });
+    }
+
+    /// A goroutine sent what another one got: where that sent it an item, this is what came of it; and so it is done with an item
+    /// that it passes on as it is. Whether it is an answer to who got it.
+    fn gives(&mut self, task: TaskId, r: &HandoverRow, kind: u64, is_for_requests: bool) -> bool {
+        let Some(taker) = self.takers.get_mut(&task) else { return false };
+        let sent = r.sent;
+        let is_ended = |i: &Item| i.is_somebodys && i.taken <= sent && ends(r, task, i.first);
+        let Some(at) = taker.items.iter().position(is_ended) else {
+            for item in taker.items.iter_mut().filter(|i| i.taken <= sent) {
+                item.has_given |= r.is_empty == 0;
+                item.gave |= if is_for_requests { kind } else { 0 };
+            }
+            return false;
+        };
+        let item = taker.items.remove(at);
+        let is_answer = item.first == r.task;
+        let is_amid = |i: &Item| i.taken > item.taken && i.taken <= sent;
+        let took = taker.items.iter().filter(|i| is_amid(i)).fold(0, |all, i| all | i.kind);
+        let kinds = self.kinds.entry(taker.process).or_default();
+        kinds.answers |= kind;
+        // what it did behind the sending is not for it
+        let is_whole = holds("handed.nothing_else_was_handed_back", !item.is_mixed)
+            && holds("handed.no_call_behind", item.called <= sent);
+        taker.items.iter_mut().filter(|i| i.taken <= sent).for_each(|i| i.is_mixed = true);
+        if !is_whole {
+            return is_answer;
+        }
+        taker.items.retain(|i| !is_amid(i) || i.kind == item.kind);
+        if item.called.0 == 0 && !item.has_given {
+            return is_answer;
+        }
+        taker.is_worker = true;
+        kinds.work |= item.kind;
+        kinds.cases += u32::from(item.called.0 != 0);
+        let candidate = Candidate { process: taker.process, until: sent, took, gave: item.gave };
+        if self.candidates.len() < TENURES_MAX {
+            self.candidates.insert((task, item.taken), candidate);
+        }
+        is_answer
+    }
+
+    /// A task calls.
+    pub(crate) fn called(&mut self, task: TaskId, at: MonoNs) {
+        if let Some(taker) = self.takers.get_mut(&task) {
+            taker.items.iter_mut().for_each(|i| i.called = i.called.max(at));
+        }
+    }
+
+    /// Handovers were lost.
+    pub(crate) fn lost(&mut self, from: u64, to: u64) {
+        self.losses.push((from, to));
+    }
+
+    /// A goroutine ended.
+    pub(crate) fn ended(&mut self, task: TaskId) {
+        if let Some(taker) = self.takers.remove(&task) {
+            self.kinds.entry(taker.process).or_default().idle |= taker.idle();
+        }
+    }
+
+    /// Nothing more comes.
+    pub(crate) fn finish(&mut self) {
+        for taker in std::mem::take(&mut self.takers).into_values() {
+            self.kinds.entry(taker.process).or_default().idle |= taker.idle();
+        }
+        let (kinds, losses) = (&self.kinds, &self.losses);
+        let is_seen = |from: MonoNs, to: MonoNs| !losses.iter().any(|&(a, b)| a <= to.0 && b >= from.0);
+        let is_tenure = |(task, taken): (TaskId, MonoNs), c: &Candidate| {
+            let kinds = &kinds[&c.process];
+            (holds("handed.nothing_else_was_taken", c.took & !kinds.harmless() == 0)
+                && holds("handed.nothing_was_handed_to_others", c.gave & kinds.answers == 0)
+                && holds("handed.nothing_was_lost", is_seen(taken, c.until)))
+            .then_some((task, taken))
+        };
+        let candidates = std::mem::take(&mut self.candidates);
+        self.found = candidates.iter().filter_map(|(&of, c)| is_tenure(of, c)).collect();
+        self.numbered = FxHashMap::default();
+    }
+
+    /// Whether an item that a goroutine took at a moment was the begin of a tenure.
+    pub(crate) fn begin(&self, task: TaskId, taken: MonoNs) -> bool {
+        self.found.contains(&(task, taken))
+    }
+
+    /// Whether items of a type are no work, for all that is known.
+    pub(crate) fn is_harmless(&self, process: u32, of: u64) -> bool {
+        let number = self.numbers.get(&(process, of)).copied().unwrap_or(KINDS_MAX);
+        self.kinds.get(&process).copied().unwrap_or_default().harmless() >> number & 1 == 1
+    }
+
+    /// How many tenures of a process had calls.
+    pub(crate) fn cases(&self, process: u32) -> u32 {
+        self.kinds.get(&process).map_or(0, |kinds| kinds.cases)
+    }
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding"
+)
+
+// streams runs one of two services: the first (http2, grpc) takes HTTP/1.1 and asks the other by streams of one connection, the
+// other (http2-back, grpc-back) asks a third by HTTP/1.1. False where the kind is none of these.
+func streams(kind string) bool {
+	env := os.Getenv
+	listen := func() net.Listener {
+		listener, err := net.Listen("tcp", "127.0.0.1:"+env("PORT"))
+		if err != nil {
+			panic(err)
+		}
+		return listener
+	}
+	down := func(rid string) {
+		reply, err := http.Get("http://127.0.0.1:" + env("DOWN") + "/down?rid=" + rid)
+		if err == nil {
+			io.Copy(io.Discard, reply.Body)
+			reply.Body.Close()
+		}
+	}
+	marked := func(rid string) string { return " rid=" + rid + " " }
+	of := func(body []byte) string { return strings.TrimPrefix(strings.TrimSpace(string(body)), "rid=") }
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	switch kind {
+	case "http2-back":
+		handle := func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			down(of(body))
+			w.Write(body)
+		}
+		panic((&http.Server{Handler: http.HandlerFunc(handle), Protocols: &protocols}).Serve(listen()))
+	case "grpc-back":
+		answer := func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			var body []byte
+			if err := decode(&body); err != nil {
+				return nil, err
+			}
+			down(of(body))
+			return &body, nil
+		}
+		encoding.RegisterCodec(bytesAlone{})
+		server := grpc.NewServer()
+		server.RegisterService(&grpc.ServiceDesc{ServiceName: "s.S", HandlerType: (*any)(nil),
+			Methods: []grpc.MethodDesc{{MethodName: "Up", Handler: answer}}}, nil)
+		panic(server.Serve(listen()))
+	case "http2", "grpc":
+	default:
+		return false
+	}
+	client := http.Client{Transport: &http.Transport{Protocols: &protocols}}
+	ask := func(_ context.Context, rid string) error {
+		reply, err := client.Post("http://127.0.0.1:"+env("BACK")+"/up", "text/plain", strings.NewReader(marked(rid)))
+		if err == nil {
+			io.Copy(io.Discard, reply.Body)
+			reply.Body.Close()
+		}
+		return err
+	}
+	if kind == "grpc" {
+		encoding.RegisterCodec(bytesAlone{})
+		channel, err := grpc.NewClient("127.0.0.1:"+env("BACK"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			panic(err)
+		}
+		ask = func(ctx context.Context, rid string) error {
+			asked, reply := []byte(marked(rid)), []byte{}
+			return channel.Invoke(ctx, "/s.S/Up", &asked, &reply)
+		}
+	}
+	log, err := os.OpenFile(env("LOG"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		panic(err)
+	}
+	handle := func(w http.ResponseWriter, r *http.Request) {
+		rid, status := r.URL.Query().Get("rid"), 200
+		if ask(r.Context(), rid) != nil {
+			status = 503
+		}
+		fmt.Fprintf(log, "rid=%s %d\n", rid, status)
+		w.WriteHeader(status)
+		io.WriteString(w, rid)
+	}
+	panic((&http.Server{Handler: http.HandlerFunc(handle)}).Serve(listen()))
+}
+
+// bytesAlone takes messages as they are.
+type bytesAlone struct{}
+
+func (bytesAlone) Marshal(v any) ([]byte, error) { return *v.(*[]byte), nil }
+func (bytesAlone) Unmarshal(data []byte, v any) error {
+	*v.(*[]byte) = append([]byte{}, data...)
+	return nil
+}
+func (bytesAlone) Name() string { return "proto" }
