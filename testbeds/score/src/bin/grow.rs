@@ -116,6 +116,8 @@ fn shifted(event: &Event, s: Shift, text: impl Fn(StrId) -> StrId) -> Option<Eve
         } // of imported traces only; copies keep their packets' numbers
         Event::Packet(r) => s.time(&mut r.at),
         Event::Placement(r) => s.time(&mut r.at),
+        Event::Handover(r) => s.times([&mut r.at, &mut r.sent, &mut r.first_sent]),
+        Event::Stream(r) => s.time(&mut r.at),
         Event::Stack(r) => s.times([&mut r.at, &mut r.blocked]),
         Event::Fault(r) => s.times([&mut r.at, &mut r.began]),
         Event::Input(r) => {

@@ -143,6 +143,8 @@ fn skew(event: &mut Event, clock: Clock, wall_ns: i64) {
         Event::Descriptor(r) => seen([&mut r.at, &mut r.received, &mut r.sent]),
         Event::Resent(r) => [Some(&mut r.at), None, None],
         Event::Placement(r) => [Some(&mut r.at), None, None],
+        Event::Handover(r) => seen([&mut r.at, &mut r.sent, &mut r.first_sent]),
+        Event::Stream(r) => [Some(&mut r.at), None, None],
         Event::Mark(r) => [Some(&mut r.at), None, None],
         Event::SniffedFlow(r) => {
             clock.time(&mut r.at);
