@@ -75,8 +75,8 @@ fn spans(of: &Value) -> Vec<Span> {
     let mut out = Vec::new();
     for resource in of["resourceSpans"].as_array().into_iter().flatten() {
         let attributes = resource["resource"]["attributes"].as_array().into_iter().flatten();
-        let service = attributes.filter(|a| a["key"] == "service.name").map(|a| text(&a["value"]["stringValue"]));
-        let service = service.last().unwrap_or_default();
+        let mut service = attributes.filter(|a| a["key"] == "service.name").map(|a| text(&a["value"]["stringValue"]));
+        let service = service.next().unwrap_or_default();
         for span in resource["scopeSpans"][0]["spans"].as_array().into_iter().flatten() {
             let ids = ["traceId", "spanId", "parentSpanId"].map(|id| text(&span[id]));
             let [trace, id, parent] = ids;

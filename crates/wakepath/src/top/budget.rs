@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// `top` takes at most one part in so many of the recorder's processor time; starting and drawing once take a little more.
-const PARTS: u32 = 14;
+const PARTS: u32 = 12;
 /// What is read for each second of processor time, until it was measured (bytes).
-const BYTES_PER_S: u64 = 20_000_000;
+const BYTES_PER_S: u64 = 4_000_000;
 /// No less is read: it would hold too few requests to say anything.
-pub const LEAST: u64 = 128 << 10;
+pub const LEAST: u64 = 64 << 10;
 
 /// How much may be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,8 @@ impl Budget {
 
     /// So many bytes were read, which took so much processor time.
     pub fn measured(&mut self, bytes: u64, took: Duration) {
-        if bytes >= LEAST / 2 && !took.is_zero() {
+        // of less, most went to what any reading takes
+        if bytes >= LEAST && !took.is_zero() {
             self.bytes_per_s = (bytes as f64 / took.as_secs_f64()) as u64;
         }
     }
@@ -122,9 +123,9 @@ mod tests {
     fn no_more_is_read_than_a_part_of_what_the_recorder_took() {
         let mut budget = Budget { recorders: vec![1], began: Duration::ZERO, bytes_per_s: 10_000_000 };
         let s = Duration::from_secs;
-        assert_eq!(budget.of_times(s(14), Duration::ZERO), Share::Bytes(10_000_000));
-        assert_eq!(budget.of_times(s(14), s(1)), Share::Later);
-        budget.measured(LEAST, Duration::from_millis(131));
-        assert_eq!(budget.of_times(s(14), Duration::ZERO), Share::Bytes(1_000_549));
+        assert_eq!(budget.of_times(s(12), Duration::ZERO), Share::Bytes(10_000_000));
+        assert_eq!(budget.of_times(s(12), s(1)), Share::Later);
+        budget.measured(LEAST, Duration::from_millis(64));
+        assert_eq!(budget.of_times(s(12), Duration::ZERO), Share::Bytes(1_024_000));
     }
 }
