@@ -208,12 +208,7 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 		if (!p.count)
 			done = take(dst, 0, head, p.buffer, head);
 		else
-			done = take_some(dst, 0, head, p.buffer, p.count);
-		if (p.count > MAX_IOV && done < head) {
-			u32 at = (position & (cfg_ring_bytes - 1)) + sizeof(*r) + named + peer;
-
-			done = take_others(at, done, head, p.buffer, p.count);
-		}
+			done = take_all((position & (cfg_ring_bytes - 1)) + sizeof(*r) + named + peer, head, p.buffer, p.count);
 		if (done & 0x80000000) {
 			/* a page was not there: what was read before it counts */
 			lost(c, DROP_HEAD_FAULT);

@@ -107,13 +107,17 @@ static __always_inline u64 user_word(u64 at)
 /* The thread's number as its own process sees it. */
 static __always_inline u32 own_number(struct task_struct *task)
 {
-	struct pid *pid = task->thread_pid;
-	u32 level = BPF_CORE_READ(pid, level);
 	struct upid number = {};
+	u64 pid = 0;
+	u32 level = 0;
 
+	/* as a number: older verifiers (6.1) add none to a pointer */
+	bpf_probe_read_kernel(&pid, sizeof(pid), &task->thread_pid);
+	bpf_probe_read_kernel(&level, sizeof(level), (void *)(pid + bpf_core_field_offset(struct pid, level)));
 	if (level > 32)
 		return 0;
-	bpf_probe_read_kernel(&number, sizeof(number), (void *)&pid->numbers[0] + level * bpf_core_type_size(struct upid));
+	pid += bpf_core_field_offset(struct pid, numbers) + level * bpf_core_type_size(struct upid);
+	bpf_probe_read_kernel(&number, sizeof(number), (void *)pid);
 	return number.nr;
 }
 
@@ -231,11 +235,14 @@ static __always_inline u64 python_context(struct task_struct *task, struct wp_ru
 	return context && (u32)user_word(context + r->context_entered) == 1 ? context : 0;
 }
 
+/* What a map takes for one of which nothing is known: not on the stack, of which a chain of calls has 512 bytes. */
+static const struct python_context no_context;
+
 static __always_inline bool python_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, bool polls,
 					u64 now)
 {
 	struct owned_key key = { .tgid = task->tgid };
-	struct python_context *found, met = {};
+	struct python_context *found;
 
 	/* whatever the loop waits for, it waits for in nobody's name. What probes did not see made may have another's address. */
 	if (polls || !r->is_marked)
@@ -254,10 +261,12 @@ static __always_inline bool python_task(struct task_struct *task, struct wp_runt
 		return true;
 	}
 	/* older than the probes */
-	met.id = bpf_ktime_get_ns();
-	met.acted = 1;
-	bpf_map_update_elem(&python_contexts, &key, &met, BPF_ANY);
-	who->key = met.id;
+	bpf_map_update_elem(&python_contexts, &key, &no_context, BPF_ANY);
+	found = bpf_map_lookup_elem(&python_contexts, &key);
+	if (!found)
+		return false;
+	found->acted = 1;
+	who->key = found->id = bpf_ktime_get_ns();
 	return true;
 }
 

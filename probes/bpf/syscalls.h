@@ -78,7 +78,7 @@ static __always_inline u64 milliseconds(s32 ms)
 	return ms < 0 ? ~0ULL : (u64)ms * 1000000;
 }
 
-static __always_inline void on_poll(struct task_struct *task, struct pt_regs *regs, u64 entered, u8 class, s32 ret)
+static __noinline void on_poll(struct task_struct *task, struct pt_regs *regs, u64 entered, u8 class, s32 ret)
 {
 	struct cpu_state *c = this_cpu();
 	struct task_state *t = 0;
