@@ -44,12 +44,11 @@ fn lz4(bytes: &[u8], out: &mut Vec<u8>) -> u8 {
     }
 }
 
-/// Decodes a body into exactly `count` rows of `words` words. False where the body is not what its flags say.
-pub(super) fn decode_rows(flags: u8, words: usize, count: usize, body: &[u8], out: &mut Vec<u64>) -> bool {
-    out.resize(words * count, 0);
+/// Decodes a body into rows of `words` words, exactly as many as `rows` has room for. False where the body is not what its flags say.
+pub(super) fn decode_rows(flags: u8, words: usize, body: &[u8], rows: &mut [u64]) -> bool {
     match flags {
-        FLAG_PACKED => packed::unpack(words, body, out),
-        0 => plain(body, bytemuck::cast_slice_mut(out)),
+        FLAG_PACKED => packed::unpack(words, body, rows),
+        0 => plain(body, bytemuck::cast_slice_mut(rows)),
         _ => false,
     }
 }
@@ -89,8 +88,8 @@ mod tests {
             }).collect();
             let mut body = vec![9, 9, 9];
             let flags = encode_rows(table, &rows, compress, &mut body);
-            let mut back = Vec::new();
-            prop_assert!(decode_rows(flags, words, count, &body[3..], &mut back));
+            let mut back = vec![7; words * count];
+            prop_assert!(decode_rows(flags, words, &body[3..], &mut back));
             prop_assert_eq!(rows, back);
         }
 
@@ -105,8 +104,7 @@ mod tests {
 
         #[test]
         fn garbage_is_refused_or_read_but_never_panics(flags: u8, body: Vec<u8>, count in 0usize..100) {
-            let mut out = Vec::new();
-            let _ = decode_rows(flags % 4, 8, count, &body, &mut out);
+            let _ = decode_rows(flags % 4, 8, &body, &mut vec![0; 8 * count]);
             let mut bytes = Vec::new();
             let _ = decode_bytes(flags % 4, count, &body, &mut bytes);
         }

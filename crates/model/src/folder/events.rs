@@ -99,6 +99,8 @@ pub struct Events<'a> {
     to: u64,
     read: FrameReader,
     waiting: std::vec::IntoIter<u32>,
+    /// When the next of them begins, where there is one.
+    next_first: Option<u64>,
     sources: Vec<Source>,
     /// Their keys, and which source each is of, the least last: they are looked at for nearly every row. The current
     /// source's is last, and behind.
@@ -124,6 +126,7 @@ impl<'a> Events<'a> {
             to,
             read: FrameReader::default(),
             waiting: host.select(tables, from, to).into_iter(),
+            next_first: None,
             sources: Vec::new(),
             keys: Vec::new(),
             held: 0,
@@ -135,6 +138,7 @@ impl<'a> Events<'a> {
             spare: Vec::new(),
             tells_losses: tables.contains(Table::Loss),
         };
+        events.next_first = events.first_of_next();
         events.add_losses(&host.missing_rows, u32::MAX);
         events
     }
@@ -169,16 +173,21 @@ impl<'a> Events<'a> {
         self.keys[place] = (key, self.current);
     }
 
+    fn first_of_next(&self) -> Option<u64> {
+        self.waiting.as_slice().first().map(|i| self.host.frames[*i as usize].header.first)
+    }
+
     /// Loads the next frame, where it has a row to give.
     fn load(&mut self) {
         let Some(order) = self.waiting.next() else {
             return;
         };
         let frame = self.host.frames[order as usize];
+        self.next_first = self.first_of_next();
         let mut words = self.spare.pop().unwrap_or_default();
-        if let Some(table) = self.read.rows(self.host, &frame, &mut words) {
+        if let Some((table, rows)) = self.read.rows(self.host, &frame, &mut words) {
             let width = table.row_bytes() / 8;
-            let (at, end) = cut(&words, width, self.from, self.to);
+            let (at, end) = cut(&words[..rows], width, self.from, self.to);
             if at < end {
                 self.held += words.len() * 8;
                 self.add(Source { words, at, end, width, table, order });
@@ -195,21 +204,20 @@ impl<'a> Events<'a> {
     fn choose(&mut self) -> bool {
         self.put_back();
         loop {
-            let next = self.waiting.as_slice().first().map(|i| self.host.frames[*i as usize].header.first);
-            let may_load = next.filter(|_| self.held < self.held_max);
-            let least = self.keys.last().copied();
-            let must_load = match (next, least) {
-                (None, None) => return false,
-                (None, _) => false,
-                (Some(_), None) => true,
-                (Some(first), Some((least, _))) => may_load.is_some() && first <= (least >> 64) as u64,
+            let may_load = self.next_first.filter(|_| self.held < self.held_max);
+            let Some(&(least, current)) = self.keys.last() else {
+                if self.next_first.is_none() {
+                    return false;
+                }
+                self.load();
+                continue;
             };
-            if must_load {
+            if may_load.is_some_and(|first| first <= (least >> 64) as u64) {
                 self.load();
                 continue;
             }
-            let second = self.keys.iter().rev().nth(1).map_or(u128::MAX, |(k, _)| *k);
-            self.current = least.map_or(usize::MAX, |(_, current)| current);
+            let second = self.keys.len().checked_sub(2).map_or(u128::MAX, |i| self.keys[i].0);
+            self.current = current;
             self.limit = second.min(may_load.map_or(u128::MAX, |first| key(first, 0, 0)));
             return true;
         }
@@ -354,8 +362,8 @@ impl Iterator for Batches<'_> {
         loop {
             let frame = self.host.frames[self.waiting.next()? as usize];
             let mut words = std::mem::take(&mut self.spare);
-            if let Some(table) = self.read.rows(self.host, &frame, &mut words) {
-                let (start, end) = cut(&words, table.row_bytes() / 8, self.from, self.to);
+            if let Some((table, rows)) = self.read.rows(self.host, &frame, &mut words) {
+                let (start, end) = cut(&words[..rows], table.row_bytes() / 8, self.from, self.to);
                 if start < end {
                     return Some(Batch { table, words, start, end });
                 }

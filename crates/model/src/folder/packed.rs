@@ -210,16 +210,20 @@ pub(super) fn unpack(width: usize, from: &[u8], rows: &mut [u64]) -> bool {
             if unpack_column(&mut from, block.len() / width, &mut column).is_none() {
                 return false;
             }
-            let cells = block.chunks_exact_mut(width).zip(column);
+            let cells = block.chunks_exact_mut(width).zip(&column);
             match *way {
-                STEP => cells.for_each(|(row, v)| {
-                    row[c] = before[c].wrapping_add(v);
-                    before[c] = row[c];
-                }),
-                NEAR => cells.for_each(|(row, v)| row[c] = near(row[0], v)),
-                BEYOND => cells.for_each(|(row, v)| row[c] = back(row[c - 1], v)),
+                STEP => {
+                    let mut last = before[c];
+                    cells.for_each(|(row, v)| {
+                        last = last.wrapping_add(*v);
+                        row[c] = last;
+                    });
+                    before[c] = last;
+                }
+                NEAR => cells.for_each(|(row, v)| row[c] = near(row[0], *v)),
+                BEYOND => cells.for_each(|(row, v)| row[c] = back(row[c - 1], *v)),
                 NEXT => cells.for_each(|(row, v)| row[c] = v.wrapping_sub(1)),
-                _ => cells.for_each(|(row, v)| row[c] = v),
+                _ => cells.for_each(|(row, v)| row[c] = *v),
             }
         }
     }
@@ -235,30 +239,55 @@ fn unpack_column(from: &mut &[u8], n: usize, column: &mut [u64; BLOCK_ROWS]) -> 
         return Some(());
     }
     let groups = n.div_ceil(8);
-    let mut planes = [[0u64; GROUPS]; 8];
-    for (plane, varies) in planes.iter_mut().zip(varies.to_le_bytes()) {
-        let plane = &mut plane[..groups];
-        if varies == 0xff {
-            let (bytes, rest) = from.split_at_checked(groups * 8)?;
-            for (word, b) in plane.iter_mut().zip(bytes.as_chunks::<8>().0) {
-                *word = u64::from_le_bytes(*b);
+    let which = varies.to_le_bytes();
+    let (column, _) = column.as_chunks_mut::<8>();
+    let column = &mut column[..groups];
+    if which.iter().filter(|varies| **varies != 0).count() <= FEW {
+        column.as_flattened_mut().fill(base);
+        for (byte, varies) in which.into_iter().enumerate().filter(|(_, varies)| *varies != 0) {
+            let mut plane = [0; GROUPS];
+            take_plane(from, varies, &mut plane[..groups])?;
+            for (group, word) in column.iter_mut().zip(plane) {
+                for (v, b) in group.iter_mut().zip(word.to_le_bytes()) {
+                    *v ^= u64::from(b) << (8 * byte);
+                }
             }
-            *from = rest;
-            continue;
         }
-        let mut left = varies;
-        while left != 0 {
-            let bit = left.trailing_zeros();
-            let (bytes, rest) = from.split_at_checked(groups)?;
-            for (word, b) in plane.iter_mut().zip(bytes) {
-                *word |= SPREAD[usize::from(*b)] << bit;
-            }
-            *from = rest;
-            left &= left - 1;
-        }
+        return Some(());
     }
-    for (g, group) in column.as_chunks_mut::<8>().0[..groups].iter_mut().enumerate() {
+    let mut planes = [[0u64; GROUPS]; 8];
+    for (plane, varies) in planes.iter_mut().zip(which) {
+        take_plane(from, varies, &mut plane[..groups])?;
+    }
+    for (g, group) in column.iter_mut().enumerate() {
         *group = transpose(std::array::from_fn(|b| planes[b][g])).map(|v| v ^ base);
+    }
+    Some(())
+}
+
+/// Where so many bytes of a column vary, it takes less to put them in one by one than to transpose all.
+const FEW: usize = 2;
+
+/// One byte of each value of a column, eight values a word: the bits that vary, a plane each. `plane` is zero before.
+#[inline(always)]
+fn take_plane(from: &mut &[u8], varies: u8, plane: &mut [u64]) -> Option<()> {
+    if varies == 0xff {
+        let (bytes, rest) = from.split_at_checked(plane.len() * 8)?;
+        for (word, b) in plane.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*b);
+        }
+        *from = rest;
+        return Some(());
+    }
+    let mut left = varies;
+    while left != 0 {
+        let bit = left.trailing_zeros();
+        let (bytes, rest) = from.split_at_checked(plane.len())?;
+        for (word, b) in plane.iter_mut().zip(bytes) {
+            *word |= SPREAD[usize::from(*b)] << bit;
+        }
+        *from = rest;
+        left &= left - 1;
     }
     Some(())
 }

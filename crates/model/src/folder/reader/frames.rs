@@ -64,26 +64,34 @@ impl FrameReader {
         Some(&self.plain)
     }
 
-    /// The rows of a frame, with ids of the host.
-    pub fn rows(&mut self, host: &Host, frame: &FrameRef, words: &mut Vec<u64>) -> Option<Table> {
+    /// The rows of a frame, with ids of the host: their table, and of how many words at the beginning of `words` they are. What
+    /// lies behind is of no meaning: a buffer that is used again is not made shorter, or what it gains would be written twice.
+    pub fn rows(&mut self, host: &Host, frame: &FrameRef, words: &mut Vec<u64>) -> Option<(Table, usize)> {
         let table = frame.header.table()?;
         self.body(host, frame)?;
-        let (stored, count) = (frame.header.row_words(), frame.header.rows as usize);
-        if !decode_rows(frame.header.flags, stored, count, &self.body, words) {
+        let (stored, count, width) = (frame.header.row_words(), frame.header.rows as usize, table.row_bytes() / 8);
+        if words.len() < stored * count {
+            words.resize(stored * count, 0);
+        }
+        if !decode_rows(frame.header.flags, stored, &self.body, &mut words[..stored * count]) {
             host.defect(id::FOLDER_FRAME, 1, frame);
             return None;
         }
-        resize_rows(words, stored, table.row_bytes() / 8);
-        if !table.are_rows(words) {
+        if stored != width {
+            words.truncate(stored * count);
+            resize_rows(words, stored, width);
+        }
+        let used = &mut words[..width * count];
+        if !table.are_rows(used) {
             host.defect(id::FOLDER_FRAME, 1, frame);
             return None;
         }
         let recording = &host.recordings[host.files[frame.file as usize].recording];
-        let undefined = translate(table, recording, words);
+        let undefined = translate(table, recording, used);
         if undefined > 0 {
             host.defect(id::FOLDER_STRING, undefined, frame);
         }
-        Some(table)
+        Some((table, used.len()))
     }
 }
 
