@@ -83,6 +83,13 @@ impl Direction {
         }
     }
 
+    /// Forgets what moved bytes that messages explain: a message that is told of later begins behind them.
+    fn forget_explained(&mut self) {
+        if self.explained_to != OPEN && self.spans.last().is_some_and(|s| s.end <= self.explained_to) {
+            self.spans.clear();
+        }
+    }
+
     /// Forgets what moved bytes before this one.
     pub(super) fn forget_before(&mut self, start: u64) {
         let count = self.spans.iter().take_while(|s| s.end <= start).count();
@@ -199,6 +206,10 @@ impl Ep {
     /// An operation that moved bytes; `goes_on`: with those of the one before it, if that was the same task's.
     pub(super) fn push_span(&mut self, r: &OpRow, is_request: bool, goes_on: bool) {
         let direction = if is_request { &mut self.requests } else { &mut self.replies };
+        if self.traits.messages && !self.traits.interleaves {
+            // so that one stays, for which there is room without asking for memory
+            direction.forget_explained();
+        }
         direction.push(r, goes_on);
     }
 
