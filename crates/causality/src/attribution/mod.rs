@@ -383,16 +383,18 @@ impl<'a, F: Finished> Attribution<'a, F> {
         std::mem::take(&mut self.outbox.to_release)
     }
 
-    /// A call of a task that replies: its next reply will tell whose it was.
+    /// A call of a task that has not replied since: its next reply will tell whose it was. (What a reply did not claim, none will: the
+    /// request that it may be of is handed on soon.)
     fn may_still_be_claimed(&self, xs: &Slab, y: ExId, now: MonoNs) -> bool {
         if !xs.is_live(y) || self.facts.state(y).call.parent != Some(Parent::Pending) {
             return false;
         }
         let e = xs.get(y);
+        let worker = self.facts.tasks.get(e.actor);
         let is_ungiven = |x: ExId| xs.is_live(x) && !self.facts.state(x).given;
-        let born_of = self.facts.tasks.get(e.actor).and_then(|w| w.born_of);
-        (self.facts.roles.role(e.actor).replies_foreign
-            || born_of.is_some_and(is_ungiven)
+        let is_unclaimed = |w: &Worker| w.segment.contains(&y);
+        (self.facts.roles.role(e.actor).replies_foreign && worker.is_some_and(is_unclaimed)
+            || worker.and_then(|w| w.born_of).is_some_and(is_ungiven)
             || self.facts.is_being_completed(xs, y))
             && e.ended.0 + CLAIM_NS > now.0
     }
