@@ -279,11 +279,10 @@ impl Roles {
         habits.put_off += u32::from(is_put_off);
         habits.is_parallel |= round.polled.ready > 0 && round.calls > round.polled.ready && is_timely;
         habits.spontaneous += u32::from(round.polled.messages == 0 && round.polled.due != 0);
-        let is_alone = round.polled.ready == 1 && is_timely && round.replied != Replied::No;
-        let is_nobody_else =
-            round.replied == Replied::Freely || self.requests.open.get(&process).is_none_or(|&open| open == 0);
-        habits.behind.after += u32::from(is_alone && is_nobody_else);
-        habits.behind.after_dialled += u32::from(is_alone && round.replied == Replied::WithoutSpare);
+        if round.polled.ready == 1 && is_timely {
+            let is_any_open = self.requests.open.get(&process).is_some_and(|&open| open > 0);
+            habits.behind.called(round.replied, is_any_open);
+        }
     }
 
     /// A loop has answered a request, and was given nothing since.
@@ -364,13 +363,10 @@ impl Roles {
 
     /// In how many turns a call behind a reply could have been seen, and in how many one was.
     fn behind_replies(&self, process: u32) -> (u32, u32) {
+        let Some(habits) = self.loops.habits.get(&process) else { return (0, 0) };
         // where no connection is used again, nobody waits for one
         let dials = !self.keeps_connections(process);
-        let dialled = |h: &Habits| if dials { (h.behind.replied_dialled, h.behind.after_dialled) } else { (0, 0) };
-        self.loops
-            .habits
-            .get(&process)
-            .map_or((0, 0), |h| (h.behind.replied + dialled(h).0, h.behind.after + dialled(h).1))
+        habits.behind.seen(dials, holds("answered.nothing_was_handed_over", self.is_migrating(process)))
     }
 
     /// A loop makes a call, on a connection that was used before where `is_again`: was it for the one request that it was

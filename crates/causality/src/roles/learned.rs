@@ -42,10 +42,39 @@ pub(super) struct Habits {
 pub(super) struct BehindReplies {
     /// It would have found a connection.
     pub(super) replied: u32,
-    pub(super) after: u32,
+    after: u32,
+    /// Calls behind such a reply while requests were open: one of these may have been handed to the task meanwhile, where
+    /// requests move between tasks.
+    after_beside_open: u32,
     /// It would have made a connection, or waited for one: what a process that uses none again would not wait for.
     pub(super) replied_dialled: u32,
-    pub(super) after_dialled: u32,
+    after_dialled: u32,
+}
+
+impl BehindReplies {
+    /// A call was made in a turn with one input, in which this was replied; `is_any_open`: a request is open.
+    pub(super) fn called(&mut self, replied: Replied, is_any_open: bool) {
+        match (replied, is_any_open) {
+            (Replied::No, _) | (Replied::Bound, true) => {}
+            (Replied::Freely, true) => self.after_beside_open += 1,
+            (Replied::WithoutSpare, true) => self.after_dialled += 1,
+            (Replied::WithoutSpare, false) => {
+                (self.after, self.after_dialled) = (self.after + 1, self.after_dialled + 1)
+            }
+            (_, false) => self.after += 1,
+        }
+    }
+
+    /// In how many turns a call behind a reply could have been seen, and in how many one was. `dials`: of those with a new
+    /// connection too. `is_migrating`: requests move between tasks, so that a call beside an open request says nothing, and
+    /// then neither does one that was not made.
+    pub(super) fn seen(&self, dials: bool, is_migrating: bool) -> (u32, u32) {
+        if is_migrating && (self.after_beside_open > 0 || dials && self.after_dialled > self.after) {
+            return (0, self.after);
+        }
+        let (replied, after) = (self.replied, self.after + self.after_beside_open);
+        if dials { (replied + self.replied_dialled, after + self.after_dialled) } else { (replied, after) }
+    }
 }
 
 /// Whether a loop has answered a request and was given nothing since.
