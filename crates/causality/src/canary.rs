@@ -4,10 +4,13 @@
 /// Every condition that is guarded so: its rule, and what it asks. `cargo xtask tables` writes the list.
 pub const CONDITIONS: &[&str] = &[
     "answered.never_seen",
+    "answered.nothing_was_handed_over",
     "awaited.by_an_open_request",
     "awaited.never_anothers",
+    "awaited.never_passed_to_others",
     "awaited.nothing_else_was_given",
     "awaited.often",
+    "awaited.often_passed_on",
     "before.began_in_the_recording",
     "born.before_the_end",
     "born.leads_to_one",

@@ -55,6 +55,8 @@ pub trait Steps {
     fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs);
     /// More of the reply was received (client) by this task.
     fn reply_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs);
+    /// A task reads from a flow whose messages overlap: frames that may let another request go on.
+    fn read_frames(&mut self, _: TaskId) {}
     /// The reply is complete, or will never be.
     fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs);
     /// A task accepted a flow.
@@ -246,7 +248,10 @@ impl<S: Steps> Engine<S> {
                 ep.replies.explained_to = r.start;
             }
         }
-        let (murky, messages) = (ep.traits.murky, ep.traits.messages);
+        let (murky, messages, interleaves) = (ep.traits.murky, ep.traits.messages, ep.traits.interleaves);
+        if interleaves && !sent {
+            self.steps.read_frames(r.actor());
+        }
         if unclear {
             self.steps.unclear(&self.xs, side, task, at);
         }

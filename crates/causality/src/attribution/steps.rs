@@ -245,6 +245,12 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
     }
 
+    fn read_frames(&mut self, task: TaskId) {
+        if let Some(w) = self.facts.tasks.get_mut(task) {
+            w.unknown_call = None;
+        }
+    }
+
     fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         let e = xs.get(x);
         self.facts.state_mut(x).closed = true;

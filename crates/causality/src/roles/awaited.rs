@@ -1,4 +1,5 @@
-//! Whether who goes on with the answer to a call is who made it, as far as was seen: in turns in which one thing was given.
+//! Whether who goes on with the answer to a call is who made it, as far as was seen: in turns in which one thing was given, and
+//! in those with several.
 
 use super::{CASES_MIN, Roles};
 use crate::canary::holds;
@@ -19,24 +20,36 @@ impl Roles {
         let process = self.process_of(task);
         let round = self.loops.rounds.entry(task);
         let (asked, maker) = (std::mem::take(&mut round.taken.answers), round.taken.of.take());
-        if asked.0 == 0 || !round.is_given_one(at) {
+        if asked.0 == 0 || !round.polled.no_timer_due(at) {
             return;
         }
+        let is_one = round.is_given_one(at);
         let is_after = |y: ExId| xs.is_live(y) && xs.get(y).taken > asked;
         let may_be_anothers = self.requests.newest.get(&process).is_some_and(|&y| y != x && is_after(y));
-        let habits = self.loops.habits.entry(process).or_default();
-        match maker.is_some_and(|maker| maker != x) || is_after(x) {
-            true => habits.is_awaited_by_others = true,
-            false => habits.awaited += u32::from(maker.is_some() || may_be_anothers),
+        let has_others = self.requests.open.get(&process).is_some_and(|&open| open > 1);
+        let awaited = &mut self.loops.habits.entry(process).or_default().awaited;
+        let is_anothers = maker.is_some_and(|maker| maker != x) || is_after(x);
+        match (is_one, is_anothers) {
+            (true, true) => awaited.is_by_others = true,
+            (true, false) => awaited.alone += u32::from(maker.is_some() || may_be_anothers),
+            (false, true) => awaited.is_passed_to_others = true,
+            (false, false) => awaited.passed_on += u32::from(maker.is_some() && has_others || may_be_anothers),
         }
     }
 
     /// Whether the request to which a loop of this process replies with an answer alone is the one that asked: it often was, and
     /// never another.
     pub fn awaits_its_own(&self, process: u32) -> bool {
-        let habits = self.loops.habits.get(&process);
-        let is_often = habits.is_some_and(|h| h.awaited >= CASES_MIN);
-        let is_never_anothers = habits.is_none_or(|h| !h.is_awaited_by_others);
-        holds("awaited.often", is_often) && holds("awaited.never_anothers", is_never_anothers)
+        let Some(awaited) = self.loops.habits.get(&process).map(|h| h.awaited) else { return false };
+        holds("awaited.often", awaited.alone >= CASES_MIN) && holds("awaited.never_anothers", !awaited.is_by_others)
+    }
+
+    /// Whether a loop of this process replies with an answer right when it has read it, and to the one that asked, also where it was
+    /// given more: it often did so while others were open, and never replied to another, or took a second answer first.
+    pub fn passes_on(&self, process: u32) -> bool {
+        let Some(awaited) = self.loops.habits.get(&process).map(|h| h.awaited) else { return false };
+        let is_never_anothers = !awaited.is_by_others && !awaited.is_passed_to_others && !awaited.is_kept;
+        holds("awaited.often_passed_on", awaited.passed_on >= CASES_MIN)
+            && holds("awaited.never_passed_to_others", is_never_anothers)
     }
 }

@@ -30,10 +30,22 @@ pub(super) struct Habits {
     /// what an earlier input had left for later.
     pub(super) prompt: u32,
     pub(super) put_off: u32,
-    /// Turns in which the loop went on to reply with the answer to a call alone, and that to another one than who had asked could
-    /// have shown; and whether it ever did.
-    pub(super) awaited: u32,
-    pub(super) is_awaited_by_others: bool,
+    /// Who is replied to behind the answer to a call.
+    pub(super) awaited: Awaited,
+}
+
+/// Answers to calls behind which a loop replied, and took nothing else before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Awaited {
+    /// How many were all that it was given, and that it replies to another one than who had asked could have shown.
+    pub(super) alone: u32,
+    /// It replied to another one then.
+    pub(super) is_by_others: bool,
+    /// The same where it was given more in its turn.
+    pub(super) passed_on: u32,
+    pub(super) is_passed_to_others: bool,
+    /// It took two answers before it did anything with the first.
+    pub(super) is_kept: bool,
 }
 
 /// Turns with one input in which a request was answered and a call behind that could have been seen; and calls behind such a
@@ -114,6 +126,8 @@ pub(super) struct Taken {
     /// The flow of the last reply that was taken, and of the last request.
     pub(super) heard: EndpointId,
     pub(super) asked: EndpointId,
+    /// The call whose answer was taken last.
+    pub(super) call: Option<ExId>,
     /// The request whose input was taken last, its own bytes or an answer, where that is known.
     pub(super) of: Option<ExId>,
     /// When the call began whose answer that was, where nothing was replied since; else 0.
@@ -145,6 +159,11 @@ impl Round {
     /// Whether one thing is all that it was given, and no timer can be due.
     pub(super) fn is_given_one(&self, at: MonoNs) -> bool {
         (self.polled.ready, self.polled.messages) == (1, 1) && self.polled.no_timer_due(at)
+    }
+
+    /// Whether the last that it took was an answer, and it did nothing with that yet: no reply, and no call.
+    pub(super) fn keeps_an_answer(&self) -> bool {
+        self.taken.answers.0 != 0 && self.promptness.since_call > 0
     }
 
     /// A request or reply was taken: what follows may be for it.

@@ -115,11 +115,22 @@ impl Steps for Roles {
         let of = self.answered(x);
         if xs.get(x).side == Side::Client && !xs.get(x).is_internal {
             let round = self.loops.rounds.entry(task);
+            let is_before_kept = round.keeps_an_answer() && round.taken.call != Some(x);
             round.takes();
-            round.taken = Taken { heard: xs.get(x).flow, of, answers: xs.get(x).began, ..round.taken };
+            let e = xs.get(x);
+            round.taken = Taken { heard: e.flow, call: Some(x), of, answers: e.began, ..round.taken };
+            if is_before_kept {
+                let process = self.process_of(task);
+                self.loops.habits.entry(process).or_default().awaited.is_kept = true;
+            }
             // it may wait for an answer that another task reads
             self.workers.first_calls.entry(xs.get(x).actor).or_insert(xs.get(x).began);
         }
+    }
+
+    fn read_frames(&mut self, task: TaskId) {
+        let taken = &mut self.loops.rounds.entry(task).taken;
+        (taken.of, taken.answers) = (None, MonoNs(0));
     }
 
     fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs) {

@@ -1,13 +1,15 @@
-//! A loop read the answer to a call of unknown origin, and with that alone went on to reply to X: X waited for that answer.
+//! A loop read the answer to a call of unknown origin, and with that went on to reply to X: X waited for that answer.
 //!
 //! Habit: that X waited for the answer does not say that nobody else asked for it (a batch, a single flight). But wherever the
 //! maker of such a call was known, it was the one that went on.
 //!
-//! Condition: that answer was all that the loop was given, no timer was due, and X was among those that could have made the
+//! Condition: that answer was all that the loop was given; or it took nothing between the answer and the reply, and its process
+//! was often seen to pass answers on so where it was given more. No timer was due, and X was among those that could have made the
 //! call: open requests, and nobody else. One that was answered has no reply left that would tell; nor has the program itself,
 //! where it was ever seen to call of its own accord.
 //!
-//! Counterexamples: `link.fragment/awaited_after_answer`, `awaited_of_its_own`, `awaited_by_another`, `awaited_too_few`.
+//! Counterexamples: `link.fragment/awaited_after_answer`, `awaited_of_its_own`, `awaited_by_another`, `awaited_too_few`,
+//! `passed_on_too_few`, `passed_to_another`, `passed_on_kept`, `passed_on_behind_frames`.
 
 use crate::attribution::claims::{Claim, Claimed};
 use crate::attribution::facts::Facts;
@@ -29,15 +31,16 @@ impl Facts<'_> {
         let w = self.tasks.get_mut(task)?;
         let call = w.unknown_call.take()?;
         // only where that reply was all that there was to go on with
-        let is_single = holds("awaited.nothing_else_was_given", w.turn.is_single(at));
-        if !is_single || self.roles.is_ring(task) || self.is_lossy_since(xs.get(x), at) {
+        let (is_single, is_timely) = (w.turn.is_single(at), w.turn.no_timer_due(at));
+        let s = self.state(call);
+        let is_passed_on = || is_timely && self.roles.passes_on(s.process);
+        let is_known = holds("awaited.nothing_else_was_given", is_single) && self.roles.awaits_its_own(s.process);
+        if !is_known && !is_passed_on() || self.roles.is_ring(task) || self.is_lossy_since(xs.get(x), at) {
             return None;
         }
-        let s = self.state(call);
         let is_open = !s.given && matches!(s.call.parent, Some(Parent::Open(Hole::Ambiguous)));
         let are_not_all = s.call.suspects.as_ref().is_some_and(|s| s.are_not_all);
         let are_all = holds("awaited.by_an_open_request", !are_not_all);
-        let is_known = is_open && are_all && self.roles.awaits_its_own(s.process);
-        (is_known && self.is_suspect(x, call)).then_some(Claim { call, claimed: Claimed::By(x, Rule::Habit) })
+        (is_open && are_all && self.is_suspect(x, call)).then_some(Claim { call, claimed: Claimed::By(x, Rule::Habit) })
     }
 }
