@@ -217,7 +217,9 @@ fn a_part_begins_with_a_segment_and_misses_nothing_behind_it() -> Outcome {
             w.flush(Durability::Write)?;
         }
     }
-    let read = |part| -> Result<(u64, u64, usize, Vec<&'static str>), Box<dyn std::error::Error>> {
+    // first and last time (ns), rows, and ids of defects
+    type Found = (u64, u64, usize, Vec<&'static str>);
+    let read = |part| -> Result<Found, Box<dyn std::error::Error>> {
         let folder = Folder::open_part(&[&path], part)?;
         let host = &folder.hosts()[0];
         let (first, last) = host.span().ok_or("no rows")?;
