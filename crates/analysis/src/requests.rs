@@ -28,6 +28,8 @@ pub struct Tier {
     pub self_ns: u64,
     /// Of that, in spans some of whose calls may be missing: a part of it may be theirs (ns).
     pub self_unsure_ns: u64,
+    /// Spans of watched servers whose arrival at the host was not seen, so that nothing is known of their wait there.
+    pub arrivals_unseen: u64,
     /// Time requests waited there before a task took them (ns).
     pub queued_ns: u64,
     /// Time in which its replies found no room, since its clients had not read what came before (ns).
@@ -231,6 +233,7 @@ impl Kinds {
             tier.self_ns += t.self_ns;
             tier.self_unsure_ns += if may_lack_calls { t.self_ns } else { 0 };
             tier.queued_ns += t.queued_ns;
+            tier.arrivals_unseen += u64::from(span.callee.as_ref().is_some_and(|h| h.exchange.arrived.0 == 0));
             tier.unread_ns += t.unread_ns;
             tier.between_ns += t.between_ns.unwrap_or(0);
             tier.depth = if fresh { t.depth } else { tier.depth.min(t.depth) };

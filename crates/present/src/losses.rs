@@ -126,7 +126,12 @@ pub fn losses_or_none(losses: &[Loss], answers: &[Answer], style: Style) -> Stri
     let concerns = |l: &Loss| answers.iter().chain(&[Answer::Names]).any(|a| l.touches.contains(&a.name()));
     let told: Vec<Loss> =
         losses.iter().filter(|l| l.severity != Severity::Info.name() || concerns(l)).cloned().collect();
-    if told.is_empty() { "No data lost.\n".into() } else { format!("Lost:\n{}", render(&told, style)) }
+    let heading = match told.iter().all(|l| l.severity == Severity::Info.name()) {
+        true if told.is_empty() => return "No data lost.\n".into(),
+        true => "No data lost. Notes:",
+        false => "Lost:",
+    };
+    format!("{heading}\n{}", render(&told, style))
 }
 
 /// The losses in words, the worst first: what, how many, what they touch, what to do.

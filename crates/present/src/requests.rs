@@ -28,8 +28,11 @@ pub struct TierView {
     pub self_ns: u64,
     /// Of that, in spans some of whose calls could not be assigned: a part of it may be theirs (ns).
     pub self_unsure_ns: u64,
-    /// Waited there before a task took it, for each request (ns).
+    /// Waited there before a task took it, for each request (ns); nothing is known of it where no arrival was seen.
     pub queued_ns: u64,
+    /// When requests arrived at its host was seen, of some at least. By the preload library it is not: durations begin when
+    /// the program reads.
+    pub arrivals_seen: bool,
     /// Time in which its replies found no room, since its clients had not read what came before (ns, average a request).
     pub unread_ns: u64,
     /// Between its callers and it, for each request (ns).
@@ -299,6 +302,7 @@ fn kind_view(service: &str, asked: &str, k: &Kind, span_ns: u64) -> KindView {
                 self_ns: t.self_ns / n,
                 self_unsure_ns: t.self_unsure_ns / n,
                 queued_ns: t.queued_ns / n,
+                arrivals_seen: t.unwatched || t.arrivals_unseen < t.spans,
                 unread_ns: t.unread_ns / n,
                 between_ns: t.between_ns / n,
                 share: (t.self_ns / n) as f64 / mean as f64,

@@ -429,6 +429,16 @@ fn hangs(screen: &mut Screen<'_>, parts: &Parts) {
         Part::Answer(r) => &r.kinds[..],
         _ => &[],
     };
+    if !open.before.is_empty() {
+        let waits = match open.before.len() {
+            1 => "1 connection has".to_owned(),
+            n => format!("{} connections have", units::count(n as u64)),
+        };
+        let text = format!(
+            "{waits} waited for an answer since before the recording (or the protocol lets the client speak last)."
+        );
+        screen.add(Section::Hangs, Level::Bad, text, next.clone());
+    }
     if open.requests.is_empty() {
         let level = if open.circles.is_empty() { Level::Good } else { Level::Fact };
         return screen.add(Section::Hangs, level, open.head(), next);

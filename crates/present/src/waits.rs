@@ -106,6 +106,7 @@ struct Row {
     first: SliceView,
     duration_ns: u64,
     slices: u64,
+    longest_ns: u64,
 }
 
 /// Which slices the table shows.
@@ -235,7 +236,7 @@ impl<'n, 'f> Collector<'n, 'f> {
             Shown::Longest(rows) => ROWS_HELD.max(rows.saturating_mul(4)),
         };
         if self.rows.len() < held_max {
-            self.rows.push(Row { first: view(self.names, s), duration_ns: ns, slices: 1 });
+            self.rows.push(Row { first: view(self.names, s), duration_ns: ns, slices: 1, longest_ns: ns });
         }
         if self.rows.len() == held_max && self.shown != Shown::All {
             // a quarter of them stay: more than will be shown, so these are among the shortest in the end, too
@@ -339,6 +340,7 @@ fn shorten(rows: &mut Vec<Row>, longest: usize) {
         if joins {
             last.duration_ns += next.duration_ns;
             last.slices += next.slices;
+            last.longest_ns = last.longest_ns.max(next.longest_ns);
         }
         joins
     });
@@ -385,7 +387,7 @@ mod tests {
             evidence: String::new(),
             reason: None,
         };
-        Row { first, duration_ns, slices: 1 }
+        Row { first, duration_ns, slices: 1, longest_ns: duration_ns }
     }
 
     #[test]

@@ -272,7 +272,7 @@ pub struct WaitsArgs {
 #[command(after_help = "\
 Examples:
   wakepath why shop                              the kinds that lose most time in their slowest 1 %
-  wakepath why shop --kind 'GET /vote'           one kind, as `wakepath requests` prints it
+  wakepath why shop --kind 'GET /vote/{n}'       one kind, as `wakepath requests` prints it
   wakepath why shop --slowest 5%                 the slowest twentieth
   wakepath why shop --from +10s --to +12s        requests of two seconds, against all others
   wakepath why monday tuesday                    what takes longer in the second recording
@@ -341,7 +341,7 @@ pub struct Answering {
 /// Check whether this host can be recorded, and what to do if it cannot.
 ///
 /// Checks the kernel, its hooks and this user's rights, then loads and attaches the kernel programs and removes them
-/// again. It writes nothing. Every \"NO\" is followed by what to do. Without root, it checks everything except the
+/// again. It writes nothing. Every "NO" is followed by what to do. Without root, it checks everything except the
 /// trial.
 ///
 /// Exits with 0 if `record` works, with 1 if it does not.

@@ -155,10 +155,17 @@ impl OpenView {
 
     fn render_waits(&self, limit: usize, style: Style, out: &mut String) {
         let head = match self.waits.len() {
+            0 if !self.before.is_empty() => {
+                "No task waits for a request that began during the recording. One that owes an answer from before may be \
+                 among those counted as idle."
+                    .to_owned()
+            }
             0 => "Only idle tasks were waiting.".to_owned(),
             n => format!("Waits still going on: {}", units::count(n as u64)),
         };
-        let _ = writeln!(out, "{}", style.paint(&head, Tint::Strong));
+        for line in wrap(&head, "", style.prose()).lines() {
+            let _ = writeln!(out, "{}", style.paint(line, Tint::Strong));
+        }
         if !self.waits.is_empty() {
             let mut t = Table::new(&[
                 Column::number("age"),

@@ -281,6 +281,10 @@ fn error(out: &mut String, line: &str, style: Style) {
     below(out, line, Tint::Bad, style);
 }
 
+/// What durations leave out where arrivals were not seen.
+const ARRIVALS_UNSEEN: &str = "-: when requests arrived was not seen, and durations begin when the program read them. Clients \
+                               may have waited longer.";
+
 fn render_tiers(k: &KindView, out: &mut String, style: Style) {
     let title = format!("{}  (mean {})", k.asked, units::duration(k.mean_ns));
     let _ = write!(out, "\n{}", wrap(&sanitise(&title), "", style.prose()));
@@ -300,13 +304,16 @@ fn render_tiers(k: &KindView, out: &mut String, style: Style) {
             Cell::from(format!("{:.1}", tier.spans_per_request)),
             Cell::from(own_time(tier.self_ns, tier.self_unsure_ns)),
             Cell::from(format!("{}{:.0} %", at_most(tier.self_ns, tier.self_unsure_ns), tier.share * 100.0)),
-            Cell::from(units::duration(tier.queued_ns)),
+            Cell::from(if tier.arrivals_seen { units::duration(tier.queued_ns) } else { "-".to_owned() }),
             Cell::from(units::duration(tier.between_ns)),
         ]);
     }
     out.push_str(&t.render(style));
     if k.tiers.iter().any(|t| is_unsure(t.self_ns, t.self_unsure_ns)) {
         warn(out, AT_MOST, style);
+    }
+    if k.tiers.iter().any(|t| !t.arrivals_seen) {
+        warn(out, ARRIVALS_UNSEEN, style);
     }
     for tier in k.tiers.iter().filter(|t| t.unread_ns > 0) {
         let line = format!(

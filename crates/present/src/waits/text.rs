@@ -160,7 +160,10 @@ impl WaitsView {
                     Cell::from(start),
                     Cell::from(units::duration(row.duration_ns)),
                     Cell::tinted("…", Tint::Dim),
-                    Cell::tinted(format!("{} short slices", units::count(row.slices)), Tint::Dim),
+                    Cell::tinted(
+                        format!("{} slices of at most {}", units::count(row.slices), units::duration(row.longest_ns)),
+                        Tint::Dim,
+                    ),
                 ]);
             }
         }
