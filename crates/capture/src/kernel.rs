@@ -163,11 +163,12 @@ impl KernelSource {
         configure(&mut open, &choice, key, cpus)?;
         choose_programs(&mut open, &choice);
         let mut skel = open.load().map_err(|e| match refusal::take() {
-            Some(refused) if e.kind() != libbpf_rs::ErrorKind::PermissionDenied => CaptureError::Load(format!(
+            // the verifier's word, whatever number the kernel gives for it: a missing right is refused before it looks
+            Some(refused) => CaptureError::Load(format!(
                 "{refused}. Please report this line and the kernel's version (`uname -r`); WAKEPATH_LIBBPF_LOG=1 prints \
                  the whole log. `wakepath run` records without the kernel's help"
             )),
-            _ => e.into(),
+            None => e.into(),
         })?;
         watch(&skel, options)?;
         // before the first operation is seen: one that was begun without its identity could not be gone on with
