@@ -475,8 +475,6 @@ causes! {
         name: "unknown",
         what: "not known",
         known_by: "the row's reason",
-        // the library vantage alone sees no processor
-        reasons: &[reasons::NO_KERNEL],
         states: &[State::Unknown],
         says: &[say("{service}, not known: {reason}"), say("{service}, not known")],
     }

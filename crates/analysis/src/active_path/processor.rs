@@ -21,12 +21,12 @@ impl Walk<'_> {
             return;
         }
         let is_busy = b.0.saturating_sub(a.0) >= BUSY_FROM_NS && index.polls_busily(f.host, f.task, a, b, BUSY_NS);
-        let what = match () {
-            () if is_busy => because(reasons::BUSY),
-            () if index.is_by_library(f.host) => because(reasons::NO_KERNEL),
-            () => What::default(),
-        };
-        self.tell(f, from, State::Running, what);
+        match () {
+            () if is_busy => self.tell(f, from, State::Running, because(reasons::BUSY)),
+            // it may as well have waited
+            () if index.is_by_library(f.host) => self.tell(f, from, State::Unknown, because(reasons::NO_KERNEL)),
+            () => self.tell(f, from, State::Running, What::default()),
+        }
     }
 
     /// The task was ready from `woken` to the cursor, and another had the processor.
