@@ -41,8 +41,9 @@ const LONG_NS: u64 = 20_000_000_000;
 const BEHIND_NS: u64 = 60_000_000_000;
 /// Most exchanges that are remembered as sent.
 const SENT_MAX: usize = 1 << 20;
-/// Most messages of unknown requests that are held until it is known that no open request made them; of more, the rest next time.
-const UNKNOWN_MAX: usize = 4096;
+/// Most that are held until it is known that no open request changes them, of messages of unknown requests and of requests that
+/// may lack calls; of more, the rest next time.
+const HELD_MAX: usize = 4096;
 /// How long the end of a recording waits for the rest: in all, and without anything being sent.
 const END_WAIT: Duration = Duration::from_secs(60);
 const END_IDLE: Duration = Duration::from_secs(15);
@@ -223,24 +224,26 @@ impl Sender {
         let traces = Traces::new(&names, folder.timeline(), paths);
         let settled = if is_last { MonoNs(u64::MAX) } else { MonoNs(end.0.saturating_sub(SETTLE_NS)) };
         let mut from = settled.min(end);
-        let mut unknown: Vec<Unknown> = Vec::new();
-        let mut open = 0;
+        let (mut unknown, mut doubtful) = (Vec::new(), Vec::new());
+        let mut unfinished = 0;
+        let is_young = |began: MonoNs| end.0.saturating_sub(began.0) < LONG_NS;
         let each = |r: Request| {
             let Some((began, ended)) = times(&r, host) else { return };
             if began < self.from || self.sent.contains_key(&r.id) {
                 return;
             }
             if !is_last && (ended > settled || is_unfinished(&r)) {
-                if end.0.saturating_sub(began.0) < LONG_NS {
+                if is_young(began) {
                     from = from.min(began);
-                    open += u64::from(began < settled);
+                    unfinished += u64::from(began < settled);
                     return;
                 }
                 self.counts.too_long.fetch_add(1, Relaxed);
-            } else if r.orphan.is_some() && !is_last {
-                match unknown.len() {
-                    UNKNOWN_MAX.. => from = from.min(began),
-                    _ => unknown.push(Unknown { began, trace: traces.of(&r), ids: ids(&r).collect() }),
+            } else if !is_last && (r.orphan.is_some() || is_young(began) && !r.holes().is_empty()) {
+                let held = if r.orphan.is_some() { &mut unknown } else { &mut doubtful };
+                match held.len() {
+                    HELD_MAX.. => from = from.min(began),
+                    _ => held.push(Held { began, ended, trace: traces.of(&r), ids: ids(&r).collect() }),
                 }
                 return;
             } else {
@@ -250,23 +253,22 @@ impl Sender {
             self.sent.extend(ids(&r));
         };
         wakepath_causality::reconstruct(&folder, each, |_, _, _, _| {});
-        let open_since = from;
-        for one in unknown {
-            // a request that is open, or may be, can still turn out to have made it
-            if one.began < open_since {
-                self.push.add(&one.trace);
-                self.counts.traces.fetch_add(1, Relaxed);
-                self.sent.extend(one.ids);
-            } else {
-                from = from.min(one.began);
-            }
+        // when one that is open ends, that may show whose calls were that another lacks, or that nobody is known to have made
+        let (held, sure) = hold(from, doubtful);
+        from = held;
+        let (open, over): (Vec<Held>, Vec<Held>) = unknown.into_iter().partition(|one| one.began >= held);
+        from = open.iter().map(|one| one.began).fold(from, MonoNs::min);
+        for one in sure.into_iter().chain(over) {
+            self.push.add(&one.trace);
+            self.counts.traces.fetch_add(1, Relaxed);
+            self.sent.extend(one.ids);
         }
         self.push.flush();
         self.count();
         self.from = from.max(self.from);
         if self.sent.len() > SENT_MAX {
             // what was open has no place any more
-            self.counts.too_long.fetch_add(open, Relaxed);
+            self.counts.too_long.fetch_add(unfinished, Relaxed);
             self.from = settled.min(end).max(self.from);
         }
         let from = self.from;
@@ -296,11 +298,24 @@ impl Sender {
     }
 }
 
-/// A message whose request is not known.
-struct Unknown {
+/// What may yet turn out to be otherwise: a message whose request is not known, or a request that may lack calls.
+struct Held {
     began: MonoNs,
+    ended: MonoNs,
     trace: Trace,
     ids: Vec<(u64, MonoNs)>,
+}
+
+/// Of requests that may lack calls those that nothing open can still complete, and since when the others, or what is open, began.
+/// One that is held is as good as open for what overlaps it.
+fn hold(open_since: MonoNs, mut doubtful: Vec<Held>) -> (MonoNs, Vec<Held>) {
+    doubtful.sort_unstable_by_key(|r| std::cmp::Reverse(r.ended));
+    let mut since = open_since;
+    let mut sure = Vec::new();
+    for r in doubtful {
+        if r.ended >= since { since = since.min(r.began) } else { sure.push(r) }
+    }
+    (since, sure)
 }
 
 /// Both ends of a request's exchanges, and when they began.
@@ -333,6 +348,22 @@ fn is_unfinished(r: &Request) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_that_may_lack_calls_waits_for_what_overlaps_it() {
+        let held = |began, ended| Held {
+            began: MonoNs(began),
+            ended: MonoNs(ended),
+            trace: Trace { id: [0; 16], spans: Vec::new() },
+            ids: Vec::new(),
+        };
+        let begins = |of: &[Held]| of.iter().map(|r| r.began.0).collect::<Vec<_>>();
+        // one is open since 100; the second overlaps it, the third the second, and the first neither
+        let (since, sure) = hold(MonoNs(100), vec![held(10, 20), held(80, 110), held(50, 85)]);
+        assert_eq!((since, begins(&sure)), (MonoNs(50), vec![10]));
+        let (since, sure) = hold(MonoNs(100), vec![held(10, 20)]);
+        assert_eq!((since, begins(&sure)), (MonoNs(100), vec![10]));
+    }
 
     #[test]
     fn what_was_not_sent_is_said_with_the_reason() {
