@@ -384,7 +384,12 @@ impl<'a> Walk<'a> {
             && f.depth == self.base_depth
             && (is_by_message(w, m.by) || self.is_of_another(&f, w))
         {
-            let end = if w.cause == cause::TIMER { self.unanswered(host, w) } else { Some(EndpointId(w.object)) };
+            let end = match w.cause {
+                // what its thread slept for meanwhile is another's
+                _ if self.is_of_another(&f, w) => None,
+                cause::TIMER => self.unanswered(host, w),
+                _ => Some(EndpointId(w.object)),
+            };
             let object = end.and_then(|end| self.index.end(host, end)).as_ref().map(remote_of);
             f.evidence = m.evidence.or(f.evidence);
             let what = What { by: m.by, syscall, object, reason: m.reason };

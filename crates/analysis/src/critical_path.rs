@@ -193,6 +193,12 @@ impl Critical<'_> {
         }
     }
 
+    /// Who read a span's request.
+    fn reader(&self, span: u32) -> TaskId {
+        let callee = &self.request.spans[span as usize].callee;
+        callee.as_ref().map_or(TaskId::UNKNOWN, |c| c.exchange.actor)
+    }
+
     fn run(&mut self) {
         while let Some(mut f) = self.stack.pop() {
             self.walk.place(f.depth, Some(f.span), self.evidence(f.span));
@@ -208,8 +214,10 @@ impl Critical<'_> {
                 None => {
                     self.own(&f, f.taken);
                     // from its first byte until its head was whole its task was reading, and may have waited for the rest
+                    self.walk.in_name_of(logical(f.taker.1, self.reader(f.span)));
                     let (host, task) = f.taker;
                     self.walk.back(host, task, f.began, self.walk.at());
+                    self.walk.in_name_of(None);
                     self.walk.taken(f.taker, f.start, f.entry);
                 }
             }

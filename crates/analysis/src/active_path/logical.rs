@@ -3,7 +3,7 @@
 
 use super::{Frame, Walk};
 use wakepath_model::ids::{CommonNs, TaskId};
-use wakepath_model::rows::WaitRow;
+use wakepath_model::rows::{WaitRow, runtime};
 
 impl Walk<'_> {
     /// The logical task whose path a frame is.
@@ -14,7 +14,7 @@ impl Walk<'_> {
     /// When the logical task that is walked came onto its thread before the cursor, as far as is known; `None` where that ran it
     /// since before its last wait, or nothing tells.
     pub(super) fn came_onto_thread(&self, f: &Frame, w: &WaitRow) -> Option<CommonNs> {
-        let name = self.name_of(f).filter(|_| self.message.is_none() && w.is_told != 0)?;
+        let name = self.name_of(f).filter(|_| self.message.is_none() && self.is_told(f, w))?;
         let common = |at| self.index.common(f.host, at);
         let until = self.index.timeline().local(f.host, self.at);
         let mut mine =
@@ -25,6 +25,13 @@ impl Walk<'_> {
 
     /// Whether a thread waited in nobody's name, or in that of another than whose path is walked.
     pub(super) fn is_of_another(&self, f: &Frame, w: &WaitRow) -> bool {
-        w.is_told != 0 && self.name_of(f).is_some_and(|name| w.logical != name)
+        self.name_of(f).is_some_and(|name| w.logical != name && self.is_told(f, w))
+    }
+
+    /// Whether a thread's runtime tells in whose name it waits. Go's and the JVM's do, but not of waits that began before the
+    /// process was known: in whose name such a one is nobody knows, and nothing says that it was this one's.
+    fn is_told(&self, f: &Frame, w: &WaitRow) -> bool {
+        let tells = |name| matches!(self.index.runtime(f.host, name), runtime::GO | runtime::JVM);
+        w.is_told != 0 || self.name_of(f).is_some_and(tells)
     }
 }

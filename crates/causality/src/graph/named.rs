@@ -2,6 +2,7 @@
 
 use super::{HostRows, Index};
 use wakepath_model::ids::{EndpointId, HostId, MonoNs, StrId, TaskId};
+use wakepath_model::rows::runtime::NONE;
 
 impl HostRows {
     /// A text that rows of the index name.
@@ -25,6 +26,15 @@ impl Index {
         let after = self.store.lower_bound(&h.tasks, (u64::from(task.0) + 1, 0, 0));
         let mut rows = (0..after).rev().take(4).filter_map(|i| self.store.get(&h.tasks, i));
         rows.find(|r| r.task == task && r.comm != StrId::EMPTY).map(|r| (r.tgid, r.comm))
+    }
+
+    /// Whose logical task a task is, one of [`runtime`]; `NONE` of a thread.
+    ///
+    /// [`runtime`]: wakepath_model::rows::runtime
+    pub fn runtime(&self, host: HostId, task: TaskId) -> u8 {
+        let Some(h) = self.rows(host) else { return NONE };
+        let first = self.store.lower_bound(&h.tasks, (u64::from(task.0), 0, 0));
+        self.store.get(&h.tasks, first).filter(|r| r.task == task).map_or(NONE, |r| r.runtime)
     }
 
     /// The name of a thread, which may differ from that of its process; empty where it is not known.
