@@ -136,10 +136,12 @@ struct tcp_sock {
 	u32 rcv_nxt;
 	u32 snd_nxt;
 	u32 snd_una;
+	u32 snd_wl1;
 	u32 snd_wnd;
 	u32 mss_cache;
 	u32 packets_out;
 	u8 nonagle : 4;
+	u32 rcv_tstamp;
 	u32 lsndtime;
 	u32 chrono_stat[3];
 	struct minmax rtt_min;

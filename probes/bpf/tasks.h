@@ -141,16 +141,27 @@ int BPF_PROG(on_rename, struct task_struct *task, const char *name)
 	return simple_task_event(task, TASK_NAME, name);
 }
 
-/* A moment that the kernel noted in jiffies, as `now` is told. */
-static __always_inline u64 moment(u32 jiffies, u64 now)
+/* Who spoke last on a connection on which both ends did and all was acknowledged: moments in ticks do not tell it where
+ * both fall into one. The last segment that came to acknowledge, or with data, began at byte snd_wl1 of the other end.
+ * Behind all its data it is an acknowledgement alone, unless it answers a probe that keeps the connection alive (after a
+ * second at least, by which an acknowledgement is not delayed). */
+static __always_inline u8 last_word(struct tcp_sock *tp, u32 received_end)
 {
-	return now - (u64)((u32)bpf_jiffies64() - jiffies) * cfg_tick_ns;
+	u32 later = field(tp, rcv_tstamp) - field(tp, inet_conn.icsk_ack.lrcvtime);
+
+	if ((s32)(field(tp, snd_wl1) - received_end) < 0)
+		return FDM_LAST_IN;
+	return (u64)later * cfg_tick_ns < 1000000000 ? FDM_LAST_OUT : 0;
 }
 
 /* How a descriptor's socket stands. */
 static __always_inline void fill_queues(struct wp_fd *d, struct sock *sk, u64 now)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	/* read once: moments of one tick stay equal */
+	u32 tick = (u32)bpf_jiffies64();
+	/* the end of the stream counts as a byte */
+	u32 ended = field(sk, sk_shutdown) & RCV_SHUTDOWN;
 	u64 sent;
 
 	d->state = field(sk, __sk_common.skc_state);
@@ -160,8 +171,8 @@ static __always_inline void fill_queues(struct wp_fd *d, struct sock *sk, u64 no
 	}
 	if (field(sk, sk_protocol) != IPPROTO_TCP || d->state == TCP_LISTEN)
 		return;
-	d->received_ns = moment(field(tp, inet_conn.icsk_ack.lrcvtime), now);
-	d->sent_ns = moment(field(tp, lsndtime), now);
+	d->received_ns = now - (u64)(tick - field(tp, inet_conn.icsk_ack.lrcvtime)) * cfg_tick_ns;
+	d->sent_ns = now - (u64)(tick - field(tp, lsndtime)) * cfg_tick_ns;
 	d->unread = field(tp, rcv_nxt) - field(tp, copied_seq);
 	d->unacked = field(tp, write_seq) - field(tp, snd_una);
 	d->window = field(tp, snd_wnd);
@@ -169,9 +180,10 @@ static __always_inline void fill_queues(struct wp_fd *d, struct sock *sk, u64 no
 	sent = bpf_core_field_exists(tp->bytes_sent) ? field(tp, bytes_sent) : field(tp, bytes_acked) > 1;
 	if (sent || (d->state != TCP_SYN_SENT && d->unacked))
 		d->marks |= FDM_SENT;
-	/* the end of the stream counts as a byte */
-	if (field(tp, bytes_received) > (field(sk, sk_shutdown) & RCV_SHUTDOWN))
+	if (field(tp, bytes_received) > ended)
 		d->marks |= FDM_RECEIVED;
+	if (d->marks & FDM_SENT && d->marks & FDM_RECEIVED && !d->unacked)
+		d->marks |= last_word(tp, field(tp, rcv_nxt) - ended);
 }
 
 /* Every socket of every process, as it stands: read after attaching, and at the end. */

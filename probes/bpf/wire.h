@@ -159,6 +159,8 @@
 #define FDM_SENT 0x1ULL
 #define FDM_RECEIVED 0x2ULL
 #define FDM_WATCHED 0x4ULL
+#define FDM_LAST_IN 0x8ULL
+#define FDM_LAST_OUT 0x10ULL
 #define FLOW_PIPE_BIT 0x8000000000000000ULL
 
 struct wp_head {

@@ -187,6 +187,8 @@ pub struct Unended {
     pub open_before: u64,
     /// Of these, those on which somebody had spoken last before, and still waits: longest first.
     pub before: Vec<Before>,
+    /// Of these, those that nothing moved on since, and of which their sockets do not show whether an answer is due.
+    pub before_unknown: u64,
     /// PostgreSQL's sessions that sleep in the middle of a statement.
     pub sessions: Vec<Held>,
     /// Listeners whose queues had no room for one more when they were looked at last.
@@ -228,9 +230,11 @@ pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
         c.flight.queue = c.untaken.as_ref().and_then(|(end, place)| queues::of_unaccepted(index, &looks, *end, place));
     }
     let tasks = TasksOf::read(folder);
+    let silent = looks.silent(index, |h| span_of(folder, h), |h, tgid| tasks.only(h, tgid));
     let mut out = Unended {
-        open_before: looks.open_before,
-        before: looks.before(index, |h| span_of(folder, h), |h, tgid| tasks.only(h, tgid)),
+        open_before: silent.open,
+        before: silent.due,
+        before_unknown: silent.unknown,
         full: queues::full(index, &looks),
         sessions: sessions::held(folder, names, &cuts, &waits),
         ..Unended::default()

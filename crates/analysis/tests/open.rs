@@ -4,8 +4,8 @@ use wakepath_analysis::names::Names;
 use wakepath_analysis::open::{Known, open};
 use wakepath_causality::graph::Index;
 use wakepath_model::folder::Folder;
-use wakepath_model::ids::EndpointId;
-use wakepath_model::rows::{Event, OpRow, Side, WaitRow, cause, op, seen};
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use wakepath_model::rows::{DescriptorRow, Event, OpRow, Side, TcpState, WaitRow, cause, descriptor, op, seen};
 use wakepath_testkit::recording::{Announced, Cuts, HostRows, Recording};
 
 const TASK: u32 = 1;
@@ -181,4 +181,61 @@ fn a_session_that_sleeps_amid_a_statement_is_named_with_those_that_may_hold_it_u
     assert_eq!(told, [(1001, "UPDATE t SET a = ?", true)], "{found:#?}");
     let others: Vec<_> = found[0].others.iter().map(|o| (o.at.1.0, o.statement.as_str())).collect();
     assert_eq!(others, [(2, "UPDATE t SET a = ?")], "3 has committed");
+}
+
+/// What is told of one connection that a server had before the recording (which begins at 1 s), whose socket looked like
+/// this: how many answers are due, and of how many that is not known.
+fn silent(received: u64, sent: u64, marks: u8, side: Side) -> (usize, u64) {
+    const BEGAN: u64 = 1_000_000_000;
+    let mut host = HostRows::new("db", 0);
+    host.rows.clear();
+    host.anchor(BEGAN);
+    host.task(BEGAN, TASK, TASK, 0, "postgres");
+    let (local, remote) = (([127, 0, 0, 1], 5432), ([127, 0, 0, 2], 40000));
+    let how = seen::SNAPSHOT;
+    host.endpoint(
+        BEGAN + 10,
+        &Announced { flow: ASKED, local, remote, netns: 1, snd: 0, rcv: 0, task: TASK, how, side },
+    );
+    for (at, look) in [(BEGAN + 20, 1), (2 * BEGAN, 2)] {
+        host.rows.push(Event::Descriptor(DescriptorRow {
+            at: MonoNs(at),
+            flow: EndpointId(ASKED),
+            received: MonoNs(received),
+            sent: MonoNs(sent),
+            task: TaskId(TASK),
+            fd: 9,
+            state: TcpState::Established,
+            marks: marks | descriptor::WATCHED,
+            look,
+            ..DescriptorRow::default()
+        }));
+    }
+    let recording = Recording { hosts: vec![host], ..Recording::default() };
+    let dir = tempfile::tempdir().expect("a folder");
+    let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
+    let folder = Folder::open(&dirs).expect("opened");
+    let index = Index::open(&folder, &dirs).expect("an index");
+    let found = open(&folder, &index, &Names::read(&folder));
+    assert_eq!(found.open_before, 1, "{found:#?}");
+    (found.before.len(), found.before_unknown)
+}
+
+#[test]
+fn no_answer_is_due_only_where_a_socket_shows_who_spoke_last() {
+    const TICK: u64 = 500_000_000;
+    const BOTH: u8 = descriptor::SENT | descriptor::RECEIVED;
+    let told = [
+        (silent(TICK + 4, TICK, BOTH, Side::Server), (1, 0), "it was asked last"),
+        (silent(TICK, TICK + 4, BOTH, Side::Server), (0, 0), "it answered"),
+        (silent(TICK, TICK, BOTH | descriptor::LAST_IN, Side::Server), (1, 0), "asked in the tick of its last reply"),
+        (silent(TICK, TICK, BOTH | descriptor::LAST_OUT, Side::Server), (0, 0), "answered within a tick"),
+        (silent(TICK, TICK, BOTH | descriptor::LAST_OUT, Side::Client), (1, 0), "asks in the tick of the last reply"),
+        (silent(TICK, TICK, BOTH, Side::Server), (0, 1), "within a tick, and nothing else was seen"),
+        (silent(TICK + 4, TICK, BOTH, Side::Unknown), (0, 1), "which end it is was not seen"),
+        (silent(TICK, TICK, 0, Side::Unknown), (0, 0), "nothing ever moved"),
+    ];
+    for (found, expected, what) in told {
+        assert_eq!(found, expected, "{what}");
+    }
 }

@@ -24,7 +24,7 @@ mod sniffed;
 mod tasks;
 mod waits;
 
-pub use descriptors::{DescriptorRow, ResentRow, descriptor, held};
+pub use descriptors::{DescriptorRow, LastWord, ResentRow, descriptor, held};
 pub use faults::{FaultRow, NO_OFFSET, access, fault};
 pub use flows::{EndpointRow, FlowNoteRow, FlowStateRow, Side, TcpState, seen};
 pub use limits::{LimitRow, limit};

@@ -224,6 +224,8 @@ pub struct OpenView {
     pub open_before: u64,
     /// Of these, those on which somebody waits since before, longest first.
     pub before: Vec<BeforeView>,
+    /// Of these, those that nothing moved on since, and of which their sockets do not show whether an answer is due.
+    pub before_unknown: u64,
     /// PostgreSQL's sessions that sleep in the middle of a statement, longest first.
     pub sessions: Vec<HeldView>,
     /// Accept queues without room for one more connection.
@@ -465,6 +467,7 @@ impl OpenView {
             requests,
             open_before: unended.open_before,
             before: unended.before.iter().map(|b| namer.before(b, &unended.waits)).collect(),
+            before_unknown: unended.before_unknown,
             full_queues: unended.full.iter().map(|q| namer.full(q)).collect(),
             sessions: unended.sessions.iter().map(|h| namer.held(h)).collect(),
             waits,

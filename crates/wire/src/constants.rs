@@ -332,6 +332,10 @@ constants! {
     FDM_RECEIVED: u8 = 2;
     /// `Descriptor.marks`: operations of the process are recorded.
     FDM_WATCHED: u8 = 4;
+    /// `Descriptor.marks`: the other end had acknowledged all that this one sent when it sent its last data.
+    FDM_LAST_IN: u8 = 8;
+    /// `Descriptor.marks`: the other end acknowledged within a second all that this one sent, and sent no data behind it.
+    FDM_LAST_OUT: u8 = 16;
     /// Bit that marks a flow id made from a pipe's inode number.
     FLOW_PIPE_BIT: u64 = 1 << 63;
 }

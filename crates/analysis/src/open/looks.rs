@@ -7,7 +7,7 @@ use wakepath_causality::graph::Index;
 use wakepath_causality::pairs::Place;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
-use wakepath_model::rows::{DescriptorRow, Event, Side, Table, TcpState, descriptor};
+use wakepath_model::rows::{DescriptorRow, Event, LastWord, Side, Table, TcpState, descriptor};
 
 const AF_UNIX: u16 = 1;
 
@@ -28,8 +28,19 @@ pub(super) struct Looks {
     ends: FxHashMap<End, Known>,
     /// Hosts that were looked at.
     hosts: FxHashSet<HostId>,
-    /// TCP connections that were open at the first look.
-    pub open_before: u64,
+    /// Ends of TCP connections that were open at the first look.
+    first: FxHashSet<End>,
+}
+
+/// What sockets show of the connections that were open before the recording.
+#[derive(Debug, Default)]
+pub(super) struct Silent {
+    /// How many were open.
+    pub open: u64,
+    /// Those on which an answer has been due since, oldest first.
+    pub due: Vec<Before>,
+    /// Those that were silent since, and whose sockets do not show who spoke last.
+    pub unknown: u64,
 }
 
 /// A connection that was open before the recording, on which one end spoke last before the recording began, and waits.
@@ -63,7 +74,6 @@ impl Looks {
         for host in folder.hosts() {
             let id = host.id();
             let (mut look, mut first): (Option<u16>, Option<u16>) = (None, None);
-            let mut before: FxHashSet<End> = FxHashSet::default();
             for event in host.events(TableSet::of(&[Table::Descriptor]), ..) {
                 let Event::Descriptor(r) = event else { continue };
                 if look != Some(r.look) {
@@ -78,7 +88,7 @@ impl Looks {
                 looks.held.insert((id, r.flow));
                 if r.marks & descriptor::WATCHED != 0 {
                     if look == first && r.state == TcpState::Established && r.received.0 != 0 {
-                        before.insert((id, r.flow));
+                        looks.first.insert((id, r.flow));
                     }
                     looks.rows.insert((id, names.tgid(id, r.task), r.fd.into()), r);
                 }
@@ -86,7 +96,6 @@ impl Looks {
             if look.is_some() {
                 looks.hosts.insert(id);
             }
-            looks.open_before += before.len() as u64;
         }
         looks.name_ends(folder);
         looks
@@ -148,37 +157,46 @@ impl Looks {
         of.map(|(key, r)| (key.2, (key.0, r.flow)))
     }
 
-    /// The connections on which somebody spoke last before `began`, oldest first. Of a connection of which both ends are
-    /// watched, the end that owes the answer.
-    pub(super) fn before(
+    /// The connections that were open before the recording, and on which ends nothing moved since. Of a connection of which
+    /// both ends are watched, the end that owes the answer.
+    pub(super) fn silent(
         &self,
         index: &Index,
         span: impl Fn(HostId) -> (MonoNs, MonoNs),
         only_task: impl Fn(HostId, u32) -> Option<TaskId>,
-    ) -> Vec<Before> {
-        let mut out: Vec<Before> = Vec::new();
-        let mut told: FxHashSet<End> = FxHashSet::default();
+    ) -> Silent {
+        let mut out = Silent { open: self.connections(index), ..Silent::default() };
+        let mut due: FxHashSet<End> = FxHashSet::default();
+        let mut answered: FxHashSet<End> = FxHashSet::default();
+        let mut undecided: Vec<End> = Vec::new();
         let mut rows: Vec<_> = self.rows.iter().collect();
         // who owes an answer first, and always in the same order
         rows.sort_unstable_by_key(|(key, r)| (r.asked_since().is_none(), **key));
         for (&(host, tgid, _), r) in rows {
             let end = (host, r.flow);
-            let Some(known) = self.ends.get(&end) else { continue };
-            let is_asked = known.side == Side::Server;
-            let since = match known.side {
-                Side::Server => r.asked_since(),
-                Side::Client => r.asks_since(),
-                Side::Unknown => None,
-            };
             let (began, ended) = span(host);
             let is_open = matches!(r.state, TcpState::Established | TcpState::CloseWait);
-            let Some(since) = since.filter(|s| is_open && *s < began) else { continue };
-            let other = super::peers::peer(index, end);
-            if told.contains(&end) || other.is_some_and(|o| told.contains(&o)) {
+            if !is_open || r.received.max(r.sent) >= began {
                 continue;
             }
-            told.insert(end);
-            out.push(Before {
+            let known = self.ends.get(&end);
+            let (known, since, is_asked) = match (known.map(|k| (k, k.side)), r.last_word()) {
+                (Some((k, Side::Server)), LastWord::Peer(since)) => (k, since, true),
+                (Some((k, Side::Client)), LastWord::Own(since)) => (k, since, false),
+                (None | Some((_, Side::Unknown)), LastWord::Peer(_) | LastWord::Own(_)) | (_, LastWord::NotKnown) => {
+                    undecided.push(end);
+                    continue;
+                }
+                _ => {
+                    answered.insert(end);
+                    continue;
+                }
+            };
+            let other = super::peers::peer(index, end);
+            if other.is_some_and(|o| due.contains(&o)) || !due.insert(end) {
+                continue;
+            }
+            out.due.push(Before {
                 end,
                 leader: (host, r.task),
                 task: only_task(host, tgid).map(|t| (host, t)),
@@ -191,7 +209,25 @@ impl Looks {
                 is_given_up: r.state == TcpState::CloseWait,
             });
         }
-        out.sort_by(|a, b| b.age_ns.cmp(&a.age_ns).then(a.end.cmp(&b.end)));
+        // one end that decides is enough
+        let is_decided = |end: &End| due.contains(end) || answered.contains(end);
+        undecided.retain(|end| {
+            let other = super::peers::peer(index, *end);
+            self.first.contains(end) && !is_decided(end) && !other.is_some_and(|o| is_decided(&o))
+        });
+        out.unknown = each_once(index, undecided.into_iter().collect());
+        out.due.sort_by(|a, b| b.age_ns.cmp(&a.age_ns).then(a.end.cmp(&b.end)));
         out
     }
+
+    /// How many connections were open at the first look, each counted once.
+    fn connections(&self, index: &Index) -> u64 {
+        each_once(index, self.first.clone())
+    }
+}
+
+/// How many connections these ends are of.
+fn each_once(index: &Index, ends: FxHashSet<End>) -> u64 {
+    let is_second = |end: &End| super::peers::peer(index, *end).is_some_and(|p| p < *end && ends.contains(&p));
+    ends.iter().filter(|end| !is_second(end)).count() as u64
 }

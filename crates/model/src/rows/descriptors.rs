@@ -13,6 +13,10 @@ pub mod descriptor {
     pub const RECEIVED: u8 = 2;
     /// Operations of its process are recorded.
     pub const WATCHED: u8 = 4;
+    /// TCP: the other end had acknowledged all that this one sent when it sent its last data.
+    pub const LAST_IN: u8 = 8;
+    /// TCP: the other end acknowledged within a second all that this one sent, and sent no data behind it.
+    pub const LAST_OUT: u8 = 16;
 }
 
 /// For what TCP kept bytes of a send back, in [`super::OpRow::flags`]; 0 where all had left when the call returned, or where
@@ -26,6 +30,19 @@ pub mod held {
     pub const WINDOW: u16 = 0x4000;
     /// For something else: the congestion window, pacing, TCP_CORK.
     pub const OTHER: u16 = 0x6000;
+}
+
+/// Which end of a connection spoke last, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastWord {
+    /// No data moved.
+    Nobody,
+    /// The other end.
+    Peer(MonoNs),
+    /// This end.
+    Own(MonoNs),
+    /// The socket does not show it, or was not looked at.
+    NotKnown,
 }
 
 table! {
@@ -57,7 +74,9 @@ table! {
         marks: u8 => hidden().also(&[
             computed("has_sent", Kind::Bool, " It has sent data.", |r| Value::Bool(r.has(descriptor::SENT))),
             computed("has_received", Kind::Bool, " It has received data.", |r| Value::Bool(r.has(descriptor::RECEIVED))),
-            computed("watched", Kind::Bool, " Operations of its process are recorded.", |r| Value::Bool(r.has(descriptor::WATCHED)))
+            computed("watched", Kind::Bool, " Operations of its process are recorded.", |r| Value::Bool(r.has(descriptor::WATCHED))),
+            computed("last_in", Kind::Bool, " TCP: the other end had acknowledged all that this one sent when it sent its last data.", |r| Value::Bool(r.has(descriptor::LAST_IN))),
+            computed("last_out", Kind::Bool, " TCP: the other end acknowledged within a second all that this one sent, and sent no data behind it.", |r| Value::Bool(r.has(descriptor::LAST_OUT)))
         ]),
         /// Which look at all descriptors it is of: the same number in all its rows, another in the next look's.
         look: u16,
@@ -69,17 +88,37 @@ impl DescriptorRow {
         self.marks & mark != 0
     }
 
+    /// Which end of a TCP connection spoke last, as its socket shows.
+    ///
+    /// Moments have the kernel's tick. Where the last data of both directions fall into one, what the other end had
+    /// acknowledged when it spoke last decides; where that was not seen either, nobody knows.
+    pub fn last_word(&self) -> LastWord {
+        if self.received.0 == 0 || self.sent.0 == 0 {
+            return LastWord::NotKnown;
+        }
+        let peer = LastWord::Peer(self.received);
+        let own = LastWord::Own(self.sent);
+        match (self.has(descriptor::RECEIVED), self.has(descriptor::SENT)) {
+            (false, false) => LastWord::Nobody,
+            (true, false) => peer,
+            (false, true) => own,
+            (true, true) if self.received > self.sent => peer,
+            (true, true) if self.sent > self.received => own,
+            (true, true) if self.has(descriptor::LAST_IN) => peer,
+            (true, true) if self.has(descriptor::LAST_OUT) => own,
+            (true, true) => LastWord::NotKnown,
+        }
+    }
+
     /// Since when the other end had the last word: it sent data, and nothing was sent after that. `None` where that is not
     /// so, or not known.
     pub fn asked_since(&self) -> Option<MonoNs> {
-        let is_last = !self.has(descriptor::SENT) || self.received > self.sent;
-        (self.has(descriptor::RECEIVED) && is_last && self.received.0 != 0).then_some(self.received)
+        if let LastWord::Peer(at) = self.last_word() { Some(at) } else { None }
     }
 
     /// Since when this end had the last word, so too.
     pub fn asks_since(&self) -> Option<MonoNs> {
-        let is_last = !self.has(descriptor::RECEIVED) || self.sent > self.received;
-        (self.has(descriptor::SENT) && is_last && self.sent.0 != 0).then_some(self.sent)
+        if let LastWord::Own(at) = self.last_word() { Some(at) } else { None }
     }
 }
 

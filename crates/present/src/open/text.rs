@@ -86,22 +86,27 @@ impl OpenView {
         if self.open_before == 0 && self.before.is_empty() {
             return;
         }
-        let open = units::counted(self.open_before, "connection was", "connections were");
-        let line = match self.before.len() {
-            0 => format!(
-                "When recording began: {open} open. No answer was due on any of them, as far as their \
-                          sockets show."
+        let open = units::counted(self.open_before, "TCP connection was", "TCP connections were");
+        let known = match (self.before.len(), self.before_unknown) {
+            (0, 0) => "As far as their sockets show, an answer has been due since then on none of them.".to_owned(),
+            (0, n) => format!(
+                "On {} of them nothing has moved since, and whether an answer is due there is not known: their sockets \
+                 do not show who spoke last. On the others no answer has been due since then.",
+                units::count(n)
             ),
-            1 => format!(
-                "When recording began: {open} open. On one of them an answer has been due since then (or the \
-                 protocol lets the client speak last):"
-            ),
-            n => format!(
-                "When recording began: {open} open. On {} of them an answer has been due since then (or the protocol \
-                 lets the client speak last):",
-                units::count(n as u64)
-            ),
+            (n, unknown) => {
+                let unknown = match unknown {
+                    0 => String::new(),
+                    u => format!(" (on {} more that is not known)", units::count(u)),
+                };
+                format!(
+                    "On {} of them an answer has been due since then{unknown}, or the protocol lets the client speak \
+                     last:",
+                    units::count(n as u64)
+                )
+            }
         };
+        let line = format!("When recording began: {open} open. {known}");
         out.push_str(&wrap(&line, "", style.prose()));
         if self.before.is_empty() {
             return;

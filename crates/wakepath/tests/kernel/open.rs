@@ -144,6 +144,11 @@ fn what_hung_before_the_recording_is_known() {
             let (mut kept, _) = listener.accept().expect("it accepts");
             kept.read_exact(&mut [0; 4]).expect("a request");
             kept.write_all(b"pong").expect("it is sent");
+            // one that was asked again as soon as it had answered
+            let (mut again, _) = listener.accept().expect("it accepts");
+            again.read_exact(&mut [0; 4]).expect("a request");
+            again.write_all(b"pong").expect("it is sent");
+            again.read_exact(&mut [0; 4]).expect("the next one");
             let (mut from, _) = listener.accept().expect("it accepts");
             let _ = from.read(&mut [0; 100]).expect("a request");
             let mut back =
@@ -169,6 +174,10 @@ fn what_hung_before_the_recording_is_known() {
         let mut kept = connect();
         kept.write_all(b"ping").expect("it is sent");
         kept.read_exact(&mut [0; 4]).expect("the answer");
+        let mut again = connect();
+        again.write_all(b"ping").expect("it is sent");
+        again.read_exact(&mut [0; 4]).expect("the answer");
+        again.write_all(b"ping").expect("it is sent");
         let mut hung = connect();
         hung.write_all(b"GET /hung HTTP/1.1\r\n\r\n").expect("it is sent");
         let (tid, fd) = front.asked();
@@ -185,21 +194,22 @@ fn what_hung_before_the_recording_is_known() {
         let before = found["before"].as_array().expect("a list");
         let asked: Vec<&Value> = before.iter().filter(|b| b["is_asked"] == true).collect();
         let mine = format!(":{}", front.port);
-        assert_eq!(asked.len(), 2, "{backend}: front's client and front wait: {before:#?}");
+        assert_eq!(asked.len(), 3, "{backend}: two of front's clients and front wait: {before:#?}");
         let waits_since = |b: &&&Value| b["age_ns"].as_u64() > Some(1_000_000_000);
-        assert_eq!(asked.iter().filter(waits_since).count(), 2, "{backend}: {asked:#?}");
+        assert_eq!(asked.iter().filter(waits_since).count(), 3, "{backend}: {asked:#?}");
         assert!(
             asked.iter().any(|b| b["process"].as_str().is_some_and(|p| p.ends_with(&mine))),
             "{backend}: {asked:#?}"
         );
-        assert_eq!(found["open_before"], 4, "{backend}: the kept one, the hung one, and both ends of what it asks");
+        assert_eq!(found["before_unknown"], 0, "{backend}: {found:#}");
+        assert_eq!(found["open_before"], 4, "{backend}: the kept ones, the hung one, and what it asks");
         // and what its task has waited for since
         let waits = found["waits"].as_array().expect("a list");
         let wait = waits.iter().find(|w| w["task"].as_str().is_some_and(|t| t.ends_with(&format!("/{tid}"))));
         let wait = wait.unwrap_or_else(|| panic!("{backend}: {found:#}"));
         assert!(wait["age_ns"].as_u64() > Some(1_000_000_000), "{backend}: {wait:#}");
         assert_eq!(wait["awaited"][0]["address"], format!("127.0.0.1:{}", back.port), "{backend}: {wait:#}");
-        drop((kept, hung));
+        drop((kept, again, hung));
     }
 }
 
