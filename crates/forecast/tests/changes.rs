@@ -345,6 +345,7 @@ fn calls_are_left_out_with_their_loop() {
     // the computing before the first is no repetition's
     assert_eq!(all_work(&made("drop SELECT*")), [2 * 4, 0, 0, 10]);
     assert_eq!(made("drop postgres:5432"), made("drop SELECT*"));
+    assert_eq!(made("drop select a, b from T keep=1"), kept, "in any case of letters");
     // what was taken for nothing but them is not taken
     let all = made("drop SELECT a, b FROM t");
     assert!(matches!(all.jobs[0].root.parts[..], [Part::Take(0), Part::Work { .. }, Part::Give(0), ..]));

@@ -18,7 +18,7 @@ use wakepath_forecast::forecast::Coming;
 use wakepath_forecast::jobs::Arrivals;
 use wakepath_forecast::slack::Slack;
 use wakepath_forecast::system::System;
-use words::{is_bytes, percent};
+use words::{beyond, is_bytes, percent};
 
 /// Most rows of a table in text.
 const ROWS_MAX: usize = 12;
@@ -69,6 +69,9 @@ pub struct BottleneckView {
     pub changes: Vec<String>,
     /// What was tried alone, the best first.
     pub tried: Vec<TriedView>,
+    /// What else it takes to have `enough`.
+    #[serde(skip)]
+    beyond: Option<String>,
 }
 
 /// How much longer something could take before anything that it comes together with waits for it.
@@ -159,6 +162,7 @@ impl BottleneckView {
             enough: found.enough.map(|e| e.then),
             changes: found.limits.iter().filter_map(|&l| l.change(system, amount(l))).map(|c| c.to_string()).collect(),
             tried: found.tried.iter().map(|&(l, gain)| TriedView { what: limit(system, l), gain }).collect(),
+            beyond: one.zip(found.enough).and_then(|(l, enough)| beyond(system, l, enough.then)),
         }
     }
 
@@ -176,8 +180,10 @@ impl BottleneckView {
         let is_whole = self.now.is_some();
         match self.enough {
             Some(enough) if is_whole => {
-                let enough = if self.is_bytes { units::bytes(enough as u64) } else { number(enough) };
-                let _ = write!(text, " Raising it to {enough} gives 90 % of the gain.");
+                let amount = |n: f64| if self.is_bytes { units::bytes(n as u64) } else { number(n) };
+                let (now, enough) = (amount(self.now.unwrap_or(0.0)), amount(enough));
+                let _ = write!(text, " Raising it from {now} to {enough} gives 90 % of the gain");
+                text.push_str(&self.beyond.as_ref().map_or_else(|| ".".into(), |there| format!(" ({there}).")));
             }
             Some(enough) if enough < 1.0 => {
                 let _ = write!(text, " Shortening it to {} of its length gives 90 % of the gain.", percent(enough));

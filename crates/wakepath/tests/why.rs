@@ -31,7 +31,7 @@ fn the_reason_of_the_slow_ones_comes_first() -> Tested {
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(widest(&text) <= 100 && !text.contains('\x1b'), "{text}");
-    for part in ["The slowest 5 % of", "(3 of 60)", "store:81 sleeping", "3 of 3", "e.g. ", "Next: wakepath waits "] {
+    for part in ["The slowest 3 of", "(3 of 60)", "store:81 sleeping", "3 of 3", "e.g. ", "Next: wakepath waits "] {
         assert!(text.contains(part), "{part} is missing:\n{text}");
     }
     let document = check("why", &stdout(&run(&["why", "--json", &folder, "--slowest", "10%"])));

@@ -27,20 +27,23 @@ fn glob(pattern: &[u8], name: &[u8]) -> bool {
 }
 
 /// What is meant among things of which each may have several names: those that bear exactly what was given, else those
-/// that its `*` fit.
+/// that its `*` fit; else so too, whatever the case of letters (words of SQL are written in any).
 pub(super) fn find<'a, N: AsRef<str>>(
     given: &str,
     things: impl IntoIterator<Item = (usize, Vec<N>)> + 'a,
 ) -> Vec<usize> {
-    let (mut exact, mut fitting) = (Vec::new(), Vec::new());
-    for (id, names) in things {
-        if names.iter().any(|n| n.as_ref() == given) {
-            exact.push(id);
-        } else if names.iter().any(|n| is_meant(given, n.as_ref())) {
-            fitting.push(id);
-        }
-    }
-    if exact.is_empty() { fitting } else { exact }
+    let lower = given.to_ascii_lowercase();
+    let rank = |name: &str| {
+        let name_lower = name.to_ascii_lowercase();
+        let fits = [name == given, is_meant(given, name), name_lower == lower, is_meant(&lower, &name_lower)];
+        fits.iter().position(|fits| *fits)
+    };
+    let ranked: Vec<(usize, usize)> = things
+        .into_iter()
+        .filter_map(|(id, names)| Some((names.iter().filter_map(|n| rank(n.as_ref())).min()?, id)))
+        .collect();
+    let best = ranked.iter().map(|r| r.0).min();
+    ranked.into_iter().filter(|r| Some(r.0) == best).map(|r| r.1).collect()
 }
 
 /// The names without repetitions, those most like what was given first.
@@ -96,6 +99,11 @@ mod tests {
         assert_eq!(found("SELECT * FROM t"), [0]);
         assert_eq!(found("SELECT *"), [0, 1]);
         assert_eq!(found("nothing"), [0; 0]);
+        assert_eq!(found("select * from t"), [0], "words of SQL are written in any case");
+        assert_eq!(found("select *"), [0, 1]);
+        let things = ["GET /A", "GET /a"];
+        let found = |given| find(given, things.iter().enumerate().map(|(i, n)| (i, vec![*n])));
+        assert_eq!((found("GET /a"), found("GET /A")), (vec![1], vec![0]), "the case that was given goes first");
     }
 
     #[test]

@@ -59,12 +59,14 @@ pub fn infer(coming: &[Coming], wanted: Option<ArrivalModel>) -> Inferred {
             _ => (ArrivalModel::Closed, format!("{of}, and each sends its next request only after a reply"), clients),
         }
     } else {
-        let (steady, most) = steady(coming);
+        let Steady { share, near: (least, most), mean } = steady(coming);
         let of = "each request has a connection of its own";
-        if steady >= STEADY {
-            (ArrivalModel::Closed, format!("{of}, and nearly always about {most} are in progress"), most)
+        let measured =
+            format!("{least} to {most} are in progress for {:.0} % of the time ({mean:.1} on average)", 100.0 * share);
+        if share >= STEADY {
+            (ArrivalModel::Closed, format!("{of}, and {measured}"), most)
         } else {
-            (ArrivalModel::Open, format!("{of}, and the number in progress varies freely"), most)
+            (ArrivalModel::Open, format!("{of}, and their number in progress varies: {measured}"), most)
         }
     };
     let why = match wanted {
@@ -122,9 +124,18 @@ fn slope(coming: &[Coming]) -> Option<f64> {
     (pairs.len() >= 16 && xx > 0.0).then(|| xy / xx)
 }
 
-/// The part of the time in which the number under way is within a fifth of the usual (at least one), and the most that
-/// is still near it.
-fn steady(coming: &[Coming]) -> (f64, u32) {
+/// How steady the number under way is.
+struct Steady {
+    /// The part of the time in which it is near the usual.
+    share: f64,
+    /// The least and the most that are near: within a fifth, and at least one.
+    near: (u32, u32),
+    /// On average over all the time from the first request to the last reply.
+    mean: f64,
+}
+
+/// How steady the number under way is.
+fn steady(coming: &[Coming]) -> Steady {
     let mut steps: Vec<(CommonNs, i32)> = coming.iter().flat_map(|c| [(c.came, 1), (c.left, -1)]).collect();
     steps.sort_unstable_by_key(|&(at, n)| (at, -n));
     let mut at: FxHashMap<i32, u64> = FxHashMap::default();
@@ -139,7 +150,14 @@ fn steady(coming: &[Coming]) -> (f64, u32) {
     let room = (usual / 5).max(1);
     // nobody under way is no client's waiting
     let near: u64 = at.iter().filter(|(n, _)| **n > 0 && (**n - usual).abs() <= room).map(|(_, ns)| *ns).sum();
-    (if all == 0 { 0.0 } else { near as f64 / all as f64 }, (usual + room).min(most).max(1).unsigned_abs())
+    let sum: f64 = at.iter().map(|(n, ns)| f64::from(*n) * *ns as f64).sum();
+    let part = |ns: f64| if all == 0 { 0.0 } else { ns / all as f64 };
+    let near_most = (usual + room).min(most).max(1).unsigned_abs();
+    Steady {
+        share: part(near as f64),
+        near: ((usual - room).max(1).unsigned_abs().min(near_most), near_most),
+        mean: part(sum),
+    }
 }
 
 #[cfg(test)]
@@ -189,6 +207,10 @@ mod tests {
         coming.sort_by_key(|c| c.came);
         let found = infer(&coming, None);
         assert_eq!(found.arrivals, Arrivals::Closed { clients: 3 });
+        assert_eq!(
+            found.why,
+            "each request has a connection of its own, and 2 to 3 are in progress for 98 % of the time (2.9 on average)"
+        );
         assert!(found.thinks[3..].iter().all(|t| *t == 2), "{:?}", found.thinks);
         // many at once and then nobody for long
         let bursts: Vec<Coming> =

@@ -250,9 +250,8 @@ impl Finder<'_> {
             process: (first.tgid != 0).then_some(first.tgid),
         });
         self.out.assumptions.push(format!(
-            "{name} is held {:.3} ms at a time; {shown} holds were seen because another task waited; {put} \
-             uncontended ones are placed like them",
-            typical.held_ns as f64 / 1e6
+            "{name} {}; {shown} holds were seen because another task waited; {put} uncontended ones are placed like them",
+            typical.sentence()
         ));
         self.holds.extend(holds.into_iter().map(|h| Hold { pool, ..h }));
         self.turns.extend(group.iter().map(|w| (w.host, w.task, w.asked)));

@@ -119,6 +119,17 @@ pub(super) fn held(q: &Queue) -> String {
     }
 }
 
+/// What a quota does not give however large it is: processors that are not there, or turns of an interpreter.
+pub(super) fn beyond(system: &System, l: Limit, enough: f64) -> Option<String> {
+    let Limit::Servers(id) = l else { return None };
+    let Discipline::Quota { at_once, .. } = system.stations.get(id.index())?.discipline else { return None };
+    (enough > f64::from(at_once)).then(|| {
+        format!(
+            "with a quota alone it can use {at_once} at a time: beyond that it also needs more that can run at once"
+        )
+    })
+}
+
 /// A limit in words, with how much there is of it.
 pub fn limit(system: &System, l: Limit) -> String {
     let queue = |id: wakepath_forecast::system::QueueId| system.queues.get(id.index());
@@ -156,4 +167,41 @@ pub(super) fn percent(part: f64) -> String {
 
 pub(super) fn is_bytes(system: &System, l: Limit) -> bool {
     matches!(l, Limit::Room(q) if system.queues.get(q.index()).is_some_and(|q| q.is_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::bottleneck::BottleneckView;
+    use wakepath_forecast::bottleneck::{Enough, Found, Limit};
+    use wakepath_forecast::system::{Discipline, Station, StationId, System};
+
+    /// What is said of a quota of half a processor, with two that can run at once, where so much would be enough.
+    fn of_quota(enough: f64) -> String {
+        let discipline = Discipline::Quota { period_ns: 100_000_000, at_once: 2 };
+        let name = "/shop".to_owned();
+        let station = Station { name, what: "processors", servers: 0.5, speed: 1.0, others: 0.0, discipline };
+        let system = System { stations: vec![station], ..System::default() };
+        let found = Found {
+            limits: vec![Limit::Servers(StationId(0))],
+            gain: 3.0,
+            outcome: None,
+            tried: Vec::new(),
+            enough: Some(Enough { now: 0.5, then: enough }),
+        };
+        BottleneckView::new(&system, &found).sentence("mean latency")
+    }
+
+    #[test]
+    fn how_much_there_is_stands_beside_how_much_is_enough() {
+        assert_eq!(
+            of_quota(1.52),
+            "CPU quota of /shop (0.5 processors). Without that limit mean latency would be 3 times shorter. Raising it \
+             from 0.5 to 1.52 gives 90 % of the gain."
+        );
+        let beyond = of_quota(3.52);
+        assert!(
+            beyond.contains("from 0.5 to 3.52 gives 90 % of the gain (with a quota alone it can use 2 at"),
+            "{beyond}"
+        );
+    }
 }

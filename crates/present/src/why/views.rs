@@ -12,7 +12,7 @@ pub(super) fn kind_view(
 ) -> KindView {
     let (slow_label, typical_label) = match words.mode {
         Mode::Slowest => (
-            format!("the slowest {}", share_of(c.slow.found, requests, words.slowest)),
+            slowest(c.slow.found, requests, words.slowest),
             "the typical ones (the middle half by duration)".to_owned(),
         ),
         Mode::Selected => ("the selected ones".to_owned(), "the others".to_owned()),
@@ -43,12 +43,14 @@ pub(super) fn kind_view(
     view
 }
 
-pub(super) fn share_of(found: u64, requests: u64, asked: f64) -> String {
+/// Those that were asked for, as a share; where so few requests have no such share, as a number.
+pub(super) fn slowest(found: u64, requests: u64, asked: f64) -> String {
     let real = found as f64 / requests.max(1) as f64;
-    // few requests have no hundredth
-    let share = if (real - asked).abs() / asked > 0.5 { real } else { asked };
-    let text = format!("{:.2}", share * 100.0);
-    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+    if (real - asked).abs() / asked > 0.1 {
+        return if found == 1 { "the slowest one".into() } else { format!("the slowest {}", units::count(found)) };
+    }
+    let text = format!("{:.2}", asked * 100.0);
+    format!("the slowest {} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 pub(super) fn group_view(g: &Group, label: String) -> GroupView {
@@ -108,5 +110,18 @@ pub(super) fn part_view(p: &Part) -> PartView {
         is_own_thread: d.is_own_thread,
         serving: d.serving.clone(),
         reason: d.reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::slowest;
+
+    #[test]
+    fn few_requests_are_counted_instead_of_given_a_share() {
+        assert_eq!(slowest(3, 13, 0.01), "the slowest 3");
+        assert_eq!(slowest(1, 40, 0.01), "the slowest one");
+        assert_eq!(slowest(17, 1_668, 0.01), "the slowest 1 %");
+        assert_eq!(slowest(3, 60, 0.05), "the slowest 5 %");
     }
 }

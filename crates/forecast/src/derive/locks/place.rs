@@ -11,8 +11,14 @@ use wakepath_model::rows::WaitRow;
 /// What a hold of a lock is like.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Typical {
-    /// How long (ns).
+    /// How long (ns): the median.
     pub held_ns: u64,
+    /// The longest (ns).
+    pub longest_ns: u64,
+    /// How many holds both ends of which were seen.
+    pub count: usize,
+    /// How many of these took more than [`LONG`] times the median.
+    pub long: usize,
     /// The system call in which its holder sleeps, where nearly all do, with what is before it in the hold and after (ns).
     sleep: Option<(u16, u64, u64)>,
     /// Running time of the visit before it (ns).
@@ -21,6 +27,8 @@ pub(super) struct Typical {
     calls: usize,
 }
 
+/// A hold of so many times the median is not like the others.
+pub(super) const LONG: u64 = 10;
 /// What share of holds makes what they have in common typical.
 const NEARLY_ALL: f64 = 0.8;
 
@@ -49,7 +57,9 @@ impl Typical {
             (syscall, median(&mut lead), median(&mut trail))
         });
         let (held_ns, ran_ns, calls) = (median(&mut held), median(&mut ran), median(&mut before) as usize);
-        (all > 0).then_some(Typical { held_ns, sleep, ran_ns, calls })
+        let longest_ns = held.iter().copied().max().unwrap_or(0);
+        let long = held.iter().filter(|ns| **ns > LONG * held_ns).count();
+        (all > 0).then_some(Typical { held_ns, longest_ns, count: all, long, sleep, ran_ns, calls })
     }
 
     /// The seen holds, with what of them was not seen. Their pool is 0.
@@ -76,6 +86,21 @@ impl Typical {
             out.push(Hold { host: v.host, task: v.task, pool: 0, asked, taken, given });
         }
         out
+    }
+
+    /// How long it is held, with what the median does not show.
+    pub fn sentence(&self) -> String {
+        let ms = |ns: u64| ns as f64 / 1e6;
+        let long = match self.long {
+            0 => String::new(),
+            n => format!(", {n} of them more than {LONG} times as long"),
+        };
+        format!(
+            "is held {:.3} ms at a time by the median of {} hold(s) that were seen whole, {:.3} ms at most{long}",
+            ms(self.held_ns),
+            self.count,
+            ms(self.longest_ns)
+        )
     }
 
     /// When who took it at a moment let go, with nobody waiting for that.
@@ -144,4 +169,20 @@ fn when_ran(index: &Index, v: &Visit, ran_ns: u64) -> MonoNs {
         from = from.max(w.at);
     }
     MonoNs(from.0 + left).min(v.to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Typical;
+
+    #[test]
+    fn long_holds_are_told_beside_the_median() {
+        let typical =
+            Typical { held_ns: 521_000, longest_ns: 60_000_000, count: 105, long: 5, sleep: None, ran_ns: 0, calls: 0 };
+        assert_eq!(
+            typical.sentence(),
+            "is held 0.521 ms at a time by the median of 105 hold(s) that were seen whole, 60.000 ms at most, 5 of them more \
+             than 10 times as long"
+        );
+    }
 }
