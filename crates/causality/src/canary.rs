@@ -34,6 +34,7 @@ pub const CONDITIONS: &[&str] = &[
     "owner.made_alone",
     "owner.made_for_one",
     "owner.no_pool",
+    "owner.used_by_who_made_it",
     "paired.never_another",
     "paired.often",
     "prompt.never_put_off",

@@ -3,7 +3,7 @@
 use super::crowd::Crowd;
 use super::helper::JobStats;
 use crate::exchange::{ExId, is_peer};
-use wakepath_model::ids::{EndpointId, MonoNs};
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 
 /// All that can hand work on without a message: the threads of one process.
 #[derive(Default)]
@@ -52,6 +52,8 @@ impl Rest {
 pub(super) struct Dial {
     /// The request that it is made for, where known.
     pub(super) of: Option<ExId>,
+    /// Who makes it.
+    pub(super) by: TaskId,
     pub(super) process: u32,
     /// The process made another meanwhile.
     pub(super) is_beside_another: bool,

@@ -102,7 +102,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             .filter(|line| line.basis == Basis::Seen || self.uses_habits() && self.facts.is_known(*line, process));
         let is_in_line = line.is_some_and(|line| self.facts.is_open(xs, line.of));
         if let Some(dial) = dial.filter(|_| !is_in_line)
-            && let Some((o, rule)) = self.facts.owner(xs, dial, at)
+            && let Some((o, rule)) = self.facts.owner(xs, dial, e)
             && (rule == Rule::Owner || self.uses_habits())
         {
             if self.facts.roles.is_lossy(xs.get(o).taken, at) {
@@ -303,9 +303,9 @@ impl<F: Finished> Steps for Attribution<'_, F> {
                 if rule == Rule::Handoff {
                     self.facts.tasks.or_default(task).helper.is_handed_work = true;
                 }
-                self.facts.dials(flow, process, Some(x));
+                self.facts.dials(flow, task, Some(x));
             }
-            Parent::Open(_) | Parent::Root => self.facts.dials(flow, process, None),
+            Parent::Open(_) | Parent::Root => self.facts.dials(flow, task, None),
             Parent::Pending => {}
         }
     }

@@ -3,24 +3,26 @@
 //! Condition: the process never uses a connection twice; or it made no other at the same time, so that no other request can
 //! have waited for one and been given this. (A pool hands what comes first to whoever waits longest.) Else by habit: it and its
 //! siblings of the same program often made several at once, and never had more of them than requests when one was answered.
+//! Where its runtime names the task that uses it, that one made it, or made the task that did: another one got it from a pool.
 //! A process whose tasks share their requests and that keeps connections has a pool for all of them: there it holds only for a
 //! request that was handed its input alone ([`super::rest`]).
 //!
-//! Counterexamples: `link.owner/pool_dials_for_two`, `pool_of_all_tasks`, `racing`, `too_few_dials`.
+//! Counterexamples: `link.owner/pool_dials_for_two`, `pool_of_all_tasks`, `racing`, `too_few_dials`, `another_goroutine_uses_it`.
 
 use crate::attribution::domain::Dial;
 use crate::attribution::facts::Facts;
 use crate::canary::holds;
 use crate::evidence::Rule;
-use crate::exchange::{ExId, Slab};
-use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use crate::exchange::{ExId, Exchange, Slab};
+use wakepath_model::ids::{EndpointId, TaskId};
 
 impl Facts<'_> {
     /// A process makes a connection, for a request where that is known.
-    pub(in crate::attribution) fn dials(&mut self, flow: EndpointId, process: u32, of: Option<ExId>) {
+    pub(in crate::attribution) fn dials(&mut self, flow: EndpointId, by: TaskId, of: Option<ExId>) {
         if self.dials.contains_key(&flow) {
             return;
         }
+        let process = self.roles.process_of(by);
         let under_way = &mut self.domains.or_default(TaskId(process)).dialling;
         if let [only] = under_way[..]
             && let Some(dial) = self.dials.get_mut(&only)
@@ -30,7 +32,7 @@ impl Facts<'_> {
         }
         let (at, is_beside_another) = (under_way.len(), !under_way.is_empty());
         under_way.push(flow);
-        self.dials.insert(flow, Dial { of, process, is_beside_another, at });
+        self.dials.insert(flow, Dial { of, by, process, is_beside_another, at });
         if let Some(x) = of {
             // until its first request is on its way, the connection is what the request waits for
             self.change(x, |r| (r.outstanding, r.dialling) = (r.outstanding + 1, r.dialling + 1));
@@ -55,10 +57,14 @@ impl Facts<'_> {
         Some(dial)
     }
 
-    /// The request whose a connection's first use is, and how that is known.
-    pub(in crate::attribution) fn owner(&self, xs: &Slab, dial: Dial, at: MonoNs) -> Option<(ExId, Rule)> {
+    /// The request whose a connection's first use is, by a call, and how that is known.
+    pub(in crate::attribution) fn owner(&self, xs: &Slab, dial: Dial, call: &Exchange) -> Option<(ExId, Rule)> {
         let x = dial.of.filter(|&x| self.is_open(xs, x))?;
-        let process = dial.process;
+        let (process, at) = (dial.process, call.began);
+        let is_its_own = || dial.by == call.actor || self.lineage.makers(dial.by).any(|(maker, _)| maker == call.actor);
+        if !holds("owner.used_by_who_made_it", call.actor == call.task || is_its_own()) {
+            return None;
+        }
         let is_pool = self.roles.keeps_connections(process);
         let is_at_rest = || self.at_rest(xs, process, at) == Some(x);
         match () {
