@@ -12,7 +12,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/metadata"
 )
+
+// header has the id of a request.
+const header = "x-rid"
 
 // streams runs one of two services: the first (http2, grpc) takes HTTP/1.1 and asks the other by streams of one connection, the
 // other (http2-back, grpc-back) asks a third by HTTP/1.1. False where the kind is none of these.
@@ -32,25 +36,25 @@ func streams(kind string) bool {
 			reply.Body.Close()
 		}
 	}
-	marked := func(rid string) string { return " rid=" + rid + " " }
-	of := func(body []byte) string { return strings.TrimPrefix(strings.TrimSpace(string(body)), "rid=") }
+	// the id stands in the head as it is: these letters at its end take more room when they are compressed
+	marked := func(rid string) string { return "rid=" + rid + " " + strings.Repeat(`\`, 32) }
+	of := func(value string) string { return strings.TrimPrefix(strings.Fields(value)[0], "rid=") }
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
 	switch kind {
 	case "http2-back":
 		handle := func(w http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			down(of(body))
-			w.Write(body)
+			down(of(r.Header.Get(header)))
+			io.WriteString(w, "ok")
 		}
 		panic((&http.Server{Handler: http.HandlerFunc(handle), Protocols: &protocols}).Serve(listen()))
 	case "grpc-back":
-		answer := func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		answer := func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 			var body []byte
 			if err := decode(&body); err != nil {
 				return nil, err
 			}
-			down(of(body))
+			down(of(metadata.ValueFromIncomingContext(ctx, header)[0]))
 			return &body, nil
 		}
 		encoding.RegisterCodec(bytesAlone{})
@@ -64,7 +68,12 @@ func streams(kind string) bool {
 	}
 	client := http.Client{Transport: &http.Transport{Protocols: &protocols}}
 	ask := func(_ context.Context, rid string) error {
-		reply, err := client.Post("http://127.0.0.1:"+env("BACK")+"/up", "text/plain", strings.NewReader(marked(rid)))
+		asked, err := http.NewRequest("POST", "http://127.0.0.1:"+env("BACK")+"/up", strings.NewReader("up"))
+		if err != nil {
+			return err
+		}
+		asked.Header.Set(header, marked(rid))
+		reply, err := client.Do(asked)
 		if err == nil {
 			io.Copy(io.Discard, reply.Body)
 			reply.Body.Close()
@@ -78,8 +87,8 @@ func streams(kind string) bool {
 			panic(err)
 		}
 		ask = func(ctx context.Context, rid string) error {
-			asked, reply := []byte(marked(rid)), []byte{}
-			return channel.Invoke(ctx, "/s.S/Up", &asked, &reply)
+			asked, reply := []byte("up"), []byte{}
+			return channel.Invoke(metadata.AppendToOutgoingContext(ctx, header, marked(rid)), "/s.S/Up", &asked, &reply)
 		}
 	}
 	log, err := os.OpenFile(env("LOG"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
