@@ -320,7 +320,7 @@ impl Namer<'_, '_> {
         let doing = b.task.and_then(|t| waits.iter().find(|w| w.at == t)).map(|w| self.text(w));
         let mut text = match (b.is_asked, b.unread) {
             (true, 0) => format!("got a request from {}, and has sent nothing since", b.address),
-            (true, n) => format!("has not read {} bytes that {} sent", units::count(n.into()), b.address),
+            (true, n) => format!("has not read {} that {} sent", units::counted(n.into(), "byte", "bytes"), b.address),
             (false, _) => format!("sent a request to {}, and has received nothing since", b.address),
         };
         if b.is_given_up {

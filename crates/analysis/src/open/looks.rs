@@ -28,7 +28,7 @@ pub(super) struct Looks {
     ends: FxHashMap<End, Known>,
     /// Hosts that were looked at.
     hosts: FxHashSet<HostId>,
-    /// Ends of TCP connections that were open at the first look.
+    /// Ends of TCP connections that were open at the first look, those included whose other end had closed its side.
     first: FxHashSet<End>,
 }
 
@@ -87,7 +87,7 @@ impl Looks {
                 }
                 looks.held.insert((id, r.flow));
                 if r.marks & descriptor::WATCHED != 0 {
-                    if look == first && r.state == TcpState::Established && r.received.0 != 0 {
+                    if look == first && is_open(&r) && r.received.0 != 0 {
                         looks.first.insert((id, r.flow));
                     }
                     looks.rows.insert((id, names.tgid(id, r.task), r.fd.into()), r);
@@ -175,8 +175,7 @@ impl Looks {
         for (&(host, tgid, _), r) in rows {
             let end = (host, r.flow);
             let (began, ended) = span(host);
-            let is_open = matches!(r.state, TcpState::Established | TcpState::CloseWait);
-            if !is_open || r.received.max(r.sent) >= began {
+            if !is_open(r) || r.received.max(r.sent) >= began {
                 continue;
             }
             let known = self.ends.get(&end);
@@ -224,6 +223,11 @@ impl Looks {
     fn connections(&self, index: &Index) -> u64 {
         each_once(index, self.first.clone())
     }
+}
+
+/// A connection on which this end can still answer.
+fn is_open(r: &DescriptorRow) -> bool {
+    matches!(r.state, TcpState::Established | TcpState::CloseWait)
 }
 
 /// How many connections these ends are of.

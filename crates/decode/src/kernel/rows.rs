@@ -14,6 +14,8 @@ pub(super) fn descriptor<S: RowSink>(tasks: &mut Tasks, r: &w::Descriptor, sink:
     let at = MonoNs(r.ts_ns);
     let task = tasks.id(r.tgid, r.tgid, at, sink);
     let state = code(r.state, at, sink);
+    // the other end's FIN counts as a byte until it is read, and is none
+    let fin = u32::from(matches!(state, TcpState::CloseWait | TcpState::LastAck | TcpState::Closing));
     sink.push(&DescriptorRow {
         at,
         flow: EndpointId(r.flow),
@@ -21,7 +23,7 @@ pub(super) fn descriptor<S: RowSink>(tasks: &mut Tasks, r: &w::Descriptor, sink:
         sent: MonoNs(r.sent_ns),
         task,
         fd: r.fd,
-        unread: r.unread,
+        unread: r.unread.saturating_sub(fin),
         unacked: r.unacked,
         window: r.window,
         state,

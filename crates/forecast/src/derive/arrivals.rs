@@ -50,7 +50,7 @@ pub fn infer(coming: &[Coming], wanted: Option<ArrivalModel>) -> Inferred {
     let (model, why, clients) = if is_kept {
         let lives: Vec<(CommonNs, CommonNs)> = flows.values().copied().collect();
         let slope = slope(coming);
-        let of = format!("{} connections stay open", flows.len());
+        let of = format!("{} connections carry several requests", flows.len());
         let clients = most_at_once(&lives).max(1);
         match slope {
             Some(s) if s < -0.5 => {

@@ -3,7 +3,7 @@
 use crate::harness::*;
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsRawFd as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use wakepath_model::defects::id as defect;
@@ -182,6 +182,8 @@ fn what_hung_before_the_recording_is_known() {
         hung.write_all(b"GET /hung HTTP/1.1\r\n\r\n").expect("it is sent");
         let (tid, fd) = front.asked();
         until_asleep(tid, libc::SYS_recvfrom, Some(fd));
+        // its client gives up: the connection is still one that was open, and a FIN is no byte that nobody read
+        hung.shutdown(Shutdown::Write).expect("it is closed");
         pause(1000);
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = dir.path().join("trace");
@@ -195,6 +197,8 @@ fn what_hung_before_the_recording_is_known() {
         let asked: Vec<&Value> = before.iter().filter(|b| b["is_asked"] == true).collect();
         let mine = format!(":{}", front.port);
         assert_eq!(asked.len(), 3, "{backend}: two of front's clients and front wait: {before:#?}");
+        let given_up: Vec<&Value> = asked.iter().filter(|b| b["is_given_up"] == true).map(|b| &b["unread"]).collect();
+        assert_eq!(given_up, [0], "{backend}: all of it was read: {asked:#?}");
         let waits_since = |b: &&&Value| b["age_ns"].as_u64() > Some(1_000_000_000);
         assert_eq!(asked.iter().filter(waits_since).count(), 3, "{backend}: {asked:#?}");
         assert!(
