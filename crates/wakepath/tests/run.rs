@@ -116,6 +116,25 @@ fn a_command_runs_isolated_and_its_status_is_passed_on() -> Tested {
     Ok(())
 }
 
+/// Servers such as vsftpd give themselves a limit of some 200 MB of address space, far less than the arena takes.
+#[test]
+fn a_limit_of_memory_leaves_a_program_as_much_as_without_the_library() -> Tested {
+    const LIMITED: &str = r#"
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))
+kept = bytearray(64 << 20)
+try: bytearray(3 << 30)
+except MemoryError: sys.exit(9)
+"#;
+    if !has_library() {
+        return Ok(());
+    }
+    let dir = tempfile::tempdir()?;
+    let output = run(&["run", "-o", path(&dir.path().join("t")), "--", "python3", "-c", LIMITED]);
+    assert_eq!(output.status.code(), Some(9), "as much as it asked for, and no more: {}", stderr(&output));
+    Ok(())
+}
+
 #[test]
 fn observing_alters_nothing_and_says_what_came_together() -> Tested {
     if !has_library() {

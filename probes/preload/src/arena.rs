@@ -35,6 +35,11 @@ pub fn header() -> Option<&'static a::ArenaHeader> {
     unsafe { ARENA.load(Relaxed).as_ref() }
 }
 
+/// Bytes of this process's address space that the arena takes; `None` where it has none.
+pub fn mapped() -> Option<usize> {
+    header().map(|h| a::arena_bytes(h.slots, h.ring_bytes))
+}
+
 /// Maps the arena that the file at `path` (ends in a zero byte) holds. Whatever is not as it should be leaves the
 /// library silent.
 pub fn map(path: &[u8]) {

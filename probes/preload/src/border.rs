@@ -19,13 +19,15 @@ const BLIND: u32 = 200;
 
 /// One processor's room for each flow, in memory that is only there once it is used.
 static POOL: AtomicPtr<MaybeUninit<AnyProcessor>> = AtomicPtr::new(core::ptr::null_mut());
+/// Bytes of address space that the pool takes.
+pub const POOL_BYTES: usize = FLOWS * size_of::<AnyProcessor>();
 static POOL_STATE: AtomicU32 = AtomicU32::new(0);
 
 /// Makes the pool. Where there is no room for it, reads do not stop at borders.
 #[cold]
 fn make_pool() {
     if POOL_STATE.compare_exchange(0, 1, AcqRel, Relaxed).is_ok() {
-        POOL.store(arena::pages(FLOWS * size_of::<AnyProcessor>(), false).cast(), Release);
+        POOL.store(arena::pages(POOL_BYTES, false).cast(), Release);
     }
 }
 

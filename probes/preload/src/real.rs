@@ -177,6 +177,12 @@ functions! {
     pthread_create(t: *mut pthread_t, a: *const pthread_attr_t, f: Start, arg: *mut c_void) -> c_int =
         { let _ = (t, a, f, arg); EAGAIN };
     pthread_setname_np(t: pthread_t, name: *const c_char) -> c_int = { let _ = (t, name); ENOSYS };
+    setrlimit(resource: c_int, l: *const rlimit64) -> c_int = kernel!(SYS_prlimit64, 0, resource, l, 0);
+    setrlimit64(resource: c_int, l: *const rlimit64) -> c_int = kernel!(SYS_prlimit64, 0, resource, l, 0);
+    prlimit(pid: pid_t, resource: c_int, l: *const rlimit64, old: *mut rlimit64) -> c_int =
+        kernel!(SYS_prlimit64, pid, resource, l, old);
+    prlimit64(pid: pid_t, resource: c_int, l: *const rlimit64, old: *mut rlimit64) -> c_int =
+        kernel!(SYS_prlimit64, pid, resource, l, old);
     prctl(op: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int = kernel!(SYS_prctl, op, a, b, c, d);
     syscall(nr: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long =
         crate::sys::ret(crate::sys::call(nr, [a, b, c, d, e, f])) as c_long;

@@ -23,6 +23,7 @@ macro_rules! hooks {
 pub mod descriptors;
 pub mod environment;
 pub mod io;
+pub mod limits;
 pub mod loader;
 pub mod sockets;
 pub mod tasks;
