@@ -55,6 +55,8 @@ pub struct Kind {
     pub reset: u64,
     /// Of them, whose flow ended before the reply was complete.
     pub cut: u64,
+    /// Of them, of no known protocol, whose flow ended with no reply: whether one was due is not known.
+    pub unreplied: u64,
     /// Of them, still in progress when the recording ended.
     pub unfinished: u64,
     /// Of them, with a path known to be incomplete.
@@ -132,6 +134,11 @@ fn is_answered(e: &Exchange) -> bool {
     e.replied && !e.one_way
 }
 
+/// Whether nobody knows that an answer was due: none came, and of no known protocol is what was sent.
+fn may_be_one_way(e: &Exchange) -> bool {
+    e.protocol == StrId::EMPTY && !e.replied
+}
+
 /// What a call met whose connection was reset before its answer was complete.
 const RESET: &str = "connection reset";
 /// What one met whose connection one of its ends closed before: who asked gave up, or who was asked went away.
@@ -201,7 +208,9 @@ impl Kinds {
             kind.reset += u64::from(e.reset);
             let unfinished = e.cut && e.unfinished;
             kind.unfinished += u64::from(unfinished);
-            kind.cut += u64::from(e.cut && !unfinished);
+            let unreplied = e.cut && !unfinished && !e.reset && may_be_one_way(e);
+            kind.unreplied += u64::from(unreplied);
+            kind.cut += u64::from(e.cut && !unfinished && !unreplied);
             *kind.statuses.entry(e.status).or_default() += 1;
         }
         let holes = r.holes();

@@ -6,7 +6,7 @@ mod text;
 
 pub use call_errors::CallErrorView;
 pub use full_queues::FullQueueView;
-pub(crate) use text::replies_unknown;
+pub(crate) use text::{never_replied, replies_unknown};
 
 use crate::refusals;
 use serde::Serialize;
@@ -72,6 +72,8 @@ pub struct KindView {
     pub reset: u64,
     /// Cut short.
     pub cut: u64,
+    /// Of no known protocol, and without a reply: whether one was due is not known.
+    pub unreplied: u64,
     /// Still in progress when recording stopped.
     pub unfinished: u64,
     /// With a path known to be incomplete.
@@ -326,6 +328,7 @@ fn kind_view(service: &str, asked: &str, k: &Kind, span_ns: u64) -> KindView {
         outcome_unknown: k.outcome_unknown,
         reset: k.reset,
         cut: k.cut,
+        unreplied: k.unreplied,
         unfinished: k.unfinished,
         incomplete: k.incomplete,
         why_incomplete: k.holes.iter().map(|(h, n)| (h.name().to_owned(), *n)).collect(),

@@ -7,7 +7,7 @@ use crate::losses::Loss;
 use crate::open::{OpenView, RequestView};
 use crate::own_time::is_unsure;
 use crate::refusals;
-use crate::requests::{KindView, RequestsView, TierView, replies_unknown};
+use crate::requests::{KindView, RequestsView, TierView, never_replied, replies_unknown};
 use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
 use crate::why::WhyView;
@@ -357,17 +357,24 @@ fn fails(screen: &mut Screen<'_>, parts: &Parts) {
         screen.add(Section::Fails, Level::Bad, format!("{} fail as well.", count(more as u64, "more", "more")), next);
     }
     if !screen.findings.iter().any(|f| f.section == Section::Fails) {
-        let unknown: u64 = r.kinds.iter().map(|k| k.outcome_unknown).sum();
+        let (unread, unreplied) =
+            r.kinds.iter().fold((0, 0), |sum, k| (sum.0 + k.outcome_unknown, sum.1 + k.unreplied));
+        let unknown = unread + unreplied;
+        let why = match (unread, unreplied) {
+            (_, 0) => replies_unknown(unread),
+            (0, _) => never_replied(unreplied),
+            _ => format!("{}. {}", replies_unknown(unread), never_replied(unreplied)),
+        };
         let (level, text) = match (r.requests, unknown) {
             (0, _) => (Level::Unknown, "Not known: no request was seen, and no connection was refused.".to_owned()),
             (n, 0) => {
                 (Level::Good, format!("None of the {} was answered with an error.", count(n, "request", "requests")))
             }
-            (n, u) if u >= n => (Level::Unknown, format!("Not known: {}.", replies_unknown(u))),
-            (n, u) => {
+            (n, u) if u >= n => (Level::Unknown, format!("Not known: {why}.")),
+            (n, _) => {
                 let seen =
                     format!("None of the {} was seen to be answered with an error.", count(n, "request", "requests"));
-                (Level::Unknown, format!("{seen} {}.", replies_unknown(u)))
+                (Level::Unknown, format!("{seen} {why}."))
             }
         };
         let next = screen.command("requests");

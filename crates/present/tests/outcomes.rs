@@ -53,6 +53,33 @@ fn requests_count_unreadable_replies_as_of_unknown_outcome() {
     assert!(text.contains("2 replies say neither success nor error, or could not be read"), "{text}");
 }
 
+/// Two messages of an unknown protocol, and a third before the end: a farewell like MQTT's DISCONNECT, or a request.
+#[test]
+fn what_an_unknown_protocol_leaves_without_a_reply_is_no_error() {
+    const SCRIPT: &str = "
+task A app
+flow c - A opaque
+flow p - A
+100 A takes r1 c
+150 A answers r1
+200 A takes r2 c
+250 A closes c
+300 A takes r3 p
+350 A closes p
+";
+    let dir = tempfile::tempdir().expect("a folder");
+    let dirs = play(SCRIPT).expect("the script").write(&dir.path().join("t"), Cuts::default()).expect("written");
+    let folder = Folder::open(&dirs).expect("opened");
+    let names = Names::read(&folder);
+    let mut kinds = Kinds::default();
+    let report = wakepath_causality::reconstruct(&folder, |r| kinds.add(&r, &names), |_, _, _, _| {});
+    let view = RequestsView::new(&kinds, &report, &[(0, 1_000_000)]);
+    let counts: Vec<_> = view.kinds.iter().map(|k| (k.count, k.cut, k.unreplied, k.outcome_unknown)).collect();
+    assert_eq!(counts, [(2, 0, 1, 1), (1, 1, 0, 0)]);
+    let text = view.render(0, &[], Style::default());
+    assert!(text.contains("1 request of no known protocol got no"), "{text}");
+}
+
 /// A service gives one call up, has another's connection reset under it, and tells its client nothing of either.
 #[test]
 fn calls_without_a_complete_answer_are_errors() {

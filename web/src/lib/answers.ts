@@ -20,6 +20,7 @@ export interface Kind {
   reset: number;
   cut: number;
   outcome_unknown: number;
+  unreplied: number;
   incomplete: number;
   slowest: string[];
 }

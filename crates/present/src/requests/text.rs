@@ -44,7 +44,7 @@ impl RequestsView {
                     Cell::from(units::duration(k.p95_ns)),
                     Cell::from(units::duration(k.p99_ns)),
                     match errors {
-                        0 if k.outcome_unknown > 0 => Cell::from("?"),
+                        0 if k.outcome_unknown + k.unreplied > 0 => Cell::from("?"),
                         0 => Cell::from("-"),
                         n => Cell::tinted(units::count(n), Tint::Bad),
                     },
@@ -131,7 +131,15 @@ impl RequestsView {
         if kinds.len() > SHOWN {
             named.push(format!("{} other kinds", kinds.len() - SHOWN));
         }
-        (count > 0).then(|| format!("{}: {}.", replies_unknown(count), named.join(", ")))
+        let unreplied: u64 = self.kinds.iter().map(|k| k.unreplied).sum();
+        let mut said = Vec::new();
+        if count > 0 {
+            said.push(format!("{}: {}.", replies_unknown(count), named.join(", ")));
+        }
+        if unreplied > 0 {
+            said.push(format!("{}.", never_replied(unreplied)));
+        }
+        (!said.is_empty()).then(|| said.join(" "))
     }
 
     fn render_unfinished(&self, out: &mut String, style: Style) {
@@ -262,6 +270,12 @@ impl CallsView {
 pub(crate) fn replies_unknown(count: u64) -> String {
     let which = if count == 1 { "1 reply says".to_owned() } else { format!("{} replies say", units::count(count)) };
     format!("{which} neither success nor error, or could not be read (encrypted, or of no known protocol)")
+}
+
+/// That so many requests of no known protocol had no reply.
+pub(crate) fn never_replied(count: u64) -> String {
+    let which = units::counted(count, "request of no known protocol", "requests of no known protocol");
+    format!("{which} got no reply; whether one was due is not known")
 }
 
 /// A line of prose below a heading, broken where it is longer than that may be.

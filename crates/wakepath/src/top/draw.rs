@@ -167,7 +167,7 @@ fn draw_kinds(top: &Top, snapshot: &Snapshot, colour: bool, frame: &mut Frame<'_
     let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
     frame.render_widget(bold(title.into()), head);
     let errors = |k: &Kind| match k.errors() {
-        0 if k.view.outcome_unknown > 0 => right("?"),
+        0 if k.view.outcome_unknown + k.view.unreplied > 0 => right("?"),
         0 => right("-"),
         n if colour => right(&units::count(n)).style(Style::new().fg(Color::Red)),
         n => right(&units::count(n)),
