@@ -163,6 +163,12 @@ impl Framer for Framing {
         self.finished |= core::mem::replace(&mut side.encrypted, false) && other == Dir::ToServer;
         wire.end_open(other, wire.next[other.index()], EndHow::Turn);
     }
+
+    fn alone(&self, wire: &Wire<'_>) -> bool {
+        // Data is one message until the turn. So is the server's part of the handshake, as long as it owes no reply.
+        let speaks = self.sides[wire.dir.index()].speaks;
+        wire.is_open(wire.dir) && (speaks || (wire.dir == Dir::ToClient && !self.asked))
+    }
 }
 
 impl Framing {
