@@ -8,6 +8,7 @@ pub mod critical_path;
 pub mod each;
 pub mod faults;
 pub mod flame;
+pub mod held_replies;
 pub mod histogram;
 pub mod listeners;
 pub mod metrics;

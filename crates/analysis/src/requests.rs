@@ -1,5 +1,6 @@
 //! Kinds of request: how many, how long, through which tiers, and where their time went.
 
+use crate::held_replies::HeldReplies;
 use crate::histogram::Histogram;
 use crate::listeners::Filled;
 use crate::names::Names;
@@ -109,6 +110,8 @@ pub struct Kinds {
     pub refused: BTreeMap<(String, String, i32), u64>,
     /// Listeners whose accept queue filled up, with who listens: name and port.
     pub full_queues: Vec<(String, Filled)>,
+    /// Services whose replies TCP held back, with their names and ports.
+    pub held_replies: Vec<(String, HeldReplies)>,
     /// Messages that put something where others take it up later (a queue, a list, a topic), by service and what was asked.
     pub queued: BTreeMap<(String, String), u64>,
     /// Requests in all.

@@ -2,10 +2,12 @@
 
 mod call_errors;
 mod full_queues;
+mod held_replies;
 mod text;
 
 pub use call_errors::CallErrorView;
 pub use full_queues::FullQueueView;
+pub use held_replies::HeldRepliesView;
 pub(crate) use text::{never_replied, replies_unknown};
 
 use crate::refusals;
@@ -170,6 +172,8 @@ pub struct RequestsView {
     pub refused: Vec<RefusedView>,
     /// Listeners whose accept queue filled up.
     pub full_queues: Vec<FullQueueView>,
+    /// Services whose replies TCP held back when they were written.
+    pub held_replies: Vec<HeldRepliesView>,
     /// Messages whose caller is watched but whose request could not be determined.
     pub orphans: Vec<OrphanView>,
     /// Messages put into queues, lists and topics. What is done about them later is not linked to these requests.
@@ -257,6 +261,7 @@ impl RequestsView {
                 })
                 .collect(),
             full_queues: kinds.full_queues.iter().map(|(listener, f)| FullQueueView::new(listener, f)).collect(),
+            held_replies: kinds.held_replies.iter().map(|(service, h)| HeldRepliesView::new(service, h)).collect(),
             orphans: kinds
                 .orphans
                 .iter()

@@ -493,6 +493,10 @@ fn limits(screen: &mut Screen<'_>, parts: &Parts) {
             let next = screen.command("requests");
             screen.add(Section::Limits, Level::Bad, &q.sentence, next);
         }
+        for h in r.held_replies.iter().take(FINDINGS_MAX) {
+            let next = screen.command("requests");
+            screen.add(Section::Limits, Level::Bad, &h.sentence, next);
+        }
     }
     let Part::Answer(f) = &parts.forecast else {
         return screen.missing(Section::Limits, &parts.forecast, "why");

@@ -6,6 +6,7 @@ use crate::cli::RequestsArgs;
 use crate::output::Answers;
 use crate::{folders, output};
 use anyhow::Result;
+use wakepath_analysis::held_replies::{HeldReplies, held_replies};
 use wakepath_analysis::listeners::{Filled, filled};
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::Kinds;
@@ -70,10 +71,17 @@ fn view_of(folder: &Folder, selection: &Selection) -> RequestsView {
         kinds.refused = refused;
         let who = |f: &Filled| format!("{}:{}", names.program(f.host, f.task), f.port);
         kinds.full_queues = filled(folder).into_iter().map(|f| (who(&f), f)).collect();
+        kinds.held_replies = held(folder, &names);
     }
     let recorded = spans(folder).into_iter().map(|s| part::within(s, selection));
     let recorded: Vec<(i64, i64)> = recorded.filter(|(from, to)| is_all || from < to).collect();
     RequestsView::new(&kinds, &report, &recorded)
+}
+
+/// The services whose replies TCP held back, with their names and ports.
+pub fn held(folder: &Folder, names: &Names<'_>) -> Vec<(String, HeldReplies)> {
+    let who = |h: &HeldReplies| format!("{}:{}", names.program(h.host, h.task), h.port);
+    held_replies(folder).into_iter().map(|h| (who(&h), h)).collect()
 }
 
 /// When the first recording began and the last ended (ns since 1970).

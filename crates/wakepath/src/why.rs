@@ -3,7 +3,7 @@
 use crate::cli::WhyArgs;
 use crate::output::Answers;
 use crate::requests::part::selection;
-use crate::requests::{has_kind, spans, whole};
+use crate::requests::{has_kind, held, spans, whole};
 use crate::{folders, output, suggest};
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,8 @@ use wakepath_model::folder::Folder;
 use wakepath_model::ids::{HostId, TaskId};
 use wakepath_present::json;
 use wakepath_present::losses::{self, losses_or_none};
-use wakepath_present::text::Style;
+use wakepath_present::requests::HeldRepliesView;
+use wakepath_present::text::{Style, sanitise, wrap};
 use wakepath_present::why::{Mode, WhyView, Words};
 
 /// What its answer is made of: losses that touch it are told.
@@ -120,7 +121,14 @@ pub fn run(args: &WhyArgs, out: &mut Answers) -> Result<i32> {
         json::document(SCHEMA, &lost, &view)?
     } else {
         let style = Style::for_stdout();
-        format!("{}\n{}", view.render(args.limit, style), losses_or_none(&lost, ANSWERS, style))
+        let mut text = view.render(args.limit, style);
+        for r in recordings.iter().filter(|_| args.task.is_none()) {
+            for (service, h) in held(r.folder, r.names) {
+                let sentence = sanitise(&HeldRepliesView::new(&service, &h).sentence).into_owned();
+                text.push_str(&format!("\n{}", wrap(&sentence, "", style.prose())));
+            }
+        }
+        format!("{text}\n{}", losses_or_none(&lost, ANSWERS, style))
     };
     out.give(text.as_bytes())?;
     let touched = losses::touch(&lost, ANSWERS) || !view.is_complete();

@@ -69,8 +69,9 @@ impl RequestsView {
             }
         }
         self.render_errors(&mut out, style);
-        for q in &self.full_queues {
-            let _ = write!(out, "\n{}", wrap(&sanitise(&q.sentence), "", style.prose()));
+        let full = self.full_queues.iter().map(|q| &q.sentence);
+        for sentence in full.chain(self.held_replies.iter().map(|h| &h.sentence)) {
+            let _ = write!(out, "\n{}", wrap(&sanitise(sentence), "", style.prose()));
         }
         self.render_unfinished(&mut out, style);
         self.render_evidence(&mut out, style);

@@ -143,3 +143,50 @@ fn a_used_up_quota_is_named() {
     let is_right = |s: &String| s.contains(&named);
     assert!(found.first().is_some_and(is_right), "{found:#?}");
 }
+
+/// What `requests` says of replies that TCP held back, of a server that writes each in three pieces.
+fn held_replies(server: &Helper) -> Option<Vec<Value>> {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let folder = dir.path().join("trace");
+    let pid = server.child.id().to_string();
+    let rec = record_to(BACKENDS[0], &["--pid", &pid], folder.clone())?;
+    let mut to = TcpStream::connect(("127.0.0.1", server.port)).expect("it connects");
+    for _ in 0..ASKED {
+        to.write_all(b"GET /pieces HTTP/1.1\r\nHost: a\r\n\r\n").expect("it is sent");
+        let mut reply = Vec::new();
+        while !reply.ends_with(b"ok\n") {
+            let mut piece = [0; 100];
+            let n = to.read(&mut piece).expect("a reply");
+            assert_ne!(n, 0, "it stays open");
+            reply.extend_from_slice(&piece[..n]);
+        }
+    }
+    rec.stop();
+    let output = Command::new(binary()).args(["requests", "--json"]).arg(&folder).output().expect("the command starts");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("a document");
+    assert!(found["requests"].as_u64() >= Some(ASKED), "{found:#}");
+    Some(found["held_replies"].as_array().expect("a list").clone())
+}
+
+const ASKED: u64 = 60;
+
+#[test]
+fn replies_that_nagles_algorithm_holds_back_from_an_unrecorded_client_are_told() {
+    const NAME: &str = "saturated::replies_that_nagles_algorithm_holds_back_from_an_unrecorded_client_are_told";
+    if let Some(part) = part() {
+        let (mut to, _) = listen().accept().expect("a client");
+        to.set_nodelay(part == "at once").expect("an option");
+        while to.read(&mut [0; 500]).is_ok_and(|n| n > 0) {
+            for piece in ["HTTP/1.1 200 OK\r\n", "Content-Length: 3\r\n\r\n", "ok\n"] {
+                let _ = to.write_all(piece.as_bytes());
+            }
+        }
+        return;
+    }
+    let Some(found) = held_replies(&start(NAME, "held")) else { return };
+    let [one] = &found[..] else { panic!("one service: {found:#?}") };
+    // the kernel acknowledges a connection's first segments at once
+    assert!(one["held"].as_u64() > Some(ASKED / 3) && one["replies"] == ASKED - 1, "{one:#}");
+    assert!(one["sentence"].as_str().is_some_and(|s| s.contains("Nagle")), "{one:#}");
+    assert_eq!(held_replies(&start(NAME, "at once")), Some(Vec::new()), "TCP_NODELAY");
+}

@@ -1,0 +1,32 @@
+//! Replies that TCP held back behind the service's last write: what clients wait for after a request has ended.
+
+use crate::units;
+use serde::Serialize;
+use wakepath_analysis::held_replies::HeldReplies;
+
+/// A service whose replies TCP held back.
+#[derive(Serialize)]
+pub struct HeldRepliesView {
+    /// Who serves: name and port.
+    pub service: String,
+    /// Replies whose last bytes were held back for an acknowledgement of earlier ones.
+    pub held: u64,
+    /// Of so many after which the client sent more on the connection.
+    pub replies: u64,
+    /// The same in words.
+    pub sentence: String,
+}
+
+impl HeldRepliesView {
+    /// Of what was found; `service`: name and port.
+    pub fn new(service: &str, h: &HeldReplies) -> HeldRepliesView {
+        let sentence = format!(
+            "{service} wrote replies in several pieces, and TCP held the last piece back in {} of {}, until the client \
+             acknowledged the earlier ones (Nagle's algorithm). A client may delay that by some 40 ms. If the client is not \
+             recorded, no duration here contains it. TCP_NODELAY, or one write for each reply, ends it.",
+            units::count(h.held),
+            units::count(h.replies),
+        );
+        HeldRepliesView { service: service.to_owned(), held: h.held, replies: h.replies, sentence }
+    }
+}
