@@ -252,7 +252,7 @@ causes! {
         account: Account::Waiter,
         names_request: true,
         says: &[
-            when(When::ByOwnThread, "{service} waiting for a lock that another of its threads holds"),
+            when(When::ByOwnThread, "{service} waiting for a lock, or for something of a pool, that another of its threads held"),
             when(When::ByItsLike, "{service} waiting for another {by} that holds a lock"),
             say("{service} waiting for a lock that {by} holds"),
             say("{service} waiting for a lock"),

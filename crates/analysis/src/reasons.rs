@@ -24,6 +24,10 @@ reasons! {
     /// The other end is known and its send is not there.
     NO_SEND = "the other end is on a recorded host, but what it sent was not recorded",
         "its process is outside the recording's selection, operations were lost, or the bytes bypassed the socket hooks (splice, kernel TLS)";
+    /// The holder of a lock has nothing to do until its client sends.
+    HOLDERS_CLIENT = "it held that while it waited for its client to send: in a database, a session that is idle in its transaction",
+        "the client keeps the lock between two requests: end the transaction sooner, or let the server end such sessions \
+         (PostgreSQL: `idle_in_transaction_session_timeout`); record the client too to see what it did meanwhile";
     /// The packet was received from a host that is not recorded.
     NO_PACKET = "the packet's sending was not recorded",
         "import the trace of the sending host too; if you did, that trace lost packets";

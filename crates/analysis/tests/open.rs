@@ -181,6 +181,8 @@ fn a_session_that_sleeps_amid_a_statement_is_named_with_those_that_may_hold_it_u
     assert_eq!(told, [(1001, "UPDATE t SET a = ?", true)], "{found:#?}");
     let others: Vec<_> = found[0].others.iter().map(|o| (o.at.1.0, o.statement.as_str())).collect();
     assert_eq!(others, [(2, "UPDATE t SET a = ?")], "3 has committed");
+    // it answered at 2 050 and waits for its client since
+    assert_eq!(found[0].others[0].idle_ns, Some(9_000 - 2_050));
 }
 
 /// What is told of one connection that a server had before the recording (which begins at 1 s), whose socket looked like

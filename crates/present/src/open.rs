@@ -138,6 +138,8 @@ pub struct SessionView {
     pub task: String,
     /// What it was asked last.
     pub statement: String,
+    /// It has answered that, and waits for its client to send: for so long (ns).
+    pub idle_ns: Option<u64>,
 }
 
 /// A session that sleeps in the middle of a statement.
@@ -351,7 +353,9 @@ impl Namer<'_, '_> {
             age_ns: h.age_ns,
             statement: h.statement.clone(),
             is_in_transaction: h.is_in_transaction,
-            others: others.map(|o| SessionView { task: self.task(o.at), statement: o.statement.clone() }).collect(),
+            others: others
+                .map(|o| SessionView { task: self.task(o.at), statement: o.statement.clone(), idle_ns: o.idle_ns })
+                .collect(),
             query: format!("SELECT pg_blocking_pids({})", h.pid),
         }
     }

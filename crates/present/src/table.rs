@@ -8,22 +8,33 @@ const GAP: usize = 2;
 /// A column is not made narrower, unless the table could not fit otherwise.
 const NARROW: usize = 10;
 
+/// Most lines of a cell that is wrapped; what is longer ends in `…`.
+const LINES_MAX: usize = 4;
+/// Lines below the first one of a cell begin with so many spaces.
+const HANGING: usize = 2;
+
 /// A column's heading and side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
     title: &'static str,
     is_number: bool,
+    is_wrapped: bool,
 }
 
 impl Column {
     /// Text, to the left; it is cut where the table is too wide.
     pub const fn text(title: &'static str) -> Column {
-        Column { title, is_number: false }
+        Column { title, is_number: false, is_wrapped: false }
+    }
+
+    /// Text, to the left; where the table is too wide it goes on in the lines below, [`LINES_MAX`] in all.
+    pub const fn wrapped(title: &'static str) -> Column {
+        Column { title, is_number: false, is_wrapped: true }
     }
 
     /// A number, to the right; it is never cut.
     pub const fn number(title: &'static str) -> Column {
-        Column { title, is_number: true }
+        Column { title, is_number: true, is_wrapped: false }
     }
 }
 
@@ -100,7 +111,17 @@ impl Table {
             self.line(&mut out, titles, &widths, style);
         }
         for row in &self.rows {
-            self.line(&mut out, row.iter().map(|c| (c.text.as_str(), c.tint)), &widths, style);
+            let cells: Vec<Vec<String>> = row
+                .iter()
+                .zip(&self.columns)
+                .zip(&widths)
+                .map(|((c, column), width)| lines(c, *column, *width))
+                .collect();
+            for n in 0..cells.iter().map(Vec::len).max().unwrap_or(0) {
+                let nth = |lines: &'_ Vec<String>| lines.get(n).cloned().unwrap_or_default();
+                let texts: Vec<(String, Tint)> = cells.iter().map(nth).zip(row.iter().map(|c| c.tint)).collect();
+                self.line(&mut out, texts.iter().map(|(text, tint)| (text.as_str(), *tint)), &widths, style);
+            }
         }
         out
     }
@@ -149,6 +170,32 @@ impl Table {
     }
 }
 
+/// The lines of a cell: one, unless its column is wrapped and too narrow for it.
+fn lines(cell: &Cell, column: Column, width: usize) -> Vec<String> {
+    if !column.is_wrapped || columns(&cell.text) <= width || width <= 2 * HANGING {
+        return vec![cell.text.clone()];
+    }
+    // a cell that begins with spaces stands below what it belongs to
+    let indent = cell.text.len() - cell.text.trim_start().len();
+    let below = " ".repeat((indent + HANGING).min(width / 2));
+    let mut out: Vec<String> = Vec::new();
+    let mut rest = cell.text.as_str();
+    while !rest.is_empty() && out.len() + 1 < LINES_MAX {
+        let begin = if out.is_empty() { "" } else { below.as_str() };
+        if columns(rest) + begin.len() <= width {
+            break;
+        }
+        let fits = |(at, _): &(usize, char)| *at > indent && columns(&rest[..*at]) + begin.len() <= width;
+        let Some((at, _)) = rest.char_indices().filter(|(_, c)| *c == ' ').rfind(fits) else { break };
+        out.push(format!("{begin}{}", &rest[..at]));
+        rest = rest[at..].trim_start();
+    }
+    if !rest.is_empty() {
+        out.push(format!("{}{rest}", if out.is_empty() { "" } else { &below }));
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,6 +235,31 @@ mod tests {
         let out = plain(&t);
         assert!(out.contains("123 456 789  short") && out.contains('…'), "{out}");
         assert_eq!(out.lines().map(columns).max(), Some(WIDTH_MAX));
+    }
+
+    #[test]
+    fn a_wrapped_cell_goes_on_below_and_loses_nothing() {
+        let text =
+            "postgres:27432 waiting for another postgres that holds a lock, in epoll_wait, and what it did meanwhile";
+        let mut t = Table::new(&[Column::number("more"), Column::wrapped("spent on"), Column::text("holds")]);
+        t.row(["934 ms".into(), text.into(), "857492c7".into()]);
+        t.row([Cell::default(), format!("  {text}").into(), Cell::default()]);
+        let out = plain(&t);
+        assert!(!out.contains('…') && out.lines().all(|l| columns(l) <= WIDTH_MAX), "{out}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let shown: Vec<String> = words(&out).into_iter().filter(|w| *w != "857492c7").collect();
+        assert_eq!(shown[4..], [words("934 ms"), words(text), words(text)].concat(), "{out}");
+        assert!(
+            out.lines().nth(2).is_some_and(|l| l.starts_with("          ") && l.trim().starts_with("what it did")),
+            "{out}"
+        );
+        // a word that is too long is cut, and so is what takes too many lines
+        let mut t = Table::new(&[Column::wrapped("a")]);
+        t.row(["x".repeat(150).into()]);
+        t.row([format!("{} ", "word".repeat(10)).repeat(12).into()]);
+        let out = plain(&t);
+        assert!(out.lines().count() <= 2 + LINES_MAX && out.lines().all(|l| columns(l) <= WIDTH_MAX), "{out}");
+        assert_eq!(out.matches('…').count(), 2, "{out}");
     }
 
     #[test]

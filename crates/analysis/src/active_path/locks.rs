@@ -94,6 +94,11 @@ impl Walk<'_> {
     }
 }
 
+/// Whether a task that was followed for a lock held it. Who wakes another at a futex may as well have handed over work.
+pub(super) fn is_of_holder(evidence: Evidence) -> bool {
+    evidence == LATCH || evidence == WAKE_UP
+}
+
 /// semop, flock, fcntl, semtimedop of x86-64: made for locks.
 pub(crate) const fn is_lock_call(syscall: u16) -> bool {
     matches!(syscall, 65 | 72 | 73 | 220)

@@ -9,7 +9,7 @@ use wakepath_causality::evidence::Class;
 use wakepath_causality::graph::{Backlog, End, Index, Left, Listener, how, is_vague};
 use wakepath_causality::pairs::How;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
-use wakepath_model::rows::{OpKind, OpRow, PacketRow, ResentRow, TcpState, WaitRow, context, held, op};
+use wakepath_model::rows::{OpKind, OpRow, PacketRow, ResentRow, Side, TcpState, WaitRow, context, held, op};
 
 const BYTES: Evidence = ("bytes", Class::Observed);
 const TRANSLATED: Evidence = ("bytes (translated address)", Class::Observed);
@@ -48,6 +48,13 @@ pub(super) fn is_local(index: &Index, host: HostId, flow: EndpointId) -> bool {
     const AF_INET: u16 = 2;
     const AF_INET6: u16 = 10;
     index.end(host, flow).is_none_or(|e| e.family != AF_INET && e.family != AF_INET6)
+}
+
+/// Why no more is known of a wait for bytes on `end` than `otherwise`: who holds what others wait for is held up by its own
+/// client, where that is the one that is to send.
+fn whose(f: &Frame, end: &End, otherwise: &'static str) -> &'static str {
+    let is_holder = f.wait == Some(State::Lock) && f.evidence.is_some_and(super::locks::is_of_holder);
+    if is_holder && end.side == Side::Server { reasons::HOLDERS_CLIENT } else { otherwise }
 }
 
 impl Walk<'_> {
@@ -110,7 +117,7 @@ impl Walk<'_> {
             return;
         }
         let Some(kind) = how(&end) else {
-            self.tell_wait(&f, State::Network, what(Some(reasons::NO_PEER)));
+            self.tell_wait(&f, State::Network, what(Some(whose(&f, &end, reasons::NO_PEER))));
             return;
         };
         let peer = HostId(end.peer_host);
@@ -129,7 +136,7 @@ impl Walk<'_> {
             .or_else(|| index.last_left(peer, end.peer, op::SEND, until).map(|l| (l, LAST_SEND)));
         match found {
             Some((left, evidence)) => self.sent_by(f, peer, &left, evidence, what(None)),
-            None => self.tell_wait(&f, State::Network, what(Some(reasons::NO_SEND))),
+            None => self.tell_wait(&f, State::Network, what(Some(whose(&f, &end, reasons::NO_SEND)))),
         }
     }
 
@@ -178,8 +185,9 @@ impl Walk<'_> {
                     self.sent_by(f, peer, &left, evidence, what(None));
                     return;
                 }
-                reasons::NO_SEND
+                whose(&f, e, reasons::NO_SEND)
             }
+            (op::RECV, Some(e)) => whose(&f, e, reasons::NO_PEER),
             (op::RECV | op::ACCEPT, _) => reasons::NO_PEER,
             _ => reasons::NO_SOCKET,
         };

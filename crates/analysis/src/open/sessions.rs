@@ -23,6 +23,8 @@ pub struct Session {
     pub statement: String,
     /// When it was given that, on its host's clock.
     pub since: MonoNs,
+    /// It had answered that, and slept since until its client sends: for so long (ns).
+    pub idle_ns: Option<u64>,
 }
 
 /// A session that sleeps in the middle of a statement.
@@ -49,6 +51,8 @@ struct Said {
     statement: String,
     since: MonoNs,
     is_in_transaction: bool,
+    /// When its server sent something, where that was what it did last on the connection.
+    answered: Option<MonoNs>,
 }
 
 /// The sessions that sleep in the middle of a statement, longest first.
@@ -79,12 +83,20 @@ pub(super) fn held(folder: &Folder, names: &Names<'_>, cuts: &[Cut], waits: &BTr
                     at: (at.0, s.task),
                     statement: s.statement.trim_end_matches(';').to_owned(),
                     since: s.since,
+                    idle_ns: idle_ns(waits, (at.0, s.task), s),
                 })
                 .collect(),
         });
     }
     out.sort_by(|a, b| b.age_ns.cmp(&a.age_ns).then(a.at.cmp(&b.at)));
     out
+}
+
+/// For how long a session has waited for its client to send, where it did when the recording ended.
+fn idle_ns(waits: &BTreeMap<At, WaitRow>, at: At, said: &Said) -> Option<u64> {
+    let answered = said.answered.filter(|t| *t >= said.since)?;
+    let wait = waits.get(&at).filter(|w| matches!(For::of(w), For::Poll | For::Bytes) && w.at > answered)?;
+    Some(wait.at.0 - answered.0)
 }
 
 /// Of each host, what its PostgreSQL sessions were asked last and whether a transaction is open there.
@@ -112,7 +124,17 @@ fn said(folder: &Folder) -> FxHashMap<HostId, Vec<Said>> {
                         _ => {}
                     }
                 }
-                Event::Op(r) if r.kind == op::RECV && readers.len() < HELD_MAX => _ = readers.insert(r.flow, r.task),
+                Event::Op(r) if r.kind == op::RECV && readers.len() < HELD_MAX => {
+                    readers.insert(r.flow, r.task);
+                    if let Some(s) = flows.get_mut(&r.flow).filter(|_| r.result > 0) {
+                        s.answered = None;
+                    }
+                }
+                Event::Op(r) if r.kind == op::SEND => {
+                    if let Some(s) = flows.get_mut(&r.flow) {
+                        s.answered = Some(r.at);
+                    }
+                }
                 Event::Op(r) if r.kind == op::CLOSE => {
                     flows.remove(&r.flow);
                     readers.remove(&r.flow);

@@ -14,8 +14,8 @@ use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId};
 use wakepath_model::rows::{
-    EndpointRow, Event, FaultRow, LimitRow, MessageRow, OpRow, PacketRow, PollRow, ResentRow, Row, Side, Table,
-    TaskRow, TcpState, WaitRow, cause, fault, held, limit, op, role,
+    EndpointRow, Event, FaultRow, LimitRow, MessageRow, OpRow, PacketRow, PollRow, ResentRow, Row, Table, TaskRow,
+    TcpState, WaitRow, cause, fault, held, limit, op, role,
 };
 
 /// How long the endpoints of a flow that is gone are remembered, since the other end may still be announced.
@@ -243,7 +243,7 @@ fn ends(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Result<()> {
                         protocol: place.protocol,
                         how: number(how),
                         state: TcpState::None,
-                        side: Side::Unknown,
+                        side: r.side.other(),
                         pad: [0; 2],
                     };
                     sorters[usize::from(other.0.0)].push(mirrored)?;

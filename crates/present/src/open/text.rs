@@ -1,12 +1,19 @@
 //! What had not ended, as text for a terminal.
 
-use super::{HeldView, OpenView, RequestView, idle_words};
+use super::{HeldView, OpenView, RequestView, SessionView, idle_words};
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
 use std::fmt::Write as _;
 use wakepath_analysis::names::OPAQUE;
 use wakepath_analysis::open::Unended;
+
+impl SessionView {
+    fn in_words(&self) -> String {
+        let idle = self.idle_ns.map(|ns| format!("; answered, and waiting for its client for {}", units::duration(ns)));
+        format!("{} ({}{})", self.task, self.statement, idle.unwrap_or_default())
+    }
+}
 
 impl OpenView {
     /// How many requests were in flight.
@@ -59,8 +66,8 @@ impl OpenView {
             let mut t = Table::new(&[
                 Column::number("age"),
                 Column::text("request"),
-                Column::text("what was asked"),
-                Column::text("where it is"),
+                Column::wrapped("what was asked"),
+                Column::wrapped("where it is"),
             ]);
             for r in self.requests.iter().take(limit) {
                 t.row([
@@ -130,8 +137,7 @@ impl OpenView {
         let _ = writeln!(out, "{}", style.paint(head, Tint::Strong));
         for h in self.sessions.iter().take(limit) {
             let open = if h.is_in_transaction { ", in a transaction" } else { "" };
-            let others: Vec<String> =
-                h.others.iter().take(NAMED).map(|o| format!("{} ({})", o.task, o.statement)).collect();
+            let others: Vec<String> = h.others.iter().take(NAMED).map(SessionView::in_words).collect();
             let more = h.others.len().saturating_sub(NAMED);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let suspects = match others.is_empty() {
@@ -175,7 +181,7 @@ impl OpenView {
             let mut t = Table::new(&[
                 Column::number("age"),
                 Column::text("task"),
-                Column::text("what it waits for"),
+                Column::wrapped("what it waits for"),
                 Column::text("holds"),
             ]);
             for w in self.waits.iter().take(limit) {

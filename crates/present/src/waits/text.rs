@@ -139,7 +139,7 @@ impl WaitsView {
             Column::number("start"),
             Column::number("length"),
             Column::text("task"),
-            Column::text("what it did or waited for"),
+            Column::wrapped("what it did or waited for"),
             Column::text("evidence"),
         ]);
         for row in &self.rows {

@@ -1,6 +1,7 @@
 //! Comparisons as text for a terminal.
 
 use super::*;
+use wakepath_analysis::reasons;
 
 /// Digits of a request's id in a table; `wakepath waits` takes first digits.
 pub(super) const DIGITS: usize = 8;
@@ -26,6 +27,9 @@ pub(super) fn sub_rows(d: &DifferenceView) -> Vec<String> {
     let mut rows: Vec<(i64, String)> = Vec::new();
     for p in &d.parts {
         let mut text = match (&p.meanwhile, d.cause) {
+            (Some(who), _) if p.reason == Some(reasons::HOLDERS_CLIENT) => {
+                format!("meanwhile {who} held it and waited for its client to send (idle in a transaction)")
+            }
             (Some(who), _) => format!("meanwhile {who} {}", doing(p.state)),
             (None, "lock") => continue,
             _ => String::new(),
@@ -194,7 +198,7 @@ impl WhyView {
             Column::number(if k.more_ns < 0 { "less" } else { "more" }),
             Column::number("share"),
             Column::number(if are_tasks { "tasks" } else { "requests" }),
-            Column::text("spent on"),
+            Column::wrapped("spent on"),
         ]);
         let many_hosts = k.differences.iter().any(|d| d.host != k.differences[0].host);
         for d in &shown {
