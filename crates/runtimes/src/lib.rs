@@ -118,6 +118,12 @@ impl Point {
     pub fn is_of_channels(self) -> bool {
         matches!(self, Point::GoGives | Point::GoTakesUp | Point::GoPuts | Point::GoGets | Point::GoCloses)
     }
+
+    /// Whether it tells streams of HTTP/2 and gRPC apart in Go.
+    pub fn is_of_streams(self) -> bool {
+        use Point::{GoAsksForMaker, GoPutsFrame, GoServesGrpc, GoServesHttp2, GoWritesHeaders};
+        matches!(self, GoServesHttp2 | GoServesGrpc | GoAsksForMaker | GoPutsFrame | GoWritesHeaders)
+    }
 }
 
 /// Where probes must be that tell what a runtime's memory alone does not show.

@@ -367,14 +367,17 @@ fn place_probes(source: &mut KernelSource, tgid: u32, layout: &w::Runtime, allow
         return false;
     };
     let has_channels = layout.is_marked == MARKED_CHANNELS;
-    let is_asked = |point: Point| has_channels || !point.is_of_channels();
+    // what streams show was not yet held against servers' own logs: nobody gets it unasked
+    let is_asked = |point: Point| has_channels || !(point.is_of_channels() || point.is_of_streams());
     let asked = at.places.iter().filter(|&&(point, _)| is_asked(point));
     let places: Vec<_> = asked.map(|&(point, place)| (probe(point), place)).collect();
     if has_channels && !at.places.iter().any(|(point, _)| point.is_of_channels()) {
         tell!("wakepath: {name} ({tgid}) has not the functions of channels as Go builds them: no probes there");
     }
     let what = match kind {
-        w::RUNTIME_GO if has_channels => "where goroutines are made and end, at net/http's client, and at channels,",
+        w::RUNTIME_GO if has_channels => {
+            "where goroutines are made and end, at net/http's client, at channels, and at streams of HTTP/2 and gRPC,"
+        }
         w::RUNTIME_GO => "where goroutines are made and end, and at net/http's client,",
         _ => "where CPython makes contexts",
     };
