@@ -199,8 +199,12 @@ impl Missing {
             Missing::Lost => "record with a larger --ring-bytes, or fewer services",
             Missing::Before => "record for longer; requests that begin later are not affected",
             Missing::Borders => "record from before these connections are opened",
-            Missing::WhichOfLoop | Missing::WhichOfAny => {
-                "restart the service under `wakepath run --isolate` (or --isolate=process), which gives it one input at a time; Go programs, which it cannot enter, need Go 1.21 or later, and `record --runtimes=go`"
+            Missing::WhichOfLoop => {
+                "restart the service under `wakepath run --isolate` (or --isolate=process), which gives it one input at a time"
+            }
+            Missing::WhichOfAny => {
+                "restart the service under `wakepath run --isolate=process`, which gives it one input at a time; Go programs, \
+                 which it cannot enter, need Go 1.21 or later, and `record --runtimes=go`"
             }
             Missing::WithinLoop => {
                 "only the program's own memory tells: record with fewer requests at once, or give its pools more connections"

@@ -204,7 +204,7 @@ defects! {
         "Inputs were handed over together, so the isolation rule does not apply to them.",
         "Record with --isolate; if that was given, these could not be separated.";
     LIBRARY_NOT_LOADED = "library.not_loaded", Warning, EVERYTHING,
-        "A program was started into which the library cannot be loaded: static, privileged, by Go, or with another C library.",
+        "A program was started into which the library cannot be loaded: static, privileged, by Go, with another C library, or limited to too little address space.",
         "Record it by the kernel vantage (`wakepath record`, or `wakepath run --kernel`).";
     RECORD_CODE = "record.unknown_code", Error, PATHS,
         "A record has a number that this version does not know: an operation, state or cause is missing.",

@@ -132,6 +132,16 @@ except MemoryError: sys.exit(9)
     let dir = tempfile::tempdir()?;
     let output = run(&["run", "-o", path(&dir.path().join("t")), "--", "python3", "-c", LIMITED]);
     assert_eq!(output.status.code(), Some(9), "as much as it asked for, and no more: {}", stderr(&output));
+    // one that others gave a program leaves no room for the arena: it runs unseen, and that is said
+    const BEFORE: &str = "
+import os, resource
+resource.prlimit(os.getpid(), resource.RLIMIT_AS, (300 << 20, 300 << 20))
+os.execvp('python3', ['python3', '-c', 'raise SystemExit(8)'])
+";
+    let to = dir.path().join("before");
+    let output = run(&["run", "-o", path(&to), "--", "python3", "-c", BEFORE]);
+    assert_eq!(output.status.code(), Some(8), "{}", stderr(&output));
+    assert!(stderr(&output).contains("NOT SEEN: 1 programs"), "{}", stderr(&output));
     Ok(())
 }
 

@@ -55,6 +55,9 @@ pub fn map(path: &[u8]) {
     let size = size(fd as i32);
     // SAFETY: a file of this size
     let at = size.map_or(-1, |bytes| unsafe { map_shared(fd as usize, bytes) });
+    if size.is_some() && at <= 0 {
+        count_unseen(fd as usize);
+    }
     // SAFETY: a descriptor of our own
     unsafe { sys::call(libc::SYS_close, [fd as usize, 0, 0, 0, 0, 0]) };
     if at <= 0 {
@@ -70,6 +73,23 @@ pub fn map(path: &[u8]) {
     }
     ARENA.store(header, Release);
     SWITCHES.store(&raw const h.switches as *mut AtomicU32, Release);
+}
+
+/// Counts a program that has no room for the arena (its address space is limited), where there is room for a page of it.
+#[cold]
+fn count_unseen(fd: usize) {
+    // SAFETY: a file of at least a page
+    let at = unsafe { map_shared(fd, a::ARENA_PAGE) };
+    if at <= 0 {
+        return;
+    }
+    // SAFETY: the page mapped above
+    let h = unsafe { &*(at as *const a::ArenaHeader) };
+    if h.magic.load(Acquire) == a::ARENA_MAGIC && h.version == a::ARENA_VERSION {
+        h.not_loaded.fetch_add(1, Relaxed);
+    }
+    // SAFETY: the mapping made above, which nobody keeps
+    unsafe { sys::call(libc::SYS_munmap, [at as usize, a::ARENA_PAGE, 0, 0, 0, 0]) };
 }
 
 /// Bytes of the file, where they hold at least a header.
