@@ -122,10 +122,11 @@ pub fn run(args: &WhyArgs, out: &mut Answers) -> Result<i32> {
     } else {
         let style = Style::for_stdout();
         let mut text = view.render(args.limit, style);
-        for r in recordings.iter().filter(|_| args.task.is_none()) {
+        for (r, dir) in recordings.iter().zip(&shown).filter(|_| args.task.is_none()) {
+            let of = if shown.len() > 1 { format!("In {dir}: ") } else { String::new() };
             for (service, h) in held(r.folder, r.names) {
-                let sentence = sanitise(&HeldRepliesView::new(&service, &h).sentence).into_owned();
-                text.push_str(&format!("\n{}", wrap(&sentence, "", style.prose())));
+                let sentence = format!("{of}{}", HeldRepliesView::new(&service, &h).sentence);
+                text.push_str(&format!("\n{}", wrap(&sanitise(&sentence), "", style.prose())));
             }
         }
         format!("{text}\n{}", losses_or_none(&lost, ANSWERS, style))
