@@ -6,9 +6,10 @@
 //! on one processor waits for neither. Where even that gains little, what holds the system up is work itself, or a delay.
 
 use crate::change::{Amount, Bandwidth, Change, Delay};
-use crate::outcome::{Outcome, Place};
+use crate::outcome::{KindOutcome, Outcome, Place};
 use crate::replay::{Options, replay};
 use crate::system::{KindId, Queue, QueueId, QueueKind, StateId, StationId, System, WITHOUT_BOUND};
+use std::collections::BTreeMap;
 
 /// The state of being on the way between two services, whose process is the two ends' names.
 pub const LINK: &str = "link";
@@ -267,17 +268,24 @@ fn on_path(outcome: &Outcome, place: Place) -> u64 {
     shares.filter(|s| s.place == place).map(|s| s.ns).max().unwrap_or(0)
 }
 
-/// The states that the paths spend most on, the most first.
-fn worked(outcome: &Outcome, kind: Option<KindId>) -> Vec<StateId> {
-    let shares = kind.and_then(|k| outcome.kinds.iter().find(|o| o.kind == k)).map_or(&outcome.path, |o| &o.shares);
-    let mut states: Vec<(u64, StateId)> = Vec::new();
-    for share in shares {
+/// The states that the paths spend most on, the most first: those of one kind; or, where all requests count, of all kinds.
+/// The run's own path is that of its last requests, which need not be like the others.
+fn worked(outcome: &Outcome, score: Score) -> Vec<StateId> {
+    let is_of = |k: &KindOutcome| match score {
+        Score::Latency(kind) => kind.is_none_or(|wanted| wanted == k.kind),
+        Score::Run => false,
+    };
+    let mut shares = outcome.kinds.iter().filter(|k| is_of(k)).flat_map(|k| &k.shares).peekable();
+    let run = if shares.peek().is_none() { &outcome.path[..] } else { &[] };
+    let mut spent: BTreeMap<StateId, u64> = BTreeMap::new();
+    for share in shares.chain(run) {
         if let Place::State(s) = share.place
             && share.ns > 0
         {
-            states.push((share.ns, s));
+            *spent.entry(s).or_default() += share.ns;
         }
     }
+    let mut states: Vec<(u64, StateId)> = spent.into_iter().map(|(s, ns)| (ns, s)).collect();
     states.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
     states.into_iter().map(|s| s.1).collect()
 }
@@ -343,7 +351,6 @@ fn two_digits(part: f64) -> f64 {
 /// Finds the bottleneck. `base` is what came of the system's replay, with its path.
 pub fn find(system: &System, base: &Outcome, score: Score) -> Found {
     let mut search = Search { system, base, score, left: STEPS_MAX };
-    let kind = if let Score::Latency(kind) = score { kind } else { None };
     let (limits, delays) = waited_for(system, base);
     let affordable = usize::try_from(STEPS_MAX / base.steps.max(1)).unwrap_or(SINGLES_MAX).clamp(2, SINGLES_MAX);
     let mut tried: Vec<(Limit, f64, Outcome)> = Vec::new();
@@ -370,7 +377,7 @@ pub fn find(system: &System, base: &Outcome, score: Score) -> Found {
             }
         }
         if pair.is_none() {
-            for limit in worked(base, kind).into_iter().map(Limit::Work).take(affordable).chain(delays) {
+            for limit in worked(base, score).into_iter().map(Limit::Work).take(affordable).chain(delays) {
                 attempt(&mut search, limit);
             }
         }
@@ -395,10 +402,9 @@ pub fn find(system: &System, base: &Outcome, score: Score) -> Found {
 /// be improved alone until that no longer matters; what gains most first. Costs some dozen replays.
 pub fn margins(system: &System, base: &Outcome, found: &Found, score: Score) -> Vec<Margin> {
     let mut search = Search { system, base, score, left: STEPS_MAX };
-    let kind = if let Score::Latency(kind) = score { kind } else { None };
     let mut all: Vec<(Limit, f64)> = found.tried.clone();
     let (_, delays) = waited_for(system, base);
-    let others = worked(base, kind).into_iter().map(Limit::Work).take(SINGLES_MAX).chain(delays);
+    let others = worked(base, score).into_iter().map(Limit::Work).take(SINGLES_MAX).chain(delays);
     for limit in others {
         if search.left > 0 && !all.iter().any(|(l, _)| *l == limit) {
             all.push((limit, search.without(&[limit], f64::INFINITY).0));

@@ -240,6 +240,22 @@ fn bottlenecks_are_found_in_their_order() {
     assert_eq!(most.place, Place::Station(StationId(0)));
 }
 
+/// All requests but the last few sleep for 50 ms, and all come one by one: what is found is what most of them spend their time
+/// on, and not what the run ended with.
+#[test]
+fn what_all_requests_spend_their_time_on_is_found_and_not_what_the_last_did() {
+    let sleeps = Part::Work { state: WorkState::Timer, ns: 50 * MS };
+    let slow = |i: u64| job(i * 60 * MS, 0, visit(0, vec![work(MS), sleeps.clone()]));
+    let fast = |i: u64| job(i * 60 * MS, 0, visit(0, vec![work(2 * MS)]));
+    let all = (0..200).map(slow).chain((200..203).map(fast)).collect();
+    let jobs = jobs(vec![station("web", 2.0)], vec![service("app:80", 0)], all, Arrivals::Open);
+    let system = lay_out(&Model::Jobs(jobs));
+    let found = find(&system, &replay(&system, &Options { path: true, ..Options::default() }), Score::Latency(None));
+    let [Limit::Work(state)] = found.limits[..] else { panic!("{:?}", found.limits) };
+    assert_eq!(system.states[state.index()].state, "timer", "{:?}", system.states[state.index()]);
+    assert!(found.gain > 20.0, "{}", found.gain);
+}
+
 /// A change moves the bottleneck, and the forecast says where to.
 #[test]
 fn the_next_bottleneck_is_that_of_the_changed_system() {
