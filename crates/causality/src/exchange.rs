@@ -72,6 +72,9 @@ pub trait Steps {
     fn stray_reply(&mut self, task: TaskId, at: MonoNs);
     /// A task moved request bytes that no message explains: a request of which nothing is known.
     fn unclear(&mut self, xs: &Slab, side: Side, task: TaskId, at: MonoNs);
+    /// A process moved request bytes in which the borders of requests are not known, on a connection with several requests at once:
+    /// any of its open requests may have made calls that nobody saw.
+    fn unread(&mut self, xs: &Slab, process: u32, at: MonoNs);
     /// A task shuts a flow down or closes it; this was the last exchange on it.
     fn left(&mut self, last: ExId, task: TaskId, at: MonoNs);
     /// Nothing will happen on the flow any more.
@@ -170,9 +173,18 @@ impl<S: Steps> Engine<S> {
         }
     }
 
-    /// A protocol was recognised, or given up.
+    /// A protocol was recognised, or given up, or lost where its next message begins.
     pub fn note(&mut self, r: &FlowNoteRow) {
-        self.eps.at(r.flow, r.at).traits.messages |= r.protocol != StrId::EMPTY;
+        let ep = self.eps.at(r.flow, r.at);
+        ep.traits.messages |= r.protocol != StrId::EMPTY;
+        if r.protocol != StrId::EMPTY && r.reason != StrId::EMPTY && ep.traits.interleaves {
+            ep.traits.is_unframed = true;
+            let asker = ep.requested.0;
+            if ep.side == Some(Side::Client) && asker != TaskId::UNKNOWN {
+                let process = self.steps.process_of(asker);
+                self.steps.unread(&self.xs, process, r.at);
+            }
+        }
     }
 
     /// An operation.
@@ -249,6 +261,7 @@ impl<S: Steps> Engine<S> {
             }
         }
         let (murky, messages, interleaves) = (ep.traits.murky, ep.traits.messages, ep.traits.interleaves);
+        let is_unframed = ep.traits.is_unframed;
         if interleaves && !sent {
             self.steps.read_frames(r.actor());
         }
@@ -257,6 +270,10 @@ impl<S: Steps> Engine<S> {
         }
         if missed_run && !is_request {
             self.steps.unclear(&self.xs, side, r.actor(), r.at);
+        }
+        if is_unframed && is_request && side == Side::Client {
+            let process = self.steps.process_of(r.actor());
+            self.steps.unread(&self.xs, process, r.at);
         }
         if murky {
             if is_request && side == Side::Client {

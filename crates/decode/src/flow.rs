@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId};
 use wakepath_model::rows::{
-    EndpointRow, FlowNoteRow, MessageEndRow, MessageRow, OPEN, Side, message_flag, range, role, witness,
+    EndpointRow, FlowNoteRow, MessageEndRow, MessageRow, OPEN, Side, UNFRAMED, message_flag, range, role, witness,
 };
 use wakepath_protocols::{
     Border, Dir, EndHow, Message, Processor, Protocol, Role, Sink, Status, Transport, Verdict, recognise,
@@ -463,8 +463,18 @@ impl<S: RowSink> Sink for Out<'_, S> {
         });
     }
 
-    fn defect(&mut self, d: wakepath_protocols::Defect, _: Dir, _: u64) {
+    fn defect(&mut self, d: wakepath_protocols::Defect, dir: Dir, _: u64) {
         self.sink.count(words::defect(d), self.at);
+        if d == wakepath_protocols::Defect::BorderLost && dir == Dir::ToServer {
+            let reason = self.sink.intern(UNFRAMED.as_bytes());
+            self.sink.push(&FlowNoteRow {
+                at: self.at,
+                flow: self.id,
+                protocol: self.protocol,
+                reason,
+                ..Default::default()
+            });
+        }
     }
 }
 

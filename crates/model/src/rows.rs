@@ -26,7 +26,7 @@ mod waits;
 
 pub use descriptors::{DescriptorRow, LastWord, ResentRow, descriptor, held};
 pub use faults::{FaultRow, NO_OFFSET, access, fault};
-pub use flows::{EndpointRow, FlowNoteRow, FlowStateRow, Side, TcpState, seen};
+pub use flows::{EndpointRow, FlowNoteRow, FlowStateRow, Side, TcpState, UNFRAMED, seen};
 pub use limits::{LimitRow, limit};
 pub use marks::{MarkRow, mark};
 pub use messages::{MessageEndRow, MessageRow, end_how, failed, message_flag, role, witness};

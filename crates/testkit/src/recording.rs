@@ -11,7 +11,8 @@ use wakepath_model::folder::{Durability, FolderError, FolderWriter, HostInfo, MO
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
     AnchorRow, EndpointRow, Event, FaultRow, FlowNoteRow, FlowStateRow, InputRow, LossRow, MessageEndRow, MessageRow,
-    OpKind, OpRow, PollRow, Side, TaskRow, TcpState, WaitRow, cause, end_how, life, op, op_flag, range, role, seen,
+    OpKind, OpRow, PollRow, Side, TaskRow, TcpState, UNFRAMED, WaitRow, cause, end_how, life, op, op_flag, range, role,
+    seen,
 };
 
 /// Nanoseconds since 1970 at true time 0.
@@ -182,6 +183,12 @@ impl HostRows {
         let at = self.at(t);
         let text = self.text(if known { PROTOCOL } else { "no known protocol" });
         let (protocol, reason) = if known { (text, StrId::EMPTY) } else { (StrId::EMPTY, text) };
+        self.rows.push(FlowNoteRow { at, flow: EndpointId(flow), protocol, reason, ..Default::default() }.into());
+    }
+
+    /// Of the flow's protocol the next border between requests is not known.
+    pub fn loses_borders(&mut self, t: u64, flow: u64) {
+        let (at, protocol, reason) = (self.at(t), self.text(PROTOCOL), self.text(UNFRAMED));
         self.rows.push(FlowNoteRow { at, flow: EndpointId(flow), protocol, reason, ..Default::default() }.into());
     }
 

@@ -27,6 +27,7 @@
 //! 130 D answers q1               also `answers q1 500`; `part`: the first half of the reply, `rest`: the other half
 //! 140 A hears q1                 A reads the reply, as far as it was sent (by an unwatched server: all of it)
 //! 150 A answers r1
+//! 150 A loses borders d          from here on nobody knows where messages to the server begin, until one is known again
 //! 160 A connects d               also `connects d later` (in progress); 160 D accepts d
 //! 150 A sends frames c           bytes of no message (control frames); also `reads frames`
 //! 170 A polls 2                  epoll gave 2 descriptors; behind it: since 165, timeout 500 (milliseconds)

@@ -1,6 +1,6 @@
 //! What each step of an exchange means inside its component.
 
-use super::crowd::Suspects;
+use super::crowd::{Scope, Suspects};
 use super::exclusion::Question;
 use super::facts::Facts;
 use super::helper::{HelperEvent, Woken};
@@ -363,6 +363,11 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             Parent::Of(x, _) => self.facts.state_mut(x).request.doubts.count += 1,
             _ => self.facts.doubt_unseen(&suspects),
         }
+    }
+
+    fn unread(&mut self, xs: &Slab, process: u32, at: MonoNs) {
+        let suspects = Question::new(&self.facts, xs, TaskId(process), at).all_of(Scope::Open(process), |_| true);
+        self.facts.doubt_unseen(&suspects);
     }
 
     fn left(&mut self, last: ExId, task: TaskId, at: MonoNs) {

@@ -200,6 +200,8 @@ impl Steps for Roles {
 
     fn unclear(&mut self, _: &Slab, _: Side, _: TaskId, _: MonoNs) {}
 
+    fn unread(&mut self, _: &Slab, _: u32, _: MonoNs) {}
+
     fn left(&mut self, _: ExId, _: TaskId, _: MonoNs) {}
 
     fn flow_gone(&mut self, _: &Slab, flow: EndpointId) {

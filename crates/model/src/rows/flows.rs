@@ -140,6 +140,9 @@ table! {
     }
 }
 
+/// [`FlowNoteRow::reason`] of a protocol that goes on, but the next border between its requests is not known.
+pub const UNFRAMED: &str = "framing lost";
+
 table! {
     /// What is known of a flow's protocol.
     FlowNoteRow {
@@ -149,7 +152,7 @@ table! {
         flow: EndpointId,
         /// Protocol id, empty = opaque.
         protocol: StrId,
-        /// Why it is opaque, empty where it is not.
+        /// Why it is opaque, empty where it is not; [`UNFRAMED`] beside a protocol: where its next message begins is not known.
         reason: StrId,
     }
 }

@@ -97,6 +97,13 @@ impl Player {
             }
             ("sends", ["frames", flow]) => self.frames(step, flow, true),
             ("reads", ["frames", flow]) => self.frames(step, flow, false),
+            ("loses", ["borders", flow]) => {
+                let f = self.flow_of(flow)?;
+                let end = [f.client, f.server].into_iter().flatten().find(|end| end.0 == host);
+                let (_, end) = end.ok_or("this end is not watched")?;
+                self.out.hosts[host].loses_borders(at, end);
+                Ok(())
+            }
             ("ends", []) => {
                 self.out.hosts[host].ended(at, task, leader);
                 Ok(())
