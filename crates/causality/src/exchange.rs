@@ -178,7 +178,7 @@ impl<S: Steps> Engine<S> {
         let ep = self.eps.at(r.flow, r.at);
         ep.traits.messages |= r.protocol != StrId::EMPTY;
         if r.protocol != StrId::EMPTY && r.reason != StrId::EMPTY && ep.traits.interleaves {
-            ep.traits.is_unframed = true;
+            ep.traits.unframed = Some(r.at);
             let asker = ep.requested.0;
             if ep.side == Some(Side::Client) && asker != TaskId::UNKNOWN {
                 let process = self.steps.process_of(asker);
@@ -261,7 +261,7 @@ impl<S: Steps> Engine<S> {
             }
         }
         let (murky, messages, interleaves) = (ep.traits.murky, ep.traits.messages, ep.traits.interleaves);
-        let is_unframed = ep.traits.is_unframed;
+        let is_unframed = ep.traits.unframed.is_some();
         if interleaves && !sent {
             self.steps.read_frames(r.actor());
         }

@@ -84,6 +84,8 @@ struct Known {
     made_calls: bool,
     /// A call was seen to begin on it: its task is watched.
     calls: bool,
+    /// The same of a request that was served on it.
+    serves: bool,
     /// Several requests use it at once, and nobody knows its protocol.
     is_shared: bool,
     at_work: AtWork,
@@ -284,6 +286,18 @@ impl Pairs {
     /// Whether any call was ever seen on the endpoint: one that is announced may still be outside the selection.
     pub fn is_calling(&self, end: End) -> bool {
         self.announced(end).is_some_and(|k| k.calls)
+    }
+
+    /// A request began to be served on the endpoint.
+    pub fn serving(&mut self, end: End) {
+        if let Some(k) = self.known.get_mut(end) {
+            k.serves = true;
+        }
+    }
+
+    /// Whether any request was ever seen to be served on the endpoint.
+    pub fn is_serving(&self, end: End) -> bool {
+        self.announced(end).is_some_and(|k| k.serves)
     }
 
     /// Whether all calls seen of an endpoint were nobody's request's.

@@ -147,6 +147,7 @@ impl<'a> Assembler<'a> {
                 self.set_caller(key(host, e), Caller::Live);
             }
             Side::Server => {
+                self.pairs.serving((host, e.flow));
                 self.pairs.work((host, e.flow), |w| w.put_server(number(e), Server::Live));
             }
         }
@@ -426,8 +427,8 @@ impl<'a> Assembler<'a> {
     fn collect(&mut self, root: Node) -> (Vec<Span>, Vec<u64>) {
         let mut parted = Vec::new();
         let mut spans = Vec::with_capacity(1 + root.calls.len());
-        // calls still to come, the next one last, with the span that made each
-        let mut todo: Vec<(u32, Call)> = Vec::new();
+        // calls still to come, the next one last, with the span that made each and what is missing of it
+        let mut todo: Vec<(u32, Call, Option<Hole>)> = Vec::new();
         let mut next = Some((Span::default(), Some(root)));
         while let Some((mut span, node)) = next {
             let me = spans.len() as u32;
@@ -447,20 +448,29 @@ impl<'a> Assembler<'a> {
                 for mut call in calls.into_iter().rev() {
                     // a request that was sent again is served once
                     let node = call.server.and_then(|(s, _)| self.nodes.get_mut(s));
+                    let is_served = call.server.is_some();
                     call.server =
                         call.server.filter(|_| node.is_some_and(|n| !std::mem::replace(&mut n.is_placed, true)));
-                    todo.push((me, call));
+                    let is_unread = !is_served && self.is_served_unseen(&call.half);
+                    todo.push((me, call, is_unread.then_some(Hole::Borders)));
                 }
             }
             spans.push(span);
-            next = todo.pop().map(|(by, call)| {
+            next = todo.pop().map(|(by, call, hole)| {
                 let server = call.server.and_then(|(s, rule)| Some((rule, self.nodes.remove(s)?)));
                 let (joined_by, server) = server.map_or((None, None), |(rule, node)| (Some(rule), Some(node)));
                 let (parent, made_by, caller) = (Some(by), Some(call.rule), Some(call.half));
-                (Span { parent, made_by, joined_by, caller, ..Span::default() }, server)
+                (Span { parent, made_by, joined_by, caller, hole, ..Span::default() }, server)
             });
         }
         (spans, parted)
+    }
+
+    /// Whether a call was answered on a connection whose other end is recorded, where its request was not found. What its server
+    /// did for it is missing then. On another host that may be since nobody recorded there at that time.
+    fn is_served_unseen(&self, call: &Half) -> bool {
+        let (e, host) = (&call.exchange, call.host);
+        e.replied && self.opposite(host, e).is_some_and(|((end, _), _)| end.0 == host && self.pairs.is_serving(end))
     }
 
     /// The recording is over: what still waits is given as it is.

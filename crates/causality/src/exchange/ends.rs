@@ -104,8 +104,8 @@ pub(super) struct FlowTraits {
     pub(super) messages: bool,
     /// Its messages overlap, and bytes of none lie between them.
     pub(super) interleaves: bool,
-    /// Of those, the next border between requests is not known.
-    pub(super) is_unframed: bool,
+    /// Of those, since when the next border between requests is not known.
+    pub(super) unframed: Option<MonoNs>,
     /// It is older than the recording.
     pub(super) met: bool,
     pub(super) ever_requested: bool,

@@ -94,7 +94,8 @@ impl<S: Steps> Engine<S> {
         let Some(ep) = self.eps.get_mut(&flow) else { return };
         // what lies between the last message and this one is told by none
         let interleaves = ep.traits.interleaves;
-        ep.traits.is_unframed = false;
+        // what came before the loss in the same operation does not end it
+        ep.traits.unframed = ep.traits.unframed.filter(|&since| r.at <= since);
         let skipped = ep.traits.messages && !interleaves && (1..r.start).contains(&ep.requests.explained_to);
         let (task, at) = ep.requested;
         // a request whose end is open explains all that comes until it is known
