@@ -68,6 +68,15 @@ pub enum How {
     Peers,
 }
 
+/// What shows that the task at an end is watched.
+#[derive(Default)]
+struct Watched {
+    /// A call was seen to begin on it.
+    calls: bool,
+    /// A request was seen to be served on it.
+    serves: bool,
+}
+
 #[derive(Default)]
 struct Known {
     /// It was announced, and not forgotten since; else only what is at work on it is known.
@@ -82,10 +91,7 @@ struct Known {
     /// Calls seen on it that nobody's request made, and calls that one did.
     root_calls: bool,
     made_calls: bool,
-    /// A call was seen to begin on it: its task is watched.
-    calls: bool,
-    /// The same of a request that was served on it.
-    serves: bool,
+    watched: Watched,
     /// Several requests use it at once, and nobody knows its protocol.
     is_shared: bool,
     at_work: AtWork,
@@ -267,7 +273,7 @@ impl Pairs {
     /// A call began on the endpoint.
     pub fn calling(&mut self, end: End) {
         if let Some(k) = self.known.get_mut(end) {
-            k.calls = true;
+            k.watched.calls = true;
         }
     }
 
@@ -285,19 +291,19 @@ impl Pairs {
 
     /// Whether any call was ever seen on the endpoint: one that is announced may still be outside the selection.
     pub fn is_calling(&self, end: End) -> bool {
-        self.announced(end).is_some_and(|k| k.calls)
+        self.announced(end).is_some_and(|k| k.watched.calls)
     }
 
     /// A request began to be served on the endpoint.
     pub fn serving(&mut self, end: End) {
         if let Some(k) = self.known.get_mut(end) {
-            k.serves = true;
+            k.watched.serves = true;
         }
     }
 
     /// Whether any request was ever seen to be served on the endpoint.
     pub fn is_serving(&self, end: End) -> bool {
-        self.announced(end).is_some_and(|k| k.serves)
+        self.announced(end).is_some_and(|k| k.watched.serves)
     }
 
     /// Whether all calls seen of an endpoint were nobody's request's.
