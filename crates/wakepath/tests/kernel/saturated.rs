@@ -139,7 +139,8 @@ fn a_used_up_quota_is_named() {
     fs::write(cgroup.0.join("cgroup.procs"), server.child.id().to_string()).expect("it is put there");
     server.to.write_all(b"x").expect("it waits for that");
     let Some(found) = limits(&server, 8) else { return };
-    let named = format!("CPU quota of worker:{} (0.3 processors)", server.port);
+    // 0.3, or the little more that was used: the kernel hands out a quota in slices
+    let named = format!("CPU quota of worker:{} (0.3", server.port);
     let is_right = |s: &String| s.contains(&named);
     assert!(found.first().is_some_and(is_right), "{found:#?}");
 }
