@@ -1,7 +1,7 @@
 //! For which connection a task waits, where the wait itself does not say it.
 
 use wakepath_analysis::names::Names;
-use wakepath_analysis::open::{Known, open};
+use wakepath_analysis::open::{Known, Unended, open};
 use wakepath_causality::graph::Index;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
@@ -48,15 +48,20 @@ fn sends(host: &mut HostRows, at: u64, flow: u64) {
     host.moved((at - 1, at, 0), TASK, flow, true, 0..10);
 }
 
-/// For which flow it waits at the end, and how that is known.
-fn awaited(mut host: HostRows) -> Option<(u64, Known)> {
-    waits(&mut host, 10_000, 1_000, false);
+/// What is open at the end of a host's recording.
+fn found_open(host: HostRows) -> Unended {
     let recording = Recording { hosts: vec![host], ..Recording::default() };
     let dir = tempfile::tempdir().expect("a folder");
     let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
     let folder = Folder::open(&dirs).expect("opened");
     let index = Index::open(&folder, &dirs).expect("an index");
-    let found = open(&folder, &index, &Names::read(&folder));
+    open(&folder, &index, &Names::read(&folder))
+}
+
+/// For which flow it waits at the end, and how that is known.
+fn awaited(mut host: HostRows) -> Option<(u64, Known)> {
+    waits(&mut host, 10_000, 1_000, false);
+    let found = found_open(host);
     let all: Vec<_> = found.waits.iter().flat_map(|w| &w.awaited).collect();
     assert!(all.len() <= 1, "{all:?}");
     all.first().map(|a| (a.end.1.0, a.known))
@@ -213,12 +218,7 @@ fn silent(received: u64, sent: u64, marks: u8, side: Side) -> (usize, u64) {
             ..DescriptorRow::default()
         }));
     }
-    let recording = Recording { hosts: vec![host], ..Recording::default() };
-    let dir = tempfile::tempdir().expect("a folder");
-    let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
-    let folder = Folder::open(&dirs).expect("opened");
-    let index = Index::open(&folder, &dirs).expect("an index");
-    let found = open(&folder, &index, &Names::read(&folder));
+    let found = found_open(host);
     assert_eq!(found.open_before, 1, "{found:#?}");
     (found.before.len(), found.before_unknown)
 }

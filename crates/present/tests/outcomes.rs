@@ -53,6 +53,17 @@ fn requests_count_unreadable_replies_as_of_unknown_outcome() {
     assert!(text.contains("2 replies say neither success nor error, or could not be read"), "{text}");
 }
 
+/// What `requests` says of a script.
+fn requests(script: &str) -> RequestsView {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dirs = play(script).expect("the script").write(&dir.path().join("t"), Cuts::default()).expect("written");
+    let folder = Folder::open(&dirs).expect("opened");
+    let names = Names::read(&folder);
+    let mut kinds = Kinds::default();
+    let report = wakepath_causality::reconstruct(&folder, |r| kinds.add(&r, &names), |_, _, _, _| {});
+    RequestsView::new(&kinds, &report, &[(0, 1_000_000)])
+}
+
 /// Two messages of an unknown protocol, and a third before the end: a farewell like MQTT's DISCONNECT, or a request.
 #[test]
 fn what_an_unknown_protocol_leaves_without_a_reply_is_no_error() {
@@ -67,13 +78,7 @@ flow p - A
 300 A takes r3 p
 350 A closes p
 ";
-    let dir = tempfile::tempdir().expect("a folder");
-    let dirs = play(SCRIPT).expect("the script").write(&dir.path().join("t"), Cuts::default()).expect("written");
-    let folder = Folder::open(&dirs).expect("opened");
-    let names = Names::read(&folder);
-    let mut kinds = Kinds::default();
-    let report = wakepath_causality::reconstruct(&folder, |r| kinds.add(&r, &names), |_, _, _, _| {});
-    let view = RequestsView::new(&kinds, &report, &[(0, 1_000_000)]);
+    let view = requests(SCRIPT);
     let counts: Vec<_> = view.kinds.iter().map(|k| (k.count, k.cut, k.unreplied, k.outcome_unknown)).collect();
     assert_eq!(counts, [(2, 0, 1, 1), (1, 1, 0, 0)]);
     let text = view.render(0, &[], Style::default());
@@ -99,13 +104,7 @@ flow e A D
 190 A closes e
 200 A answers r1
 ";
-    let dir = tempfile::tempdir().expect("a folder");
-    let dirs = play(SCRIPT).expect("the script").write(&dir.path().join("t"), Cuts::default()).expect("written");
-    let folder = Folder::open(&dirs).expect("opened");
-    let names = Names::read(&folder);
-    let mut kinds = Kinds::default();
-    let report = wakepath_causality::reconstruct(&folder, |r| kinds.add(&r, &names), |_, _, _, _| {});
-    let view = RequestsView::new(&kinds, &report, &[(0, 1_000_000)]);
+    let view = requests(SCRIPT);
     let mut errors: Vec<(&str, u64, u64)> =
         view.call_errors.iter().map(|e| (e.error.as_str(), e.count, e.hidden)).collect();
     errors.sort_unstable();

@@ -221,6 +221,5 @@ impl Steps for Taker<'_> {
     fn stray_reply(&mut self, _: TaskId, _: MonoNs) {}
     fn unclear(&mut self, _: &Slab, _: Side, _: TaskId, _: MonoNs) {}
     fn unread(&mut self, _: &Slab, _: u32, _: MonoNs) {}
-
     fn left(&mut self, _: ExId, _: TaskId, _: MonoNs) {}
 }

@@ -152,7 +152,7 @@ table! {
         flow: EndpointId,
         /// Protocol id, empty = opaque.
         protocol: StrId,
-        /// Why it is opaque, empty where it is not; [`UNFRAMED`] beside a protocol: where its next message begins is not known.
+        /// Why it is opaque, empty where it is not; `framing lost` beside a protocol: where its next message begins is not known.
         reason: StrId,
     }
 }

@@ -91,12 +91,15 @@ impl Typical {
     /// How long it is held, with what the median does not show.
     pub fn sentence(&self) -> String {
         let ms = |ns: u64| ns as f64 / 1e6;
+        if self.count == 1 {
+            return format!("is held {:.3} ms at a time: one hold was seen whole", ms(self.held_ns));
+        }
         let long = match self.long {
             0 => String::new(),
-            n => format!(", {n} of them more than {LONG} times as long"),
+            n => format!(", and {n} took more than {LONG} times the median"),
         };
         format!(
-            "is held {:.3} ms at a time by the median of {} hold(s) that were seen whole, {:.3} ms at most{long}",
+            "is held {:.3} ms at a time (the median of {} holds that were seen whole; the longest took {:.3} ms{long})",
             ms(self.held_ns),
             self.count,
             ms(self.longest_ns)
@@ -181,8 +184,10 @@ mod tests {
             Typical { held_ns: 521_000, longest_ns: 60_000_000, count: 105, long: 5, sleep: None, ran_ns: 0, calls: 0 };
         assert_eq!(
             typical.sentence(),
-            "is held 0.521 ms at a time by the median of 105 hold(s) that were seen whole, 60.000 ms at most, 5 of them more \
-             than 10 times as long"
+            "is held 0.521 ms at a time (the median of 105 holds that were seen whole; the longest took 60.000 ms, and 5 took \
+             more than 10 times the median)"
         );
+        let one = Typical { longest_ns: 521_000, count: 1, long: 0, ..typical };
+        assert_eq!(one.sentence(), "is held 0.521 ms at a time: one hold was seen whole");
     }
 }
