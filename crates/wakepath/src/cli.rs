@@ -24,7 +24,7 @@ pub use bundle::BundleArgs;
 pub use export::{ExportArgs, Form};
 pub use flame::FlameArgs;
 pub use forecast::{BottleneckArgs, Edge, ForecastArgs, PartArgs};
-pub use help::{command, usage_error};
+pub use help::{command, matches, usage_error};
 pub use helper::{HelperArgs, HelperFor};
 pub use library::{AttachEnvArgs, Isolation, LibraryArgs, OffArgs, OnArgs, RecorderArgs, RunArgs, Whom};
 pub use metrics::MetricsArgs;

@@ -65,7 +65,7 @@ use wakepath_present::text;
 
 fn main() {
     CompleteEnv::with_factory(cli::command).var(complete::VARIABLE).complete();
-    let cli = Cli::from_arg_matches(&cli::command().get_matches()).unwrap_or_else(|e| e.exit());
+    let cli = Cli::from_arg_matches(&cli::matches()).unwrap_or_else(|e| e.exit());
     text::choose_colour(cli.color.into());
     match (cli.evidence, &cli.command) {
         (Some(EvidenceFlag::Shown), _) => folders::refuse_habits(),

@@ -2,8 +2,8 @@
 
 use super::Cli;
 use clap::builder::StyledStr;
-use clap::error::ErrorKind;
-use clap::{Arg, ColorChoice, Command, CommandFactory as _};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgMatches, ColorChoice, Command, CommandFactory as _};
 use wakepath_present::text::{Style, wrap};
 
 /// The commands as `--help` groups them. Each visible command is in exactly one.
@@ -47,6 +47,22 @@ pub fn command() -> Command {
         groups(&cli, Style::for_stdout().prose())
     );
     cli.help_template(template).color(help_colour(std::env::args()))
+}
+
+/// The arguments of this process as read; wrong ones end it.
+pub fn matches() -> ArgMatches {
+    command().try_get_matches().unwrap_or_else(|e| without_hidden(e).exit())
+}
+
+/// An error of usage that suggests no command that help does not list.
+fn without_hidden(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::Strings(mut names)) = error.remove(ContextKind::SuggestedSubcommand) {
+        names.retain(|name| GROUPS.iter().any(|(_, listed)| listed.contains(&name.as_str())));
+        if !names.is_empty() {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(names));
+        }
+    }
+    error
 }
 
 /// What `--color` says of help and of errors of usage, which are printed before all arguments were read.
