@@ -12,6 +12,8 @@ use wakepath_forecast::forecast::{Fares, Figure, Forecast, QUANTILES, Step};
 
 /// From here on the replay of the unchanged model misses what was measured by so much that triage names no bottleneck.
 pub(crate) const POOR: f64 = 0.25;
+/// Up to here (a part of what was measured) a change makes hardly any difference.
+const LITTLE: f64 = 0.01;
 /// From here on a change of order is worth a sentence.
 const REORDERED: f64 = 0.01;
 
@@ -237,7 +239,11 @@ impl ForecastView {
     /// The answer in one sentence.
     fn sentence(&self) -> String {
         let whose = self.request.as_ref().map_or(String::new(), |r| format!(" of {r}"));
-        let head = if self.changes.is_empty() { "As it is now" } else { "With that changed" };
+        let head = match self.changes.is_empty() {
+            true => "As it is now",
+            false if self.changes_little() => "With that changed, hardly anything changes",
+            false => "With that changed",
+        };
         let part = |name: &str, is_rate: bool, f: &FigureView| {
             let (low, high) = (self.figure(is_rate, f.low), self.figure(is_rate, f.high));
             let value = self.figure(is_rate, f.value);
@@ -250,6 +256,12 @@ impl ForecastView {
         let mut parts = vec![part(&format!("throughput{whose}"), true, &self.forecast.throughput_per_s)];
         parts.extend(self.forecast.mean_ns.iter().map(|f| part("mean latency", false, f)));
         format!("{head}: {}.", parts.join(", "))
+    }
+
+    /// Whether throughput and mean latency stay what they are.
+    fn changes_little(&self) -> bool {
+        let stays = |f: &FigureView| (f.value - f.measured).abs() <= LITTLE * f.measured;
+        stays(&self.forecast.throughput_per_s) && self.forecast.mean_ns.as_ref().is_some_and(stays)
     }
 
     fn table(&self, out: &mut String, style: Style) {

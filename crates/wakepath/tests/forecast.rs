@@ -68,6 +68,8 @@ fn a_forecast_says_how_requests_come_first_and_what_comes_of_the_change() -> Tes
     for part in ["With that changed: throughput goes from", "measured", "off by", "Assumptions:"] {
         assert!(text.contains(part), "{part} is missing:\n{text}");
     }
+    let in_vain = stdout(&run(&["forecast", &folder, "--change", "scale */front/cpu=0.999"]));
+    assert!(in_vain.contains("With that changed, hardly anything changes: throughput goes from"), "{in_vain}");
     let document =
         check("forecast", &stdout(&run(&["forecast", "--json", &folder, "--change", "scale */front/cpu=0.5"])));
     assert_eq!(document["schema"], "wakepath.forecast/1");
