@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use wakepath_analysis::names::Names;
 use wakepath_causality::graph::Index;
 use wakepath_forecast::change::{Change, apply};
-use wakepath_forecast::derive::{Selection, streams};
+use wakepath_forecast::derive::{self, Selection, streams};
 use wakepath_forecast::derived::{Derived, Model, Unit};
 use wakepath_forecast::outcome::Outcome;
 use wakepath_forecast::replay::{Options, replay};
@@ -13,6 +13,7 @@ use wakepath_forecast::system::{QueueKind, Step, System};
 use wakepath_model::folder::Folder;
 use wakepath_model::rows::{self, Event, op, seen};
 use wakepath_testkit::recording::{Announced, Cuts, HostRows};
+use wakepath_testkit::script::play;
 
 /// First byte's number, as rows have it.
 const FIRST: u64 = (1 << 32) + 7;
@@ -131,6 +132,48 @@ fn derived(rows: &HostRows) -> Result<Option<Derived>, Box<dyn std::error::Error
     let folder = Folder::open(&dirs)?;
     let index = Index::open(&folder, &dirs)?;
     Ok(streams::derive(&folder, &index, &Names::read(&folder), &Selection::default())?)
+}
+
+/// The bottleneck of a stream beside them is none of theirs.
+#[test]
+fn a_stream_stands_for_no_requests_that_cannot_be_modelled() -> Result<(), Box<dyn std::error::Error>> {
+    let mut text = String::from(
+        "host web\ntask A app\ntask D db\nflow d A D ports 30000 5432\nflow c1 - A ports 40001 80\nflow c2 - A ports 40002 80\n",
+    );
+    // a loop with two requests open calls for one of them, nobody knows which
+    for n in 0..20 {
+        for (at, line) in [
+            (10, format!("A takes a{n} c1")),
+            (20, format!("A takes b{n} c2")),
+            (30, format!("A asks q{n} d for b{n}")),
+            (40, format!("D takes q{n}")),
+            (50, format!("D answers q{n}")),
+            (60, format!("A hears q{n}")),
+            (70, format!("A answers a{n}")),
+            (80, format!("A answers b{n}")),
+        ] {
+            text += &format!("{} {line}\n", 1_000 * n + at);
+        }
+    }
+    let recording = play(&text)?;
+    let (rows, _) = run(&Made { bytes: 4 << 20, ..NARROW });
+    for has_requests in [true, false] {
+        let dir = tempfile::tempdir()?;
+        let mut folders = vec![dir.path().join("stream")];
+        rows.write(&folders[0], Cuts::default())?;
+        if has_requests {
+            folders.extend(recording.write(dir.path(), Cuts::default())?);
+        }
+        let folder = Folder::open(&folders)?;
+        let index = Index::open(&folder, &folders)?;
+        let derived = derive::derive(&folder, &index, &Names::read(&folder), &Selection::default());
+        match (derived, has_requests) {
+            (Err(why), true) => assert!(why.to_string().contains("have a complete path"), "{why}"),
+            (Ok(derived), false) => assert_eq!(derived.measured.unit, Unit::Bytes),
+            (other, _) => panic!("{other:?}"),
+        }
+    }
+    Ok(())
 }
 
 fn system(model: &Model) -> &System {

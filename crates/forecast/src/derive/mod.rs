@@ -55,12 +55,19 @@ pub struct Unsupported {
     pub reason: String,
     /// What to do about it.
     pub remedy: String,
+    /// There are requests, only no model of them: then no model of something else may stand for it.
+    pub has_requests: bool,
 }
 
 impl Unsupported {
     /// With these words.
     pub fn new(reason: impl Into<String>, remedy: impl Into<String>) -> Unsupported {
-        Unsupported { reason: reason.into(), remedy: remedy.into() }
+        Unsupported { reason: reason.into(), remedy: remedy.into(), has_requests: false }
+    }
+
+    /// The same, of a recording that has requests.
+    fn of_requests(self) -> Unsupported {
+        Unsupported { has_requests: true, ..self }
     }
 }
 
@@ -93,6 +100,7 @@ pub fn derive(
         }
         // without requests, what there is are annotations, or else streams
         Err(_) if marks::has_marks(folder) => annotated(folder, selection),
+        Err(why) if why.has_requests => Err(why),
         Err(why) => streams::derive(folder, index, names, selection)?.ok_or(why),
     }
 }

@@ -237,7 +237,7 @@ fn too_few(folder: &Folder, c: &Collected) -> Unsupported {
         );
     }
     if c.holes + c.orphans > whole as u64 {
-        return Unsupported::new(
+        let why = Unsupported::new(
             format!(
                 "too few requests have a complete path: {whole} of {}; {} more messages could not be assigned to a request",
                 whole as u64 + c.holes,
@@ -245,6 +245,7 @@ fn too_few(folder: &Folder, c: &Collected) -> Unsupported {
             ),
             "`wakepath requests` says which fact is missing, and how to get it",
         );
+        return if whole as u64 + c.holes >= REQUESTS_MIN as u64 { why.of_requests() } else { why };
     }
     Unsupported::new(
         format!("{whole} requests were seen, and a model needs {REQUESTS_MIN}"),

@@ -67,7 +67,8 @@ pub fn cover(c: &Collected, took: impl Fn(usize) -> u64) -> Result<Cover, Unsupp
                 100.0 * lost_ns as f64 / (of_whole + of_missing).max(1) as f64
             ),
             "`wakepath requests` says which fact is missing, and how to get it",
-        ));
+        )
+        .of_requests());
     }
     Ok(out)
 }
