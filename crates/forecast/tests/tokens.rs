@@ -218,6 +218,61 @@ fn pooled_with(
     (bed, truth)
 }
 
+/// Goroutines, one a request, that call over shared connections.
+#[derive(Clone, Copy, Debug)]
+struct Logical {
+    clients: usize,
+    connections: usize,
+    /// What each computes before its call, on one of two processors, about (ns).
+    computes: u64,
+    /// What its call takes, about (ns).
+    called: u64,
+}
+
+impl Logical {
+    /// Gives who held a connection, and from when.
+    fn run(&self, seed: u64) -> (Bed, Vec<(u32, u64)>) {
+        let (mut bed, mut random, mut truth) = (Bed::new(2), Random::new(seed), Vec::new());
+        let mut processors = Queue::new(2);
+        let mut next: BinaryHeap<Reverse<(u64, usize)>> =
+            (0..self.clients).map(|c| Reverse((MS + c as u64 * 70 * US, c))).collect();
+        // who is next to have a connection has computed first
+        let mut asking: BinaryHeap<Reverse<(u64, u64, usize)>> = BinaryHeap::new();
+        let mut free: Vec<(u64, u64)> = (0..self.connections as u64).map(|i| (0, 100 + i)).collect();
+        let mut who = 1_000;
+        while who < 1_400 {
+            let asks_at = asking.peek().map_or(u64::MAX, |a| a.0.0);
+            if let Some(Reverse((begin, client))) = next.peek().copied()
+                && begin <= asks_at
+            {
+                next.pop();
+                let (processor, from, _) = processors.take(begin);
+                let until = from + random.within(self.computes / 2, self.computes * 3 / 2);
+                processors.free[processor] = (until, 0);
+                asking.push(Reverse((until, from, client)));
+                continue;
+            }
+            let Some(Reverse((asked, begin, client))) = asking.pop() else { break };
+            // the one given back last of those that are free, else the first to be
+            let last_of_free = (0..free.len()).filter(|&i| free[i].0 <= asked).max_by_key(|&i| free[i].0);
+            let which = last_of_free.or_else(|| (0..free.len()).min_by_key(|&i| free[i].0)).unwrap();
+            let sent = free[which].0.max(asked) + random.within(10 * US, 60 * US);
+            let answered = sent + random.within(self.called / 2, self.called * 3 / 2);
+            free[which].0 = answered;
+            let end = answered + 50 * US;
+            bed.request(LEADER + who % 2, begin, end, &[(free[which].1, sent, answered)]);
+            for half in bed.requests.last_mut().iter_mut().flat_map(|r| &mut r.spans) {
+                half.callee.iter_mut().filter(|_| half.parent.is_none()).for_each(|h| h.exchange.actor = TaskId(who));
+                half.caller.iter_mut().for_each(|h| h.exchange.actor = TaskId(who));
+            }
+            truth.push((who, sent));
+            who += 1;
+            next.push(Reverse((end + random.within(50 * US, 200 * US), client)));
+        }
+        (bed, truth)
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -236,6 +291,31 @@ proptest! {
             near += usize::from(held.len() == 1 && held[0].given.0.abs_diff(given) <= 60 * US);
         }
         prop_assert!(near as f64 >= 0.95 * truth.len() as f64, "{near} of {} holds", truth.len());
+    }
+
+    /// Goroutines show no waits. Those that take turns at connections are told from those that only meet: with a connection
+    /// for each, or because they compute for longer than they call.
+    #[test]
+    fn logical_tasks_that_take_turns_share_a_pool(connections in 1usize..7, more in 2usize..7, seed: u64) {
+        let calls = Logical { clients: connections + more, connections, computes: 100 * US, called: 4 * MS };
+        let (bed, truth) = calls.run(seed);
+        let found = bed.find();
+        prop_assert_eq!(found.tokens.pools.len(), 1, "{:?}", found.tokens.pools);
+        prop_assert_eq!(found.tokens.pools[0].tokens, connections as u32);
+        let is_held = |&&(who, taken): &&(u32, u64)| {
+            let held = found.tokens.held(HostId(0), TaskId(who), MonoNs(taken - 300 * US), MonoNs(taken + 300 * US));
+            held.len() == 1
+        };
+        let near = truth.iter().filter(is_held).count();
+        prop_assert!(near as f64 >= 0.95 * truth.len() as f64, "{near} of {} holds", truth.len());
+        for enough in [
+            Logical { connections: calls.clients, ..calls },
+            Logical { connections: calls.clients, computes: 10 * MS, called: 100 * US, ..calls },
+            Logical { connections: calls.clients, computes: 2 * MS, called: 2 * MS, ..calls },
+        ] {
+            let found = enough.run(seed).0.find();
+            prop_assert!(found.tokens.pools.is_empty(), "{:?} {:?}", enough, found.tokens.pools);
+        }
     }
 
     /// Who is woken for a connection that its holder takes again at once waited for the pool, and for no lock.

@@ -37,7 +37,7 @@ pub fn find(index: &Index, names: &Names<'_>, requests: &[Request]) -> Found {
 pub struct Hold {
     /// The host whose clock the times are of.
     pub host: HostId,
-    /// Who held it.
+    /// Who held it: a logical task, or a task.
     pub task: TaskId,
     /// Of [`Tokens::pools`].
     pub pool: PoolId,

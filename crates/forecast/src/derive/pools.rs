@@ -3,7 +3,9 @@
 //! A connection that tasks of a process use one after the other is shared. Where a task slept until the one that had
 //! used a connection last woke it, and then used that very connection, it was handed over: the pool had none left. How
 //! many there are is how many were in use at such moments. A pool that nobody waited for limits nothing, and nothing
-//! shows its size.
+//! shows its size. Logical tasks, whose waits nobody records, take turns: [`turns`].
+
+mod turns;
 
 use super::holds::{Hold, Tokens};
 use super::visits::{Visits, median, waits};
@@ -26,6 +28,10 @@ struct Use {
     flow: EndpointId,
     task: TaskId,
     visit: (u32, u32),
+    /// In whose name, where that is not a task of the kernel.
+    logical: Option<TaskId>,
+    /// The visit did nothing else any more that was seen: it had been taken up, and its calls before were answered.
+    wanted: MonoNs,
     /// The visit's own begin and end.
     within: (MonoNs, MonoNs),
     first: MonoNs,
@@ -36,6 +42,13 @@ struct Use {
     is_same: bool,
     /// When it was given on, where somebody waited for it.
     given: Option<MonoNs>,
+}
+
+impl Use {
+    /// Whose it was.
+    fn who(&self) -> TaskId {
+        self.logical.unwrap_or(self.task)
+    }
 }
 
 /// Begins and ends of a task's exchanges over a group's connections, by time.
@@ -54,7 +67,8 @@ pub fn find(index: &Index, names: &Names<'_>, requests: &[Request], visits: &Vis
     let (groups, mut uses, exchanges) = uses(names, requests, visits);
     let waited = handed(index, &groups, &mut uses, &exchanges, turns);
     let (mut out, mut holds, mut of_pools) = (Tokens::default(), Vec::new(), FxHashSet::default());
-    for of_group in uses.chunk_by(|a, b| a.group == b.group) {
+    for of_group in uses.chunk_by_mut(|a, b| a.group == b.group) {
+        turns::find(of_group);
         if pool(&groups[of_group[0].group as usize], of_group, &mut out, &mut holds) {
             of_pools.insert(of_group[0].group);
         }
@@ -84,7 +98,9 @@ fn handed(
         of_task.entry((uses[i].group, uses[i].task)).or_default().push(i);
     }
     let mut waited = Vec::new();
-    for i in 0..uses.len() {
+    // what a thread waits for says nothing of a logical task
+    let of_threads: Vec<usize> = (0..uses.len()).filter(|&i| uses[i].logical.is_none()).collect();
+    for i in of_threads {
         let u = &uses[i];
         let host = groups[u.group as usize].host;
         let own = of_task.get(&(u.group, u.task)).map_or(&[][..], Vec::as_slice);
@@ -125,6 +141,11 @@ fn uses(names: &Names<'_>, requests: &[Request], visits: &Visits) -> (Vec<Group>
     let mut uses: Vec<Use> = Vec::new();
     for v in visits.all() {
         let r = &requests[v.request as usize];
+        let logical = (v.actor != v.task).then_some(v.actor);
+        let ended =
+            r.spans.iter().filter(|s| s.parent == Some(v.span)).filter_map(|s| Some(s.caller.as_ref()?.exchange.ended));
+        let mut ended: Vec<MonoNs> = ended.collect();
+        ended.sort_unstable();
         for s in r.spans.iter().filter(|s| s.parent == Some(v.span)) {
             let Some(asked) = s.caller.as_ref().filter(|c| c.host == v.host && c.exchange.replied) else { continue };
             let e = &asked.exchange;
@@ -138,6 +159,8 @@ fn uses(names: &Names<'_>, requests: &[Request], visits: &Visits) -> (Vec<Group>
                 flow: e.flow,
                 task: e.task,
                 visit: (v.request, v.span),
+                logical,
+                wanted: ended[..ended.partition_point(|at| *at <= e.began)].last().map_or(v.from, |at| v.from.max(*at)),
                 within: (v.from, v.to),
                 first: e.began,
                 last: e.ended.max(e.began),
@@ -165,7 +188,7 @@ fn uses(names: &Names<'_>, requests: &[Request], visits: &Visits) -> (Vec<Group>
 
 /// One group's pool; whether it is one.
 fn pool(group: &Group, uses: &[Use], out: &mut Tokens, holds: &mut Vec<Hold>) -> bool {
-    let is_shared = uses.windows(2).any(|w| w[0].flow == w[1].flow && w[0].task != w[1].task);
+    let is_shared = uses.windows(2).any(|w| w[0].flow == w[1].flow && w[0].who() != w[1].who());
     if !is_shared {
         return false;
     }
@@ -185,9 +208,10 @@ fn pool(group: &Group, uses: &[Use], out: &mut Tokens, holds: &mut Vec<Hold>) ->
     out.pools.push(Pool { name: group.name.clone(), tokens: most, is_lock: false, process: Some(group.process) });
     out.assumptions.push(format!(
         "the pool {} has {most} connections, each taken for all consecutive calls of a request ({waited} of {} uses waited \
-         for one)",
+         for one{})",
         group.name,
-        uses.len()
+        uses.len(),
+        turns::assumption(uses)
     ));
     holds.extend(of_pool);
     true
@@ -217,7 +241,7 @@ fn held(group: &Group, uses: &[Use], pool: PoolId) -> Vec<Hold> {
             hold.given = hold.given.min(taken).max(l.last);
         }
         let given = u.given.unwrap_or(MonoNs(u.last.0 + after)).min(u.within.1).max(u.last);
-        out.push(Hold { host: group.host, task: u.task, pool, asked, taken, given });
+        out.push(Hold { host: group.host, task: u.who(), pool, asked, taken, given });
         last = Some(u);
     }
     out

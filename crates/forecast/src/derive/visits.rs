@@ -1,6 +1,7 @@
 //! Who was serving which request when, of all requests at once.
 
 use wakepath_analysis::names::Names;
+use wakepath_causality::exchange::Exchange;
 use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
@@ -16,6 +17,8 @@ pub struct Visit {
     pub host: HostId,
     /// Who.
     pub task: TaskId,
+    /// In whose name: a logical task (a goroutine), or the task itself.
+    pub actor: TaskId,
     /// Its process.
     pub tgid: u32,
     /// When it took the request up.
@@ -44,7 +47,8 @@ impl Visits {
                 if e.replied && e.ended > e.began {
                     let tgid = names.tgid(host, e.task);
                     let (request, span) = (i as u32, j as u32);
-                    all.push(Visit { host, task: e.task, tgid, from: e.began, to: e.ended, request, span });
+                    let (task, actor) = (e.task, actor(e));
+                    all.push(Visit { host, task, actor, tgid, from: e.began, to: e.ended, request, span });
                 }
             }
         }
@@ -70,6 +74,11 @@ impl Visits {
         let first = after.saturating_sub(AT_ONCE_MAX);
         (first..after).rev().find(|&i| (self.all[i].host, self.all[i].task) == (host, task) && at <= self.all[i].to)
     }
+}
+
+/// In whose name an exchange was begun: that of a logical task, or the task itself.
+pub fn actor(e: &Exchange) -> TaskId {
+    if e.actor == TaskId::UNKNOWN { e.task } else { e.actor }
 }
 
 /// The waits of a task that began between two moments, by time, preemptions left out.

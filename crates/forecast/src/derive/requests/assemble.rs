@@ -5,6 +5,7 @@ use super::services::Services;
 use crate::derive::demand::{Demand, Piece};
 use crate::derive::holds::{Hold, Tokens};
 use crate::derive::links::Links;
+use crate::derive::visits::actor;
 use crate::jobs::{Part, Visit, WorkState};
 use rustc_hash::FxHashMap;
 use wakepath_analysis::names::Names;
@@ -191,7 +192,7 @@ impl Assembly<'_> {
         let from = self.demand.pieces.partition_point(|p| p.span < number);
         let to = self.demand.pieces.partition_point(|p| p.span <= number);
         let (e, host) = (&callee.exchange, callee.host);
-        let holds = self.tokens.held(host, e.task, e.began, e.ended);
+        let holds = self.tokens.held(host, actor(e), e.began, e.ended);
         let parts = parts(&self.demand.pieces[from..to], holds, calls, e.ended, factor);
         Visit { service, asked, there_ns, back_ns, parts }
     }
