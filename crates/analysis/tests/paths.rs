@@ -214,6 +214,25 @@ proptest! {
     }
 }
 
+/// What the time of task A was spent on, from 10 to 65 µs of a script: with each cause, who is named for it.
+fn spent(script: &str) -> std::collections::BTreeMap<(String, Option<String>), u64> {
+    let script = Script::read(script);
+    let dir = tempfile::tempdir().expect("a folder");
+    let dirs = [dir.path().join("t")];
+    script.write(&dirs[0]);
+    let folder = Folder::open(&dirs).expect("opened");
+    let index = Index::open(&folder, &dirs).expect("an index");
+    let names = wakepath_analysis::names::Names::read(&folder);
+    let (host, task) = script.tasks["A"];
+    let slices = path_of(&index, HostId(host as u16), TaskId(task), Script::common(10), Script::common(65));
+    let mut spent = std::collections::BTreeMap::new();
+    let reader = wakepath_analysis::why::Reader::new(&folder, &index, &names);
+    reader.read(&slices, None, &mut |what, detail, ns| {
+        *spent.entry((what.cause.name().to_owned(), detail.by)).or_default() += ns;
+    });
+    spent
+}
+
 /// A thread of a JVM is let go on by the VM thread: where a collector's threads ran meanwhile, garbage was collected. Another process's
 /// threads of such names say nothing.
 #[test]
@@ -226,25 +245,28 @@ fn a_thread_that_its_vm_stopped_was_stopped_for_its_collector() {
         )
     };
     let causes = |script: &str| {
-        let script = Script::read(script);
-        let dir = tempfile::tempdir().expect("a folder");
-        let dirs = [dir.path().join("t")];
-        script.write(&dirs[0]);
-        let folder = Folder::open(&dirs).expect("opened");
-        let index = Index::open(&folder, &dirs).expect("an index");
-        let names = wakepath_analysis::names::Names::read(&folder);
-        let (host, task) = script.tasks["A"];
-        let slices = path_of(&index, HostId(host as u16), TaskId(task), Script::common(10), Script::common(65));
-        let mut causes = std::collections::BTreeSet::new();
-        let reader = wakepath_analysis::why::Reader::new(&folder, &index, &names);
-        reader.read(&slices, None, &mut |what, _, _| {
-            if what.cause.name() != "cpu" && what.cause.name() != "preempted" {
-                causes.insert(what.cause.name());
-            }
-        });
-        causes.into_iter().collect::<Vec<_>>()
+        let mut causes: Vec<String> = spent(script).into_keys().map(|(cause, _)| cause).collect();
+        causes.retain(|cause| cause != "cpu" && cause != "preempted");
+        causes.dedup();
+        causes
     };
     assert_eq!(causes(&script("G1_Conc", "thread")), ["gc"]);
     assert_eq!(causes(&script("C2_CompilerThre", "thread")), ["safepoint"]);
     assert_eq!(causes(&script("G1_Conc", "")), ["lock"]);
+}
+
+/// Who lets a waiter for a file's lock have it was often queued for it itself: the lock was held by whom that waited for.
+#[test]
+fn a_file_lock_is_held_by_whom_the_whole_queue_waits_for() {
+    let script = |call: &str| {
+        format!(
+            "host a\ntask A named app\ntask B named app\ntask H named hold\n\
+             A 12..60 61 task B flock\nB 11..50 51 task H {call}\nH 5..48 48 timer\nB 62..70 70 timer\nA 70..90 90 timer\nH 50..80 80 timer\n"
+        )
+    };
+    let held =
+        |call: &str, who: &str| spent(&script(call)).get(&("lock".into(), Some(who.into()))).copied().unwrap_or(0);
+    assert_eq!((held("flock", "hold"), held("flock", "app")), (38_000, 10_000));
+    // who waits for something else meanwhile holds it
+    assert_eq!((held("futex", "hold"), held("futex", "app")), (0, 48_000));
 }

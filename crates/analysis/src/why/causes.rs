@@ -326,6 +326,24 @@ impl<'a> Reader<'a> {
         Some(if end.lport != 0 && end.rport != 0 { "a connection".to_owned() } else { "a UNIX socket".to_owned() })
     }
 
+    /// Who held what was waited for while a slice passed, where that was locked as files are: who ended the wait may have been
+    /// queued for it too, behind another.
+    fn holder(&self, o: &Outer, s: &Slice) -> Option<(HostId, TaskId)> {
+        const QUEUED_MAX: usize = 64;
+        let mut holder = o.by?;
+        for _ in 0..QUEUED_MAX {
+            let Some(w) = self.wait_before(holder, s.to) else { break };
+            let is_in =
+                self.index.common(holder.0, w.blocked) <= s.from && self.index.common(holder.0, w.woken) >= s.to;
+            let is_same = is_file_lock(o.syscall) && Some(w.syscall) == o.syscall && w.cause == ended_by::TASK;
+            if !is_in || !is_same {
+                break;
+            }
+            holder.1 = w.by;
+        }
+        Some(holder)
+    }
+
     /// Whether a task waited for a lock that another held.
     fn is_lock(o: &Outer) -> bool {
         o.state == State::Lock || o.syscall.is_some_and(is_lock_call)
@@ -335,6 +353,11 @@ impl<'a> Reader<'a> {
 /// Whether a process is the one that serves a span.
 fn service_of_task(place: &Place, process: &str) -> bool {
     place.process == process
+}
+
+/// fcntl, flock of x86-64.
+fn is_file_lock(syscall: Option<u16>) -> bool {
+    matches!(syscall, Some(72 | 73))
 }
 
 /// fsync, fdatasync, sync, sync_file_range, syncfs, msync of x86-64.

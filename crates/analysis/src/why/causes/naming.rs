@@ -100,7 +100,9 @@ impl<'n> Naming<'n> {
         }
         if Reader::is_lock(o) {
             let tgid = |t: (HostId, TaskId)| (t.0, self.reader.names.tgid(t.0, t.1));
-            let is_own_thread = o.by.is_some_and(|by| tgid(by) == tgid(o.waiter));
+            let holder = self.reader.holder(o, s);
+            let is_own_thread = holder.is_some_and(|by| tgid(by) == tgid(o.waiter));
+            let by = holder.map(|t| self.process_of(t));
             let object = o.is_for_an_interpreter.then(|| INTERPRETER.to_owned());
             let detail = Detail { syscall, by, meanwhile, is_own_thread, serving: asked_for, object, ..detail };
             return named(Cause::Lock, detail);
