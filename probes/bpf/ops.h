@@ -67,8 +67,12 @@ static __always_inline u8 class_now(struct task_struct *task, struct pt_regs *re
 	return syscall_class[nr & (SYSCALLS - 1)];
 }
 
-/* How HTTP/2 begins. Other messages of one direction may begin without a turn, too, but few at a time. */
-#define BEGINS_STREAMS 0x20495250 /* PRI_ */
+/* How HTTP/2 and AMQP begin: their messages of one direction begin without a turn. Of others that do, the recorder tells
+ * (wanted_heads). */
+static __always_inline bool begins_streams(u32 word)
+{
+	return word == 0x20495250 /* PRI_ */ || word == 0x50514d41 /* AMQP */;
+}
 
 /* HTTP heads are longer than those of binary protocols: give them the whole cap. */
 static __always_inline bool looks_like_http(u32 word)
@@ -103,14 +107,17 @@ static __always_inline u32 span(u64 from, u64 to)
 }
 
 /* How many changes of direction, or operations of which no head is taken, lie between two looks at wanted_heads: a power of
- * two. */
+ * two. The first looks are nearer to each other: the recorder tells soon after it knows the protocol. */
 #define TURNS_A_LOOK 16
 
 static __always_inline void look(struct flow_state *f)
 {
 	u8 *wants;
 
-	if (!cfg_head_bytes || (++f->turns & (TURNS_A_LOOK - 1)) || f->quiet || f->streams)
+	f->turns++;
+	if (!cfg_head_bytes || f->quiet || f->streams)
+		return;
+	if ((f->turns & (TURNS_A_LOOK - 1)) && (f->turns & (f->turns - 1)))
 		return;
 	wants = bpf_map_lookup_elem(&wanted_heads, &f->id);
 	if (wants) {
@@ -163,7 +170,7 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 					bpf_probe_read_user(&first, sizeof(first), (void *)p.buffer);
 				bpf_probe_read_user(&word, sizeof(word), (void *)first);
 				f->http = looks_like_http(word);
-				f->streams |= word == BEGINS_STREAMS;
+				f->streams |= begins_streams(word);
 			}
 			if (f && f->streams)
 				/* the option is of each message, and one operation may have many */
@@ -219,7 +226,7 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 		if (f) {
 			if (!f->http && !f->captured && done >= 4) {
 				f->http = looks_like_http(*(u32 *)dst);
-				f->streams |= *(u32 *)dst == BEGINS_STREAMS;
+				f->streams |= begins_streams(*(u32 *)dst);
 			}
 			f->captured += head;
 		}

@@ -177,13 +177,26 @@ impl<S: Steps> Engine<S> {
     pub fn note(&mut self, r: &FlowNoteRow) {
         let ep = self.eps.at(r.flow, r.at);
         ep.traits.messages |= r.protocol != StrId::EMPTY;
-        if r.protocol != StrId::EMPTY && r.reason != StrId::EMPTY && ep.traits.interleaves {
+        // where no reply is due, no turn shows that requests went unseen
+        let is_owed = ep.open.iter().any(|&x| self.xs.get(x).is_owed());
+        if r.protocol != StrId::EMPTY && r.reason != StrId::EMPTY && (ep.traits.interleaves || !is_owed) {
             ep.traits.unframed = Some(r.at);
             let asker = ep.requested.0;
             if ep.side == Some(Side::Client) && asker != TaskId::UNKNOWN {
-                let process = self.steps.process_of(asker);
-                self.steps.unread(&self.xs, process, r.at);
+                let interleaves = ep.traits.interleaves;
+                self.went_unseen(asker, interleaves, r.at);
             }
+        }
+    }
+
+    /// Requests may have gone in what a client sent: its own, or, where a connection carries many at once, anybody's of its
+    /// process.
+    fn went_unseen(&mut self, sender: TaskId, interleaves: bool, at: MonoNs) {
+        if interleaves {
+            let process = self.steps.process_of(sender);
+            self.steps.unread(&self.xs, process, at);
+        } else {
+            self.steps.unclear(&self.xs, Side::Client, sender, at);
         }
     }
 
@@ -272,8 +285,7 @@ impl<S: Steps> Engine<S> {
             self.steps.unclear(&self.xs, side, r.actor(), r.at);
         }
         if is_unframed && is_request && side == Side::Client {
-            let process = self.steps.process_of(r.actor());
-            self.steps.unread(&self.xs, process, r.at);
+            self.went_unseen(r.actor(), interleaves, r.at);
         }
         if murky {
             if is_request && side == Side::Client {

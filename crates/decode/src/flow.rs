@@ -314,8 +314,8 @@ impl Flow {
         }
         self.state = ProtocolState::Known(protocol.make(Boxed));
         self.is_tls = protocol == Protocol::Tls;
-        if protocol == Protocol::Http2 {
-            sink.interleaves(id);
+        if protocol.about().runs_on {
+            sink.runs_on(id);
         }
         let name = sink.intern(protocol.id().as_bytes());
         self.known = Some((protocol, name));

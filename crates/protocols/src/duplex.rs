@@ -8,7 +8,7 @@
 //!            lost, or first contact
 //!   Probe ◄──────── turn ──────── Lost
 //!     │ begins like a message      ▲
-//!     ▼                            │ gap at a border, bad bytes
+//!     ▼                            │ gap at a border, bad bytes (behind a gap, some protocols are probed without a turn)
 //!   Good ──────────────────────────┘          Opaque: upgraded or encrypted, never left
 //! ```
 
@@ -63,7 +63,9 @@ impl<T> From<Result<T, Stop>> for Fit {
 pub(crate) trait Framer {
     /// For a flow at its start or joined in mid-stream.
     const NEW: Self;
-    /// Whether `bytes` begin like a message; asked only on first contact and after a loss.
+    /// Whether messages follow each other without a turn, and begin like nothing else: one that begins behind a gap is found.
+    const REJOINS: bool = false;
+    /// Whether `bytes` begin like a message; asked only on first contact and after a loss, at a turn or (with `REJOINS`) a gap.
     fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit;
     /// Looks at the unit that starts at `wire.at`. `last`: no more bytes of it will be shown, because a gap follows
     /// or the direction's buffer is full. An answer other than `Need` must not depend on bytes behind those it needed.
@@ -168,6 +170,8 @@ enum Sync {
     Probe,
     Good,
     Lost,
+    /// Lost, but behind a gap a message may begin.
+    Gap,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -189,6 +193,10 @@ struct Direction<const N: usize> {
 impl<const N: usize> Direction<N> {
     const NEW: Self =
         Direction { at: 0, skip: 0, len: 0, ends: false, sync: Sync::Fresh, opaque: false, told: false, stash: [0; N] };
+
+    fn is_lost(&self) -> bool {
+        matches!(self.sync, Sync::Lost | Sync::Gap)
+    }
 
     fn next(&self) -> u64 {
         self.at.saturating_add(u64::from(self.len))
@@ -291,7 +299,7 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
         let last = last || bytes.len() >= N;
         let mut watch = Watch { sink, dir, from: direction.at, ends: false };
         let mut wire = Wire { dir, at: direction.at, next, open: &mut self.open, sink: &mut watch };
-        if direction.sync == Sync::Probe {
+        if matches!(direction.sync, Sync::Probe | Sync::Gap) {
             match self.framer.fit(dir, bytes) {
                 Fit::More if !last => return Err(Stop::Need),
                 Fit::Yes => {
@@ -423,7 +431,7 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
             self.unseen(dir, at, sink);
             return;
         }
-        if direction.sync != Sync::Lost {
+        if !direction.is_lost() {
             let at = direction.at;
             match self.framer.blind(&mut wire!(self, dir, at, sink)) {
                 Some(length) => self.directions[d].skip = length,
@@ -433,6 +441,9 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
         let direction = &mut self.directions[d];
         let left = left - direction.skip(left);
         direction.advance(left);
+        if F::REJOINS && direction.sync == Sync::Lost {
+            direction.sync = Sync::Gap;
+        }
     }
 
     /// `bytes` at `pos`; where `stop` is set, only those up to the end of the first message. How many were taken.
@@ -521,7 +532,7 @@ impl<F: Framer, const N: usize> Processor for Duplex<F, N> {
     fn turn(&mut self, dir: Dir, pos: u64, sink: &mut dyn Sink) {
         self.chain(dir, pos, sink);
         let other = &self.directions[dir.other().index()];
-        let lost = other.sync == Sync::Lost && !other.opaque;
+        let lost = other.is_lost() && !other.opaque;
         let at = self.directions[dir.index()].next();
         let mut wire = wire!(self, dir, at, sink);
         if lost {
@@ -530,7 +541,7 @@ impl<F: Framer, const N: usize> Processor for Duplex<F, N> {
         }
         self.framer.turned(&mut wire, lost);
         let direction = &mut self.directions[dir.index()];
-        if direction.sync == Sync::Lost && !direction.opaque {
+        if direction.is_lost() && !direction.opaque {
             direction.sync = Sync::Probe;
         }
     }

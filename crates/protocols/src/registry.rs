@@ -55,6 +55,8 @@ pub struct About {
     pub askers: Askers,
     /// Why nobody can read what it carries, where nobody can.
     pub opaque: Option<&'static str>,
+    /// Whether messages of one side follow each other without a turn as a rule, so that each operation may begin one.
+    pub runs_on: bool,
     /// How large a processor may be, in bytes: there is one for each flow.
     pub bytes_max: usize,
     /// Its row in the documents.
@@ -72,6 +74,7 @@ impl About {
         vocabulary: Vocabulary::CONSTANT,
         askers: Askers::Programs,
         opaque: None,
+        runs_on: false,
         bytes_max: 1024,
         docs: Docs { what: "", request: "", kept: "", pairs: "" },
     };

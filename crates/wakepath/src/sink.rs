@@ -92,7 +92,7 @@ impl RowSink for Sink {
             self.wanted.push((flow, w::WANTS_NONE));
         }
     }
-    fn interleaves(&mut self, flow: EndpointId) {
+    fn runs_on(&mut self, flow: EndpointId) {
         self.wanted.push((flow, w::WANTS_EACH));
     }
     fn stack(&mut self, tgid: u32, image: u64, id: u32) -> StrId {

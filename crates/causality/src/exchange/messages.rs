@@ -95,8 +95,10 @@ impl<S: Steps> Engine<S> {
         // what lies between the last message and this one is told by none
         let interleaves = ep.traits.interleaves;
         // what came before the loss in the same operation does not end it
+        let was_unframed = ep.traits.unframed.is_some(); // then whoever sent it is in doubt already
         ep.traits.unframed = ep.traits.unframed.filter(|&since| r.at <= since);
-        let skipped = ep.traits.messages && !interleaves && (1..r.start).contains(&ep.requests.explained_to);
+        let is_new = !interleaves && !was_unframed;
+        let skipped = ep.traits.messages && is_new && (1..r.start).contains(&ep.requests.explained_to);
         let (task, at) = ep.requested;
         // a request whose end is open explains all that comes until it is known
         ep.requests.explained_to = r.end;

@@ -30,6 +30,7 @@ pub const ABOUT: About = About {
     ports: &[5672],
     recognise,
     vocabulary: Vocabulary { verb: Grammar::Constant, target: Grammar::Path(List::NONE), class: Grammar::Constant },
+    runs_on: true,
     bytes_max: 1200,
     docs: Docs {
         what: "AMQP 0-9-1",
@@ -146,13 +147,13 @@ const METHODS: &[Method] = &[
 
 impl Framer for Framing {
     const NEW: Framing = Framing { contents: [Content::FREE; 16], owed: 0 };
+    const REJOINS: bool = true;
 
     fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit {
         match bytes {
             [b'A', b'M', b'Q', b'P', 0, 0, 9, 1, ..] if dir == Dir::ToServer => Fit::Yes,
-            [METHOD, _, _, _, _, _, _, 0, 10 | 20 | 40 | 50 | 60 | 85 | 90, ..] => Fit::Yes,
-            [b'A' | METHOD, ..] if bytes.len() < 9 => Fit::More,
-            _ => Fit::No,
+            [b'A', ..] if bytes.len() < 8 => Fit::More,
+            _ => begins_method(dir, bytes, HEAD),
         }
     }
 
@@ -195,6 +196,10 @@ impl Framer for Framing {
             _ => {}
         }
         Ok(total)
+    }
+
+    fn found(&mut self, wire: &mut Wire<'_>) {
+        self.end(wire, wire.dir, None, wire.at, EndHow::Lost);
     }
 
     fn turned(&mut self, wire: &mut Wire<'_>, lost: bool) {
@@ -326,6 +331,11 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], _: bool) -> Fit {
             Fit::No
         };
     }
+    begins_method(dir, bytes, usize::MAX)
+}
+
+/// Whether a method of this side begins here, in a whole frame, as far as the frame can be shown: in `most` bytes.
+fn begins_method(dir: Dir, bytes: &[u8], most: usize) -> Fit {
     let (Some(size), METHOD) = (be32(bytes, 3), bytes[0]) else {
         return if bytes[0] == METHOD && bytes.len() < 7 { Fit::More } else { Fit::No };
     };
@@ -336,6 +346,12 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], _: bool) -> Fit {
         _ if bytes.len() < 11 && size < 1 << 20 => Fit::More,
         _ if !fits || size >= 1 << 20 => Fit::No,
         Some(end) => (*end == 0xce).into(),
-        None => Fit::More,
+        None => {
+            if bytes.len() < most {
+                Fit::More
+            } else {
+                Fit::Yes
+            }
+        }
     }
 }

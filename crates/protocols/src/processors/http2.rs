@@ -33,6 +33,7 @@ pub const ABOUT: About = About {
     vocabulary: http::VOCABULARY,
     askers: Askers::People,
     bytes_max: 4096,
+    runs_on: true,
     docs: Docs {
         what: "HTTP/2 with prior knowledge, and gRPC",
         request: "a stream's HEADERS to its end",

@@ -38,6 +38,7 @@ pub const ABOUT: About = About {
         target: Grammar::Labels(List::of(WORDS)),
         class: Grammar::Constant,
     },
+    runs_on: true,
     bytes_max: 1536,
     docs: Docs {
         what: "NATS",
@@ -128,14 +129,10 @@ fn addressed<'b>(least: usize, words: &Words<'b>) -> Option<(&'b [u8], bool, u64
 
 impl Framer for Framing {
     const NEW: Framing = Framing { long: [false; 2], inboxes: [0; INBOXES], pings: [0; 2] };
+    const REJOINS: bool = true;
 
     fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit {
-        let end = bytes.iter().position(|b| b.is_ascii_whitespace());
-        match end {
-            Some(end) => find(dir, &bytes[..end]).is_some().into(),
-            None if bytes.len() < 8 => Fit::More,
-            None => Fit::No,
-        }
+        recognise(dir, bytes, true)
     }
 
     fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Unit {
