@@ -80,7 +80,7 @@ pub struct CallError {
     /// What it had been asked for.
     pub asked: String,
     /// The protocol's class of error (a SQLSTATE, `WRONGTYPE`), or a status; empty where the reply only says that it failed.
-    /// Or what ended the connection before an answer was complete: `connection reset`, `no complete answer`.
+    /// Or what ended the connection before an answer was complete: `connection reset`, `no complete answer`, `answer not read`.
     pub error: String,
     /// Entry service and kind of the request that it was part of; `None` where that is not known.
     pub kind: Option<(String, String)>,
@@ -146,6 +146,8 @@ fn may_be_one_way(e: &Exchange) -> bool {
 const RESET: &str = "connection reset";
 /// What one met whose connection one of its ends closed before: who asked gave up, or who was asked went away.
 const UNANSWERED: &str = "no complete answer";
+/// What one met whose server answered in full, before or after who asked closed without reading that.
+const UNREAD: &str = "answer not read";
 
 /// Whether a call's connection ended before its answer was complete, where the protocol owes one.
 fn is_unanswered(e: &Exchange) -> bool {
@@ -168,8 +170,10 @@ impl Kinds {
             let asked = span.caller.as_ref().filter(|h| is_unanswered(&h.exchange));
             let Some(half) = answered.or(asked) else { continue };
             let e = &half.exchange;
+            let is_told = span.callee.as_ref().is_some_and(|h| is_answered(&h.exchange) && !h.exchange.cut);
             let error = match names.text(half.host, e.detail) {
-                _ if answered.is_none() => if e.reset { RESET } else { UNANSWERED }.to_owned(),
+                _ if answered.is_none() && e.reset => RESET.to_owned(),
+                _ if answered.is_none() => if is_told { UNREAD } else { UNANSWERED }.to_owned(),
                 "" if e.status != 0 => e.status.to_string(),
                 class => class.to_owned(),
             };

@@ -111,6 +111,26 @@ flow e A D
     assert_eq!(errors, [("connection reset", 1, 1), ("no complete answer", 1, 1)]);
 }
 
+/// A client that closes without reading what was answered (Celery's subscription to a result that nobody asks for).
+#[test]
+fn an_answer_that_nobody_read_is_not_called_missing() {
+    const SCRIPT: &str = "
+task A app
+task D db
+flow p - A
+flow d A D
+100 A takes r1 p
+110 A asks q1 d for r1
+120 D takes q1
+130 D answers q1
+150 A closes d
+200 A answers r1
+";
+    let view = requests(SCRIPT);
+    let errors: Vec<_> = view.call_errors.iter().map(|e| (e.error.as_str(), e.count)).collect();
+    assert_eq!(errors, [("answer not read", 1)]);
+}
+
 #[test]
 fn tables_leave_the_outcome_of_unreadable_replies_empty() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -15,7 +15,7 @@ pub struct CallErrorView {
     /// What it had been asked for.
     pub asked: String,
     /// The protocol's class of error (a SQLSTATE, `WRONGTYPE`), or a status; empty where the reply only says that it failed.
-    /// Or how its connection ended before an answer was complete: `connection reset`, `no complete answer`.
+    /// Or how its connection ended before an answer was complete: `connection reset`, `no complete answer`, `answer not read`.
     pub error: String,
     /// The same in words, where they are known.
     pub words: Option<&'static str>,
