@@ -73,6 +73,11 @@ impl Table {
         self.len = 0;
     }
 
+    /// Whether a field with this index is known: another one was put into a table that was lost.
+    pub fn has(&self, index: u64) -> bool {
+        index < 62 + u64::from(self.len)
+    }
+
     /// The field with this index (RFC 7541, 2.3.3).
     pub fn get(&self, index: u64) -> (Name, Known<'_>) {
         const UNKNOWN: (Name, Known<'_>) = (Name::Other, Known::Unknown);

@@ -19,6 +19,7 @@
 
 mod asked;
 mod bytes;
+mod codes;
 mod duplex;
 mod hpack;
 mod http;

@@ -250,6 +250,7 @@ impl<S: Steps> Engine<S> {
         match (r.how, r.failed) {
             (_, failed::YES) => (e.failed, e.outcome_unknown) = (true, false),
             (0, failed::NO) => e.outcome_unknown = false,
+            (0, failed::UNKNOWN) => e.outcome_unknown = !e.failed,
             _ => {}
         }
         if r.detail != StrId::EMPTY {

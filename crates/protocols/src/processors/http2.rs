@@ -8,11 +8,13 @@
 //! A message lasts from its HEADERS to the frame that ends its stream's direction; those of several streams may overlap.
 //! Both are witnessed by the stream's id. A reset by the server is a reply, or amends one, with the error's name. What a
 //! server pushes is unsolicited. Joined in mid-stream, or behind a loss, fields that stand in the compression's lost
-//! table are unknown: such heads are marked as cut, their frames are bordered all the same. Of 64 messages that are open
-//! at a time the ends are followed, of more they are not (counted). Not handled: an upgrade from HTTP/1, a field that
-//! is split over two frames (the rest of its head is unknown).
+//! table are unknown: such heads are marked as cut, their frames are bordered all the same. Where the last head of a
+//! reply has such a field, which may be a gRPC status, its outcome is unknown. Of 64 messages that are open at a time the
+//! ends are followed, of more they are not (counted). Not handled: an upgrade from HTTP/1, a field that is split over
+//! two frames (the rest of its head is unknown).
 
 use crate::bytes::be32;
+use crate::codes::{error, grpc};
 use crate::duplex::{BAD, Duplex, Fit, Framer, NONE, Stop, Unit, Wire};
 use crate::hpack::{self, Known, Name, Table};
 use crate::http::{self, Heading};
@@ -32,8 +34,8 @@ pub const ABOUT: About = About {
     recognise,
     vocabulary: http::VOCABULARY,
     askers: Askers::People,
-    bytes_max: 4096,
     runs_on: true,
+    bytes_max: 4096,
     docs: Docs {
         what: "HTTP/2 with prior knowledge, and gRPC",
         request: "a stream's HEADERS to its end",
@@ -55,6 +57,8 @@ struct Side {
     heading: Heading<96>,
     status: Option<u16>,
     grpc: Option<u16>,
+    /// A field of the head stands in a table that was lost: it may be any.
+    blind: bool,
     block: Block,
 }
 
@@ -87,7 +91,8 @@ struct Slot {
 }
 
 impl Side {
-    const NEW: Side = Side { table: Table::NEW, heading: Heading::NEW, status: None, grpc: None, block: Block::NONE };
+    const NEW: Side =
+        Side { table: Table::NEW, heading: Heading::NEW, status: None, grpc: None, blind: false, block: Block::NONE };
 }
 
 impl Block {
@@ -156,7 +161,7 @@ impl Framer for Framing {
                     block.last = !pushes && frame.flags & END_STREAM != 0;
                     block.whole = frame.flags & END_HEADERS != 0;
                     let side = &mut self.sides[wire.dir.index()];
-                    (side.heading, side.status, side.grpc) = (Heading::NEW, None, None);
+                    (side.heading, side.status, side.grpc, side.blind) = (Heading::NEW, None, None, false);
                 }
                 let block = &mut self.sides[wire.dir.index()].block;
                 block.padding = padding;
@@ -230,12 +235,16 @@ impl Framing {
         let side = &mut self.sides[wire.dir.index()];
         let block = core::mem::replace(&mut side.block, Block::NONE);
         let failure = side.grpc.filter(|code| *code != 0).map(grpc);
+        // what a field that was lost may say: a gRPC status stands in the last head
+        let untold = side.blind && side.grpc.is_none() && block.last && wire.dir == Dir::ToClient;
         let interim = matches!(side.status, Some(100..=199));
         let slot = self.slots.iter_mut().find(|slot| slot.stream == block.stream && slot.dir == wire.dir);
         if let (Some(slot), false) = (slot, block.pushes) {
             if let (Some(class), false) = (failure, slot.failed) {
                 slot.failed = true;
                 wire.sink.amend(wire.dir, slot.start, Status { outcome: Outcome::Error, code: side.status, class });
+            } else if untold && !slot.failed {
+                wire.sink.amend(wire.dir, slot.start, Status { code: side.status, ..Status::default() });
             }
             if block.last {
                 self.end(wire, wire.dir, block.stream, (end, EndHow::Framed));
@@ -245,6 +254,8 @@ impl Framing {
         let mut status = http::status(side.status);
         if let Some(class) = failure {
             status = Status { outcome: Outcome::Error, class, ..status };
+        } else if untold && status.code == Some(200) {
+            status.outcome = Outcome::Unknown;
         }
         let role = match wire.dir {
             _ if block.pushes || block.stream.is_multiple_of(2) => Role::Unsolicited,
@@ -340,7 +351,10 @@ impl Side {
         match (first, index) {
             (0x80.., _) => self.indexed(index),
             (0x20..0x40, _) => {} // the table's new size
-            (_, 1..) => self.block.field = Some((self.table.get(index).0, kept)),
+            (_, 1..) => {
+                self.blind |= !self.table.has(index);
+                self.block.field = Some((self.table.get(index).0, kept));
+            }
             (_, 0) => {
                 let head = view.get(used..)?;
                 let (length, more) = hpack::integer(head, 7)?;
@@ -363,7 +377,7 @@ impl Side {
             (Name::Path, Known::Text(text)) => self.heading.target = Text::of(text.as_bytes()),
             (Name::Status, Known::Number(code)) => self.status = Some(code),
             (Name::Grpc, Known::Number(code)) => self.grpc = Some(code),
-            _ => {}
+            (name, _) => self.blind |= name == Name::Grpc || !self.table.has(index),
         }
     }
 
@@ -459,28 +473,6 @@ impl Frame {
             _ => None,
         }
     }
-}
-
-/// The name of a gRPC status (grpc.io, "Status codes and their use in gRPC").
-fn grpc(code: u16) -> &'static str {
-    #[rustfmt::skip]
-    const NAMES: [&str; 17] = [
-        "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
-        "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
-        "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
-    ];
-    NAMES.get(usize::from(code)).copied().unwrap_or("OTHER")
-}
-
-/// The name of an error code (RFC 9113, 7).
-fn error(code: u32) -> &'static str {
-    #[rustfmt::skip]
-    const NAMES: [&str; 14] = [
-        "NO_ERROR", "PROTOCOL_ERROR", "INTERNAL_ERROR", "FLOW_CONTROL_ERROR", "SETTINGS_TIMEOUT", "STREAM_CLOSED",
-        "FRAME_SIZE_ERROR", "REFUSED_STREAM", "CANCEL", "COMPRESSION_ERROR", "CONNECT_ERROR", "ENHANCE_YOUR_CALM",
-        "INADEQUATE_SECURITY", "HTTP_1_1_REQUIRED",
-    ];
-    NAMES.get(code as usize).copied().unwrap_or("OTHER")
 }
 
 /// Whether the client's preface is here.
