@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Reads trace folders of any vantage, or capture files as they are (pcap and pcapng, also compressed; `-` is standard
 /// input; several must follow each other in time). The service time is that of packets: from the last one of a request's
 /// header to the last one of its reply's header. Folders without packets are answered from what the endpoints did.
-/// docs/network.md defines every figure.
+/// Names of a capture hold all its words, those of a folder only words that recur. docs/network.md defines every figure.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
