@@ -2,7 +2,8 @@
 
 use crate::harness::*;
 use crate::net::*;
-use wakepath_model::rows::role;
+use wakepath_model::ids::EndpointId;
+use wakepath_model::rows::{MessageRow, role};
 
 /// Requests in one burst: more bytes than are taken of other protocols before a flow turns.
 const BURST: u32 = 60;
@@ -88,4 +89,54 @@ fn a_burst_in_many_buffers_is_seen_whole() {
             assert_eq!((count(role::REQUEST), count(role::REPLY)), (STREAMS, STREAMS), "{backend}");
         }
     }
+}
+
+/// A message published to the exchange `shop`: method, header and body, 102 bytes.
+fn publish() -> Vec<u8> {
+    let mut out = b"\x01\0\x01\0\0\0\x0f\0<\0(\0\0\x04shop\x02rk\0\xce".to_vec();
+    out.extend(b"\x02\0\x01\0\0\0\x0e\0<\0\0\0\0\0\0\0\0\0\x28\0\0\xce\x03\0\x01\0\0\0\x28");
+    out.extend([b'x'; 40]);
+    out.push(0xce);
+    out
+}
+
+/// Nobody confirms: the connection never turns.
+#[test]
+fn messages_published_without_confirms_are_seen_whole() {
+    for backend in BACKENDS {
+        let Some(rec) = record(backend, &[]) else { continue };
+        let (a, b) = tcp_pair();
+        passes(&a, &b, b"AMQP\0\0\x09\x01");
+        passes(&b, &a, b"\x01\0\0\0\0\0\x0c\0\n\0\x1e\x07\xff\0\x02\0\0\0<\xce");
+        (0..BURST).for_each(|_| passes(&a, &b, &publish()));
+        let (fa, fb) = (ids(&a), ids(&b));
+        let trace = rec.stop();
+        for flow in [trace.flow(fa), trace.flow(fb)] {
+            let published = |m: &&_| is_published(&trace, flow, m);
+            assert_eq!(trace.messages.iter().filter(published).count() as u32, BURST, "{backend}");
+        }
+    }
+}
+
+/// On a connection from before the recording, the recorder tells the kernel's programs what it speaks: until then 1,024 bytes
+/// are taken.
+#[test]
+fn what_is_published_on_an_old_connection_is_found_again() {
+    for backend in BACKENDS {
+        let Some((rec, (a, b))) = record_behind(backend, tcp_pair) else { continue };
+        passes(&a, &b, &publish());
+        pause(500);
+        (1..BURST).for_each(|_| passes(&a, &b, &publish()));
+        let (fa, fb) = (ids(&a), ids(&b));
+        let trace = rec.stop();
+        for flow in [trace.flow(fa), trace.flow(fb)] {
+            let published = |m: &&_| is_published(&trace, flow, m);
+            let count = trace.messages.iter().filter(published).count() as u32;
+            assert!(count >= BURST - 3, "{backend}: {count}");
+        }
+    }
+}
+
+fn is_published(trace: &Trace, flow: EndpointId, m: &MessageRow) -> bool {
+    m.flow == flow && m.role == role::REQUEST && trace.text(m.verb) == "basic.publish"
 }
