@@ -21,7 +21,7 @@
 //!                                carries its operations)
 //! 100 A takes r1 c               A reads a request that somebody unwatched sent; `r1,r2`: both at once; `part`: its first half,
 //!                                then `takes r1 rest`
-//! 110 A asks q1 d for r1         A sends a request in the service of r1 (`for -`: of nothing)
+//! 110 A asks q1 d for r1         A sends a request in the service of r1 (`for -`: of nothing); `q1,q2`: both at once
 //! 110 A posts q1 d for r1        the same of a message that gets no reply, put into a queue
 //! 120 D takes q1                 its other end reads it
 //! 130 D answers q1               also `answers q1 500`; `part`: the first half of the reply, `rest`: the other half

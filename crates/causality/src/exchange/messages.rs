@@ -227,7 +227,9 @@ impl<S: Steps> Engine<S> {
             let e = self.xs.get(x);
             (if is_request_dir { e.request_start } else { e.reply_start }) == r.start
         });
-        if is_request_dir && r.end != OPEN {
+        // of several sent at once, the end of the last one
+        let is_last = ep.open.iter().next_back().is_none_or(|&x| self.xs.get(x).request_start <= r.start);
+        if is_request_dir && r.end != OPEN && is_last {
             let to = r.end;
             if let Some(ep) = self.eps.get_mut(&r.flow).filter(|ep| ep.requests.explained_to == OPEN) {
                 ep.requests.explained_to = to;

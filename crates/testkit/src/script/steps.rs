@@ -132,25 +132,38 @@ impl Player {
         }
     }
 
-    /// Sends a request, made for another one or for none (`-`); `is_posted`: no reply comes.
-    fn asks(&mut self, step: Step, [name, flow, cause]: [&str; 3], is_posted: bool) -> Played<()> {
+    /// Sends a request, made for another one or for none (`-`); several at once: their ends show behind all their heads.
+    /// `is_posted`: no reply comes.
+    fn asks(&mut self, step: Step, [names, flow, cause]: [&str; 3], is_posted: bool) -> Played<()> {
         let at = step.at;
         let cause = match cause {
             "-" => None,
             c => Some(self.asked_of(c)?.call),
         };
-        self.begin(name, flow, at, cause)?;
-        if is_posted {
-            let a = self.asked_of(name)?;
-            a.is_posted = true;
-            let call = a.call;
-            self.out.truth.calls[call].ended_ns = at;
+        let mut messages = Vec::new();
+        for name in names.split(',') {
+            self.begin(name, flow, at, cause)?;
+            if is_posted {
+                let a = self.asked_of(name)?;
+                a.is_posted = true;
+                let call = a.call;
+                self.out.truth.calls[call].ended_ns = at;
+            }
+            let end = self.flow_of(flow)?.sent[0];
+            messages.push((name.to_owned(), end - REQUEST_BYTES..end, 0));
         }
-        let f = self.flow_of(flow)?;
-        let (client, end) = (f.client, f.sent[0]);
-        let bytes = end - REQUEST_BYTES..end;
-        let message = [(name.to_owned(), bytes.clone(), 0)];
-        self.moved(step, client, bytes, 0, &message)
+        let client = self.flow_of(flow)?.client;
+        let ranges: Vec<_> = messages.iter().map(|m| m.1.clone()).collect();
+        let bytes = ranges[0].start..ranges[ranges.len() - 1].end;
+        let are_several = ranges.len() > 1;
+        if are_several {
+            messages.iter_mut().for_each(|m| m.1.end = OPEN);
+        }
+        self.moved(step, client, bytes, 0, &messages)?;
+        if let Some((host, end)) = client.filter(|_| are_several) {
+            ranges.into_iter().for_each(|range| self.out.hosts[host].message_ended(at, end, range));
+        }
+        Ok(())
     }
 
     /// Moves bytes that are of no message.
