@@ -6,6 +6,8 @@ Each says how it is started and loaded, at how many clients, through which vanta
 import contextlib
 import dataclasses
 import json
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -52,6 +54,32 @@ def node(kind, **needs):
     def start(place):
         port, env = free_port(), {name: getattr(place, how)() for name, how in needs.items()}
         return place.start("node", [find("node"), CODE / "coverage.js", kind], port, MODULES=HAVE / "node", **env)
+
+    return start
+
+
+def mariadb(place):
+    """MariaDB, whose user may be anybody's."""
+    at, port = place.at / "mariadb", free_port()
+    at.mkdir()
+    user = ["--user=nobody"] if os.geteuid() == 0 else []
+    if user:
+        place.at.chmod(0o711)
+        shutil.chown(at, "nobody")
+    run([find("mariadb-install-db"), f"--datadir={at}", "--auth-root-authentication-method=normal", *user], 120)
+    line = [find("mariadbd"), "--no-defaults", f"--datadir={at}", "--bind-address=127.0.0.1", f"--port={port}",
+            f"--socket={at}/socket", f"--pid-file={at}/pid", "--innodb-buffer-pool-size=32M", *user]
+    return place.start("mariadb", line, port)
+
+
+def helped(kind, **needs):
+    """Node.js with Wakepath's helper, by libraries of one of `pools.js`'s kinds."""
+
+    def start(place):
+        port, env = free_port(), {name: how(place) for name, how in needs.items()}
+        helper = put(place.at, "wakepath.cjs", run([program("wakepath"), "helper", "node"], 60))
+        line = [find("node"), "--require", helper, CODE / "pools.js"]
+        return place.start("node", line, port, KIND=kind, MODULES=HAVE / "node", **env)
 
     return start
 
@@ -233,6 +261,12 @@ COVERAGE = {
     "node-redis": Case(node("shared", **DOWN_REDIS), [*NODE, "redis-server"], whole=ONE),
     "node-timer": Case(node("timer", PG="database", DOWN="plain"), [*NODE, DATABASE], whole=AT_FIVE),
     "node-pg": Case(node("pg", PG="database"), [*NODE, DATABASE], whole=AT_FIVE),
+    "node-pools": Case(helped("pools", PG=Place.database, REDIS=Place.redis, DOWN=Place.plain),
+                       [str(HAVE / "node/node_modules/knex"), "redis-server", DATABASE], clients=(1, 10, 50), vantages=(KERNEL,),
+                       whole=ALL_SIZES),
+    "node-mysql": Case(helped("mysql", MY=mariadb, DOWN=Place.plain),
+                       [str(HAVE / "node/node_modules/mysql2"), "mariadbd"], clients=(1, 10, 50), vantages=(KERNEL,),
+                       whole=ALL_SIZES),
     "asyncpg": Case(asyncpg, [*VENV, DATABASE], whole=AT_FIVE),
     "puma-threads": Case(puma, ["puma", "redis-server", DATABASE], clients=(3, 10, 50), vantages=(KERNEL,), whole=PLAIN_THREADS),
     "shared": Case(shared(), [], clients=(1, 10, 50), vantages=(KERNEL,), whole={(KERNEL, 1): 99.0}),

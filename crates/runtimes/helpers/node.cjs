@@ -30,6 +30,8 @@ const PLACE = Symbol.for('wakepath.helper');
 const CONTEXT = Symbol('wakepath.context');
 const LINE = Symbol('wakepath.line');
 const SERVES = Symbol('wakepath.serves');
+/** Of a promise of the answer to a call: whose. */
+const ANSWERS = Symbol('wakepath.answers');
 /** Chunks of several contexts wait to be written. */
 const SEVERAL = Symbol('wakepath.several');
 
@@ -137,6 +139,7 @@ function onResource(number, type, trigger, resource) {
 function onSettled(promise) {
   const of = promise[OF_PROMISE];
   if (of === undefined || of.over) return;
+  if (promise[ANSWERS] === of) turn?.allow(of, 1);
   const context = current();
   if (context !== undefined && context !== of && isOpen(context)) doubt(of, context);
 }
@@ -228,9 +231,17 @@ function given(socket) {
     who = replies(socket);
     line ??= socket[LINE] = new Line();
   } else {
-    who = line?.as ?? current() ?? null;
+    who = encoded.by !== undefined ? encoded.by : line?.as ?? current() ?? null;
     if (who === null && line === undefined) return;
     line ??= socket[LINE] = new Line();
+    if (encoded.by !== undefined) {
+      line.shared = true;
+      // what another's command waits behind goes out by itself
+      if (socket.writableCorked > 0 && socket.writableLength > 0 && line.unwritten !== who) {
+        socket.uncork();
+        socket.cork();
+      }
+    }
     if (who?.over) who = null;
     else if (who !== null) calls(line, who);
   }
@@ -356,6 +367,27 @@ function patchPgPool(Pool) {
   });
 }
 
+/** Other pools promise a connection, and who releases one keeps the promise. */
+function patchPromised(Promised) {
+  if (typeof Promised?.prototype?.resolve !== 'function') return;
+  patch(Promised.prototype, 'resolve', resolve => function (value) {
+    const context = (this.deferred?.promise ?? this._promise)?.[OF_PROMISE];
+    if (!isOpen(context)) return resolve.call(this, value);
+    turn?.allow(context, 0);
+    return within(context, resolve.bind(this), value);
+  });
+}
+
+/** Whoever releases a connection looks at it for who gets it, and keeps a promise of nobody's. */
+function patchTarn({ Pool }) {
+  for (const name of ['release', '_doAcquire']) {
+    if (!Object.hasOwn(Pool?.prototype ?? {}, name)) continue;
+    patch(Pool.prototype, name, run => function (...args) {
+      return within(undefined, run.bind(this), ...args);
+    });
+  }
+}
+
 /** A client that has a query under way puts others off. */
 function patchPg({ Client, Query }) {
   if (!Client?.prototype.query || !Query?.prototype.submit) return;
@@ -369,6 +401,38 @@ function patchPg({ Client, Query }) {
   patch(Query.prototype, 'submit', submit => function (...args) {
     if (!(CONTEXT in this)) return Reflect.apply(submit, this, args);
     return within(this[CONTEXT], () => Reflect.apply(submit, this, args));
+  });
+}
+
+/** mysql2's pool does so too. */
+function patchMysqlPool(Pool) {
+  if (!Object.hasOwn(Pool.prototype ?? {}, 'getConnection')) return;
+  patch(Pool.prototype, 'getConnection', get => function (then) {
+    const context = current();
+    if (context === undefined || typeof then !== 'function') return get.call(this, then);
+    return get.call(this, (...args) => {
+      turn?.allow(context, 0);
+      return within(context, then, ...args);
+    });
+  });
+}
+
+/** A command is sent when those before it on its connection have their answers. */
+function patchMysqlConnection(Connection) {
+  if (!Object.hasOwn(Connection.prototype ?? {}, 'addCommand')) return;
+  patch(Connection.prototype, 'addCommand', add => function (command) {
+    const context = current();
+    if (context !== undefined && typeof command?.execute === 'function' && !Object.hasOwn(command, 'execute')) {
+      const { execute, onResult } = command;
+      command.execute = (...args) => within(context, () => Reflect.apply(execute, command, args));
+      if (typeof onResult === 'function') {
+        command.onResult = (...args) => {
+          answered(this.stream?.[LINE], context);
+          return Reflect.apply(onResult, command, args);
+        };
+      }
+    }
+    return add.call(this, command);
   });
 }
 
@@ -404,17 +468,64 @@ function patchIoredis(module) {
   };
 }
 
+/** node-redis writes the commands of several at once, each of which it encodes just before. */
+const encoded = { by: undefined, by_args: new WeakMap() };
+
+function patchRedisQueue({ default: Queue }) {
+  if (typeof Queue?.prototype?.addCommand !== 'function') return;
+  patch(Queue.prototype, 'addCommand', add => function (args, ...more) {
+    const context = current(), { by_args } = encoded;
+    // whose a list of words is that two have sent nobody knows
+    const isList = Array.isArray(args);
+    if (isList) by_args.set(args, !by_args.has(args) || by_args.get(args) === context ? context : undefined);
+    const promise = add.call(this, args, ...more);
+    if (isOpen(context) && promise instanceof Promise) {
+      promise[ANSWERS] = context;
+      context.waits++;
+    }
+    return promise;
+  });
+}
+
+function patchRedisSocket({ default: Socket }) {
+  const put = (name, who) => {
+    if (typeof Socket?.prototype?.[name] !== 'function') return;
+    patch(Socket.prototype, name, write => function (what) {
+      encoded.by = who(what);
+      try {
+        return write.call(this, what);
+      } finally {
+        encoded.by = undefined;
+      }
+    });
+  };
+  put('write', () => null);
+  // until version 4
+  put('writeCommand', args => encoded.by_args.get(args) ?? null);
+}
+
+function patchRedisEncoder(module) {
+  patch(module, 'default', encode => function (args) {
+    if (encoded.by !== undefined) encoded.by = encoded.by_args.get(args) ?? null;
+    return encode(args);
+  });
+}
+
 /** A pool whose connections are all taken puts requests off. */
 function patchUndici({ Pool }) {
   const base = Pool && Object.getPrototypeOf(Pool.prototype), dispatcher = base && Object.getPrototypeOf(base);
-  const put = base && Object.getOwnPropertySymbols(base).find(symbol => symbol.description === 'dispatch');
+  const named = (of, name) => Object.getOwnPropertySymbols(of).find(symbol => symbol.description === name);
+  const put = base && named(base, 'dispatch');
   if (!put || typeof dispatcher.dispatch !== 'function') return;
-  const makers = new WeakMap();
+  const makers = new WeakMap(), before = base[put];
   patch(base, put, original => function (options, handler) {
     if (!makers.has(handler)) makers.set(handler, current());
     return original.call(this, options, handler);
   });
   patch(dispatcher, 'dispatch', dispatch => function (options, handler) {
+    // a pool that was used before keeps the method that it had then
+    const keeps = named(this, 'Intercepted Dispatch');
+    if (active && keeps && this[keeps] === before) this[keeps] = base[put];
     if (!makers.has(handler)) return dispatch.call(this, options, handler);
     return within(makers.get(handler), () => dispatch.call(this, options, handler));
   });
@@ -424,7 +535,15 @@ const PATCHES = [
   [/[\\/]node_modules[\\/]undici[\\/]index\.js$/, patchUndici],
   [/[\\/]node_modules[\\/]pg-pool[\\/]/, patchPgPool],
   [/[\\/]node_modules[\\/]pg[\\/]lib[\\/]index\.js$/, patchPg],
+  [/[\\/]node_modules[\\/]tarn[\\/]dist[\\/]PendingOperation\.js$/, module => patchPromised(module.PendingOperation)],
+  [/[\\/]node_modules[\\/]tarn[\\/]dist[\\/]Pool\.js$/, patchTarn],
+  [/[\\/]node_modules[\\/]sequelize-pool[\\/]lib[\\/]Deferred\.js$/, module => patchPromised(module.Deferred)],
+  [/[\\/]node_modules[\\/]mysql2[\\/]lib[\\/](base[\\/])?pool\.js$/, patchMysqlPool],
+  [/[\\/]node_modules[\\/]mysql2[\\/]lib[\\/](base[\\/])?connection\.js$/, patchMysqlConnection],
   [/[\\/]node_modules[\\/]ioredis[\\/]built[\\/]index\.js$/, patchIoredis],
+  [/[\\/]node_modules[\\/]@redis[\\/]client[\\/]dist[\\/]lib[\\/]client[\\/]commands-queue\.js$/, patchRedisQueue],
+  [/[\\/]node_modules[\\/]@redis[\\/]client[\\/]dist[\\/]lib[\\/]client[\\/]socket\.js$/, patchRedisSocket],
+  [/[\\/]node_modules[\\/]@redis[\\/]client[\\/]dist[\\/]lib[\\/]RESP2?[\\/]encoder\.js$/, patchRedisEncoder],
 ];
 
 function patchModules() {
@@ -442,7 +561,8 @@ function patchModules() {
   }
   patch(Module, '_load', load => function (request, parent, isMain) {
     const exports = Reflect.apply(load, this, [request, parent, isMain]);
-    if (!active || !/pg|redis|undici/.test(request)) return exports;
+    const isOne = /pg|redis|undici/.test(request) || /[\\/](mysql2|tarn|sequelize-pool|@redis)[\\/]/.test(parent?.filename);
+    if (!active || !isOne) return exports;
     let file = request;
     try {
       file = Module._resolveFilename(request, parent, isMain);

@@ -1,0 +1,47 @@
+// Node.js with Wakepath's helper, by the libraries that hand one request's connection to another in ways of their own. KIND: `pools` is
+// Koa with knex, Sequelize, node-redis and axios; `mysql` is Fastify with mysql2. Settings come by environment.
+const fs = require('fs'), http = require('http');
+const load = name => require(require.resolve(name, { paths: [process.env.MODULES] }));
+const { KIND, PORT, PG, REDIS, MY, DOWN, LOG } = process.env;
+const log = fs.openSync(LOG, 'a'), host = '127.0.0.1';
+const axios = load('axios').create({ baseURL: `http://${host}:${DOWN}`, httpAgent: new http.Agent({ keepAlive: true, maxSockets: 5 }) });
+const byFetch = async rid => (await fetch(`http://${host}:${DOWN}/down?rid=${rid}`)).text();
+const byAxios = rid => axios.get(`/down?rid=${rid}`);
+
+async function pools() {
+  const knex = load('knex')({ client: 'pg', connection: { host, port: +PG, user: 'postgres', database: 'postgres' }, pool: { min: 2, max: 4 } });
+  const options = { host, port: +PG, dialect: 'postgres', logging: false, pool: { max: 3 } };
+  const sequelize = new (load('sequelize').Sequelize)('postgres', 'postgres', '', options);
+  const redis = await load('redis').createClient({ url: `redis://${host}:${REDIS}` }).connect();
+  const app = new (load('koa'))();
+  app.use(async context => {
+    const { rid } = context.query;
+    await knex.raw(`/* rid=${rid} */ SELECT pg_sleep(0.001)`);
+    await Promise.all([redis.incr(`rid:${rid}`), redis.get(`rid:${rid}`), byAxios(rid)]);
+    await sequelize.query(`/* rid=${rid} */ SELECT 1`);
+    await byFetch(rid);
+    fs.writeSync(log, `rid=${rid} 200\n`);
+    context.body = rid;
+  });
+  app.listen(+PORT, host);
+}
+
+async function mysql() {
+  const pool = load('mysql2/promise').createPool({ host, port: +MY, user: 'root', connectionLimit: 4 });
+  const app = load('fastify')();
+  app.get('/x', async ({ query: { rid } }) => {
+    await pool.query(`/* rid=${rid} */ SELECT SLEEP(0.001)`);
+    await Promise.all([byAxios(rid), byFetch(rid)]);
+    const connection = await pool.getConnection();
+    try {
+      await Promise.all([1, 2].map(n => connection.query(`/* rid=${rid} */ SELECT ${n}`)));
+    } finally {
+      connection.release();
+    }
+    fs.writeSync(log, `rid=${rid} 200\n`);
+    return rid;
+  });
+  await app.listen({ port: +PORT, host });
+}
+
+({ pools, mysql })[KIND]();
