@@ -252,7 +252,9 @@ impl<'f> Marked<'f> {
         let mut faults = Vec::new();
         let mut found = 0;
         for (i, s) in request.spans.iter().enumerate().skip(1) {
-            let whose = self.rid(s);
+            let is_next = |h: &Half| self.marks.next(h) == Some(rid);
+            let is_near = [s.callee.as_ref(), s.caller.as_ref()].into_iter().flatten().any(is_next);
+            let whose = self.rid(s).map(|(r, own)| if !own && is_near { (rid, own) } else { (r, own) });
             let name = s.made_by.map_or("none", |m| m.name());
             let by = self.rules.entry(name).or_default();
             match whose {

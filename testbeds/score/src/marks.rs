@@ -124,7 +124,7 @@ impl Marks {
     }
 
     /// Whose a request without an id is, on a connection that one caller at a time uses: the one's before it, or of
-    /// the first, which opened the connection.
+    /// the first, which opened the connection; or else [`Marks::next`].
     pub fn near(&self, h: &Half) -> Option<Rid> {
         if h.exchange.murky {
             // several use it, and only what turned its direction was kept of what they said
@@ -133,6 +133,12 @@ impl Marks {
         let list = self.list(h)?;
         let i = list.partition_point(|&(p, _)| p < h.exchange.request_start);
         list.get(i.saturating_sub(1)).map(|&(_, rid)| rid)
+    }
+
+    /// Whose it is otherwise: the one's behind it, as a transaction's begin is the one's that goes on.
+    pub fn next(&self, h: &Half) -> Option<Rid> {
+        let list = self.list(h).filter(|_| !h.exchange.murky)?;
+        list.get(list.partition_point(|&(p, _)| p < h.exchange.request_start)).map(|&(_, rid)| rid)
     }
 
     fn list(&self, h: &Half) -> Option<&Vec<(u64, Rid)>> {
