@@ -183,3 +183,20 @@ flow d A D
     let text = view.render(0, &[], Style::default());
     assert!(text.contains("  ≤ 7") && text.contains("≤: some calls could not be assigned"), "{text}");
 }
+
+#[test]
+fn shares_of_more_than_the_whole_are_explained() {
+    const HEAD: &str = "task A app\ntask D db\ntask E db of D\nflow c - A\nflow d A D\nflow e A D\n100 A takes r1 c\n";
+    let says = |calls: &str| {
+        let text = requests(&format!("{HEAD}{calls}")).render(0, &[], Style::default());
+        text.contains("The shares add up to more than 100 %")
+    };
+    assert!(says(
+        "101 A asks q1 d for r1\n102 A asks q2 e for r1\n103 D takes q1\n104 E takes q2\n160 D answers q1\n161 E answers q2\n\
+         170 A hears q1\n171 A hears q2\n172 A answers r1\n"
+    ));
+    assert!(!says(
+        "101 A asks q1 d for r1\n103 D takes q1\n160 D answers q1\n170 A hears q1\n172 A asks q2 e for r1\n174 E takes q2\n\
+         190 E answers q2\n200 A hears q2\n201 A answers r1\n"
+    ));
+}

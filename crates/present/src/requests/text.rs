@@ -300,6 +300,12 @@ fn error(out: &mut String, line: &str, style: Style) {
 const ARRIVALS_UNSEEN: &str = "-: when requests arrived was not seen, and durations begin when the program read them. Clients \
                                may have waited longer.";
 
+/// From here on shares add up to more than rounding explains.
+const SHARE_OVER: f64 = 1.05;
+/// How that can be.
+const AT_ONCE: &str =
+    "The shares add up to more than 100 %, because calls were under way at once: each of them counts.";
+
 fn render_tiers(k: &KindView, out: &mut String, style: Style) {
     let title = format!("{}  (mean {})", k.asked, units::duration(k.mean_ns));
     let _ = write!(out, "\n{}", wrap(&sanitise(&title), "", style.prose()));
@@ -326,6 +332,9 @@ fn render_tiers(k: &KindView, out: &mut String, style: Style) {
     out.push_str(&t.render(style));
     if k.tiers.iter().any(|t| is_unsure(t.self_ns, t.self_unsure_ns)) {
         warn(out, AT_MOST, style);
+    }
+    if k.tiers.iter().map(|t| t.share).sum::<f64>() >= SHARE_OVER {
+        below(out, AT_ONCE, Tint::Plain, style);
     }
     if k.tiers.iter().any(|t| !t.arrivals_seen) {
         warn(out, ARRIVALS_UNSEEN, style);
