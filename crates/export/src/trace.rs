@@ -107,7 +107,7 @@ pub fn trace_id(request: u64) -> [u8; 16] {
 }
 
 /// Id of a span within the trace of a request: `side` is what tells the side of the exchange from all others.
-fn span_id(request: u64, side: u64) -> u64 {
+pub fn span_id(request: u64, side: u64) -> u64 {
     hash(&[request, side]).max(1)
 }
 

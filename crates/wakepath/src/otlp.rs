@@ -8,7 +8,7 @@ use crate::cli::Collector;
 use crate::output::{reasons, tell};
 use crate::{rights, sink};
 use anyhow::{Context as _, Result};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -21,7 +21,7 @@ use wakepath_capture::procfs;
 use wakepath_causality::graph::Index;
 use wakepath_causality::path::{Half, Request};
 use wakepath_export::push::Push;
-use wakepath_export::trace::{Paths, Trace, Traces};
+use wakepath_export::trace::{Paths, Trace, Traces, span_id};
 use wakepath_model::defects::id as defect;
 use wakepath_model::folder::{Folder, Host, Options, Part};
 use wakepath_model::ids::{HostId, MonoNs};
@@ -93,6 +93,7 @@ impl Exporter {
             counts: Arc::clone(&counts),
             from: MonoNs(0),
             sent: HashMap::new(),
+            done: HashMap::new(),
         };
         let work = move || {
             rights::go_last();
@@ -192,6 +193,8 @@ struct Sender {
     /// Both ends of all exchanges that were sent, and when they began: what begins in the middle of a sent request must not
     /// look like one of its own where the next part begins behind its parent.
     sent: HashMap<u64, MonoNs>,
+    /// Requests that were sent, and when they ended, as long as they are read again: what turns out to be theirs is sent behind them.
+    done: HashMap<u64, MonoNs>,
 }
 
 impl Sender {
@@ -230,6 +233,9 @@ impl Sender {
         let each = |r: Request| {
             let Some((began, ended)) = times(&r, host) else { return };
             if began < self.from || self.sent.contains_key(&r.id) {
+                if ended <= settled && !is_unfinished(&r) {
+                    self.send_late(&r, &traces);
+                }
                 return;
             }
             if !is_last && (ended > settled || is_unfinished(&r)) {
@@ -243,12 +249,13 @@ impl Sender {
                 let held = if r.orphan.is_some() { &mut unknown } else { &mut doubtful };
                 match held.len() {
                     HELD_MAX.. => from = from.min(began),
-                    _ => held.push(Held { began, ended, trace: traces.of(&r), ids: ids(&r).collect() }),
+                    _ => held.push(Held { request: r.id, began, ended, trace: traces.of(&r), ids: ids(&r).collect() }),
                 }
                 return;
             } else {
                 self.push.add(&traces.of(&r));
                 self.counts.traces.fetch_add(1, Relaxed);
+                self.done.insert(r.id, ended);
             }
             self.sent.extend(ids(&r));
         };
@@ -261,6 +268,7 @@ impl Sender {
         for one in sure.into_iter().chain(over) {
             self.push.add(&one.trace);
             self.counts.traces.fetch_add(1, Relaxed);
+            self.done.insert(one.request, one.ended);
             self.sent.extend(one.ids);
         }
         self.push.flush();
@@ -273,7 +281,27 @@ impl Sender {
         }
         let from = self.from;
         self.sent.retain(|_, began| *began >= from);
+        self.done.retain(|_, ended| ended.0.saturating_add(WARM_NS) >= from.0);
         Ok(())
+    }
+
+    /// Sends spans of a request that was sent without them, since nobody knew whose they were then.
+    fn send_late(&mut self, r: &Request, traces: &Traces<'_>) {
+        if !self.done.contains_key(&r.id) {
+            return;
+        }
+        let is_late = |(id, began): &(u64, MonoNs)| *began >= self.from && !self.sent.contains_key(id);
+        let late: HashMap<u64, MonoNs> = ids(r).filter(is_late).collect();
+        if late.is_empty() {
+            return;
+        }
+        let spans: HashSet<u64> = late.keys().map(|&half| span_id(r.id, half)).collect();
+        let mut trace = traces.of(r);
+        trace.spans.retain(|s| spans.contains(&s.id));
+        if !trace.spans.is_empty() {
+            self.push.add(&trace);
+        }
+        self.sent.extend(late);
     }
 
     /// Leaves out all but the newest, where too much is due.
@@ -300,6 +328,7 @@ impl Sender {
 
 /// What may yet turn out to be otherwise: a message whose request is not known, or a request that may lack calls.
 struct Held {
+    request: u64,
     began: MonoNs,
     ended: MonoNs,
     trace: Trace,
@@ -352,6 +381,7 @@ mod tests {
     #[test]
     fn a_request_that_may_lack_calls_waits_for_what_overlaps_it() {
         let held = |began, ended| Held {
+            request: began,
             began: MonoNs(began),
             ended: MonoNs(ended),
             trace: Trace { id: [0; 16], spans: Vec::new() },
