@@ -166,6 +166,8 @@ pub enum Missing {
     WithinLoop,
     /// Which request a task works on, where any may go on with any.
     WhichOfAny,
+    /// For whom a task of Tokio's sent that takes no requests itself.
+    OwnTask,
     /// For whom a thread or a helper took up work.
     PickUp,
     /// What the program had heard of, where the kernel receives ahead of it.
@@ -188,6 +190,9 @@ impl Missing {
             Missing::WhichOfAny => {
                 "which request a thread was working on, in a process that moves requests between its threads"
             }
+            Missing::OwnTask => {
+                "for which request a task of its own sent: Tokio's clients (reqwest, redis) and what a request spawns have such tasks"
+            }
             Missing::PickUp => "for which request a thread took up work",
             Missing::Heard => "what a program that uses io_uring had already heard of",
         }
@@ -205,6 +210,9 @@ impl Missing {
             Missing::WhichOfAny => {
                 "restart the service under `wakepath run --isolate=process`, which gives it one input at a time; Go programs, \
                  which it cannot enter, need Go 1.21 or later, and `record --runtimes=go`"
+            }
+            Missing::OwnTask => {
+                "nothing shows that from outside yet; record the services that it calls for their own times"
             }
             Missing::WithinLoop => {
                 "only the program's own memory tells: record with fewer requests at once, or give its pools more connections"

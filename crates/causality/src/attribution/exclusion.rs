@@ -121,6 +121,7 @@ impl<'q> Question<'q> {
     pub(super) fn missing(&self, why: Hole) -> Missing {
         match why {
             Hole::Losses => Missing::Lost,
+            _ if self.facts.roles.is_named_late(self.task) && !self.role.takes => Missing::OwnTask,
             Hole::BeforeRecording => Missing::Before,
             Hole::Borders | Hole::Shared => Missing::Borders,
             _ if self.is_ring() => Missing::Heard,

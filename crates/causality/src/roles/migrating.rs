@@ -19,6 +19,11 @@ impl Roles {
         }
     }
 
+    /// Whether it is a task whose name the recorder had to find first, as Tokio's are.
+    pub fn is_named_late(&self, task: TaskId) -> bool {
+        self.processes.is_named_late.get(task)
+    }
+
     /// Whether a request was taken before its process's tasks had names: by whom is not known.
     pub(super) fn is_taken_before_names(&self, e: &Exchange, replies: TaskId) -> bool {
         let since = self.processes.named_since.get(&self.process_of(replies));
