@@ -61,22 +61,29 @@ fn who_could_be_looked_at_is_told_where_the_others_are_not_like_them() -> Tested
         let _ = writeln!(text, "{} A woken by d since {}", t + 20_015, t + 30);
         let _ = writeln!(text, "{} A hears q{n}\n{} A answers r{n}", t + 20_020, t + 20_060);
     }
-    let asked = |name: &str, text: &str| {
+    let asked = |name: &str, text: &str, slowest: &str| {
         let folder = folder(dir.path(), name, text);
-        let document = check("why", &stdout(&run(&["why", "--json", &folder, "--slowest", "10%"])));
-        (document["kinds"][0].clone(), stdout(&run(&["why", &folder, "--slowest", "10%"])))
+        let document = check("why", &stdout(&run(&["why", "--json", &folder, "--slowest", slowest])));
+        (document["kinds"][0].clone(), stdout(&run(&["why", &folder, "--slowest", slowest])))
     };
-    let (kind, text) = asked("some", &text);
+    let (kind, told) = asked("some", &text, "10%");
     let (slow, sentence) = (&kind["slow"], kind["sentence"].as_str().expect("a sentence"));
     assert_eq!((number(&slow["count"]), number(&slow["incomplete"])), (4, 3), "{kind:#}");
     let (mean, all) = (number(&slow["mean_ns"]), number(&slow["all_mean_ns"]));
     assert!((5_000_000..5_400_000).contains(&mean) && (11_000_000..12_000_000).contains(&all), "{kind:#}");
     let first = "3 have an incomplete path, and the 4 that could be examined are not like them: these took ";
     assert!(sentence.contains(first) && sentence.contains("all of them 11."), "{sentence}");
-    let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(told.contains(first) && told.contains("What follows holds for these alone."), "{text}");
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains(first) && told.contains("What follows holds for these alone."), "{told}");
+    // where none could be examined, no cause is given to programs either
+    let (none, _) = asked("none", &text, "1%");
+    assert!(none["sentence"].as_str().expect("a sentence").contains("nothing can be said"), "{none:#}");
+    assert_eq!(
+        (&none["differences"], number(&none["more_ns"]), number(&none["rest_ns"])),
+        (&Value::from(Vec::<Value>::new()), 0, 0)
+    );
     // nothing is said of the kind where all are whole
-    let (kind, _) = asked("all", &whole);
+    let (kind, _) = asked("all", &whole, "10%");
     assert!(!kind["sentence"].as_str().expect("a sentence").contains("incomplete path"), "{kind:#}");
     Ok(())
 }

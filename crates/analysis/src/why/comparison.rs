@@ -39,9 +39,9 @@ pub struct Comparison {
     pub slow: Group,
     /// What they are compared with.
     pub typical: Group,
-    /// How much longer the slow ones are on average (ns).
+    /// How much longer the slow ones are on average (ns); 0 where one of the groups is empty.
     pub more_ns: i64,
-    /// Where, largest first: what explains most comes first, also where they are shorter.
+    /// Where, largest first: what explains most comes first, also where they are shorter. None where one of the groups is empty.
     pub differences: Vec<Difference>,
     /// What the differences do not say: smaller ones, and what rounding leaves (ns).
     pub rest_ns: i64,
@@ -59,8 +59,11 @@ fn signed(more: u64, less: u64) -> i64 {
 }
 
 impl Comparison {
-    /// Compares two groups.
+    /// Compares two groups. With an empty one nothing compares: all that the other did would be a difference.
     pub fn new(slow: Group, typical: Group) -> Comparison {
+        if slow.count() == 0 || typical.count() == 0 {
+            return Comparison { slow, typical, more_ns: 0, differences: Vec::new(), rest_ns: 0 };
+        }
         let more_ns = signed(slow.mean_ns(), typical.mean_ns());
         let mut whats: Vec<&What> = slow.whats.keys().chain(typical.whats.keys()).collect();
         whats.sort_unstable();
@@ -217,8 +220,11 @@ mod tests {
 
     #[test]
     fn nothing_compares_with_nothing() {
-        let c = Comparison::new(Group::default(), group(&[vec![(1, 1, 5)]]));
-        assert_eq!((c.more_ns, c.rest_ns, c.differences[0].with), (-5, 0, 0));
+        let some = || group(&[vec![(1, 1, 5)]]);
+        for (slow, typical) in [(Group::default(), some()), (some(), Group::default())] {
+            let c = Comparison::new(slow, typical);
+            assert_eq!((c.more_ns, c.rest_ns, &c.differences[..]), (0, 0, &[][..]));
+        }
     }
 
     fn paths() -> impl Strategy<Value = Vec<Vec<(usize, usize, u64)>>> {
@@ -234,7 +240,8 @@ mod tests {
                 sum.checked_div(paths.len() as u64).unwrap_or(0)
             };
             let c = Comparison::new(group(&slow), group(&usual));
-            prop_assert_eq!(c.more_ns, mean_of(&slow) as i64 - mean_of(&usual) as i64);
+            let more_ns = if slow.is_empty() || usual.is_empty() { 0 } else { mean_of(&slow) as i64 - mean_of(&usual) as i64 };
+            prop_assert_eq!(c.more_ns, more_ns);
             prop_assert_eq!(c.differences.iter().map(|d| d.more_ns).sum::<i64>() + c.rest_ns, c.more_ns);
             prop_assert!(c.differences.iter().all(|d| d.with <= slow.len() as u64 && d.examples.len() <= 3));
             // rounding alone leaves at most one nanosecond a term
