@@ -20,6 +20,7 @@ pub const CONDITIONS: &[&str] = &[
     "completion.others_slept",
     "completion.signs_are_enough",
     "fork.never_waited",
+    "handed.lent_amid_others",
     "handed.no_call_behind",
     "handed.nothing_else_was_handed_back",
     "handed.nothing_else_was_taken",

@@ -287,6 +287,11 @@ impl Lineage {
         self.request(task, at, DEPTH_MAX)
     }
 
+    /// Whether the request that a task had at a moment was over by another.
+    pub(crate) fn was_over(&self, task: TaskId, at: MonoNs, by: MonoNs) -> bool {
+        self.takes.get(&task).and_then(|takes| takes.at(at).ok()).is_some_and(|take| take.over <= by)
+    }
+
     /// Tasks that were made for requests that are not over.
     pub(crate) fn made_for_open(&self, xs: &Slab) -> impl Iterator<Item = TaskId> {
         let is_open = |line: &Line| !line.answers && xs.is_live(line.of) && !is_over(xs.get(line.of));

@@ -3,6 +3,9 @@
 //! A worker of a pool takes an item of the goroutine that works for a request, and sends what came of it to just that goroutine. If in
 //! between it took nothing from others that could be work, and handed nothing back to others, that is a **tenure**. The first pass over
 //! a recording finds them, since only its end shows what it was.
+//!
+//! What a goroutine borrows amid an item, such as a connection that another worker sets free, looks like an item of that one's, too:
+//! some day it hands something back to just that one. Items of such a type are **lent** where nobody ever took one but amid another item.
 
 use crate::canary::holds;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -20,7 +23,6 @@ const ITEMS_MAX: usize = 8;
 const KINDS_MAX: u32 = 63;
 
 /// An item that a goroutine took and has not handed back.
-#[derive(Clone, Copy)]
 struct Item {
     /// Who sent it first.
     first: TaskId,
@@ -32,10 +34,23 @@ struct Item {
     gave: u64,
     /// Who sent it was at work for a request.
     is_somebodys: bool,
+    /// That one has requests itself.
+    is_of_requests: bool,
+    /// When others were taken that were somebody's and not handed back by then, and their types.
+    amid: SmallVec<[(MonoNs, u64); 1]>,
     /// It gave something to others.
     has_given: bool,
     /// Another item was handed back meanwhile.
     is_mixed: bool,
+    /// Types of such that may have been lent.
+    lent: u64,
+}
+
+impl Item {
+    /// Whether it may have been lent, where this came of it.
+    fn may_be_lent(&self, back: u64) -> bool {
+        !self.amid.is_empty() && (!self.is_of_requests || back == self.kind)
+    }
 }
 
 /// What is kept of a goroutine that takes items.
@@ -64,6 +79,8 @@ struct Candidate {
     /// Which it took meanwhile.
     took: u64,
     gave: u64,
+    /// Which it handed back meanwhile, and which it had all the time: if these were lent, it is none of their work.
+    lent: u64,
 }
 
 /// What the types of items of a process are for, each a bit.
@@ -75,6 +92,11 @@ struct Kinds {
     work: u64,
     /// End them.
     answers: u64,
+    /// Taken by goroutines that had no other item: these are not lent.
+    alone: u64,
+    /// Begin what is work or a loan, and end that.
+    maybe_work: u64,
+    maybe_answers: u64,
     /// How many tenures had calls.
     cases: u32,
 }
@@ -83,6 +105,19 @@ impl Kinds {
     /// Types that workers take amid tenures alone, and that begin none: what they waited for themselves, as a connection of a pool is.
     fn harmless(&self) -> u64 {
         !(self.idle | self.work) & !(1 << KINDS_MAX)
+    }
+
+    /// All has been seen: what was no loan was work.
+    fn finish(&mut self) {
+        self.alone |= 1 << KINDS_MAX;
+        let was_work = self.maybe_work & self.alone;
+        self.work |= was_work;
+        self.answers |= if was_work == 0 { 0 } else { self.maybe_answers };
+    }
+
+    /// Whether items of all these types were never taken but amid others.
+    fn are_lent(&self, kinds: u64) -> bool {
+        holds("handed.lent_amid_others", kinds & self.alone == 0)
     }
 }
 
@@ -118,13 +153,14 @@ impl Tenures {
     }
 
     /// A goroutine of a process got an item. `has_requests`: whether one takes requests itself; `is_made_for_one`: whether it was made
-    /// for one.
+    /// for one; `is_over`: whether the request is over by now that one had at a moment.
     pub(crate) fn handed_over(
         &mut self,
         r: &HandoverRow,
         process: u32,
         has_requests: impl Fn(TaskId) -> bool,
         is_made_for_one: impl Fn(TaskId) -> bool,
+        is_over: impl Fn(TaskId, MonoNs) -> bool,
     ) {
         let kind = self.kind(process, r.of);
         let is_for_requests = has_requests(r.task);
@@ -133,8 +169,9 @@ impl Tenures {
             is_answer |= self.gives(r.first, r, kind, is_for_requests);
         }
         if r.is_empty == 0 && !is_for_requests && !is_answer {
-            let is_somebodys = has_requests(r.first) || is_made_for_one(r.first) || self.is_at_work(r.first, r.task);
-            self.takes(r, process, kind, is_somebodys);
+            let is_of_requests = has_requests(r.first);
+            let is_somebodys = is_of_requests || is_made_for_one(r.first) || self.is_at_work(r.first, r.task);
+            self.takes(r, process, kind, (is_of_requests, is_somebodys), is_over);
         }
     }
 
@@ -144,12 +181,25 @@ impl Tenures {
         taker.is_some_and(|t| t.items.iter().any(|i| i.is_somebodys && i.first != but))
     }
 
-    fn takes(&mut self, r: &HandoverRow, process: u32, kind: u64, is_somebodys: bool) {
+    fn takes(
+        &mut self,
+        r: &HandoverRow,
+        process: u32,
+        kind: u64,
+        (is_of_requests, is_somebodys): (bool, bool),
+        is_over: impl Fn(TaskId, MonoNs) -> bool,
+    ) {
         if self.takers.len() >= TAKERS_MAX && !self.takers.contains_key(&r.task) {
             return;
         }
         let taker = self.takers.entry(r.task).or_default();
         taker.process = process;
+        let is_open = |i: &&Item| i.is_somebodys && !is_over(i.first, i.taken);
+        let amid: SmallVec<[(MonoNs, u64); 1]> =
+            taker.items.iter().filter(is_open).map(|i| (i.taken, i.kind)).collect();
+        if amid.is_empty() {
+            self.kinds.entry(process).or_default().alone |= kind;
+        }
         if taker.items.len() == ITEMS_MAX {
             taker.loose |= taker.items.remove(0).kind;
         }
@@ -160,8 +210,11 @@ impl Tenures {
             called: MonoNs(0),
             gave: 0,
             is_somebodys,
+            is_of_requests,
+            amid,
             has_given: false,
             is_mixed: false,
+            lent: 0,
         });
     }
 
@@ -171,34 +224,54 @@ impl Tenures {
         let Some(taker) = self.takers.get_mut(&task) else { return false };
         let sent = r.sent;
         let is_ended = |i: &Item| i.is_somebodys && i.taken <= sent && ends(r, task, i.first);
-        let Some(at) = taker.items.iter().position(is_ended) else {
-            for item in taker.items.iter_mut().filter(|i| i.taken <= sent) {
+        let gave_more = |items: &mut [Item]| {
+            for item in items.iter_mut().filter(|i| i.taken <= sent) {
                 item.has_given |= r.is_empty == 0;
                 item.gave |= if is_for_requests { kind } else { 0 };
             }
+        };
+        let Some(at) = taker.items.iter().position(is_ended) else {
+            gave_more(&mut taker.items);
             return false;
         };
         let item = taker.items.remove(at);
-        let is_answer = item.first == r.task;
+        let may_be_lent = item.may_be_lent(kind);
+        // who lent something takes what comes back as whatever it is
+        let is_answer = item.first == r.task && !may_be_lent;
         let is_amid = |i: &Item| i.taken > item.taken && i.taken <= sent;
         let took = taker.items.iter().filter(|i| is_amid(i)).fold(0, |all, i| all | i.kind);
         let kinds = self.kinds.entry(taker.process).or_default();
-        kinds.answers |= kind;
+        for later in taker.items.iter_mut().filter(|i| i.taken > sent && !i.amid.is_empty()) {
+            later.amid.retain(|(taken, _)| *taken != item.taken);
+            kinds.alone |= if later.amid.is_empty() { later.kind } else { 0 };
+        }
         // what it did behind the sending is not for it
         let is_whole = holds("handed.nothing_else_was_handed_back", !item.is_mixed)
             && holds("handed.no_call_behind", item.called <= sent);
-        taker.items.iter_mut().filter(|i| i.taken <= sent).for_each(|i| i.is_mixed = true);
+        if may_be_lent {
+            gave_more(&mut taker.items);
+            taker.items.iter_mut().filter(|i| i.taken <= sent).for_each(|i| i.lent |= item.kind);
+            kinds.maybe_work |= item.kind;
+            kinds.maybe_answers |= kind;
+        } else {
+            taker.items.iter_mut().filter(|i| i.taken <= sent).for_each(|i| i.is_mixed = true);
+            kinds.answers |= kind;
+        }
         if !is_whole {
             return is_answer;
         }
-        taker.items.retain(|i| !is_amid(i) || i.kind == item.kind);
+        if !may_be_lent {
+            taker.items.retain(|i| !is_amid(i) || i.kind == item.kind);
+        }
         if item.called.0 == 0 && !item.has_given {
             return is_answer;
         }
         taker.is_worker = true;
-        kinds.work |= item.kind;
-        kinds.cases += u32::from(item.called.0 != 0);
-        let candidate = Candidate { process: taker.process, until: sent, took, gave: item.gave };
+        kinds.work |= if may_be_lent { 0 } else { item.kind };
+        kinds.cases += u32::from(item.called.0 != 0 && item.amid.is_empty());
+        // for whom it called amid another one's work cannot be known
+        let lent = item.amid.iter().fold(item.lent, |all, (_, kind)| all | kind);
+        let candidate = Candidate { process: taker.process, until: sent, took, gave: item.gave, lent };
         if self.candidates.len() < TENURES_MAX {
             self.candidates.insert((task, item.taken), candidate);
         }
@@ -229,11 +302,13 @@ impl Tenures {
         for taker in std::mem::take(&mut self.takers).into_values() {
             self.kinds.entry(taker.process).or_default().idle |= taker.idle();
         }
+        self.kinds.values_mut().for_each(Kinds::finish);
         let (kinds, losses) = (&self.kinds, &self.losses);
         let is_seen = |from: MonoNs, to: MonoNs| !losses.iter().any(|&(a, b)| a <= to.0 && b >= from.0);
         let is_tenure = |(task, taken): (TaskId, MonoNs), c: &Candidate| {
             let kinds = &kinds[&c.process];
-            (holds("handed.nothing_else_was_taken", c.took & !kinds.harmless() == 0)
+            (kinds.are_lent(c.lent)
+                && holds("handed.nothing_else_was_taken", c.took & !kinds.harmless() == 0)
                 && holds("handed.nothing_was_handed_to_others", c.gave & kinds.answers == 0)
                 && holds("handed.nothing_was_lost", is_seen(taken, c.until)))
             .then_some((task, taken))

@@ -63,7 +63,8 @@ impl Answerers {
         let lineage = &self.lineage;
         let has_requests = |task| lineage.has_requests(task);
         let is_made_for_one = |task| matches!(lineage.of(task, MonoNs(u64::MAX)), Known::Of(_));
-        self.tenures.handed_over(r, process, has_requests, is_made_for_one);
+        let is_over = |task, at| lineage.was_over(task, at, r.at);
+        self.tenures.handed_over(r, process, has_requests, is_made_for_one, is_over);
     }
 
     /// Handovers were lost.
