@@ -46,6 +46,7 @@ pub const CONDITIONS: &[&str] = &[
     "rest.no_timer_due",
     "rest.nobody_waits",
     "rest.nothing_of_others",
+    "served.made_for_one",
     "served.one_each",
     "sole.handed_work",
     "sole.never_without_a_request",

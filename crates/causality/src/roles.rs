@@ -5,6 +5,7 @@ mod answerers;
 mod awaited;
 mod endings;
 mod handed;
+mod kin;
 mod learned;
 mod migrating;
 mod steps;

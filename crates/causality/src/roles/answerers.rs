@@ -1,5 +1,6 @@
 //! Which logical task replied to each request.
 
+use super::kin::Kin;
 use crate::canary::holds;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::lineage::{Ends, Known, Lineage, is_over};
@@ -25,12 +26,16 @@ pub(super) struct Answerers {
     leads_to: FxHashMap<TaskId, (EndpointId, u64)>,
     /// The last one of each connection.
     last: FxHashMap<EndpointId, TaskId>,
-    /// On which connection each replied, and how often.
-    replied: FxHashMap<TaskId, (EndpointId, u32)>,
+    /// On which connection each replied, and how often, and its process.
+    replied: FxHashMap<TaskId, (EndpointId, u32, u32)>,
+    /// What those have in common with who reads there.
+    kin: Kin,
     /// Those that work for several requests at once, or one behind the end of what they were made for.
     for_others: FxHashSet<TaskId>,
     /// Of each process: connections to whose many requests one task replied; tasks that replied on several.
     habits: FxHashMap<u32, (u32, u32)>,
+    /// Of each process: replies of tasks that were made for their connections; of others.
+    made_for: FxHashMap<u32, (u32, u32)>,
     /// Tasks that were made for a request and called, or made one that did, whose end will be told, with their processes.
     spawned: FxHashMap<TaskId, u32>,
     /// Of each process: how many of those ended with their requests, and how many did not.
@@ -87,18 +92,21 @@ impl Answerers {
         self.heads.get(&(e.flow, e.request_start)).copied()
     }
 
-    /// How many connections of a process have a task of their own, which replies to all their requests; 0 where any task replied
-    /// on several.
+    /// How many connections of a process have a task of their own, which replies to all their requests; or how many replies
+    /// there were of tasks that were made for their connections, where no other task replied. 0 where any task replied on several.
     pub(super) fn own(&self, process: u32) -> u32 {
-        match self.habits.get(&process) {
-            Some(&(own, 0)) => own,
-            _ => 0,
-        }
+        let Some(&(own, 0)) = self.habits.get(&process) else { return 0 };
+        let (replies, of_others) = self.made_for.get(&process).copied().unwrap_or_default();
+        if holds("served.made_for_one", of_others == 0) { own.max(replies) } else { own }
     }
 
     /// A request was taken.
     pub(super) fn took(&mut self, xs: &Slab, x: ExId) {
         self.lineage.took(xs, x);
+        let e = xs.get(x);
+        if e.actor != e.task {
+            self.kin.works(&self.lineage, e.flow, e.actor);
+        }
         // who replied last on this connection may do it again
         if let Some(&task) = self.last.get(&xs.get(x).flow) {
             self.lineage.answers(xs, x, task);
@@ -163,13 +171,14 @@ impl Answerers {
             return;
         }
         self.of.insert((e.flow, e.request_start), task);
-        let (flow, replies) = self.replied.entry(task).or_insert((e.flow, 0));
+        let (flow, replies, _) = self.replied.entry(task).or_insert((e.flow, 0, process));
         *replies += 1;
         if *flow != e.flow {
             self.for_others.insert(task);
             *several += 1;
         } else if *replies == 2 {
             *own += 1;
+            self.kin.replied_again(&self.lineage, e, task);
         }
     }
 
@@ -243,6 +252,12 @@ impl Answerers {
         of.retain(|_, task| !for_others.contains(task));
         heads.retain(|_, task| holds("born.leads_to_one", !for_others.contains(task)));
         self.tenures.finish();
+        for (&task, &(flow, replies, process)) in &self.replied {
+            let Some(is_made_for_it) = self.kin.is_made_for(task, flow) else { continue };
+            let (own, others) = self.made_for.entry(process).or_default();
+            *if is_made_for_it { own } else { others } += replies;
+        }
+        self.kin = Kin::default();
         self.leads_to = FxHashMap::default();
         self.lineage = Lineage::default();
         self.last = FxHashMap::default();

@@ -1,9 +1,11 @@
 //! A logical task that replies to all requests of one connection, and to no others: what it does between a request and the
 //! reply is for that request, and so is what it makes. So asyncio's servers that have a task for each connection work.
 //!
-//! Habit: at least eight connections of the process had such a task, and none of its tasks replied on two.
+//! Habit: at least eight connections of the process had such a task, and none of its tasks replied on two. Or tasks that were each
+//! made for their connection alone, together with its reader, replied at least eight times, and no other task replied twice.
 //!
-//! Counterexamples: `link.logical/workers_that_reply_anywhere`, `few_connections`.
+//! Counterexamples: `link.logical/workers_that_reply_anywhere`, `few_connections`, `workers_of_all_connections`,
+//! `workers_made_with_the_first`, `one_made_with_its_reader`.
 
 use super::born::kept;
 use crate::attribution::exclusion::{ExclusionRule, NO_MOMENT, Question};
