@@ -83,23 +83,23 @@ impl Tasks {
         let key = (who.runtime, who.key);
         if let Some(l) = self.logical.get_mut(&tgid).and_then(|all| all.get_mut(&key)) {
             l.last = at;
-            // one that was named by others has not told who made it, and when
-            if who.born_ns == 0 || l.row.start.0 != 0 || l.row.parent != TaskId::UNKNOWN {
+            // one that was named by others has not told who made it, and when; one that waited before it did anything not when
+            if who.born_ns == 0 || l.row.start.0 != 0 {
                 return l.row.task;
             }
         }
+        let known = self.logical.get(&tgid).and_then(|all| all.get(&key)).map(|l| l.row);
         let parent = match who.parent {
-            0 => TaskId::UNKNOWN,
+            0 => known.map_or(TaskId::UNKNOWN, |row| row.parent),
             maker => self.logical(tgid, &w::Logical { key: maker, parent: 0, born_ns: 0, ..*who }, at, sink),
         };
-        let known = self.logical.get(&tgid).and_then(|all| all.get(&key)).map(|l| l.row.task);
         self.id(tgid, tgid, at, sink);
         let process = self.by_tid.get(&tgid).map(|k| k.row).unwrap_or_default();
         let row = TaskRow {
             at,
             start: MonoNs(who.born_ns),
             key: who.key,
-            task: known.unwrap_or_else(|| self.fresh()),
+            task: known.map_or_else(|| self.fresh(), |row| row.task),
             parent,
             tgid,
             tid: 0,
@@ -298,4 +298,49 @@ fn command_line<S: RowSink>(raw: &[u8], sink: &mut S) -> StrId {
         }
     }
     sink.intern(&out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recurring::Said;
+    use wakepath_model::ids::EndpointId;
+    use wakepath_model::rows::{Event, Row, Table};
+
+    #[derive(Default)]
+    struct Sink(Vec<TaskRow>);
+
+    impl RowSink for Sink {
+        fn push<R: Row>(&mut self, row: &R) {
+            if let Some(Event::Task(r)) =
+                Event::read(R::TABLE, bytemuck::bytes_of(row)).filter(|_| R::TABLE == Table::Task)
+            {
+                self.0.push(r);
+            }
+        }
+        fn push_head(&mut self, _: MonoNs, _: EndpointId, _: u64, _: bool, _: &[u8]) {}
+        fn count(&mut self, _: &'static str, _: MonoNs) {}
+        fn intern(&mut self, _: &[u8]) -> StrId {
+            StrId(2)
+        }
+        fn said(&mut self, _: &str, _: &Said) -> StrId {
+            StrId(2)
+        }
+        fn describe(&mut self, _: u32, _: u32) -> TaskFacts {
+            TaskFacts::default()
+        }
+    }
+
+    /// A wait, which cannot tell when a goroutine was made, may come before what it first does.
+    #[test]
+    fn a_goroutine_that_waits_first_tells_later_when_it_was_made() {
+        let (mut tasks, mut sink) = (Tasks::default(), Sink::default());
+        let named = |parent, born_ns| w::Logical { key: 9, parent, born_ns, runtime: w::RUNTIME_GO, pad: [0; 7] };
+        let mut told = |parent, born_ns, at| tasks.logical(70, &named(parent, born_ns), MonoNs(at), &mut sink);
+        let ids = [told(8, 0, 100), told(8, 50, 110), told(8, 50, 120), told(0, 60, 130)];
+        assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+        let of_it: Vec<_> = sink.0.iter().filter(|r| r.key == 9).map(|r| (r.start.0, r.parent)).collect();
+        let maker = sink.0.iter().find(|r| r.key == 8).expect("its maker").task;
+        assert_eq!(of_it, [(0, maker), (50, maker)]);
+    }
 }
