@@ -15,7 +15,6 @@ import java.util.concurrent.locks.ReentrantLock;
  */
 public class Stalls {
     private static final int HELD_MS = 50;
-    private static final Object MONITOR = new Object();
     private static final ReentrantLock LOCK = new ReentrantLock();
     private static final Object[] LIVE = new Object[2_000_000];
 
@@ -32,7 +31,8 @@ public class Stalls {
         server.createContext("/", exchange -> {
             try {
                 var uri = exchange.getRequestURI();
-                stall(uri.getPath().equals("/gc") ? "gc" : String.valueOf(uri.getQuery()).replace("cause=", ""));
+                // what asks may name itself behind it
+                stall(uri.getPath().equals("/gc") ? "gc" : String.valueOf(uri.getQuery()).replaceAll("^cause=|&.*", ""));
                 if (args.length > 0) {
                     ask(Integer.parseInt(args[0]));
                 }
@@ -51,7 +51,8 @@ public class Stalls {
         switch (cause) {
             case "gc" -> System.gc();
             case "pinned" -> {
-                synchronized (MONITOR) {
+                // of its own: it waits for nobody else's
+                synchronized (new Object()) {
                     Thread.sleep(HELD_MS);
                 }
             }

@@ -60,6 +60,8 @@ func serve(w http.ResponseWriter, r *http.Request) {
 			lock.Lock()
 			lock.Unlock()
 		case "channel":
+			// whoever takes items is idle now, or has one: behind this one it has
+			items <- 1
 			items <- 1
 		case "sleep":
 			time.Sleep(held)

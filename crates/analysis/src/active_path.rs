@@ -340,7 +340,10 @@ impl<'a> Walk<'a> {
         }
         if let Some(came) = self.came_onto_thread(&f, &w) {
             self.running(&f, came.max(f.floor), Some(&w));
-            self.tell_wait(&f, State::Unknown, because(reasons::PARKED));
+            // what it did before it left is its own
+            let left = self.last_on_thread(&f).max(f.floor);
+            self.tell_wait(&Frame { floor: left, ..f }, State::Unknown, because(reasons::PARKED));
+            self.push(f);
             return;
         }
         if ran < self.at {

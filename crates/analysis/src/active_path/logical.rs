@@ -3,7 +3,10 @@
 
 use super::{Frame, Walk};
 use wakepath_model::ids::{CommonNs, TaskId};
-use wakepath_model::rows::{WaitRow, runtime};
+use wakepath_model::rows::{WaitRow, cause, runtime};
+
+/// Most operations, and most waits, of a thread that are looked at for when it last ran a logical task.
+const LOOKED_AT_MAX: usize = 256;
 
 impl Walk<'_> {
     /// The logical task whose path a frame is.
@@ -21,6 +24,19 @@ impl Walk<'_> {
             self.index.operations_back(f.host, f.task, until).take_while(|o| o.at >= w.at && common(o.at) > f.floor);
         let others = mine.find(|o| o.logical != name).map(|o| common(o.at));
         others.or_else(|| (w.logical != name && common(w.at) > f.floor).then(|| common(w.at)))
+    }
+
+    /// When the logical task that is walked was last seen on its thread before the cursor, by its operations and by its waits there; the
+    /// beginning of time where it was not.
+    pub(super) fn last_on_thread(&self, f: &Frame) -> CommonNs {
+        let Some(name) = self.name_of(f) else { return CommonNs(i64::MIN) };
+        let (index, until) = (self.index, self.index.timeline().local(f.host, self.at));
+        let mut operations = index.operations_back(f.host, f.task, until).take(LOOKED_AT_MAX);
+        let acted = operations.find(|o| o.logical == name && o.at < until).map(|o| o.at);
+        let place = index.waits_from(f.host, f.task, until);
+        let mut waits = (0..place).rev().take(LOOKED_AT_MAX).map_while(|at| index.wait(f.host, f.task, at));
+        let waited = waits.find(|w| w.logical == name && w.cause != cause::OPEN && w.at < until).map(|w| w.at);
+        acted.max(waited).map_or(CommonNs(i64::MIN), |at| index.common(f.host, at))
     }
 
     /// Whether a thread waited in nobody's name, or in that of another than whose path is walked.
