@@ -91,6 +91,9 @@ reasons! {
     /// A loop that went on with a request when it had taken another's input.
     OTHERS = "its loop resumed it after another request's input: what it was waiting for is not known",
         "an event loop got several inputs at one wake-up; `run --isolate` hands over one at a time";
+    /// A loop replied to another request after it had taken this one.
+    EITHERS = "its loop replied to another request next: for which of the two it computed is not known",
+        "an event loop had taken both; what it computes between two operations may be for either";
     /// A logical task that ran on no thread.
     PARKED = "its logical task ran on no thread: it was parked (for a channel, a lock, a timer), or ready; which is not known",
         "a goroutine or virtual thread waits inside its runtime, which wakes no thread for it: `record` knows which thread ran it, and not what it waited for";

@@ -7,8 +7,8 @@ use super::{Evidence, Frame, Walk, What, because};
 use crate::reasons;
 use crate::slices::State;
 use wakepath_causality::evidence::Class;
-use wakepath_model::ids::{EndpointId, HostId};
-use wakepath_model::rows::{Side, TcpState, WaitRow, cause, op};
+use wakepath_model::ids::{CommonNs, EndpointId, HostId};
+use wakepath_model::rows::{OpRow, Side, TcpState, WaitRow, cause, op};
 
 const OTHERS: Evidence = ("others' inputs", Class::ByRule);
 /// Most waits of a loop between two polls that are looked at.
@@ -41,6 +41,31 @@ impl Walk<'_> {
             self.tell_wait(f, State::Unknown, What { syscall, ..because(reasons::OTHERS) });
         }
         is_others
+    }
+
+    /// The request's own task ran from `from` to the cursor, and replied to others meanwhile: what it ran for these is no work for
+    /// the request. Tells nothing where it did nothing for others.
+    pub(super) fn ran_amid_others(&mut self, f: &Frame, from: CommonNs) {
+        let entry = self.entry.filter(|e| e.0 == f.host && f.depth == self.base_depth && e.1 != EndpointId(0));
+        let Some((host, own)) = entry else { return };
+        let until = self.index.timeline().local(host, self.at);
+        let is_amid = |o: &OpRow| self.index.common(host, o.entry) > from;
+        let amid = self.index.operations_back(host, f.task, until).take(WORK_MAX).take_while(is_amid);
+        // it may have been held up before it replied
+        let mut amid = amid.chain(self.index.operation_from(host, f.task, until));
+        if !amid.any(|o| self.is_reply_to_another(host, &o, own)) {
+            return;
+        }
+        for w in self.work((host, f.task), from, own) {
+            let f = Frame { floor: w.from.max(f.floor), ..*f };
+            match (w.is_others, w.is_eithers) {
+                (true, _) => {
+                    self.tell_wait(&f, State::Queued, What { object: w.object, ..because(reasons::TASK_BUSY) });
+                }
+                (false, true) => self.tell_wait(&f, State::Unknown, because(reasons::EITHERS)),
+                (false, false) => self.tell(&f, w.from, State::Running, What::default()),
+            }
+        }
     }
 
     /// The last wait in poll of a frame's task before the one at a place. What waits between them was for is the work that

@@ -25,7 +25,10 @@ impl Walk<'_> {
             () if is_busy => self.tell(f, from, State::Running, because(reasons::BUSY)),
             // it may as well have waited
             () if index.is_by_library(f.host) => self.tell(f, from, State::Unknown, because(reasons::NO_KERNEL)),
-            () => self.tell(f, from, State::Running, What::default()),
+            () => {
+                self.ran_amid_others(f, from);
+                self.tell(f, from, State::Running, What::default());
+            }
         }
     }
 

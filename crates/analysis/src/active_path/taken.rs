@@ -10,10 +10,10 @@ use crate::reasons;
 use crate::slices::State;
 use wakepath_causality::graph::Index;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{OpRow, Side, WaitRow, cause, op};
+use wakepath_model::rows::{OpRow, Side, WaitRow, cause, op, runtime};
 
 /// Most operations that are looked at for whom a thread worked, at once.
-const WORK_MAX: usize = 4096;
+pub(super) const WORK_MAX: usize = 4096;
 
 impl Walk<'_> {
     /// What `task` took at the cursor had come at `floor`, for a request that came in on `own`: tells what the task did
@@ -110,7 +110,7 @@ impl Walk<'_> {
     fn tell_work(&mut self, task: (HostId, TaskId), from: CommonNs, own: EndpointId, what: Taken) {
         let is_seen = is_seen(self.index, task, from, self.at);
         let mut work = self.work(task, from, own);
-        work.push(Work { from, to: from, is_others: false, object: Some(COMPUTING.to_owned()) });
+        work.push(Work { from, to: from, is_others: false, is_eithers: false, object: Some(COMPUTING.to_owned()) });
         for w in work {
             if w.is_others || what == Taken::Request {
                 self.put(task, w.from, State::Queued, busy(), w.object.filter(|_| is_seen));
@@ -128,7 +128,7 @@ impl Walk<'_> {
     }
 
     /// What a task did from `from` to the cursor, last first; `own` is the connection on which a request came in.
-    fn work(&self, task: (HostId, TaskId), from: CommonNs, own: EndpointId) -> Vec<Work> {
+    pub(super) fn work(&self, task: (HostId, TaskId), from: CommonNs, own: EndpointId) -> Vec<Work> {
         let (index, (host, id)) = (self.index, task);
         let local = index.timeline().local(host, self.at);
         let mut next = index.operation_from(host, id, local);
@@ -139,12 +139,16 @@ impl Walk<'_> {
             if began < to {
                 let kind = next.and_then(|n| self.served_between(host, &o, &n, own));
                 let is_others = kind.is_some();
+                let is_eithers = !is_others && next.is_some_and(|n| self.is_reply_to_another(host, &n, own));
                 let object = kind.map_or_else(|| COMPUTING.to_owned(), |kind| format!("{COMPUTING} for {kind}"));
                 match out.last_mut() {
-                    Some(last) if last.object.as_ref() == Some(&object) && last.is_others == is_others => {
+                    Some(last)
+                        if last.object.as_ref() == Some(&object)
+                            && (last.is_others, last.is_eithers) == (is_others, is_eithers) =>
+                    {
                         last.from = began
                     }
-                    _ => out.push(Work { from: began, to, is_others, object: Some(object) }),
+                    _ => out.push(Work { from: began, to, is_others, is_eithers, object: Some(object) }),
                 }
                 to = began;
             }
@@ -156,12 +160,22 @@ impl Walk<'_> {
         out
     }
 
+    /// Whether an operation is on another connection on which its process is asked, and sends there.
+    pub(super) fn is_reply_to_another(&self, host: HostId, o: &OpRow, own: EndpointId) -> bool {
+        o.kind == op::SEND && self.is_anothers(host, o.flow, own)
+    }
+
+    /// Whether a connection is another one than `own` on which its process is asked.
+    fn is_anothers(&self, host: HostId, flow: EndpointId, own: EndpointId) -> bool {
+        flow != own && self.index.end(host, flow).is_some_and(|e| e.side == Side::Server)
+    }
+
     /// For which other request a task worked between two of its operations: what had been asked for on the one connection of
     /// both.
     fn served_between(&self, host: HostId, before: &OpRow, after: &OpRow, own: EndpointId) -> Option<String> {
         let flow = before.flow;
-        let is_server = || self.index.end(host, flow).is_some_and(|e| e.side == Side::Server);
-        if flow != after.flow || before.logical != after.logical || flow == own || !is_server() {
+        let is_one = || before.logical == after.logical || self.is_answered_in_a_loop(host, before, after);
+        if flow != after.flow || !is_one() || !self.is_anothers(host, flow, own) {
             return None;
         }
         let words = self.index.asked(host, flow, after.entry.max(before.at));
@@ -169,6 +183,15 @@ impl Walk<'_> {
             words
                 .map_or_else(|| "another request".to_owned(), |[protocol, verb, target]| asked(protocol, verb, target)),
         )
+    }
+
+    /// Whether an event loop's thread read on a connection and replied there next. What reads in a loop and what replies may be
+    /// two of its contexts, or a read may have none.
+    fn is_answered_in_a_loop(&self, host: HostId, before: &OpRow, after: &OpRow) -> bool {
+        let is_of_loop =
+            |logical| matches!(self.index.runtime(host, logical), runtime::NONE | runtime::PYTHON | runtime::NODE);
+        let are_of_loop = is_of_loop(before.logical) && is_of_loop(after.logical);
+        are_of_loop && before.kind == op::RECV && after.kind == op::SEND
     }
 
     /// What a wait amid other work was for, for people.
@@ -204,15 +227,17 @@ pub(crate) enum Taken {
 }
 
 /// What a task did for a while.
-struct Work {
+pub(super) struct Work {
     /// Begin.
-    from: CommonNs,
+    pub(super) from: CommonNs,
     /// End.
     to: CommonNs,
     /// It is known to have been for another request.
-    is_others: bool,
+    pub(super) is_others: bool,
+    /// It may have been: at its end another one was replied to.
+    pub(super) is_eithers: bool,
     /// What it was, for people.
-    object: Option<String>,
+    pub(super) object: Option<String>,
 }
 
 const COMPUTING: &str = "computing";

@@ -56,10 +56,16 @@ fn sum(slices: &[Slice], holds: impl Fn(&Slice) -> bool) -> u64 {
 
 /// A recording of a service while it is asked: the paths of requests that took long.
 fn recorded(program: &[PathBuf], asked: impl FnOnce(&Server)) -> Option<Vec<Vec<Slice>>> {
+    recorded_with(&[], program, asked)
+}
+
+/// The same with more flags of `record`.
+fn recorded_with(flags: &[&str], program: &[PathBuf], asked: impl FnOnce(&Server)) -> Option<Vec<Vec<Slice>>> {
     let service = serve(program, &[]);
     let mut first = connect(&service);
     ask(&mut first, "/work");
-    let mut recording = record_as("auto", &["--pid", &service.0.id().to_string()])?;
+    let pid = service.0.id().to_string();
+    let mut recording = record_as("auto", &[&["--pid", &pid], flags].concat())?;
     asked(&service);
     recording.signal(libc::SIGINT);
     assert_eq!(recording.wait(Duration::from_secs(60)), 0, "{}", recording.said());
@@ -69,9 +75,19 @@ fn recorded(program: &[PathBuf], asked: impl FnOnce(&Server)) -> Option<Vec<Vec<
 /// Others' requests wait while an event loop computes for one; the path of each of those says so.
 #[test]
 fn a_loop_that_computes_for_another_request_is_named() {
+    names_for_whom_a_loop_computes(&[]);
+}
+
+/// So it does where the loop reads in one context and replies in another.
+#[test]
+fn a_loop_that_computes_for_another_request_is_named_by_its_contexts() {
+    names_for_whom_a_loop_computes(&["--runtimes=python"]);
+}
+
+fn names_for_whom_a_loop_computes(flags: &[&str]) {
     let source = [env!("CARGO_MANIFEST_DIR"), "../../testbeds/stalls/service.py"].iter().collect::<PathBuf>();
     let program = [PathBuf::from("/usr/bin/python3"), source];
-    let paths = recorded(&program, |service| {
+    let paths = recorded_with(flags, &program, |service| {
         let (mut hog, mut others) = (connect(service), [connect(service), connect(service)]);
         others.iter_mut().for_each(|o| ask(o, "/work"));
         for _ in 0..4 {
