@@ -61,6 +61,8 @@ class Trouble:
     may_be_unknown = False
     # whether it takes about as long each time
     is_steady = False
+    # what `wakepath record` is asked for besides
+    record_flags = ()
     # seconds recorded a round: in all, and with --quick
     seconds, quick_seconds = 3, 2.5
 
@@ -135,9 +137,12 @@ class Trouble:
 
     def verdicts(self, trace):
         """What was answered, question by question: (question, "named" | "not known" | "false", in words)."""
-        part, first = largest_part(trace), ranked_first(trace)
+        part, (first, sentence) = largest_part(trace), ranked_first(trace)
         in_path = "named" if self.is_slice(part) else "not known" if part["state"] == "unknown" else "false"
         yield "largest part of the slowest request's path", in_path, f"the path's largest is {part}"
+        if not first:
+            yield "ranked first by `why`", "not known", sentence
+            return
         in_why = "named" if self.is_first(first) else "not known" if is_not_known(first) else "false"
         yield "ranked first by `why`", in_why, f"first is {in_words(first)}"
 
@@ -158,11 +163,11 @@ def largest_part(trace):
 
 
 def ranked_first(trace):
-    """What `wakepath why` puts first: the whole difference."""
+    """What `wakepath why` puts first: the whole difference, or nothing where it says that nothing can be said; and what it says."""
     kinds = ask(trace, "why", "--kind", KIND)["kinds"]
-    if not kinds or not kinds[0]["differences"]:
+    if not kinds:
         raise Failed(f"wakepath why compares no requests of {KIND}")
-    return kinds[0]["differences"][0]
+    return next(iter(kinds[0]["differences"]), None), kinds[0]["sentence"]
 
 
 def in_words(difference):

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import time
 
-from .programs import ROOT, TARGET, Failed, Recording, server, vload
+from .programs import ROOT, TARGET, Failed, Recording, program, run, server, vload
 from .troubles import RATE, Trouble
 
 STALLS = ROOT / "testbeds" / "stalls"
@@ -35,15 +35,18 @@ class Stalled(Trouble):
     def hit(self, line):
         return line["path"] == self.trigger
 
+    @contextlib.contextmanager
     def favoured(self, line):
-        """A server's command line in the bench's namespace: others that compute are not meant to be the cause."""
-        return ["nice", "-n", FAVOURED, *self.host.prefix, *line]
+        """A server in the bench's namespace, by its port: others that compute are not meant to be the cause."""
+        # with autogroups (sched(7)) niceness counts within a session alone; against others, that of the session does
+        session = ["setsid", "sh", "-c", f'echo {FAVOURED} > /proc/self/autogroup; exec "$@"', "sh"]
+        with server([*session, "nice", "-n", FAVOURED, *self.host.prefix, *line], first_line=True) as (port,):
+            yield int(port)
 
     @contextlib.contextmanager
     def outside(self):
-        with server(self.favoured([PYTHON, STALLS / "service.py"]), first_line=True) as (down,):
-            with server(self.favoured([*self.line(), down]), first_line=True) as (port,):
-                self.port, self.down = int(port), int(down)
+        with self.favoured([PYTHON, STALLS / "service.py"]) as self.down:
+            with self.favoured([*self.line(), self.down]) as self.port:
                 # classes and connections are made before the first recording
                 self.load(self.place / "first.jsonl", 1.0)
                 yield
@@ -55,7 +58,7 @@ class Stalled(Trouble):
 
     def record(self, seconds):
         trace, truth = self.place / "trace", self.place / "truth.jsonl"
-        with Recording(trace, "--port", self.port, "--port", self.down):
+        with Recording(trace, "--port", self.port, "--port", self.down, *self.record_flags):
             self.load(truth, seconds)
             time.sleep(0.2)
         return trace, truth
@@ -69,30 +72,35 @@ class Loop(Stalled):
     """An event loop computes for one request, and answers nobody else meanwhile."""
 
     cause, trigger = "queue", "/hog"
+    # a word that did not recur in the recording is kept as such: the others ask for /work
+    WORDS = ("computing for GET /hog", "computing for GET /{value}")
 
     def is_slice(self, part):
-        return part["state"] == "queued" and part["object"] == "computing for GET /hog"
+        return part["state"] == "queued" and part["object"] in self.WORDS
 
     def is_where(self, difference):
-        return self.is_here(difference) and difference["object"] == "computing for GET /hog"
+        return self.is_here(difference) and difference["object"] in self.WORDS
 
 
 class LoopAsyncio(Loop):
     """So does one of asyncio."""
 
     name = "loop_asyncio"
+    record_flags = ("--runtimes=python",)
 
     def line(self):
         return [PYTHON, STALLS / "service.py"]
 
 
 class LoopNode(Loop):
-    """So does one of Node.js."""
+    """So does one of Node.js, with the helper that tells its requests apart."""
 
     name = "loop_node"
 
     def line(self):
-        return [needed("node", "build"), STALLS / "service.js"]
+        helper = self.place / "wakepath.cjs"
+        helper.write_text(run([program("wakepath"), "helper", "node"], 60), encoding="utf-8")
+        return [needed("node", "build"), "--require", helper, STALLS / "service.js"]
 
 
 def needed(command, group):
@@ -135,6 +143,8 @@ class Pinned(Java):
 
     name, cause = "pinned", "futex"
     trigger, version, is_shared = "/work?cause=pinned", 21, False
+    # carriers for all that are asked for at once: who has none waits without being asked for it
+    flags = ("-Djdk.virtualThreadScheduler.parallelism=8",)
 
     def is_slice(self, part):
         return part["wait"] == "lock"
