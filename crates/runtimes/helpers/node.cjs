@@ -469,15 +469,15 @@ function patchIoredis(module) {
 }
 
 /** node-redis writes the commands of several at once, each of which it encodes just before. */
-const encoded = { by: undefined, by_args: new WeakMap() };
+const encoded = { by: undefined, byWords: new WeakMap() };
 
 function patchRedisQueue({ default: Queue }) {
   if (typeof Queue?.prototype?.addCommand !== 'function') return;
   patch(Queue.prototype, 'addCommand', add => function (args, ...more) {
-    const context = current(), { by_args } = encoded;
+    const context = current(), { byWords } = encoded;
     // whose a list of words is that two have sent nobody knows
     const isList = Array.isArray(args);
-    if (isList) by_args.set(args, !by_args.has(args) || by_args.get(args) === context ? context : undefined);
+    if (isList) byWords.set(args, !byWords.has(args) || byWords.get(args) === context ? context : undefined);
     const promise = add.call(this, args, ...more);
     if (isOpen(context) && promise instanceof Promise) {
       promise[ANSWERS] = context;
@@ -501,12 +501,12 @@ function patchRedisSocket({ default: Socket }) {
   };
   put('write', () => null);
   // until version 4
-  put('writeCommand', args => encoded.by_args.get(args) ?? null);
+  put('writeCommand', args => encoded.byWords.get(args) ?? null);
 }
 
 function patchRedisEncoder(module) {
   patch(module, 'default', encode => function (args) {
-    if (encoded.by !== undefined) encoded.by = encoded.by_args.get(args) ?? null;
+    if (encoded.by !== undefined) encoded.by = encoded.byWords.get(args) ?? null;
     return encode(args);
   });
 }
