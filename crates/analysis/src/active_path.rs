@@ -121,6 +121,8 @@ pub struct Walk<'a> {
     message: Option<Message>,
     /// Of a request, what its own task does in it: the connection on which it came in. Others' inputs are not its.
     entry: Option<(HostId, EndpointId)>,
+    /// The thread that took that request.
+    taker: Option<TaskId>,
     /// The logical task (goroutine, virtual thread) whose path is walked, where that is none of a thread.
     name: Option<TaskId>,
     /// The wait for a futex that was looked at last, where it went on behind a time-out.
@@ -168,6 +170,7 @@ impl<'a> Walk<'a> {
             span: None,
             message: None,
             entry: None,
+            taker: None,
             name: None,
             again: None,
         }
@@ -222,11 +225,18 @@ impl<'a> Walk<'a> {
         self.message = None;
     }
 
-    /// The path of `task` down to `floor`, of a request that came in on `entry`: others' inputs are not what it waited for.
-    pub(crate) fn back_within(&mut self, task: (HostId, TaskId), floor: CommonNs, entry: EndpointId) {
+    /// The path of `task` down to `floor`, of a request that `taker` took on `entry`: others' inputs are not what it waited for.
+    pub(crate) fn back_within(
+        &mut self,
+        task: (HostId, TaskId),
+        floor: CommonNs,
+        entry: EndpointId,
+        taker: (HostId, TaskId),
+    ) {
         self.entry = Some((task.0, entry));
+        self.taker = Some(taker.1).filter(|_| taker.0 == task.0);
         self.back(task.0, task.1, floor, self.at);
-        self.entry = None;
+        (self.entry, self.taker) = (None, None);
     }
 
     /// In whose name the next walks' own tasks run: what they did for others is not told as that one's.
@@ -340,10 +350,12 @@ impl<'a> Walk<'a> {
         }
         if let Some(came) = self.came_onto_thread(&f, &w) {
             self.running(&f, came.max(f.floor), Some(&w));
-            // what it did before it left is its own
-            let left = self.last_on_thread(&f).max(f.floor);
-            self.tell_wait(&Frame { floor: left, ..f }, State::Unknown, because(reasons::PARKED));
-            self.push(f);
+            // what it did before it left, here or where it had taken the request, is its own
+            let seen =
+                [Some(f.task), self.taker].into_iter().flatten().map(|task| (self.last_on_thread(&f, task), task));
+            let (left, task) = seen.max_by_key(|s| s.0).unwrap_or((f.floor, f.task));
+            self.tell_wait(&Frame { floor: left.max(f.floor), ..f }, State::Unknown, because(reasons::PARKED));
+            self.push(Frame { task, ..f });
             return;
         }
         if ran < self.at {

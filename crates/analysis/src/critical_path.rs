@@ -188,7 +188,7 @@ impl Critical<'_> {
             self.walk.put(f.taker, from, State::Unknown, unwatched(), None);
         } else {
             self.walk.in_name_of(logical(f.task.1, f.actor));
-            self.walk.back_within(f.task, from, f.entry);
+            self.walk.back_within(f.task, from, f.entry, f.taker);
             self.walk.in_name_of(None);
         }
     }

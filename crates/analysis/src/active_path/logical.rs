@@ -26,15 +26,15 @@ impl Walk<'_> {
         others.or_else(|| (w.logical != name && common(w.at) > f.floor).then(|| common(w.at)))
     }
 
-    /// When the logical task that is walked was last seen on its thread before the cursor, by its operations and by its waits there; the
+    /// When the logical task that is walked was last seen on a thread before the cursor, by its operations and by its waits there; the
     /// beginning of time where it was not.
-    pub(super) fn last_on_thread(&self, f: &Frame) -> CommonNs {
+    pub(super) fn last_on_thread(&self, f: &Frame, thread: TaskId) -> CommonNs {
         let Some(name) = self.name_of(f) else { return CommonNs(i64::MIN) };
         let (index, until) = (self.index, self.index.timeline().local(f.host, self.at));
-        let mut operations = index.operations_back(f.host, f.task, until).take(LOOKED_AT_MAX);
+        let mut operations = index.operations_back(f.host, thread, until).take(LOOKED_AT_MAX);
         let acted = operations.find(|o| o.logical == name && o.at < until).map(|o| o.at);
-        let place = index.waits_from(f.host, f.task, until);
-        let mut waits = (0..place).rev().take(LOOKED_AT_MAX).map_while(|at| index.wait(f.host, f.task, at));
+        let place = index.waits_from(f.host, thread, until);
+        let mut waits = (0..place).rev().take(LOOKED_AT_MAX).map_while(|at| index.wait(f.host, thread, at));
         let waited = waits.find(|w| w.logical == name && w.cause != cause::OPEN && w.at < until).map(|w| w.at);
         acted.max(waited).map_or(CommonNs(i64::MIN), |at| index.common(f.host, at))
     }

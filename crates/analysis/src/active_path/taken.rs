@@ -114,6 +114,14 @@ impl Walk<'_> {
         for w in work {
             if w.is_others || what == Taken::Request {
                 self.put(task, w.from, State::Queued, busy(), w.object.filter(|_| is_seen));
+            } else if w.is_eithers && is_seen {
+                self.put(
+                    task,
+                    w.from,
+                    State::Unknown,
+                    Message { reason: Some(reasons::EITHERS), ..Message::NOTHING },
+                    None,
+                );
             } else {
                 self.back(task.0, task.1, w.from, self.at);
             }
