@@ -26,16 +26,12 @@ pub(super) struct Answerers {
     leads_to: FxHashMap<TaskId, (EndpointId, u64)>,
     /// The last one of each connection.
     last: FxHashMap<EndpointId, TaskId>,
-    /// On which connection each replied, and how often, and its process.
-    replied: FxHashMap<TaskId, (EndpointId, u32, u32)>,
-    /// What those have in common with who reads there.
+    /// On which connection each replied, and what those have in common with who reads there.
     kin: Kin,
     /// Those that work for several requests at once, or one behind the end of what they were made for.
     for_others: FxHashSet<TaskId>,
     /// Of each process: connections to whose many requests one task replied; tasks that replied on several.
     habits: FxHashMap<u32, (u32, u32)>,
-    /// Of each process: replies of tasks that were made for their connections; of others.
-    made_for: FxHashMap<u32, (u32, u32)>,
     /// Tasks that were made for a request and called, or made one that did, whose end will be told, with their processes.
     spawned: FxHashMap<TaskId, u32>,
     /// Of each process: how many of those ended with their requests, and how many did not.
@@ -96,7 +92,7 @@ impl Answerers {
     /// there were of tasks that were made for their connections, where no other task replied. 0 where any task replied on several.
     pub(super) fn own(&self, process: u32) -> u32 {
         let Some(&(own, 0)) = self.habits.get(&process) else { return 0 };
-        let (replies, of_others) = self.made_for.get(&process).copied().unwrap_or_default();
+        let (replies, of_others) = self.kin.replies(process);
         if holds("served.made_for_one", of_others == 0) { own.max(replies) } else { own }
     }
 
@@ -165,20 +161,18 @@ impl Answerers {
         self.find_head(xs, x, task);
         self.last.insert(e.flow, task);
         let (own, several) = self.habits.entry(process).or_default();
-        if self.of.len() >= ANSWERS_MAX || self.replied.len() >= ANSWERS_MAX && !self.replied.contains_key(&task) {
+        if self.of.len() >= ANSWERS_MAX || self.kin.is_full_for(task) {
             // whether it replies on others too is not kept
             *several += 1;
             return;
         }
         self.of.insert((e.flow, e.request_start), task);
-        let (flow, replies, _) = self.replied.entry(task).or_insert((e.flow, 0, process));
-        *replies += 1;
-        if *flow != e.flow {
-            self.for_others.insert(task);
-            *several += 1;
-        } else if *replies == 2 {
-            *own += 1;
-            self.kin.replied_again(&self.lineage, e, task);
+        match self.kin.replied(&self.lineage, e, task, process) {
+            None => {
+                self.for_others.insert(task);
+                *several += 1;
+            }
+            Some(replies) => *own += u32::from(replies == 2),
         }
     }
 
@@ -252,15 +246,9 @@ impl Answerers {
         of.retain(|_, task| !for_others.contains(task));
         heads.retain(|_, task| holds("born.leads_to_one", !for_others.contains(task)));
         self.tenures.finish();
-        for (&task, &(flow, replies, process)) in &self.replied {
-            let Some(is_made_for_it) = self.kin.is_made_for(task, flow) else { continue };
-            let (own, others) = self.made_for.entry(process).or_default();
-            *if is_made_for_it { own } else { others } += replies;
-        }
-        self.kin = Kin::default();
+        self.kin.finish();
         self.leads_to = FxHashMap::default();
         self.lineage = Lineage::default();
         self.last = FxHashMap::default();
-        self.replied = FxHashMap::default();
     }
 }

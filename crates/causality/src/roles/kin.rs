@@ -21,6 +21,10 @@ pub(super) struct Kin {
     of: FxHashMap<TaskId, EndpointId>,
     /// Of each that replied again: the nearest maker that it has in common with its connection's reader.
     common: FxHashMap<TaskId, TaskId>,
+    /// On which connection each replied, how often, and its process.
+    replied: FxHashMap<TaskId, (EndpointId, u32, u32)>,
+    /// Of each process: replies of tasks that were made for their connections; of others.
+    made_for: FxHashMap<u32, (u32, u32)>,
     /// Not all could be kept.
     is_full: bool,
 }
@@ -41,8 +45,28 @@ impl Kin {
         }
     }
 
+    /// Whether there is no room for another one that replies.
+    pub(super) fn is_full_for(&self, task: TaskId) -> bool {
+        self.replied.len() >= TASKS_MAX && !self.replied.contains_key(&task)
+    }
+
+    /// A task of a process replied to a request that another one read. How often it did so on this connection; `None` where it replied
+    /// on another one before.
+    pub(super) fn replied(&mut self, lineage: &Lineage, e: &Exchange, task: TaskId, process: u32) -> Option<u32> {
+        let (flow, replies, _) = self.replied.entry(task).or_insert((e.flow, 0, process));
+        *replies += 1;
+        let (flow, replies) = (*flow, *replies);
+        if flow != e.flow {
+            return None;
+        }
+        if replies == 2 {
+            self.replied_again(lineage, e, task);
+        }
+        Some(replies)
+    }
+
     /// A task replied again on the connection of a request that another one read.
-    pub(super) fn replied_again(&mut self, lineage: &Lineage, e: &Exchange, task: TaskId) {
+    fn replied_again(&mut self, lineage: &Lineage, e: &Exchange, task: TaskId) {
         self.works(lineage, e.flow, task);
         let of_reader: SmallVec<[TaskId; 8]> = lineage.makers(e.actor).map(|(maker, _)| maker).collect();
         let mut of_task = lineage.makers(task).map(|(maker, _)| maker).peekable();
@@ -54,9 +78,25 @@ impl Kin {
         self.common.insert(task, common);
     }
 
+    /// How many replies of a process were of tasks that were made for their connections, and of others.
+    pub(super) fn replies(&self, process: u32) -> (u32, u32) {
+        self.made_for.get(&process).copied().unwrap_or_default()
+    }
+
+    /// All has been seen.
+    pub(super) fn finish(&mut self) {
+        let mut made_for: FxHashMap<u32, (u32, u32)> = FxHashMap::default();
+        for (&task, &(flow, replies, process)) in &self.replied {
+            let Some(is_made_for_it) = self.is_made_for(task, flow) else { continue };
+            let (own, others) = made_for.entry(process).or_default();
+            *if is_made_for_it { own } else { others } += replies;
+        }
+        *self = Kin { made_for, ..Kin::default() };
+    }
+
     /// Whether a task that replied again was made for its connection alone, together with the reader; nothing where that is not
-    /// known. To be asked when all has been seen.
-    pub(super) fn is_made_for(&self, task: TaskId, flow: EndpointId) -> Option<bool> {
+    /// known.
+    fn is_made_for(&self, task: TaskId, flow: EndpointId) -> Option<bool> {
         let common = self.common.get(&task)?;
         Some(!self.is_full && self.of.get(common) == Some(&flow))
     }
