@@ -22,6 +22,8 @@ use crate::{Attrs, Border, Defect, Dir, EndHow, Outcome, Role, Status, Text, Wit
 
 /// Bytes kept of a line in each direction; the documents allow lines of 4,096, and only INFO and CONNECT are that long.
 pub const HEAD: usize = 384;
+/// Length of the longest name of an operation (CONNECT).
+const NAME_MAX: usize = 7;
 /// Requests of a connection that are remembered until they are answered.
 const INBOXES: usize = 64;
 
@@ -280,8 +282,12 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
     }
     let Some(newline) = bytes.iter().position(|&b| b == b'\n') else {
         let end = bytes.iter().position(u8::is_ascii_whitespace);
-        let fits = end.map(|end| find(dir, &bytes[..end]).is_some_and(|op| op.payload.is_some()));
-        return if fits.unwrap_or(usual && bytes.len() < 5) && bytes.len() < HEAD { Fit::More } else { Fit::No };
+        let fits = end.map(|end| find(dir, &bytes[..end]).is_some_and(|op| op.payload.is_some() || usual));
+        return if fits.unwrap_or(usual && bytes.len() <= NAME_MAX) && bytes.len() < HEAD {
+            Fit::More
+        } else {
+            Fit::No
+        };
     };
     let words = Words::new(&bytes[..newline]);
     let Some(op) = find(dir, words.of[0]) else { return Fit::No };
