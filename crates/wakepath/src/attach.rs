@@ -26,7 +26,8 @@ pub fn attach(args: &AttachArgs) -> Result<i32> {
          {}\n\
          - In it, Wakepath's helper begins (`wakepath helper node` prints it). It puts methods of its own in the place of some of\n\
          \x20 net.Socket, http, https, undici, pg, mysql2, ioredis, node-redis and of pools (knex, Sequelize), which do what those did, and\n\
-         \x20 switches promise hooks on. Each request takes more processor time from then on, and 34 MiB of addresses are reserved (docs/runtimes.md).\n\
+         \x20 switches promise hooks on. What node-redis would write at once for several requests goes out in several writes.\n\
+         \x20 Each request takes more processor time from then on, and 34 MiB of addresses are reserved (docs/runtimes.md).\n\
          - Requests that are under way are not told apart; those that come later are.\n\
          `wakepath detach {}` undoes it.",
         opening(),
