@@ -482,29 +482,8 @@ impl<S: RowSink> Sink for Out<'_, S> {
 mod tests {
     use super::*;
     use crate::TaskFacts;
-    use crate::recurring::Said;
-    use wakepath_model::rows::{Row, Table};
-
-    /// The tables of the rows that were pushed.
-    #[derive(Default)]
-    struct Pushed(Vec<Table>);
-
-    impl RowSink for Pushed {
-        fn push<R: Row>(&mut self, _: &R) {
-            self.0.push(R::TABLE);
-        }
-        fn push_head(&mut self, _: MonoNs, _: EndpointId, _: u64, _: bool, _: &[u8]) {}
-        fn count(&mut self, _: &'static str, _: MonoNs) {}
-        fn intern(&mut self, _: &[u8]) -> StrId {
-            StrId(2)
-        }
-        fn said(&mut self, _: &str, _: &Said) -> StrId {
-            StrId(2)
-        }
-        fn describe(&mut self, _: u32, _: u32) -> TaskFacts {
-            TaskFacts::default()
-        }
-    }
+    use crate::sink::pushed::Pushed;
+    use wakepath_model::rows::Table;
 
     #[test]
     fn only_an_end_that_the_message_did_not_tell_has_a_row() {
@@ -515,7 +494,7 @@ mod tests {
                 flow.bytes(EndpointId(1), MonoNs(end), false, at..end, head, &mut rows);
                 at = end;
             }
-            rows.0
+            rows.tables()
         };
         let known = rows_of(&[b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n", b"ab"]);
         assert_eq!(known, [Table::FlowNote, Table::Message]);
@@ -528,7 +507,7 @@ mod tests {
         let (mut flow, mut rows) = (Flow::new(Side::Server, (33_061, 40_000), false), Pushed::default());
         let mut read = |at: std::ops::Range<u64>, sent: bool, head: &[u8]| {
             flow.bytes(EndpointId(1), MonoNs(at.end), sent, at, head, &mut rows);
-            std::mem::take(&mut rows.0)
+            rows.tables()
         };
         // a ping, which may be anything, and its answer
         assert_eq!(read(0..4, false, b"\x01\0\0\0"), []);
@@ -542,9 +521,9 @@ mod tests {
     fn a_method_that_was_read_alone_begins_its_request() {
         let (mut flow, mut rows) = (Flow::new(Side::Server, (8_080, 40_000), false), Pushed::default());
         flow.bytes(EndpointId(1), MonoNs(1), false, 0..4, b"GET ", &mut rows);
-        assert_eq!(rows.0, []);
+        assert_eq!(rows.tables(), []);
         flow.bytes(EndpointId(1), MonoNs(2), false, 4..30, b"/x HTTP/1.1\r\nHost: host\r\n\r\n", &mut rows);
-        assert_eq!(rows.0, [Table::FlowNote, Table::Message]);
+        assert_eq!(rows.tables(), [Table::FlowNote, Table::Message]);
     }
 
     #[test]
@@ -552,7 +531,7 @@ mod tests {
         let (mut flow, mut rows) = (Flow::new(Side::Server, (33_061, 40_000), false), Pushed::default());
         flow.bytes(EndpointId(1), MonoNs(1), false, 0..4, b"\x09\0\0\0", &mut rows);
         flow.bytes(EndpointId(1), MonoNs(2), false, 6..15, b"\x03select 1", &mut rows);
-        assert_eq!(rows.0, []);
+        assert_eq!(rows.tables(), []);
     }
 
     #[test]

@@ -58,3 +58,39 @@ pub struct TaskFacts {
     /// 1 = kernel thread.
     pub class: u8,
 }
+
+/// What unit tests push rows into.
+#[cfg(test)]
+pub(crate) mod pushed {
+    use super::{RowSink, Said, StrId, TaskFacts};
+    use wakepath_model::ids::{EndpointId, MonoNs};
+    use wakepath_model::rows::{Event, Row, Table};
+
+    /// All rows, in order.
+    #[derive(Default)]
+    pub(crate) struct Pushed(pub(crate) Vec<Event>);
+
+    impl Pushed {
+        /// The tables of the rows so far, which are forgotten.
+        pub(crate) fn tables(&mut self) -> Vec<Table> {
+            std::mem::take(&mut self.0).iter().map(Event::table).collect()
+        }
+    }
+
+    impl RowSink for Pushed {
+        fn push<R: Row>(&mut self, row: &R) {
+            self.0.extend(Event::read(R::TABLE, bytemuck::bytes_of(row)));
+        }
+        fn push_head(&mut self, _: MonoNs, _: EndpointId, _: u64, _: bool, _: &[u8]) {}
+        fn count(&mut self, _: &'static str, _: MonoNs) {}
+        fn intern(&mut self, _: &[u8]) -> StrId {
+            StrId(2)
+        }
+        fn said(&mut self, _: &str, _: &Said) -> StrId {
+            StrId(2)
+        }
+        fn describe(&mut self, _: u32, _: u32) -> TaskFacts {
+            TaskFacts::default()
+        }
+    }
+}

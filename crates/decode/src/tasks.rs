@@ -303,44 +303,21 @@ fn command_line<S: RowSink>(raw: &[u8], sink: &mut S) -> StrId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recurring::Said;
-    use wakepath_model::ids::EndpointId;
-    use wakepath_model::rows::{Event, Row, Table};
-
-    #[derive(Default)]
-    struct Sink(Vec<TaskRow>);
-
-    impl RowSink for Sink {
-        fn push<R: Row>(&mut self, row: &R) {
-            if let Some(Event::Task(r)) =
-                Event::read(R::TABLE, bytemuck::bytes_of(row)).filter(|_| R::TABLE == Table::Task)
-            {
-                self.0.push(r);
-            }
-        }
-        fn push_head(&mut self, _: MonoNs, _: EndpointId, _: u64, _: bool, _: &[u8]) {}
-        fn count(&mut self, _: &'static str, _: MonoNs) {}
-        fn intern(&mut self, _: &[u8]) -> StrId {
-            StrId(2)
-        }
-        fn said(&mut self, _: &str, _: &Said) -> StrId {
-            StrId(2)
-        }
-        fn describe(&mut self, _: u32, _: u32) -> TaskFacts {
-            TaskFacts::default()
-        }
-    }
+    use crate::sink::pushed::Pushed;
+    use wakepath_model::rows::Event;
 
     /// A wait, which cannot tell when a goroutine was made, may come before what it first does.
     #[test]
     fn a_goroutine_that_waits_first_tells_later_when_it_was_made() {
-        let (mut tasks, mut sink) = (Tasks::default(), Sink::default());
+        let (mut tasks, mut sink) = (Tasks::default(), Pushed::default());
         let named = |parent, born_ns| w::Logical { key: 9, parent, born_ns, runtime: w::RUNTIME_GO, pad: [0; 7] };
         let mut told = |parent, born_ns, at| tasks.logical(70, &named(parent, born_ns), MonoNs(at), &mut sink);
         let ids = [told(8, 0, 100), told(8, 50, 110), told(8, 50, 120), told(0, 60, 130)];
         assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
-        let of_it: Vec<_> = sink.0.iter().filter(|r| r.key == 9).map(|r| (r.start.0, r.parent)).collect();
-        let maker = sink.0.iter().find(|r| r.key == 8).expect("its maker").task;
+        let rows = sink.0.into_iter().filter_map(|e| if let Event::Task(r) = e { Some(r) } else { None });
+        let rows: Vec<TaskRow> = rows.collect();
+        let of_it: Vec<_> = rows.iter().filter(|r| r.key == 9).map(|r| (r.start.0, r.parent)).collect();
+        let maker = rows.iter().find(|r| r.key == 8).expect("its maker").task;
         assert_eq!(of_it, [(0, maker), (50, maker)]);
     }
 }
