@@ -84,6 +84,8 @@ struct Known {
     place: Place,
     snd: u32,
     rcv: u32,
+    /// The other end had not answered yet, so that `rcv` is not known.
+    unanswered: bool,
     fresh: bool,
     /// Only its peer was announced.
     is_named: bool,
@@ -147,7 +149,8 @@ impl Pairs {
         let place = Place::of(r);
         let fresh = r.how == seen::CONNECTED || r.how == seen::ACCEPTED;
         let (snd, rcv) = (r.snd as u32, r.rcv as u32);
-        let announced = Known { is_announced: true, place, snd, rcv, fresh, ..Known::default() };
+        let unanswered = r.state == TcpState::SynSent;
+        let announced = Known { is_announced: true, place, snd, rcv, unanswered, fresh, ..Known::default() };
         if self.announce(end, announced) && r.family != AF_UNIX {
             self.by_key.entry(place.key()).or_default().push(end);
         }
@@ -173,7 +176,11 @@ impl Pairs {
             .filter(|&&c| c != end)
             .filter_map(|&c| {
                 let k = self.announced(c).filter(|k| k.peer.is_none())?;
-                let far = if r.protocol == UDP { 0 } else { distance(k.rcv, snd).max(distance(k.snd, rcv)) };
+                let apart = |a, b, is_unknown| if is_unknown { 0 } else { distance(a, b) };
+                let far = match r.protocol {
+                    UDP => 0,
+                    _ => apart(k.rcv, snd, k.unanswered).max(apart(k.snd, rcv, unanswered)),
+                };
                 let limit = if k.fresh && fresh { 0 } else { NEAR };
                 // the same loopback addresses exist in every namespace
                 (far <= limit && (r.protocol != UDP || k.place.netns == place.netns || !is_loopback(&place)))
@@ -360,6 +367,27 @@ mod tests {
         assert_eq!(Place::of(&EndpointRow { side: Side::Server, ..row }).path, StrId::EMPTY, "its own name");
         assert_eq!(Place::of(&EndpointRow { side: Side::Unknown, ..row }).path, StrId::EMPTY);
         assert_eq!(Place::of(&EndpointRow { family: AF_INET, ..row }).path, StrId::EMPTY);
+    }
+
+    /// A recording that begins amid a handshake knows the client's number alone; the server's end comes with both.
+    #[test]
+    fn a_connection_that_was_not_answered_yet_finds_its_other_end() {
+        let place = |lport, rport| EndpointRow { family: AF_INET, protocol: 6, lport, rport, ..Default::default() };
+        let asking = EndpointRow { flow: EndpointId(1), snd: 70, state: TcpState::SynSent, ..place(4000, 80) };
+        let accepted =
+            EndpointRow { flow: EndpointId(2), snd: 3 << 30, rcv: 70, how: seen::ACCEPTED, ..place(80, 4000) };
+        for (first, then) in [(&asking, &accepted), (&accepted, &asking)] {
+            let mut pairs = Pairs::default();
+            pairs.add(HostId(0), first);
+            pairs.add(HostId(0), then);
+            let found = pairs.peer((HostId(0), asking.flow));
+            assert_eq!(found, Some(((HostId(0), accepted.flow), How::Addresses)));
+        }
+        // the ports may be another connection's, of before
+        let mut pairs = Pairs::default();
+        pairs.add(HostId(0), &EndpointRow { snd: 1 << 30, ..asking });
+        pairs.add(HostId(0), &accepted);
+        assert_eq!(pairs.peer((HostId(0), asking.flow)), None);
     }
 
     #[test]

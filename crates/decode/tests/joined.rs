@@ -87,6 +87,16 @@ fn announced(ts: u64, how: u8, peer: u64, family: u16, address: [u8; 16]) -> Vec
     seen
 }
 
+/// The same of a connection that was asked for and not answered when the recording began: what the other end will say is numbered from
+/// nobody knows where.
+fn asked_for(ts: u64) -> Vec<u8> {
+    let mut seen = announced(ts, w::FLOW_SNAPSHOT, 0, 2, [127; 16]);
+    let at = std::mem::offset_of!(w::FlowSeen, rcv_seq);
+    seen[at..at + 4].copy_from_slice(&0u32.to_ne_bytes());
+    seen[std::mem::offset_of!(w::FlowSeen, state)] = 2;
+    seen
+}
+
 fn op(ts: u64, tid: u32, seq_end: u32, bytes: i32, flags: u16, head: &[u8]) -> Vec<u8> {
     record(
         w::KIND_OP,
@@ -227,4 +237,20 @@ fn a_child_that_tells_of_itself_before_its_maker_does_is_one_task() {
     assert_eq!(of(life::FORK), [(100, child, maker), (400, child + 1, maker)]);
     assert_eq!(of(life::EXIT), [(300, child, maker)]);
     assert_eq!(d.task_of(7), TaskId(child + 1));
+}
+
+#[test]
+fn what_answers_a_connection_that_was_being_made_is_numbered_as_its_other_end_does() {
+    // numbers in the upper half, too, must not count as long before zero
+    for seq in [10, 3_000_000_000u32] {
+        let (mut d, mut s) = (KernelDecoder::new(Payload::Attributes), Sink::default());
+        d.frame(frame(&asked_for(10)), &mut s);
+        d.frame(frame(&op(30, 5, seq + 10, 10, w::OPF_UNREADABLE, b"")), &mut s);
+        d.frame(frame(&op(40, 5, seq + 20, 10, w::OPF_UNREADABLE, b"")), &mut s);
+        d.finish(&mut s);
+        assert_eq!(
+            s.ops.iter().map(|o| o.start).collect::<Vec<_>>(),
+            [(1 << 32) + u64::from(seq), (1 << 32) + u64::from(seq) + 10]
+        );
+    }
 }

@@ -7,7 +7,7 @@ use wakepath_causality::exchange::Side;
 use wakepath_causality::path::Half;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{EndpointId, HostId};
-use wakepath_model::rows::{self, Event, OPEN, Table};
+use wakepath_model::rows::{self, Event, OPEN, Table, witness};
 
 /// One direction at one endpoint.
 type Way = (HostId, EndpointId, bool);
@@ -126,19 +126,22 @@ impl Marks {
     /// Whose a request without an id is, on a connection that one caller at a time uses: the one's before it, or of
     /// the first, which opened the connection; or else [`Marks::next`].
     pub fn near(&self, h: &Half) -> Option<Rid> {
-        if h.exchange.murky {
-            // several use it, and only what turned its direction was kept of what they said
-            return None;
-        }
-        let list = self.list(h)?;
+        let list = self.list_of_turns(h)?;
         let i = list.partition_point(|&(p, _)| p < h.exchange.request_start);
         list.get(i.saturating_sub(1)).map(|&(_, rid)| rid)
     }
 
     /// Whose it is otherwise: the one's behind it, as a transaction's begin is the one's that goes on.
     pub fn next(&self, h: &Half) -> Option<Rid> {
-        let list = self.list(h).filter(|_| !h.exchange.murky)?;
+        let list = self.list_of_turns(h)?;
         list.get(list.partition_point(|&(p, _)| p < h.exchange.request_start)).map(|&(_, rid)| rid)
+    }
+
+    /// What was said on a connection that callers use in turns. Where several use it at once, who is before or behind a request says
+    /// nothing of it.
+    fn list_of_turns(&self, h: &Half) -> Option<&Vec<(u64, Rid)>> {
+        let has_streams = h.exchange.witness.0 == witness::HTTP2;
+        self.list(h).filter(|_| !h.exchange.murky && !has_streams)
     }
 
     fn list(&self, h: &Half) -> Option<&Vec<(u64, Rid)>> {

@@ -128,7 +128,10 @@ impl Endpoints {
             flow.side = side;
         }
         flow.datagram = datagram;
-        let (snd, rcv) = (flow.snd.begin(r.snd_seq), flow.rcv.begin(r.rcv_seq));
+        // the other end's first number comes with its answer: what it says then tells
+        let is_unanswered = r.protocol == IPPROTO_TCP && r.state == TcpState::SynSent as u8;
+        let rcv = if is_unanswered { flow.rcv.next().unwrap_or(0) } else { flow.rcv.begin(r.rcv_seq) };
+        let snd = flow.snd.begin(r.snd_seq);
         let mut row = EndpointRow {
             at,
             flow: id,
