@@ -83,9 +83,8 @@ struct Known {
     is_announced: bool,
     place: Place,
     snd: u32,
-    rcv: u32,
-    /// The other end had not answered yet, so that `rcv` is not known.
-    unanswered: bool,
+    /// `None` where the other end had not answered yet.
+    rcv: Option<u32>,
     fresh: bool,
     /// Only its peer was announced.
     is_named: bool,
@@ -97,6 +96,13 @@ struct Known {
     /// Several requests use it at once, and nobody knows its protocol.
     is_shared: bool,
     at_work: AtWork,
+}
+
+impl Known {
+    /// The first numbers of both directions, where they are known.
+    fn numbers(&self) -> Option<(u32, u32)> {
+        Some((self.snd, self.rcv?))
+    }
 }
 
 /// Pairs endpoints as they come. Bounded: endpoints whose flow is gone are forgotten, oldest first.
@@ -148,9 +154,8 @@ impl Pairs {
         }
         let place = Place::of(r);
         let fresh = r.how == seen::CONNECTED || r.how == seen::ACCEPTED;
-        let (snd, rcv) = (r.snd as u32, r.rcv as u32);
-        let unanswered = r.state == TcpState::SynSent;
-        let announced = Known { is_announced: true, place, snd, rcv, unanswered, fresh, ..Known::default() };
+        let (snd, rcv) = (r.snd as u32, (r.state != TcpState::SynSent).then_some(r.rcv as u32));
+        let announced = Known { is_announced: true, place, snd, rcv, fresh, ..Known::default() };
         if self.announce(end, announced) && r.family != AF_UNIX {
             self.by_key.entry(place.key()).or_default().push(end);
         }
@@ -176,11 +181,8 @@ impl Pairs {
             .filter(|&&c| c != end)
             .filter_map(|&c| {
                 let k = self.announced(c).filter(|k| k.peer.is_none())?;
-                let apart = |a, b, is_unknown| if is_unknown { 0 } else { distance(a, b) };
-                let far = match r.protocol {
-                    UDP => 0,
-                    _ => apart(k.rcv, snd, k.unanswered).max(apart(k.snd, rcv, unanswered)),
-                };
+                let apart = |rcv: Option<u32>, snd| rcv.map_or(0, |rcv| distance(rcv, snd));
+                let far = if r.protocol == UDP { 0 } else { apart(k.rcv, snd).max(apart(rcv, k.snd)) };
                 let limit = if k.fresh && fresh { 0 } else { NEAR };
                 // the same loopback addresses exist in every namespace
                 (far <= limit && (r.protocol != UDP || k.place.netns == place.netns || !is_loopback(&place)))
@@ -191,7 +193,7 @@ impl Pairs {
             self.join(end, other, How::Addresses);
             return;
         }
-        if fresh && r.protocol != UDP {
+        if let Some(rcv) = rcv.filter(|_| fresh && r.protocol != UDP) {
             if let Some(&other) = self.by_numbers.get(&(rcv, snd))
                 && other != end
                 && self.announced(other).is_some_and(|k| k.peer.is_none())
@@ -244,11 +246,9 @@ impl Pairs {
         for (x, y) in [(a, b), (b, a)] {
             if let Some(k) = self.known.get_mut(x) {
                 k.peer = Some((y, how));
-                let (place, numbers) = (k.place, (k.snd, k.rcv));
+                let (place, numbers) = (k.place, k.numbers());
                 self.unlist(x, &place);
-                if self.by_numbers.get(&numbers) == Some(&x) {
-                    self.by_numbers.remove(&numbers);
-                }
+                self.unlist_numbers(x, numbers);
             }
         }
     }
@@ -261,6 +261,13 @@ impl Pairs {
             if list.is_empty() {
                 self.by_key.remove(&key);
             }
+        }
+    }
+
+    /// Nor by its numbers.
+    fn unlist_numbers(&mut self, end: End, numbers: Option<(u32, u32)>) {
+        if let Some(numbers) = numbers.filter(|numbers| self.by_numbers.get(numbers) == Some(&end)) {
+            self.by_numbers.remove(&numbers);
         }
     }
 
@@ -329,9 +336,7 @@ impl Pairs {
             if k.peer.is_none() {
                 self.unlist(end, &k.place);
             }
-            if self.by_numbers.get(&(k.snd, k.rcv)) == Some(&end) {
-                self.by_numbers.remove(&(k.snd, k.rcv));
-            }
+            self.unlist_numbers(end, k.numbers());
         }
         if let Some(other) = self.unix.remove(&end)
             && self.announced(other).is_some_and(|k| k.is_named)

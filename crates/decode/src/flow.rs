@@ -481,7 +481,6 @@ impl<S: RowSink> Sink for Out<'_, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::TaskFacts;
     use crate::sink::pushed::Pushed;
     use wakepath_model::rows::Table;
 
