@@ -128,8 +128,8 @@ impl Endpoints {
             flow.side = side;
         }
         flow.datagram = datagram;
-        // the other end's first number comes with its answer: what it says then tells
-        let is_unanswered = r.protocol == IPPROTO_TCP && r.state == TcpState::SynSent as u8;
+        // the other end's first number comes with its answer, which a connection is told of while it still has this state
+        let is_unanswered = r.protocol == IPPROTO_TCP && r.state == TcpState::SynSent as u8 && r.rcv_seq == 0;
         let rcv = if is_unanswered { flow.rcv.next().unwrap_or(0) } else { flow.rcv.begin(r.rcv_seq) };
         let snd = flow.snd.begin(r.snd_seq);
         let mut row = EndpointRow {
