@@ -4,12 +4,14 @@
 //! in two recordings, or a task in two. Averages are whole nanoseconds; what rounding leaves goes to the rest, so that the
 //! differences and the rest add up to the whole difference exactly.
 
+mod calls;
 mod causes;
 mod comparison;
 mod group;
 mod selected;
 
 pub use crate::causes::Cause;
+pub use calls::CallDifference;
 pub use causes::{Detail, Reader, What};
 pub use comparison::{Comparison, Difference, Part};
 pub use group::{Group, LeftOut};
@@ -176,6 +178,7 @@ fn gather(recording: &Recording<'_>, selection: Option<&Selection>, plans: &mut 
             group.left_out.incomplete += 1;
         } else if wanted.is_its_turn() {
             group.failed += u64::from(reply.is_some_and(crate::requests::has_failed));
+            group.calls.add(&r, names);
             let path = critical_path(folder, index, &r);
             group.add(r.id, Some(&r), &reader, |take| path.drain(take));
         }

@@ -21,6 +21,8 @@ use wakepath_model::ids::{CommonNs, HostId, MonoNs};
 const REPLY_MAX: usize = 12;
 /// The waterfall's place among the columns.
 const WATERFALL: usize = 4;
+/// The place of what was asked, behind it.
+const ASKED: usize = WATERFALL + 1;
 
 /// A span.
 #[derive(Default, Serialize)]
@@ -310,12 +312,14 @@ impl ShowView {
         );
         out.push('\n');
         // where there is little room, who was asked for what is worth more than a picture of the two columns before
-        let has_bars = style.width >= WIDTH_MAX;
-        out.push_str(&self.table(has_bars).render(style));
+        let pictured = self.table(true);
+        let has_bars = style.width >= WIDTH_MAX && pictured.cut_rows(ASKED, style).is_empty();
+        let table = if has_bars { pictured } else { self.table(false) };
+        out.push_str(&table.render(style));
         if self.spans.iter().any(|s| s.unsure_ns() > 0) {
             out.push_str(&wrap(AT_MOST, "", style.prose()));
         }
-        self.in_full(&mut out, if has_bars { 30 } else { 8 }, style);
+        self.in_full(&mut out, &table.cut_rows(if has_bars { ASKED } else { ASKED - 1 }, style), style);
         self.on_the_wire(&mut out);
         self.page_faults(&mut out);
         self.refusals(&mut out, style);
@@ -336,7 +340,7 @@ impl ShowView {
             Column::number("delivery"),
             // like a number, which is never cut
             Column::number("|waterfall     |"),
-            Column::text("service and what it was asked"),
+            Column::wrapped("service and what it was asked"),
             Column::number("reply"),
             Column::text("evidence"),
         ];
@@ -365,11 +369,11 @@ impl ShowView {
         t
     }
 
-    /// What the table cuts: what was asked beyond `shown` bytes, and long errors.
-    fn in_full(&self, out: &mut String, shown: usize, style: Style) {
-        let long: Vec<&SpanView> = self.spans.iter().filter(|s| s.asked.len() > shown).collect();
-        for (i, s) in long.iter().enumerate() {
-            numbered(out, if i == 0 { "\nIn full:\n" } else { "" }, s, &s.asked, Tint::Plain, style);
+    /// What the table cuts: what was asked in the spans of these rows, and long errors.
+    fn in_full(&self, out: &mut String, cut: &[usize], style: Style) {
+        for (i, s) in cut.iter().map(|&row| &self.spans[row]).enumerate() {
+            let head = if i == 0 { "\nIn full:\n" } else { "" };
+            numbered(out, head, s, &format!("{} {}", s.service, s.asked), Tint::Plain, style);
         }
         let failed: Vec<&SpanView> =
             self.spans.iter().filter(|s| s.failed == Some(true) && s.error.len() > REPLY_MAX).collect();
@@ -583,7 +587,10 @@ mod tests {
                 assert!(text.lines().any(|l| l.split_whitespace().any(|w| w == whole)), "{whole} at {width}:\n{text}");
             }
             let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(words.contains(long) && words.contains(statement.trim_end()), "in full, below the table:\n{text}");
+            assert!(words.contains(long), "in full, below the table:\n{text}");
+            // each statement goes on in the lines below, or stands in full below the table
+            let said = words.matches("candidates").count();
+            assert!(said >= 5 * view.spans.len(), "{said} at {width}:\n{text}");
             assert!(text.lines().all(|l| crate::text::columns(l) <= width), "{width}:\n{text}");
         }
     }

@@ -126,6 +126,14 @@ impl Table {
         out
     }
 
+    /// The rows whose cell in this column is shortened when they are rendered.
+    pub fn cut_rows(&self, column: usize, style: Style) -> Vec<usize> {
+        let width = self.widths(style.width.min(self.width_max))[column];
+        let is_cut =
+            |row: &Vec<Cell>| lines(&row[column], self.columns[column], width).iter().any(|l| columns(l) > width);
+        (0..self.rows.len()).filter(|&n| is_cut(&self.rows[n])).collect()
+    }
+
     fn widths(&self, width: usize) -> Vec<usize> {
         let mut widths: Vec<usize> = self
             .columns
@@ -260,6 +268,8 @@ mod tests {
         let out = plain(&t);
         assert!(out.lines().count() <= 2 + LINES_MAX && out.lines().all(|l| columns(l) <= WIDTH_MAX), "{out}");
         assert_eq!(out.matches('…').count(), 2, "{out}");
+        t.row(["short".into()]);
+        assert_eq!(t.cut_rows(0, Style::default()), [0, 1]);
     }
 
     #[test]

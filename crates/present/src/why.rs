@@ -10,7 +10,7 @@ use crate::units;
 use serde::Serialize;
 use std::fmt::Write as _;
 use views::kind_view;
-use wakepath_analysis::why::{Answer, Cause, Comparison, Difference, Group, KindName, Part};
+use wakepath_analysis::why::{Answer, CallDifference, Cause, Comparison, Difference, Group, KindName, Part};
 use wakepath_model::syscalls;
 
 /// A difference that is less than this part of the whole is not worth a row of its own.
@@ -127,6 +127,21 @@ pub struct MainView {
     pub serving: Option<String>,
 }
 
+/// A kind of call that the slow ones make more or fewer of.
+#[derive(Clone, Debug, Serialize)]
+pub struct CallsView {
+    /// Which service is called.
+    pub service: String,
+    /// What it is asked for.
+    pub kind: String,
+    /// How many of these calls a slow one makes on average.
+    pub slow: f64,
+    /// How many a typical one makes.
+    pub typical: f64,
+    /// How many of the slow ones have at least half of the difference.
+    pub requests_with: u64,
+}
+
 /// One comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct KindView {
@@ -148,6 +163,8 @@ pub struct KindView {
     pub differences: Vec<DifferenceView>,
     /// The whole difference without those listed: smaller ones, and what rounding leaves (ns).
     pub rest_ns: i64,
+    /// Which calls they make more or fewer of, the largest difference first.
+    pub calls: Vec<CallsView>,
     /// What to run next.
     pub next: Option<String>,
 }

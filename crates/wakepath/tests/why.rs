@@ -127,6 +127,38 @@ fn a_lock_between_processes_is_named() -> Tested {
     Ok(())
 }
 
+/// The slow requests ask the store nine times for what the others ask once.
+#[test]
+fn calls_that_the_slow_ones_make_more_of_are_counted() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let mut text = String::from("task A front\ntask D store\nflow c - A\nflow d A D\n");
+    for n in 1..=REQUESTS {
+        let t = n as u64 * 10_000;
+        let _ = writeln!(text, "{} A takes r{n} c", t + 10);
+        let calls = if n % 10 == 9 { 9 } else { 1 };
+        for call in 1..=calls {
+            let (q, t) = (n * 10 + call, t + call as u64 * 100);
+            let _ = writeln!(text, "{t} A asks q{q} d for r{n}\n{} D takes q{q}", t + 20);
+            let _ = writeln!(text, "{} D answers q{q}\n{} A hears q{q}", t + 60, t + 80);
+        }
+        let _ = writeln!(text, "{} A answers r{n}", t + calls as u64 * 100 + 90);
+    }
+    let folder = folder(dir.path(), "t", &text);
+    let document = check("why", &stdout(&run(&["why", "--json", &folder, "--slowest", "10%"])));
+    let kind = &document["kinds"][0];
+    adds_up(kind);
+    let calls = kind["calls"].as_array().expect("a list");
+    assert_eq!(calls.len(), 1, "{kind:#}");
+    let numbers = (calls[0]["slow"].as_f64(), calls[0]["typical"].as_f64(), number(&calls[0]["requests_with"]));
+    assert_eq!(numbers, (Some(9.0), Some(1.0), 6), "{kind:#}");
+    assert!(calls[0]["service"].as_str().is_some_and(|s| s.starts_with("store")), "{kind:#}");
+    let text = stdout(&run(&["why", &folder, "--slowest", "10%"]));
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("on average, where their number differs:"), "{text}");
+    assert!(text.contains("9.0 1.0 6 of 6 /vote at store:81"), "{text}");
+    Ok(())
+}
+
 /// What a wait was for is its cause, however it ended.
 #[test]
 fn a_wait_is_named_by_its_object() -> Tested {

@@ -212,6 +212,14 @@ export interface Difference {
   examples: string[];
 }
 
+export interface CallDifference {
+  service: string;
+  kind: string;
+  slow: number;
+  typical: number;
+  requests_with: number;
+}
+
 export interface Compared {
   kind: string;
   service: string;
@@ -222,6 +230,7 @@ export interface Compared {
   more_ns: number;
   differences: Difference[];
   rest_ns: number;
+  calls: CallDifference[];
 }
 
 export interface Why extends Document {

@@ -1,5 +1,6 @@
 //! Two groups of paths compared, cause by cause.
 
+use super::calls::{CallDifference, compare};
 use super::group::{Group, mean};
 use super::{Detail, What};
 use std::collections::BTreeMap;
@@ -43,6 +44,8 @@ pub struct Comparison {
     pub more_ns: i64,
     /// Where, largest first: what explains most comes first, also where they are shorter. None where one of the groups is empty.
     pub differences: Vec<Difference>,
+    /// Which calls they make more or fewer of, the largest difference first.
+    pub calls: Vec<CallDifference>,
     /// What the differences do not say: smaller ones, and what rounding leaves (ns).
     pub rest_ns: i64,
 }
@@ -62,7 +65,7 @@ impl Comparison {
     /// Compares two groups. With an empty one nothing compares: all that the other did would be a difference.
     pub fn new(slow: Group, typical: Group) -> Comparison {
         if slow.count() == 0 || typical.count() == 0 {
-            return Comparison { slow, typical, more_ns: 0, differences: Vec::new(), rest_ns: 0 };
+            return Comparison { slow, typical, more_ns: 0, differences: Vec::new(), calls: Vec::new(), rest_ns: 0 };
         }
         let more_ns = signed(slow.mean_ns(), typical.mean_ns());
         let mut whats: Vec<&What> = slow.whats.keys().chain(typical.whats.keys()).collect();
@@ -82,7 +85,8 @@ impl Comparison {
             explain(&slow, &typical, d);
         }
         let told: i64 = differences.iter().map(|d| d.more_ns).sum();
-        Comparison { more_ns, rest_ns: more_ns - told, differences, slow, typical }
+        let calls = compare(&slow.calls, &typical.calls);
+        Comparison { more_ns, rest_ns: more_ns - told, differences, calls, slow, typical }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Paths that are compared with others: where the time of each went, and of all together.
 
+use super::calls::Calls;
 use super::{Cause, Detail, Reader, What};
 use crate::histogram::Histogram;
 use crate::slices::Slice;
@@ -33,6 +34,7 @@ pub struct Group {
     pub answered: Histogram,
     /// Of these, whose reply said that they failed.
     pub failed: u64,
+    pub(super) calls: Calls,
     elapsed_ns: u128,
     pub(super) whats: BTreeMap<What, u32>,
     pub(super) sums: Vec<u128>,

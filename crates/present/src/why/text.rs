@@ -180,6 +180,10 @@ impl WhyView {
             out.push('\n');
             out.push_str(&self.table(k, limit).render(style));
         }
+        if is_compared && !k.calls.is_empty() {
+            let _ = writeln!(out, "\nCalls of a request, on average, where their number differs:\n");
+            out.push_str(&self.calls(k).render(style));
+        }
         out.push('\n');
         for note in notes(k) {
             out.push_str(&wrap(&sanitise(&note), "", style.prose()));
@@ -187,6 +191,35 @@ impl WhyView {
         if let Some(next) = &k.next {
             let _ = writeln!(out, "Next: {}", sanitise(next));
         }
+    }
+
+    /// The kinds of call whose number differs most.
+    fn calls(&self, k: &KindView) -> Table {
+        const SHOWN: usize = 5;
+        let (slow, typical) = match self.mode {
+            Mode::Slowest => ("slow", "typical"),
+            Mode::Selected => ("selected", "others"),
+            Mode::BeforeAfter | Mode::Tasks => ("after", "before"),
+        };
+        let mut t = Table::new(&[
+            Column::number(slow),
+            Column::number(typical),
+            Column::number("requests"),
+            Column::wrapped("call"),
+        ]);
+        for c in k.calls.iter().take(SHOWN) {
+            t.row([
+                Cell::from(format!("{:.1}", c.slow)),
+                Cell::from(format!("{:.1}", c.typical)),
+                Cell::from(format!("{} of {}", units::count(c.requests_with), units::count(k.slow.count))),
+                Cell::from(format!("{} at {}", c.kind, c.service)),
+            ]);
+        }
+        if let Some(further @ 1..) = k.calls.len().checked_sub(SHOWN) {
+            let text = units::counted(further as u64, "further kind", "further kinds");
+            t.row([Cell::default(), Cell::default(), Cell::default(), Cell::tinted(text, Tint::Dim)]);
+        }
+        t
     }
 
     pub(super) fn table(&self, k: &KindView, limit: usize) -> Table {

@@ -37,6 +37,7 @@ pub(super) fn kind_view(
         more_ns: c.more_ns,
         differences,
         rest_ns: c.rest_ns,
+        calls: c.calls.iter().map(calls_view).collect(),
         next,
     };
     view.sentence = sentence(&view, words);
@@ -96,6 +97,10 @@ pub(super) fn difference_view(d: &Difference, rank: u32, whole: i64, show: &dyn 
         examples: d.examples.iter().map(|&id| show(id)).collect(),
         parts: d.parts.iter().map(part_view).collect(),
     }
+}
+
+fn calls_view(d: &CallDifference) -> CallsView {
+    CallsView { service: d.to.0.clone(), kind: d.to.1.clone(), slow: d.slow, typical: d.typical, requests_with: d.with }
 }
 
 pub(super) fn part_view(p: &Part) -> PartView {
