@@ -1,0 +1,321 @@
+//! A request as text for a terminal.
+
+use super::{FaultView, OpenCallView, ShowView, SpanView};
+use crate::own_time::{AT_MOST, own_time};
+use crate::proofs;
+use crate::refusals;
+use crate::table::{Cell, Column, Table};
+use crate::text::{Style, Tint, WIDTH_MAX, cut, sanitise, wrap};
+use crate::units;
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use wakepath_causality::evidence::Hole;
+
+/// Columns of what a span was answered; a longer error stands below the table, in full.
+const REPLY_MAX: usize = 12;
+/// The waterfall's place among the columns.
+const WATERFALL: usize = 4;
+/// The place of what was asked, behind it.
+const ASKED: usize = WATERFALL + 1;
+
+impl SpanView {
+    /// Of its own time, what may be time of calls that are missing (ns).
+    fn unsure_ns(&self) -> u64 {
+        let lacks_calls = !self.hole.is_empty() && self.hole != Hole::AfterRecording.name();
+        if lacks_calls { self.self_ns } else { 0 }
+    }
+}
+
+impl ShowView {
+    /// As text for a terminal.
+    pub fn render(&self, style: Style) -> String {
+        let mut out = String::new();
+        let when = self.wall_ns.map_or(String::new(), |w| format!(", {}", units::wall(w)));
+        let _ = writeln!(
+            out,
+            "{} at {}: {}{when}\nrequest {}, {}",
+            sanitise(&self.asked),
+            sanitise(&self.service),
+            units::duration(self.duration_ns),
+            self.request,
+            if self.complete { "path complete" } else { "path INCOMPLETE (see below)" },
+        );
+        out.push('\n');
+        // where there is little room, who was asked for what is worth more than a picture of the two columns before
+        let pictured = self.table(true);
+        let has_bars = style.width >= WIDTH_MAX && pictured.cut_rows(ASKED, style).is_empty();
+        let table = if has_bars { pictured } else { self.table(false) };
+        out.push_str(&table.render(style));
+        if self.spans.iter().any(|s| s.unsure_ns() > 0) {
+            out.push_str(&wrap(AT_MOST, "", style.prose()));
+        }
+        self.in_full(&mut out, &table.cut_rows(if has_bars { ASKED } else { ASKED - 1 }, style), style);
+        self.on_the_wire(&mut out);
+        self.page_faults(&mut out);
+        self.refusals(&mut out, style);
+        self.incomplete(&mut out, style);
+        if let Some(proofs) = &self.proofs {
+            out.push_str(&proofs::render(proofs, style));
+        }
+        out
+    }
+
+    /// A row a span, with its bar in the waterfall where `has_bars`.
+    fn table(&self, has_bars: bool) -> Table {
+        let total = self.duration_ns.max(1);
+        let mut columns = vec![
+            Column::number("start"),
+            Column::number("length"),
+            Column::number("own"),
+            Column::number("delivery"),
+            // like a number, which is never cut
+            Column::number("|waterfall     |"),
+            Column::wrapped("service and what it was asked"),
+            Column::number("reply"),
+            Column::text("evidence"),
+        ];
+        if !has_bars {
+            columns.remove(WATERFALL);
+        }
+        let mut t = Table::new(&columns);
+        for s in &self.spans {
+            let asked = format!("{}{} {}", "  ".repeat(s.depth.min(12) as usize), s.service, s.asked);
+            let tint = if s.failed == Some(true) || s.reset { Tint::Bad } else { Tint::Plain };
+            let short: Vec<&str> = s.evidence.split(", ").map(|e| e.split(" (").next().unwrap_or(e)).collect();
+            let mut cells = vec![
+                Cell::from(units::duration(s.offset_ns.max(0) as u64)),
+                Cell::from(units::duration(s.duration_ns)),
+                Cell::from(own_time(s.self_ns, s.unsure_ns())),
+                Cell::from(s.between_ns.map_or_else(String::new, units::duration)),
+                Cell::tinted(&asked, tint),
+                Cell::tinted(s.reply(), tint),
+                Cell::tinted(short.join("+"), Tint::Dim),
+            ];
+            if has_bars {
+                cells.insert(WATERFALL, Cell::from(bar(s.offset_ns.max(0) as u64, s.duration_ns, total)));
+            }
+            t.row(cells);
+        }
+        t
+    }
+
+    /// What the table cuts: what was asked in the spans of these rows, and long errors.
+    fn in_full(&self, out: &mut String, cut: &[usize], style: Style) {
+        for (i, s) in cut.iter().map(|&row| &self.spans[row]).enumerate() {
+            let head = if i == 0 { "\nIn full:\n" } else { "" };
+            numbered(out, head, s, &format!("{} {}", s.service, s.asked), Tint::Plain, style);
+        }
+        let failed: Vec<&SpanView> =
+            self.spans.iter().filter(|s| s.failed == Some(true) && s.error.len() > REPLY_MAX).collect();
+        for (i, s) in failed.iter().enumerate() {
+            let head = if i == 0 { "\nErrors in full:\n" } else { "" };
+            numbered(out, head, s, &format!("{}: {}", s.service, s.error), Tint::Bad, style);
+        }
+    }
+
+    fn on_the_wire(&self, out: &mut String) {
+        let divided = self.spans.iter().filter_map(|s| Some((s, s.wire.as_ref().filter(|w| w.out_ns.is_some())?)));
+        for (i, (s, w)) in divided.enumerate() {
+            let length = |ns: Option<u64>| ns.map_or_else(|| "?".to_owned(), units::duration);
+            let _ = writeln!(
+                out,
+                "{}  {:>3}  {} to the request's last packet, {} to the reply's first, {} back: {}",
+                if i == 0 { "\nOn the wire:\n" } else { "" },
+                s.span,
+                length(w.out_ns),
+                units::duration(w.server_ns),
+                length(w.back_ns),
+                sanitise(&s.service),
+            );
+        }
+    }
+
+    fn page_faults(&self, out: &mut String) {
+        let held_up = self.spans.iter().filter_map(|s| Some((s, s.faults.as_ref()?)));
+        for (i, (s, f)) in held_up.enumerate() {
+            let head = if i == 0 { "\nPage faults:\n" } else { "" };
+            let _ = writeln!(out, "{head}  {:>3}  {}: {}", s.span, sanitise(&f.line()), sanitise(&s.service));
+        }
+    }
+
+    fn refusals(&self, out: &mut String, style: Style) {
+        for s in &self.spans {
+            for f in &s.refused {
+                let line = format!(
+                    "at {}, span {} ({}): {} {} {}",
+                    units::duration(f.offset_ns.max(0) as u64),
+                    s.span,
+                    s.service,
+                    f.task,
+                    refusals::met(f.error),
+                    f.remote,
+                );
+                out.push_str(&painted(&line, Tint::Bad, style));
+            }
+        }
+    }
+
+    /// Where the path may be missing something, and the calls that could be of it.
+    fn incomplete(&self, out: &mut String, style: Style) {
+        for s in self.spans.iter().filter(|s| s.queued) {
+            let line = format!(
+                "span {} ({}) puts work into a queue: what happens to it later is not linked",
+                s.span, s.service
+            );
+            let _ = writeln!(out, "{}", style.paint(&sanitise(&line), Tint::Warn));
+        }
+        for s in self.spans.iter().filter(|s| !s.hole.is_empty()) {
+            let line = format!("incomplete at span {} ({}): {}", s.span, s.service, s.hole);
+            out.push_str(&painted(&line, Tint::Warn, style));
+            for c in &s.open_calls {
+                out.push_str(&painted(&c.line(), Tint::Dim, style));
+            }
+        }
+    }
+}
+
+impl FaultView {
+    /// In a line.
+    fn line(&self) -> String {
+        const FILES_SHOWN: usize = 3;
+        let mut parts = Vec::new();
+        if self.major > 0 {
+            let files = self.files.iter().take(FILES_SHOWN);
+            let mut files: Vec<String> =
+                files.map(|f| format!("{} of {}", units::duration(f.duration_ns), f.file)).collect();
+            if self.files.len() > FILES_SHOWN {
+                files.push("…".to_owned());
+            }
+            let of = if files.is_empty() { String::new() } else { format!(": {}", files.join(", ")) };
+            parts.push(format!(
+                "{} with a read, {} in them{of}",
+                units::count(self.major),
+                units::duration(self.major_ns)
+            ));
+        }
+        if self.minor > 0 {
+            parts.push(format!("{} without a read", units::count(self.minor)));
+        }
+        if self.neither > 0 {
+            parts.push(format!("{} counted as neither", units::count(self.neither)));
+        }
+        parts.join("; ")
+    }
+}
+
+impl OpenCallView {
+    /// In a line.
+    fn line(&self) -> String {
+        let others = match self.others {
+            0 => "of this request or of none".to_owned(),
+            1 => "of this request or of another one".to_owned(),
+            n => format!("of this request or of one of {} others", units::count(u64::from(n))),
+        };
+        let at = units::duration(self.offset_ns.max(0) as u64);
+        format!("  at {at}: {} to {}, by {}: {others}", self.asked, self.remote, self.task)
+    }
+}
+
+impl SpanView {
+    /// What it was answered, in a few characters: a status, the class of an error, or how it ended without an answer.
+    fn reply(&self) -> Cow<'_, str> {
+        match (self.status, self.failed == Some(true), self.reset) {
+            (_, _, true) => "reset".into(),
+            (0, true, _) if self.error.is_empty() => "failed".into(),
+            (0, true, _) => cut(&self.error, REPLY_MAX),
+            (0, false, _) => "".into(),
+            (n, true, _) if !self.error.is_empty() && self.error.len() + 4 <= REPLY_MAX => {
+                format!("{n} {}", self.error).into()
+            }
+            (n, _, _) => n.to_string().into(),
+        }
+    }
+}
+
+/// A sentence in a colour, each of its lines.
+fn painted(text: &str, tint: Tint, style: Style) -> String {
+    wrap(&sanitise(text), "", style.prose()).lines().map(|line| style.paint(line, tint) + "\n").collect()
+}
+
+/// A sentence about a span, behind its number; broken where it is longer than prose may be.
+fn numbered(out: &mut String, head: &str, s: &SpanView, text: &str, tint: Tint, style: Style) {
+    out.push_str(head);
+    let text = wrap(&sanitise(text), "       ", style.prose());
+    for (i, line) in text.lines().enumerate() {
+        let number = if i == 0 { format!("  {:>3}  ", s.span) } else { "       ".to_owned() };
+        let _ = writeln!(out, "{number}{}", style.paint(line.trim_start(), tint));
+    }
+}
+
+/// Fourteen columns of the request's length, the span's part of it filled.
+fn bar(offset: u64, length: u64, total: u64) -> String {
+    const WIDTH: u64 = 14;
+    let at = |t: u64| (u128::from(t.min(total)) * u128::from(WIDTH) / u128::from(total)) as u64;
+    let from = at(offset).min(WIDTH - 1);
+    let to = at(offset + length).clamp(from + 1, WIDTH);
+    let mut out = String::from("|");
+    for i in 0..WIDTH {
+        out.push(if i >= from && i < to { '█' } else { ' ' });
+    }
+    out.push('|');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_and_errors_stand_unshortened_at_any_width() {
+        let statement = "UPDATE candidates SET votes = votes + ? WHERE id = ? ".repeat(5);
+        let span = |n: u32, status, failed, error: &str, reset| SpanView {
+            span: n,
+            depth: n,
+            service: "postgres:5432".into(),
+            asked: statement.clone(),
+            evidence: "fragment (by-rule), bytes (observed)".into(),
+            status,
+            failed: Some(failed),
+            error: error.into(),
+            reset,
+            ..SpanView::default()
+        };
+        let long = "an error that says much more than a column of a table has room for";
+        let view = ShowView {
+            request: "0123456789abcdef".into(),
+            service: "nginx:80".into(),
+            asked: "GET /".into(),
+            wall_ns: None,
+            duration_ns: 1_000_000,
+            complete: true,
+            spans: vec![
+                span(0, 500, true, "", false),
+                span(1, 0, true, "40P01", false),
+                span(2, 0, true, long, false),
+                span(3, 0, false, "", true),
+            ],
+            proofs: None,
+        };
+        for width in [80, 100, 200] {
+            let text = view.render(Style { width, ..Style::default() });
+            for whole in ["500", "40P01", "reset"] {
+                assert!(text.lines().any(|l| l.split_whitespace().any(|w| w == whole)), "{whole} at {width}:\n{text}");
+            }
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words.contains(long), "in full, below the table:\n{text}");
+            // each statement goes on in the lines below, or stands in full below the table
+            let said = words.matches("candidates").count();
+            assert!(said >= 5 * view.spans.len(), "{said} at {width}:\n{text}");
+            assert!(text.lines().all(|l| crate::text::columns(l) <= width), "{width}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_bar_is_never_empty_nor_too_long() {
+        for (o, l) in [(0, 0), (0, 100), (99, 1), (100, 0), (50, 500)] {
+            let b = bar(o, l, 100);
+            assert_eq!(b.chars().count(), 16);
+            assert!(b.contains('█'));
+        }
+    }
+}
