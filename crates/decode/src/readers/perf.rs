@@ -10,7 +10,7 @@ mod rounds;
 
 use super::facts::{Counts, HostFacts, Progress};
 use super::reader::{About, Content, Layout, Reader, Refused, TraceReader, Unreadable};
-use super::source::{File, Part, ReadAt};
+use super::source::{File, Part, ReadAt, Unclaimed};
 use super::tracefs::{Order, Scan};
 use super::window::Window;
 use crate::raw::RawSink;
@@ -109,6 +109,7 @@ impl PerfReader {
             self.records.counts.fault(defect::IMPORT_DAMAGED, "", 16, "attributes of no possible size");
             return Some(());
         };
+        let mut unclaimed = Unclaimed::of(source);
         let mut scan = Scan::new(source, attrs_at, attrs_at.saturating_add(attrs_size), self.order);
         for _ in 0..attrs_size / attr_size {
             let here = scan.at;
@@ -118,6 +119,11 @@ impl PerfReader {
                 break;
             };
             let Some(number) = self.records.add_attr(attr) else { break };
+            if unclaimed.claim(ids_at, ids_size).is_none() {
+                let what = "the ids of an attribute lie over other parts of the file";
+                self.records.counts.fault(defect::IMPORT_DAMAGED, "", here, what);
+                break;
+            }
             let mut ids = Scan::new(source, ids_at, ids_at.saturating_add(ids_size), self.order);
             while let Some(id) = ids.u64() {
                 self.records.add_id(id, number);

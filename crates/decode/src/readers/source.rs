@@ -47,6 +47,27 @@ impl Part {
     }
 }
 
+/// The bytes of a file that no part of it has claimed yet. No byte belongs to two parts: where parts lie over one another,
+/// the file is damaged, or made so that reading it takes time with the square of its size.
+pub(super) struct Unclaimed {
+    size: u64,
+    left: u64,
+}
+
+impl Unclaimed {
+    /// All of a file.
+    pub(super) fn of(source: &impl ReadAt) -> Unclaimed {
+        Unclaimed { size: source.size(), left: source.size() }
+    }
+
+    /// Claims bytes from offset `at` on, as far as the file goes; `None` where fewer are left than that.
+    pub(super) fn claim(&mut self, at: u64, bytes: u64) -> Option<()> {
+        let there = bytes.min(self.size.saturating_sub(at));
+        self.left = self.left.checked_sub(there)?;
+        Some(())
+    }
+}
+
 impl ReadAt for Vec<u8> {
     fn size(&self) -> u64 {
         self.len() as u64

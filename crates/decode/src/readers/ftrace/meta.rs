@@ -2,7 +2,7 @@
 
 use super::pack::{Packing, unpack};
 use crate::readers::facts::{Counts, HostFacts};
-use crate::readers::source::ReadAt;
+use crate::readers::source::{ReadAt, Unclaimed};
 use crate::readers::tracefs::{self, Format, Order, PageLayout, Scan, fill};
 use crate::readers::tracepoints::Tracepoints;
 use wakepath_model::defects::id as defect;
@@ -70,6 +70,7 @@ pub struct Meta {
     /// Wall-clock time minus the clock's, and what the user had added to each time, in ns.
     date: Option<i64>,
     shift: i64,
+    unclaimed: Unclaimed,
 }
 
 impl Meta {
@@ -87,6 +88,7 @@ impl Meta {
             page_bytes: 4096,
             date: None,
             shift: 0,
+            unclaimed: Unclaimed::of(source),
         };
         let mut scan = Scan::new(source, 0, u64::MAX, Order::Little);
         let read = tracefs::head(&mut scan).and_then(|head| {
@@ -148,6 +150,7 @@ impl Meta {
                     let data = scan.data(size.into())?;
                     if id == option::BUFFER {
                         let at = self.order.u64(&data, 0)?;
+                        self.unclaimed.claim(at, 16 * u64::from(cpus).min(CPUS_MAX))?;
                         let mut buffer = Scan::new(source, at, u64::MAX, self.order);
                         let mut tag = [0; 10];
                         buffer.bytes(&mut tag)?;
@@ -180,6 +183,9 @@ impl Meta {
     fn stream(&mut self, cpu: u16, at: u64, bytes: u64, page_bytes: u32, is_packed: bool) {
         if !PAGES.contains(&page_bytes) {
             self.counts.fault(defect::IMPORT_DAMAGED, "", at, format!("pages of {page_bytes} bytes"));
+        } else if self.unclaimed.claim(at, bytes).is_none() {
+            let what = format!("the data of processor {cpu} lie over other parts of the file");
+            self.counts.fault(defect::IMPORT_DAMAGED, "", at, what);
         } else if bytes > 0 && self.data.len() < STREAMS_MAX {
             self.data.push(CpuData { cpu, at, bytes, page_bytes, is_packed });
         }
@@ -222,7 +228,7 @@ impl Meta {
     }
 
     /// A section's bytes, unpacked.
-    fn section<R: ReadAt>(&self, source: &R, at: u64) -> Option<Vec<u8>> {
+    fn section<R: ReadAt>(&mut self, source: &R, at: u64) -> Option<Vec<u8>> {
         let mut scan = Scan::new(source, at, u64::MAX, self.order);
         scan.skip(2); // its kind: the option says it too
         let flags = scan.number::<2>()?;
@@ -236,6 +242,7 @@ impl Meta {
         if size > SECTION_MAX.min(source.size()) {
             return None;
         }
+        self.unclaimed.claim(scan.at, size)?;
         let mut bytes = vec![0; size as usize];
         if !fill(source, scan.at, &mut bytes) {
             return None;

@@ -21,6 +21,10 @@ impl Packing {
     }
 }
 
+/// How many times as long as itself what zstd unpacks can be: a block of 4 bytes repeats one byte 128 KiB times (RFC 8878,
+/// section 3.1.1.2).
+const ZSTD_TIMES: usize = (128 << 10) / 4;
+
 /// Unpacks into `out`, which then has what came out, at most `size` bytes. Whether all was well.
 pub fn unpack(packing: Packing, packed: &[u8], size: usize, out: &mut Vec<u8>) -> bool {
     out.clear();
@@ -30,7 +34,8 @@ pub fn unpack(packing: Packing, packed: &[u8], size: usize, out: &mut Vec<u8>) -
             true
         }
         Packing::Zstd => {
-            out.resize(size, 0);
+            // more than that nothing can come out of so many bytes
+            out.resize(size.min(packed.len().saturating_mul(ZSTD_TIMES)), 0);
             let count = zstd::bulk::decompress_to_buffer(packed, &mut out[..]);
             out.truncate(count.as_ref().map_or(0, |n| *n));
             count.is_ok()
