@@ -37,6 +37,8 @@ pub struct Tier {
     pub unread_ns: u64,
     /// Time between its callers and it (ns).
     pub between_ns: u64,
+    /// Time that calls of it went on behind the reply of the request that they were made for (ns).
+    pub after_ns: u64,
     /// Least depth at which it was met.
     pub depth: u32,
     /// Nobody watches there, nor on the way: its time is as its callers saw it.
@@ -252,6 +254,7 @@ impl Kinds {
             tier.arrivals_unseen += u64::from(span.callee.as_ref().is_some_and(|h| h.exchange.arrived.0 == 0));
             tier.unread_ns += t.unread_ns;
             tier.between_ns += t.between_ns.unwrap_or(0);
+            tier.after_ns += t.after_ns;
             tier.depth = if fresh { t.depth } else { tier.depth.min(t.depth) };
             tier.unwatched = span.is_unwatched() && t.wire.is_none();
         }

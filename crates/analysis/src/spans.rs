@@ -26,6 +26,8 @@ pub struct Timed {
     /// Time that the caller saw and the server did not: network, and what it waited to be read (ns); `None` where
     /// nothing tells the two apart. Where the wire alone tells, what is not its server's time.
     pub between_ns: Option<u64>,
+    /// Time, as its caller saw it, behind the reply of the request that it was made for: nobody waited for that (ns).
+    pub after_ns: u64,
     /// What the wire tells of the time, where a sniffer saw the reply.
     pub wire: Option<Legs>,
 }
@@ -110,10 +112,19 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
             }
             _ => None,
         };
-        let index = i as u32;
-        out.push(Timed { index, depth, host: half.host, start, end, queued_ns, self_ns, unread_ns, between_ns, wire });
+        let after_ns = s.parent.map_or(0, |p| behind(&out[p as usize], inner_host(&r.spans[p as usize]), s));
+        let (index, host) = (i as u32, half.host);
+        out.push(Timed { index, depth, host, start, end, queued_ns, self_ns, unread_ns, between_ns, after_ns, wire });
     }
     out
+}
+
+/// How long a call went on behind the reply of its parent, or while that itself was behind its own (ns). `inner`: whose clock
+/// the parent's calls are in.
+fn behind(parent: &Timed, inner: Option<HostId>, call: &Span) -> u64 {
+    let Some(c) = call.caller.as_ref().filter(|c| c.host == parent.host && inner == Some(c.host)) else { return 0 };
+    let replied = parent.end.0.saturating_sub(parent.after_ns);
+    c.exchange.ended.0.saturating_sub(c.exchange.began.0.max(replied))
 }
 
 /// Length of the union of intervals, cut to `from..to`.

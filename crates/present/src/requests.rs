@@ -39,6 +39,9 @@ pub struct TierView {
     pub unread_ns: u64,
     /// Between its callers and it, for each request (ns).
     pub between_ns: u64,
+    /// Time that its calls went on behind the reply of the request that they were made for, for each request (ns): it is in
+    /// the other figures, and in no duration of a request.
+    pub after_ns: u64,
     /// Share of the mean duration that is its own time.
     pub share: f64,
     /// It is not recorded.
@@ -312,6 +315,7 @@ fn kind_view(service: &str, asked: &str, k: &Kind, span_ns: u64) -> KindView {
                 arrivals_seen: t.unwatched || t.arrivals_unseen < t.spans,
                 unread_ns: t.unread_ns / n,
                 between_ns: t.between_ns / n,
+                after_ns: t.after_ns / n,
                 share: (t.self_ns / n) as f64 / mean as f64,
                 unwatched: t.unwatched,
             };

@@ -200,3 +200,21 @@ fn shares_of_more_than_the_whole_are_explained() {
          190 E answers q2\n200 A hears q2\n201 A answers r1\n"
     ));
 }
+
+#[test]
+fn what_a_call_takes_behind_the_reply_is_told_apart() {
+    const HEAD: &str =
+        "task A app\ntask D db\nflow c - A\nflow d A D\n100 A takes r1 c\n101 A asks q1 d for r1\n103 D takes q1\n";
+    let text_and_after = |rest: &str| {
+        let view = requests(&format!("{HEAD}{rest}"));
+        let after: Vec<u64> = view.kinds[0].tiers.iter().map(|t| t.after_ns / 1000).collect();
+        (view.render(0, &[], Style::default()), after)
+    };
+    // it replied after 72 µs, and the call went on for 1.8 ms
+    let (text, after) = text_and_after("172 A answers r1\n1960 D answers q1\n1970 A hears q1\n");
+    assert_eq!(after, [0, 1798], "{text}");
+    assert!(text.contains("went on for 1.80 ms after the reply to their request"), "{text}");
+    assert!(!text.contains("under way at once"), "{text}");
+    let (text, after) = text_and_after("160 D answers q1\n170 A hears q1\n172 A answers r1\n");
+    assert!(after == [0, 0] && !text.contains("after the reply to their"), "{after:?} {text}");
+}

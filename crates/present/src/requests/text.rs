@@ -1,6 +1,6 @@
 //! The answer of `wakepath requests` as text for a terminal.
 
-use super::{CallsView, KindView, RequestsView, call_errors};
+use super::{CallsView, KindView, RequestsView, TierView, call_errors};
 use crate::losses::{Loss, losses_or_none};
 use crate::own_time::{AT_MOST, at_most, is_unsure, own_time};
 use crate::refusals;
@@ -333,8 +333,17 @@ fn render_tiers(k: &KindView, out: &mut String, style: Style) {
     if k.tiers.iter().any(|t| is_unsure(t.self_ns, t.self_unsure_ns)) {
         warn(out, AT_MOST, style);
     }
-    if k.tiers.iter().map(|t| t.share).sum::<f64>() >= SHARE_OVER {
+    let after = |t: &TierView| t.after_ns as f64 / k.mean_ns.max(1) as f64;
+    if k.tiers.iter().map(|t| (t.share - after(t)).max(0.0)).sum::<f64>() >= SHARE_OVER {
         below(out, AT_ONCE, Tint::Plain, style);
+    }
+    for tier in k.tiers.iter().filter(|t| after(t) >= SHARE_OVER - 1.0) {
+        let line = format!(
+            "Calls to {} went on for {} after the reply to their request: that is in its row, and not in the mean.",
+            tier.service,
+            units::duration(tier.after_ns),
+        );
+        below(out, &line, Tint::Plain, style);
     }
     if k.tiers.iter().any(|t| !t.arrivals_seen) {
         warn(out, ARRIVALS_UNSEEN, style);
