@@ -270,7 +270,7 @@ pub fn listed(out: &mut String, title: &str, sentences: &[String], style: Style)
 pub fn lossy_sentence(lossy: f64) -> Option<String> {
     (lossy > 0.0).then(|| {
         format!(
-            "Data loss may have affected {:.1} % of the measurements: the error bars are that much wider.",
+            "Incomplete paths or lost data may affect {:.1} % of the measurements: the error bars are that much wider.",
             100.0 * lossy
         )
     })

@@ -246,11 +246,11 @@ impl ForecastView {
         };
         let part = |name: &str, is_rate: bool, f: &FigureView| {
             let (low, high) = (self.figure(is_rate, f.low), self.figure(is_rate, f.high));
-            let value = self.figure(is_rate, f.value);
-            if self.changes.is_empty() {
-                format!("{name} {value}")
-            } else {
-                format!("{name} goes from {} to {value} ({low} to {high})", self.figure(is_rate, f.measured))
+            let (value, measured) = (self.figure(is_rate, f.value), self.figure(is_rate, f.measured));
+            match self.changes.is_empty() {
+                true => format!("{name} {value}"),
+                false if value == measured => format!("{name} stays {value} ({low} to {high})"),
+                false => format!("{name} goes from {measured} to {value} ({low} to {high})"),
             }
         };
         let mut parts = vec![part(&format!("throughput{whose}"), true, &self.forecast.throughput_per_s)];
