@@ -4,6 +4,8 @@
 mod annotated;
 #[path = "run/disk.rs"]
 mod disk;
+#[path = "run/memory.rs"]
+mod memory;
 mod support;
 
 use std::fs;
@@ -113,35 +115,6 @@ fn a_command_runs_isolated_and_its_status_is_passed_on() -> Tested {
     assert!(!again.status.success() && stderr(&again).contains("--append"), "{}", stderr(&again));
     let requests = run(&["requests", path(&folder)]);
     assert!(stdout(&requests).contains("GET"), "{}", stdout(&requests));
-    Ok(())
-}
-
-/// Servers such as vsftpd give themselves a limit of some 200 MB of address space, far less than the arena takes.
-#[test]
-fn a_limit_of_memory_leaves_a_program_as_much_as_without_the_library() -> Tested {
-    const LIMITED: &str = r#"
-import resource, sys
-resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))
-kept = bytearray(64 << 20)
-try: bytearray(3 << 30)
-except MemoryError: sys.exit(9)
-"#;
-    if !has_library() {
-        return Ok(());
-    }
-    let dir = tempfile::tempdir()?;
-    let output = run(&["run", "-o", path(&dir.path().join("t")), "--", "python3", "-c", LIMITED]);
-    assert_eq!(output.status.code(), Some(9), "as much as it asked for, and no more: {}", stderr(&output));
-    // one that others gave a program leaves no room for the arena: it runs unseen, and that is said
-    const BEFORE: &str = "
-import os, resource
-resource.prlimit(os.getpid(), resource.RLIMIT_AS, (300 << 20, 300 << 20))
-os.execvp('python3', ['python3', '-c', 'raise SystemExit(8)'])
-";
-    let to = dir.path().join("before");
-    let output = run(&["run", "-o", path(&to), "--", "python3", "-c", BEFORE]);
-    assert_eq!(output.status.code(), Some(8), "{}", stderr(&output));
-    assert!(stderr(&output).contains("NOT SEEN: 1 programs"), "{}", stderr(&output));
     Ok(())
 }
 

@@ -177,6 +177,8 @@ functions! {
     pthread_create(t: *mut pthread_t, a: *const pthread_attr_t, f: Start, arg: *mut c_void) -> c_int =
         { let _ = (t, a, f, arg); EAGAIN };
     pthread_setname_np(t: pthread_t, name: *const c_char) -> c_int = { let _ = (t, name); ENOSYS };
+    getrlimit(resource: c_int, l: *mut rlimit64) -> c_int = kernel!(SYS_prlimit64, 0, resource, 0, l);
+    getrlimit64(resource: c_int, l: *mut rlimit64) -> c_int = kernel!(SYS_prlimit64, 0, resource, 0, l);
     setrlimit(resource: c_int, l: *const rlimit64) -> c_int = kernel!(SYS_prlimit64, 0, resource, l, 0);
     setrlimit64(resource: c_int, l: *const rlimit64) -> c_int = kernel!(SYS_prlimit64, 0, resource, l, 0);
     prlimit(pid: pid_t, resource: c_int, l: *const rlimit64, old: *mut rlimit64) -> c_int =
