@@ -7,7 +7,7 @@ pub const NEEDED: &[(&str, u32, &str)] = &[
     ("CAP_BPF", 39, "load kernel programs, add processes to those watched, read program statistics"),
     ("CAP_PERFMON", 38, "attach to tracepoints and read kernel memory from programs"),
     ("CAP_SYS_PTRACE", 19, "read /proc/PID of other users' processes"),
-    ("CAP_DAC_READ_SEARCH", 2, "read /proc/PID/fdinfo and cgroups of other users' processes"),
+    ("CAP_DAC_READ_SEARCH", 2, "read programs, and files of container runtimes, that only their owners may read"),
 ];
 
 /// How to give the binary these rights.

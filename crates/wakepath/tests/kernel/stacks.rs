@@ -1,6 +1,8 @@
 //! Where programs wait: stacks of functions that a small program brings along.
 
 use crate::harness::*;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -102,6 +104,32 @@ impl Drop for Ended {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// What a recorder keeps CAP_DAC_READ_SEARCH for: without it, root may not read what belongs to another user alone.
+#[test]
+fn a_program_that_only_its_owner_may_read_is_known_by_its_build_id() {
+    const NOBODY: u32 = 65534;
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let Some(program) = compiled(dir.path()) else { return };
+    let Some(mut rec) = record("auto", &["--stacks"]) else { return };
+    for path in [&program, dir.path()] {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o700)).expect("ours");
+        chown(path, Some(NOBODY), Some(NOBODY)).expect("recording is root's here");
+    }
+    let mut command = Command::new(&program);
+    command.uid(NOBODY).gid(NOBODY).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = Ended(command.spawn().expect("it starts"));
+    let pid = child.0.id() as i32;
+    pause(500);
+    rec.signal(libc::SIGINT);
+    assert_eq!(rec.wait(Duration::from_secs(60)), 0, "{}", rec.said());
+    let trace = rec.read();
+    let task = trace.task(pid);
+    let texts = trace.stacks.iter().filter(|s| s.task == task).map(|s| trace.text(s.frames));
+    let own: Vec<&str> = texts.flat_map(|t| t.split(';')).filter(|run| run.contains("/waits|")).collect();
+    let is_known = |run: &&str| run.split('|').nth(1).is_some_and(|id| id.len() == 40);
+    assert!(!own.is_empty() && own.iter().all(is_known), "{:?}", own.first());
 }
 
 fn check(rec: &Recording, pid: i32, elapsed_ns: u64) {
