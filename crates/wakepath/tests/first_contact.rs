@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use support::{Tested, check, run, schemas, stderr, stdout, wakepath, widest, write_small};
+use wakepath_model::rows::Event;
 use wakepath_testkit::recording::Cuts;
 use wakepath_testkit::shapes::{Plan, Shape, simulate};
 
@@ -186,6 +187,22 @@ fn rates_are_over_the_time_that_was_recorded() -> Tested {
     let one = check("requests", &stdout(&run(&["requests", "--json", path(&folder)])));
     assert_eq!(one["recordings"], 1);
     assert!(!stdout(&run(&["requests", path(&folder)])).contains("recordings together"));
+    // another host's, an hour later: the rate is over both
+    let mut later = simulate(&Plan { clients: 6, requests: 20, ..Plan::new(Shape::ThreadPerConnection, 7) });
+    for host in &mut later.hosts {
+        host.name.push_str("-later");
+        for row in &mut host.rows {
+            if let Event::Anchor(a) = row {
+                a.real_ns += 3_600_000_000_000;
+            }
+        }
+    }
+    let later = later.write(&dir.path().join("later"), Cuts::default())?.remove(0);
+    let both = check("requests", &stdout(&run(&["requests", "--json", path(&folder), path(&later)])));
+    assert_eq!(both["recordings"], 2);
+    assert_eq!(both["span_ns"].as_u64(), one["span_ns"].as_u64().map(|ns| 2 * ns));
+    let text = stdout(&run(&["requests", path(&folder), path(&later)]));
+    assert!(text.contains("Counts, rates and times cover 2 recordings together"), "{text}");
     Ok(())
 }
 

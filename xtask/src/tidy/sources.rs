@@ -19,6 +19,9 @@ const SAFETY_LINES: usize = 8;
 const UNFINISHED: [&str; 3] = [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("dbg", "!(")];
 const IGNORED: &str = concat!("#[", "ignore]");
 const WORKPLACE: [&str; 2] = [concat!("/wo", "rk/"), concat!("/fa", "rm/")];
+/// Where other people's recordings may lie, and the one file that may look there: it names them by a variable.
+const OTHERS: &str = concat!("shared", "/data");
+const OTHERS_NAMED_BY: &str = ".ci/run";
 const TEMPORARY: &str = concat!("/t", "mp/");
 
 pub fn check(tree: &Tree, out: &mut Vec<String>) {
@@ -54,6 +57,9 @@ fn check_file(f: &File, out: &mut Vec<String>) {
         let n = i + 1;
         if WORKPLACE.iter().any(|w| line.contains(w)) {
             say(n, "names a workplace, which nobody else has");
+        }
+        if f.path != OTHERS_NAMED_BY && line.contains(OTHERS) {
+            say(n, "a path outside the repository; remedy: WAKEPATH_DATA names other people's recordings");
         }
         if is_rust && (line.contains('\t') || line.ends_with(' ')) {
             say(n, "tab or trailing space; remedy: cargo fmt --all");
@@ -133,6 +139,8 @@ mod tests {
             ("crates/model/src/a.rs", concat!("#[", "ignore]"), 1),
             ("crates/model/src/a.rs", concat!("\"/t", "mp/x\""), 1),
             ("scripts/a", concat!("cd /wo", "rk/main"), 1),
+            ("crates/decode/tests/a.rs", concat!("\"../shared", "/data/pcap\""), 1),
+            (".ci/run", concat!("WAKEPATH_DATA=../shared", "/data"), 0),
         ];
         for (path, text, count) in bad {
             assert_eq!(found(path, text).len(), count, "{path}: {text}");
