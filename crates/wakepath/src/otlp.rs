@@ -233,8 +233,11 @@ impl Sender {
         let each = |r: Request| {
             let Some((began, ended)) = times(&r, host) else { return };
             if began < self.from || self.sent.contains_key(&r.id) {
-                if ended <= settled && !is_unfinished(&r) {
-                    self.send_late(&r, &traces);
+                if ended <= settled
+                    && !is_unfinished(&r)
+                    && let Some(late) = self.late(&r, &traces)
+                {
+                    self.push.add(&late);
                 }
                 return;
             }
@@ -285,23 +288,21 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends spans of a request that was sent without them, since nobody knew whose they were then.
-    fn send_late(&mut self, r: &Request, traces: &Traces<'_>) {
+    /// The spans of a request that was sent without them, since nobody knew whose they were then. They count as sent from now on.
+    fn late(&mut self, r: &Request, traces: &Traces<'_>) -> Option<Trace> {
         if !self.done.contains_key(&r.id) {
-            return;
+            return None;
         }
         let is_late = |(id, began): &(u64, MonoNs)| *began >= self.from && !self.sent.contains_key(id);
         let late: HashMap<u64, MonoNs> = ids(r).filter(is_late).collect();
         if late.is_empty() {
-            return;
+            return None;
         }
         let spans: HashSet<u64> = late.keys().map(|&half| span_id(r.id, half)).collect();
         let mut trace = traces.of(r);
         trace.spans.retain(|s| spans.contains(&s.id));
-        if !trace.spans.is_empty() {
-            self.push.add(&trace);
-        }
         self.sent.extend(late);
+        (!trace.spans.is_empty()).then_some(trace)
     }
 
     /// Leaves out all but the newest, where too much is due.
@@ -377,6 +378,42 @@ fn is_unfinished(r: &Request) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wakepath_testkit::recording::Cuts;
+    use wakepath_testkit::script::play;
+
+    /// A request is sent while nobody knows who made its second call; that is known when the folder is read again.
+    #[test]
+    fn what_turns_out_to_be_of_a_request_that_was_sent_is_sent_once() {
+        let script = "task A front\ntask D store\nflow c - A\nflow d A D\n10 A takes r1 c\n\
+                      20 A asks q1 d for r1\n30 D takes q1\n40 D answers q1\n50 A hears q1\n\
+                      60 A asks q2 d for r1\n70 D takes q2\n80 D answers q2\n90 A hears q2\n100 A answers r1\n";
+        let dir = tempfile::tempdir().expect("a folder for temporary files");
+        let recording = play(script).expect("the script");
+        let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
+        let folder = Folder::open(&dirs).expect("it was just written");
+        let mut found = Vec::new();
+        wakepath_causality::reconstruct(&folder, |r| found.push(r), |_, _, _, _| {});
+        let [r] = &found[..] else { panic!("one request: {found:?}") };
+        let names = Names::read(&folder);
+        let traces = Traces::new(&names, folder.timeline(), None);
+        let mut sender = Sender {
+            dirs,
+            push: Push::new("http://127.0.0.1:9").expect("an address"),
+            counts: Arc::default(),
+            from: MonoNs(0),
+            sent: HashMap::new(),
+            done: HashMap::new(),
+        };
+        assert_eq!(sender.late(r, &traces), None, "it was not sent itself");
+        sender.done.insert(r.id, MonoNs(100_000));
+        let second = r.spans.last().and_then(|s| s.caller.as_ref()).map(|h| h.exchange.began);
+        sender.sent.extend(ids(r).filter(|(_, began)| Some(*began) < second));
+        let late = sender.late(r, &traces).expect("its second call");
+        let all = traces.of(r).spans;
+        assert_eq!((late.spans.len(), all.len()), (2, 5), "both sides of the call, of those of the request");
+        assert!(late.spans.iter().all(|s| all.iter().any(|one| one.id == s.id && one.parent == s.parent)));
+        assert_eq!(sender.late(r, &traces), None, "once");
+    }
 
     #[test]
     fn a_request_that_may_lack_calls_waits_for_what_overlaps_it() {
