@@ -134,7 +134,7 @@ fn calls_that_the_slow_ones_make_more_of_are_counted() -> Tested {
     let mut text = String::from("task A front\ntask D store\nflow c - A\nflow d A D\n");
     for n in 1..=REQUESTS {
         let t = n as u64 * 10_000;
-        let _ = writeln!(text, "{} A takes r{n} c", t + 10);
+        let _ = writeln!(text, "{} A woken by c since {}\n{} A takes r{n} c", t + 5, t - 500, t + 10);
         let calls = if n % 10 == 9 { 9 } else { 1 };
         for call in 1..=calls {
             let (q, t) = (n * 10 + call, t + call as u64 * 100);
@@ -155,7 +155,7 @@ fn calls_that_the_slow_ones_make_more_of_are_counted() -> Tested {
     let text = stdout(&run(&["why", &folder, "--slowest", "10%"]));
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("on average, where their number differs:"), "{text}");
-    assert!(text.contains("9.0 1.0 6 of 6 /vote at store:81"), "{text}");
+    assert!(text.contains("9.0 1.0 6 of 6 GET /vote at store:81"), "{text}");
     Ok(())
 }
 
