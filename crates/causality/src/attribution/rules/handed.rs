@@ -7,7 +7,7 @@
 //! no proof.
 //!
 //! Counterexamples: `link.logical/worker_takes_two`, `worker_takes_two_and_answers_the_last`, `worker_answers_another_first`,
-//! `worker_that_never_hands_back`, `worker_calls_behind_what_it_hands_back`, `worker_lost_a_handover`,
+//! `worker_takes_another_behind_its_call`, `worker_answers_the_later_first`, `worker_that_never_hands_back`, `worker_calls_behind_what_it_hands_back`, `worker_lost_a_handover`,
 //! `few_items_were_handed_back`.
 
 use super::born::kept;
