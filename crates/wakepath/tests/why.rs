@@ -10,6 +10,8 @@ use std::fmt::Write as _;
 use support::{Tested, check, run, stderr, stdout, widest};
 use wakepath_model::ids::TaskId;
 use wakepath_model::rows::{Event, WaitRow, cause};
+use wakepath_testkit::recording::Cuts;
+use wakepath_testkit::script::play;
 
 fn number(v: &Value) -> i64 {
     v.as_i64().expect("a number")
@@ -156,6 +158,44 @@ fn calls_that_the_slow_ones_make_more_of_are_counted() -> Tested {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("on average, where their number differs:"), "{text}");
     assert!(text.contains("9.0 1.0 6 of 6 GET /vote at store:81"), "{text}");
+    Ok(())
+}
+
+/// A script that runs long in a store with one thread holds up whoever comes meanwhile: it is named.
+#[test]
+fn what_a_busy_store_computed_meanwhile_is_named() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let mut text = String::from("task A front\ntask D store\nflow c - A\nflow d A D\nflow e - D\n");
+    for n in 1..=REQUESTS {
+        let t = n as u64 * 10_000;
+        let ran = if n % 10 == 9 { 4_000 } else { 40 };
+        let _ = writeln!(text, "{} D woken by e since {}\n{} D takes p{n} e", t + 5, t - 500, t + 8);
+        let _ = writeln!(text, "{} A woken by c since {}", t + 9, t - 500);
+        let _ = writeln!(text, "{} A takes r{n} c\n{} A asks q{n} d for r{n}", t + 10, t + 20);
+        let done = t + 30 + ran;
+        let _ = writeln!(text, "{done} D answers p{n}\n{} D takes q{n}", done + 5);
+        let _ = writeln!(text, "{} D answers q{n}\n{} A woken by d since {}", done + 50, done + 55, t + 25);
+        let _ = writeln!(text, "{} A hears q{n}\n{} A answers r{n}", done + 60, done + 80);
+    }
+    let mut recording = play(&text)?;
+    for host in &mut recording.hosts {
+        let scripts: Vec<_> = (1..=REQUESTS).map(|n| host.text(&format!("/p{n}"))).collect();
+        let (script, vote) = (host.text("/script"), host.text("/vote"));
+        for row in &mut host.rows {
+            if let Event::Message(m) = row {
+                m.target = if scripts.contains(&m.target) { script } else { vote };
+            }
+        }
+    }
+    let dirs = recording.write(&dir.path().join("t"), Cuts::default())?;
+    let folder = dirs[0].to_str().expect("temporary paths are UTF-8");
+    let asked = ["why", "--json", folder, "--kind", "GET /vote", "--slowest", "10%"];
+    let document = check("why", &stdout(&run(&asked)));
+    let kind = &document["kinds"][0];
+    adds_up(kind);
+    let first = &kind["differences"][0];
+    assert!(number(&first["more_ns"]) > 3_900_000, "{kind:#}");
+    assert_eq!(first["text"], "waiting to be picked up by store:81, which was computing for GET /script", "{kind:#}");
     Ok(())
 }
 
