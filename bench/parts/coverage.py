@@ -135,6 +135,25 @@ def virtual_threads(kind, version):
     return start
 
 
+def pools(kind, version):
+    """The JDK's web server on a pool, which has calls done by another one (`Pools.java`); the agent comes when it runs."""
+
+    def start(place):
+        run(["javac", "--release", "17", "-d", place.at, CODE / "Pools.java"], 120)
+        port = free_port()
+        line = [java(version) if version else "java", "-Xmx512m", "-cp", place.at, "Pools", kind]
+        place.start("java", line, port, DOWN=place.plain())
+        pid = place.pids[-1]
+        for name in ("before", "behind"):
+            warm = [program("vload"), "--url", f"http://127.0.0.1:{port}", "--connections", "4", "--requests", "60", "--mix", "/x=1"]
+            run([*warm, "--truth", place.at / f"{name}.jsonl"], 120)
+            if name == "before":
+                run([program("wakepath"), "attach", str(pid), "--yes"], 120)
+        return port
+
+    return start
+
+
 def go(kind):
     """net/http whose handlers have the rest asked by others (`asks.go`)."""
 
@@ -248,6 +267,13 @@ def virtual(kind, version, clients, whole):
     return Case(virtual_threads(kind, version), needs, clients=clients, vantages=(KERNEL,), whole=whole)
 
 
+def executors(kind, version=None, whole=None, clients=(1, 10, 50, 200)):
+    """A case of Java's pools."""
+    needs = ["javac", *([java(version)] if version else [])]
+    whole = ALL_SIZES if whole is None else whole
+    return Case(pools(kind, version), needs, clients=clients, vantages=(KERNEL,), whole=whole)
+
+
 def goroutines(start, whole, *needs, flag="go"):
     """A case of Go, with its probes."""
     needs = [str(HAVE / "go-service"), *needs]
@@ -277,6 +303,17 @@ COVERAGE = {
     "go-pool-direct": goroutines(go("pool-direct"), POOLS, "redis-server", DATABASE, flag="go-channels"),
     "go-http2": goroutines(go_streams("http2"), ALL_SIZES, flag="go-channels"),
     "go-grpc": goroutines(go_streams("grpc"), ALL_SIZES, flag="go-channels"),
+    "java-executor": executors("submit"),
+    "java-completable": executors("future"),
+    "java-completable-21": executors("future", 21, clients=(10, 50)),
+    "java-completable-25": executors("future", 25, clients=(10, 50)),
+    "java-async": executors("async"),
+    "java-fork-join": executors("fork-join"),
+    "java-scheduled": executors("later", clients=(10, 50)),
+    "java-serial": executors("serial", clients=(10, 50)),
+    "java-drain": executors("drain", clients=(10, 50)),
+    "java-queue": executors("queue", whole={}, clients=(1, 10, 50)),
+    "java-shared": executors("shared", clients=(10, 50)),
     "virtual-threads": virtual("plain", 25, (1, 10, 50, 200), ALL_SIZES),
     "virtual-threads-21": virtual("plain", 21, (1, 10, 50), ALL_SIZES),
     "virtual-pinned": virtual("pinned", 25, (10,), ALL_SIZES),

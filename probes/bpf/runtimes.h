@@ -270,19 +270,104 @@ static __always_inline bool python_task(struct task_struct *task, struct wp_runt
 	return true;
 }
 
-/* The virtual thread that a thread of the JVM runs: its number, which no other ever has. A platform thread is a thread. */
-static __always_inline bool jvm_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who)
+/* What the agent for the JVM keeps: words by which it is known. */
+struct jvm_words {
+	u64 magic[2];
+	u32 layout;
+};
+
+/* And of each thread what it works at now. Only the thread itself writes it. Behind it are the makers. */
+struct jvm_slot {
+	u64 thread;
+	u64 id;
+	u64 born;
+	u64 maker;
+};
+
+#define JVM_TABLE 4096
+#define JVM_SLOTS (JVM_TABLE + 4 * JVM_THREADS)
+
+/* Tasks of the JVM's executors whose makers were told. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct owned_key);
+	__type(value, u8);
+} jvm_told SEC(".maps");
+
+/* Tells what made a task of an executor's: as many as the agent keeps, straight from the slot. */
+static __always_inline bool tell_jvm_makers(u32 tgid, u64 makers, u64 now)
+{
+	u64 position;
+	struct wp_makers *r = reserve(this_cpu(), sizeof(*r), DROP_TASK, &position);
+
+	if (!r)
+		return false;
+	r->ts_ns = now;
+	r->tgid = tgid;
+	r->pad = 0;
+	/* what cannot be read is zero, and zeros name nobody */
+	bpf_probe_read_user(r->line, sizeof(r->line) + sizeof(r->born_ns), (void *)makers);
+	commit(r, position, sizeof(*r), KIND_MAKERS, RUNTIME_JVM);
+	return true;
+}
+
+/* The task of an executor's that a thread of the JVM runs, where the agent keeps it. `now`: 0 where nothing may be told. */
+static __always_inline bool jvm_agent_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, u64 now)
+{
+	struct owned_key key = { .tgid = task->tgid };
+	u32 number = own_number(task), place = 0;
+	struct jvm_words words = {};
+	struct jvm_slot slot = {};
+	const u8 told = 1;
+	u64 at;
+
+	/* of a thread that ends nothing can be read any more, which refutes nothing */
+	if (bpf_probe_read_user(&words, sizeof(words), (void *)r->helper_words))
+		return false;
+	if (words.magic[0] != JVM_MAGIC_0 || words.magic[1] != JVM_MAGIC_1 || (words.layout && words.layout != JVM_LAYOUT)) {
+		__sync_fetch_and_add(&r->refuted, 1);
+		return false;
+	}
+	/* the agent was taken away, and may come again; a number beyond them no thread has */
+	if (!words.layout || number >= JVM_THREADS)
+		return false;
+	bpf_probe_read_user(&place, sizeof(place), (void *)(r->helper_words + JVM_TABLE + 4 * (u64)number));
+	if (!place)
+		return false;
+	at = r->helper_words + JVM_SLOTS + JVM_SLOT_BYTES * (u64)place;
+	if (bpf_probe_read_user(&slot, sizeof(slot), (void *)at))
+		return false;
+	if (slot.thread != number || (slot.id && slot.id < JVM_AGENT_KEYS) || (now && slot.born > now)) {
+		__sync_fetch_and_add(&r->refuted, 1);
+		return false;
+	}
+	if (!slot.id)
+		return false;
+	who->key = key.of = slot.id;
+	who->born_ns = slot.born;
+	who->parent = slot.maker;
+	if (now && slot.maker && !bpf_map_lookup_elem(&jvm_told, &key) &&
+	    tell_jvm_makers(key.tgid, at + __builtin_offsetof(struct jvm_slot, maker), now))
+		bpf_map_update_elem(&jvm_told, &key, &told, BPF_ANY);
+	return true;
+}
+
+/* The virtual thread that a thread of the JVM runs: its number, which no other ever has. A platform thread runs tasks of executors,
+ * where the agent tells. */
+static __always_inline bool jvm_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, u64 now)
 {
 	/* glibc: behind the thread pointer's own word, the address of a pair of words for each library; all ones where the thread
 	 * never used that library's */
 	u64 libraries = user_word(task->thread.fsbase + 8);
 	u64 words = user_word(libraries + 16 * (u64)r->module);
 	u64 thread = words && words != ~0ULL ? user_word(words + r->thread_word) : 0;
-	u8 is_virtual = thread ? user_word(thread + r->thread_is_virtual) : 0;
+	/* versions without virtual threads have no such byte */
+	u8 is_virtual = thread && r->thread_is_virtual ? user_word(thread + r->thread_is_virtual) : 0;
 	u32 number;
 
 	if (!is_virtual)
-		return false;
+		return r->helper_words && jvm_agent_task(task, r, who, now);
 	number = user_word(user_word(thread + r->thread_os) + r->os_number);
 	who->key = user_word(thread + r->thread_runs);
 	if (is_virtual != 1 || number != own_number(task) ||
@@ -310,7 +395,7 @@ static __always_inline bool node_task(struct task_struct *task, struct wp_runtim
 	/* other threads run no JavaScript, or that of a worker, which has no helper */
 	if (polls || task->pid != task->tgid)
 		return false;
-	bpf_probe_read_user(&words, sizeof(words), (void *)r->node_words);
+	bpf_probe_read_user(&words, sizeof(words), (void *)r->helper_words);
 	if (words.magic[0] != NODE_MAGIC_0 || words.magic[1] != NODE_MAGIC_1 || words.pid != own_number(task) ||
 	    (words.layout && words.layout != NODE_LAYOUT)) {
 		__sync_fetch_and_add(&r->refuted, 1);
@@ -365,7 +450,7 @@ static __always_inline bool task_of(struct task_struct *task, struct wp_runtime 
 	case RUNTIME_PYTHON:
 		return python_task(task, r, who, !flow, now);
 	case RUNTIME_JVM:
-		return jvm_task(task, r, who);
+		return jvm_task(task, r, who, now);
 	case RUNTIME_NODE:
 		return node_task(task, r, who, !flow);
 	case RUNTIME_TOKIO:
@@ -412,7 +497,7 @@ static __noinline u8 leaves_in_name_of(struct task_struct *task, struct task_sta
 		return RUNTIME_GO;
 	}
 	if (r->kind == RUNTIME_JVM) {
-		t->logical = jvm_task(task, r, &who) ? who.key : 0;
+		t->logical = jvm_task(task, r, &who, 0) ? who.key : 0;
 		t->maker = 0;
 		return RUNTIME_JVM;
 	}

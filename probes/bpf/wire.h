@@ -99,6 +99,12 @@
 #define NODE_MAGIC_0 0x9e0d4a3770ec5c1bULL
 #define NODE_MAGIC_1 0xd3a86e9551f2b6c8ULL
 #define NODE_LAYOUT 0x1ULL
+#define JVM_MAGIC_0 0x4be3905ad17c26f8ULL
+#define JVM_MAGIC_1 0xa95d0e73c2481fb6ULL
+#define JVM_LAYOUT 0x1ULL
+#define JVM_THREADS 0x400000ULL
+#define JVM_SLOT_BYTES 0x100ULL
+#define JVM_AGENT_KEYS 0x1000000000000ULL
 #define RUNTIME_TOKIO 0x5ULL
 #define SC_NONE 0x0ULL
 #define SC_WRITE 0x1ULL
@@ -201,7 +207,7 @@ struct wp_runtime {
 	__u64 verified;
 	__u64 refuted;
 	__u64 python_key;
-	__u64 node_words;
+	__u64 helper_words;
 	__s32 tls;
 	__u32 kind;
 	__u32 g_m;

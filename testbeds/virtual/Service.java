@@ -7,12 +7,14 @@ import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
 /**
  * A service with a virtual thread for each request, which calls another one: {@code Service down}, or {@code Service virtual
- * DOWN}. Prints its port. GET /x/NAME leads to GET /down/NAME, on connections that all requests share.
+ * DOWN}. Prints its port. GET /x/NAME leads to GET /down/NAME, on connections that all requests share. {@code Service pools DOWN}
+ * serves by a pool of platform threads, and has another one call.
  */
 public class Service {
     private static final int POOL = 4;
@@ -21,21 +23,23 @@ public class Service {
 
     public static void main(String[] args) throws Exception {
         BlockingQueue<Down> idle = new ArrayBlockingQueue<>(POOL);
-        for (int i = 0; i < POOL && args[0].equals("virtual"); i++) {
+        for (int i = 0; i < POOL && !args[0].equals("down"); i++) {
             var socket = new Socket(InetAddress.getLoopbackAddress(), Integer.parseInt(args[1]));
             socket.setTcpNoDelay(true);
             idle.add(new Down(socket, new BufferedInputStream(socket.getInputStream())));
         }
         var server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 128);
-        // by name, so that older compilers take it
-        var executor = Executors.class.getMethod("newVirtualThreadPerTaskExecutor").invoke(null);
-        server.setExecutor((ExecutorService) executor);
+        var calls = args[0].equals("pools") ? Executors.newFixedThreadPool(POOL) : null;
+        server.setExecutor(calls == null ? virtualThreads() : Executors.newFixedThreadPool(16));
         server.createContext("/", exchange -> {
             try {
                 var path = exchange.getRequestURI().getPath();
                 var name = path.substring(path.lastIndexOf('/') + 1);
                 Thread.sleep(1);
-                if (args[0].equals("virtual")) {
+                if (calls != null) {
+                    var asked = name;
+                    name = CompletableFuture.supplyAsync(() -> ask(idle, asked), calls).join();
+                } else if (args[0].equals("virtual")) {
                     name = ask(idle, name);
                 }
                 var reply = name.getBytes(StandardCharsets.UTF_8);
@@ -50,8 +54,25 @@ public class Service {
         System.out.println(server.getAddress().getPort());
     }
 
+    /** By name, so that older compilers take it; a version without them has a pool. */
+    private static ExecutorService virtualThreads() throws ReflectiveOperationException {
+        try {
+            return (ExecutorService) Executors.class.getMethod("newVirtualThreadPerTaskExecutor").invoke(null);
+        } catch (NoSuchMethodException e) {
+            return Executors.newCachedThreadPool();
+        }
+    }
+
+    private static String ask(BlockingQueue<Down> idle, String name) {
+        try {
+            return asked(idle, name);
+        } catch (java.io.IOException | InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
     /** The reply to GET /down/NAME. */
-    private static String ask(BlockingQueue<Down> idle, String name) throws java.io.IOException, InterruptedException {
+    private static String asked(BlockingQueue<Down> idle, String name) throws java.io.IOException, InterruptedException {
         var down = idle.take();
         var request = "GET /down/" + name + " HTTP/1.1\r\nHost: down\r\n\r\n";
         down.socket.getOutputStream().write(request.getBytes(StandardCharsets.UTF_8));

@@ -27,6 +27,7 @@ impl Known {
         match self.runtime {
             runtime::NONE => None,
             runtime::GO => Some(format!("goroutine {}", self.key)),
+            runtime::JVM if self.key >= runtime::JVM_EXECUTORS => Some("an executor's task".into()),
             runtime::JVM => Some(format!("virtual thread {}", self.key)),
             runtime::TOKIO => Some(format!("Tokio task {}", self.key)),
             // these have no number that anybody else knows

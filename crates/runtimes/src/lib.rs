@@ -17,6 +17,7 @@ mod program;
 mod python;
 mod tokio;
 
+pub use jvm::{AGENT as JVM_AGENT, agent_words as jvm_agent_words};
 pub use node::HELPER as NODE_HELPER;
 use program::Program;
 use std::path::PathBuf;
@@ -55,6 +56,8 @@ pub enum Unread {
     Memory,
     /// What tells its tasks apart was not loaded into the process, or not yet.
     Helper,
+    /// What tells the tasks of its executors apart was not put into the process, or not yet.
+    Agent,
 }
 
 impl Unread {
@@ -65,6 +68,7 @@ impl Unread {
             Unread::Memory => "its memory cannot be read with these rights",
             Unread::Names => "its library lacks the names of what is in it (it is stripped)",
             Unread::Helper => "the helper was not loaded (`wakepath attach PID`, or `wakepath helper node`)",
+            Unread::Agent => "the agent was not put into it (`wakepath attach PID`)",
             Unread::ManyLocalWords => {
                 "it has more than a kilobyte of thread-local variables, among which the task's is not sought"
             }
@@ -180,7 +184,7 @@ const EMPTY: Layout = Layout {
     verified: 0,
     refuted: 0,
     python_key: 0,
-    node_words: 0,
+    helper_words: 0,
     tls: 0,
     kind: 0,
     g_m: 0,

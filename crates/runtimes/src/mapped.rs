@@ -36,7 +36,7 @@ impl Mapped {
 }
 
 /// Where a file's first byte is mapped, and its path, out of a line of `maps`.
-fn first_byte(line: &str) -> Option<(u64, &str)> {
+pub(crate) fn first_byte(line: &str) -> Option<(u64, &str)> {
     // 7f0a…-7f0b… r--p 00000000 fe:00 1234   /usr/lib/x86_64-linux-gnu/libc.so.6
     let (range, rest) = line.split_once(' ')?;
     let (_, rest) = rest.split_once(' ')?;

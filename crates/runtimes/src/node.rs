@@ -74,8 +74,8 @@ fn words(tgid: u32) -> Result<Layout, Unread> {
         pages.take(PAGES_MAX as usize).find_map(|page| BEGINS.map(|begin| page + begin).into_iter().find(is_it));
     // of a helper that was taken away the memory stays, without the number of its layout
     let begun = found.filter(|at| memory.bytes(at + AT_LAYOUT) == Some(w::NODE_LAYOUT.to_ne_bytes()));
-    let node_words = begun.ok_or(Unread::Helper)?;
-    Ok(Layout { kind: u32::from(w::RUNTIME_NODE), node_words, ..crate::EMPTY })
+    let helper_words = begun.ok_or(Unread::Helper)?;
+    Ok(Layout { kind: u32::from(w::RUNTIME_NODE), helper_words, ..crate::EMPTY })
 }
 
 fn magic() -> [u8; 16] {

@@ -1,6 +1,8 @@
 //! `wakepath attach` and `wakepath detach`: what tells a process's requests apart, put into it while it runs, and taken away.
 
+mod hotspot;
 mod inspector;
+mod jvm;
 
 use crate::cli::{AttachArgs, DetachArgs};
 use crate::output::{ANSWERED, FAILED, tell};
@@ -15,7 +17,10 @@ const END: &str = "String(globalThis[Symbol.for('wakepath.helper')]?.end?.() ?? 
 
 /// Puts the helper into a process.
 pub fn attach(args: &AttachArgs) -> Result<i32> {
-    let target = Target::look(args.pid)?;
+    let target = match Found::look(args.pid)? {
+        Found::Node(target) => target,
+        Found::Jvm(target) => return target.attach(args.yes),
+    };
     if target.has_helper {
         tell!("{target} has the helper: `wakepath record` tells its requests apart");
         return Ok(ANSWERED);
@@ -50,7 +55,7 @@ pub fn attach(args: &AttachArgs) -> Result<i32> {
         ("version", version) => bail!("the helper needs Node.js 18.19 or later; {target} is {version}"),
         _ => bail!("the helper did not begin in {target}: it says {told:?}"),
     }
-    if !Target::look(args.pid)?.has_helper {
+    if !matches!(Found::look(args.pid)?, Found::Node(Target { has_helper: true, .. })) {
         bail!(
             "the helper began in {target}, but its memory is not found there: `wakepath detach {}` takes it away",
             args.pid
@@ -62,7 +67,10 @@ pub fn attach(args: &AttachArgs) -> Result<i32> {
 
 /// Takes the helper away.
 pub fn detach(args: &DetachArgs) -> Result<i32> {
-    let target = Target::look(args.pid)?;
+    let target = match Found::look(args.pid)? {
+        Found::Node(target) => target,
+        Found::Jvm(target) => return target.detach(args.yes),
+    };
     if !target.has_helper {
         tell!("{target} has no helper: there is nothing to undo");
         return Ok(ANSWERED);
@@ -128,8 +136,14 @@ impl std::fmt::Display for Target {
     }
 }
 
-impl Target {
-    fn look(pid: u32) -> Result<Target> {
+/// A process that something can be put into.
+enum Found {
+    Node(Target),
+    Jvm(jvm::Target),
+}
+
+impl Found {
+    fn look(pid: u32) -> Result<Found> {
         let Ok(name) = std::fs::read_to_string(format!("/proc/{pid}/comm")) else {
             bail!("there is no process {pid}");
         };
@@ -139,16 +153,23 @@ impl Target {
             bail!("the program of {about} cannot be read: {e}; run it as root, or as the user of the process");
         }
         let Some(runtime) = wakepath_runtimes::of_process(pid) else {
-            bail!("{about} is of no runtime that Wakepath has a helper for; it has one for Node.js");
+            bail!(
+                "{about} is of no runtime that Wakepath has a helper for; it has them for Node.js and for Java 17 and later"
+            );
         };
+        if let Some(target) = jvm::Target::of(pid, &name, &runtime) {
+            return Ok(Found::Jvm(target));
+        }
         let has_helper = match &runtime.layout {
             Err(Unread::Helper) => false,
             Ok(layout) if layout.kind == u32::from(w::RUNTIME_NODE) => true,
             _ => bail!("{about} {}", needs_nothing(&runtime)),
         };
-        Ok(Target { pid, name, version: runtime.version, has_helper })
+        Ok(Found::Node(Target { pid, name, version: runtime.version, has_helper }))
     }
+}
 
+impl Target {
     /// Refuses where the signal would not open the inspector but do something else, the worst of which is to end the process.
     fn can_be_signalled(&self) -> Result<()> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).context("reading its signals")?;

@@ -86,6 +86,14 @@ pub fn is_sought(layout: &w::Runtime) -> bool {
     layout.kind == u32::from(w::RUNTIME_TOKIO) && layout.tls == 0
 }
 
+/// Whether it is a JVM into which `wakepath attach` may bring the agent yet.
+fn lacks_agent(found: &Result<w::Runtime, Option<Unread>>) -> bool {
+    match found {
+        Ok(layout) => layout.kind == u32::from(w::RUNTIME_JVM) && layout.helper_words == 0,
+        Err(why) => *why == Some(Unread::Agent),
+    }
+}
+
 /// What a process is called; empty where it is gone.
 fn name(tgid: u32) -> String {
     std::fs::read_to_string(format!("/proc/{tgid}/comm")).unwrap_or_default().trim_end().to_owned()
@@ -161,6 +169,8 @@ pub struct Runtimes {
     later: Vec<(u32, Instant, u32)>,
     /// Processes that lack one: `wakepath attach` may bring it at any time.
     helpless: HashSet<u32>,
+    /// JVMs that lack the agent: the same.
+    agentless: HashSet<u32>,
     probed: Vec<Probed>,
     allowed: Allowed,
     /// Of processes that are gone.
@@ -179,7 +189,9 @@ impl Runtimes {
         for (tgid, layout) in &known {
             place_probes(source, *tgid, layout, &allowed);
         }
-        let mut out = Runtimes { known, probed: probed.to_vec(), allowed, ..Runtimes::default() };
+        let lacking = known.iter().filter(|(_, layout)| lacks_agent(&Ok(**layout)));
+        let agentless = lacking.map(|(&tgid, _)| tgid).take(WAITING_MAX).collect();
+        let mut out = Runtimes { known, agentless, probed: probed.to_vec(), allowed, ..Runtimes::default() };
         let is_new = |tgid: &u32| !out.known.contains_key(tgid);
         for tgid in procfs::processes().into_iter().filter(is_new).collect::<Vec<_>>() {
             out.look(source, tgid);
@@ -201,7 +213,8 @@ impl Runtimes {
         }
         let Some(r) = f.read::<w::TaskEvent>() else { return };
         if r.tgid != r.tid {
-            if r.head.sub == w::TASK_FORK && !self.known.contains_key(&r.tgid) {
+            let is_settled = self.known.contains_key(&r.tgid) && !self.agentless.contains(&r.tgid);
+            if r.head.sub == w::TASK_FORK && !is_settled {
                 self.note_thread(r.tgid);
             }
             return;
@@ -225,7 +238,7 @@ impl Runtimes {
     /// A process is looked at again when it makes its first thread, the second, the fourth, and so on: a runtime that is loaded as a
     /// library (the JVM's) makes some as soon as it is there.
     fn note_thread(&mut self, tgid: u32) {
-        if self.helpless.contains(&tgid) {
+        if self.helpless.contains(&tgid) || self.agentless.contains(&tgid) {
             return self.look_soon(tgid);
         }
         if self.threads.len() >= WAITING_MAX && !self.threads.contains_key(&tgid) {
@@ -268,7 +281,10 @@ impl Runtimes {
         let now = Instant::now();
         let due = self.later.iter().position(|&(_, at, _)| at <= now);
         if let Some((tgid, _, looks)) = due.map(|i| self.later.swap_remove(i)) {
-            self.look_for_helper(source, tgid, looks);
+            // of a JVM one look at what it has mapped does
+            if !self.agentless.contains(&tgid) || wakepath_runtimes::jvm_agent_words(tgid).is_some() {
+                self.look_for_helper(source, tgid, looks);
+            }
         }
         let samples = source.local_words();
         if !samples.is_empty() {
@@ -308,8 +324,13 @@ impl Runtimes {
     fn look_for_helper(&mut self, source: &mut KernelSource, tgid: u32, looks: u32) {
         let found = layout(tgid, &self.probed);
         let mut was_helpless = false;
+        if !lacks_agent(&found) {
+            was_helpless = self.agentless.remove(&tgid);
+        } else if self.agentless.len() < WAITING_MAX {
+            self.agentless.insert(tgid);
+        }
         if found != Err(Some(Unread::Helper)) {
-            was_helpless = self.helpless.remove(&tgid);
+            was_helpless |= self.helpless.remove(&tgid);
         } else if self.helpless.contains(&tgid) || self.helpless.len() < WAITING_MAX {
             self.helpless.insert(tgid);
             if looks < HELPER_LOOKS && self.later.len() < WAITING_MAX {
@@ -327,7 +348,8 @@ impl Runtimes {
         if (is_probed || !needs_probes(&layout)) && source.read_identities(tgid, &layout).is_ok() {
             self.known.insert(tgid, layout);
             if was_helpless {
-                tell!("wakepath: the requests of {} ({tgid}) are told apart from now on", name(tgid));
+                let what = if layout.kind == u32::from(w::RUNTIME_JVM) { "tasks of executors" } else { "requests" };
+                tell!("wakepath: the {what} of {} ({tgid}) are told apart from now on", name(tgid));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `wakepath attach` and `detach` on a Node.js that runs, and on processes where they must not do anything.
+//! `wakepath attach` and `detach` on a Node.js and a JVM that run, and on processes where they must not do anything.
 
 mod support;
 
@@ -158,5 +158,122 @@ fn what_is_no_node_is_left_alone() -> Tested {
     assert!(stderr(&out).contains("of no runtime that Wakepath has a helper for"), "{}", stderr(&out));
     let gone = run("attach", other.id(), &["--yes"]);
     assert!(stderr(&gone).contains("there is no process"), "{}", stderr(&gone));
+    Ok(())
+}
+
+/// For each line, says whether a task of a pool runs within something of Wakepath's, and whether its future still gives what it should.
+const JAVA: &str = r#"
+import java.util.Arrays;
+import java.util.concurrent.*;
+
+public class Program {
+    public static void main(String[] args) throws Exception {
+        var pool = Executors.newFixedThreadPool(2);
+        Callable<Boolean> look = () -> Arrays.stream(new Throwable().getStackTrace()).anyMatch(at -> at.getClassName().contains("Wakepath"));
+        // so that each of its threads is amid its work when it is changed
+        pool.submit(look).get();
+        pool.submit(look).get();
+        System.out.println("ready");
+        while (System.in.read() >= 0) {
+            var one = CompletableFuture.supplyAsync(() -> 1, pool).thenCombine(CompletableFuture.supplyAsync(() -> 2), Integer::sum);
+            var late = Executors.newSingleThreadScheduledExecutor();
+            var two = late.schedule(() -> 4, 1, TimeUnit.MILLISECONDS).get();
+            late.shutdown();
+            System.out.println(pool.submit(look).get() + " " + (one.thenApplyAsync(n -> n, pool).get() + two));
+        }
+    }
+}
+"#;
+
+/// A program on the JVM that ends with the test.
+struct Java {
+    child: Child,
+    says: BufReader<std::process::ChildStdout>,
+    _folder: tempfile::TempDir,
+}
+
+impl Drop for Java {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Java {
+    /// `None` (said) where there is no JDK.
+    fn start(options: &[&str]) -> Result<Option<Java>, Box<dyn std::error::Error>> {
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("Program.java");
+        std::fs::write(&file, JAVA)?;
+        if !Command::new("javac").arg("-version").output().is_ok_and(|out| out.status.success()) {
+            eprintln!("SKIPPED: no JDK; remedy: scripts/install test");
+            return Ok(None);
+        }
+        let mut command = Command::new("java");
+        command.args(options).arg(&file).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn()?;
+        let says = BufReader::new(child.stdout.take().ok_or("no output")?);
+        let mut java = Java { child, says, _folder: folder };
+        assert_eq!(java.line()?, "ready");
+        Ok(Some(java))
+    }
+
+    fn line(&mut self) -> Result<String, Box<dyn std::error::Error>> {
+        let mut line = String::new();
+        self.says.read_line(&mut line)?;
+        Ok(line.trim().to_owned())
+    }
+
+    fn ask(&mut self) -> Result<String, Box<dyn std::error::Error>> {
+        self.child.stdin.as_mut().ok_or("no input")?.write_all(b"x")?;
+        self.line()
+    }
+
+    fn tell(&self, command: &str, more: &[&str]) -> Output {
+        run(command, self.child.id(), more)
+    }
+}
+
+#[test]
+fn what_was_attached_to_a_jvm_is_taken_away_and_may_come_again() -> Tested {
+    let Some(mut java) = Java::start(&[])? else { return Ok(()) };
+    assert_eq!(java.ask()?, "false 7");
+    let unasked = java.tell("attach", &[]);
+    assert_eq!(unasked.status.code(), Some(1));
+    assert!(
+        stderr(&unasked).contains("SIGQUIT") && stderr(&unasked).contains("nothing was done"),
+        "{}",
+        stderr(&unasked)
+    );
+    assert_eq!(java.ask()?, "false 7");
+    for _ in 0..2 {
+        let out = java.tell("attach", &["--yes"]);
+        assert!(out.status.success(), "{}", stderr(&out));
+        assert!(stderr(&out).contains("33 MiB") && stderr(&out).contains("has the agent now"), "{}", stderr(&out));
+        assert_eq!(java.ask()?, "true 7");
+        let again = java.tell("attach", &["--yes"]);
+        assert!(again.status.success() && stderr(&again).contains("has the agent: "), "{}", stderr(&again));
+
+        let out = java.tell("detach", &["--yes"]);
+        assert!(out.status.success() && stderr(&out).contains("has its own methods again"), "{}", stderr(&out));
+        assert_eq!(java.ask()?, "false 7");
+        let again = java.tell("detach", &["--yes"]);
+        assert!(again.status.success() && stderr(&again).contains("nothing to undo"), "{}", stderr(&again));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_jvm_that_takes_no_agent_goes_on_unchanged() -> Tested {
+    for (option, why) in
+        [("-XX:+DisableAttachMechanism", "nothing can be loaded into it"), ("-XX:+ReduceSignalUsage", "")]
+    {
+        let Some(mut java) = Java::start(&[option])? else { return Ok(()) };
+        let out = java.tell("attach", &["--yes"]);
+        // with fewer signals, a JVM opens its attach socket when it begins
+        assert_eq!(out.status.success(), why.is_empty(), "{}", stderr(&out));
+        assert!(stderr(&out).contains(why), "{}", stderr(&out));
+        assert_eq!(java.ask()?, if why.is_empty() { "true 7" } else { "false 7" });
+    }
     Ok(())
 }

@@ -210,6 +210,20 @@ constants! {
     NODE_MAGIC_1: u64 = 0xd3a86e9551f2b6c8;
     /// Which words stand where.
     NODE_LAYOUT: u32 = 1;
+    /// By which the words are known that the agent for the JVM keeps.
+    JVM_MAGIC_0: u64 = 0x4be3905ad17c26f8;
+    /// See `JVM_MAGIC_0`.
+    JVM_MAGIC_1: u64 = 0xa95d0e73c2481fb6;
+    /// Which words stand where: a page with the two above, the layout, the process's number and what the agent says of itself; then for each
+    /// number that a thread may have which slot is its own (4 bytes each, 0: none); then slots.
+    JVM_LAYOUT: u32 = 1;
+    /// How many numbers threads may have.
+    JVM_THREADS: u32 = 1 << 22;
+    /// Bytes of a slot: the thread's number, then the identity that it has now (0: none), when that was made, who made it, who made
+    /// that one (`Makers.line`), and when those were (`Makers.born_ns`).
+    JVM_SLOT_BYTES: u32 = 256;
+    /// From here on identities are those that the agent gives; below are virtual threads' numbers.
+    JVM_AGENT_KEYS: u64 = 1 << 48;
     /// `Logical.runtime`, `Runtime.kind`: Tokio.
     RUNTIME_TOKIO: u8 = 5;
     /// System call class: none of ours.

@@ -67,8 +67,8 @@ layouts! {
         refuted: u64,
         /// Address of Python's `_PyRuntime.autoTSSkey`.
         python_key: u64,
-        /// Address of the words that the helper for Node.js keeps.
-        node_words: u64,
+        /// Address of the words that the helper for Node.js keeps, or the agent for the JVM; 0 where that is not there.
+        helper_words: u64,
         /// From the thread pointer to the thread-local word that leads to it. Tokio: to the task's number; 0 until the agent
         /// found it in samples.
         tls: i32,

@@ -118,8 +118,10 @@ pub mod runtime {
     pub const GO: u8 = 1;
     /// CPython: contexts of asyncio tasks.
     pub const PYTHON: u8 = 2;
-    /// The JVM: virtual threads.
+    /// The JVM: virtual threads, and from [`JVM_EXECUTORS`] on tasks of executors.
     pub const JVM: u8 = 3;
+    /// The least number that the agent for the JVM gives a task of an executor.
+    pub const JVM_EXECUTORS: u64 = 1 << 48;
     /// Node: asynchronous contexts.
     pub const NODE: u8 = 4;
     /// Tokio: tasks.

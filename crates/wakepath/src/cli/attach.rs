@@ -4,8 +4,9 @@ use clap::Args;
 
 /// Tell the requests of a running process apart: put into it what it must load for that.
 ///
-/// For Node.js, what `wakepath helper node` prints. It says first what it does to the process, and asks. `wakepath detach`
-/// undoes it. Requests that are under way at that moment are not told apart; those behind are.
+/// For Node.js, what `wakepath helper node` prints. For Java 17 and later, an agent that tells the tasks of executors apart.
+/// It says first what it does to the process, and asks. `wakepath detach` undoes it. Requests that are under way at
+/// that moment are not told apart; those behind are. docs/runtimes.md says what it does, and what stays open.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

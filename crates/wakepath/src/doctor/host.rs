@@ -68,8 +68,11 @@ fn runtimes() -> Vec<(u32, Runtime)> {
 /// What puts helpers into the processes that lack them.
 fn attaching(found: &[(u32, Runtime)]) -> String {
     const SHOWN_MAX: usize = 8;
-    let lack: Vec<String> =
-        found.iter().filter(|(_, r)| r.layout == Err(Unread::Helper)).map(|(pid, _)| pid.to_string()).collect();
+    let lack: Vec<String> = found
+        .iter()
+        .filter(|(_, r)| matches!(r.layout, Err(Unread::Helper | Unread::Agent)))
+        .map(|(pid, _)| pid.to_string())
+        .collect();
     let (shown, more) = lack.split_at(lack.len().min(SHOWN_MAX));
     match (shown, more) {
         ([], _) => String::new(),

@@ -257,6 +257,38 @@ fn named(source: &mut KernelSource, server: &Server, layout: &w::Runtime) -> usi
     named
 }
 
+/// Pools of platform threads, on the JVM of the system and on a later one: attached while it is recorded, taken away, and attached again.
+#[test]
+fn tasks_of_javas_executors_are_told_apart_from_when_the_agent_was_attached() {
+    let classes = tempfile::tempdir().expect("a folder");
+    let Some(later) = java_service("25", classes.path(), "testbeds/virtual/Service.java", "Service") else { return };
+    let [_, option, at, class] = later.clone();
+    for program in [["java".into(), option, at, class], later] {
+        let attach = |command: &str, service: &Server| {
+            let mut line = Command::new(binary());
+            let out = line.args([command, "--yes", &service.0.id().to_string()]).output().expect("it starts");
+            assert!(out.status.success(), "{command}: {}", String::from_utf8_lossy(&out.stderr));
+        };
+        let found = recorded_behind(&program, "pools", &[], runtime::JVM, |recording, service| {
+            ask(service.1, "/early/");
+            attach("attach", service);
+            let begun = Instant::now();
+            while !recording.said().contains("are told apart from now on") {
+                assert!(begun.elapsed() < Duration::from_secs(30), "{}", recording.said());
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            // no maker is told before eight tasks of a class were seen
+            ask(service.1, "/early/");
+            attach("detach", service);
+            ask(service.1, "/early/");
+            attach("attach", service);
+        });
+        for (target, (calls, is_whole)) in found.into_iter().flatten() {
+            assert!(calls.len() == 1 && is_whole, "{target}: {calls:?}");
+        }
+    }
+}
+
 #[test]
 fn no_virtual_thread_is_believed_where_an_offset_is_wrong() {
     let classes = tempfile::tempdir().expect("a folder");

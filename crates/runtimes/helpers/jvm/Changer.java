@@ -1,0 +1,128 @@
+package wakepath.agent;
+
+import java.lang.instrument.ClassFileTransformer;
+import java.lang.instrument.Instrumentation;
+import java.nio.charset.StandardCharsets;
+import java.security.ProtectionDomain;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.ThreadPoolExecutor;
+
+/** Which methods are changed, and how. */
+final class Changer implements ClassFileTransformer {
+    private static final String IN = "java/util/concurrent/";
+    private static final String FUTURE = IN + "CompletableFuture";
+    private static final Edit WANTED = Edit.entry("wanted", 1), BEGINS = Edit.entry("begins", 2), ENDS = Edit.entry("ends", 0);
+    private static final Edit EXECUTES = Edit.call(IN + "Executor", "execute", "(Ljava/lang/Runnable;)V", "execute",
+        "(L" + IN + "Executor;Ljava/lang/Runnable;)V");
+    private static final Edit FORKED = Edit.call("", "exec", "()Z", "exec", "(L" + IN + "ForkJoinTask;)Z");
+    private static final Edit FIRES =
+        Edit.call("", "tryFire", "(I)L" + FUTURE + ";", "tryFire", "(L" + FUTURE + "$Completion;I)L" + FUTURE + ";");
+    private static final Edit CALLS = Edit.call(IN + "Callable", "call", "()Ljava/lang/Object;", "call",
+        "(L" + IN + "Callable;)Ljava/lang/Object;");
+    private static final Edit GETS = Edit.call("java/util/function/Supplier", "get", "()Ljava/lang/Object;", "get",
+        "(Ljava/util/function/Supplier;)Ljava/lang/Object;");
+    private static final Edit RUNS = Edit.call("java/lang/Runnable", "run", "()V", "run", "(Ljava/lang/Runnable;)V");
+    private static final Edit JOBS = Edit.call("java/lang/Runnable", "run", "()V", "runs", "(Ljava/lang/Runnable;)V");
+    /** In classes that extend a pool of threads. */
+    private static final String BEFORE = "beforeExecute", BEFORE_OF = "(Ljava/lang/Thread;Ljava/lang/Runnable;)V";
+
+    /**
+     * By class, then by the beginning of a method's name and descriptor. Methods that a thread stays in (`runWorker`) are none of these: a
+     * thread that is in one goes on in it as it was.
+     */
+    private static final Map<String, Map<String, Edit>> JDK = Map.of(
+        IN + "ThreadPoolExecutor", Map.of(BEFORE + BEFORE_OF, BEGINS, "getTask(", ENDS, "processWorkerExit(", ENDS),
+        IN + "FutureTask", Map.of("<init>(", WANTED, "run()", CALLS),
+        IN + "ForkJoinPool", Map.of("submit(", WANTED),
+        IN + "ForkJoinTask", Map.of("doExec(", FORKED, "fork(", Edit.entry("wanted", Edit.THIS)),
+        FUTURE, Map.of("tryPushStack(", WANTED, "postComplete(", FIRES, "unipush(", FIRES, "bipush(", FIRES, "orpush(", FIRES,
+            "uni", EXECUTES, "bi", EXECUTES, "async", EXECUTES, "completeAsync(", EXECUTES),
+        FUTURE + "$AsyncSupply", Map.of("run(", GETS),
+        FUTURE + "$AsyncRun", Map.of("run(", RUNS),
+        FUTURE + "$Completion", Map.of("run(", FIRES, "exec(", FIRES));
+    /** The same of libraries that have pools of their own. */
+    private static final Map<String, Map<String, Edit>> LIBRARIES = Map.of(
+        "org/apache/tomcat/util/threads/ThreadPoolExecutor",
+        Map.of(BEFORE + BEFORE_OF, BEGINS, "getTask(", ENDS, "processWorkerExit(", ENDS),
+        "org/eclipse/jetty/util/thread/QueuedThreadPool", Map.of("runJob(", JOBS));
+
+    private static final byte[] BEFORE_NAME = BEFORE.getBytes(StandardCharsets.UTF_8);
+
+    private final String hooks;
+    private final TreeSet<String> done = new TreeSet<>();
+    private final List<String> failed = new ArrayList<>();
+
+    Changer(String hooks) {
+        this.hooks = hooks;
+    }
+
+    /** The classes that are changed: those of the JDK, and of all that are loaded those that have or extend pools. */
+    Class<?>[] classes(Instrumentation instrumentation) throws ClassNotFoundException {
+        Set<Class<?>> out = new LinkedHashSet<>();
+        for (String name : new TreeSet<>(JDK.keySet())) out.add(Class.forName(name.replace('/', '.'), false, null));
+        for (Class<?> one : instrumentation.getAllLoadedClasses()) {
+            boolean isKnown = LIBRARIES.containsKey(one.getName().replace('.', '/'));
+            if ((isKnown || isPool(one)) && instrumentation.isModifiableClass(one)) out.add(one);
+        }
+        return out.toArray(new Class<?>[0]);
+    }
+
+    private static boolean isPool(Class<?> one) {
+        try {
+            return ThreadPoolExecutor.class.isAssignableFrom(one) && !one.isHidden()
+                && one.getDeclaredMethod(BEFORE, Thread.class, Runnable.class) != null;
+        } catch (NoSuchMethodException | LinkageError e) {
+            return false;
+        }
+    }
+
+    /** How many methods were changed. */
+    int changed() {
+        return done.size();
+    }
+
+    /** Methods that are not there, or not as they are known. */
+    String lacks() {
+        var out = new ArrayList<>(failed);
+        JDK.forEach((of, edits) -> edits.forEach((method, edit) -> {
+            if (!done.contains(of + "." + method)) out.add(of + "." + method);
+        }));
+        return String.join(", ", out);
+    }
+
+    @Override
+    public byte[] transform(ClassLoader loader, String name, Class<?> was, ProtectionDomain domain, byte[] bytes) {
+        Map<String, Edit> edits = edits(loader, name, bytes);
+        if (edits == null) return null;
+        try {
+            var file = new ClassFile(bytes, hooks);
+            edits.forEach((method, edit) -> {
+                if (file.edit(method, edit)) done.add(name + "." + method);
+            });
+            return file.bytes();
+        } catch (RuntimeException e) {
+            failed.add(name + ": " + e);
+            return null;
+        }
+    }
+
+    private static Map<String, Edit> edits(ClassLoader loader, String name, byte[] bytes) {
+        if (name == null) return null;
+        if (loader == null) return JDK.get(name);
+        Map<String, Edit> own = LIBRARIES.get(name);
+        return own != null || !has(bytes, BEFORE_NAME) ? own : Map.of(BEFORE + BEFORE_OF, BEGINS);
+    }
+
+    private static boolean has(byte[] bytes, byte[] part) {
+        for (int i = 0; i + part.length <= bytes.length; i++) {
+            if (bytes[i] == part[0] && Arrays.equals(bytes, i, i + part.length, part, 0, part.length)) return true;
+        }
+        return false;
+    }
+}
