@@ -135,21 +135,26 @@ def virtual_threads(kind, version):
     return start
 
 
+def attached(place, line):
+    """Starts a JVM that serves, and attaches the agent when it has served some requests."""
+    port = free_port()
+    place.start("java", line, port, DOWN=place.plain())
+    pid = place.pids[-1]
+    for name in ("before", "behind"):
+        warm = [program("vload"), "--url", f"http://127.0.0.1:{port}", "--connections", "4", "--requests", "60", "--mix", "/x=1"]
+        run([*warm, "--truth", place.at / f"{name}.jsonl"], 120)
+        if name == "before":
+            run([program("wakepath"), "attach", str(pid), "--yes"], 120)
+    return port
+
+
 def pools(kind, version):
     """The JDK's web server on a pool, which has calls done by another one (`Pools.java`); the agent comes when it runs."""
 
     def start(place):
         run(["javac", "--release", "17", "-d", place.at, CODE / "Pools.java"], 120)
-        port = free_port()
         line = [java(version) if version else "java", "-Xmx512m", "-cp", place.at, "Pools", kind]
-        place.start("java", line, port, DOWN=place.plain())
-        pid = place.pids[-1]
-        for name in ("before", "behind"):
-            warm = [program("vload"), "--url", f"http://127.0.0.1:{port}", "--connections", "4", "--requests", "60", "--mix", "/x=1"]
-            run([*warm, "--truth", place.at / f"{name}.jsonl"], 120)
-            if name == "before":
-                run([program("wakepath"), "attach", str(pid), "--yes"], 120)
-        return port
+        return attached(place, line)
 
     return start
 
@@ -313,6 +318,8 @@ COVERAGE = {
     "java-serial": executors("serial", clients=(10, 50)),
     "java-drain": executors("drain", clients=(10, 50)),
     "java-queue": executors("queue", whole={}, clients=(1, 10, 50)),
+    "java-restart": executors("restart", whole={}, clients=(10, 50)),
+    "java-limited": executors("limited", whole={}, clients=(10, 50)),
     "java-shared": executors("shared", clients=(10, 50)),
     "virtual-threads": virtual("plain", 25, (1, 10, 50, 200), ALL_SIZES),
     "virtual-threads-21": virtual("plain", 21, (1, 10, 50), ALL_SIZES),

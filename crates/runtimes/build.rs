@@ -14,6 +14,8 @@ fn main() {
             "cargo::warning=without the agent for the JVM: {why}; remedy: scripts/install build, then build again"
         );
         std::fs::write(&jar, []).expect("a file in the build's own folder");
+        // a file that never is has cargo look at each build whether there is a JDK now
+        println!("cargo::rerun-if-changed={}", out.join("none").display());
     }
 }
 
@@ -25,7 +27,9 @@ fn make(out: &Path, jar: &Path) -> Result<(), String> {
     let mut hooks = command("javac");
     hooks.args(["-source", "17", "-target", "17", "-g:source,lines", "-Xlint:-options", "--patch-module"]);
     hooks.args(["java.base=helpers/jvm", "-d"]).arg(&classes);
-    run(hooks.args(["WakepathTasks", "WakepathTasksWrapper"].map(source)))?;
+    run(
+        hooks.args(["WakepathTasks", "WakepathTasksOthers", "WakepathTasksWanted", "WakepathTasksWrapper"].map(source))
+    )?;
     let mut agent = command("javac");
     agent.args(["--release", "17", "-g:source,lines", "-d"]).arg(&classes);
     run(agent.args(["Agent", "Changer", "ClassFile", "Edit"].map(source)))?;

@@ -274,6 +274,9 @@ static __always_inline bool python_task(struct task_struct *task, struct wp_runt
 struct jvm_words {
 	u64 magic[2];
 	u32 layout;
+	u32 process;
+	/* how many tasks were told to work for others */
+	u64 others;
 };
 
 /* And of each thread what it works at now. Only the thread itself writes it. Behind it are the makers. */
@@ -286,6 +289,7 @@ struct jvm_slot {
 
 #define JVM_TABLE 4096
 #define JVM_SLOTS (JVM_TABLE + 4 * JVM_THREADS)
+#define JVM_AT_OTHERS (JVM_SLOTS + JVM_SLOT_BYTES * JVM_SLOTS_MAX)
 
 /* Tasks of the JVM's executors whose makers were told. */
 struct {
@@ -312,6 +316,31 @@ static __always_inline bool tell_jvm_makers(u32 tgid, u64 makers, u64 now)
 	return true;
 }
 
+/* Tells which task works for others, the next one of them. False where some were lost: then nobody knows of which. Inlined, and without
+ * anything on the stack: older kernels allow all frames together 512 bytes. */
+static __always_inline bool tell_jvm_others(u32 tgid, struct wp_runtime *r, u64 count, u64 now)
+{
+	u64 position, next = r->others_told;
+	struct wp_ended *o;
+
+	if (count - next > JVM_OTHERS)
+		return false;
+	o = reserve(this_cpu(), sizeof(*o), DROP_TASK, &position);
+	/* without room it stays the next one */
+	if (!o)
+		return true;
+	o->ts_ns = now;
+	o->tgid = tgid;
+	o->pad = 0;
+	o->parent = o->born_ns = 0;
+	/* what cannot be read is zero, and that is nobody */
+	bpf_probe_read_user(&o->key, sizeof(o->key), (void *)(r->helper_words + JVM_AT_OTHERS + 8 * (next % JVM_OTHERS)));
+	commit(o, position, sizeof(*o), KIND_FOR_OTHERS, RUNTIME_JVM);
+	/* another thread may tell the same: who is told of twice is told of */
+	r->others_told = next + 1;
+	return true;
+}
+
 /* The task of an executor's that a thread of the JVM runs, where the agent keeps it. `now`: 0 where nothing may be told. */
 static __always_inline bool jvm_agent_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, u64 now)
 {
@@ -332,6 +361,10 @@ static __always_inline bool jvm_agent_task(struct task_struct *task, struct wp_r
 	/* the agent was taken away, and may come again; a number beyond them no thread has */
 	if (!words.layout || number >= JVM_THREADS)
 		return false;
+	if (now && words.others != r->others_told && !tell_jvm_others(key.tgid, r, words.others, now)) {
+		__sync_fetch_and_add(&r->refuted, 1);
+		return false;
+	}
 	bpf_probe_read_user(&place, sizeof(place), (void *)(r->helper_words + JVM_TABLE + 4 * (u64)number));
 	if (!place)
 		return false;

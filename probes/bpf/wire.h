@@ -21,6 +21,7 @@
 #define KIND_ENDED 0x11ULL
 #define KIND_HANDOVER 0x12ULL
 #define KIND_STREAM 0x13ULL
+#define KIND_FOR_OTHERS 0x14ULL
 #define HANDOVERF_EMPTY 0x1ULL
 #define FAULT_MINOR 0x1ULL
 #define FAULT_MAJOR 0x2ULL
@@ -103,6 +104,8 @@
 #define JVM_MAGIC_1 0xa95d0e73c2481fb6ULL
 #define JVM_LAYOUT 0x1ULL
 #define JVM_THREADS 0x400000ULL
+#define JVM_SLOTS_MAX 0x10000ULL
+#define JVM_OTHERS 0x10000ULL
 #define JVM_SLOT_BYTES 0x100ULL
 #define JVM_AGENT_KEYS 0x1000000000000ULL
 #define RUNTIME_TOKIO 0x5ULL
@@ -208,6 +211,7 @@ struct wp_runtime {
 	__u64 refuted;
 	__u64 python_key;
 	__u64 helper_words;
+	__u64 others_told;
 	__s32 tls;
 	__u32 kind;
 	__u32 g_m;
@@ -241,7 +245,7 @@ struct wp_runtime {
 	__u32 block_bytes;
 	__u32 pad;
 };
-_Static_assert(sizeof(struct wp_runtime) == 160, "wp_runtime");
+_Static_assert(sizeof(struct wp_runtime) == 168, "wp_runtime");
 
 struct wp_local_words {
 	__u64 flow;

@@ -22,6 +22,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 
 /**
  * The JDK's own web server on a pool of platform threads, which has two calls to the service behind done by another pool; settings
@@ -31,8 +32,8 @@ import java.util.concurrent.TimeUnit;
  * by who completes them; {@code fork-join}: all in pools of {@code ForkJoinPool}; {@code later}: by a scheduled pool, a millisecond
  * later; {@code serial}: by an executor that does one task behind the other, each set going by who did the one before, so that a
  * task is submitted by another request's; {@code drain}: by one that works off its queue in one task; {@code queue}: what that works
- * off is no future; {@code shared}: requests
- * that come at once share one first call, and each continues from its future.
+ * off is no future; {@code restart}: and a future is made of each time that somebody works it off, before the reply's work is done;
+ * {@code limited}: a limit on calls, that keeps what waits in a queue, and lets who is done begin the next; {@code shared}: requests that come at once share one first call, and each continues from its future.
  */
 public class Pools {
     private final String kind;
@@ -41,7 +42,9 @@ public class Pools {
     private final ExecutorService calls;
     private final ScheduledExecutorService later = Executors.newScheduledThreadPool(8);
     private final Executor serial = new Serial();
-    private final Executor drain = new Drain();
+    private final Executor drain = new Drain(false);
+    private final Executor restart = new Drain(true);
+    private final Limit limit = new Limit();
     private final ConcurrentHashMap<String, CompletableFuture<Integer>> shared = new ConcurrentHashMap<>();
     private final OutputStream log;
 
@@ -103,15 +106,15 @@ public class Pools {
                 }
                 case "serial" -> both(rid, serial).join();
                 case "drain" -> both(rid, drain).join();
-                case "queue" -> {
-                    var done = new CountDownLatch(2);
-                    for (int i = 0; i < 2; i++) {
-                        drain.execute(() -> {
-                            ask(rid);
-                            done.countDown();
-                        });
-                    }
-                    done.await();
+                case "queue" -> queued(rid, drain);
+                case "limited" -> {
+                    var first = limit.of(() -> CompletableFuture.supplyAsync(() -> ask(rid), calls));
+                    first.thenCombine(limit.of(() -> CompletableFuture.supplyAsync(() -> ask(rid), calls)), Integer::sum).join();
+                    Thread.sleep(20);
+                }
+                case "restart" -> {
+                    queued(rid, restart);
+                    Thread.sleep(20);
                 }
                 default -> both(rid, calls).join();
             }
@@ -125,6 +128,17 @@ public class Pools {
     private CompletableFuture<Integer> both(String rid, Executor by) {
         var first = CompletableFuture.supplyAsync(() -> ask(rid), by);
         return first.thenCombine(CompletableFuture.supplyAsync(() -> ask(rid), by), Integer::sum);
+    }
+
+    private void queued(String rid, Executor by) throws InterruptedException {
+        var done = new CountDownLatch(2);
+        for (int i = 0; i < 2; i++) {
+            by.execute(() -> {
+                ask(rid);
+                done.countDown();
+            });
+        }
+        done.await();
     }
 
     private void reply(HttpExchange exchange, String rid, int status) throws IOException {
@@ -182,14 +196,23 @@ public class Pools {
     /** Works off what there is in a task of its own. */
     private final class Drain implements Executor {
         private final List<Runnable> tasks = new ArrayList<>();
+        private final boolean makesFutures;
         private boolean isActive;
+
+        Drain(boolean makesFutures) {
+            this.makesFutures = makesFutures;
+        }
 
         @Override
         public synchronized void execute(Runnable task) {
             tasks.add(task);
             if (isActive) return;
             isActive = true;
-            calls.execute(() -> work());
+            if (makesFutures) {
+                CompletableFuture.runAsync(this::work, calls);
+            } else {
+                calls.execute(this::work);
+            }
         }
 
         private void work() {
@@ -199,6 +222,41 @@ public class Pools {
         private synchronized Runnable take() {
             isActive = !tasks.isEmpty();
             return isActive ? tasks.remove(0) : null;
+        }
+    }
+
+    /** Two calls at once, for all. */
+    private static final class Limit {
+        private final ArrayDeque<Runnable> waiting = new ArrayDeque<>();
+        private int free = 2;
+
+        CompletableFuture<Integer> of(Supplier<CompletableFuture<Integer>> call) {
+            var result = new CompletableFuture<Integer>();
+            Runnable begin = () -> call.get().whenComplete((n, e) -> {
+                next();
+                result.complete(n);
+            });
+            synchronized (this) {
+                if (free == 0) {
+                    waiting.add(begin);
+                    return result;
+                }
+                free--;
+            }
+            begin.run();
+            return result;
+        }
+
+        private void next() {
+            Runnable begin;
+            synchronized (this) {
+                begin = waiting.poll();
+                if (begin == null) {
+                    free++;
+                    return;
+                }
+            }
+            begin.run();
         }
     }
 }

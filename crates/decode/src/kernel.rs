@@ -169,6 +169,11 @@ impl KernelDecoder {
                     self.tasks.makers(&r, sink);
                 }
             }
+            w::KIND_FOR_OTHERS => {
+                if let Some(r) = f.read::<w::Ended>() {
+                    self.tasks.for_others(&r, sink);
+                }
+            }
             w::KIND_ENDED => {
                 if let Some(r) = f.read::<w::Ended>() {
                     self.tasks.ended(&r, sink);

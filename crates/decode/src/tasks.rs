@@ -123,6 +123,15 @@ impl Tasks {
         }
     }
 
+    /// A logical task works for others.
+    pub fn for_others<S: RowSink>(&mut self, r: &w::Ended, sink: &mut S) {
+        let at = MonoNs(r.ts_ns);
+        let who = w::Logical { key: r.key, parent: 0, born_ns: 0, runtime: r.head.sub, pad: [0; 7] };
+        self.logical(r.tgid, &who, at, sink);
+        let known = self.logical.get(&r.tgid).and_then(|all| all.get(&(who.runtime, who.key)));
+        known.iter().for_each(|l| sink.push(&TaskRow { at, what: life::FOR_OTHERS, ..l.row }));
+    }
+
     /// A logical task ended. Its number is not used again.
     pub fn ended<S: RowSink>(&mut self, r: &w::Ended, sink: &mut S) {
         let at = MonoNs(r.ts_ns);
@@ -319,5 +328,22 @@ mod tests {
         let of_it: Vec<_> = rows.iter().filter(|r| r.key == 9).map(|r| (r.start.0, r.parent)).collect();
         let maker = rows.iter().find(|r| r.key == 8).expect("its maker").task;
         assert_eq!(of_it, [(0, maker), (50, maker)]);
+    }
+
+    #[test]
+    fn a_task_that_works_for_others_is_named_so_whether_it_was_met_or_not() {
+        let (mut tasks, mut sink) = (Tasks::default(), Pushed::default());
+        let head = w::Head { tag: 0, bytes: 48, kind: w::KIND_FOR_OTHERS, sub: w::RUNTIME_JVM };
+        let who = w::Logical { key: 9, parent: 8, born_ns: 50, runtime: w::RUNTIME_JVM, pad: [0; 7] };
+        let met = tasks.logical(70, &who, MonoNs(60), &mut sink);
+        for key in [9, 10] {
+            tasks.for_others(&w::Ended { head, ts_ns: 100, tgid: 70, pad: 0, key, parent: 0, born_ns: 0 }, &mut sink);
+        }
+        let told = sink.0.iter().filter_map(|e| match e {
+            Event::Task(r) if r.what == life::FOR_OTHERS => Some((r.task, r.key, r.start.0, r.at.0)),
+            _ => None,
+        });
+        let told: Vec<_> = told.collect();
+        assert!(matches!(told[..], [(task, 9, 50, 100), (_, 10, 0, 100)] if task == met), "{told:?}");
     }
 }

@@ -31,6 +31,10 @@ const AGENT_SINCE: u32 = 17;
 const WORDS: &str = "/wakepath-agent-";
 /// Where in it the number of the layout stands.
 const AT_LAYOUT: u64 = 16;
+/// And how many tasks were told to work for others.
+const AT_OTHERS: u64 = 24;
+/// How many of them are told again to a recording that begins: what they made may be at work yet.
+const OTHERS_AGAIN: u64 = 256;
 /// Beyond it, no offset is believed.
 const OFFSET_MAX: u64 = 1 << 16;
 /// Most libraries with thread-local words.
@@ -58,8 +62,11 @@ pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
     };
     let words = agent_words(process.tgid);
     let layout = match (layout, words) {
-        (Ok(layout), Some(helper_words)) => Ok(Layout { helper_words, ..layout }),
-        (Err(_), Some(helper_words)) => Ok(Layout { kind: u32::from(w::RUNTIME_JVM), helper_words, ..crate::EMPTY }),
+        (layout, Some(helper_words)) => {
+            let layout = layout.unwrap_or(Layout { kind: u32::from(w::RUNTIME_JVM), ..crate::EMPTY });
+            let others_told = memory.word(helper_words + AT_OTHERS).unwrap_or(0).saturating_sub(OTHERS_AGAIN);
+            Ok(Layout { helper_words, others_told, ..layout })
+        }
         (layout, None) => layout,
     };
     let tasks = match layout {
@@ -117,7 +124,10 @@ fn thread_local(library: &Mapped, memory: &Running) -> Option<(u32, u32)> {
 mod tests {
     use super::*;
 
-    const HOOKS: &str = include_str!("../helpers/jvm/WakepathTasks.java");
+    const HOOKS: &str = concat!(
+        include_str!("../helpers/jvm/WakepathTasks.java"),
+        include_str!("../helpers/jvm/WakepathTasksOthers.java")
+    );
 
     #[test]
     fn the_agent_has_the_words_by_which_it_is_found_where_they_are_read() {
@@ -129,6 +139,9 @@ mod tests {
             format!("SLOT_BYTES = {};", w::JVM_SLOT_BYTES),
             format!("AtomicLong(1L << {});", w::JVM_AGENT_KEYS.ilog2()),
             format!("AT_LAYOUT = {AT_LAYOUT};"),
+            format!("AT_OTHERS = {AT_OTHERS};"),
+            format!("SLOTS_MAX = 1 << {};", w::JVM_SLOTS_MAX.ilog2()),
+            format!("ROOM = 1 << {};", w::JVM_OTHERS.ilog2()),
         ] {
             assert!(HOOKS.contains(&line), "{line}");
         }

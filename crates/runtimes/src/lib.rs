@@ -185,6 +185,7 @@ const EMPTY: Layout = Layout {
     refuted: 0,
     python_key: 0,
     helper_words: 0,
+    others_told: 0,
     tls: 0,
     kind: 0,
     g_m: 0,

@@ -7,6 +7,7 @@
 //! task B app of A                another thread of it; `by A`: a process that A's forked
 //! goroutine g of A               a logical task of A's process; `A/g takes r1 c`: A does it in its name
 //! context k of A                 the same of Python's; behind both: by j at 105 (another made it, then). `110 A/g ends`
+//!                                `110 A/g works for others`: its runtime was seen to
 //!                                `110 A/g gives job to h`: an item of a channel, whose type is called job; behind it: of g0 (who sent
 //!                                it first), sent 105, empty
 //! flow c - A                     a flow from somebody who is not watched to A's process
@@ -63,7 +64,7 @@ use crate::recording::{HEAD_BYTES, HostRows, Recording};
 use crate::truth::Call;
 use std::collections::BTreeMap;
 use steps::Step;
-use wakepath_model::rows::{runtime, witness};
+use wakepath_model::rows::{life, runtime, witness};
 
 const US: u64 = 1_000;
 const REQUEST_BYTES: u64 = 80;
@@ -182,11 +183,8 @@ impl Player {
                 let runtime = if kind == "context" { runtime::PYTHON } else { runtime::GO };
                 self.logical(name, process, runtime, Some(maker))
             }
-            [time, who, "ends"] if let Some((_, logical)) = who.split_once('/') => {
-                let (host, id) = self.who(logical).map(|t| (t.host, t.number))?;
-                self.out.hosts[host].logical_ended(number(time)? * US, id);
-                Ok(())
-            }
+            [time, who, "ends"] if who.contains('/') => self.again(time, who, life::EXIT),
+            [time, who, "works", "for", "others"] => self.again(time, who, life::FOR_OTHERS),
             ["flow", name, client, server, ref rest @ ..] => self.flow(name, client, server, rest),
             [time, who, "gives", kind, "to", to, ref rest @ ..] if who.contains('/') => {
                 let from = who.rsplit('/').next().unwrap_or(who);
@@ -259,6 +257,13 @@ impl Player {
         let (host, leader, number) = (t.host, t.leader, self.tasks.len() as u32 + 1);
         self.out.hosts[host].logical(number, leader, runtime, maker);
         self.tasks.insert(name.to_owned(), Task { host, number, leader });
+        Ok(())
+    }
+
+    /// A logical task ends, or is told to work for others.
+    fn again(&mut self, time: &str, who: &str, what: u8) -> Played<()> {
+        let (host, id) = self.who(who.rsplit('/').next().unwrap_or(who)).map(|t| (t.host, t.number))?;
+        self.out.hosts[host].logical_again(number(time)? * US, id, what);
         Ok(())
     }
 

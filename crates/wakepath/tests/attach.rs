@@ -52,7 +52,7 @@ impl Node {
         let mut command = Command::new("node");
         let started = command.args(options).arg(&file).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let Ok(mut child) = started else {
-            eprintln!("SKIPPED: no Node.js; remedy: scripts/install test");
+            eprintln!("skipped: no Node.js; remedy: scripts/install test");
             return Ok(None);
         };
         let mut line = String::new();
@@ -206,7 +206,7 @@ impl Java {
         let file = folder.path().join("Program.java");
         std::fs::write(&file, JAVA)?;
         if !Command::new("javac").arg("-version").output().is_ok_and(|out| out.status.success()) {
-            eprintln!("SKIPPED: no JDK; remedy: scripts/install test");
+            eprintln!("skipped: no JDK; remedy: scripts/install test");
             return Ok(None);
         }
         let mut command = Command::new("java");

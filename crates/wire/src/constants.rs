@@ -42,6 +42,9 @@ constants! {
     KIND_HANDOVER: u8 = 18;
     /// Record kind: [`Stream`].
     KIND_STREAM: u8 = 19;
+    /// Record kind: [`Ended`], of a logical task that works for others than the one that it has, or was made for: what came of it
+    /// another one waited for. `ts_ns` is when that was learned, which may be behind its end.
+    KIND_FOR_OTHERS: u8 = 20;
     /// `Handover.flags`: the channel's items have no bytes, or it was closed: something was said, nothing was given.
     HANDOVERF_EMPTY: u32 = 1;
 
@@ -214,11 +217,16 @@ constants! {
     JVM_MAGIC_0: u64 = 0x4be3905ad17c26f8;
     /// See `JVM_MAGIC_0`.
     JVM_MAGIC_1: u64 = 0xa95d0e73c2481fb6;
-    /// Which words stand where: a page with the two above, the layout, the process's number and what the agent says of itself; then for each
-    /// number that a thread may have which slot is its own (4 bytes each, 0: none); then slots.
+    /// Which words stand where: a page with the two above, the layout, the process's number (4 bytes each), and how many tasks were told to
+    /// work for others; then for each number that a thread may have which slot is its own (4 bytes each, 0: none); then slots; then
+    /// the last `JVM_OTHERS` of those tasks.
     JVM_LAYOUT: u32 = 1;
     /// How many numbers threads may have.
     JVM_THREADS: u32 = 1 << 22;
+    /// How many slots there are.
+    JVM_SLOTS_MAX: u32 = 1 << 16;
+    /// How many tasks that were told to work for others are kept.
+    JVM_OTHERS: u32 = 1 << 16;
     /// Bytes of a slot: the thread's number, then the identity that it has now (0: none), when that was made, who made it, who made
     /// that one (`Makers.line`), and when those were (`Makers.born_ns`).
     JVM_SLOT_BYTES: u32 = 256;

@@ -69,6 +69,8 @@ layouts! {
         python_key: u64,
         /// Address of the words that the helper for Node.js keeps, or the agent for the JVM; 0 where that is not there.
         helper_words: u64,
+        /// How many tasks were told to work for others that the agent for the JVM keeps; counted by the programs.
+        others_told: u64,
         /// From the thread pointer to the thread-local word that leads to it. Tokio: to the task's number; 0 until the agent
         /// found it in samples.
         tls: i32,
@@ -501,7 +503,7 @@ layouts! {
         born_ns: [u64; 7],
     }
 
-    /// A goroutine ended that had acted, or made another.
+    /// A goroutine ended that had acted, or made another. With `KIND_FOR_OTHERS`: a task was seen to work for others, with its identity alone.
     struct Ended as "wp_ended" {
         /// Head; `sub` is one of `RUNTIME_…`.
         head: Head,

@@ -12,6 +12,24 @@ use wakepath_model::rows::{HandoverRow, StreamRow, TaskRow, life};
 /// Most requests of which is kept who replied: calls for those beyond stay open, unless it was told who took them.
 const ANSWERS_MAX: usize = 1 << 20;
 
+/// Logical tasks that work for others.
+#[derive(Default)]
+struct ForOthers {
+    /// For several requests at once, or for one behind the end of what they were made for.
+    seen: FxHashSet<TaskId>,
+    /// As their runtime was seen to hand on what came of them, or of what they made.
+    told: FxHashSet<TaskId>,
+}
+
+impl ForOthers {
+    /// Whether a task, or what made it, was told to. Of one whose makers are too many it is not known.
+    fn is_told(&self, lineage: &Lineage, task: TaskId) -> bool {
+        let mut line = std::iter::once(task).chain(lineage.makers(task).map(|(maker, _)| maker));
+        let is_known = |task: &TaskId| self.told.contains(task) || lineage.has_requests(*task);
+        !self.told.is_empty() && line.find(is_known).is_none_or(|task| self.told.contains(&task))
+    }
+}
+
 /// Which logical tasks replied to which requests.
 #[derive(Default)]
 pub(super) struct Answerers {
@@ -28,8 +46,7 @@ pub(super) struct Answerers {
     last: FxHashMap<EndpointId, TaskId>,
     /// On which connection each replied, and what those have in common with who reads there.
     kin: Kin,
-    /// Those that work for several requests at once, or one behind the end of what they were made for.
-    for_others: FxHashSet<TaskId>,
+    for_others: ForOthers,
     /// Of each process: connections to whose many requests one task replied; tasks that replied on several.
     habits: FxHashMap<u32, (u32, u32)>,
     /// Tasks that were made for a request and called, or made one that did, whose end will be told, with their processes.
@@ -56,7 +73,12 @@ impl Answerers {
 
     /// Whether a logical task works for other requests than the one that it was made for, or replied to.
     pub(super) fn works_for_others(&self, task: TaskId) -> bool {
-        self.for_others.contains(&task)
+        self.for_others.seen.contains(&task)
+    }
+
+    /// Whether a logical task, or what made it, was told to work for others.
+    pub(super) fn is_told_for_others(&self, lineage: &Lineage, task: TaskId) -> bool {
+        self.for_others.is_told(lineage, task)
     }
 
     /// A goroutine of a process got an item from another.
@@ -123,7 +145,7 @@ impl Answerers {
             Known::Nothing => false,
         };
         if is_behind {
-            self.for_others.insert(e.actor);
+            self.for_others.seen.insert(e.actor);
         }
         self.spawned_called(e.actor, process, is_behind);
         self.tenures.called(e.actor, e.began);
@@ -154,7 +176,7 @@ impl Answerers {
         }
         match self.lineage.of(task, e.reply_began) {
             Known::Of(line) if line.of != x && !line.answers => {
-                self.for_others.insert(task);
+                self.for_others.seen.insert(task);
             }
             _ => self.lineage.answers(xs, x, task),
         }
@@ -169,7 +191,7 @@ impl Answerers {
         self.of.insert((e.flow, e.request_start), task);
         match self.kin.replied(&self.lineage, e, task, process) {
             None => {
-                self.for_others.insert(task);
+                self.for_others.seen.insert(task);
                 *several += 1;
             }
             Some(replies) => *own += u32::from(replies == 2),
@@ -186,7 +208,7 @@ impl Answerers {
         for (maker, made) in self.lineage.makers(task) {
             let leads_elsewhere = self.leads_to.get(&maker).is_some_and(|of| *of != request);
             if leads_elsewhere || self.lineage.is_for_another(maker, x) {
-                self.for_others.insert(maker);
+                self.for_others.seen.insert(maker);
                 is_behind = false;
             }
             is_behind &= made.is_some_and(|made| made > e.taken) && !self.lineage.has_requests(maker);
@@ -211,10 +233,10 @@ impl Answerers {
 
     /// The recording ends: of what was made for a request that is open yet, nobody saw whether it works on behind its end.
     pub(super) fn ended(&mut self, xs: &Slab) {
-        self.for_others.extend(self.lineage.made_for_open(xs));
+        self.for_others.seen.extend(self.lineage.made_for_open(xs));
         // of these nobody saw how they end
         for (task, process) in self.spawned.drain() {
-            if !self.for_others.contains(&task) {
+            if !self.for_others.seen.contains(&task) {
                 self.endings.entry(process).or_default().1 += 1;
             }
         }
@@ -224,6 +246,9 @@ impl Answerers {
     pub(super) fn task(&mut self, xs: &Slab, r: &TaskRow) {
         self.lineage.task(xs, r);
         self.ends.task(&self.lineage, r);
+        if r.what == life::FOR_OTHERS {
+            self.for_others.told.insert(r.task);
+        }
         if r.what == life::EXIT {
             self.tenures.ended(r.task);
         }
@@ -243,8 +268,8 @@ impl Answerers {
     /// Nothing more comes.
     pub(super) fn finish(&mut self) {
         let Answerers { of, heads, for_others, .. } = self;
-        of.retain(|_, task| !for_others.contains(task));
-        heads.retain(|_, task| holds("born.leads_to_one", !for_others.contains(task)));
+        of.retain(|_, task| !for_others.seen.contains(task));
+        heads.retain(|_, task| holds("born.leads_to_one", !for_others.seen.contains(task)));
         self.tenures.finish();
         self.kin.finish();
         self.leads_to = FxHashMap::default();

@@ -12,6 +12,11 @@ impl Roles {
         self.answerers.works_for_others(task)
     }
 
+    /// Whether a logical task, or what made it, was told to work for others.
+    pub(crate) fn is_told_for_others(&self, lineage: &Lineage, task: TaskId) -> bool {
+        self.answerers.is_told_for_others(lineage, task)
+    }
+
     /// The logical task that replies to a request, and to those of no other connection.
     pub fn answerer(&self, e: &Exchange) -> Option<TaskId> {
         self.answerers.of(e)

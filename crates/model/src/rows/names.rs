@@ -56,6 +56,7 @@ words! {
     task_what(u8) {
         life::FORK => "fork", life::EXEC => "exec", life::EXIT => "exit", life::NAME => "name",
         life::SNAPSHOT => "snapshot", life::WATCHED => "watched",
+        life::FOR_OTHERS => "for_others",
     }
     /// Inputs of the library vantage.
     input_kind(u8) { input::READ => "read", input::WRITE => "write", input::OTHER => "other", input::ELSE => "else" }

@@ -30,6 +30,8 @@ pub mod life {
     pub const SNAPSHOT: u8 = 5;
     /// Its process was selected to be watched, with what it makes. Where no task has this, all are.
     pub const WATCHED: u8 = 6;
+    /// A logical task: it works for others than the one that it has, or was made for, as its runtime was seen to hand on what came of it.
+    pub const FOR_OTHERS: u8 = 7;
 }
 
 table! {

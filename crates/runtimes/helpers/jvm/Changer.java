@@ -18,6 +18,8 @@ final class Changer implements ClassFileTransformer {
     private static final String IN = "java/util/concurrent/";
     private static final String FUTURE = IN + "CompletableFuture";
     private static final Edit WANTED = Edit.entry("wanted", 1), BEGINS = Edit.entry("begins", 2), ENDS = Edit.entry("ends", 0);
+    /** Of the method's own object, or of a static method's first argument. */
+    private static final Edit SAYS = Edit.entry("completes", Edit.THIS), WAKES = Edit.entry("wakes", Edit.THIS);
     private static final Edit EXECUTES = Edit.call(IN + "Executor", "execute", "(Ljava/lang/Runnable;)V", "execute",
         "(L" + IN + "Executor;Ljava/lang/Runnable;)V");
     private static final Edit FORKED = Edit.call("", "exec", "()Z", "exec", "(L" + IN + "ForkJoinTask;)Z");
@@ -41,10 +43,12 @@ final class Changer implements ClassFileTransformer {
         IN + "FutureTask", Map.of("<init>(", WANTED, "run()", CALLS),
         IN + "ForkJoinPool", Map.of("submit(", WANTED),
         IN + "ForkJoinTask", Map.of("doExec(", FORKED, "fork(", Edit.entry("wanted", Edit.THIS)),
-        FUTURE, Map.of("tryPushStack(", WANTED, "postComplete(", FIRES, "unipush(", FIRES, "bipush(", FIRES, "orpush(", FIRES,
-            "uni", EXECUTES, "bi", EXECUTES, "async", EXECUTES, "completeAsync(", EXECUTES),
+        FUTURE, Map.ofEntries(Map.entry("tryPushStack(", WANTED), Map.entry("complete(", SAYS), Map.entry("completeExceptionally(", SAYS),
+            Map.entry("postComplete(", FIRES), Map.entry("unipush(", FIRES), Map.entry("bipush(", FIRES), Map.entry("orpush(", FIRES),
+            Map.entry("uni", EXECUTES), Map.entry("bi", EXECUTES), Map.entry("async", EXECUTES), Map.entry("completeAsync(", EXECUTES)),
         FUTURE + "$AsyncSupply", Map.of("run(", GETS),
         FUTURE + "$AsyncRun", Map.of("run(", RUNS),
+        IN + "locks/LockSupport", Map.of("unpark(", WAKES),
         FUTURE + "$Completion", Map.of("run(", FIRES, "exec(", FIRES));
     /** The same of libraries that have pools of their own. */
     private static final Map<String, Map<String, Edit>> LIBRARIES = Map.of(

@@ -16,8 +16,8 @@ import java.util.function.Supplier;
  *
  * A task gets a maker only where it is certain who asked for it: what somebody makes a future of, or wants done when one is there, is
  * wanted by who does so. Whom `execute` is called by may only be the one that set a queue going which holds others' work,
- * and so may be who makes a future of such a thing. So `execute` tells no maker, and no maker is told of tasks of a class of which one was
- * given by two tasks, or by a task of the same class; nor before eight others were seen.
+ * and so may be who makes a future of such a thing. So `execute` tells no maker, and no maker is told of tasks that give no value, nor of a
+ * class of which one was given by two tasks, or by a task of the same class; nor before eight others were seen.
  */
 public final class WakepathTasks {
     /** Where what is in the words: see the constants {@code JVM_...} in crates/wire. */
@@ -26,12 +26,14 @@ public final class WakepathTasks {
     private static final int SLOT_BYTES = 256;
     private static final int SLOTS = TABLE + 4 * THREADS;
     private static final int SLOTS_MAX = 1 << 16;
-    public static final int BYTES = SLOTS + SLOT_BYTES * SLOTS_MAX;
+    private static final int OTHERS = SLOTS + SLOT_BYTES * SLOTS_MAX;
+    public static final int BYTES = OTHERS + WakepathTasksOthers.BYTES;
     public static final long MAGIC_0 = 0x4be3905ad17c26f8L;
     public static final long MAGIC_1 = 0xa95d0e73c2481fb6L;
     public static final int LAYOUT = 1;
     private static final int AT_LAYOUT = 16;
     private static final int AT_PROCESS = 20;
+    private static final int AT_OTHERS = 24;
     private static final int AT_THREAD = 0;
     private static final int AT_ID = 8;
     private static final int AT_BORN = 16;
@@ -52,6 +54,7 @@ public final class WakepathTasks {
     private static int slots = 1;
 
     private static MappedByteBuffer words;
+    private static volatile WakepathTasksOthers others;
     private static volatile boolean active;
     /** How often it began. */
     private static volatile int turn;
@@ -66,6 +69,7 @@ public final class WakepathTasks {
             words.putLong(0, MAGIC_0);
             words.putLong(8, MAGIC_1);
             words.putInt(AT_PROCESS, process);
+            others = new WakepathTasksOthers(words, AT_OTHERS, OTHERS);
         }
         // what threads ran when it ended is not what they run now
         turn++;
@@ -205,13 +209,42 @@ public final class WakepathTasks {
         }
     }
 
+    /** Somebody says what comes of a future. */
+    public static void completes(Object future) {
+        if (!active) return;
+        try {
+            Task current = current();
+            CompletableFuture.Completion waits = current == null ? null : ((CompletableFuture<?>) future).stack;
+            for (int i = 0; waits != null && i < WakepathTasksOthers.LOOK_MAX; i++, waits = waits.next) {
+                WakepathTasksWanted wanted = WakepathTasksWanted.find(waits);
+                if (wanted != null) others.comesOf(current, wanted.by);
+            }
+        } catch (Throwable e) {
+            // the program goes on as if there were no agent
+        }
+    }
+
+    /** A thread lets another one go on. */
+    public static void wakes(Object thread) {
+        if (!active || thread == null) return;
+        try {
+            others.wakes((Thread) thread, current());
+        } catch (Throwable e) {
+            // the program goes on as if there were no agent
+        }
+    }
+
     // ---------------------------------------------------------------- who wants what
 
     private static void want(Object task, Task by) {
         Object wanted = WakepathTasksWrapper.unwrapped(task);
         if (wanted instanceof CompletableFuture.Completion) {
             // each is made for one who asks
-            Wanted.put(wanted, by);
+            WakepathTasksWanted.put(wanted, by, true);
+            return;
+        }
+        if (!givesValue(wanted)) {
+            WakepathTasksWanted.put(wanted, by, false);
             return;
         }
         Habit habit = Habit.OF.get(wanted.getClass());
@@ -222,7 +255,12 @@ public final class WakepathTasks {
         }
         boolean isUsual = habit.seen >= HABIT_MIN;
         if (!isUsual) habit.seen++;
-        if (!Wanted.put(wanted, isUsual ? by : Task.NOBODY)) habit.isBroken = true;
+        if (!WakepathTasksWanted.put(wanted, by, isUsual)) habit.isBroken = true;
+    }
+
+    /** Whether something comes of it, which somebody wants: what gives nothing may work off a queue of what others want. */
+    private static boolean givesValue(Object wanted) {
+        return wanted instanceof Callable || wanted instanceof Supplier || wanted instanceof ForkJoinTask;
     }
 
     /** A task for who wanted it; {@code null} where nobody is known to, or it has begun. */
@@ -230,7 +268,7 @@ public final class WakepathTasks {
         try {
             boolean isCompletion = wanted instanceof CompletableFuture.Completion;
             Habit habit = isCompletion ? null : Habit.OF.get(wanted.getClass());
-            return habit != null && habit.isBroken ? null : Wanted.take(wanted, habit);
+            return habit != null && habit.isBroken ? null : WakepathTasksWanted.take(wanted, habit);
         } catch (Throwable e) {
             return null;
         }
@@ -239,7 +277,7 @@ public final class WakepathTasks {
     /** What a completion runs as. */
     private static Task fires(Object completion, int mode, Task current) {
         try {
-            Wanted wanted = Wanted.find(completion);
+            WakepathTasksWanted wanted = WakepathTasksWanted.find(completion);
             if (wanted == null) {
                 // older than the agent: whoever made the future be there did not want this; what an executor runs has its own task
                 return mode > 0 ? current : new Task(null, System.nanoTime(), null);
@@ -259,6 +297,13 @@ public final class WakepathTasks {
         return mine == null ? null : mine.current;
     }
 
+    /** What a thread runs; {@code null} where that is not known. */
+    static Task of(Thread thread) {
+        if (VIRTUAL != null && VIRTUAL.isInstance(thread)) return Task.virtual(thread);
+        Mine mine = WakepathTasksOthers.of(thread);
+        return mine == null ? null : mine.current;
+    }
+
     private static Mine mine() {
         if (!active) return null;
         Thread thread = Thread.currentThread();
@@ -268,6 +313,7 @@ public final class WakepathTasks {
         if (mine == null) {
             mine = new Mine(thread);
             MINE.set(mine);
+            WakepathTasksOthers.knows(thread, mine);
         }
         if (mine.turn != turn) mine.forget();
         return mine;
@@ -282,7 +328,7 @@ public final class WakepathTasks {
     }
 
     /** What is known of the tasks of a class. Races lose a count, no more. */
-    private static final class Habit {
+    static final class Habit {
         static final ClassValue<Habit> OF = new ClassValue<>() {
             @Override
             protected Habit computeValue(Class<?> of) {
@@ -295,7 +341,7 @@ public final class WakepathTasks {
     }
 
     /** A task of an executor that runs or ran, or a virtual thread as what made one. */
-    private static final class Task {
+    static final class Task {
         /** Who is not told. */
         static final Task NOBODY = new Task(0);
         final long id;
@@ -304,11 +350,16 @@ public final class WakepathTasks {
         final Habit kind;
         /** Who made it, who made that one, and so on; then when each of them was made. */
         final long[] line;
+        /** The first of that line; {@code null} for the task itself. */
+        private final Task root;
+        /** It was told to work for others too. */
+        boolean isToldOf;
 
         Task(Task maker, long born, Habit kind) {
             this.id = LAST.incrementAndGet();
             this.born = born;
             this.kind = kind;
+            this.root = maker == null ? null : maker.root();
             if (maker == null) {
                 line = null;
                 return;
@@ -326,7 +377,12 @@ public final class WakepathTasks {
             this.id = id;
             this.born = 0;
             this.kind = null;
+            this.root = null;
             this.line = null;
+        }
+
+        Task root() {
+            return root == null ? this : root;
         }
 
         @SuppressWarnings("deprecation") // threadId() came later
@@ -336,10 +392,10 @@ public final class WakepathTasks {
     }
 
     /** What is known of a thread. Only the thread itself writes into its slot. */
-    private static final class Mine {
+    static final class Mine {
         /** Where its slot is in the words; 0 where it has none. */
         private final int at;
-        Task current;
+        volatile Task current;
         /** What a pool's thread began. */
         Object begun;
         /** What the JDK wraps in that, until it begins itself. */
@@ -437,126 +493,6 @@ public final class WakepathTasks {
             if (words.getInt(TABLE + 4 * number) == slot) words.putInt(TABLE + 4 * number, 0);
             words.putLong(SLOTS + SLOT_BYTES * slot + AT_THREAD, 0);
             FREE.push(slot);
-        }
-    }
-
-    /** Who wants something done, by what is to be done. It keeps nothing alive that is done, or never will be. */
-    private static final class Wanted extends WeakReference<Object> {
-        private static final int STRIPES = 64;
-        private static final Stripe[] ALL = new Stripe[STRIPES];
-
-        static {
-            for (int i = 0; i < STRIPES; i++) ALL[i] = new Stripe();
-        }
-
-        final int hash;
-        Wanted next;
-        /** Who wanted it last; {@link Task#NOBODY} where that is not certain. */
-        Task by;
-        /** When. */
-        long since;
-        /** How often it was wanted and not begun. */
-        int pending;
-
-        private Wanted(Object what, int hash, ReferenceQueue<Object> gone) {
-            super(what, gone);
-            this.hash = hash;
-        }
-
-        /** False where another one wanted the same, now or before: then it is nobody's until all that is pending is done. */
-        static boolean put(Object what, Task by) {
-            int hash = System.identityHashCode(what);
-            Stripe stripe = ALL[hash & (STRIPES - 1)];
-            synchronized (stripe) {
-                stripe.tidy();
-                Wanted found = stripe.find(what, hash);
-                boolean isNew = found == null;
-                if (isNew) {
-                    found = new Wanted(what, hash, stripe.gone);
-                    found.by = by;
-                    stripe.add(found);
-                }
-                boolean isSame = found.by == by;
-                if (!isSame) found.by = Task.NOBODY;
-                found.pending++;
-                found.since = System.nanoTime();
-                return isSame;
-            }
-        }
-
-        static Wanted find(Object what) {
-            int hash = System.identityHashCode(what);
-            Stripe stripe = ALL[hash & (STRIPES - 1)];
-            synchronized (stripe) {
-                return stripe.find(what, hash);
-            }
-        }
-
-        static Task take(Object what, Habit kind) {
-            int hash = System.identityHashCode(what);
-            Stripe stripe = ALL[hash & (STRIPES - 1)];
-            synchronized (stripe) {
-                Wanted found = stripe.find(what, hash);
-                if (found == null || found.pending == 0) return null;
-                found.pending--;
-                return new Task(found.by == Task.NOBODY ? null : found.by, found.since, kind);
-            }
-        }
-    }
-
-    /** A part of those. */
-    private static final class Stripe {
-        final ReferenceQueue<Object> gone = new ReferenceQueue<>();
-        private Wanted[] places = new Wanted[64];
-        private int count;
-
-        private int place(int hash) {
-            return (hash >>> 6) & (places.length - 1);
-        }
-
-        Wanted find(Object what, int hash) {
-            Wanted at = places[place(hash)];
-            while (at != null && !at.refersTo(what)) at = at.next;
-            return at;
-        }
-
-        void add(Wanted one) {
-            if (count >= places.length) grow();
-            int place = place(one.hash);
-            one.next = places[place];
-            places[place] = one;
-            count++;
-        }
-
-        private void grow() {
-            Wanted[] old = places;
-            places = new Wanted[2 * old.length];
-            for (Wanted at : old) {
-                while (at != null) {
-                    Wanted next = at.next;
-                    int place = place(at.hash);
-                    at.next = places[place];
-                    places[place] = at;
-                    at = next;
-                }
-            }
-        }
-
-        void tidy() {
-            for (Object one = gone.poll(); one != null; one = gone.poll()) {
-                Wanted left = (Wanted) one;
-                int place = place(left.hash);
-                Wanted at = places[place];
-                if (at == left) {
-                    places[place] = left.next;
-                    count--;
-                    continue;
-                }
-                while (at != null && at.next != left) at = at.next;
-                if (at == null) continue;
-                at.next = left.next;
-                count--;
-            }
         }
     }
 }

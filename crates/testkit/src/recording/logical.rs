@@ -28,13 +28,13 @@ impl HostRows {
         }
     }
 
-    /// A logical task ended, as its runtime tells.
-    pub fn logical_ended(&mut self, t: u64, task: u32) {
+    /// What a logical task's runtime tells of it later, one of [`life`].
+    pub fn logical_again(&mut self, t: u64, task: u32, what: u8) {
         let made = self.rows.iter().find_map(|row| match row {
             Event::Task(r) if r.task == TaskId(task) => Some(*r),
             _ => None,
         });
-        let row = TaskRow { at: self.at(t), what: life::EXIT, ..made.expect("a task is named before it ends") };
+        let row = TaskRow { at: self.at(t), what, ..made.expect("a task is named first") };
         self.rows.push(row.into());
     }
 

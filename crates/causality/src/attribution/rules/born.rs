@@ -7,7 +7,9 @@
 //! end, in the whole recording, which saw that end: a worker that the first request starts lives on. What the one that
 //! replied does behind its reply is nobody's. Where the runtime tells when its tasks end (Go), [`super::spawned`] speaks instead.
 //!
-//! Counterexamples: `link.logical/worker_made_by_the_first`, `worker_of_an_open_request`, `two_on_one_connection`,
+//! Nor may it, or what made it, have been told to work for others: what came of it another one waited for (Java's executors).
+//!
+//! Counterexamples: `link.logical/hands_on_to_another`, `worker_made_by_the_first`, `worker_of_an_open_request`, `two_on_one_connection`,
 //! `task_behind_the_first_request`, `worker_leads_to_two_replies`.
 
 use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, NO_MOMENT, Question};
@@ -47,6 +49,8 @@ impl Facts<'_> {
         }
         let Known::Of(line) = self.lineage.of(task, at) else { return None };
         let is_for_it_alone = holds("born.never_for_others", !self.roles.works_for_others(task));
+        let is_handed_on = self.roles.is_told_for_others(&self.lineage, task);
+        let is_for_it_alone = is_for_it_alone && holds("born.hands_nothing_on", !is_handed_on);
         let is_told = line.basis == Basis::Seen && self.roles.is_end_told(&self.lineage, task);
         let basis = if is_told { Basis::EndsWithIt } else { line.basis };
         let is_its = !is_told || holds("spawned.ended_in_time", self.roles.ended_in_time(&self.lineage, task));
