@@ -19,6 +19,8 @@ from .programs import TARGET, Failed, Recording, explain, free_port, keep, progr
 from .tiers import find, nginx_line, php_fpm, put
 
 JDBC = "/usr/share/java/postgresql.jar"
+# what Maven Central has, by scripts/install
+JARS = HAVE / "java"
 KERNEL, LIBRARY = "record", "run --isolate"
 BOTH = (KERNEL, LIBRARY)
 
@@ -146,6 +148,18 @@ def attached(place, line):
         if name == "before":
             run([program("wakepath"), "attach", str(pid), "--yes"], 120)
     return port
+
+
+def server(kind):
+    """A server of somebody else's on the JVM (`java/KINDService.java`), with the agent."""
+
+    def start(place):
+        path = f"{place.at}:{JARS}/*"
+        code = CODE / "java"
+        run(["javac", "-nowarn", "--release", "17", "-cp", path, "-d", place.at, code / "Service.java", code / f"{kind}Service.java"], 120)
+        return attached(place, ["java", "-Xmx512m", "-cp", path, f"{kind}Service"])
+
+    return start
 
 
 def pools(kind, version):
@@ -279,6 +293,11 @@ def executors(kind, version=None, whole=None, clients=(1, 10, 50, 200)):
     return Case(pools(kind, version), needs, clients=clients, vantages=(KERNEL,), whole=whole)
 
 
+def served(kind, whole):
+    """A case of a server on the JVM."""
+    return Case(server(kind), ["javac", str(JARS)], clients=(1, 10, 50), vantages=(KERNEL,), whole=whole)
+
+
 def goroutines(start, whole, *needs, flag="go"):
     """A case of Go, with its probes."""
     needs = [str(HAVE / "go-service"), *needs]
@@ -321,6 +340,10 @@ COVERAGE = {
     "java-restart": executors("restart", whole={}, clients=(10, 50)),
     "java-limited": executors("limited", whole={}, clients=(10, 50)),
     "java-shared": executors("shared", clients=(10, 50)),
+    "java-tomcat": served("Tomcat", ALL_SIZES),
+    "java-jetty": served("Jetty", ALL_SIZES),
+    "java-netty": served("Netty", {}),
+    "java-reactor": served("Reactor", {}),
     "virtual-threads": virtual("plain", 25, (1, 10, 50, 200), ALL_SIZES),
     "virtual-threads-21": virtual("plain", 21, (1, 10, 50), ALL_SIZES),
     "virtual-pinned": virtual("pinned", 25, (10,), ALL_SIZES),
@@ -334,6 +357,8 @@ COVERAGE = {
         for keeps in (False, True)
     },
 }
+# event loops of one process that hand each other work in memory: docs/limits.md
+KNOWN_WRONG = ("java-netty", "java-reactor")
 
 
 

@@ -54,7 +54,10 @@ final class Changer implements ClassFileTransformer {
     private static final Map<String, Map<String, Edit>> LIBRARIES = Map.of(
         "org/apache/tomcat/util/threads/ThreadPoolExecutor",
         Map.of(BEFORE + BEFORE_OF, BEGINS, "getTask(", ENDS, "processWorkerExit(", ENDS),
-        "org/eclipse/jetty/util/thread/QueuedThreadPool", Map.of("runJob(", JOBS));
+        "org/eclipse/jetty/util/thread/QueuedThreadPool", Map.of("runJob(", JOBS),
+        // a job of that pool may be to look for work, and to do what it finds, of one connection and then of another
+        "org/eclipse/jetty/util/thread/strategy/AdaptiveExecutionStrategy", Map.of("runTask(", JOBS),
+        "org/eclipse/jetty/util/thread/strategy/EatWhatYouKill", Map.of("runTask(", JOBS));
 
     private static final byte[] BEFORE_NAME = BEFORE.getBytes(StandardCharsets.UTF_8);
 
