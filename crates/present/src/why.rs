@@ -347,5 +347,20 @@ fn comparison(k: &KindView, words: &Words<'_>) -> String {
         let _ = write!(out, " No single cause stands out: the largest is less than 20 % of the difference");
     }
     out.push('.');
-    out
+    out + &more_calls(k, words)
+}
+
+/// The kind of call whose number differs most, where most of the slow ones make clearly more or fewer of it.
+fn more_calls(k: &KindView, words: &Words<'_>) -> String {
+    let is_clear = |c: &&CallsView| (c.slow - c.typical).abs() >= 1.0 && 2 * c.requests_with >= k.slow.count;
+    let Some(c) = k.calls.iter().find(is_clear) else { return String::new() };
+    let (call, slow, typical) = (format!("{} at {}", c.kind, c.service), c.slow, c.typical);
+    match words.mode {
+        Mode::Slowest => format!(" They call {call} {slow:.1} times on average, the typical ones {typical:.1} times."),
+        Mode::Selected => format!(" They call {call} {slow:.1} times on average, the others {typical:.1} times."),
+        Mode::BeforeAfter | Mode::Tasks => format!(
+            " It calls {call} {slow:.1} times on average in {}, {typical:.1} times in {}.",
+            words.folder, words.before
+        ),
+    }
 }

@@ -157,6 +157,10 @@ fn calls_that_the_slow_ones_make_more_of_are_counted() -> Tested {
     let text = stdout(&run(&["why", &folder, "--slowest", "10%"]));
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("on average, where their number differs:"), "{text}");
+    assert!(
+        text.contains("They call GET /vote at store:81 9.0 times on average, the typical ones 1.0 times."),
+        "{text}"
+    );
     assert!(text.contains("9.0 1.0 6 of 6 GET /vote at store:81"), "{text}");
     Ok(())
 }
