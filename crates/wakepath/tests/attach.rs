@@ -52,7 +52,7 @@ impl Node {
         let mut command = Command::new("node");
         let started = command.args(options).arg(&file).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let Ok(mut child) = started else {
-            eprintln!("skipped: no Node.js; remedy: scripts/install test");
+            eprintln!("skipped: no Node.js; remedy: scripts/install page");
             return Ok(None);
         };
         let mut line = String::new();

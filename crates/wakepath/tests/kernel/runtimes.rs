@@ -186,7 +186,7 @@ fn node() -> Option<Vec<PathBuf>> {
         Command::new("node").arg("--version").output().map(|o| String::from_utf8_lossy(&o.stdout).into_owned());
     let major = version.ok().and_then(|v| v.strip_prefix('v')?.split('.').next()?.parse::<u32>().ok());
     if major.is_none_or(|major| major < 18) {
-        skip("no Node of 18 or later; remedy: scripts/install test");
+        skip("no Node of 18 or later; remedy: scripts/install page");
         return None;
     }
     Some(vec!["node".into(), "--inspect-port=0".into(), root().join("testbeds/contexts/service.js")])
