@@ -61,6 +61,7 @@ pub const CONDITIONS: &[&str] = &[
     "thread.read_whole",
     "turn.all_was_seen",
     "turn.no_answer",
+    "turn.no_others_work",
     "turn.no_timer_due",
     "turn.not_ahead",
     "unasked.never_seen",

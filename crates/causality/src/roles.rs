@@ -153,6 +153,7 @@ impl Roles {
                 migrating.insert(process);
             }
         }
+        self.loops_share_work();
         self.answerers.finish();
         self.requests.held = FxHashMap::default();
         self.workers.first_calls = FxHashMap::default();

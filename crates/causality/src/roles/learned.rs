@@ -161,6 +161,11 @@ impl Round {
         (self.polled.ready, self.polled.messages) == (1, 1) && self.polled.no_timer_due(at)
     }
 
+    /// Whether something was ready, none of it was a request or a reply, and no timer can be due: a word of another thread.
+    pub(super) fn is_given_unseen(&self, at: MonoNs) -> bool {
+        self.polled.ready > 0 && self.polled.messages == 0 && self.polled.no_timer_due(at)
+    }
+
     /// Whether the last that it took was an answer, and it did nothing with that yet: no reply, and no call.
     pub(super) fn keeps_an_answer(&self) -> bool {
         self.taken.answers.0 != 0 && self.promptness.since_call > 0
@@ -311,6 +316,8 @@ pub(super) struct Loops {
     pub(super) habits: FxHashMap<u32, Habits>,
     /// Of such processes.
     pub(super) pairs: FxHashMap<u32, Pairs>,
+    /// How many replies each loop began, and how many of them where it was given only what nobody saw.
+    pub(super) replies: FxHashMap<TaskId, (u32, u32)>,
 }
 
 /// Tasks that reply to requests which others took.

@@ -1,10 +1,35 @@
 //! Whether requests move between tasks of a process, as far as their tasks are known.
 
 use super::Roles;
+use crate::canary::holds;
 use crate::exchange::Exchange;
+use rustc_hash::FxHashMap;
 use wakepath_model::ids::TaskId;
 
+/// One in so many replies of a loop at a word of another thread is enough: what is rarer is a connection that failed, or a file
+/// that a helper read.
+const UNSEEN_ONE_IN: u32 = 32;
+
 impl Roles {
+    /// Processes with several event loops that go on with requests at each other's word. A loop that is awake looks for such
+    /// work in memory, amid what its polls gave it: so a call may be for a request that another loop took.
+    ///
+    /// Counterexample: `link.fragment/loops_give_each_other_work`.
+    pub(super) fn loops_share_work(&mut self) {
+        let mut loops: FxHashMap<u32, (u32, bool)> = FxHashMap::default();
+        for (task, &(replies, unseen)) in &self.loops.replies {
+            if self.roles.get(*task).is_loop() {
+                let (count, is_told) = loops.entry(self.process_of(*task)).or_default();
+                *count += 1;
+                *is_told |= unseen > 0 && unseen.saturating_mul(UNSEEN_ONE_IN) >= replies;
+            }
+        }
+        let works_alone = |count: u32, is_told: bool| holds("turn.no_others_work", count < 2 || !is_told);
+        let sharing = loops.into_iter().filter(|(_, (count, is_told))| !works_alone(*count, *is_told));
+        self.serving.migrating.extend(sharing.map(|(process, _)| process));
+        self.loops.replies = FxHashMap::default();
+    }
+
     /// Whether tasks of the process that reply to requests give away some that they took: any may go on with any.
     pub fn is_migrating(&self, process: u32) -> bool {
         self.serving.migrating.contains(&process) || self.serving.migrating_named.contains(&process)

@@ -76,6 +76,11 @@ impl Steps for Roles {
         let e = xs.get(x);
         if e.side == Side::Server && !e.is_internal {
             self.replies_to(xs, x, task, at);
+            if task == e.actor {
+                let (replies, unseen) = self.loops.replies.entry(task).or_default();
+                *replies += 1;
+                *unseen += u32::from(self.loops.rounds.get(task).is_given_unseen(at));
+            }
         }
         if e.side == Side::Server {
             let process = self.process_of(task);
