@@ -357,11 +357,6 @@ COVERAGE = {
         for keeps in (False, True)
     },
 }
-# event loops of one process that hand each other work in memory: docs/limits.md
-KNOWN_WRONG = ("java-netty", "java-reactor")
-
-
-
 
 # A recording in which something was lost says nothing of rules.
 TRIES = 4
