@@ -12,6 +12,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// First bytes of a list.
 const LIST_MAGIC: [u8; 8] = *b"WAKELST1";
@@ -287,8 +288,18 @@ pub(super) fn copy(list: &List, path: &Path) -> Result<(), FolderError> {
     write().map_err(FolderError::io(path, "write", 0))
 }
 
+/// A child that a writer just made has its lock until it runs its own program.
+const CHILD_BEGINS: Duration = Duration::from_millis(20);
+
 /// Whether the writer of a list lives.
 fn is_locked(file: &File) -> bool {
+    is_locked_now(file) && {
+        std::thread::sleep(CHILD_BEGINS);
+        is_locked_now(file)
+    }
+}
+
+fn is_locked_now(file: &File) -> bool {
     match flock(file, FlockOperation::NonBlockingLockShared) {
         Ok(()) => {
             let _ = flock(file, FlockOperation::Unlock);
