@@ -129,7 +129,7 @@ pub struct MainView {
 
 /// A kind of call that the slow ones make more or fewer of.
 #[derive(Clone, Debug, Serialize)]
-pub struct CallsView {
+pub struct CallCountView {
     /// Which service is called.
     pub service: String,
     /// What it is asked for.
@@ -164,7 +164,7 @@ pub struct KindView {
     /// The whole difference without those listed: smaller ones, and what rounding leaves (ns).
     pub rest_ns: i64,
     /// Which calls they make more or fewer of, the largest difference first.
-    pub calls: Vec<CallsView>,
+    pub calls: Vec<CallCountView>,
     /// What to run next.
     pub next: Option<String>,
 }
@@ -352,14 +352,16 @@ fn comparison(k: &KindView, words: &Words<'_>) -> String {
 
 /// The kind of call whose number differs most, where most of the slow ones make clearly more or fewer of it.
 fn more_calls(k: &KindView, words: &Words<'_>) -> String {
-    let is_clear = |c: &&CallsView| (c.slow - c.typical).abs() >= 1.0 && 2 * c.requests_with >= k.slow.count;
+    let is_clear = |c: &&CallCountView| (c.slow - c.typical).abs() >= 1.0 && 2 * c.requests_with >= k.slow.count;
     let Some(c) = k.calls.iter().find(is_clear) else { return String::new() };
     let (call, slow, typical) = (format!("{} at {}", c.kind, c.service), c.slow, c.typical);
     match words.mode {
-        Mode::Slowest => format!(" They call {call} {slow:.1} times on average, the typical ones {typical:.1} times."),
-        Mode::Selected => format!(" They call {call} {slow:.1} times on average, the others {typical:.1} times."),
+        Mode::Slowest => {
+            format!(" They lead to {slow:.1} calls of {call} on average, the typical ones to {typical:.1}.")
+        }
+        Mode::Selected => format!(" They lead to {slow:.1} calls of {call} on average, the others to {typical:.1}."),
         Mode::BeforeAfter | Mode::Tasks => format!(
-            " It calls {call} {slow:.1} times on average in {}, {typical:.1} times in {}.",
+            " It leads to {slow:.1} calls of {call} on average in {}, to {typical:.1} in {}.",
             words.folder, words.before
         ),
     }

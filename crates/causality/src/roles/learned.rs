@@ -317,7 +317,7 @@ pub(super) struct Loops {
     /// Of such processes.
     pub(super) pairs: FxHashMap<u32, Pairs>,
     /// How many replies each loop began, and how many of them where it was given only what nobody saw.
-    pub(super) replies: FxHashMap<TaskId, (u32, u32)>,
+    pub(super) replies: PerTask<(u32, u32)>,
 }
 
 /// Tasks that reply to requests which others took.

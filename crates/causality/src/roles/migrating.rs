@@ -2,6 +2,7 @@
 
 use super::Roles;
 use crate::canary::holds;
+use crate::dense::PerTask;
 use crate::exchange::Exchange;
 use rustc_hash::FxHashMap;
 use wakepath_model::ids::TaskId;
@@ -17,9 +18,9 @@ impl Roles {
     /// Counterexample: `link.fragment/loops_give_each_other_work`.
     pub(super) fn loops_share_work(&mut self) {
         let mut loops: FxHashMap<u32, (u32, bool)> = FxHashMap::default();
-        for (task, &(replies, unseen)) in &self.loops.replies {
-            if self.roles.get(*task).is_loop() {
-                let (count, is_told) = loops.entry(self.process_of(*task)).or_default();
+        for (task, (replies, unseen)) in self.loops.replies.iter() {
+            if replies > 0 && self.roles.get(task).is_loop() {
+                let (count, is_told) = loops.entry(self.process_of(task)).or_default();
                 *count += 1;
                 *is_told |= unseen > 0 && unseen.saturating_mul(UNSEEN_ONE_IN) >= replies;
             }
@@ -27,7 +28,7 @@ impl Roles {
         let works_alone = |count: u32, is_told: bool| holds("turn.no_others_work", count < 2 || !is_told);
         let sharing = loops.into_iter().filter(|(_, (count, is_told))| !works_alone(*count, *is_told));
         self.serving.migrating.extend(sharing.map(|(process, _)| process));
-        self.loops.replies = FxHashMap::default();
+        self.loops.replies = PerTask::default();
     }
 
     /// Whether tasks of the process that reply to requests give away some that they took: any may go on with any.

@@ -77,7 +77,7 @@ impl Steps for Roles {
         if e.side == Side::Server && !e.is_internal {
             self.replies_to(xs, x, task, at);
             if task == e.actor {
-                let (replies, unseen) = self.loops.replies.entry(task).or_default();
+                let (replies, unseen) = self.loops.replies.entry(task);
                 *replies += 1;
                 *unseen += u32::from(self.loops.rounds.get(task).is_given_unseen(at));
             }

@@ -181,7 +181,7 @@ impl WhyView {
             out.push_str(&self.table(k, limit).render(style));
         }
         if is_compared && !k.calls.is_empty() {
-            let _ = writeln!(out, "\nCalls of a request, on average, where their number differs:\n");
+            let _ = writeln!(out, "\nCalls that a request led to, on average, where their number differs:\n");
             out.push_str(&self.calls(k).render(style));
         }
         out.push('\n');

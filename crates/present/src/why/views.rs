@@ -99,8 +99,14 @@ pub(super) fn difference_view(d: &Difference, rank: u32, whole: i64, show: &dyn 
     }
 }
 
-fn calls_view(d: &CallDifference) -> CallsView {
-    CallsView { service: d.to.0.clone(), kind: d.to.1.clone(), slow: d.slow, typical: d.typical, requests_with: d.with }
+fn calls_view(d: &CallDifference) -> CallCountView {
+    CallCountView {
+        service: d.to.0.clone(),
+        kind: d.to.1.clone(),
+        slow: d.slow,
+        typical: d.typical,
+        requests_with: d.with,
+    }
 }
 
 pub(super) fn part_view(p: &Part) -> PartView {

@@ -65,9 +65,13 @@ impl Target {
         match said.split_once('\t').unwrap_or((&said, "")) {
             ("begun", _) => {}
             ("present", _) => {
-                bail!("{self} has an agent already that this version of Wakepath cannot read: detach it first")
+                bail!(
+                    "{self} already has an agent of another version of Wakepath; remedy: that version's `wakepath detach`, or restart the program"
+                )
             }
-            ("lacks", what) => bail!("{self} has not the methods that are known, so that nothing was changed: {what}"),
+            ("lacks", what) => {
+                bail!("{self} lacks a method that this version of Wakepath changes, so nothing was changed: {what}")
+            }
             (_, why) => bail!("the agent did not begin in {self}, and changed nothing: {why}"),
         }
         if !self.has_agent() {
@@ -100,9 +104,11 @@ impl Target {
         match said.split_once('\t').unwrap_or((&said, "")) {
             ("ended", "0") => tell!("{self} has its own methods again"),
             ("ended", stay) => {
-                tell!("{self} has the agent no more, but {stay} of its classes still call what does nothing")
+                tell!(
+                    "the agent is out of {self}, but {stay} of its classes still call methods of it, which do nothing now"
+                )
             }
-            (_, why) => bail!("the agent in {self} did not end: {why}"),
+            (_, why) => bail!("the agent could not be taken out of {self}: {why}"),
         }
         Ok(ANSWERED)
     }

@@ -5,7 +5,10 @@
 //! the call. Else any that it holds can, and the program itself; habits may tell ([`super::waiting`], [`super::answered`],
 //! [`super::unasked`]).
 //!
-//! Counterexamples: `link.fragment/loop_unseen_input`, `loop_timer_due`, `loop_pool`, `loop_several_ready`, `loop_ring`,
+//! Nor is anything shown where several loops of a process give each other work in memory: none of them counts as one then
+//! ([`Roles::is_migrating`](crate::roles::Roles::is_migrating)).
+//!
+//! Counterexamples: `link.fragment/loops_give_each_other_work`, `loop_unseen_input`, `loop_timer_due`, `loop_pool`, `loop_several_ready`, `loop_ring`,
 //! `streams`.
 
 use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, Property, Question};
