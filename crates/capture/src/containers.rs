@@ -77,10 +77,16 @@ impl ContainerFiles {
         found
     }
 
-    /// A container that somebody started with `runc` or `crun`, whose cgroup has a name of his own choice.
+    /// A container that somebody started with `runc`, `crun` or `ctr`, whose cgroup has a name of his own choice.
     pub fn started_by_hand(&self, cgroup: &str) -> Option<Container> {
-        let parts = cgroup.rsplit('/').filter(|p| !p.is_empty() && *p != "..");
-        parts.take(2).find_map(|part| {
+        let mut parts: Vec<&str> = cgroup.rsplit('/').filter(|p| !p.is_empty() && *p != "..").collect();
+        // one of its own cgroups may be below the container's
+        let by_ctr = parts.windows(2).take(2).find_map(|pair| self.started_by_ctr(pair[1], pair[0]));
+        if by_ctr.is_some() {
+            return by_ctr;
+        }
+        parts.truncate(2);
+        parts.into_iter().find_map(|part| {
             let scope = part.strip_suffix(".scope");
             let of = |runtime: &str, file: &str| {
                 let id = scope.and_then(|s| s.strip_prefix(runtime)?.strip_prefix('-')).unwrap_or(part);
@@ -94,6 +100,18 @@ impl ContainerFiles {
             };
             of("runc", "state.json").or_else(|| of("crun", "status"))
         })
+    }
+
+    /// A container of containerd's, which calls its cgroup `/NAMESPACE/ID`.
+    fn started_by_ctr(&self, namespace: &str, id: &str) -> Option<Container> {
+        let place = |folder: &&str| self.root.join(folder).join(namespace).join(id).join("config.json");
+        let bundle = CONTAINERD.iter().find_map(|folder| json(&place(folder)))?;
+        let mut found = described("containerd", &bundle["annotations"]);
+        found.id = id.to_owned();
+        if found.name.is_empty() {
+            found.name = id.to_owned();
+        }
+        Some(found)
     }
 
     fn of_containerd(&self, id: &str) -> Option<Container> {

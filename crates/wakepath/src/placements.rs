@@ -44,6 +44,10 @@ impl Placements {
         if found.id.is_empty() {
             found.id = said.container.clone().into_owned();
         }
+        // lxc's and nspawn's ids are names, which nobody wants cut
+        if found.name.is_empty() && !is_digest(&found.id) {
+            found.name = found.id.clone();
+        }
         // the path says it of itself; a file may be left of another
         if !said.runtime.is_empty() {
             found.runtime = said.runtime.to_owned();
@@ -73,6 +77,11 @@ impl Placements {
                 && own.pod_uid == said.pod_uid
                 && own.unit == said.unit
     }
+}
+
+/// Whether it is an id as runtimes make them, and no name.
+fn is_digest(id: &str) -> bool {
+    id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 /// Whether a container's id, which others chose, may be part of a path.
@@ -181,6 +190,17 @@ mod tests {
             Some("runtime=crun container=cache name=cache unit=crun-cache.scope")
         );
         assert_eq!(found(&files, "/", "/elsewhere"), None);
+        let ctr = [("run/containerd/io.containerd.runtime.v2.task/default/shop/config.json", "{}")];
+        for path in ["/default/shop", "/default/shop/workers"] {
+            assert_eq!(
+                found(&ctr, "/", path).as_deref(),
+                Some("runtime=containerd container=shop name=shop"),
+                "{path}"
+            );
+        }
+        assert_eq!(found(&ctr, "/", "/other/shop"), None);
+        let lxc = Some("runtime=lxc container=a-long-name-of-a-shop name=a-long-name-of-a-shop");
+        assert_eq!(found(&[], "/", "/lxc.payload.a-long-name-of-a-shop").as_deref(), lxc);
         let unit = "/system.slice/shop.service";
         assert_eq!(found(&[], "/", unit).as_deref(), Some("unit=shop.service"));
         assert_eq!(found(&[], unit, unit).as_deref(), Some("unit=shop.service own"));
