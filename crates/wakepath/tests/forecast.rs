@@ -1,5 +1,7 @@
 //! `wakepath bottleneck` and `wakepath forecast` as scripts and people meet them.
 
+#[path = "support/gateway.rs"]
+mod gateway;
 mod support;
 
 use serde_json::Value;
@@ -12,18 +14,9 @@ use wakepath_testkit::script::play;
 
 const REQUESTS: usize = 200;
 
-/// A gateway with one worker that computes 300 µs, asks a service that computes 200 µs, and is asked again 500 µs after.
+/// A recording that can be replayed.
 fn folder(dir: &Path) -> String {
-    let mut text = String::from("task A front\ntask D store\nflow c - A\nflow d A D\n");
-    for n in 1..=REQUESTS {
-        let t = n as u64 * 1_100;
-        let _ = writeln!(text, "{t} A woken by c since {}\n{} A takes r{n} c", t - 480, t + 5);
-        let _ = writeln!(text, "{} A asks q{n} d for r{n}", t + 305);
-        let _ = writeln!(text, "{} D woken by d since {}\n{} D takes q{n}", t + 315, t - 560, t + 320);
-        let _ = writeln!(text, "{} D answers q{n}\n{} A woken by d since {}", t + 520, t + 530, t + 310);
-        let _ = writeln!(text, "{} A hears q{n}\n{} A answers r{n}", t + 535, t + 600);
-    }
-    recorded(dir, &text)
+    recorded(dir, &gateway::steady(REQUESTS))
 }
 
 /// A recording of requests of one kind, which a script names one by one.

@@ -1,4 +1,5 @@
 //! A gateway that asks a service, as a recording of hosts that never were.
+#![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -26,6 +27,20 @@ pub fn script(sleep_us: u64, compute_us: u64) -> String {
         let answered = asked + 100 + slept;
         let _ = writeln!(text, "{answered} D answers q{n}\n{} A woken by d since {}", answered + 15, asked + 10);
         let _ = writeln!(text, "{} A hears q{n}\n{} A answers r{n}", answered + 20, answered + 60);
+    }
+    text
+}
+
+/// A gateway with one worker that computes 300 µs, asks a service that computes 200 µs, and is asked again 500 µs after.
+pub fn steady(requests: usize) -> String {
+    let mut text = String::from("task A front\ntask D store\nflow c - A\nflow d A D\n");
+    for n in 1..=requests {
+        let t = n as u64 * 1_100;
+        let _ = writeln!(text, "{t} A woken by c since {}\n{} A takes r{n} c", t - 480, t + 5);
+        let _ = writeln!(text, "{} A asks q{n} d for r{n}", t + 305);
+        let _ = writeln!(text, "{} D woken by d since {}\n{} D takes q{n}", t + 315, t - 560, t + 320);
+        let _ = writeln!(text, "{} D answers q{n}\n{} A woken by d since {}", t + 520, t + 530, t + 310);
+        let _ = writeln!(text, "{} A hears q{n}\n{} A answers r{n}", t + 535, t + 600);
     }
     text
 }
