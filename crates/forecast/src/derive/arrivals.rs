@@ -50,7 +50,10 @@ pub fn infer(coming: &[Coming], wanted: Option<ArrivalModel>) -> Inferred {
     let (model, why, clients) = if is_kept {
         let lives: Vec<(CommonNs, CommonNs)> = flows.values().copied().collect();
         let slope = slope(coming);
-        let of = format!("{} connections carry several requests", flows.len());
+        let of = match flows.len() {
+            1 => "1 connection carries several requests".to_owned(),
+            n => format!("{n} connections carry several requests"),
+        };
         let clients = most_at_once(&lives).max(1);
         match slope {
             Some(s) if s < -0.5 => {

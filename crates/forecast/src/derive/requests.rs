@@ -351,6 +351,7 @@ fn assumptions(
 ) -> Vec<String> {
     let mut out = Vec::new();
     let how = match inferred.arrivals {
+        Arrivals::Closed { clients: 1 } => "closed, 1 client".to_owned(),
         Arrivals::Closed { clients } => format!("closed, {clients} clients"),
         Arrivals::Open => "open".to_owned(),
     };

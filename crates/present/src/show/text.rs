@@ -70,7 +70,7 @@ impl ShowView {
             Column::number("delivery"),
             // like a number, which is never cut
             Column::number("|waterfall     |"),
-            Column::wrapped("service and what it was asked"),
+            Column::wrapped("service and request"),
             Column::number("reply"),
             Column::text("evidence"),
         ];
