@@ -357,11 +357,13 @@ fn more_calls(k: &KindView, words: &Words<'_>) -> String {
     let (call, slow, typical) = (format!("{} at {}", c.kind, c.service), c.slow, c.typical);
     match words.mode {
         Mode::Slowest => {
-            format!(" They lead to {slow:.1} calls of {call} on average, the typical ones to {typical:.1}.")
+            format!(" A slow one leads to {slow:.1} calls of {call} on average, a typical one to {typical:.1}.")
         }
-        Mode::Selected => format!(" They lead to {slow:.1} calls of {call} on average, the others to {typical:.1}."),
+        Mode::Selected => {
+            format!(" A selected one leads to {slow:.1} calls of {call} on average, another one to {typical:.1}.")
+        }
         Mode::BeforeAfter | Mode::Tasks => format!(
-            " It leads to {slow:.1} calls of {call} on average in {}, to {typical:.1} in {}.",
+            " A request leads to {slow:.1} calls of {call} on average in {}, to {typical:.1} in {}.",
             words.folder, words.before
         ),
     }

@@ -22,18 +22,18 @@ pub fn attach(args: &AttachArgs) -> Result<i32> {
         Found::Jvm(target) => return target.attach(args.yes),
     };
     if target.has_helper {
-        tell!("{target} has the helper: `wakepath record` tells its requests apart");
+        tell!("{target} already has the helper: `wakepath record` tells its requests apart");
         return Ok(ANSWERED);
     }
     target.can_be_signalled()?;
     tell!(
         "This changes {target}, a running program:\n\
          {}\n\
-         - In it, Wakepath's helper begins (`wakepath helper node` prints it). It puts methods of its own in the place of some of\n\
-         \x20 net.Socket, http, https, undici, pg, mysql2, ioredis, node-redis and of pools (knex, Sequelize), which do what those did, and\n\
-         \x20 switches promise hooks on. What node-redis would write at once for several requests goes out in several writes.\n\
-         \x20 Each request takes more processor time from then on, and 34 MiB of addresses are reserved (docs/runtimes.md).\n\
-         - Requests that are under way are not told apart; those that come later are.\n\
+         - Wakepath's helper starts in it (`wakepath helper node` prints it). It replaces some methods of net.Socket, http, https,\n\
+         \x20 undici, pg, mysql2, ioredis, node-redis, knex and Sequelize by its own, which call the old ones. It turns promise hooks on.\n\
+         \x20 Commands that node-redis would send in one write for several requests are sent in several writes.\n\
+         - Each request takes more processor time from then on, and 34 MiB of address space are reserved (docs/runtimes.md).\n\
+         - Requests already in progress are not told apart; later ones are.\n\
          `wakepath detach {}` undoes it.",
         opening(),
         target.pid
@@ -50,18 +50,21 @@ pub fn attach(args: &AttachArgs) -> Result<i32> {
     match told.split_once(' ').unwrap_or((&told, "")) {
         ("begun", _) => {}
         ("present", _) => {
-            bail!("{target} has a helper already that this version of Wakepath cannot read: detach it first")
+            bail!(
+                "{target} has the helper of another version of Wakepath; remedy: `wakepath detach {}`, then attach again",
+                target.pid
+            )
         }
         ("version", version) => bail!("the helper needs Node.js 18.19 or later; {target} is {version}"),
-        _ => bail!("the helper did not begin in {target}: it says {told:?}"),
+        _ => bail!("the helper did not start in {target}: it says {told:?}"),
     }
     if !matches!(Found::look(args.pid)?, Found::Node(Target { has_helper: true, .. })) {
         bail!(
-            "the helper began in {target}, but its memory is not found there: `wakepath detach {}` takes it away",
+            "the helper started in {target}, but its memory was not found there; remedy: `wakepath detach {}` removes it",
             args.pid
         );
     }
-    tell!("{target} has the helper now; a recording that is under way finds it within a second");
+    tell!("{target} has the helper now; a running recording finds it within a second");
     Ok(ANSWERED)
 }
 
@@ -79,7 +82,7 @@ pub fn detach(args: &DetachArgs) -> Result<i32> {
     tell!(
         "This changes {target}, a running program:\n\
          {}\n\
-         - In it, the helper gives back each method that it replaced, and switches its hooks off. One page of its memory stays.",
+         - The helper in it restores each method that it replaced, and turns its hooks off. One page of its memory stays.",
         opening()
     );
     if !is_wanted(args.yes)? {
@@ -89,19 +92,19 @@ pub fn detach(args: &DetachArgs) -> Result<i32> {
     match told.split_once(' ').and_then(|(what, n)| (what == "ended").then(|| n.parse::<u32>().ok()).flatten()) {
         Some(0) => tell!("{target} is as it was before"),
         Some(stay) => tell!(
-            "{target} has the helper no more. {stay} of its methods stay, since somebody else has replaced them since; they only \
-             call those that were there before"
+            "the helper is off in {target}. {stay} of its methods stay, because another library has wrapped them since; they only \
+             call the old ones"
         ),
-        None => bail!("the helper in {target} did not end: it says {told:?}"),
+        None => bail!("the helper in {target} could not be turned off: it says {told:?}"),
     }
     Ok(ANSWERED)
 }
 
 /// What both do to a process of Node's.
 fn opening() -> &'static str {
-    "- It sends SIGUSR1, by which Node opens its inspector on a port of 127.0.0.1 (9229, or what --inspect-port says), and closes it\n\
-     \x20 again some milliseconds later. In between, every user of this host could run code in the process. A program that handles\n\
-     \x20 SIGUSR1 itself does what it then does. Node writes \"Debugger listening\" to the program's standard error."
+    "- Wakepath sends it SIGUSR1. Node then opens its inspector on a port of 127.0.0.1 (9229, or that of --inspect-port), and\n\
+     \x20 Wakepath closes it again some milliseconds later. Until then every user of this host can run code in the process. A program\n\
+     \x20 that handles SIGUSR1 itself runs its handler. Node writes \"Debugger listening\" to the program's standard error."
 }
 
 /// Whether a person, or --yes, wants it.
@@ -110,7 +113,7 @@ fn is_wanted(yes: bool) -> Result<bool> {
         return Ok(true);
     }
     if !std::io::stdin().is_terminal() {
-        bail!("nothing was done: there is no terminal to ask at; say --yes");
+        bail!("nothing was done: there is no terminal to ask on; remedy: --yes");
     }
     eprint!("Go on? [y/N] ");
     let mut answer = String::new();
@@ -154,7 +157,7 @@ impl Found {
         }
         let Some(runtime) = wakepath_runtimes::of_process(pid) else {
             bail!(
-                "{about} is of no runtime that Wakepath has a helper for; it has them for Node.js and for Java 17 and later"
+                "{about}: Wakepath has no helper for what this program is built with; it has them for Node.js and for Java 17 and later"
             );
         };
         if let Some(target) = jvm::Target::of(pid, &name, &runtime) {
@@ -176,8 +179,8 @@ impl Target {
         let is_caught = signals(&status, "SigCgt:").is_some_and(|set| set >> (libc::SIGUSR1 - 1) & 1 == 1);
         if !is_caught {
             bail!(
-                "{self} does not handle SIGUSR1, by which Node opens its inspector (it was started with --disable-sigusr1, say), \
-                 and the signal would end it: nothing was done. Start it with `node --require` (`wakepath helper --help`)"
+                "nothing was done: {self} does not handle SIGUSR1, by which Node opens its inspector (was it started with \
+                 --disable-sigusr1?), so the signal would end it; remedy: start it with `node --require` (`wakepath helper --help`)"
             );
         }
         Ok(())

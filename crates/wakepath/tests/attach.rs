@@ -155,7 +155,7 @@ fn what_is_no_node_is_left_alone() -> Tested {
     let _ = other.kill();
     other.wait()?;
     assert_eq!(out.status.code(), Some(1));
-    assert!(stderr(&out).contains("of no runtime that Wakepath has a helper for"), "{}", stderr(&out));
+    assert!(stderr(&out).contains("Wakepath has no helper for what this program is built with"), "{}", stderr(&out));
     let gone = run("attach", other.id(), &["--yes"]);
     assert!(stderr(&gone).contains("there is no process"), "{}", stderr(&gone));
     Ok(())

@@ -158,7 +158,7 @@ fn calls_that_the_slow_ones_make_more_of_are_counted() -> Tested {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("on average, where their number differs:"), "{text}");
     assert!(
-        text.contains("They lead to 9.0 calls of GET /vote at store:81 on average, the typical ones to 1.0."),
+        text.contains("A slow one leads to 9.0 calls of GET /vote at store:81 on average, a typical one to 1.0."),
         "{text}"
     );
     assert!(text.contains("9.0 1.0 6 of 6 GET /vote at store:81"), "{text}");

@@ -8,8 +8,6 @@ use super::{File, Tree};
 pub const LIST: &str = include_str!("../../../docs/internals/wording.txt");
 /// Most words of a sentence in documents.
 const WORDS_MAX: usize = 30;
-/// Documents that are still to be rewritten.
-const NOT_YET: [&str; 3] = ["docs/export.md", "docs/runtimes.md", "docs/ui.md"];
 /// Most words of a document.
 const DOCUMENTS: [(&str, usize); 2] = [("README.md", 1_200), ("ARCHITECTURE.md", 2_500)];
 /// Crates whose texts people read.
@@ -61,10 +59,11 @@ fn is_for_newcomers(path: &str) -> bool {
     path == "README.md" || path == "docs/README.md" || path == "docs/tutorial.md" || path.starts_with("docs/how-to/")
 }
 
-/// What users read: README and docs, without internals and what is made of the code's comments.
+/// What users and contributors read: README, docs and the page on benches, without internals and what is made of the code's comments.
 fn is_document(path: &str) -> bool {
     let is_page = path.starts_with("docs/") && path.ends_with(".md") && !path.starts_with("docs/internals/");
-    path == "README.md" || (is_page && path != "docs/formats/columns.md" && !NOT_YET.contains(&path))
+    ["README.md", "CONTRIBUTING.md", "bench/README.md"].contains(&path)
+        || (is_page && path != "docs/formats/columns.md")
 }
 
 /// What a golden case expects to be printed, and what schemas say of answers.

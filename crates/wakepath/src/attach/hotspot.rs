@@ -53,14 +53,14 @@ impl Machine {
         let machine = Machine { pid, own, uid, gid, folder };
         if machine.is_told_not_to() {
             bail!(
-                "it was started with -XX:+DisableAttachMechanism, so that nothing can be loaded into it: nothing was done"
+                "nothing was done: it was started with -XX:+DisableAttachMechanism, so nothing can be loaded into it"
             );
         }
         let is_caught = signals(&status, "SigCgt:").is_some_and(|set| set >> (libc::SIGQUIT - 1) & 1 == 1);
         if !is_caught && !machine.listens() {
             bail!(
-                "it does not handle SIGQUIT, at which a JVM opens its attach socket (it was started with -Xrs, say), and the signal \
-                 would end it: nothing was done"
+                "nothing was done: it does not handle SIGQUIT, at which a JVM opens its attach socket (was it started with -Xrs?), so \
+                 the signal would end it"
             );
         }
         Ok(machine)
@@ -145,7 +145,7 @@ impl Machine {
         stream.set_read_timeout(Some(ANSWER_MAX))?;
         stream.set_write_timeout(Some(ANSWER_MAX))?;
         if peer(&stream)? != self.pid {
-            bail!("another process listens at the JVM's attach socket: nothing was done");
+            bail!("nothing was done: another process listens at the JVM's attach socket");
         }
         Ok(stream)
     }

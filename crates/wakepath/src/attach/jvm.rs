@@ -33,8 +33,8 @@ impl Target {
     fn machine(&self) -> Result<Machine> {
         if JVM_AGENT.is_empty() {
             bail!(
-                "this wakepath has no agent for the JVM, since there was no JDK where it was built; remedy: scripts/install build, and \
-                 build it again"
+                "this binary has no agent for the JVM, because it was built without a JDK; remedy: scripts/install build, then build \
+                 Wakepath again"
             );
         }
         Machine::look(self.pid).with_context(|| format!("{self}"))
@@ -43,17 +43,18 @@ impl Target {
     /// Puts the agent in.
     pub fn attach(&self, yes: bool) -> Result<i32> {
         if self.has_agent() {
-            tell!("{self} has the agent: `wakepath record` tells the tasks of its executors apart");
+            tell!("{self} already has the agent: `wakepath record` tells the tasks of its executors apart");
             return Ok(ANSWERED);
         }
         let machine = self.machine()?;
         tell!(
             "This changes {self}, a running program:\n\
              {}\n\
-             - In it, some methods of ThreadPoolExecutor, FutureTask, ForkJoinPool, ForkJoinTask and CompletableFuture, of classes\n\
-             \x20 that extend a pool, and of the pools of Tomcat and Jetty call Wakepath's agent, and are compiled anew. Each task takes\n\
-             \x20 more processor time from then on, and 33 MiB of addresses are reserved (docs/runtimes.md).\n\
-             - Tasks that were submitted before are not told apart; those that come later are.\n\
+             - The agent changes some methods of ThreadPoolExecutor, FutureTask, ForkJoinPool, ForkJoinTask and CompletableFuture,\n\
+             \x20 of classes that extend a pool, and of the pools of Tomcat and Jetty, so that they call the agent. The JVM compiles\n\
+             \x20 these methods again.\n\
+             - Each task takes more processor time from then on, and 33 MiB of address space are reserved (docs/runtimes.md).\n\
+             - Tasks that were already submitted are not told apart; later ones are.\n\
              `wakepath detach {}` undoes it.",
             OPENING,
             self.pid
@@ -72,15 +73,15 @@ impl Target {
             ("lacks", what) => {
                 bail!("{self} lacks a method that this version of Wakepath changes, so nothing was changed: {what}")
             }
-            (_, why) => bail!("the agent did not begin in {self}, and changed nothing: {why}"),
+            (_, why) => bail!("the agent did not start in {self}, and changed nothing: {why}"),
         }
         if !self.has_agent() {
             bail!(
-                "the agent began in {self}, but its memory is not found there: `wakepath detach {}` takes it away",
+                "the agent started in {self}, but its memory was not found there; remedy: `wakepath detach {}` removes it",
                 self.pid
             );
         }
-        tell!("{self} has the agent now; a recording that is under way finds it within a second");
+        tell!("{self} has the agent now; a running recording finds it within a second");
         Ok(ANSWERED)
     }
 
@@ -94,7 +95,8 @@ impl Target {
         tell!(
             "This changes {self}, a running program:\n\
              {}\n\
-             - In it, the methods become what they were, and are compiled anew. The agent's classes and the memory that it used stay.",
+             - The agent restores the methods that it changed, and the JVM compiles them again. The agent's classes and the memory\n\
+             \x20 that it used stay.",
             OPENING
         );
         if !is_wanted(yes)? {
@@ -105,10 +107,10 @@ impl Target {
             ("ended", "0") => tell!("{self} has its own methods again"),
             ("ended", stay) => {
                 tell!(
-                    "the agent is out of {self}, but {stay} of its classes still call methods of it, which do nothing now"
+                    "the agent is off in {self}. {stay} classes still call methods of the agent, which do nothing now"
                 )
             }
-            (_, why) => bail!("the agent could not be taken out of {self}: {why}"),
+            (_, why) => bail!("the agent could not be removed from {self}: {why}"),
         }
         Ok(ANSWERED)
     }
@@ -116,5 +118,5 @@ impl Target {
 
 /// What both do to a JVM.
 const OPENING: &str = "\
-- It sends SIGQUIT, at which the JVM opens its attach socket in /tmp, unless that is open, and has it load a Java agent from a folder\n\
-\x20 there, which is removed at once. Java 21 and later warn of that on the program's standard error.";
+- Wakepath sends it SIGQUIT, unless its attach socket in /tmp is open. The JVM then opens that socket, and loads a Java agent from a\n\
+\x20 folder in /tmp, which Wakepath removes at once. Java 21 and later print a warning on the program's standard error.";

@@ -2,37 +2,39 @@
 
 use clap::Args;
 
-/// Tell the requests of a running process apart: put into it what it must load for that.
+/// Load a helper into a running Node.js or Java process, so that its requests can be told apart.
 ///
-/// For Node.js, what `wakepath helper node` prints. For Java 17 and later, an agent that tells the tasks of executors apart.
-/// It says first what it does to the process, and asks. `wakepath detach` undoes it. Requests that are under way at
-/// that moment are not told apart; those behind are. docs/runtimes.md says what it does, and what stays open.
+/// In such a process many requests share a thread, or pass from thread to thread. The helper keeps in memory which request or
+/// task a thread works on, and `wakepath record` reads that. Node.js gets what `wakepath helper node` prints. Java 17 and later
+/// gets an agent for the tasks of executors. `attach` first says what it changes in the process, and asks. `wakepath detach`
+/// undoes it. Requests already in progress are not told apart; later ones are. docs/runtimes.md says what the helper does, and
+/// which calls stay open with it.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wakepath attach 4711                             says what it does to process 4711, and asks
+  wakepath attach 4711                             says what it changes in process 4711, and asks
   wakepath attach 4711 --yes                       for scripts
-  wakepath record -o shop --port 8080              before, meanwhile or behind")]
+  wakepath record -o shop --port 8080              may be started before or after that")]
 pub struct AttachArgs {
-    /// The process: its number, as `ps` and `wakepath doctor` give it
+    /// The number of the process, as `ps` and `wakepath doctor` print it
     #[arg(value_name = "PID")]
     pub pid: u32,
-    /// Do it without asking
+    /// Do it without asking first
     #[arg(short, long)]
     pub yes: bool,
 }
 
-/// Take away what `wakepath attach` put into a process
+/// Remove what `wakepath attach` loaded into a process
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   wakepath detach 4711
   wakepath detach 4711 --yes                       for scripts")]
 pub struct DetachArgs {
-    /// The process
+    /// The number of the process
     #[arg(value_name = "PID")]
     pub pid: u32,
-    /// Do it without asking
+    /// Do it without asking first
     #[arg(short, long)]
     pub yes: bool,
 }

@@ -2,11 +2,11 @@
 
 use clap::{Args, ValueEnum};
 
-/// Print what a program must load so that its requests are told apart.
+/// Print the helper that a program on Node.js loads so that its requests can be told apart.
 ///
-/// Node.js keeps nothing in its memory that tells for which request it writes. With the helper it does, and `record` reads it
-/// from outside: the helper writes no file, opens no connection, and starts no thread. It takes some processor time of each
-/// request. docs/runtimes.md says what it does, and what stays open.
+/// Node.js does not keep in its memory which request it works on. The helper does, and `record` reads that from outside. It
+/// writes no file, opens no connection, and starts no thread. Each request takes a little more processor time. `wakepath attach`
+/// loads it into a process that is already running. docs/runtimes.md says what the helper does, and which calls stay open with it.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
