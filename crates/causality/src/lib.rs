@@ -42,7 +42,7 @@ use std::rc::Rc;
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, PollRow, Table, TcpState, op_flag};
+use wakepath_model::rows::{Event, EventRef, FlowStateRow, PollRow, Table, TcpState, op_flag};
 
 /// What came of a reconstruction, besides the requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -186,26 +186,27 @@ fn learn(host: &Host) -> (Roles, Sides) {
     let mut tables = BASE.to_vec();
     tables.extend([Table::Loss, Table::Poll, Table::Input, Table::Handover, Table::Stream]);
     let mut checked = MonoNs(0);
-    for event in host.events(TableSet::of(&tables), ..) {
+    let mut events = host.events(TableSet::of(&tables), ..);
+    while let Some(event) = events.next_ref() {
         if event.at().0 > checked.0.saturating_add(CHECK_NS) {
             checked = event.at();
             engine.forget(checked);
         }
         match event {
-            Event::Task(r) => {
-                engine.steps.task(&engine.xs, &r);
-                engine.task(&r);
+            EventRef::Task(r) => {
+                engine.steps.task(&engine.xs, r);
+                engine.task(r);
             }
-            Event::Loss(r) => engine.steps.loss(&r, host.text(r.what)),
-            Event::Poll(r) => engine.steps.poll(&by_actor(&r)),
-            Event::Input(r) => engine.steps.input(&r),
-            Event::Handover(r) => engine.steps.handed_over(&r),
-            Event::Stream(r) if r.calls == 0 => engine.steps.serves_stream(&engine.xs, &r),
-            Event::Op(r) if r.flags & op_flag::IO_URING != 0 => {
+            EventRef::Loss(r) => engine.steps.loss(r, host.text(r.what)),
+            EventRef::Poll(r) => engine.steps.poll(&by_actor(r)),
+            EventRef::Input(r) => engine.steps.input(r),
+            EventRef::Handover(r) => engine.steps.handed_over(r),
+            EventRef::Stream(r) if r.calls == 0 => engine.steps.serves_stream(&engine.xs, r),
+            EventRef::Op(r) if r.flags & op_flag::IO_URING != 0 => {
                 engine.steps.ring(r.task);
-                engine.operation(&r);
+                engine.operation(r);
             }
-            other => feed(&mut engine, &other),
+            other => feed(&mut engine, other),
         }
     }
     engine.steps.ended(&engine.xs);
@@ -223,15 +224,15 @@ fn learn(host: &Host) -> (Roles, Sides) {
     (roles, sides)
 }
 
-fn feed<S: exchange::Steps>(engine: &mut Engine<S>, event: &Event) {
+fn feed<S: exchange::Steps>(engine: &mut Engine<S>, event: EventRef<'_>) {
     match event {
-        Event::Op(r) => engine.operation(r),
-        Event::Message(r) => engine.message(r),
-        Event::MessageEnd(r) => engine.message_end(r),
-        Event::Endpoint(r) => engine.endpoint(r),
-        Event::FlowState(r) => engine.state(r),
-        Event::FlowNote(r) => engine.note(r),
-        Event::Stream(r) => engine.asks_by_stream(r),
+        EventRef::Op(r) => engine.operation(r),
+        EventRef::Message(r) => engine.message(r),
+        EventRef::MessageEnd(r) => engine.message_end(r),
+        EventRef::Endpoint(r) => engine.endpoint(r),
+        EventRef::FlowState(r) => engine.state(r),
+        EventRef::FlowNote(r) => engine.note(r),
+        EventRef::Stream(r) => engine.asks_by_stream(r),
         _ => {}
     }
 }
@@ -278,12 +279,6 @@ impl<'f, 'o> Stream<'f, 'o> {
         self.line.as_ref().map_or(at.0 as i64, |l| l.common(self.host, at).0)
     }
 
-    fn with_wires(&self, give: impl FnOnce(&mut Wires<'o>, HostId)) {
-        if let Some(wires) = &self.wires {
-            give(&mut wires.borrow_mut(), self.host);
-        }
-    }
-
     /// When its next row is.
     fn next_at(&mut self) -> Option<i64> {
         let at = self.events.next_at()?;
@@ -291,37 +286,38 @@ impl<'f, 'o> Stream<'f, 'o> {
     }
 
     fn step(&mut self, assembler: &Rc<RefCell<Assembler<'o>>>) -> bool {
-        let Some(event) = self.events.next() else { return false };
+        let Some(event) = self.events.next_ref() else { return false };
         let at = event.at();
         self.last = self.last.max(at);
-        match &event {
-            Event::Endpoint(r) => assembler.borrow_mut().endpoint(self.host, r),
-            Event::Wait(r) => self.engine.steps.wait(&self.engine.xs, r),
-            Event::Poll(r) => self.engine.steps.poll(&by_actor(r)),
-            Event::Input(r) => self.engine.steps.input(&self.engine.xs, r),
-            Event::Handover(r) => self.engine.steps.handed_over(&self.engine.xs, r),
-            Event::Stream(r) if r.calls == 0 => self.engine.steps.serves_stream(&self.engine.xs, r),
-            Event::Task(r) => {
+        match event {
+            EventRef::Endpoint(r) => assembler.borrow_mut().endpoint(self.host, r),
+            EventRef::Wait(r) => self.engine.steps.wait(&self.engine.xs, r),
+            EventRef::Poll(r) => self.engine.steps.poll(&by_actor(r)),
+            EventRef::Input(r) => self.engine.steps.input(&self.engine.xs, r),
+            EventRef::Handover(r) => self.engine.steps.handed_over(&self.engine.xs, r),
+            EventRef::Stream(r) if r.calls == 0 => self.engine.steps.serves_stream(&self.engine.xs, r),
+            EventRef::Task(r) => {
                 self.engine.steps.task(&self.engine.xs, r);
                 self.engine.task(r);
             }
-            Event::Op(_) => self.operations += 1,
-            Event::SniffedFlow(r) => self.with_wires(|w, host| w.flow(host, r)),
-            Event::SniffedExchange(r) => self.with_wires(|w, host| w.exchange(host, r)),
+            EventRef::Op(_) => self.operations += 1,
+            EventRef::SniffedFlow(r) => {
+                self.wires.iter().for_each(|w| w.borrow_mut().flow(self.host, r));
+            }
+            EventRef::SniffedExchange(r) => {
+                self.wires.iter().for_each(|w| w.borrow_mut().exchange(self.host, r));
+            }
             _ => {}
         }
-        feed(&mut self.engine, &event);
-        if let Event::FlowState(r) = &event
-            && r.new == TcpState::Close
-            && r.reset == 0
-        {
+        feed(&mut self.engine, event);
+        if let EventRef::FlowState(&FlowStateRow { flow, new: TcpState::Close, reset: 0, .. }) = event {
             // one clock for all hosts, or those of the host that is ahead would be forgotten at once
             let common = MonoNs(self.common(at) as u64);
-            assembler.borrow_mut().flow_gone(self.host, r.flow, common);
+            assembler.borrow_mut().flow_gone(self.host, flow, common);
         }
         if at.0 > self.checked.0.saturating_add(CHECK_NS) {
             self.checked = at;
-            self.with_wires(|w, host| w.tick(host, at));
+            self.wires.iter().for_each(|w| w.borrow_mut().tick(self.host, at));
             let gone = self.engine.forget(at);
             if !gone.is_empty() {
                 let common = MonoNs(self.common(at) as u64);

@@ -115,21 +115,35 @@ macro_rules! tables {
             pub fn values(&self, mut give: impl FnMut(Value)) {
                 match self { $(Event::$name(r) => $row::FIELDS.iter().for_each(|f| f.values(r, &mut give))),* }
             }
-            /// Reads one row of `table` from exactly its words.
-            pub(crate) fn of_words(table: Table, words: &[u64]) -> Option<Event> {
-                match table {
-                    $(Table::$name => match try_cast_slice::<u64, $row>(words) {
-                        Ok([r]) => Some(Event::$name(*r)),
-                        _ => None,
-                    }),*
-                }
-            }
             /// Reads one row of `table` from exactly its bytes.
             pub fn read(table: Table, bytes: &[u8]) -> Option<Event> {
                 match table { $(Table::$name => try_pod_read_unaligned(bytes).ok().map(Event::$name)),* }
             }
         }
         $(impl From<$row> for Event { fn from(r: $row) -> Event { Event::$name(r) } })*
+
+        /// A row of any table, where it was read to: most readers look at a row once, and need no copy of it.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub enum EventRef<'a> { $($(#[$m])* $name(&'a $row)),* }
+
+        impl<'a> EventRef<'a> {
+            /// One row of `table` that is exactly these words.
+            #[inline]
+            pub(crate) fn of_words(table: Table, words: &'a [u64]) -> Option<EventRef<'a>> {
+                match table {
+                    $(Table::$name => match try_cast_slice::<u64, $row>(words) {
+                        Ok([r]) => Some(EventRef::$name(r)),
+                        _ => None,
+                    }),*
+                }
+            }
+            /// When the recorder knew it.
+            #[inline]
+            pub fn at(self) -> MonoNs { match self { $(EventRef::$name(r) => r.at),* } }
+            /// The row by itself.
+            #[inline]
+            pub fn owned(self) -> Event { match self { $(EventRef::$name(r) => Event::$name(*r)),* } }
+        }
     };
 }
 

@@ -64,10 +64,18 @@ impl<'a> Facts<'a> {
     }
 
     pub(super) fn state_mut(&mut self, x: ExId) -> &mut State {
-        while self.states.len() <= x.place as usize {
-            self.states.push(State::default());
-        }
         &mut self.states[x.place]
+    }
+
+    /// An exchange begins, in a place that another had before, or in the next one.
+    pub(super) fn begin(&mut self, x: ExId, state: State) {
+        match self.states.get_mut(x.place) {
+            Some(s) => *s = state,
+            None => {
+                let place = self.states.push(state);
+                debug_assert_eq!(place, x.place);
+            }
+        }
     }
 
     pub(super) fn domain_mut(&mut self, process: u32) -> &mut Domain {

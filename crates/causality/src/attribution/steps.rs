@@ -63,9 +63,8 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     fn begun(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         let e = xs.get(x);
         let process = self.facts.roles.process_of(e.actor);
-        *self.facts.state_mut(x) = State { process, holder: e.actor, ..State::default() };
+        self.facts.begin(x, State { process, holder: e.actor, given: e.is_internal, ..State::default() });
         if e.is_internal {
-            self.facts.state_mut(x).given = true;
             return;
         }
         self.out.began(e, !self.facts.roles.serves(process, at));

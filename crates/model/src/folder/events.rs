@@ -4,7 +4,7 @@ use super::reader::{FrameReader, Host};
 use super::table_set::TableSet;
 use crate::defects::id;
 use crate::ids::MonoNs;
-use crate::rows::{Event, LossRow, Row, Table};
+use crate::rows::{Event, EventRef, LossRow, Row, Table};
 use std::ops::{Bound, RangeBounds};
 
 /// Rows of frames that overlap in time are held together, up to so many bytes.
@@ -226,7 +226,12 @@ impl<'a> Events<'a> {
     /// Whether there is another row; then the current source has it.
     #[inline]
     fn has_next(&mut self) -> bool {
-        self.sources.get(self.current).is_some_and(|s| s.key() < self.limit) || self.choose()
+        match self.sources.get(self.current) {
+            Some(s) if s.at >= s.end => self.retire(),
+            Some(s) if s.key() < self.limit => return true,
+            _ => {}
+        }
+        self.choose()
     }
 
     /// When the next row is.
@@ -235,7 +240,26 @@ impl<'a> Events<'a> {
         source.map(|s| MonoNs(s.words[s.at]))
     }
 
+    /// The next row, where it was read to.
+    #[inline]
+    pub fn next_ref(&mut self) -> Option<EventRef<'_>> {
+        if !self.has_next() {
+            return None;
+        }
+        let source = self.sources.get_mut(self.current)?;
+        let row = &source.words[source.at..source.at + source.width];
+        // taken away with the next call: its row is in use until then
+        source.at += source.width;
+        if row[0] < self.given {
+            self.late += 1;
+        } else {
+            self.given = row[0];
+        }
+        EventRef::of_words(source.table, row)
+    }
+
     /// Takes an exhausted source away.
+    #[cold]
     fn retire(&mut self) {
         let source = self.sources.swap_remove(self.current);
         self.keys.pop();
@@ -255,22 +279,7 @@ impl Iterator for Events<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Event> {
-        if !self.has_next() {
-            return None;
-        }
-        let source = self.sources.get_mut(self.current)?;
-        let row = &source.words[source.at..source.at + source.width];
-        let (at, event) = (row[0], Event::of_words(source.table, row));
-        source.at += source.width;
-        if source.at >= source.end {
-            self.retire();
-        }
-        if at < self.given {
-            self.late += 1;
-        } else {
-            self.given = at;
-        }
-        event
+        self.next_ref().map(EventRef::owned)
     }
 }
 
