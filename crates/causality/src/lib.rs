@@ -310,10 +310,13 @@ impl<'f, 'o> Stream<'f, 'o> {
             _ => {}
         }
         feed(&mut self.engine, event);
-        if let EventRef::FlowState(&FlowStateRow { flow, new: TcpState::Close, reset: 0, .. }) = event {
-            // one clock for all hosts, or those of the host that is ahead would be forgotten at once
-            let common = MonoNs(self.common(at) as u64);
-            assembler.borrow_mut().flow_gone(self.host, flow, common);
+        if let EventRef::FlowState(&FlowStateRow { flow, new: TcpState::Close, reset, snd, .. }) = event {
+            assembler.borrow_mut().flow_over(self.host, flow, snd);
+            if reset == 0 {
+                // one clock for all hosts, or those of the host that is ahead would be forgotten at once
+                let common = MonoNs(self.common(at) as u64);
+                assembler.borrow_mut().flow_gone(self.host, flow, common);
+            }
         }
         if at.0 > self.checked.0.saturating_add(CHECK_NS) {
             self.checked = at;

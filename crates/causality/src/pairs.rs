@@ -75,6 +75,9 @@ struct Watched {
     calls: bool,
     /// A request was seen to be served on it.
     serves: bool,
+    /// Calls seen on it that nobody's request made, and calls that one did.
+    root_calls: bool,
+    made_calls: bool,
 }
 
 #[derive(Default)]
@@ -89,9 +92,8 @@ struct Known {
     /// Only its peer was announced.
     is_named: bool,
     peer: Option<(End, How)>,
-    /// Calls seen on it that nobody's request made, and calls that one did.
-    root_calls: bool,
-    made_calls: bool,
+    /// Where all that it ever sent ends, once it is over.
+    sent_to: Option<u32>,
     watched: Watched,
     /// Several requests use it at once, and nobody knows its protocol.
     is_shared: bool,
@@ -141,6 +143,10 @@ fn distance(a: u32, b: u32) -> u32 {
     (a.wrapping_sub(b) as i32).unsigned_abs()
 }
 
+fn is_ahead(a: u32, of: u32) -> bool {
+    a.wrapping_sub(of) as i32 > 0
+}
+
 impl Pairs {
     /// An endpoint was announced.
     pub fn add(&mut self, host: HostId, r: &EndpointRow) {
@@ -183,10 +189,16 @@ impl Pairs {
                 let k = self.announced(c).filter(|k| k.peer.is_none())?;
                 let apart = |rcv: Option<u32>, snd| rcv.map_or(0, |rcv| distance(rcv, snd));
                 let far = if r.protocol == UDP { 0 } else { apart(k.rcv, snd).max(apart(rcv, k.snd)) };
-                let limit = if k.fresh && fresh { 0 } else { NEAR };
+                // one that only begins to connect here was met by nobody on this host before, and numbers of a connection
+                // that had the same ports until shortly are near: the kernel goes on from them (RFC 6191)
+                let begins = rcv.is_none() && c.0 == host;
+                let limit = if fresh && k.fresh || begins { 0 } else { NEAR };
+                let is_older = rcv.zip(k.sent_to).is_some_and(|(received, sent)| is_ahead(received, sent));
                 // the same loopback addresses exist in every namespace
-                (far <= limit && (r.protocol != UDP || k.place.netns == place.netns || !is_loopback(&place)))
-                    .then_some((far, c))
+                (far <= limit
+                    && !is_older
+                    && (r.protocol != UDP || k.place.netns == place.netns || !is_loopback(&place)))
+                .then_some((far, c))
             })
             .min();
         if let Some((_, other)) = best {
@@ -279,8 +291,8 @@ impl Pairs {
     /// A call of the endpoint was explained: as nobody's request's, or as one's.
     pub fn called(&mut self, end: End, is_root: bool) {
         if let Some(k) = self.known.get_mut(end) {
-            k.root_calls |= is_root;
-            k.made_calls |= !is_root;
+            k.watched.root_calls |= is_root;
+            k.watched.made_calls |= !is_root;
         }
     }
 
@@ -322,12 +334,19 @@ impl Pairs {
 
     /// Whether all calls seen of an endpoint were nobody's request's.
     pub fn calls_roots_only(&self, end: End) -> bool {
-        self.announced(end).is_some_and(|k| k.root_calls && !k.made_calls)
+        self.announced(end).is_some_and(|k| k.watched.root_calls && !k.watched.made_calls)
     }
 
     /// Where an endpoint is.
     pub fn place(&self, end: End) -> Place {
         self.known.get(end).map(|k| k.place).unwrap_or_default()
+    }
+
+    /// The endpoint's connection is over; all that it sent ends at `sent_to`. Whoever has received more is no other end of it.
+    pub fn over(&mut self, end: End, sent_to: u64) {
+        if let Some(k) = self.known.get_mut(end).filter(|k| k.peer.is_none()) {
+            k.sent_to = Some(sent_to as u32);
+        }
     }
 
     /// Nothing will be asked of it any more.
@@ -393,6 +412,37 @@ mod tests {
         pairs.add(HostId(0), &EndpointRow { snd: 1 << 30, ..asking });
         pairs.add(HostId(0), &accepted);
         assert_eq!(pairs.peer((HostId(0), asking.flow)), None);
+    }
+
+    /// The other end of a connection was lost, and its ports are used again before what is left of it is forgotten.
+    #[test]
+    fn what_is_left_of_a_connection_takes_no_end_of_the_next_one() {
+        let place = |lport, rport| EndpointRow { family: AF_INET, protocol: 6, lport, rport, ..Default::default() };
+        // numbers of a run: the kernel goes on 65,537 behind what was sent before
+        let left = EndpointRow { flow: EndpointId(1), snd: 5000, rcv: 7000, how: seen::MET, ..place(80, 4000) };
+        let asking = EndpointRow { flow: EndpointId(2), snd: 7091 + 65_537, how: seen::CONNECTED, ..place(4000, 80) };
+        let asking = EndpointRow { state: TcpState::SynSent, ..asking };
+        let accepted = EndpointRow { flow: EndpointId(3), snd: 90_000, rcv: asking.snd, ..left };
+        let accepted = EndpointRow { how: seen::ACCEPTED, ..accepted };
+        let host = HostId(0);
+        let mut pairs = Pairs::default();
+        [&left, &asking, &accepted].iter().for_each(|r| pairs.add(host, r));
+        assert_eq!(pairs.peer((host, asking.flow)), Some(((host, accepted.flow), How::Addresses)));
+        assert_eq!(pairs.peer((host, left.flow)), None);
+        // the same of one that was met later: what is left of the old one had sent all that it ever would
+        let met = |snd| EndpointRow { snd, rcv: 5100, how: seen::MET, state: TcpState::Established, ..asking };
+        for (sent_to, snd, expected) in [(5100, 7091, true), (5099, 7091, false), (5000 + 65_537, 7091, true)] {
+            let mut pairs = Pairs::default();
+            pairs.add(host, &left);
+            pairs.over((host, left.flow), sent_to);
+            pairs.add(host, &met(snd));
+            assert_eq!(pairs.peer((host, left.flow)).is_some(), expected, "{sent_to}");
+        }
+        // one that another host met may be ahead by its clock
+        let mut pairs = Pairs::default();
+        pairs.add(HostId(1), &left);
+        pairs.add(host, &EndpointRow { snd: 6990, ..asking });
+        assert!(pairs.peer((host, asking.flow)).is_some());
     }
 
     #[test]

@@ -122,6 +122,11 @@ impl<'a> Assembler<'a> {
         self.pairs.add(host, r);
     }
 
+    /// A flow is over; `sent_to`: where all that it sent ends.
+    pub fn flow_over(&mut self, host: HostId, flow: EndpointId, sent_to: u64) {
+        self.pairs.over((host, flow), sent_to);
+    }
+
     /// A flow is gone.
     pub fn flow_gone(&mut self, host: HostId, flow: EndpointId, at: MonoNs) {
         self.gone.push_back((at, (host, flow)));
