@@ -1,11 +1,13 @@
 //! `wakepath info`: what a folder holds, and what it lost. Counted in bounded memory, whatever the folder's size.
 
 mod bounds;
+mod brief;
 mod collect;
 mod sniffed;
 mod view;
 
 pub use bounds::{AnnotationFacts, FaultFacts, LimitFacts};
+pub use brief::{BRIEF_SCHEMA, Brief, BriefHost, BriefTable};
 pub use collect::collect;
 pub use view::render;
 

@@ -368,6 +368,7 @@ Examples:
   wakepath info shop                              one folder
   wakepath info web db                            two hosts, or two recordings of one
   wakepath info shop --verify --strict            read every byte; exit with 3 if anything is wrong
+  wakepath info shop --brief                      hosts, times and counts at once, however long it is
   wakepath info shop --json | jq '.losses'        losses, for scripts
   wakepath info shop --json | jq '.hosts[].services[] | {command, address, port}'")]
 pub struct InfoArgs {
@@ -376,6 +377,9 @@ pub struct InfoArgs {
     /// Read every byte and check it, not only what the counts need
     #[arg(long)]
     pub verify: bool,
+    /// Read no rows: only hosts, times, rows of each table, and what recordings say that they lost
+    #[arg(long, conflicts_with = "verify")]
+    pub brief: bool,
     #[command(flatten)]
     pub answering: Answering,
 }

@@ -3,14 +3,19 @@
 use crate::cli::InfoArgs;
 use crate::folders;
 use crate::output::{self, Answers};
+use crate::requests::spans;
 use anyhow::Result;
-use wakepath_present::info::{SCHEMA, collect, render};
+use wakepath_model::folder::Folder;
+use wakepath_present::info::{BRIEF_SCHEMA, Brief, SCHEMA, collect, render};
 use wakepath_present::text::Style;
 use wakepath_present::{json, losses};
 
 /// Tells what the folders hold.
 pub fn run(args: &InfoArgs, out: &mut Answers) -> Result<i32> {
     let folder = folders::open(&args.folders.folders)?;
+    if args.brief {
+        return brief(&folder, args, out);
+    }
     let info = collect(&folder, &args.folders.folders, args.verify);
     let text = if args.answering.json {
         json::document(SCHEMA, &info.losses, &info)?
@@ -20,4 +25,17 @@ pub fn run(args: &InfoArgs, out: &mut Answers) -> Result<i32> {
     out.give(text.as_bytes())?;
     let touched = losses::touch_any(&info.losses) || !info.incomplete.is_empty();
     Ok(output::exit_code(&args.answering, touched))
+}
+
+/// Only what the heads of its frames say.
+fn brief(folder: &Folder, args: &InfoArgs, out: &mut Answers) -> Result<i32> {
+    let brief = Brief::new(folder, &args.folders.folders, &spans(folder));
+    let losses = losses::collect(folder);
+    let text = if args.answering.json {
+        json::document(BRIEF_SCHEMA, &losses, &brief)?
+    } else {
+        brief.render(&losses, Style::for_stdout())
+    };
+    out.give(text.as_bytes())?;
+    Ok(output::exit_code(&args.answering, losses::touch_any(&losses)))
 }
