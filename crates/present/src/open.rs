@@ -33,6 +33,8 @@ pub struct RequestView {
     pub orphan: bool,
     /// Nobody has accepted its connection: the queue in which that lies.
     pub queue: Option<QueueView>,
+    /// Where it is, in words: the innermost service that had it, and what was asked of that.
+    pub place: String,
 }
 
 impl RequestView {
@@ -41,8 +43,8 @@ impl RequestView {
         self.asked == OPAQUE
     }
 
-    /// Where it is, in words: the innermost service that had it, and what was asked of that.
-    pub fn place(&self) -> String {
+    /// What `place` says.
+    fn place_in_words(&self) -> String {
         let task = self.task.as_deref().unwrap_or("peer not recorded");
         let place = match &self.queue {
             Some(q) => q.in_words(),
@@ -220,10 +222,14 @@ pub struct IdleView {
 pub struct OpenView {
     /// Circles of tasks that wait for each other.
     pub circles: Vec<CircleView>,
+    /// How many requests were in flight, in words.
+    pub head: String,
     /// Requests that began during the recording and were in flight at its end, oldest first.
     pub requests: Vec<RequestView>,
     /// TCP connections of watched processes that were open when the recording began.
     pub open_before: u64,
+    /// What is known of these, in one or two sentences; none where there are none.
+    pub before_sentence: Option<String>,
     /// Of these, those on which somebody waits since before, longest first.
     pub before: Vec<BeforeView>,
     /// Of these, those that nothing moved on since, and of which their sockets do not show whether an answer is due.
@@ -409,6 +415,7 @@ impl OpenView {
             .requests
             .iter()
             .map(|r| RequestView {
+                place: String::new(),
                 request: format!("{:016x}", r.id),
                 service: r.kind.0.clone(),
                 kind: r.kind.1.clone(),
@@ -420,7 +427,8 @@ impl OpenView {
                 orphan: r.is_orphan,
                 queue: r.queue.as_ref().map(|q| namer.queue_view(q)),
             })
-            .collect();
+            .map(|r| RequestView { place: r.place_in_words(), ..r })
+            .collect::<Vec<_>>();
         let waits = unended
             .waits
             .iter()
@@ -468,6 +476,8 @@ impl OpenView {
         let idle = unended.idle.iter().map(|(what, n)| IdleView { waits_for: word(*what), tasks: *n }).collect();
         OpenView {
             circles,
+            head: text::in_flight(requests.len()),
+            before_sentence: text::open_before(unended.open_before, unended.before.len(), unended.before_unknown),
             requests,
             open_before: unended.open_before,
             before: unended.before.iter().map(|b| namer.before(b, &unended.waits)).collect(),

@@ -448,9 +448,9 @@ fn hangs(screen: &mut Screen<'_>, parts: &Parts) {
     }
     if open.requests.is_empty() {
         let level = if open.circles.is_empty() { Level::Good } else { Level::Fact };
-        return screen.add(Section::Hangs, level, open.head(), next);
+        return screen.add(Section::Hangs, level, open.head.clone(), next);
     }
-    screen.add(Section::Hangs, Level::Fact, format!("{}. The oldest:", open.head()), next);
+    screen.add(Section::Hangs, Level::Fact, format!("{}. The oldest:", open.head), next);
     for r in open.requests.iter().take(FINDINGS_MAX) {
         let next = screen.command("show").map(|c| format!("{c} {}", r.request));
         screen.add(Section::Hangs, Level::Fact, in_flight(r, open, requests), next);

@@ -4,6 +4,7 @@ mod text;
 mod views;
 mod words;
 
+use crate::requests::HeldRepliesView;
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
@@ -197,6 +198,8 @@ pub struct WhyView {
     pub one_sided: Vec<OneSidedView>,
     /// Reads of the index that failed.
     pub failed_reads: u64,
+    /// Services whose replies TCP held back when they were written, of all folders; none where tasks are compared.
+    pub held_replies: Vec<HeldRepliesView>,
 }
 
 /// Whose the comparisons are, in words.
@@ -230,6 +233,7 @@ impl WhyView {
             further_kinds: answer.further,
             one_sided,
             failed_reads,
+            held_replies: Vec::new(),
         }
     }
 
@@ -250,6 +254,7 @@ impl WhyView {
             further_kinds: 0,
             one_sided: Vec::new(),
             failed_reads,
+            held_replies: Vec::new(),
         }
     }
 

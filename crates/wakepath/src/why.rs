@@ -8,6 +8,7 @@ use crate::{folders, output, suggest};
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 use wakepath_analysis::active_path::lifetime;
+use wakepath_analysis::held_replies::HeldReplies;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::selection::Selection;
 use wakepath_analysis::why::{Comparison, Question, Recording, between, of_tasks, selected, slowest};
@@ -18,7 +19,7 @@ use wakepath_model::ids::{HostId, TaskId};
 use wakepath_present::json;
 use wakepath_present::losses::{self, losses_or_none};
 use wakepath_present::requests::HeldRepliesView;
-use wakepath_present::text::{Style, sanitise, wrap};
+use wakepath_present::text::Style;
 use wakepath_present::why::{Mode, WhyView, Words};
 
 /// What its answer is made of: losses that touch it are told.
@@ -88,7 +89,7 @@ pub fn run(args: &WhyArgs, out: &mut Answers) -> Result<i32> {
         before: shown.first().map_or("", String::as_str),
     };
     let failed = || asked.iter().map(|a| a.index.failed_reads()).sum();
-    let view = match (&recordings[..], &args.task) {
+    let mut view = match (&recordings[..], &args.task) {
         ([before, after], Some(task)) => tasks(args, before, after, task, &words(Mode::Tasks))?,
         ([_, _], None) if !args.part.is_empty() => {
             bail!("--from, --to, --longer-than and --shorter-than select within one recording: give one folder")
@@ -116,24 +117,30 @@ pub fn run(args: &WhyArgs, out: &mut Answers) -> Result<i32> {
     if let (Some(kind), true) = (&args.kind, view.kinds.is_empty() && view.too_few_kinds == 0) {
         bail!("no request of kind {kind:?}: {}", suggest::kind(&asked[0].folder, kind));
     }
+    if args.task.is_none() {
+        view.held_replies = recordings.iter().zip(&shown).flat_map(|(r, dir)| held_in(r, dir, shown.len())).collect();
+    }
     let lost: Vec<_> = asked.iter().flat_map(|a| losses::collect(&a.folder)).collect();
     let text = if args.answering.json {
         json::document(SCHEMA, &lost, &view)?
     } else {
         let style = Style::for_stdout();
-        let mut text = view.render(args.limit, style);
-        for (r, dir) in recordings.iter().zip(&shown).filter(|_| args.task.is_none()) {
-            let of = if shown.len() > 1 { format!("In {dir}: ") } else { String::new() };
-            for (service, h) in held(r.folder, r.names) {
-                let sentence = format!("{of}{}", HeldRepliesView::new(&service, &h).sentence);
-                text.push_str(&format!("\n{}", wrap(&sanitise(&sentence), "", style.prose())));
-            }
-        }
+        let text = view.render(args.limit, style);
         format!("{text}\n{}", losses_or_none(&lost, ANSWERS, style))
     };
     out.give(text.as_bytes())?;
     let touched = losses::touch(&lost, ANSWERS) || !view.is_complete();
     Ok(output::exit_code(&args.answering, touched))
+}
+
+/// The services of a recording, one of `recordings`, whose replies TCP held back.
+fn held_in(r: &Recording<'_>, dir: &str, recordings: usize) -> Vec<HeldRepliesView> {
+    let of = if recordings > 1 { format!("In {dir}: ") } else { String::new() };
+    let told = |(service, h): (String, HeldReplies)| {
+        let held = HeldRepliesView::new(&service, &h);
+        HeldRepliesView { sentence: format!("{of}{}", held.sentence), ..held }
+    };
+    held(r.folder, r.names).into_iter().map(told).collect()
 }
 
 /// Whether the kind that is asked for exists; that it does not is said as for any question.

@@ -15,15 +15,43 @@ impl SessionView {
     }
 }
 
-impl OpenView {
-    /// How many requests were in flight.
-    pub fn head(&self) -> String {
-        match self.requests.len() {
-            0 => "No request that began during the recording was in flight when it ended.".to_owned(),
-            n => format!("In flight when the recording ended: {}", units::counted(n as u64, "request", "requests")),
-        }
+/// How many requests were in flight.
+pub(super) fn in_flight(requests: usize) -> String {
+    match requests {
+        0 => "No request that began during the recording was in flight when it ended.".to_owned(),
+        n => format!("In flight when the recording ended: {}", units::counted(n as u64, "request", "requests")),
     }
+}
 
+/// What is known of connections that were open when the recording began: on `due` of them an answer is due, of `unknown` that
+/// is not known. `None` where there are none.
+pub(super) fn open_before(open: u64, due: usize, unknown: u64) -> Option<String> {
+    if open == 0 && due == 0 {
+        return None;
+    }
+    let open = units::counted(open, "TCP connection was", "TCP connections were");
+    let known = match (due, unknown) {
+        (0, 0) => "As far as their sockets show, an answer has been due since then on none of them.".to_owned(),
+        (0, n) => format!(
+            "On {} of them nothing has moved since, and whether an answer is due there is not known: their sockets do not \
+             show who spoke last. On the others no answer has been due since then.",
+            units::count(n)
+        ),
+        (n, unknown) => {
+            let unknown = match unknown {
+                0 => String::new(),
+                u => format!(" (on {} more that is not known)", units::count(u)),
+            };
+            format!(
+                "On {} of them an answer has been due since then{unknown}, or the protocol lets the client speak last:",
+                units::count(n as u64)
+            )
+        }
+    };
+    Some(format!("When recording began: {open} open. {known}"))
+}
+
+impl OpenView {
     /// As text for a terminal; at most `limit` requests and waits (0 = all).
     pub fn render(&self, unended: &Unended, limit: usize, style: Style) -> String {
         let mut out = String::new();
@@ -41,7 +69,7 @@ impl OpenView {
         if !self.circles.is_empty() || !self.full_queues.is_empty() {
             out.push('\n');
         }
-        let _ = writeln!(out, "{}", style.paint(&self.head(), Tint::Strong));
+        let _ = writeln!(out, "{}", style.paint(&self.head, Tint::Strong));
         self.render_requests(limit, style, &mut out);
         self.render_before(limit, style, &mut out);
         self.render_sessions(limit, style, &mut out);
@@ -74,7 +102,7 @@ impl OpenView {
                     Cell::from(units::duration(r.age_ns)),
                     Cell::from(&r.request[..8]),
                     Cell::from(format!("{} at {}", r.kind, r.service)),
-                    Cell::from(r.place()),
+                    Cell::from(&r.place),
                 ]);
             }
             out.push_str(&t.render(style));
@@ -90,31 +118,8 @@ impl OpenView {
 
     /// What hung before the recording began.
     fn render_before(&self, limit: usize, style: Style, out: &mut String) {
-        if self.open_before == 0 && self.before.is_empty() {
-            return;
-        }
-        let open = units::counted(self.open_before, "TCP connection was", "TCP connections were");
-        let known = match (self.before.len(), self.before_unknown) {
-            (0, 0) => "As far as their sockets show, an answer has been due since then on none of them.".to_owned(),
-            (0, n) => format!(
-                "On {} of them nothing has moved since, and whether an answer is due there is not known: their sockets \
-                 do not show who spoke last. On the others no answer has been due since then.",
-                units::count(n)
-            ),
-            (n, unknown) => {
-                let unknown = match unknown {
-                    0 => String::new(),
-                    u => format!(" (on {} more that is not known)", units::count(u)),
-                };
-                format!(
-                    "On {} of them an answer has been due since then{unknown}, or the protocol lets the client speak \
-                     last:",
-                    units::count(n as u64)
-                )
-            }
-        };
-        let line = format!("When recording began: {open} open. {known}");
-        out.push_str(&wrap(&line, "", style.prose()));
+        let Some(line) = &self.before_sentence else { return };
+        out.push_str(&wrap(line, "", style.prose()));
         if self.before.is_empty() {
             return;
         }

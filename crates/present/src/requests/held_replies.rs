@@ -5,7 +5,7 @@ use serde::Serialize;
 use wakepath_analysis::held_replies::HeldReplies;
 
 /// A service whose replies TCP held back.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct HeldRepliesView {
     /// Who serves: name and port.
     pub service: String,

@@ -154,6 +154,10 @@ impl WhyView {
                 out.push_str(&wrap(&sanitise(&note), "", style.prose()));
             }
         }
+        for held in &self.held_replies {
+            out.push('\n');
+            out.push_str(&wrap(&sanitise(&held.sentence), "", style.prose()));
+        }
         out
     }
 

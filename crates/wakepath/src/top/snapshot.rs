@@ -149,7 +149,7 @@ fn flights(folder: &Folder, index: &Index, names: &Names<'_>) -> Result<Vec<Flig
             kind: format!("{} at {}", r.kind, r.service),
             waits_for: match wait {
                 Some(w) => format!("{} {}", w.task, w.text),
-                None => r.place(),
+                None => r.place.clone(),
             },
         }
     });
