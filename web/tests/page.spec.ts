@@ -41,6 +41,54 @@ test('the overview shows services, requests and kinds, each with its command', a
   await expect(page.locator('code', { hasText: '--each' })).not.toContainText('GET /results');
 });
 
+test('what was recorded is told at once, and how far the reading is', async ({ page, demo }) => {
+  // the answers that read the recording come later
+  let give: () => void = () => {};
+  const held = new Promise<void>((done) => (give = done));
+  for (const question of ['each', 'map', 'requests']) {
+    await page.route(`**/api/${question}?**`, async (route) => (await held, await route.continue()));
+  }
+  await page.route('**/api/progress', (route) => route.fulfill({ json: [{ question: '/api/each?limit=4000', read: 0.437 }] }));
+  await page.goto(demo);
+  const recorded = page.getByRole('region', { name: 'What was recorded' });
+  await expect(recorded).toContainText(/\d m?s from \d{4}-\d\d-\d\d .* UTC; host .*; [\d\s]+ rows \(\d.*\), [\d.]+ .?B\./);
+  await expect(page.getByRole('region', { name: 'Losses' })).toContainText('Reading whether paths are incomplete');
+  await expect(page.getByText('Reading requests …')).toBeVisible();
+  await expect(page.getByRole('progressbar', { name: 'Of the recording, read for requests' })).toBeVisible();
+  await expect(page.getByText('43 % of the recording read')).toBeVisible();
+  await accessible(page);
+  give();
+  await settled(page);
+  await expect(page.getByRole('progressbar')).toHaveCount(0);
+  await expect(recorded).toContainText('rows');
+  await recorded.getByText('Rows of each table').click();
+  await expect(recorded.locator('code')).toContainText('wakepath info --brief');
+  await accessible(page);
+});
+
+test('what was still in progress, and replies that were held back, are told as the commands tell them', async ({ page, demo }) => {
+  const sentence = 'web:80 wrote replies in several pieces';
+  const before_sentence = 'When recording began: 2 TCP connections were open. On 1 of them nothing has moved since.';
+  for (const [question, change] of [['requests', { held_replies: [{ sentence }] }], ['why', { held_replies: [{ sentence }] }], ['open', { before_sentence }]] as const) {
+    await page.route(`**/api/${question}?**`, async (route) => {
+      const reply = await route.fetch();
+      const body = (await reply.json()) as object;
+      // all of it is there already: only the texts are those of a recording that has such
+      for (const name of Object.keys(change)) expect(body).toHaveProperty(name);
+      await route.fulfill({ response: reply, json: { ...body, ...change } });
+    });
+  }
+  await page.goto(demo);
+  await settled(page);
+  await expect(page.getByRole('region', { name: 'Kinds of request' })).toContainText(sentence);
+  const ended = page.getByRole('region', { name: 'When the recording ended' });
+  await expect(ended).toContainText(/when it ended|when the recording ended/);
+  await expect(ended).toContainText(before_sentence);
+  await expect(ended.locator('code')).toContainText('wakepath open');
+  await page.goto(`${demo}?view=why`);
+  await expect(page.locator('main')).toContainText(sentence);
+});
+
 test('the plot and the map are seen before anything is scrolled', async ({ page, demo }) => {
   await page.goto(demo);
   await settled(page);

@@ -76,6 +76,13 @@ pub fn reconstruct(
     reconstruct_with(folder, &Options::default(), out, refused)
 }
 
+/// Bytes that [`reconstruct`] reads of a folder in its two passes, about: whether waits are read, too, it learns on the way.
+pub fn bytes_to_read(folder: &Folder) -> u64 {
+    let mut tables = BASE.to_vec();
+    tables.extend([Table::Poll, Table::Input, Table::Handover, Table::Stream]);
+    2 * folder.hosts().iter().map(|h| h.bytes_of(TableSet::of(&tables))).sum::<u64>()
+}
+
 /// The same as [`reconstruct`], as the options say.
 pub fn reconstruct_with(
     folder: &Folder,

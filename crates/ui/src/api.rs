@@ -71,6 +71,13 @@ pub const QUESTIONS: &[Question] = &[
         parameters: &[option("within", "Most time taken, as 30s; parts that are late are left out.")],
     },
     Question {
+        path: "brief",
+        about: "What the folders hold in short, without reading it.",
+        command: &["info", "--brief"],
+        schema: "brief",
+        parameters: &[],
+    },
+    Question {
         path: "info",
         about: "What the folders hold and what they lost.",
         command: &["info"],
@@ -195,6 +202,11 @@ pub const QUESTIONS: &[Question] = &[
     },
 ];
 
+/// Answered at once, whatever is read for others.
+pub fn is_quick(path: &str) -> bool {
+    path == "brief"
+}
+
 /// Why a question is refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
@@ -295,6 +307,7 @@ fn check(p: &Parameter, value: &str) -> Result<(), Refused> {
 pub fn openapi() -> Value {
     let mut paths = serde_json::Map::new();
     paths.insert("/api/recording".into(), recording());
+    paths.insert("/api/progress".into(), progress());
     for q in QUESTIONS {
         paths.insert(format!("/api/{}", q.path), question(q));
     }
@@ -370,6 +383,29 @@ fn recording() -> Value {
                     "stamp": { "type": "string", "description": "Another one after the folders changed." },
                     "live": { "type": "boolean", "description": "A recorder writes into one of them now." },
                     "version": { "type": "string", "description": "Version of wakepath." },
+                },
+            } } },
+        } },
+    }})
+}
+
+fn progress() -> Value {
+    json!({ "get": {
+        "operationId": "progress",
+        "summary": "How far the answers are that are being made; those of which that is not known are left out.",
+        "parameters": [],
+        "responses": { "200": {
+            "description": "One entry an answer.",
+            "content": { "application/json": { "schema": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["question", "read"],
+                    "additionalProperties": false,
+                    "properties": {
+                        "question": { "type": "string", "description": "Path and query, as they were asked." },
+                        "read": { "type": "number", "minimum": 0, "maximum": 1, "description": "Share that was read of what must be read." },
+                    },
                 },
             } } },
         } },

@@ -6,12 +6,21 @@ pub mod api;
 mod cache;
 mod guard;
 mod page;
+mod progress;
 pub mod server;
+
+pub use progress::Progress;
+
+use std::sync::Arc;
 
 /// Who answers commands.
 pub trait Answering: Send + Sync + 'static {
+    /// The answer of a command where it was made before and is still right.
+    fn kept(&self, arguments: &[String]) -> Option<Vec<u8>>;
+
     /// The answer of a command, its arguments without the folders: one JSON document, or why there is none, for people.
-    fn answer(&self, arguments: &[String]) -> Result<Vec<u8>, String>;
+    /// `progress` is told what is read for it.
+    fn answer(&self, arguments: &[String], progress: &Arc<Progress>) -> Result<Vec<u8>, String>;
 
     /// The command as one would type it in a shell.
     fn typed(&self, arguments: &[String]) -> String;

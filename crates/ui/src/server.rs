@@ -2,19 +2,20 @@
 
 use crate::cache::Cache;
 use crate::guard::{Guard, Refusal};
+use crate::progress::Made;
 use crate::{Answering, api, page};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Query, Request, State};
 use axum::http::header::{CONTENT_TYPE, LOCATION, SET_COOKIE};
-use axum::http::{HeaderName, HeaderValue, Method, Response, StatusCode};
+use axum::http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::routing::get;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Semaphore;
 
 /// Answers made at the same time; others wait.
@@ -28,7 +29,27 @@ struct Server {
     guard: Guard,
     cache: Mutex<Cache>,
     at_once: Arc<Semaphore>,
+    /// For those that are answered at once.
+    quick: Arc<Semaphore>,
+    made: Arc<Made>,
     version: &'static str,
+}
+
+impl Server {
+    fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An answer that was made before and is still right.
+    fn kept(&self, arguments: &[String]) -> Option<Arc<[u8]>> {
+        let stamp = self.answering.stamp();
+        if let Some(answer) = self.cache().get(stamp, arguments) {
+            return Some(answer);
+        }
+        let answer: Arc<[u8]> = self.answering.kept(arguments)?.into();
+        self.cache().put(stamp, arguments, &answer);
+        Some(answer)
+    }
 }
 
 /// Whether the page is in this binary, or only the answers.
@@ -52,10 +73,12 @@ pub fn serve(
     version: &'static str,
 ) -> io::Result<()> {
     let guard = Guard::new(listener.local_addr()?, token);
-    let at_once = Arc::new(Semaphore::new(AT_ONCE));
-    let server = Arc::new(Server { answering, guard, cache: Mutex::default(), at_once, version });
+    let [at_once, quick] = [(); 2].map(|()| Arc::new(Semaphore::new(AT_ONCE)));
+    let made = Arc::default();
+    let server = Arc::new(Server { answering, guard, cache: Mutex::default(), at_once, quick, made, version });
     let router = Router::new()
         .route("/api/recording", get(recording))
+        .route("/api/progress", get(progress))
         .route("/api/{question}", get(question))
         .fallback(file)
         .layer(middleware::from_fn_with_state(Arc::clone(&server), guarded))
@@ -126,8 +149,15 @@ async fn recording(State(server): State<Arc<Server>>) -> Response<Body> {
     document(StatusCode::OK, body.to_string())
 }
 
+async fn progress(State(server): State<Arc<Server>>) -> Response<Body> {
+    let shares = server.made.shares().into_iter();
+    let body: Vec<_> = shares.map(|(question, read)| json!({ "question": question, "read": read })).collect();
+    document(StatusCode::OK, json!(body).to_string())
+}
+
 async fn question(
     State(server): State<Arc<Server>>,
+    uri: Uri,
     Path(path): Path<String>,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Response<Body> {
@@ -137,7 +167,9 @@ async fn question(
         Err(e) => return problem(StatusCode::BAD_REQUEST, &e.to_string()),
     };
     let command = percent_encoded(&server.answering.typed(&arguments));
-    let mut response = match answer(&server, arguments).await {
+    let asked = uri.path_and_query().map_or_else(String::new, ToString::to_string);
+    let lane = if api::is_quick(&path) { &server.quick } else { &server.at_once };
+    let mut response = match answer(&server, lane, asked, arguments).await {
         Ok(answer) => document(StatusCode::OK, answer.to_vec()),
         Err(Failed::Refused(why)) => problem(StatusCode::UNPROCESSABLE_ENTITY, &why),
         Err(Failed::Broken) => {
@@ -158,19 +190,32 @@ enum Failed {
     Broken,
 }
 
-async fn answer(server: &Arc<Server>, arguments: Vec<String>) -> Result<Arc<[u8]>, Failed> {
-    // before it is asked whether it is kept, so that of two that ask the same the second finds it
-    let permit = Arc::clone(&server.at_once).acquire_owned().await.map_err(|_| Failed::Broken)?;
+async fn answer(
+    server: &Arc<Server>,
+    lane: &Arc<Semaphore>,
+    asked: String,
+    arguments: Vec<String>,
+) -> Result<Arc<[u8]>, Failed> {
+    // what is kept waits for nothing that is being made
+    let found = {
+        let (server, arguments) = (Arc::clone(server), arguments.clone());
+        tokio::task::spawn_blocking(move || server.kept(&arguments)).await.unwrap_or(None)
+    };
+    if let Some(answer) = found {
+        return Ok(answer);
+    }
+    // before it is looked again, so that of two that ask the same the second finds it
+    let permit = Arc::clone(lane).acquire_owned().await.map_err(|_| Failed::Broken)?;
     let server = Arc::clone(server);
     let made = tokio::task::spawn_blocking(move || {
         let _permit = permit;
-        let stamp = server.answering.stamp();
-        let cache = || server.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(answer) = cache().get(stamp, &arguments) {
+        if let Some(answer) = server.kept(&arguments) {
             return Ok(answer);
         }
-        let answer: Arc<[u8]> = server.answering.answer(&arguments).map_err(Failed::Refused)?.into();
-        cache().put(stamp, &arguments, &answer);
+        let stamp = server.answering.stamp();
+        let making = server.made.begin(asked);
+        let answer: Arc<[u8]> = server.answering.answer(&arguments, &making.progress).map_err(Failed::Refused)?.into();
+        server.cache().put(stamp, &arguments, &answer);
         Ok(answer)
     });
     made.await.unwrap_or(Err(Failed::Broken))

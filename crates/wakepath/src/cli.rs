@@ -368,7 +368,7 @@ Examples:
   wakepath info shop                              one folder
   wakepath info web db                            two hosts, or two recordings of one
   wakepath info shop --verify --strict            read every byte; exit with 3 if anything is wrong
-  wakepath info shop --brief                      hosts, times and counts at once, however long it is
+  wakepath info shop --brief                      hosts, times and counts, at once
   wakepath info shop --json | jq '.losses'        losses, for scripts
   wakepath info shop --json | jq '.hosts[].services[] | {command, address, port}'")]
 pub struct InfoArgs {

@@ -1,12 +1,13 @@
 //! Opening the folders that a question names, and the index of their waits.
 
 use crate::owner;
-use crate::progress::Reading;
+use crate::progress::{self, Reading};
 use anyhow::{Result, bail};
 use std::collections::hash_map::DefaultHasher;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::hash::{Hash as _, Hasher as _};
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
@@ -70,8 +71,11 @@ pub fn index(folder: &Folder, dirs: &[PathBuf]) -> Result<Index> {
 /// The same; `None` where no waits were recorded.
 pub fn index_if_any(folder: &Folder, dirs: &[PathBuf]) -> Result<Option<Index>> {
     owner::makes_caches(dirs);
-    let bar = Reading::of(folder, "indexing waits", Index::bytes_to_read(folder));
+    let bytes = Index::bytes_to_read(folder);
+    let bar = Reading::of(folder, "indexing waits", bytes);
+    progress::reads(folder, bytes);
     let index = Index::open(folder, dirs)?;
+    progress::reads(folder, 0);
     drop(bar);
     // what sniffers alone saw has no waits, and requests all the same
     let is_sniffed = || folder.hosts().iter().any(|h| h.row_count(Table::SniffedExchange) > 0);
@@ -93,32 +97,51 @@ pub fn whole(index: &Index, dirs: &[PathBuf]) -> Result<()> {
 /// Tells states of folders apart: another one once anything was written into one of them, caches aside.
 pub fn stamp(dirs: &[PathBuf]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for dir in dirs {
-        add_files(&dir.join("hosts"), DEPTH_MAX, &mut hasher);
-        add_file(&dir.join("sync.json"), &mut hasher);
-    }
+    each_file(dirs, &mut |path, about| {
+        path.hash(&mut hasher);
+        about.len().hash(&mut hasher);
+        about.modified().ok().hash(&mut hasher);
+    });
     hasher.finish()
 }
 
-/// Adds the names, lengths and times of all files below a folder.
-fn add_files(dir: &Path, depth: u8, hasher: &mut DefaultHasher) {
+/// The same, so that also a file that was replaced by another of the same length and time makes it another one: of each file
+/// its inode, and when that changed last, which nobody can set. Other things than writing change that, too.
+pub fn content(dirs: &[PathBuf]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    each_file(dirs, &mut |path, about| {
+        path.hash(&mut hasher);
+        (about.dev(), about.ino(), about.len()).hash(&mut hasher);
+        (about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()).hash(&mut hasher);
+    });
+    hasher.finish()
+}
+
+/// Gives all files of folders that hold what was recorded, in the order of their names.
+fn each_file(dirs: &[PathBuf], take: &mut dyn FnMut(&Path, &Metadata)) {
+    for dir in dirs {
+        each_below(&dir.join("hosts"), DEPTH_MAX, take);
+        give(&dir.join("sync.json"), take);
+        give(&dir.join("wakepath.json"), take);
+    }
+}
+
+fn each_below(dir: &Path, depth: u8, take: &mut dyn FnMut(&Path, &Metadata)) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
     paths.sort();
     for path in paths {
         if path.is_dir() && depth > 0 {
-            add_files(&path, depth - 1, hasher);
+            each_below(&path, depth - 1, take);
         } else {
-            add_file(&path, hasher);
+            give(&path, take);
         }
     }
 }
 
-fn add_file(path: &Path, hasher: &mut DefaultHasher) {
+fn give(path: &Path, take: &mut dyn FnMut(&Path, &Metadata)) {
     if let Ok(about) = fs::metadata(path) {
-        path.hash(hasher);
-        about.len().hash(hasher);
-        about.modified().ok().hash(hasher);
+        take(path, &about);
     }
 }
 

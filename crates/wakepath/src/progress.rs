@@ -1,7 +1,8 @@
-//! Progress bars: on standard error where that is a terminal, and nowhere else.
+//! How far something is: bars on standard error where that is a terminal, and what the page is told.
 
 use anyhow::{Context as _, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::cell::RefCell;
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -9,6 +10,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use wakepath_model::folder::Folder;
+use wakepath_ui::Progress;
 
 /// What takes less time needs no bar.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -17,6 +19,28 @@ const EVERY: Duration = Duration::from_millis(125);
 
 /// Whether somebody else draws on the terminal.
 static IS_HIDDEN: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// Who is told what is read for the answer that this thread makes.
+    static TOLD: RefCell<Option<Arc<Progress>>> = const { RefCell::new(None) };
+}
+
+/// Makes an answer, and tells `progress` what is read for it.
+pub fn told_to<T>(progress: &Arc<Progress>, make: impl FnOnce() -> T) -> T {
+    TOLD.set(Some(Arc::clone(progress)));
+    let made = make();
+    TOLD.set(None);
+    made
+}
+
+/// From here on so many bytes of a folder are read, about; 0: how many is not known.
+pub fn reads(folder: &Folder, bytes: u64) {
+    TOLD.with_borrow(|told| {
+        if let Some(progress) = told {
+            progress.follow(folder.bytes_read(), bytes);
+        }
+    });
+}
 
 /// From here on no bar is drawn.
 pub fn hide() {

@@ -4,7 +4,7 @@ pub mod part;
 
 use crate::cli::RequestsArgs;
 use crate::output::Answers;
-use crate::{folders, output};
+use crate::{folders, output, progress};
 use anyhow::Result;
 use wakepath_analysis::held_replies::{HeldReplies, held_replies};
 use wakepath_analysis::listeners::{Filled, filled};
@@ -54,6 +54,7 @@ fn view_of(folder: &Folder, selection: &Selection) -> RequestsView {
     let has = |r: &Request| is_all || Placed::or_orphan(r, &names, &line).is_some_and(|p| selection.has(&p));
     let mut kinds = Kinds::default();
     let mut refused = std::collections::BTreeMap::new();
+    progress::reads(folder, wakepath_causality::bytes_to_read(folder));
     let report = wakepath_causality::reconstruct(
         folder,
         |r| {

@@ -1,8 +1,10 @@
 //! `wakepath ui`: the commands' answers over HTTP, and the page that shows them.
 
+mod kept;
+
 use crate::cli::{EvidenceFlag, UiArgs};
 use crate::output::{self, tell};
-use crate::{asked, folders};
+use crate::{asked, folders, progress};
 use anyhow::{Context as _, Result, bail};
 use std::ffi::OsString;
 use std::fs;
@@ -12,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use wakepath_model::folder::is_being_written;
 use wakepath_ui::api::{FOLDER, FOLDERS};
-use wakepath_ui::{Answering, server};
+use wakepath_ui::{Answering, Progress, server};
 
 /// Bytes of a token: more than can be guessed.
 const TOKEN_BYTES: usize = 16;
@@ -87,15 +89,24 @@ impl Recordings {
 }
 
 impl Answering for Recordings {
-    fn answer(&self, arguments: &[String]) -> Result<Vec<u8>, String> {
+    fn kept(&self, arguments: &[String]) -> Option<Vec<u8>> {
+        kept::Place::of(&self.dirs, arguments)?.get()
+    }
+
+    fn answer(&self, arguments: &[String], progress: &Arc<Progress>) -> Result<Vec<u8>, String> {
         if self.command(arguments).iter().any(|w| w.is_empty()) {
             return Err(format!("there is no such folder: there are {}, numbered from 0", self.dirs.len()));
         }
+        let place = kept::Place::of(&self.dirs, arguments);
         let words = ["wakepath", "--no-pager"].map(OsString::from).into_iter().chain(self.command(arguments));
         // in front of --evidence, which would take a word behind it for its value
         let mut words: Vec<OsString> = words.collect();
         words.insert(3, "--json".into());
-        asked::answer(words)
+        let answer = progress::told_to(progress, || asked::answer(words))?;
+        if let Some(place) = place {
+            place.put(arguments, &answer);
+        }
+        Ok(answer)
     }
 
     fn typed(&self, arguments: &[String]) -> String {

@@ -101,6 +101,7 @@ fn each_answer_is_what_the_shown_command_prints() -> Tested {
     let page = Page::start(&[&folder, "--bind", "127.0.0.1:0"])?;
     for (path, schema) in [
         ("/api/info", "info"),
+        ("/api/brief", "brief"),
         ("/api/requests", "requests"),
         ("/api/requests?from=-300ms", "requests"),
         ("/api/flame?of=0&against=0", "flame"),
@@ -128,6 +129,71 @@ fn each_answer_is_what_the_shown_command_prints() -> Tested {
         args.insert(at - 1, "--json");
         assert_eq!(stdout(&run(&args)), reply.text(), "{command}");
     }
+    Ok(())
+}
+
+#[test]
+fn in_short_is_what_info_counts() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "t", &script(5_000, 0));
+    let asked = |flags: &[&str]| -> Result<Value, Box<dyn Error>> {
+        Ok(serde_json::from_str(&stdout(&run(&[&["info", &folder, "--json"], flags].concat())))?)
+    };
+    let (info, brief) = (asked(&[])?, asked(&["--brief"])?);
+    let counted: Vec<&Value> = info["hosts"].as_array().ok_or("hosts")?.iter().collect();
+    assert_eq!(brief["hosts"].as_array().map(Vec::len), Some(counted.len()));
+    let mut rows = 0;
+    for table in brief["tables"].as_array().ok_or("tables")? {
+        let of =
+            |host: &&Value| host["tables"].as_array()?.iter().find(|t| t["table"] == table["table"])?["rows"].as_u64();
+        assert_eq!(table["rows"].as_u64(), Some(counted.iter().filter_map(of).sum()), "{table}");
+        rows += table["rows"].as_u64().ok_or("a count")?;
+    }
+    assert!(rows > 0 && brief["rows"] == rows, "{brief}");
+    let span = &counted[0]["span"];
+    assert_eq!(brief["hosts"][0]["duration_ns"], span["duration_ns"]);
+    assert_eq!(brief["from_ns"], span["begin_wall_ns"]);
+    assert_eq!((&brief["losses"], &brief["bytes"]), (&info["losses"], &counted[0]["bytes"]));
+    let text = stdout(&run(&["info", &folder, "--brief"]));
+    assert!(text.contains("No recording says that it lost anything") && text.contains("operations"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn what_was_read_once_is_kept_for_the_next_server_until_the_recording_changes() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "t", &script(5_000, 0));
+    let kept = || std::fs::read_dir(format!("{folder}/cache/answers")).map_or(0, |all| all.flatten().count());
+    let ask = |path: &str| Page::start(&[&folder, "--bind", "127.0.0.1:0"])?.ask(path);
+    let first = ask("/api/each?limit=10")?;
+    assert_eq!((first.status, kept()), (200, 1), "{}", first.text());
+    // so that it is seen where the next answer comes from
+    let file = std::fs::read_dir(format!("{folder}/cache/answers"))?.flatten().next().ok_or("a file")?.path();
+    let at = std::fs::metadata(&file)?.modified()?;
+    let again = ask("/api/each?limit=10")?;
+    assert_eq!((again.text(), kept()), (first.text(), 1));
+    assert!(std::fs::metadata(&file)?.modified()? > at, "it was used");
+    ask("/api/brief")?;
+    ask("/api/timeline")?;
+    assert_eq!(kept(), 1, "what is made quickly is not kept");
+    // a folder whose recording is another one: what was kept is refused
+    let host = std::fs::read_dir(format!("{folder}/hosts"))?.flatten().next().ok_or("a host")?.path();
+    let segments = std::fs::read_dir(host)?.flatten().map(|e| e.path());
+    let segment = segments.into_iter().find(|p| p.extension().is_some_and(|e| e == "seg")).ok_or("a segment")?;
+    let length = std::fs::metadata(&segment)?.len();
+    std::fs::OpenOptions::new().write(true).open(&segment)?.set_len(length - 40)?;
+    let cut = ask("/api/each?limit=10")?;
+    assert_ne!(cut.text(), first.text());
+    assert!(cut.text().contains("folder."), "the damage is told: {}", cut.text());
+    Ok(())
+}
+
+#[test]
+fn how_far_answers_are_is_told_as_the_document_says() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let page = Page::start(&[&folder(dir.path(), "t", &script(5_000, 0)), "--bind", "127.0.0.1:0"])?;
+    let reply = page.ask("/api/progress")?;
+    assert_eq!((reply.status, reply.text().as_str()), (200, "[]"));
     Ok(())
 }
 

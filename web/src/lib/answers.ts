@@ -1,6 +1,16 @@
 /** The parts of the commands' answers that the page shows; docs/schemas has all of them. */
 import type { Document } from './asked.svelte';
 
+export interface Brief extends Document {
+  from_ns: number | null;
+  span_ns: number;
+  recordings: number;
+  bytes: number;
+  rows: number;
+  tables: { table: string; rows: number }[];
+  hosts: { name: string; kernel_release: string }[];
+}
+
 export interface Triage extends Document {
   requests: number | null;
   late: string[];
@@ -25,11 +35,18 @@ export interface Kind {
   slowest: string[];
 }
 
+/** Something found, in words. */
+export interface Sentence {
+  sentence: string;
+}
+
 export interface Requests extends Document {
   span_ns: number;
   requests: number;
   kinds: Kind[];
   orphans: { service: string; count: number }[];
+  full_queues: Sentence[];
+  held_replies: Sentence[];
 }
 
 export interface One {
@@ -239,6 +256,17 @@ export interface Why extends Document {
   too_few_kinds: number;
   too_few_requests: number;
   further_kinds: number;
+  held_replies: Sentence[];
+}
+
+export interface Open extends Document {
+  head: string;
+  circles: Sentence[];
+  full_queues: Sentence[];
+  requests: { request: string; service: string; kind: string; age_ns: number; place: string }[];
+  open_before: number;
+  before_sentence: string | null;
+  before: { age_ns: number; process: string; task: string | null; text: string }[];
 }
 
 export interface StateSum {

@@ -28,6 +28,31 @@ export const fresh = $state({ stamp: '', folders: [] as string[] });
 /** Questions that are open, and when and after how long the last ones were answered (ms): what following a recording costs. */
 export const asking = { open: 0, began: 0, ended: 0, took: 0 };
 
+/** How far answers are that are being made: by question, the share that was read. */
+export const progress = $state({ read: {} as Record<string, number> });
+
+/** An answer that takes longer (ms) has its progress shown, and so often it is looked at. */
+const PATIENCE = 500;
+
+let looks = false;
+
+/** Looks how far answers are, as long as any question is open. */
+async function look() {
+  if (asking.open === 0) {
+    progress.read = {};
+    looks = false;
+    return;
+  }
+  try {
+    const reply = await fetch('/api/progress');
+    const found = (await reply.json()) as { question: string; read: number }[];
+    progress.read = Object.fromEntries(found.map((f) => [f.question, f.read]));
+  } catch {
+    progress.read = {};
+  }
+  setTimeout(() => void look(), PATIENCE);
+}
+
 /** One question, asked again whenever it is another one. */
 export class Asked<T extends Document> {
   /** The last answer. */
@@ -39,6 +64,10 @@ export class Asked<T extends Document> {
   /** Why there is none. */
   error = $state('');
   pending = $state(true);
+  /** It was answered once, with whatever. */
+  answered = $state(false);
+  /** As it was asked: its address. */
+  question = $state('');
 
   /** Call while a component is made. `null` asks nothing. */
   constructor(path: string, parameters: () => Parameters | null) {
@@ -58,11 +87,16 @@ export class Asked<T extends Document> {
 
   private async ask(path: string, wanted: Parameters, signal: AbortSignal) {
     this.pending = true;
-    if (asking.open++ === 0) asking.began = performance.now();
+    if (asking.open++ === 0) {
+      asking.began = performance.now();
+      if (!looks) setTimeout(() => void look(), PATIENCE);
+      looks = true;
+    }
     try {
       const each = Object.entries(wanted).flatMap(([name, value]) => (Array.isArray(value) ? value : [value]).map((v) => [name, v] as [string, string]));
       const given = each.filter(([, value]) => value !== '');
-      const reply = await fetch(`/api/${path}?${new URLSearchParams(given)}`, { signal });
+      this.question = `/api/${path}?${new URLSearchParams(given)}`;
+      const reply = await fetch(this.question, { signal });
       this.command = shown(decodeURIComponent(reply.headers.get('wakepath-command') ?? ''));
       const body = read(await reply.text());
       if (reply.ok) {
@@ -74,11 +108,13 @@ export class Asked<T extends Document> {
         this.error = (body as { error: string }).error;
       }
       this.pending = false;
+      this.answered = true;
     } catch (e) {
       if (signal.aborted) return;
       this.body = null;
       this.error = `No answer from wakepath: ${String(e)}. Is it still running?`;
       this.pending = false;
+      this.answered = true;
     } finally {
       if (--asking.open === 0) {
         asking.ended = performance.now();

@@ -34,6 +34,12 @@ export function counted(n: number, one: string, many: string): string {
   return `${count(n)} ${n === 1 ? one : many}`;
 }
 
+/** A size: `12.3 MB`. */
+export function bytes(n: number): string {
+  const unit = [[1e12, 'TB'], [1e9, 'GB'], [1e6, 'MB'], [1e3, 'kB']].find(([size]) => n >= (size as number) * 0.9995) as [number, string] | undefined;
+  return unit ? `${three(n / unit[0])} ${unit[1]}` : `${n} B`;
+}
+
 /** So many a second. */
 export function rate(perSecond: number): string {
   const unit = [[1e9, 'G'], [1e6, 'M'], [1e3, 'k']].find(([n]) => perSecond >= (n as number) * 0.9995) as [number, string] | undefined;

@@ -3,7 +3,7 @@
 use super::{spans, whole};
 use crate::cli::{PartOfRequests, RequestsArgs};
 use crate::output::{self, Answers};
-use crate::{folders, suggest};
+use crate::{folders, progress, suggest};
 use anyhow::{Result, bail};
 use wakepath_analysis::each::each;
 use wakepath_analysis::names::Names;
@@ -31,6 +31,7 @@ pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
     let selection = selection(&args.part, args.kind.as_deref(), span)?;
     let (text, found, touched) = if args.each {
         let index = folders::index_if_any(&folder, dirs)?;
+        progress::reads(&folder, wakepath_causality::bytes_to_read(&folder));
         let each = each(&folder, &names, index.as_ref(), &selection, args.limit);
         if let Some(index) = &index {
             folders::whole(index, dirs)?;
@@ -46,6 +47,7 @@ pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
     } else {
         let within = spans.iter().map(|s| within(*s, &selection));
         let span_ns = within.map(|(from, to)| to.abs_diff(from)).sum();
+        progress::reads(&folder, wakepath_causality::bytes_to_read(&folder));
         let map = service_map(&folder, &names, &selection);
         let (view, losses) = (ServiceMapView::new(&map, span_ns), losses::collect(&folder));
         let text = if args.answering.json {
