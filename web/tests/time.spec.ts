@@ -205,6 +205,12 @@ test('what if shows a forecast under changes, and what limits then', async ({ pa
   await settled(page);
   await expect(page.getByRole('heading', { name: 'What it would be' })).toBeVisible();
   await expect(page.locator('code', { hasText: 'wakepath forecast' })).toContainText("--change=queue credit=2");
+  // old and new in one chart: as the table has it, and what is forecast lies left of what was measured
+  const chart = page.getByRole('img', { name: /^Latency, old and new: mean latency measured 11 ns, forecast / });
+  const row = table.getByRole('row', { name: /^mean latency/ });
+  await expect(chart).toHaveAccessibleName(new RegExp(`forecast ${await row.locator('strong').innerText()}, from `));
+  const middle = async (dot: string) => Number(await chart.locator(dot).first().getAttribute('cx'));
+  expect(await middle('circle.new')).toBeLessThan(await middle('circle.old'));
   await page.getByRole('button', { name: 'Take away queue credit=2' }).click();
   await expect(page).not.toHaveURL(/change=/);
   await expect(page.getByRole('heading', { name: 'As it is' })).toBeVisible();
