@@ -43,35 +43,44 @@ impl<T: Default> PerEnd<T> {
         self.values.len() - self.free.len()
     }
 
-    fn place(&self, end: End) -> Option<u32> {
-        match self.last {
-            Some((last, place)) if last == end => Some(place),
-            _ => {
-                let (page, at) = page_of(end);
-                Some(self.pages.get(&page)?.places[at]).filter(|place| *place != NONE)
-            }
-        }
+    /// The place of the end that was asked for last, which is mostly the one that is asked for.
+    #[inline]
+    fn same(&self, end: End) -> Option<u32> {
+        self.last.filter(|(last, _)| *last == end).map(|(_, place)| place)
+    }
+
+    #[inline(never)]
+    fn find(&self, end: End) -> Option<u32> {
+        let (page, at) = page_of(end);
+        Some(self.pages.get(&page)?.places[at]).filter(|place| *place != NONE)
+    }
+
+    #[inline(never)]
+    fn find_to_change(&mut self, end: End) -> Option<u32> {
+        let place = self.find(end)?;
+        self.last = Some((end, place));
+        Some(place)
     }
 
     /// The end's value.
+    #[inline]
     pub(crate) fn get(&self, end: End) -> Option<&T> {
-        self.place(end).map(|place| &self.values[place])
+        let place = self.same(end).or_else(|| self.find(end))?;
+        Some(&self.values[place])
     }
 
     /// The end's value, to be changed.
+    #[inline]
     pub(crate) fn get_mut(&mut self, end: End) -> Option<&mut T> {
-        let place = self.place(end)?;
-        self.last = Some((end, place));
+        let place = self.same(end).or_else(|| self.find_to_change(end))?;
         Some(&mut self.values[place])
     }
 
     /// The end's value, made where there is none.
+    #[inline]
     pub(crate) fn or_insert_with(&mut self, end: End, make: impl FnOnce() -> T) -> &mut T {
-        let place = match self.place(end) {
-            Some(place) => place,
-            None => self.add(end, make()),
-        };
-        self.last = Some((end, place));
+        let found = self.same(end).or_else(|| self.find_to_change(end));
+        let place = found.unwrap_or_else(|| self.add(end, make()));
         &mut self.values[place]
     }
 
@@ -88,6 +97,7 @@ impl<T: Default> PerEnd<T> {
         let page = self.pages.entry(page).or_insert_with(|| Page { places: Box::new([NONE; PAGE]), count: 0 });
         page.places[at] = place;
         page.count += 1;
+        self.last = Some((end, place));
         place
     }
 

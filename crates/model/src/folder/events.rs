@@ -77,19 +77,27 @@ struct Source {
     end: usize,
     width: usize,
     table: Table,
-    /// Index of the frame, in the order of first rows.
-    order: u32,
+    /// What it is compared by where times are equal.
+    behind: u64,
 }
 
 impl Source {
+    /// `order`: the frame's index, in the order of first rows.
+    fn new(words: Vec<u64>, rows: (usize, usize), table: Table, order: u32) -> Source {
+        let behind = u64::from(rank(table)) << 32 | u64::from(order);
+        Source { words, at: rows.0, end: rows.1, width: table.row_bytes() / 8, table, behind }
+    }
+
     /// What it is compared by: the time of its next row, then its table, then its frame, as one number.
+    #[inline]
     fn key(&self) -> u128 {
-        key(self.words[self.at], rank(self.table), self.order)
+        key(self.words[self.at], self.behind)
     }
 }
 
-fn key(at: u64, rank: u8, order: u32) -> u128 {
-    u128::from(at) << 64 | u128::from(rank) << 32 | u128::from(order)
+#[inline]
+fn key(at: u64, behind: u64) -> u128 {
+    u128::from(at) << 64 | u128::from(behind)
 }
 
 /// Rows in order of time: see [`Host::events`].
@@ -150,7 +158,7 @@ impl<'a> Events<'a> {
         let (at, end) = cut(&words, width, self.from, self.to);
         if self.tells_losses && at < end {
             self.held += words.len() * 8;
-            self.add(Source { words, at, end, width, table: Table::Loss, order });
+            self.add(Source::new(words, (at, end), Table::Loss, order));
         }
     }
 
@@ -190,7 +198,7 @@ impl<'a> Events<'a> {
             let (at, end) = cut(&words[..rows], width, self.from, self.to);
             if at < end {
                 self.held += words.len() * 8;
-                self.add(Source { words, at, end, width, table, order });
+                self.add(Source::new(words, (at, end), table, order));
                 return;
             }
         } else {
@@ -218,7 +226,7 @@ impl<'a> Events<'a> {
             }
             let second = self.keys.len().checked_sub(2).map_or(u128::MAX, |i| self.keys[i].0);
             self.current = current;
-            self.limit = second.min(may_load.map_or(u128::MAX, |first| key(first, 0, 0)));
+            self.limit = second.min(may_load.map_or(u128::MAX, |first| key(first, 0)));
             return true;
         }
     }

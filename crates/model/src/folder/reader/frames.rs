@@ -28,8 +28,8 @@ impl FrameReader {
         self.open.push((index, file));
     }
 
-    /// Reads a frame's body and checks it; a defect where that fails.
-    fn body(&mut self, host: &Host, frame: &FrameRef) -> Option<()> {
+    /// Reads a frame's body into the beginning of `body` and checks it; a defect where that fails.
+    fn read(&mut self, host: &Host, frame: &FrameRef) -> Option<usize> {
         if !self.open.iter().any(|o| o.0 == frame.file) {
             match files::open_regular(&host.files[frame.file as usize].path) {
                 Ok((file, _)) => self.keep(frame.file, file),
@@ -40,24 +40,28 @@ impl FrameReader {
             }
         }
         let file = &self.open.iter().find(|o| o.0 == frame.file)?.1;
-        self.body.resize(frame.header.body_bytes as usize, 0);
-        if file.read_exact_at(&mut self.body, frame.at + HEADER_BYTES as u64).is_err() {
+        let bytes = frame.header.body_bytes as usize;
+        if self.body.len() < bytes {
+            self.body = vec![0; bytes];
+        }
+        let body = &mut self.body[..bytes];
+        if file.read_exact_at(body, frame.at + HEADER_BYTES as u64).is_err() {
             host.defect(id::FOLDER_IO, 1, frame);
             return None;
         }
         host.read.fetch_add(u64::from(frame.header.body_bytes), Ordering::Relaxed);
-        if crc32fast::hash(&self.body) != frame.header.body_crc {
+        if crc32fast::hash(body) != frame.header.body_crc {
             host.defect(id::FOLDER_CRC, 1, frame);
             return None;
         }
-        Some(())
+        Some(bytes)
     }
 
     /// The plain bytes of a frame that holds no rows.
     pub fn bytes(&mut self, host: &Host, frame: &FrameRef) -> Option<&[u8]> {
-        self.body(host, frame)?;
+        let bytes = self.read(host, frame)?;
         let header = &frame.header;
-        if !decode_bytes(header.flags, header.raw_bytes as usize, &self.body, &mut self.plain) {
+        if !decode_bytes(header.flags, header.raw_bytes as usize, &self.body[..bytes], &mut self.plain) {
             host.defect(id::FOLDER_FRAME, 1, frame);
             return None;
         }
@@ -68,12 +72,13 @@ impl FrameReader {
     /// lies behind is of no meaning: a buffer that is used again is not made shorter, or what it gains would be written twice.
     pub fn rows(&mut self, host: &Host, frame: &FrameRef, words: &mut Vec<u64>) -> Option<(Table, usize)> {
         let table = frame.header.table()?;
-        self.body(host, frame)?;
+        let bytes = self.read(host, frame)?;
         let (stored, count, width) = (frame.header.row_words(), frame.header.rows as usize, table.row_bytes() / 8);
         if words.len() < stored * count {
-            words.resize(stored * count, 0);
+            // a new one comes zeroed from the system; what the old one held would be copied for nothing
+            *words = vec![0; stored * count];
         }
-        if !decode_rows(frame.header.flags, stored, &self.body, &mut words[..stored * count]) {
+        if !decode_rows(frame.header.flags, stored, &self.body[..bytes], &mut words[..stored * count]) {
             host.defect(id::FOLDER_FRAME, 1, frame);
             return None;
         }
