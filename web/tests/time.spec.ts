@@ -249,3 +249,18 @@ test('a request is zoomed around the chosen call, and back', async ({ page, demo
   await expect(page).not.toHaveURL(/since/);
   await expect.poll(async () => await bar.getAttribute('width')).toBe(whole);
 });
+
+test('a request says which command exports it for Perfetto', async ({ page, demo }) => {
+  await page.goto(`${demo}?view=request&request=slowest`);
+  await settled(page);
+  const part = page.getByRole('region', { name: 'Open in Perfetto' });
+  const command = part.locator('code');
+  await expect(command).toContainText(/wakepath export --to perfetto --request=([0-9a-f]{16}) --output=request-\1\.pftrace .+/);
+  // of the request that is shown
+  const id = /--request=([0-9a-f]{16})/.exec(await command.innerText())![1]!;
+  await expect(page.locator('main')).toContainText(`request ${id}`);
+  await part.getByRole('button', { name: 'Copy the command' }).focus();
+  await expect(part.getByRole('button')).toBeFocused();
+  await expect(part.getByRole('link')).toHaveCount(0);
+  await accessible(page);
+});
