@@ -78,9 +78,7 @@ pub fn reconstruct(
 
 /// Bytes that [`reconstruct`] reads of a folder in its two passes, about: whether waits are read, too, it learns on the way.
 pub fn bytes_to_read(folder: &Folder) -> u64 {
-    let mut tables = BASE.to_vec();
-    tables.extend([Table::Poll, Table::Input, Table::Handover, Table::Stream]);
-    2 * folder.hosts().iter().map(|h| h.bytes_of(TableSet::of(&tables))).sum::<u64>()
+    2 * folder.hosts().iter().map(|h| h.bytes_of(TableSet::of(&BASE))).sum::<u64>()
 }
 
 /// The same as [`reconstruct`], as the options say.
@@ -181,8 +179,20 @@ impl Report {
     }
 }
 
-const BASE: [Table; 7] =
-    [Table::Op, Table::Message, Table::MessageEnd, Table::Endpoint, Table::FlowState, Table::Task, Table::FlowNote];
+/// What both passes read.
+const BASE: [Table; 11] = [
+    Table::Op,
+    Table::Message,
+    Table::MessageEnd,
+    Table::Endpoint,
+    Table::FlowState,
+    Table::Task,
+    Table::FlowNote,
+    Table::Poll,
+    Table::Input,
+    Table::Handover,
+    Table::Stream,
+];
 
 /// How often what is over is looked for.
 const CHECK_NS: u64 = 20_000_000;
@@ -191,7 +201,7 @@ const CHECK_NS: u64 = 20_000_000;
 fn learn(host: &Host) -> (Roles, Sides) {
     let mut engine = Engine::new(Roles::default(), Sides::default());
     let mut tables = BASE.to_vec();
-    tables.extend([Table::Loss, Table::Poll, Table::Input, Table::Handover, Table::Stream]);
+    tables.push(Table::Loss);
     let mut checked = MonoNs(0);
     let mut events = host.events(TableSet::of(&tables), ..);
     while let Some(event) = events.next_ref() {
@@ -261,7 +271,6 @@ struct Stream<'f, 'o> {
 impl<'f, 'o> Stream<'f, 'o> {
     fn new(host: &'f Host, line: Option<Rc<Timeline>>, engine: Engine<Attribution<'f, HostOut<'o>>>) -> Self {
         let mut tables = BASE.to_vec();
-        tables.extend([Table::Poll, Table::Input, Table::Handover, Table::Stream]);
         if engine.steps.needs_wakes() {
             tables.push(Table::Wait);
         }

@@ -342,9 +342,10 @@ impl Pairs {
         self.known.get(end).map(|k| k.place).unwrap_or_default()
     }
 
-    /// The endpoint's connection is over; all that it sent ends at `sent_to`. Whoever has received more is no other end of it.
+    /// The endpoint's connection is over; all that it sent ends at `sent_to`, 0 where that was not told. Whoever has received
+    /// more is no other end of it.
     pub fn over(&mut self, end: End, sent_to: u64) {
-        if let Some(k) = self.known.get_mut(end).filter(|k| k.peer.is_none()) {
+        if let Some(k) = self.known.get_mut(end).filter(|k| k.peer.is_none() && sent_to != 0) {
             k.sent_to = Some(sent_to as u32);
         }
     }
@@ -431,11 +432,11 @@ mod tests {
         assert_eq!(pairs.peer((host, left.flow)), None);
         // the same of one that was met later: what is left of the old one had sent all that it ever would
         let met = |snd| EndpointRow { snd, rcv: 5100, how: seen::MET, state: TcpState::Established, ..asking };
-        for (sent_to, snd, expected) in [(5100, 7091, true), (5099, 7091, false), (5000 + 65_537, 7091, true)] {
+        for (sent_to, expected) in [(5100, true), (5099, false), (5000 + 65_537, true), (0, true)] {
             let mut pairs = Pairs::default();
             pairs.add(host, &left);
             pairs.over((host, left.flow), sent_to);
-            pairs.add(host, &met(snd));
+            pairs.add(host, &met(7091));
             assert_eq!(pairs.peer((host, left.flow)).is_some(), expected, "{sent_to}");
         }
         // one that another host met may be ahead by its clock
