@@ -155,7 +155,7 @@ fn in_short_is_what_info_counts() -> Tested {
     assert_eq!(brief["from_ns"], span["begin_wall_ns"]);
     assert_eq!((&brief["losses"], &brief["bytes"]), (&info["losses"], &counted[0]["bytes"]));
     let text = stdout(&run(&["info", &folder, "--brief"]));
-    assert!(text.contains("No recording says that it lost anything") && text.contains("operations"), "{text}");
+    assert!(text.contains("The recordings report no lost data") && text.contains("operations"), "{text}");
     Ok(())
 }
 

@@ -346,6 +346,8 @@ export interface Figure {
   value: number;
   low: number;
   high: number;
+  /** `variation` is null where the recording is too short to tell: then `low` and `high` leave it out. */
+  bar: { variation: number | null };
 }
 
 export interface Forecast extends Document {

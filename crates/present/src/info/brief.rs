@@ -124,7 +124,9 @@ impl Brief {
         }
         out.push_str(&tables.render(style));
         match losses {
-            [] => out.push_str("No recording says that it lost anything. What was recorded was not read.\n"),
+            [] => out.push_str(
+                "The recordings report no lost data. Their rows were not read, so damage there would not show.\n",
+            ),
             some => out.push_str(&losses::render(some, style)),
         }
         out
