@@ -204,9 +204,9 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             if xs.get(y).open_ended {
                 self.outbox.idle.push_back((at, y));
             }
-            // more of a partial reply: what came between its parts was for it
+            // more of a partial reply: what came between its parts was for it, and no later reply may claim it
             let role = self.facts.roles.role(task);
-            if role.replies_foreign && !role.takes && !self.facts.roles.is_among_migrating(task) {
+            if role.replies_foreign && !role.is_loop() && !self.facts.roles.is_among_migrating(task) {
                 let claims = self.facts.claim_segment(xs, y, task, at);
                 self.claim(xs, claims);
             }

@@ -181,8 +181,11 @@ fn a_pinned_virtual_thread_has_its_carriers_wait() {
         });
         let Some(paths) = paths else { return };
         assert!(paths.len() >= 2, "{paths:#?}");
-        // the first is met before the JVM is known
-        for path in &paths[1..] {
+        // the first is met before the JVM is known; and the kernel leaves out a wake-up now and then, which is then said
+        let is_untold = |s: &Slice| s.reason.is_some_and(|r| r.contains("no wake-up was recorded"));
+        let told: Vec<_> = paths[1..].iter().filter(|path| sum(path, is_untold) < HELD_NS / 2).collect();
+        assert!(2 * told.len() >= paths.len() - 1 && !told.is_empty(), "{paths:#?}");
+        for path in told {
             let own = sum(path, |s| s.wait == Some(State::Lock));
             let (is_own, is_parked) = (own > HELD_NS / 2, sum(path, parked) > HELD_NS / 2);
             assert_eq!((is_own, is_parked), (is_pinned, !is_pinned), "{cause}: {path:#?}");

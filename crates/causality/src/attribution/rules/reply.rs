@@ -8,7 +8,9 @@
 //! Only calls that it also waited for: it read the answer itself; or it slept from the call on, at a place of its own, until
 //! the task that had read the answer woke it, and that sleep was for no other of its calls.
 //!
-//! Counterexamples: `link.reply/busy_worker`, `sends_for_another`.
+//! A reply claims by each of its parts: what was called between two of them is no later reply's.
+//!
+//! Counterexamples: `link.reply/busy_worker`, `sends_for_another`, `in_parts`.
 
 use crate::attribution::claims::{Claim, Claimed};
 use crate::attribution::facts::Facts;
