@@ -1,6 +1,6 @@
 //! What rules are asked, and what they say: of all that could have made a call, whom they keep.
 
-use super::crowd::{Requests, Scope, Suspects};
+use super::crowd::{Requests, SHARED_FROM, Scope, Suspects};
 use super::facts::Facts;
 use super::worker::Worker;
 use crate::canary::holds;
@@ -177,14 +177,16 @@ impl<'q> Question<'q> {
             Scope::Held(_) => self.worker.is_some_and(|w| w.held.foreign == 0),
             Scope::FreeHeld(_) => !self.facts.may_be_behind() && self.worker.is_some_and(|w| w.held.foreign == 0),
         };
-        is_exact && self.facts.members(scope).len() >= self.facts.shared_from && !self.needs_rivals()
+        let many = self.facts.members(scope).len();
+        is_exact && many >= self.facts.shared_from && !self.needs_rivals(many)
     }
 
     /// Whether each of those that could have made the call must be known later: a helper finishes jobs for tasks that wait,
-    /// each with a request of its own.
-    fn needs_rivals(&self) -> bool {
+    /// each with a request of its own. A loop has several, and seldom waits with one alone where there are many.
+    fn needs_rivals(&self, many: usize) -> bool {
         let holder = self.facts.open(self.process).first().map(|&x| self.facts.state(x).holder);
-        self.facts.is_helper(self.task) && holder.is_some_and(|t| !self.facts.roles.role(t).is_loop())
+        let are_few = many < SHARED_FROM;
+        self.facts.is_helper(self.task) && holder.is_some_and(|t| are_few || !self.facts.roles.role(t).is_loop())
     }
 }
 
