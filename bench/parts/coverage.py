@@ -86,6 +86,12 @@ def helped(kind, **needs):
     return start
 
 
+def without_helper(place):
+    """The system `node-helper` without Wakepath's helper."""
+    port, env = free_port(), place.stores()
+    return place.start("node", [find("node"), CODE / "contexts.js"], port, MODULES=HAVE / "node", **env)
+
+
 def asyncpg(place):
     """FastAPI before PostgreSQL alone."""
     port, database = free_port(), place.database()
@@ -162,13 +168,15 @@ def server(kind):
     return start
 
 
-def pools(kind, version):
-    """The JDK's web server on a pool, which has calls done by another one (`Pools.java`); the agent comes when it runs."""
+def pools(kind, version, is_attached=True):
+    """The JDK's web server on a pool, which has calls done by another one (`Pools.java`); the agent comes when it runs, or not."""
 
     def start(place):
         run(["javac", "--release", "17", "-d", place.at, CODE / "Pools.java"], 120)
         line = [java(version) if version else "java", "-Xmx512m", "-cp", place.at, "Pools", kind]
-        return attached(place, line)
+        if is_attached:
+            return attached(place, line)
+        return place.start("java", line, free_port(), DOWN=place.plain())
 
     return start
 
@@ -391,9 +399,9 @@ def recorded(case, here, vantage, clients):
     return trace, truth, {loss["id"]: loss["count"] for loss in about["losses"] if loss["id"].startswith("loss.ring")}
 
 
-def cover(bars, at, name, vantage, clients):
-    """One case: a recording, and its bars."""
-    case, title = COVERAGE[name], f"{name}, {vantage}, {clients} clients"
+def cover(bars, at, name, vantage, clients, case=None):
+    """One case, that of this name if none is given: a recording, and its bars."""
+    case, title = case or COVERAGE[name], f"{name}, {vantage}, {clients} clients"
     for turn in range(TRIES):
         here = at / f"{name}-{vantage.split()[0]}-{clients}-{turn}"
         trace, truth, lost = recorded(case, here, vantage, clients)

@@ -51,6 +51,7 @@ NEEDS = {
     "network": [*COMPILERS, *IP, *SWITCH, WHEELS],
     "overhead": [*COMPILERS, *DEMO, ("bpftool", "bench")],
     "reconstruct": COMPILERS,
+    "runtimes": COMPILERS,
     "sync": [*COMPILERS, *IP, ("nft", "test")],
     "waits": [*COMPILERS, *DEMO, *IP, ("nft", "test"), ("node", "bench"), ("javac", "test"), WHEELS, *JRES],
     # last, since they build the page, which Wakepath is then built with anew

@@ -46,6 +46,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         program::require(program)?;
     }
     check_pids(&args.pid)?;
+    runtimes::check(&args.runtimes)?;
     let watched = Watched::of(args);
     let payload = args.payload.into();
     let recurring = sink::recurring(args.words, payload)?;

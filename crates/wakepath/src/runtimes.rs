@@ -2,7 +2,7 @@
 
 use crate::cli::{HelperArgs, HelperFor};
 use crate::output::{self, tell};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
@@ -32,14 +32,17 @@ pub enum Probed {
     GoChannels,
     /// CPython 3.11 to 3.13, asyncio: where contexts are made (about 2 µs each)
     Python,
+    /// No probes, and no reading of tasks' identities either: threads alone are told apart
+    None,
 }
 
 impl Probed {
     /// One of `RUNTIME_…`.
-    fn kind(self) -> u8 {
+    fn kind(self) -> Option<u8> {
         match self {
-            Probed::Go | Probed::GoChannels => w::RUNTIME_GO,
-            Probed::Python => w::RUNTIME_PYTHON,
+            Probed::Go | Probed::GoChannels => Some(w::RUNTIME_GO),
+            Probed::Python => Some(w::RUNTIME_PYTHON),
+            Probed::None => None,
         }
     }
 
@@ -61,6 +64,13 @@ pub fn helper(args: &HelperArgs) -> Result<i32> {
     Ok(output::ANSWERED)
 }
 
+/// Whether these can be asked for together.
+pub fn check(probed: &[Probed]) -> Result<()> {
+    let refuses = probed.contains(&Probed::None) && probed.iter().any(|p| *p != Probed::None);
+    ensure!(!refuses, "--runtimes: `none` reads nothing of any runtime; leave it out, or the others");
+    Ok(())
+}
+
 /// Where the runtimes of the processes that run now keep the identity of logical tasks, where that shows without probes.
 pub fn now(probed: &[Probed]) -> Vec<(u32, w::Runtime)> {
     let known = |tgid| layout(tgid, probed).ok().filter(|l| !needs_probes(l));
@@ -69,8 +79,11 @@ pub fn now(probed: &[Probed]) -> Vec<(u32, w::Runtime)> {
 
 /// Where a process's runtime keeps the identity of logical tasks, or why nothing is read: `None` where that will not change.
 fn layout(tgid: u32, probed: &[Probed]) -> Result<w::Runtime, Option<Unread>> {
+    if probed.contains(&Probed::None) {
+        return Err(None);
+    }
     let layout = wakepath_runtimes::of_process(tgid).ok_or(None)?.layout.map_err(Some)?;
-    let marks = probed.iter().filter(|p| u32::from(p.kind()) == layout.kind).map(|p| p.mark());
+    let marks = probed.iter().filter(|p| p.kind().is_some_and(|kind| u32::from(kind) == layout.kind)).map(|p| p.mark());
     let is_marked = marks.max().unwrap_or_default();
     let is_read = is_marked != 0 || !needs_probes(&layout);
     is_read.then_some(w::Runtime { is_marked, ..layout }).ok_or(None)

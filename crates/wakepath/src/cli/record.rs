@@ -83,7 +83,7 @@ pub struct RecordArgs {
     pub faults: bool,
     /// Place probes in programs of these runtimes, where memory alone does not show which request is served
     ///
-    /// Which goroutine acts is read from memory, always and without a probe. A goroutine that writes for others is known with one:
+    /// Which goroutine acts is read from memory without a probe, unless this is `none`. A goroutine that writes for others is known with one:
     /// `go` probes the function of net/http's client that takes a connection. It is said which programs get it, and the probes
     /// go when the recording ends, however it ends.
     #[arg(long, value_name = "RUNTIME", value_delimiter = ',')]

@@ -356,6 +356,23 @@ fn what_a_goroutine_does_is_for_the_request_that_it_serves() {
     check_go("raw", &[], 1);
 }
 
+/// What reading costs can be saved, and measured.
+#[test]
+fn no_identity_is_read_where_that_is_refused() {
+    let Some(program) = service() else { return };
+    let program = [program];
+    let down = serve(&program, &["down"]);
+    let service = serve(&program, &["raw", &down.1.to_string()]);
+    let pid = service.0.id().to_string();
+    let Some(mut recording) = record_as("auto", &["--pid", &pid, "--runtimes=none"]) else { return };
+    ask(service.1, "/x/");
+    recording.signal(libc::SIGINT);
+    assert_eq!(recording.wait(Duration::from_secs(60)), 0, "{}", recording.said());
+    let trace = recording.read();
+    assert!(trace.tasks.iter().all(|t| t.runtime == 0), "{:?}", trace.tasks);
+    assert!(trace.ops.len() >= CLIENTS * REQUESTS && trace.ops.iter().all(|o| o.logical.0 == 0));
+}
+
 #[test]
 fn a_connection_of_the_http_client_works_for_the_goroutine_that_took_it() {
     check_go("client", &["--runtimes=go"], 1);
