@@ -87,7 +87,7 @@ static __always_inline int fault_begins(u64 address, u8 access)
 	f->began_ns = now;
 	f->address = address;
 	/* the program's own place: one inside the kernel is nobody's business */
-	f->ip = regs_of(task)->ip;
+	f->ip = PROGRAM_AT(regs_of(task));
 	f->inode = 0;
 	f->offset = FAULT_NO_OFFSET;
 	f->device = 0;
@@ -125,7 +125,7 @@ static __always_inline int fault_ends(struct bpf_perf_event_data *ctx, u8 how)
 	/* it began before anybody watched, or another task took its place in the table */
 	unseen.began_ns = bpf_ktime_get_ns();
 	unseen.address = ctx->addr;
-	unseen.ip = regs_of(task)->ip;
+	unseen.ip = PROGRAM_AT(regs_of(task));
 	unseen.offset = FAULT_NO_OFFSET;
 	unseen.access = FAULTA_UNSEEN;
 	emit_fault(task, &unseen, unseen.began_ns, how);

@@ -44,9 +44,6 @@ struct {
 	__type(value, struct go_held);
 } go_holders SEC(".maps");
 
-/* Where Go's allocator begins to take memory on x86-64, and where it gives up. */
-#define GO_HEAP 0xc000000000ULL
-#define GO_HEAP_END 0x10000000000ULL
 #define GO_ITEM_WORDS 8
 
 /* A hash of an item's first bytes; 0 where no word of them is an address in the heap: what is not made for one item may be equal in
@@ -191,7 +188,7 @@ static __always_inline void go_get(struct go_at *a, u64 to, u64 at, u64 bytes, u
 	}
 }
 
-/* runtime.send(c, waiter, item): the channel in RAX has one that waits, in RBX. */
+/* runtime.send(c, waiter, item): the channel has one that waits. */
 static __always_inline int go_gives(struct pt_regs *regs)
 {
 	struct go_item item = {};
@@ -200,16 +197,16 @@ static __always_inline int go_gives(struct pt_regs *regs)
 
 	if (!go_at(regs, &a))
 		return 0;
-	item.of = user_word(regs->ax + a.r->chan_of);
+	item.of = user_word(GO_ARG1(regs) + a.r->chan_of);
 	bytes = go_bytes(item.of);
 	item.from = a.goroutine;
 	item.sent = a.now;
-	item.hash = go_hash(regs->cx, bytes);
+	item.hash = go_hash(GO_ARG3(regs), bytes);
 	go_first(&item, a.tgid);
-	return go_hand_over(&a, go_waiter(a.r, regs->bx), &item, !bytes);
+	return go_hand_over(&a, go_waiter(a.r, GO_ARG2(regs)), &item, !bytes);
 }
 
-/* runtime.recv(c, waiter, …): the one that waits, in RBX, wants to send. Where the channel in RAX has room, and it is full, the
+/* runtime.recv(c, waiter, …): the one that waits wants to send. Where the channel has room, and it is full, the
  * goroutine gets the first item there, and what the other one sends comes in its place. */
 static __always_inline int go_takes_up(struct pt_regs *regs)
 {
@@ -219,16 +216,16 @@ static __always_inline int go_takes_up(struct pt_regs *regs)
 
 	if (!go_at(regs, &a))
 		return 0;
-	item.of = user_word(regs->ax + a.r->chan_of);
+	item.of = user_word(GO_ARG1(regs) + a.r->chan_of);
 	bytes = go_bytes(item.of);
-	item.from = go_waiter(a.r, regs->bx);
+	item.from = go_waiter(a.r, GO_ARG2(regs));
 	item.sent = a.now;
-	item.hash = go_hash(user_word(regs->bx + a.r->waiter_item), bytes);
+	item.hash = go_hash(user_word(GO_ARG2(regs) + a.r->waiter_item), bytes);
 	go_first(&item, a.tgid);
-	room = user_word(regs->ax + a.r->chan_room);
+	room = user_word(GO_ARG1(regs) + a.r->chan_room);
 	if (!room)
 		return go_hand_over(&a, a.goroutine, &item, !bytes);
-	at = user_word(regs->ax + a.r->chan_items) + bytes * user_word(regs->ax + a.r->chan_next);
+	at = user_word(GO_ARG1(regs) + a.r->chan_items) + bytes * user_word(GO_ARG1(regs) + a.r->chan_next);
 	go_get(&a, a.goroutine, at, bytes, item.of);
 	go_put(&a, at, bytes, &item);
 	return 0;
@@ -243,13 +240,13 @@ static __always_inline int go_puts(struct pt_regs *regs)
 
 	if (!go_at(regs, &a))
 		return 0;
-	bytes = go_bytes(regs->ax);
-	item.of = regs->ax;
+	bytes = go_bytes(GO_ARG1(regs));
+	item.of = GO_ARG1(regs);
 	item.from = a.goroutine;
 	item.sent = a.now;
-	item.hash = go_hash(regs->cx, bytes);
+	item.hash = go_hash(GO_ARG3(regs), bytes);
 	go_first(&item, a.tgid);
-	go_put(&a, regs->bx, bytes, &item);
+	go_put(&a, GO_ARG2(regs), bytes, &item);
 	return 0;
 }
 
@@ -259,25 +256,25 @@ static __always_inline int go_gets(struct pt_regs *regs)
 	struct go_at a;
 
 	if (go_at(regs, &a))
-		go_get(&a, a.goroutine, regs->bx, go_bytes(regs->ax), regs->ax);
+		go_get(&a, a.goroutine, GO_ARG2(regs), go_bytes(GO_ARG1(regs)), GO_ARG1(regs));
 	return 0;
 }
 
 #define GO_WAITERS 4
 
-/* closechan(c): those that wait for the channel in RAX hear of it. */
+/* closechan(c): those that wait for the channel hear of it. */
 static __always_inline int go_closes(struct pt_regs *regs)
 {
 	struct go_item item = {};
 	struct go_at a;
 	u64 waiter;
 
-	if (!regs->ax || !go_at(regs, &a))
+	if (!GO_ARG1(regs) || !go_at(regs, &a))
 		return 0;
-	item.of = user_word(regs->ax + a.r->chan_of);
+	item.of = user_word(GO_ARG1(regs) + a.r->chan_of);
 	item.from = item.first = a.goroutine;
 	item.sent = item.first_sent = a.now;
-	waiter = user_word(regs->ax + a.r->chan_waiters);
+	waiter = user_word(GO_ARG1(regs) + a.r->chan_waiters);
 	for (int i = 0; i < GO_WAITERS && waiter; i++) {
 		go_hand_over(&a, go_waiter(a.r, waiter), &item, true);
 		waiter = user_word(waiter + a.r->waiter_next);

@@ -40,10 +40,10 @@ static __always_inline bool go_runs(struct pt_regs *regs, struct go_at *a, struc
 	if (!go_at(regs, a))
 		return false;
 	who->key = a->goroutine;
-	who->parent = user_word(regs->r14 + a->r->g_parent);
+	who->parent = user_word(GO_G(regs) + a->r->g_parent);
 	who->runtime = RUNTIME_GO;
 	if (who->parent)
-		go_born(a->tgid, who, regs->r14, who->parent, a->now);
+		go_born(a->tgid, who, GO_G(regs), who->parent, a->now);
 	return true;
 }
 
@@ -58,17 +58,17 @@ static __always_inline int go_serves(struct pt_regs *regs, u32 stream)
 	return 0;
 }
 
-/* (*serverConn).runHandler of net/http and x/net: RBX leads to the response's state, that to the stream, which has its connection
+/* (*serverConn).runHandler of net/http and x/net: the second argument leads to the response's state, that to the stream, which has its connection
  * and then its number. */
 static __always_inline u32 http2_stream(struct pt_regs *regs)
 {
-	return user_word(user_word(user_word(regs->bx)) + 8);
+	return user_word(user_word(user_word(GO_ARG2(regs))) + 8);
 }
 
-/* (*Server).handleStream of grpc-go: the stream in RDI begins with its number, or with the address of what does. */
+/* (*Server).handleStream of grpc-go: the stream, the fourth argument, begins with its number, or with the address of what does. */
 static __always_inline u32 grpc_stream(struct pt_regs *regs)
 {
-	u64 first = user_word(regs->di);
+	u64 first = user_word(GO_ARG4(regs));
 
 	return first >> 32 ? user_word(first) : first;
 }
@@ -80,7 +80,7 @@ static __always_inline int go_asks_for_maker(struct pt_regs *regs)
 	struct owned_key writer, conn;
 	struct go_owner owner = {};
 	struct go_at a;
-	u64 of = regs->r14;
+	u64 of = GO_G(regs);
 
 	if (!go_runs(regs, &a, &who) || !who.parent)
 		return 0;
@@ -92,34 +92,34 @@ static __always_inline int go_asks_for_maker(struct pt_regs *regs)
 	return 0;
 }
 
-/* (*controlBuffer).executeAndPut of grpc-go: the goroutine wants the frame at RDI to be written. */
+/* (*controlBuffer).executeAndPut of grpc-go: the goroutine wants the frame at the fourth argument to be written. */
 static __always_inline int go_puts_frame(struct pt_regs *regs)
 {
 	struct wp_logical who = {};
 	struct owned_key key;
 	struct go_at a;
 
-	if (!regs->di || !go_runs(regs, &a, &who))
+	if (!GO_ARG4(regs) || !go_runs(regs, &a, &who))
 		return 0;
-	key = (struct owned_key){ .tgid = a.tgid, .of = regs->di };
+	key = (struct owned_key){ .tgid = a.tgid, .of = GO_ARG4(regs) };
 	bpf_map_update_elem(&go_frames, &key, &who, BPF_ANY);
 	return 0;
 }
 
-/* (*loopyWriter).headerHandler of grpc-go: the goroutine writes the frame at RBX, which begins with the stream's number. The first
- * word at RAX is 0 where it writes for a client. */
+/* (*loopyWriter).headerHandler of grpc-go: the goroutine writes the frame at the second argument, which begins with the stream's number. The first
+ * word at the first is 0 where it writes for a client. */
 static __always_inline int go_writes_headers(struct pt_regs *regs)
 {
 	struct owned_key key;
 	struct wp_logical *who;
 	struct go_at a;
 
-	if ((u32)user_word(regs->ax) || !go_at(regs, &a))
+	if ((u32)user_word(GO_ARG1(regs)) || !go_at(regs, &a))
 		return 0;
-	key = (struct owned_key){ .tgid = a.tgid, .of = regs->bx };
+	key = (struct owned_key){ .tgid = a.tgid, .of = GO_ARG2(regs) };
 	who = bpf_map_lookup_elem(&go_frames, &key);
 	if (who)
-		go_stream(&a, who, a.goroutine, user_word(regs->bx), 1);
+		go_stream(&a, who, a.goroutine, user_word(GO_ARG2(regs)), 1);
 	return 0;
 }
 

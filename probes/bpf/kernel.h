@@ -185,7 +185,20 @@ struct cfs_rq { int throttle_count; };
 struct sched_entity { u64 sum_exec_runtime, prev_sum_exec_runtime; struct cfs_rq *cfs_rq; };
 struct pipe_inode_info { unsigned int head; unsigned int tail; unsigned int max_usage; };
 struct sched_info { u64 last_arrival; };
+#if defined(__TARGET_ARCH_x86)
 struct thread_struct { unsigned long fsbase; };
+struct pt_regs {
+	unsigned long r14, r10, r9, r8, ax, bx, cx, dx, si, di, orig_ax, ip, sp;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct thread_struct { struct { unsigned long tp_value; } uw; };
+struct pt_regs {
+	unsigned long regs[31], sp, pc, pstate, orig_x0;
+	int syscallno;
+};
+#else
+#error "which registers hold what is known of x86-64 and aarch64 alone"
+#endif
 struct upid { int nr; };
 struct pid { unsigned int level; struct upid numbers[1]; };
 struct task_struct {
@@ -212,16 +225,11 @@ struct task_struct {
 	struct files_struct *files;
 	struct css_set *cgroups;
 	unsigned long jobctl;
+	void *io_uring;
 };
 /* Before Linux 5.14. */
 struct task_struct___old { long state; };
 struct linux_binprm { int argc; };
-
-#if defined(__TARGET_ARCH_x86)
-struct pt_regs {
-	unsigned long r14, r10, r9, r8, ax, bx, cx, dx, si, di, orig_ax, ip, sp;
-};
-#endif
 
 struct gendisk { int major; int first_minor; };
 struct request_queue { struct gendisk *disk; };
@@ -244,6 +252,8 @@ struct bpf_iter__task_file {
 /* What a program on a counter of the kernel is given: not relocated, since the kernel has it so for all programs. */
 #if defined(__TARGET_ARCH_x86)
 struct bpf_perf_event_data { u64 regs[21]; u64 sample_period; u64 addr; };
+#else
+struct bpf_perf_event_data { u64 regs[34]; u64 sample_period; u64 addr; };
 #endif
 
 /* User-space layouts, read with bpf_probe_read_user. */

@@ -23,8 +23,8 @@ static __always_inline int marked(struct pt_regs *regs)
 {
 	struct cpu_state *c = this_cpu();
 	u64 position, id = bpf_get_current_pid_tgid();
-	u64 machine = regs->di, key = regs->si, name = regs->dx, name_key = regs->cx, count = regs->r8;
-	u8 kind = regs->r9;
+	u64 machine = ARG1(regs), key = ARG2(regs), name = ARG3(regs), name_key = ARG4(regs), count = ARG5(regs);
+	u8 kind = ARG6(regs);
 	struct wp_mark *r;
 	u16 flags = 0;
 

@@ -25,23 +25,23 @@ static __always_inline bool find_place(struct place *p, struct pt_regs *regs, u8
 	switch (class) {
 	case SC_WRITE:
 	case SC_READ:
-		p->buffer = regs->si;
+		p->buffer = CALL_ARG2(regs);
 		return true;
 	case SC_SENDTO:
 	case SC_RECVFROM:
-		p->buffer = regs->si;
-		p->name = regs->r8;
+		p->buffer = CALL_ARG2(regs);
+		p->name = CALL_ARG5(regs);
 		return true;
 	case SC_WRITEV:
 	case SC_READV:
-		p->buffer = regs->si;
-		p->count = regs->dx;
+		p->buffer = CALL_ARG2(regs);
+		p->count = CALL_ARG3(regs);
 		return true;
 	case SC_SENDMSG:
 	case SC_RECVMSG:
 	case SC_SENDMMSG:
 	case SC_RECVMMSG:
-		if (bpf_probe_read_user(&m, sizeof(m), (void *)(regs->si + (index & 1023) * sizeof(struct user_mmsghdr))))
+		if (bpf_probe_read_user(&m, sizeof(m), (void *)(CALL_ARG2(regs) + (index & 1023) * sizeof(struct user_mmsghdr))))
 			return false;
 		break;
 	default:
@@ -54,15 +54,15 @@ static __always_inline bool find_place(struct place *p, struct pt_regs *regs, u8
 }
 
 /* The class of the system call that the task is in. Work of io_uring runs on its own threads, or on the task's way out
- * of any call: the registers then speak of something else. The entry code leaves -ENOSYS where the result will be. */
+ * of any call: the registers then speak of something else. */
 static __always_inline u8 class_now(struct task_struct *task, struct pt_regs *regs)
 {
-	u64 nr = regs->orig_ax;
+	u64 nr = call_number(regs);
 
 	/* the kernel's own threads make no calls; those of io_uring are not among them */
 	if (task->flags & PF_KTHREAD)
 		return SC_NONE;
-	if ((task->flags & PF_IO_WORKER) || (s64)regs->ax != -ENOSYS || nr >= SYSCALLS)
+	if ((task->flags & PF_IO_WORKER) || !is_in_call(task, regs) || nr >= SYSCALLS)
 		return SC_IO_URING;
 	return syscall_class[nr & (SYSCALLS - 1)];
 }
@@ -250,7 +250,7 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 	r->bytes = m->bytes;
 	r->flags = m->flags;
 	r->head_bytes = head;
-	r->syscall = m->class == SC_IO_URING || (task->flags & PF_KTHREAD) ? NO_SYSCALL : regs->orig_ax;
+	r->syscall = m->class == SC_IO_URING || (task->flags & PF_KTHREAD) ? NO_SYSCALL : RECORDED_NUMBER(call_number(regs));
 	r->cpu = bpf_get_smp_processor_id();
 	commit(r, position, size, KIND_OP, m->op);
 }
@@ -384,7 +384,7 @@ __noinline int on_later(u64 flow, u64 arrived_ns, u32 seq_end, s32 bytes, u32 in
 	m.index = index;
 	m.op = OP_RECV;
 	m.flags = OPF_COUNTED;
-	m.class = syscall_class[regs->orig_ax & (SYSCALLS - 1)];
+	m.class = syscall_class[call_number(regs) & (SYSCALLS - 1)];
 	m.datagram = m.readable = true;
 	emit_op(task, regs, 0, &m, bpf_ktime_get_ns());
 	return 0;
@@ -418,7 +418,7 @@ __noinline int on_descriptor(u64 entered_ns, u64 fd, s32 ret, u32 op, u64 part)
 	m.op = op;
 	m.entered_ns = entered_ns;
 	m.index = (u32)part;
-	m.class = syscall_class[regs->orig_ax & (SYSCALLS - 1)];
+	m.class = syscall_class[call_number(regs) & (SYSCALLS - 1)];
 	if (mode == S_IFIFO) {
 		if (ret < 0 || (ret == 0 && op == OP_SEND))
 			return 0;
@@ -488,7 +488,7 @@ __noinline int on_descriptor(u64 entered_ns, u64 fd, s32 ret, u32 op, u64 part)
 /* The messages of a sendmmsg or recvmmsg that returned `ret`, each an operation. */
 static __always_inline void on_many(u64 entered_ns, struct pt_regs *regs, s32 ret, u8 op, struct task_state *later)
 {
-	u64 base = regs->si + __builtin_offsetof(struct user_mmsghdr, len);
+	u64 base = CALL_ARG2(regs) + __builtin_offsetof(struct user_mmsghdr, len);
 	u32 total = 0, len, i;
 
 	if (ret <= 0)
@@ -511,7 +511,7 @@ static __always_inline void on_many(u64 entered_ns, struct pt_regs *regs, s32 re
 		if (later)
 			on_later(later->later_flow, later->later_arrived_ns, later->later_seq - total, len, i);
 		else
-			on_descriptor(entered_ns, regs->di, len, op, i | (u64)total << 32);
+			on_descriptor(entered_ns, CALL_ARG1(regs), len, op, i | (u64)total << 32);
 	}
 }
 
@@ -539,7 +539,7 @@ static __noinline int on_control(struct task_struct *task, u64 fd, s32 ret, u8 o
 			if (!failed)
 				return 0;
 			m.flow = inode_of(sk) | INODE_ID;
-			announce_failed(sk, m.flow, regs->si, regs->dx, now);
+			announce_failed(sk, m.flow, CALL_ARG2(regs), CALL_ARG3(regs), now);
 		}
 	} else {
 		u8 state = field(sk, __sk_common.skc_state);
@@ -550,16 +550,16 @@ static __noinline int on_control(struct task_struct *task, u64 fd, s32 ret, u8 o
 		m.flow = f->id;
 		/* a TCP connection is announced when it stands, or fails */
 		if (!f->announced && failed && state == TCP_CLOSE)
-			announce_failed(sk, m.flow, regs->si, regs->dx, now);
+			announce_failed(sk, m.flow, CALL_ARG2(regs), CALL_ARG3(regs), now);
 		else if (!f->announced && op != OP_CLOSE && !(tcp && (state == TCP_SYN_SENT || state == TCP_CLOSE)))
 			announce(sk, f, op == OP_ACCEPT ? FLOW_ACCEPTED : FLOW_MET, field(task, tgid), now, peer_at(sk), 0, 0);
 	}
 	m.bytes = ret;
 	m.op = op;
-	m.class = syscall_class[regs->orig_ax & (SYSCALLS - 1)];
+	m.class = syscall_class[call_number(regs) & (SYSCALLS - 1)];
 	if (op == OP_CONNECT || op == OP_ACCEPT)
 		m.entered_ns = entry_of(task);
-	if (op == OP_SHUTDOWN && regs->si != 0)
+	if (op == OP_SHUTDOWN && CALL_ARG2(regs) != 0)
 		m.flags |= OPF_SHUT_WRITE;
 	if (op == OP_ACCEPT)
 		m.bytes = 0;

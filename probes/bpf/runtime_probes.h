@@ -3,7 +3,7 @@
 #ifndef WAKEPATH_RUNTIME_PROBES_H
 #define WAKEPATH_RUNTIME_PROBES_H
 
-/* The goroutine in R14, where the thread is known to its runtime; 0 else. Arguments are in registers yet. */
+/* The goroutine in its register, where the thread is known to its runtime; 0 else. Arguments are in registers yet. */
 static __always_inline u64 go_at_probe(struct task_struct *task, struct wp_runtime *r, u64 g)
 {
 	if (r->kind != RUNTIME_GO || is_refuted(r))
@@ -31,13 +31,13 @@ static __always_inline bool go_at(struct pt_regs *regs, struct go_at *a)
 	a->tgid = task->tgid;
 	a->pad = 0;
 	a->r = bpf_map_lookup_elem(&runtimes, &a->tgid);
-	a->goroutine = a->r && a->r->is_marked ? go_at_probe(task, a->r, regs->r14) : 0;
+	a->goroutine = a->r && a->r->is_marked ? go_at_probe(task, a->r, GO_G(regs)) : 0;
 	a->now = bpf_ktime_get_ns();
 	return a->goroutine != 0;
 }
 
-/* (*persistConn).roundTrip: the goroutine takes the connection in RAX. `.writeLoop`: the goroutine will write what the connection in
- * RAX is asked to. */
+/* (*persistConn).roundTrip: the goroutine takes the connection that is its first argument. `.writeLoop`: the goroutine will write what the connection
+ * that is its first argument is asked to. */
 static __always_inline int go_probe(struct pt_regs *regs, bool takes)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -48,17 +48,17 @@ static __always_inline int go_probe(struct pt_regs *regs, bool takes)
 	struct go_owner owner;
 	u64 waiter, parent;
 
-	who.key = r ? go_at_probe(task, r, regs->r14) : 0;
+	who.key = r ? go_at_probe(task, r, GO_G(regs)) : 0;
 	if (!who.key)
 		return 0;
-	conn.of = regs->ax;
+	conn.of = GO_ARG1(regs);
 	if (!takes) {
 		writer.of = who.key;
 		bpf_map_update_elem(&go_writers, &writer, &conn.of, BPF_ANY);
 		return 0;
 	}
 	owner.goroutine = who.key;
-	owner.at = regs->r14;
+	owner.at = GO_G(regs);
 	bpf_map_update_elem(&go_owners, &conn, &owner, BPF_ANY);
 	/* it may be another goroutine that first acts in its name */
 	parent = user_word(owner.at + r->g_parent);
@@ -73,7 +73,7 @@ static __always_inline int go_probe(struct pt_regs *regs, bool takes)
 	return 0;
 }
 
-/* gostartcallfn, on the scheduler's stack: the thread's goroutine makes another, whose `sched` is at RAX. */
+/* gostartcallfn, on the scheduler's stack: the thread's goroutine makes another, whose `sched` is the first argument. */
 static __always_inline int go_makes(struct pt_regs *regs)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -84,7 +84,7 @@ static __always_inline int go_makes(struct pt_regs *regs)
 
 	if (!r || r->kind != RUNTIME_GO || is_refuted(r))
 		return 0;
-	m = user_word(regs->r14 + r->g_m);
+	m = user_word(GO_G(regs) + r->g_m);
 	if (user_word(m + r->m_procid) != own_number(task)) {
 		__sync_fetch_and_add(&r->refuted, 1);
 		return 0;
@@ -99,16 +99,16 @@ static __always_inline int go_makes(struct pt_regs *regs)
 		__builtin_memcpy(&made.makers[1], maker->makers, sizeof(made.makers) - sizeof(u64));
 		__builtin_memcpy(&made.born_makers[1], maker->born_makers, sizeof(made.born_makers) - sizeof(u64));
 	}
-	key.of = regs->ax - r->g_sched;
+	key.of = GO_ARG1(regs) - r->g_sched;
 	bpf_map_update_elem(&go_births, &key, &made, BPF_ANY);
 	return 0;
 }
 
-/* goexit1: the thread's goroutine, in R14, is done. */
+/* goexit1: the thread's goroutine is done. */
 static __always_inline int go_ends(struct pt_regs *regs)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct owned_key key = { .tgid = task->tgid, .of = regs->r14 };
+	struct owned_key key = { .tgid = task->tgid, .of = GO_G(regs) };
 	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &key.tgid);
 	struct go_birth *birth = r ? bpf_map_lookup_elem(&go_births, &key) : 0;
 	struct wp_logical who = {};
@@ -165,7 +165,7 @@ static __always_inline int python_made(struct pt_regs *regs, bool copies)
 	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &key.tgid);
 	struct python_context *maker = 0, made = {};
 
-	if (!r || r->kind != RUNTIME_PYTHON || is_refuted(r) || !regs->ax)
+	if (!r || r->kind != RUNTIME_PYTHON || is_refuted(r) || !RESULT(regs))
 		return 0;
 	made.id = bpf_ktime_get_ns();
 	if (copies) {
@@ -178,7 +178,7 @@ static __always_inline int python_made(struct pt_regs *regs, bool copies)
 		made.makers[0] = maker->id;
 		__builtin_memcpy(&made.makers[1], maker->makers, sizeof(made.makers) - sizeof(u64));
 	}
-	key.of = regs->ax;
+	key.of = RESULT(regs);
 	bpf_map_update_elem(&python_contexts, &key, &made, BPF_ANY);
 	return 0;
 }

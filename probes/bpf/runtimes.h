@@ -190,7 +190,7 @@ static __always_inline bool go_behalf(u32 tgid, struct wp_logical *who, u64 now)
 
 static __always_inline bool go_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, bool polls, u64 now)
 {
-	u64 at = user_word(task->thread.fsbase + (s64)r->tls);
+	u64 at = user_word(THREAD_POINTER(task) + (s64)r->tls);
 	u64 m = user_word(at + r->g_m);
 
 	if (!at || !m)
@@ -216,7 +216,7 @@ static __always_inline u64 python_context(struct task_struct *task, struct wp_ru
 {
 	/* Py_tss_t: an int, then the key of the thread's value that holds its state. The interpreter's own word for it is empty
 	 * amid a system call. */
-	u64 key = user_word(r->python_key) >> 32, thread = task->thread.fsbase, state, context;
+	u64 key = user_word(r->python_key) >> 32, thread = THREAD_POINTER(task), state, context;
 
 	/* values are in blocks of 32 keys, a number and the value each */
 	if (key >= 1024)
@@ -392,7 +392,7 @@ static __always_inline bool jvm_task(struct task_struct *task, struct wp_runtime
 {
 	/* glibc: behind the thread pointer's own word, the address of a pair of words for each library; all ones where the thread
 	 * never used that library's */
-	u64 libraries = user_word(task->thread.fsbase + 8);
+	u64 libraries = user_word(THREAD_POINTER(task) + 8);
 	u64 words = user_word(libraries + 16 * (u64)r->module);
 	u64 thread = words && words != ~0ULL ? user_word(words + r->thread_word) : 0;
 	/* versions without virtual threads have no such byte */
@@ -455,7 +455,7 @@ static __always_inline void sample_local_words(struct task_struct *task, struct 
 		return;
 	sample->flow = flow;
 	sample->tid = task->pid;
-	sample->tgid = bpf_probe_read_user(sample->words, bytes, (void *)(task->thread.fsbase - bytes)) ? 0 : task->tgid;
+	sample->tgid = bpf_probe_read_user(sample->words, bytes, (void *)(THREAD_POINTER(task) - bytes)) ? 0 : task->tgid;
 }
 
 /* Numbers are given in order, so that none is as large as an address. */
@@ -468,7 +468,7 @@ static __always_inline bool tokio_task(struct task_struct *task, struct wp_runti
 		return false;
 	}
 	/* a thread's loop is nobody's work, though it may be a task itself */
-	who->key = user_word(task->thread.fsbase + (s64)r->tls);
+	who->key = user_word(THREAD_POINTER(task) + (s64)r->tls);
 	if (who->key < TOKIO_TASK_MAX)
 		return who->key && flow;
 	__sync_fetch_and_add(&r->refuted, 1);
@@ -521,7 +521,7 @@ static __noinline u8 leaves_in_name_of(struct task_struct *task, struct task_sta
 	if (!r || !t || is_refuted(r))
 		return 0;
 	if (r->kind == RUNTIME_GO) {
-		m = user_word(user_word(task->thread.fsbase + (s64)r->tls) + r->g_m);
+		m = user_word(user_word(THREAD_POINTER(task) + (s64)r->tls) + r->g_m);
 		if (!m || user_word(m + r->m_procid) != own_number(task))
 			return 0;
 		m = user_word(m + r->m_curg);

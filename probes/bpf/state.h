@@ -73,7 +73,8 @@ struct task_state {
 	u8 stop_signal;
 	u8 throttled; /* it was preempted since a cgroup of it had used up its quota */
 	u8 runtime; /* RUNTIME_... that said in whose name it ran when it was switched out, 0 = none did */
-	u8 pad[3];
+	u8 after_call; /* of a task with io_uring, where registers do not tell: its call is over */
+	u8 pad[2];
 	u64 logical; /* and in whose: 0 = in nobody's */
 	u64 maker; /* what made that, 0 = not known */
 };
@@ -222,8 +223,6 @@ extern void *bpf_rdonly_cast(const void *object, u32 btf_id) __ksym __weak;
 		__value;                                                          \
 	})
 
-#define barrier() asm volatile("" ::: "memory")
-
 static __always_inline struct cpu_state *this_cpu(void)
 {
 	return &cpus[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
@@ -246,7 +245,7 @@ static __always_inline void *reserve(struct cpu_state *c, u32 bytes, u32 drop, u
 		goto full;
 	head = __sync_fetch_and_add(&c->head, bytes);
 	*position = head;
-	return ring + (head & (cfg_ring_bytes - 1));
+	return ring + SEEN_ALIGNED(head & (cfg_ring_bytes - 1));
 full:
 	__sync_fetch_and_add(&c->drops[drop], 1);
 	return 0;
@@ -259,9 +258,7 @@ static __always_inline void commit(void *slot, u64 position, u16 bytes, u8 kind,
 	h->bytes = bytes;
 	h->kind = kind;
 	h->sub = sub;
-	/* x86 keeps stores in order; the compiler must too */
-	barrier();
-	*(volatile u32 *)&h->tag = (u32)(position >> 3) ^ cfg_tag_key;
+	store_ordered(&h->tag, (u32)(position >> 3) ^ cfg_tag_key);
 }
 
 static __always_inline void lost(struct cpu_state *c, u32 drop)
@@ -316,8 +313,7 @@ static __always_inline void leave_slot(struct task_state *t, struct task_struct 
 	if (!t || t->owner != (u64)task)
 		return;
 	__builtin_memset(&t->entered_ns, 0, sizeof(*t) - sizeof(t->owner));
-	barrier();
-	*(volatile u64 *)&t->owner = 0;
+	store_ordered(&t->owner, 0);
 }
 
 static __always_inline bool decide_watched(struct task_state *t, struct task_struct *task)
@@ -325,7 +321,8 @@ static __always_inline bool decide_watched(struct task_state *t, struct task_str
 	u32 tgid = task->tgid;
 	u8 *w;
 
-	t->generation = watch_generation;
+	/* before the map, which the agent changes first */
+	t->generation = load_ordered(&watch_generation);
 	if (tgid == cfg_agent_tgid)
 		t->watched = 0;
 	else if (!t->watched) {
@@ -380,6 +377,78 @@ static __always_inline struct pt_regs *regs_of(struct task_struct *task)
 	if (at)
 		return cast(struct pt_regs, (u64)task->stack + at);
 	return cast(struct pt_regs, bpf_task_pt_regs(task));
+}
+
+#if defined(__TARGET_ARCH_x86)
+/* Whether the task is in a call, and not on its way out of one. The entry code leaves -ENOSYS where the result will be. */
+static __always_inline bool is_in_call(struct task_struct *task, struct pt_regs *regs)
+{
+	return (s64)RESULT(regs) == -ENOSYS;
+}
+
+/* The first argument of the call in which a task sleeps. */
+static __always_inline u64 slept_with(u16 syscall, struct pt_regs *regs)
+{
+	return CALL_ARG1(regs);
+}
+
+static __always_inline void call_begins(void)
+{
+}
+
+static __always_inline void call_ends(void)
+{
+}
+#else
+/* Outside of calls nothing is kept there. */
+static __always_inline u64 slept_with(u16 syscall, struct pt_regs *regs)
+{
+	return syscall == NO_SYSCALL ? 0 : CALL_ARG1(regs);
+}
+
+static __always_inline bool has_io_uring(struct task_struct *task)
+{
+	return bpf_core_field_exists(task->io_uring) && task->io_uring;
+}
+
+static __always_inline void note_call(u8 is_over)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_state *t = has_io_uring(task) ? state_of(task) : 0;
+
+	if (t)
+		t->after_call = is_over;
+}
+
+static __always_inline void call_begins(void)
+{
+	note_call(0);
+}
+
+static __always_inline void call_ends(void)
+{
+	note_call(1);
+}
+
+/* Whether the task is in a call, and not on its way out of one: the result takes the place of the first argument, to which it may
+ * be equal. Only io_uring works for a task on its way out. */
+static __always_inline bool is_in_call(struct task_struct *task, struct pt_regs *regs)
+{
+	struct task_state *t;
+
+	if (RESULT(regs) != CALL_ARG1(regs))
+		return false;
+	t = has_io_uring(task) ? state_of(task) : 0;
+	return !t || !t->after_call;
+}
+#endif
+
+/* The number of the call that a task is in, as records have it. */
+static __always_inline u16 recorded_call(struct pt_regs *regs)
+{
+	u64 number = call_number(regs);
+
+	return number < SYSCALLS ? RECORDED_NUMBER(number) : NO_SYSCALL;
 }
 
 static __always_inline void learn_regs(struct task_struct *task)

@@ -33,19 +33,21 @@ static __always_inline bool needs_entry(u8 class)
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 {
+	u64 number = ENTERED_NUMBER(regs, id);
 	struct task_struct *task;
 	struct task_state *t;
 	u8 class;
 
-	if ((u64)id >= SYSCALLS)
+	call_begins();
+	if (number >= SYSCALLS)
 		return 0;
-	class = syscall_class[id & (SYSCALLS - 1)];
+	class = syscall_class[number & (SYSCALLS - 1)];
 	if (!needs_entry(class))
 		return 0;
 	task = bpf_get_current_task_btf();
 	if (class == SC_CLOSE) {
 		if (watched(task))
-			on_control(task, regs->di, 0, OP_CLOSE);
+			on_control(task, CALL_ARG1(regs), 0, OP_CLOSE);
 		return 0;
 	}
 	t = current_state(task);
@@ -58,16 +60,16 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 		t->mmsg = 0;
 		break;
 	case SC_SELECT:
-		t->timeout_ns = user_time(regs->r8, 1000);
+		t->timeout_ns = user_time(CALL_ARG5(regs), 1000);
 		break;
 	case SC_PSELECT:
-		t->timeout_ns = user_time(regs->r8, 1);
+		t->timeout_ns = user_time(CALL_ARG5(regs), 1);
 		break;
 	case SC_PPOLL:
-		t->timeout_ns = user_time(regs->dx, 1);
+		t->timeout_ns = user_time(CALL_ARG3(regs), 1);
 		break;
 	case SC_EPOLL2:
-		t->timeout_ns = user_time(regs->r10, 1);
+		t->timeout_ns = user_time(CALL_ARG4(regs), 1);
 		break;
 	}
 	return 0;
@@ -107,9 +109,9 @@ static __noinline void on_poll(struct task_struct *task, struct pt_regs *regs, u
 	r->tgid = task->tgid;
 	r->tid = task->pid;
 	r->ready = ret;
-	r->fd = class == SC_EPOLL || class == SC_EPOLL2 ? (s32)regs->di : -1;
-	r->timeout_ns = class == SC_EPOLL ? milliseconds(regs->r10) :
-			class == SC_POLL  ? milliseconds(regs->dx) :
+	r->fd = class == SC_EPOLL || class == SC_EPOLL2 ? (s32)CALL_ARG1(regs) : -1;
+	r->timeout_ns = class == SC_EPOLL ? milliseconds(CALL_ARG4(regs)) :
+			class == SC_POLL  ? milliseconds(CALL_ARG3(regs)) :
 			t		  ? t->timeout_ns :
 					    ~0ULL;
 	commit(r, position, size, KIND_POLL, sub);
@@ -122,12 +124,13 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
 	struct task_struct *task;
 	struct task_state *t;
 	u64 reported = c->reported;
-	u64 id = regs->orig_ax;
+	u64 id = call_number(regs);
 	u64 entered = 0;
 	u8 class;
 
 	clear_marks(c);
 	c->reported = 0;
+	call_ends();
 	if (id >= SYSCALLS)
 		return 0;
 	class = syscall_class[id & (SYSCALLS - 1)];
@@ -159,7 +162,7 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
 	}
 	/* what it returns is an address, no count */
 	if (class == SC_MMAP) {
-		if (cfg_marks && ret > 0 && regs->dx & PROT_EXEC && (s32)regs->r8 >= 0 && watched(task))
+		if (cfg_marks && ret > 0 && CALL_ARG3(regs) & PROT_EXEC && (s32)CALL_ARG5(regs) >= 0 && watched(task))
 			on_mapped(task);
 		return 0;
 	}
@@ -186,11 +189,11 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
 			on_control(task, ret, 0, OP_ACCEPT);
 		return 0;
 	case SC_CONNECT:
-		on_control(task, regs->di, ret, OP_CONNECT);
+		on_control(task, CALL_ARG1(regs), ret, OP_CONNECT);
 		return 0;
 	case SC_SHUTDOWN:
 		if (ret == 0)
-			on_control(task, regs->di, 0, OP_SHUTDOWN);
+			on_control(task, CALL_ARG1(regs), 0, OP_SHUTDOWN);
 		return 0;
 	}
 	if (ret == -EINTR)
@@ -199,36 +202,36 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
 	case SC_READ:
 	case SC_READV:
 		/* a read that asked for nothing says nothing */
-		if (ret || regs->dx)
-			on_descriptor(entered, regs->di, ret, OP_RECV, 0);
+		if (ret || CALL_ARG3(regs))
+			on_descriptor(entered, CALL_ARG1(regs), ret, OP_RECV, 0);
 		break;
 	case SC_WRITE:
 	case SC_WRITEV:
 	case SC_SENDTO:
 	case SC_SENDMSG:
-		on_descriptor(entered, regs->di, ret, OP_SEND, 0);
+		on_descriptor(entered, CALL_ARG1(regs), ret, OP_SEND, 0);
 		break;
 	case SC_RECVFROM:
-		if (!(regs->r10 & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
-			on_descriptor(entered, regs->di, ret, OP_RECV, 0);
+		if (!(CALL_ARG4(regs) & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
+			on_descriptor(entered, CALL_ARG1(regs), ret, OP_RECV, 0);
 		break;
 	case SC_RECVMSG:
-		if (!(regs->dx & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
-			on_descriptor(entered, regs->di, ret, OP_RECV, 0);
+		if (!(CALL_ARG3(regs) & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
+			on_descriptor(entered, CALL_ARG1(regs), ret, OP_RECV, 0);
 		break;
 	case SC_RECVMMSG:
-		if (!(regs->r10 & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
+		if (!(CALL_ARG4(regs) & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB)))
 			on_many(entered, regs, ret, OP_RECV, 0);
 		break;
 	case SC_SENDMMSG:
 		on_many(entered, regs, ret, OP_SEND, 0);
 		break;
 	case SC_SENDFILE:
-		on_descriptor(entered, regs->di, ret, OP_SEND, 0);
+		on_descriptor(entered, CALL_ARG1(regs), ret, OP_SEND, 0);
 		break;
 	case SC_SPLICE:
-		on_descriptor(entered, regs->di, ret, OP_RECV, 0);
-		on_descriptor(entered, regs->dx, ret, OP_SEND, 0);
+		on_descriptor(entered, CALL_ARG1(regs), ret, OP_RECV, 0);
+		on_descriptor(entered, CALL_ARG3(regs), ret, OP_SEND, 0);
 		break;
 	}
 	return 0;

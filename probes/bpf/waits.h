@@ -73,7 +73,7 @@ int BPF_PROG(on_waking, struct task_struct *p)
 		return 0;
 	c = this_cpu();
 	/* switched out while it was still to run: it needs no waking, and its preempter stays its cause */
-	if (t->blocked_ns > RUNS && !t->state)
+	if (load_ordered(&t->blocked_ns) > RUNS && !t->state)
 		return 0;
 	/* the last waking before the switch-in counts, so overwrite */
 	/* a packet wakes in the same breath in which it was taken up: no need to look at the clock again */
@@ -301,8 +301,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 				state |= TASK_FROZEN;
 			t->state = state & 0xffff;
 			/* behind the state: a waking on another processor looks at both */
-			barrier();
-			t->blocked_ns = now;
+			store_ordered(&t->blocked_ns, now);
 			t->syscall = NO_SYSCALL;
 			t->amid = amid;
 			t->runtime = runtime_processes && !(prev->flags & PF_KTHREAD) ? leaves_in_name_of(prev, t) : 0;
@@ -314,8 +313,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 				t->throttled = is_throttled(prev);
 			} else if (!(prev->flags & PF_KTHREAD)) {
 				regs = regs_of(prev);
-				t->syscall = regs->orig_ax < SYSCALLS ? regs->orig_ax : NO_SYSCALL;
-				t->arg0 = regs->di;
+				t->syscall = recorded_call(regs);
+				t->arg0 = slept_with(t->syscall, regs);
 				if (cfg_stacks)
 					t->stack = stack_now(ctx, t, prev);
 			}
@@ -384,14 +383,14 @@ static __always_inline void adopt_wait(struct task_struct *task, struct task_sta
 		return;
 	since = asleep_since(task, now);
 	regs = regs_of(task);
-	syscall = regs->orig_ax < SYSCALLS ? regs->orig_ax : NO_SYSCALL;
+	syscall = recorded_call(regs);
 	if (cfg_stacks)
 		t->stack = NO_STACK;
 	/* syscall, woken_cpu, state, cause and amid */
 	word = syscall | (u64)(state & 0xffff) << 32;
 	if (__sync_val_compare_and_swap((u64 *)&t->syscall, 0, word))
 		return;
-	__sync_val_compare_and_swap(&t->arg0, 0, regs->di);
+	__sync_val_compare_and_swap(&t->arg0, 0, slept_with(syscall, regs));
 	__sync_val_compare_and_swap(&t->blocked_ns, 0, since > RUNS ? since : RUNS + 1);
 }
 
@@ -419,7 +418,7 @@ int open_waits(struct bpf_iter__task *ctx)
 		return 0;
 	if (!*(volatile u64 *)&t->blocked_ns)
 		adopt_wait(task, t, bpf_ktime_get_ns());
-	r.blocked_ns = *(volatile u64 *)&t->blocked_ns;
+	r.blocked_ns = load_ordered(&t->blocked_ns);
 	r.state = t->state;
 	/* who is dead waits for nothing, nor does who runs without our having seen it come */
 	if (r.blocked_ns <= RUNS || (r.state & TASK_DEAD) || task->on_cpu)
@@ -435,8 +434,7 @@ int open_waits(struct bpf_iter__task *ctx)
 	if (cfg_stacks)
 		fill_stack(&s, task, t, r.ts_ns);
 	/* it ran meanwhile: then its record says more */
-	barrier();
-	if (*(volatile u64 *)&t->blocked_ns != r.blocked_ns)
+	if (load_ordered(&t->blocked_ns) != r.blocked_ns)
 		return 0;
 	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
 	if (cfg_stacks && s.id != NO_STACK) {

@@ -403,6 +403,11 @@ fn configure(
         for (nr, class) in crate::syscalls::classes() {
             r.syscall_class[nr as usize] = class;
         }
+        // where records call calls by other numbers than this machine
+        #[cfg(target_arch = "aarch64")]
+        for (nr, recorded) in r.syscall_number.iter_mut().enumerate() {
+            *recorded = w::calls::recorded(nr as i64);
+        }
     }
     open.maps.rings.set_value_size(stride as u32)?;
     open.maps.rings.set_max_entries(cpus as u32)?;

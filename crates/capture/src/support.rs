@@ -47,10 +47,13 @@ const TRACEPOINTS: &[&str] = &[
 /// Looks at the running kernel's BTF.
 pub fn support() -> Support {
     let btf = libbpf_rs::btf::Btf::from_vmlinux().ok();
+    // what page faults tell of themselves is known of x86 alone
+    let is_known = |name: &str| cfg!(target_arch = "x86_64") || !name.starts_with("page_fault_");
     let has = |name: &str| {
-        btf.as_ref().is_some_and(|b| {
-            b.type_by_name::<libbpf_rs::btf::types::Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
-        })
+        is_known(name)
+            && btf.as_ref().is_some_and(|b| {
+                b.type_by_name::<libbpf_rs::btf::types::Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
+            })
     };
     let has_multi = btf
         .as_ref()

@@ -25,11 +25,14 @@ pub fn classes() -> Vec<(libc::c_long, u8)> {
         (libc::SYS_connect, w::SC_CONNECT),
         (libc::SYS_close, w::SC_CLOSE),
         (libc::SYS_shutdown, w::SC_SHUTDOWN),
+        #[cfg(target_arch = "x86_64")]
         (libc::SYS_epoll_wait, w::SC_EPOLL),
         (libc::SYS_epoll_pwait, w::SC_EPOLL),
         (libc::SYS_epoll_pwait2, w::SC_EPOLL2),
+        #[cfg(target_arch = "x86_64")]
         (libc::SYS_poll, w::SC_POLL),
         (libc::SYS_ppoll, w::SC_PPOLL),
+        #[cfg(target_arch = "x86_64")]
         (libc::SYS_select, w::SC_SELECT),
         (libc::SYS_pselect6, w::SC_PSELECT),
         (libc::SYS_io_uring_enter, w::SC_IO_URING),

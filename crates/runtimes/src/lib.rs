@@ -42,6 +42,8 @@ pub struct Runtime {
 /// Why the identity of a process's logical tasks cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
+    /// Nobody verified how this processor's threads lead to it.
+    Machine,
     /// Nobody verified this version.
     Version,
     /// The program keeps thread-local words of its own, and lacks the symbol that tells the runtime's.
@@ -64,6 +66,7 @@ impl Unread {
     /// The reason, as a person reads it.
     pub fn reason(self) -> &'static str {
         match self {
+            Unread::Machine => "logical tasks are read on x86-64 alone",
             Unread::Version => "this version's layout is not known",
             Unread::Memory => "its memory cannot be read with these rights",
             Unread::Names => "its library lacks the names of what is in it (it is stripped)",
@@ -167,15 +170,19 @@ const RUNTIMES: [Known; 5] = [
     Known { kind: w::RUNTIME_TOKIO, recognise: tokio::recognise, probing: |_| None },
 ];
 
+/// Whether it was verified how this machine's threads lead to what a runtime keeps of them, and with what its functions begin.
+const IS_VERIFIED: bool = cfg!(target_arch = "x86_64");
+
 /// The runtime that runs a process; `None` where it is none of those that are known, or the process is gone.
 pub fn of_process(tgid: u32) -> Option<Runtime> {
     let process = Process::open(tgid)?;
-    RUNTIMES.iter().find_map(|known| (known.recognise)(&process))
+    let found = RUNTIMES.iter().find_map(|known| (known.recognise)(&process))?;
+    Some(if IS_VERIFIED { found } else { Runtime { layout: Err(Unread::Machine), ..found } })
 }
 
 /// Where the probes of a process's runtime (one of `RUNTIME_…`) must be. `None` where it has nothing to probe, or not as it is known.
 pub fn probing(tgid: u32, kind: u8) -> Option<Probing> {
-    let process = Process::open(tgid)?;
+    let process = Process::open(tgid).filter(|_| IS_VERIFIED)?;
     RUNTIMES.iter().find(|known| known.kind == kind).and_then(|known| (known.probing)(&process))
 }
 

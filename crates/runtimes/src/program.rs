@@ -1,6 +1,6 @@
 //! Programs and libraries as ELF files.
 
-use object::elf::{EM_X86_64, FileHeader64, PT_LOAD, PT_TLS, R_X86_64_DTPMOD64};
+use object::elf::{EM_AARCH64, EM_X86_64, FileHeader64, PT_LOAD, PT_TLS, R_X86_64_DTPMOD64};
 use object::read::elf::{ElfFile, ProgramHeader as _};
 use object::{
     LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, ObjectSymbolTable as _, ReadCache, ReadRef as _,
@@ -9,7 +9,10 @@ use object::{
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 
-/// An x86-64 program or library.
+/// What is in the header of this machine's programs.
+const MACHINE: u16 = if cfg!(target_arch = "aarch64") { EM_AARCH64 } else { EM_X86_64 };
+
+/// A program or library of this machine's.
 pub(crate) struct Program {
     cache: ReadCache<File>,
     file: File,
@@ -28,7 +31,7 @@ impl Program {
         let program = Program { cache: ReadCache::new(file.try_clone().ok()?), file };
         let is_ours = {
             let elf = program.elf()?;
-            elf.elf_header().e_machine.get(LittleEndian) == EM_X86_64
+            elf.elf_header().e_machine.get(LittleEndian) == MACHINE
         };
         is_ours.then_some(program)
     }

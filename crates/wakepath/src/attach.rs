@@ -160,6 +160,9 @@ impl Found {
                 "{about}: Wakepath has no helper for what this program is built with; it has them for Node.js and for Java 17 and later"
             );
         };
+        if runtime.layout == Err(Unread::Machine) {
+            bail!("{about} {}", needs_nothing(&runtime));
+        }
         if let Some(target) = jvm::Target::of(pid, &name, &runtime) {
             return Ok(Found::Jvm(target));
         }

@@ -11,6 +11,7 @@
 #[macro_use]
 mod layout;
 pub mod arena;
+pub mod calls;
 mod constants;
 pub mod packet;
 pub mod program;

@@ -37,7 +37,7 @@ layouts! {
         flags: u16,
         /// Bytes of message head that follow (behind the peer's address where there is one).
         head_bytes: u16,
-        /// System call number.
+        /// System call number, as x86-64 numbers calls.
         syscall: u16,
         /// Processor.
         cpu: u16,

@@ -23,7 +23,7 @@ pub struct Call {
 impl Call {
     /// A call that began at `entry` and returns now.
     pub fn done(entry: u64, nr: i64) -> Call {
-        Call { entry, ret: sys::now(), nr: nr as u16 }
+        Call { entry, ret: sys::now(), nr: w::calls::recorded(nr) }
     }
 
     fn ago(&self) -> u64 {

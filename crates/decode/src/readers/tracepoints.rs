@@ -9,6 +9,7 @@ use crate::raw::{self, Block, Raw, RawSink, Task, WorkStep};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use wakepath_model::ids::MonoNs;
+use wakepath_wire::{NO_SYSCALL, calls};
 
 /// Most births whose process is remembered until the fork event says the rest.
 const BIRTHS_MAX: usize = 1024;
@@ -238,8 +239,40 @@ pub(super) struct Tracepoints {
     pub execs: bool,
     pub exits: bool,
     raw_syscalls: bool,
-    /// Whether system call numbers are those of x86-64.
-    pub numbers: bool,
+    /// Whose system call numbers they are.
+    pub numbers: Numbers,
+}
+
+/// By which machine's table system calls are numbered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    X86,
+    Aarch64,
+    /// By one that is not known.
+    Other,
+}
+
+impl Numbers {
+    /// Of a machine as its kernel calls it.
+    pub fn of(arch: &str) -> Numbers {
+        match arch {
+            "x86_64" => Numbers::X86,
+            "aarch64" => Numbers::Aarch64,
+            _ => Numbers::Other,
+        }
+    }
+
+    /// The number by which rows know the call.
+    fn recorded(self, number: u64) -> Option<u16> {
+        match self {
+            Numbers::X86 => u16::try_from(number).ok(),
+            Numbers::Aarch64 => {
+                let recorded = i64::try_from(number).map(calls::recorded_of_aarch64);
+                recorded.ok().filter(|&recorded| recorded != NO_SYSCALL)
+            }
+            Numbers::Other => None,
+        }
+    }
 }
 
 impl Tracepoints {
@@ -257,7 +290,7 @@ impl Tracepoints {
             execs: false,
             exits: false,
             raw_syscalls: false,
-            numbers: true,
+            numbers: Numbers::X86,
         }
     }
 
@@ -335,7 +368,7 @@ impl Tracepoints {
     fn fact<'e>(&mut self, index: usize, cpu: u16, current: Context, event: &'e [u8]) -> Option<Raw<'e>> {
         let (order, numbers) = (self.order, self.numbers);
         let number = |slot: Slot| slot.number(order, event);
-        let syscall = |slot: Slot| u16::try_from(number(slot)).ok().filter(|_| numbers);
+        let syscall = |slot: Slot| numbers.recorded(number(slot));
         Some(match &self.points[index].1 {
             Plan::Unknown => return None,
             Plan::Switch { prev, state, states, next } => {
@@ -411,6 +444,13 @@ fn remember(births: &mut FxHashMap<u32, u32>, tid: u32, tgid: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_are_known_by_their_numbers_on_x86_64_whatever_machine_was_traced() {
+        // read, and one that aarch64 lacks
+        let told = ["x86_64", "aarch64", "riscv64"].map(|arch| [0, 63, 250].map(|n| Numbers::of(arch).recorded(n)));
+        assert_eq!(told, [[Some(0), Some(63), Some(250)], [Some(206), Some(0), None], [None; 3]]);
+    }
 
     /// Keeps each event as a line.
     #[derive(Default)]

@@ -200,12 +200,16 @@ fn architecture_check(arch: &str) -> Check {
         "x86_64" => {
             check(id, title, Verdict::Yes, "x86_64; system calls of 32-bit programs (i386, x32) are not decoded")
         }
+        "aarch64" => {
+            let found = "aarch64; system calls of 32-bit programs are not decoded, page faults and runtimes' logical tasks not read";
+            check(id, title, Verdict::Yes, found)
+        }
         other => check_to_do(
             id,
             title,
             Verdict::No,
-            format!("{other}: system calls are only known for x86_64"),
-            "Record on an x86_64 host; reading trace folders works here.",
+            format!("{other}: system calls are only known for x86_64 and aarch64"),
+            "Record on a host of x86_64 or aarch64; reading trace folders works here.",
         ),
     }
 }
@@ -371,7 +375,7 @@ mod tests {
     #[test]
     fn every_no_says_what_to_do() {
         let mut all = checks("4.18.0", &support(false, &[]), false);
-        all.push(architecture_check("aarch64"));
+        all.push(architecture_check("riscv64"));
         all.push(btf_check(false, true));
         // without BTF the tracepoints repeat what the line before says
         for c in all.iter().filter(|c| c.verdict == Verdict::No && c.id != "kernel.tracepoints") {

@@ -4,7 +4,7 @@ use super::pack::{Packing, unpack};
 use crate::readers::facts::{Counts, HostFacts};
 use crate::readers::source::{ReadAt, Unclaimed};
 use crate::readers::tracefs::{self, Format, Order, PageLayout, Scan, fill};
-use crate::readers::tracepoints::Tracepoints;
+use crate::readers::tracepoints::{Numbers, Tracepoints};
 use wakepath_model::defects::id as defect;
 
 /// Most bytes of a section that describes, processors of a buffer, sections and streams that are believed.
@@ -110,7 +110,10 @@ impl Meta {
             meta.counts.fault(defect::IMPORT_CUT, "", scan.at.min(source.size()), what);
         }
         meta.facts.wall_offset_ns = meta.date.and_then(|d| d.checked_add(meta.shift));
-        meta.points.numbers = matches!(meta.facts.arch.as_str(), "x86_64" | "");
+        // older files do not say
+        if !meta.facts.arch.is_empty() {
+            meta.points.numbers = Numbers::of(&meta.facts.arch);
+        }
         let counts_ns = match meta.facts.clock.as_str() {
             // of no time at all, and of hundredths of a second
             "counter" | "uptime" => false,

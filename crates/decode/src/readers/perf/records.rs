@@ -5,7 +5,7 @@ use crate::raw::{Raw, RawSink, Task};
 use crate::readers::facts::{Counts, HostFacts};
 use crate::readers::source::ReadAt;
 use crate::readers::tracefs::{self, Order, Scan};
-use crate::readers::tracepoints::{Context, Tracepoints};
+use crate::readers::tracepoints::{Context, Numbers, Tracepoints};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use wakepath_model::defects::id as defect;
@@ -154,7 +154,7 @@ impl Records {
             feature::OSRELEASE => self.facts.kernel_release = text(scan)?,
             feature::ARCH => {
                 self.facts.arch = text(scan)?;
-                self.points.numbers = self.facts.arch == "x86_64";
+                self.points.numbers = Numbers::of(&self.facts.arch);
             }
             feature::NRCPUS => {
                 scan.skip(4); // those that could be there; the next are online
