@@ -40,6 +40,7 @@ pub const CONDITIONS: &[&str] = &[
     "paired.never_another",
     "paired.often",
     "prompt.never_put_off",
+    "prompt.not_answered",
     "prompt.often",
     "prompt.one_at_once",
     "reply.never_busy_before",

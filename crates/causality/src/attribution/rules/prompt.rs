@@ -6,12 +6,14 @@
 //!
 //! Condition: the last that the loop took in its turn were a request's own bytes, and no other's with them. (An answer may set
 //! free what another one waits for.) No timer can be due, and the call's connection was not made beforehand: when that can be
-//! used does not depend on the last input.
+//! used does not depend on the last input. And that request has not been answered: then what it asked for is done, and what comes
+//! behind it was left for later, by whomever.
 //!
 //! Counterexamples: `link.fragment/paired_by_chance`, a loop that reads all first; `prompt_answer`,
-//! `prompt_two_at_once`.
+//! `prompt_two_at_once`, `prompt_answered`.
 
 use crate::attribution::exclusion::{ExclusionRule, Kept, NO_MOMENT, Question};
+use crate::canary::holds;
 use crate::evidence::Strength;
 use wakepath_model::ids::EndpointId;
 
@@ -29,5 +31,8 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 fn keeps(q: &Question) -> Option<Kept> {
     let is_loop = q.is_loop() && !q.is_ring() && q.flow != EndpointId(0) && q.facts.roles.is_prompt(q.process);
     let x = q.worker.filter(|_| is_loop)?.turn.asked_last(q.at)?;
+    if !holds("prompt.not_answered", q.is_open(x)) {
+        return None;
+    }
     Some(Kept { own: true, before: true, ..Kept::one(x) })
 }
