@@ -24,7 +24,7 @@ for (const scheme of ['light', 'dark'] as const) {
 
 test('the overview shows services, requests and kinds, each with its command', async ({ page, demo }) => {
   await page.goto(demo);
-  const services = page.getByRole('img', { name: /services and .* calls between/ });
+  const services = page.getByRole('listbox', { name: /services and .* calls between/ });
   await expect(services).toBeVisible();
   for (const name of ['nginx', 'gunicorn', 'postgres', 'redis']) await expect(services).toContainText(name);
   await expect(services).toContainText('p99');
@@ -95,7 +95,7 @@ test('the plot and the map are seen before anything is scrolled', async ({ page,
   await page.goto(demo);
   await settled(page);
   await expect(page.getByRole('application', { name: /Requests by the time/ })).toBeInViewport({ ratio: 1 });
-  await expect(page.getByRole('img', { name: /services and .* calls between/ })).toBeInViewport();
+  await expect(page.getByRole('listbox', { name: /services and .* calls between/ })).toBeInViewport();
 });
 
 test('a dot opens its request, by mouse and by keyboard', async ({ page, demo }) => {

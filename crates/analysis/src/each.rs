@@ -70,7 +70,7 @@ pub fn each(folder: &Folder, names: &Names<'_>, index: Option<&Index>, selection
     let reader = index.map(|index| (Recording { folder, index, names }, Reader::new(folder, index, names)));
     let mut kept = Kept::new(limit);
     let take = |r: Request| {
-        let Some(placed) = Placed::new(&r, names, &line).filter(|p| selection.has(p)) else { return };
+        let Some(placed) = Placed::new(&r, names, &line).filter(|p| selection.has(&r, p, names)) else { return };
         kept.add(placed.duration_ns, r.id, || {
             let largest = reader.as_ref().and_then(|(recording, reader)| largest(recording, reader, &r));
             one(&r, placed, largest)

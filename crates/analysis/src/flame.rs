@@ -69,7 +69,7 @@ pub fn flame(recording: &Recording<'_>, selection: &Selection, wants_others: boo
     let (mut selected, mut others) = (Flame::default(), Flame::default());
     let out = |r: Request| {
         let Some(placed) = Placed::new(&r, names, &line) else { return };
-        let flame = match selection.has(&placed) {
+        let flame = match selection.has(&r, &placed, names) {
             true => &mut selected,
             false if wants_others => &mut others,
             false => return,

@@ -1,10 +1,10 @@
-//! Which requests a question is about: of a kind, begun in a time, as long as that.
+//! Which requests a question is about: of a kind, begun in a time, as long as that, passing through a service.
 
 use crate::names::Names;
 use crate::requests::kind_of;
 use crate::spans::{Timed, lay_out};
 use crate::why::KindName;
-use wakepath_causality::path::Request;
+use wakepath_causality::path::{Request, Span};
 use wakepath_model::clock::Timeline;
 use wakepath_model::ids::CommonNs;
 
@@ -21,6 +21,10 @@ pub struct Selection {
     pub at_least_ns: Option<u64>,
     /// Shorter than this (ns).
     pub shorter_than_ns: Option<u64>,
+    /// Known to pass through this service, as `wakepath requests --map` prints it, with or without its port.
+    pub service: Option<String>,
+    /// In which that service is known to call this one.
+    pub calls: Option<String>,
 }
 
 /// A request with what it is selected by.
@@ -56,12 +60,55 @@ impl Selection {
         self.kind.as_ref().is_none_or(|k| kind.1 == *k || format!("{} {}", kind.0, kind.1) == *k)
     }
 
-    /// Whether it asks for a request.
-    pub fn has(&self, r: &Placed) -> bool {
-        self.from.is_none_or(|from| r.began >= from)
-            && self.to.is_none_or(|to| r.began < to)
-            && self.at_least_ns.is_none_or(|least| r.duration_ns >= least)
-            && self.shorter_than_ns.is_none_or(|most| r.duration_ns < most)
-            && self.has_kind(&r.kind)
+    /// Whether it asks for a request, which `placed` is of.
+    pub fn has(&self, r: &Request, placed: &Placed, names: &Names<'_>) -> bool {
+        self.from.is_none_or(|from| placed.began >= from)
+            && self.to.is_none_or(|to| placed.began < to)
+            && self.at_least_ns.is_none_or(|least| placed.duration_ns >= least)
+            && self.shorter_than_ns.is_none_or(|most| placed.duration_ns < most)
+            && self.has_kind(&placed.kind)
+            && self.service.as_ref().is_none_or(|service| passes_through(r, names, service, self.calls.as_deref()))
+    }
+}
+
+/// Whether a name of a service is what somebody calls it: the name, or all but its port.
+pub fn is_called(name: &str, wanted: &str) -> bool {
+    let is_port = |rest: &str| rest.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+    name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || is_port(rest))
+}
+
+/// Whether a request is known to pass through a service, and this to call that one, where there is one.
+fn passes_through(r: &Request, names: &Names<'_>, service: &str, calls: Option<&str>) -> bool {
+    let is = |span: &Span, wanted: &str| is_called(&names.service(span), wanted);
+    match calls {
+        None => r.spans.iter().any(|span| is(span, service)),
+        Some(called) => r.spans.iter().any(|span| {
+            let caller = span.parent.and_then(|parent| r.spans.get(parent as usize));
+            is(span, called) && caller.is_some_and(|caller| is(caller, service))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_called;
+
+    #[test]
+    fn a_service_is_called_with_or_without_its_port() {
+        for (name, wanted, expected) in [
+            ("postgres:5432", "postgres:5432", true),
+            ("postgres:5432", "postgres", true),
+            ("postgres:5432", "postgres:", false),
+            ("postgres:5432", "postgres:54", false),
+            ("postgres:5432", "post", false),
+            ("postgres:5432", "", false),
+            ("[::1]:6379", "[::1]", true),
+            ("[::1]:6379", "[:", false),
+            ("shop/my web:80", "shop/my web", true),
+            ("unix socket", "unix socket", true),
+            ("a:b:80", "a", false),
+        ] {
+            assert_eq!(is_called(name, wanted), expected, "{name} {wanted}");
+        }
     }
 }

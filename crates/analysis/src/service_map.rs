@@ -76,7 +76,7 @@ pub fn service_map(folder: &Folder, names: &Names<'_>, selection: &Selection) ->
     let line = folder.timeline();
     let mut map = ServiceMap::default();
     let take = |r: Request| {
-        if let Some(placed) = Placed::new(&r, names, &line).filter(|p| selection.has(p)) {
+        if let Some(placed) = Placed::new(&r, names, &line).filter(|p| selection.has(&r, p, names)) {
             map.add(&r, &placed, names);
         }
     };

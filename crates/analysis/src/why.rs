@@ -159,7 +159,7 @@ fn gather(recording: &Recording<'_>, selection: Option<&Selection>, plans: &mut 
         let Some(placed) = Placed::new(&r, names, &line) else { return };
         let Some(plan) = plans.get_mut(&placed.kind) else { return };
         let duration = placed.duration_ns;
-        let is_slow = selection.map_or_else(|| plan.slow.has(duration), |s| s.has(&placed));
+        let is_slow = selection.map_or_else(|| plan.slow.has(duration), |s| s.has(&r, &placed, names));
         let (wanted, group) = if is_slow {
             (&mut plan.slow, &mut plan.groups.0)
         } else if selection.is_some() || plan.typical.has(duration) {

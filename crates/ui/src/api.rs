@@ -58,6 +58,8 @@ const FROM: Parameter = option("from", "Begin: RFC 3339, +12.5s from the start, 
 const TO: Parameter = option("to", "End, in the same forms.");
 const LONGER: Parameter = option("longer-than", "At least so long, as 20ms.");
 const SHORTER: Parameter = option("shorter-than", "Less long, as 50ms.");
+const SERVICE: Parameter = option("service", "Known to pass through this service, as `requests --map` names it.");
+const CALLS: Parameter = option("calls", "With a service: which is known to call this one.");
 const LIMIT: Parameter = option("limit", "At most so many; 0 = all.");
 const REQUEST: Parameter = option("request", "Id of a request or its first digits, or `slowest`.");
 
@@ -89,21 +91,21 @@ pub const QUESTIONS: &[Question] = &[
         about: "Kinds of request.",
         command: &["requests"],
         schema: "requests",
-        parameters: &[FROM, TO, LONGER, SHORTER],
+        parameters: &[FROM, TO, LONGER, SHORTER, SERVICE, CALLS],
     },
     Question {
         path: "each",
         about: "Requests one by one, with what most of each went to.",
         command: &["requests", "--each"],
         schema: "each",
-        parameters: &[KIND, FROM, TO, LONGER, SHORTER, LIMIT],
+        parameters: &[KIND, FROM, TO, LONGER, SHORTER, SERVICE, CALLS, LIMIT],
     },
     Question {
         path: "map",
         about: "Services, and the calls between them.",
         command: &["requests", "--map"],
         schema: "service_map",
-        parameters: &[KIND, FROM, TO, LONGER, SHORTER],
+        parameters: &[KIND, FROM, TO, LONGER, SHORTER, SERVICE, CALLS],
     },
     Question {
         path: "show",
@@ -143,6 +145,8 @@ pub const QUESTIONS: &[Question] = &[
             TO,
             LONGER,
             SHORTER,
+            SERVICE,
+            CALLS,
         ],
     },
     Question {
@@ -172,6 +176,8 @@ pub const QUESTIONS: &[Question] = &[
             TO,
             LONGER,
             SHORTER,
+            SERVICE,
+            CALLS,
             Parameter {
                 how: How::Flag,
                 ..option("difference", "With what the requests that are not selected took: `true`.")

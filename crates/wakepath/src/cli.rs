@@ -262,8 +262,8 @@ pub struct WaitsArgs {
 
 /// Why slow requests are slow: where their time goes compared with typical ones, largest difference first
 ///
-/// Of each kind of request, the slowest against the middle half by duration; or a selection by time and duration against
-/// all others; or, with two folders, all of a kind in the second against all of it in the first. The time is that of
+/// Of each kind of request, the slowest against the middle half by duration; or a selection by time, duration and service
+/// against all others; or, with two folders, all of a kind in the second against all of it in the first. The time is that of
 /// critical paths, grouped by cause: computing, waiting for a processor, a lock, network, name server, disk, timer,
 /// queue. Figures are averages, and the differences add up. Requests with an incomplete path are left out and counted.
 /// Of folders without requests, such as imported
@@ -275,6 +275,7 @@ Examples:
   wakepath why shop --kind 'GET /vote/{n}'       one kind, as `wakepath requests` prints it
   wakepath why shop --slowest 5%                 the slowest twentieth
   wakepath why shop --from +10s --to +12s        requests of two seconds, against all others
+  wakepath why shop --service redis              those that pass through a service, against all others
   wakepath why monday tuesday                    what takes longer in the second recording
   wakepath why fast slow --task wget             a task in two recordings, from its start to its end
   wakepath why shop --json | jq '.kinds[0].differences[0] | {cause, service, more_ns, examples}'")]
@@ -283,7 +284,7 @@ pub struct WhyArgs {
     #[arg(required = true, value_name = "DIR", num_args = 1..=2)]
     pub folders: Vec<PathBuf>,
     /// Which share of a kind's requests are the slow ones; with one folder
-    #[arg(long, default_value = "1%", value_name = "SHARE", conflicts_with_all = ["from", "to", "longer_than", "shorter_than"])]
+    #[arg(long, default_value = "1%", value_name = "SHARE", conflicts_with_all = ["from", "to", "longer_than", "shorter_than", "service"])]
     pub slowest: Share,
     #[command(flatten)]
     pub part: PartOfRequests,
@@ -294,7 +295,7 @@ pub struct WhyArgs {
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub kinds: usize,
     /// With two folders: the tasks of this NAME, TID or NAME/TID instead of requests
-    #[arg(long, value_name = "TASK", conflicts_with_all = ["kind", "from", "to", "longer_than", "shorter_than"])]
+    #[arg(long, value_name = "TASK", conflicts_with_all = ["kind", "from", "to", "longer_than", "shorter_than", "service"])]
     pub task: Option<String>,
     /// With --task: on this host
     #[arg(long, value_name = "HOST", requires = "task")]

@@ -6,6 +6,10 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
+use wakepath_analysis::names::Names;
+use wakepath_analysis::selection::Selection;
+use wakepath_analysis::service_map::{Service, service_map};
+use wakepath_model::folder::Folder;
 use wakepath_present::bottleneck::shell;
 use wakepath_present::requests::KindView;
 use wakepath_present::units;
@@ -20,6 +24,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Kinds of request, as `wakepath requests` prints them.
 pub fn kinds(current: &OsStr) -> Vec<CompletionCandidate> {
     let candidates = seen().into_iter().map(|k| (k.asked.clone(), described(&k)));
+    matching(current, candidates)
+}
+
+/// Services, as `wakepath requests --map` prints them.
+pub fn services(current: &OsStr) -> Vec<CompletionCandidate> {
+    let map = of_folders(|folder| service_map(folder, &Names::read(folder), &Selection::default()));
+    let described = |s: &Service| format!("{} calls", units::count(s.calls.durations.count()));
+    let candidates = map.unwrap_or_default().services.into_iter().map(|(name, s)| (name, described(&s)));
     matching(current, candidates)
 }
 
@@ -74,15 +86,21 @@ fn given() -> Vec<PathBuf> {
 
 /// The kinds of request of those folders, most frequent first.
 fn seen() -> Vec<KindView> {
+    of_folders(|folder| requests::view(folder).kinds).unwrap_or_default()
+}
+
+/// What is asked of those folders; nothing where there are none, or it takes too long.
+fn of_folders<T: Send + 'static>(ask: fn(&Folder) -> T) -> Option<T> {
     let dirs = given();
     if dirs.is_empty() {
-        return Vec::new();
+        return None;
     }
-    let (out, kinds) = sync_channel(1);
+    let (out, answer) = sync_channel(1);
     std::thread::spawn(move || {
-        let view = folders::open(&dirs).map(|folder| requests::view(&folder).kinds);
-        let _ = out.send(view.unwrap_or_default());
+        if let Ok(folder) = folders::open(&dirs) {
+            let _ = out.send(ask(&folder));
+        }
     });
     // what is late ends with the process
-    kinds.recv_timeout(PATIENCE).unwrap_or_default()
+    answer.recv_timeout(PATIENCE).ok()
 }

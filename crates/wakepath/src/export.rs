@@ -6,7 +6,7 @@ mod tasks;
 use crate::cli::{ExportArgs, Form, usage_error};
 use crate::output::{self, Closed, tell};
 use crate::requests::{part, spans, whole};
-use crate::{find, folders, suggest};
+use crate::{find, folders};
 use anyhow::{Context as _, Result, bail};
 use clap::error::ErrorKind as Usage;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write};
@@ -82,10 +82,8 @@ pub fn run(args: &ExportArgs) -> Result<i32> {
     if let Some(index) = &index {
         folders::whole(index, dirs)?;
     }
-    if let (0, Some(kind)) = (exported.requests, kind)
-        && !crate::requests::has_kind(&folder, kind)
-    {
-        bail!("no request of kind {kind:?}: {}", suggest::kind(&folder, kind));
+    if exported.requests == 0 {
+        part::exists(&folder, &source.selection)?;
     }
     let losses = losses::collect(&folder);
     tell!("wakepath: exported {}", exported.told());
@@ -186,7 +184,7 @@ impl Source<'_> {
                 return;
             }
             let placed = Placed::or_orphan(r, self.names, &line);
-            if let Some(placed) = placed.filter(|p| self.only.is_some() || self.selection.has(p)) {
+            if let Some(placed) = placed.filter(|p| self.only.is_some() || self.selection.has(r, p, self.names)) {
                 exported.requests += 1;
                 exported.incomplete += u64::from(!r.is_complete());
                 so_far = take(r, &placed);

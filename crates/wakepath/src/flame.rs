@@ -1,10 +1,10 @@
 //! `wakepath flame`.
 
 use crate::cli::FlameArgs;
+use crate::folders;
 use crate::output::{self, Answers};
 use crate::requests::{part, spans, whole};
-use crate::{folders, suggest};
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result};
 use std::path::PathBuf;
 use wakepath_analysis::flame::{Flame, flame};
 use wakepath_analysis::names::Names;
@@ -46,10 +46,8 @@ fn read(dirs: &[PathBuf], args: &FlameArgs, wants_others: bool) -> Result<(Flame
     let recording = Recording { folder: &folder, index: &index, names: &names };
     let (selected, others) = flame(&recording, &selection, wants_others);
     folders::whole(&index, dirs)?;
-    if let (true, Some(kind)) = (selected.stacks.is_empty(), &args.kind)
-        && !crate::requests::has_kind(&folder, kind)
-    {
-        bail!("{}: no request of kind {kind:?}: {}", dirs[0].display(), suggest::kind(&folder, kind));
+    if selected.stacks.is_empty() {
+        part::exists(&folder, &selection).with_context(|| dirs[0].display().to_string())?;
     }
     Ok((selected, others, losses::collect(&folder)))
 }

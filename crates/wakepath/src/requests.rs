@@ -29,6 +29,9 @@ pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
     let folder = folders::open(&args.folders.folders)?;
     let selection = part::selection(&args.part, None, whole(&spans(&folder)))?;
     let view = view_of(&folder, &selection);
+    if view.requests == 0 && view.orphans.is_empty() {
+        part::exists(&folder, &selection)?;
+    }
     let losses = losses::collect(&folder);
     let text = if args.answering.json {
         json::document(SCHEMA, &losses, &view)?
@@ -51,7 +54,7 @@ fn view_of(folder: &Folder, selection: &Selection) -> RequestsView {
     let names = Names::read(folder);
     let line = folder.timeline();
     let is_all = *selection == Selection::default();
-    let has = |r: &Request| is_all || Placed::or_orphan(r, &names, &line).is_some_and(|p| selection.has(&p));
+    let has = |r: &Request| is_all || Placed::or_orphan(r, &names, &line).is_some_and(|p| selection.has(r, &p, &names));
     let mut kinds = Kinds::default();
     let mut refused = std::collections::BTreeMap::new();
     progress::reads(folder, wakepath_causality::bytes_to_read(folder));

@@ -37,6 +37,14 @@ pub fn kind(folder: &Folder, wanted: &str) -> String {
     }
 }
 
+/// What to say of a service that is not among these: the nearest one, or where they are listed.
+pub fn service<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> String {
+    match nearest(wanted, names) {
+        Some(near) => format!("did you mean '{near}'? `wakepath requests DIR --map` lists services and who calls whom"),
+        None => "`wakepath requests DIR --map` lists services and who calls whom".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::nearest;

@@ -2,8 +2,8 @@
 
 use crate::cli::WhyArgs;
 use crate::output::Answers;
-use crate::requests::part::selection;
-use crate::requests::{has_kind, held, spans, whole};
+use crate::requests::part::{self, selection};
+use crate::requests::{held, spans, whole};
 use crate::{folders, output, suggest};
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
@@ -92,13 +92,16 @@ pub fn run(args: &WhyArgs, out: &mut Answers) -> Result<i32> {
     let mut view = match (&recordings[..], &args.task) {
         ([before, after], Some(task)) => tasks(args, before, after, task, &words(Mode::Tasks))?,
         ([_, _], None) if !args.part.is_empty() => {
-            bail!("--from, --to, --longer-than and --shorter-than select within one recording: give one folder")
+            bail!(
+                "--from, --to, --longer-than, --shorter-than and --service select within one recording: give one folder"
+            )
         }
         ([one], None) if !args.part.is_empty() => {
             let selection = selection(&args.part, args.kind.as_deref(), whole(&spans(one.folder)))?;
             let answer = selected(one, &question, &selection);
             let view = WhyView::of_requests(&answer, &words(Mode::Selected), failed());
-            if view.kinds.is_empty() && view.too_few_kinds == 0 && has_any(args, one) {
+            if view.kinds.is_empty() && view.too_few_kinds == 0 {
+                part::exists(one.folder, &selection)?;
                 bail!(
                     "no request is selected; wakepath requests {} --each shows when they began and how long they took",
                     words(Mode::Selected).folder
@@ -141,11 +144,6 @@ fn held_in(r: &Recording<'_>, dir: &str, recordings: usize) -> Vec<HeldRepliesVi
         HeldRepliesView { sentence: format!("{of}{}", held.sentence), ..held }
     };
     held(r.folder, r.names).into_iter().map(told).collect()
-}
-
-/// Whether the kind that is asked for exists; that it does not is said as for any question.
-fn has_any(args: &WhyArgs, recording: &Recording<'_>) -> bool {
-    args.kind.as_ref().is_none_or(|kind| has_kind(recording.folder, kind))
 }
 
 /// Compares the tasks of a name.

@@ -6,7 +6,9 @@ mod support;
 
 use gateway::{REQUESTS, folder, script};
 use serde_json::Value;
+use std::fmt::Write as _;
 use support::{Tested, check, run, stderr, stdout, widest};
+use wakepath_testkit::golden;
 
 fn list<'v>(document: &'v Value, key: &str) -> &'v [Value] {
     document[key].as_array().map_or(&[], Vec::as_slice)
@@ -100,4 +102,61 @@ fn the_map_has_services_and_calls() -> Tested {
     let text = stdout(&run(&["requests", "--map", &folder]));
     assert!(text.contains("Of 60 requests.") && widest(&text) <= 100, "{text}");
     Ok(())
+}
+
+/// Every folder `tests/golden/ana.selection/*` is a script, and what commands say of the requests that pass through its cache.
+#[test]
+fn requests_that_pass_through_a_service_are_selected() {
+    golden::each("ana.selection", |case| {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = folder(dir.path(), "t", &golden::text(case, "input.txt"));
+        let mut got = String::new();
+        for args in [
+            &["requests", "--service", "cache"][..],
+            &["requests", "--each", "--limit", "4", "--service", "cache:82"],
+            &["requests", "--map", "--service", "front:80", "--calls", "cache"],
+            &["why", "--service", "cache"],
+            &["why", "--service", "store"],
+            &["flame", "--service", "cache", "--difference"],
+            &["export", "--to", "folded", "--service", "cache"],
+        ] {
+            let output = run(&[&[args[0], &folder], &args[1..]].concat());
+            assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+            let text = stdout(&output);
+            assert!(widest(&text) <= 100, "{args:?}: {text}");
+            let _ = writeln!(got, "$ wakepath {}\n{}", args.join(" "), text.replace(&folder, "DIR"));
+        }
+        golden::holds(case, &got);
+    });
+}
+
+#[test]
+fn a_service_that_no_request_passes_through_is_refused_with_what_there_is() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = folder(dir.path(), "t", &script(5_000, 0));
+    for command in [
+        &["requests"][..],
+        &["requests", "--each"],
+        &["requests", "--map"],
+        &["why"],
+        &["flame"],
+        &["export", "--to", "folded"],
+    ] {
+        for (flags, part) in [
+            (&["--service", "stor"][..], "no request is known to pass through \"stor\": did you mean 'store:81'?"),
+            (&["--service", "x y"], "\"x y\": `wakepath requests DIR --map` lists services"),
+            (&["--service", "store", "--calls", "front"], "\"store\" is not known to call \"front\""),
+            (&["--service", "front", "--calls", "stroe:81"], "did you mean 'store:81'?"),
+        ] {
+            let output = run(&[command, &[&folder], flags].concat());
+            assert_eq!(output.status.code(), Some(1), "{command:?} {flags:?}");
+            assert!(stderr(&output).contains(part), "{command:?} {flags:?}: {}", stderr(&output));
+        }
+        let alone = run(&[command, &[&folder, "--calls", "store"]].concat());
+        assert_eq!(alone.status.code(), Some(2), "{command:?}");
+        assert!(stderr(&alone).contains("--service"), "{command:?}: {}", stderr(&alone));
+    }
+    // a selection that others make empty is no error of the service's
+    let none = run(&["requests", "--each", &folder, "--service", "store", "--longer-than", "10s"]);
+    assert!(none.status.success() && stdout(&none).contains("No request is selected"), "{}", stderr(&none));
 }

@@ -115,6 +115,11 @@ fn each_answer_is_what_the_shown_command_prints() -> Tested {
         ("/api/timeline?limit=5&columns=100&task=store&task=front", "timeline"),
         ("/api/timeline?task=store&path=true&from=%2B100ms", "timeline"),
         ("/api/flame?longer-than=4ms&difference=true", "flame"),
+        ("/api/each?service=store:81&limit=3", "each"),
+        ("/api/map?service=front:80&calls=store", "service_map"),
+        ("/api/requests?service=store", "requests"),
+        ("/api/why?service=store&longer-than=5ms", "why"),
+        ("/api/flame?service=front&calls=store&difference=true&kind=GET+/vote", "flame"),
         ("/api/open", "open"),
         ("/api/triage", "triage"),
     ] {

@@ -53,7 +53,7 @@ fn durations(
         if !question.asks_for(&placed.kind) || (kinds.len() >= KINDS_MAX && !kinds.contains_key(&placed.kind)) {
             return;
         }
-        let is_within = selection.has(&placed);
+        let is_within = selection.has(&r, &placed, recording.names);
         let (within, others) = kinds.entry(placed.kind).or_default();
         if is_within { within } else { others }.add(placed.duration_ns);
     };

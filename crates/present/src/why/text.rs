@@ -126,11 +126,15 @@ impl WhyView {
             ));
         }
         if self.too_few_kinds > 0 {
+            let least = wakepath_analysis::why::REQUESTS_MIN;
+            let which = match self.mode {
+                Mode::Selected => format!("Not compared, as fewer than {least} others of the kind are not selected"),
+                _ => format!("Not compared, as there are fewer than {least} of the kind"),
+            };
             notes.push(format!(
-                "{} with fewer than {} requests were not compared ({} requests).",
+                "{which}: {} ({}).",
                 units::counted(self.too_few_kinds, "kind", "kinds"),
-                wakepath_analysis::why::REQUESTS_MIN,
-                units::count(self.too_few_requests)
+                units::counted(self.too_few_requests, "request", "requests")
             ));
         }
         if !self.one_sided.is_empty() {

@@ -1,7 +1,7 @@
 //! Flags of `wakepath export`.
 
-use super::requests::PartOfRequests;
-use super::{Folders, Time};
+use super::Folders;
+use super::requests::{PartOfRequests, SuchRequests};
 use crate::complete;
 use crate::moment::Moment;
 use clap::{Args, ValueEnum};
@@ -51,7 +51,7 @@ pub struct ExportArgs {
     #[arg(
         long,
         value_name = "ID",
-        conflicts_with_all = ["from", "until", "longer_than", "shorter_than"],
+        conflicts_with_all = ["from", "until", "longer_than", "shorter_than", "service"],
         add = ArgValueCompleter::new(complete::request_ids)
     )]
     pub request: Option<String>,
@@ -67,12 +67,8 @@ pub struct ExportArgs {
     /// Requests that began before
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub until: Option<Moment>,
-    /// Requests that took so long or longer
-    #[arg(long, value_name = "TIME")]
-    pub longer_than: Option<Time>,
-    /// Requests that took less
-    #[arg(long, value_name = "TIME")]
-    pub shorter_than: Option<Time>,
+    #[command(flatten)]
+    pub such: SuchRequests,
     /// Exit with 3 where losses or incompleteness touch what is exported, or not all of it was delivered
     #[arg(long)]
     pub strict: bool,
@@ -100,7 +96,6 @@ pub enum Form {
 impl ExportArgs {
     /// Which requests are exported.
     pub fn part(&self) -> PartOfRequests {
-        let Self { from, until, longer_than, shorter_than, .. } = self;
-        PartOfRequests { from: *from, to: *until, longer_than: *longer_than, shorter_than: *shorter_than }
+        PartOfRequests { from: self.from, to: self.until, such: self.such.clone() }
     }
 }

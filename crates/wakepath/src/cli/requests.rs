@@ -18,6 +18,7 @@ Examples:
   wakepath requests --limit 0 a b                    all kinds, of two folders read as one
   wakepath requests shop --each --longer-than 50ms   one by one, with what most of each went to
   wakepath requests shop --map --from +10s --to +20s  who calls whom, in ten seconds of it
+  wakepath requests shop --service store             those that pass through a service
   wakepath requests --json shop | jq '.kinds[0]'     for scripts")]
 pub struct RequestsArgs {
     #[command(flatten)]
@@ -50,17 +51,30 @@ pub struct PartOfRequests {
     /// Requests that began before
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub to: Option<Moment>,
+    #[command(flatten)]
+    pub such: SuchRequests,
+}
+
+/// What selects requests besides when they began.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+pub struct SuchRequests {
     /// Requests that took so long or longer
     #[arg(long, value_name = "TIME")]
     pub longer_than: Option<Time>,
     /// Requests that took less
     #[arg(long, value_name = "TIME")]
     pub shorter_than: Option<Time>,
+    /// Requests known to pass through this service, as `wakepath requests --map` prints it, with or without its port
+    #[arg(long, value_name = "SERVICE", add = ArgValueCompleter::new(complete::services))]
+    pub service: Option<String>,
+    /// Requests in which that service is known to call this one
+    #[arg(long, value_name = "SERVICE", requires = "service", add = ArgValueCompleter::new(complete::services))]
+    pub calls: Option<String>,
 }
 
 impl PartOfRequests {
     /// Whether nothing is selected.
     pub fn is_empty(&self) -> bool {
-        self.from.is_none() && self.to.is_none() && self.longer_than.is_none() && self.shorter_than.is_none()
+        self.from.is_none() && self.to.is_none() && self.such == SuchRequests::default()
     }
 }

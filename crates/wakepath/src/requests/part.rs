@@ -7,9 +7,10 @@ use crate::{folders, progress, suggest};
 use anyhow::{Result, bail};
 use wakepath_analysis::each::each;
 use wakepath_analysis::names::Names;
-use wakepath_analysis::selection::Selection;
+use wakepath_analysis::selection::{Selection, is_called};
 use wakepath_analysis::service_map::service_map;
 use wakepath_model::defects::Answer;
+use wakepath_model::folder::Folder;
 use wakepath_model::ids::CommonNs;
 use wakepath_present::each::EachView;
 use wakepath_present::service_map::ServiceMapView;
@@ -57,10 +58,8 @@ pub fn run(args: &RequestsArgs, out: &mut Answers) -> Result<i32> {
         };
         (text, map.requests, map.incomplete > 0 || losses::touch(&losses, &[Answer::Requests]))
     };
-    if let (0, Some(kind)) = (found, &selection.kind)
-        && !super::has_kind(&folder, kind)
-    {
-        bail!("no request of kind {kind:?}: {}", suggest::kind(&folder, kind));
+    if found == 0 {
+        exists(&folder, &selection)?;
     }
     out.give(text.as_bytes())?;
     Ok(output::exit_code(&args.answering, touched))
@@ -72,14 +71,44 @@ pub fn within((from, to): (i64, i64), selection: &Selection) -> (i64, i64) {
     (from, selection.to.map_or(to, |t| t.0.min(to)).max(from))
 }
 
+/// For a selection that has nothing in it: refuses a kind or a service that a folder does not have at all, and says what it has.
+pub fn exists(folder: &Folder, selection: &Selection) -> Result<()> {
+    if let Some(kind) = selection.kind.as_ref().filter(|k| !super::has_kind(folder, k)) {
+        bail!("no request of kind {kind:?}: {}", suggest::kind(folder, kind));
+    }
+    let Some(service) = &selection.service else { return Ok(()) };
+    let names = Names::read(folder);
+    // by the selection itself: a map tells only so many services apart
+    let of = |service: Option<&String>, calls: Option<&String>| {
+        let selection = Selection { service: service.cloned(), calls: calls.cloned(), ..Selection::default() };
+        service_map(folder, &names, &selection)
+    };
+    let passing = of(Some(service), None);
+    if passing.requests == 0 {
+        let all = of(None, None);
+        let near = suggest::service(service, all.services.keys().map(String::as_str));
+        bail!("no request is known to pass through {service:?}: {near}");
+    }
+    if let Some(called) = &selection.calls
+        && of(Some(service), Some(called)).requests == 0
+    {
+        let by_it = passing.edges.keys().filter(|(caller, _)| is_called(caller, service));
+        let near = suggest::service(called, by_it.map(|(_, name)| name.as_str()));
+        bail!("{service:?} is not known to call {called:?}: {near}");
+    }
+    Ok(())
+}
+
 /// What is asked about; `span`: when the recording began and ended (ns since 1970).
 pub fn selection(part: &PartOfRequests, kind: Option<&str>, span: (i64, i64)) -> Result<Selection> {
     let selection = Selection {
         kind: kind.map(str::to_owned),
         from: part.from.map(|m| CommonNs(m.common_ns(span))),
         to: part.to.map(|m| CommonNs(m.common_ns(span))),
-        at_least_ns: part.longer_than.map(|t| t.0),
-        shorter_than_ns: part.shorter_than.map(|t| t.0),
+        at_least_ns: part.such.longer_than.map(|t| t.0),
+        shorter_than_ns: part.such.shorter_than.map(|t| t.0),
+        service: part.such.service.clone(),
+        calls: part.such.calls.clone(),
     };
     if let (Some(from), Some(to)) = (selection.from, selection.to)
         && from >= to
