@@ -1,5 +1,6 @@
 /** Where time went: tasks over time, and flames. */
-import { accessible, expect, fits, settled, test } from './served';
+import { spawnSync } from 'node:child_process';
+import { accessible, expect, fits, given, settled, test } from './served';
 
 const PHONE = { width: 390, height: 800 };
 const since = (url: string) => Number(/since=%2B(\d+)ns/.exec(url)?.[1] ?? NaN);
@@ -48,7 +49,7 @@ test('tasks are shown, zoomed and summed up, by keyboard', async ({ page, demo }
 test('an area of tasks is summed up, by mouse', async ({ page, demo }) => {
   await page.goto(`${demo}?view=tasks&find=postgres`);
   await settled(page);
-  await expect(page.locator('code', { hasText: '--search=postgres' })).toBeVisible();
+  await expect(page.locator('code', { hasText: 'timeline --search=postgres' })).toBeVisible();
   const tracks = page.getByRole('application', { name: /Tasks over time/ });
   await tracks.scrollIntoViewIfNeeded();
   const box = (await tracks.boundingBox())!;
@@ -208,7 +209,11 @@ test('what if shows a forecast under changes, and what limits then', async ({ pa
   // old and new in one chart: as the table has it, and what is forecast lies left of what was measured
   const chart = page.getByRole('img', { name: /^Latency, old and new: mean latency measured 11 ns, forecast / });
   const row = table.getByRole('row', { name: /^mean latency/ });
-  await expect(chart).toHaveAccessibleName(new RegExp(`forecast ${await row.locator('strong').innerText()}, from `));
+  await expect(chart).toHaveAccessibleName(new RegExp(`forecast ${await row.locator('strong').innerText()}, error bar not known`));
+  // of one run nobody knows how much others differ: no bar is drawn
+  await expect(row).toContainText('not known');
+  await expect(page.getByRole('note')).toContainText(/too short to know how much it varies, so (some )?error bars are not known/);
+  await expect(chart.locator('.bar')).toHaveCount(0);
   const middle = async (dot: string) => Number(await chart.locator(dot).first().getAttribute('cx'));
   expect(await middle('circle.new')).toBeLessThan(await middle('circle.old'));
   await page.getByRole('button', { name: 'Take away queue credit=2' }).click();
@@ -248,6 +253,25 @@ test('a request is zoomed around the chosen call, and back', async ({ page, demo
   await page.getByRole('button', { name: 'All', exact: true }).click();
   await expect(page).not.toHaveURL(/since/);
   await expect.poll(async () => await bar.getAttribute('width')).toBe(whole);
+});
+
+test('tasks say which command exports what is shown for Perfetto', async ({ page, demo }) => {
+  await page.goto(`${demo}?view=tasks`);
+  await settled(page);
+  const command = page.getByRole('region', { name: 'Open in Perfetto' }).locator('code');
+  // of more tasks than are shown, those that are
+  await expect(command).toContainText(/wakepath export --to perfetto (--task=\S+\/\d+ ){20}--output=tasks\.pftrace \//);
+  await page.getByRole('textbox', { name: /Tasks with/ }).fill('redis-server');
+  await page.keyboard.press('Enter');
+  await expect(command).toContainText(/--to perfetto --search=redis-server --output=/);
+  await page.getByRole('button', { name: 'Zoom in' }).click();
+  await expect(command).toContainText(/--search=redis-server --from=\+\d+ns --until=\+\d+ns --output=/);
+  await settled(page);
+  // it can be run
+  const [, ...words] = (await command.innerText()).replace(/^\$ /, '').replace(/ --output=\S+ .*/, '').split(' ');
+  const written = spawnSync(given('WAKEPATH'), [...words, '--output=/dev/null', given('PAGE_DEMO')], { encoding: 'utf8' });
+  expect(written.stderr).toMatch(/exported .* [1-9]\S* intervals? of tasks/);
+  expect(written.status).toBe(0);
 });
 
 test('a request says which command exports it for Perfetto', async ({ page, demo }) => {

@@ -110,6 +110,9 @@ fn check(args: &ExportArgs) {
     if args.request.is_some() && matches!(args.to, Form::Folded | Form::Pprof | Form::Prometheus) {
         says("one request is no sum: --request is for otlp, jaeger, perfetto and pcapng");
     }
+    if !args.which.is_all() && (args.to != Form::Perfetto || args.request.is_some()) {
+        says("--task, --search and --host are for --to perfetto without --request");
+    }
     if args.to == Form::Pcapng && args.request.is_none() {
         says("pcapng is of one request: give --request ID");
     }
@@ -253,9 +256,11 @@ impl Source<'_> {
 
     fn write_perfetto(&self, out: &mut dyn Write) -> Result<Exported> {
         let window = Window::of(self.only.as_ref(), &self.selection, self.folder, self.span);
-        let tasks = match self.index {
-            Some(index) => tasks::wanted(self.folder, index, self.names, self.only.as_ref()),
-            None => Vec::new(),
+        let tasks = match (self.index, &self.only) {
+            (Some(index), Some(r)) => tasks::of_request(self.folder, index, r),
+            (Some(index), None) => tasks::of_all(index, self.names, &self.args.which)?,
+            (None, _) if !self.args.which.is_all() => bail!("{}: no waits were recorded", self.dirs[0].display()),
+            (None, _) => Vec::new(),
         };
         let mut to = perfetto::Writer::new(self.names, window.from.0, tasks.iter().copied(), out)?;
         let (mut exported, traces) = (Exported::default(), self.traces());

@@ -1,13 +1,13 @@
 //! `wakepath timeline`.
 
-use crate::cli::TimelineArgs;
+use crate::cli::{TimelineArgs, WhichTasks};
 use crate::folders;
 use crate::output::{self, Answers};
 use crate::requests::spans;
 use anyhow::{Result, bail};
 use wakepath_analysis::active_path::active_path;
 use wakepath_analysis::names::Names;
-use wakepath_analysis::timeline::{Counted, Sums, Thin, Wanted, add, stays, tasks};
+use wakepath_analysis::timeline::{Counted, Sums, Thin, add, stays, tasks};
 use wakepath_causality::graph::Index;
 use wakepath_model::defects::Answer;
 use wakepath_model::ids::CommonNs;
@@ -35,11 +35,7 @@ pub fn run(args: &TimelineArgs, out: &mut Answers) -> Result<i32> {
             wakepath_present::units::wall(end)
         );
     }
-    let wanted = Wanted { tasks: args.task.clone(), host: args.host.clone(), search: args.search.clone() };
-    let mut found = tasks(&index, &names, &wanted);
-    if found.is_empty() {
-        bail!("no task with recorded waits matches; leave out --task, --search and --host to list all");
-    }
+    let mut found = found(&index, &names, &args.which)?;
     let all = found.len();
     if args.limit > 0 {
         found.truncate(args.limit);
@@ -70,6 +66,18 @@ pub fn run(args: &TimelineArgs, out: &mut Answers) -> Result<i32> {
         out.give(view.render(args.columns as usize, &losses, Style::for_stdout()).as_bytes())?;
     }
     Ok(output::exit_code(&args.answering, losses::touch(&losses, &[Answer::Waits])))
+}
+
+/// The tasks that are asked about, those with most waits first.
+///
+/// # Errors
+/// Where there is none.
+pub fn found(index: &Index, names: &Names<'_>, which: &WhichTasks) -> Result<Vec<Counted>> {
+    let found = tasks(index, names, &which.wanted());
+    if found.is_empty() {
+        bail!("no task with recorded waits matches; leave out --task, --search and --host to list all");
+    }
+    Ok(found)
 }
 
 /// What is drawn.

@@ -373,12 +373,48 @@ fn flags_of_another_form_are_refused() -> Tested {
         &["--to", "folded", "--request", "slowest"],
         &["--to", "otlp", "--request", "slowest", "--longer-than", "1ms"],
         &["--to", "zipkin"],
+        &["--to", "otlp", "--task", "store"],
+        &["--to", "perfetto", "--request", "slowest", "--search", "store"],
     ] {
         let refused = run(&[&["export", folder.as_str()], flags].concat());
         assert_eq!(refused.status.code(), Some(2), "{flags:?}: {}", stderr(&refused));
     }
     let unknown = run(&["export", &folder, "--to", "otlp", "--kind", "GET /vot"]);
     assert!(unknown.status.code() == Some(1) && stderr(&unknown).contains("did you mean"), "{}", stderr(&unknown));
+    Ok(())
+}
+
+/// What `wakepath export --to perfetto` said that it wrote: spans, intervals and arrows.
+fn written(folder: &str, flags: &[&str]) -> Result<[u64; 3], Box<dyn std::error::Error>> {
+    let output = run(&[&["export", folder, "--to", "perfetto"], flags].concat());
+    assert!(output.status.success(), "{flags:?}: {}", stderr(&output));
+    let said = stderr(&output);
+    let count = |what: &str| -> Option<u64> {
+        let before = &said[..said.find(&format!(" {what}"))?];
+        before.rsplit(' ').next()?.replace('\u{202f}', "").parse().ok()
+    };
+    Ok([
+        count("span").ok_or_else(|| said.clone())?,
+        count("interval").ok_or_else(|| said.clone())?,
+        count("arrow").ok_or_else(|| said.clone())?,
+    ])
+}
+
+#[test]
+fn tasks_and_a_time_are_exported_for_perfetto() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let folder = folder(dir.path(), "shop", &script(5_000, 0));
+    let all = written(&folder, &[])?;
+    let of = |flags: &[&str]| written(&folder, flags);
+    let (store, front) = (of(&["--search", "store"])?, of(&["--task", "front"])?);
+    assert!(store[1] > 0 && front[1] > 0);
+    // each interval is of one task, and requests are exported with whichever
+    assert_eq!((store[1] + front[1], store[0]), (all[1], all[0]));
+    assert_eq!(of(&["--task", "store", "--task", "front"])?, all);
+    let half = of(&["--from", "+300ms", "--until", "+600ms", "--search", "store"])?;
+    assert!(half[0] < all[0] && half[1] < store[1] && half[1] > 0, "{half:?} {store:?}");
+    let nobody = run(&["export", &folder, "--to", "perfetto", "--task", "nobody"]);
+    assert!(nobody.status.code() == Some(1) && stderr(&nobody).contains("no task with recorded waits matches"));
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Flags of `wakepath export`.
 
-use super::Folders;
 use super::requests::{PartOfRequests, SuchRequests};
+use super::{Folders, WhichTasks};
 use crate::complete;
 use crate::moment::Moment;
 use clap::{Args, ValueEnum};
@@ -21,6 +21,7 @@ Examples:
   wakepath export shop --to otlp --endpoint http://localhost     to a collector; grpc:// works too
   wakepath export shop --to jaeger --longer-than 50ms > slow.json   for Jaeger's page
   wakepath export shop --to perfetto --request slowest -o a.pftrace  for ui.perfetto.dev
+  wakepath export shop --to perfetto --from +2s --until +2.5s --search postgres -o b.pftrace
   wakepath export shop --to folded | flamegraph.pl > flame.svg   where critical paths went
   wakepath export shop --to folded --longer-than 50ms --difference | difffolded.pl
   wakepath export shop --to pprof -o shop.pb.gz; go tool pprof -top shop.pb.gz
@@ -72,6 +73,8 @@ pub struct ExportArgs {
     /// Exit with 3 where losses or incompleteness touch what is exported, or not all of it was delivered
     #[arg(long)]
     pub strict: bool,
+    #[command(flatten, next_help_heading = "Tasks, with perfetto")]
+    pub which: WhichTasks,
 }
 
 /// A form of other tools.

@@ -3,6 +3,7 @@
 use super::{Answering, Folders};
 use crate::moment::Moment;
 use clap::Args;
+use wakepath_analysis::timeline::Wanted;
 
 /// What tasks did over time: when each ran, was runnable, or waited, and for what
 ///
@@ -19,15 +20,8 @@ Examples:
 pub struct TimelineArgs {
     #[command(flatten)]
     pub folders: Folders,
-    /// Only these: NAME, TID or NAME/TID (may be repeated)
-    #[arg(long, value_name = "TASK")]
-    pub task: Vec<String>,
-    /// Only tasks whose name, or whose process's name, has this in it
-    #[arg(long, value_name = "TEXT")]
-    pub search: Option<String>,
-    /// Only on this host
-    #[arg(long, value_name = "HOST")]
-    pub host: Option<String>,
+    #[command(flatten)]
+    pub which: WhichTasks,
     /// From here on; RFC 3339, +12.5s from the start, -5m before the end, or nanoseconds
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub from: Option<Moment>,
@@ -45,4 +39,30 @@ pub struct TimelineArgs {
     pub path: bool,
     #[command(flatten)]
     pub answering: Answering,
+}
+
+/// Which tasks are asked about.
+#[derive(Args, Debug)]
+pub struct WhichTasks {
+    /// Only these tasks: NAME, TID or NAME/TID (may be repeated)
+    #[arg(long, value_name = "TASK")]
+    pub task: Vec<String>,
+    /// Only tasks whose name, or whose process's name, has this in it
+    #[arg(long, value_name = "TEXT")]
+    pub search: Option<String>,
+    /// Only tasks on this host
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
+}
+
+impl WhichTasks {
+    /// Whether it leaves out any.
+    pub fn is_all(&self) -> bool {
+        self.task.is_empty() && self.search.is_none() && self.host.is_none()
+    }
+
+    /// As the analysis takes it.
+    pub fn wanted(&self) -> Wanted {
+        Wanted { tasks: self.task.clone(), host: self.host.clone(), search: self.search.clone() }
+    }
 }

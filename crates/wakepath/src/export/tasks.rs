@@ -1,5 +1,8 @@
 //! Tasks and requests in flight, for a trace of Perfetto.
 
+use crate::cli::WhichTasks;
+use crate::timeline::found;
+use anyhow::Result;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use wakepath_analysis::critical_path::critical_path;
@@ -7,7 +10,7 @@ use wakepath_analysis::names::Names;
 use wakepath_analysis::selection::{Placed, Selection};
 use wakepath_analysis::slices::State;
 use wakepath_analysis::spans::lay_out;
-use wakepath_analysis::timeline::{self, Wanted, stays};
+use wakepath_analysis::timeline::{self, stays};
 use wakepath_causality::graph::Index;
 use wakepath_causality::path::Request;
 use wakepath_export::perfetto::Writer;
@@ -40,11 +43,16 @@ impl Window {
     }
 }
 
-/// The tasks that have a track: those of one request, or all of which waits were recorded.
-pub fn wanted(folder: &Folder, index: &Index, names: &Names<'_>, only: Option<&Request>) -> Vec<(HostId, TaskId)> {
-    let Some(r) = only else {
-        return timeline::tasks(index, names, &Wanted::default()).into_iter().map(|(_, h, t)| (h, t)).collect();
-    };
+/// The tasks that have a track: those that are asked for, of all of which waits were recorded.
+pub fn of_all(index: &Index, names: &Names<'_>, which: &WhichTasks) -> Result<Vec<(HostId, TaskId)>> {
+    // where all are asked for, there may be none
+    let found =
+        if which.is_all() { timeline::tasks(index, names, &which.wanted()) } else { found(index, names, which)? };
+    Ok(found.into_iter().map(|(_, host, task)| (host, task)).collect())
+}
+
+/// The same of one request: the tasks that had a part in it.
+pub fn of_request(folder: &Folder, index: &Index, r: &Request) -> Vec<(HostId, TaskId)> {
     let mut tasks = BTreeSet::new();
     for half in r.spans.iter().flat_map(|s| [&s.caller, &s.callee]).flatten() {
         tasks.extend([half.exchange.task, half.exchange.reply_task].map(|t| (half.host, t)));
