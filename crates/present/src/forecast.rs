@@ -26,10 +26,10 @@ pub struct FigureView {
     pub replayed: f64,
     /// The forecast.
     pub value: f64,
-    /// It is not expected below this.
-    pub low: f64,
-    /// Nor above this.
-    pub high: f64,
+    /// It is not expected below this; null where the recording is too short to know how much such recordings differ.
+    pub low: Option<f64>,
+    /// Nor above this; null at the same time.
+    pub high: Option<f64>,
     /// What the bar is made of, as parts of the value.
     pub bar: BarView,
 }
@@ -115,7 +115,8 @@ pub struct ForecastView {
 
 impl FigureView {
     fn new(f: &Figure) -> FigureView {
-        let (low, high) = f.range();
+        // what is made of the other parts alone would say too much
+        let (low, high) = f.bar.variation.map(|_| f.range()).unzip();
         let bar = BarView {
             variation: f.bar.variation,
             pace: f.bar.pace,
@@ -245,12 +246,15 @@ impl ForecastView {
             false => "With that changed",
         };
         let part = |name: &str, is_rate: bool, f: &FigureView| {
-            let (low, high) = (self.figure(is_rate, f.low), self.figure(is_rate, f.high));
+            let range = match f.low.zip(f.high) {
+                Some((low, high)) => format!("{} to {}", self.figure(is_rate, low), self.figure(is_rate, high)),
+                None => "error bar not known".to_owned(),
+            };
             let (value, measured) = (self.figure(is_rate, f.value), self.figure(is_rate, f.measured));
             match self.changes.is_empty() {
                 true => format!("{name} {value}"),
-                false if value == measured => format!("{name} stays {value} ({low} to {high})"),
-                false => format!("{name} goes from {measured} to {value} ({low} to {high})"),
+                false if value == measured => format!("{name} stays {value} ({range})"),
+                false => format!("{name} goes from {measured} to {value} ({range})"),
             }
         };
         let mut parts = vec![part(&format!("throughput{whose}"), true, &self.forecast.throughput_per_s)];
@@ -276,13 +280,14 @@ impl ForecastView {
         ])
         .indented(2);
         for (name, is_rate, f) in self.forecast.rows() {
+            let edge = |edge: Option<f64>| edge.map_or_else(|| "not known".to_owned(), |e| self.figure(is_rate, e));
             let off = if f.measured > 0.0 { 100.0 * (f.replayed - f.measured) / f.measured } else { 0.0 };
             t.row([
                 Cell::from(name),
                 Cell::from(self.figure(is_rate, f.measured)),
                 Cell::tinted(self.figure(is_rate, f.value), Tint::Strong),
-                Cell::from(self.figure(is_rate, f.low)),
-                Cell::from(self.figure(is_rate, f.high)),
+                Cell::from(edge(f.low)),
+                Cell::from(edge(f.high)),
                 Cell::from(self.figure(is_rate, f.replayed)),
                 Cell::from(format!("{off:+.1} %")),
             ]);
@@ -299,12 +304,12 @@ impl ForecastView {
     fn notes(&self) -> Vec<String> {
         let mut out = Vec::new();
         let rows = self.forecast.rows();
-        if rows.iter().any(|(_, _, f)| f.bar.variation.is_none()) {
-            out.push(
-                "The recording is too short to know how much it varies, so the error bars leave that out; record for \
-                 longer."
-                    .into(),
-            );
+        let unknown = rows.iter().filter(|(_, _, f)| f.low.is_none()).count();
+        if unknown > 0 {
+            let which = if unknown == rows.len() { "error bars" } else { "some error bars" };
+            out.push(format!(
+                "The recording is too short to know how much it varies, so {which} are not known; record for longer."
+            ));
         }
         out.extend(lossy_sentence(self.lossy));
         // requests are not bound to who served them; of state machines the order is part of what was recorded

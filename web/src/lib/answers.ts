@@ -344,10 +344,9 @@ export interface Figure {
   measured: number;
   replayed: number;
   value: number;
-  low: number;
-  high: number;
-  /** `variation` is null where the recording is too short to tell: then `low` and `high` leave it out. */
-  bar: { variation: number | null };
+  /** The error bar; null where the recording is too short to know it. */
+  low: number | null;
+  high: number | null;
 }
 
 export interface Forecast extends Document {
