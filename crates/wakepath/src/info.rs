@@ -5,6 +5,7 @@ use crate::folders;
 use crate::output::{self, Answers};
 use crate::requests::spans;
 use anyhow::Result;
+use std::path::PathBuf;
 use wakepath_model::folder::Folder;
 use wakepath_present::info::{BRIEF_SCHEMA, Brief, SCHEMA, collect, render};
 use wakepath_present::text::Style;
@@ -29,13 +30,18 @@ pub fn run(args: &InfoArgs, out: &mut Answers) -> Result<i32> {
 
 /// Only what the heads of its frames say.
 fn brief(folder: &Folder, args: &InfoArgs, out: &mut Answers) -> Result<i32> {
-    let brief = Brief::new(folder, &args.folders.folders, &spans(folder));
+    let dirs = &args.folders.folders;
     let losses = losses::collect(folder);
     let text = if args.answering.json {
-        json::document(BRIEF_SCHEMA, &losses, &brief)?
+        brief_json(folder, dirs)?
     } else {
-        brief.render(&losses, Style::for_stdout())
+        Brief::new(folder, dirs, &spans(folder)).render(&losses, Style::for_stdout())
     };
     out.give(text.as_bytes())?;
     Ok(output::exit_code(&args.answering, losses::touch_any(&losses)))
+}
+
+/// The same as one JSON document.
+pub fn brief_json(folder: &Folder, dirs: &[PathBuf]) -> Result<String> {
+    Ok(json::document(BRIEF_SCHEMA, &losses::collect(folder), &Brief::new(folder, dirs, &spans(folder)))?)
 }

@@ -4,7 +4,7 @@ mod kept;
 
 use crate::cli::{EvidenceFlag, UiArgs};
 use crate::output::{self, tell};
-use crate::{asked, folders, progress};
+use crate::{asked, folders, info, progress};
 use anyhow::{Context as _, Result, bail};
 use std::ffi::OsString;
 use std::fs;
@@ -19,9 +19,15 @@ use wakepath_ui::{Answering, Progress, server};
 /// Bytes of a token: more than can be guessed.
 const TOKEN_BYTES: usize = 16;
 
+/// The question that the page asks first.
+const BRIEF: [&str; 3] = ["info", "--brief", FOLDERS];
+
 /// The folders of the page.
 struct Recordings {
     dirs: Vec<PathBuf>,
+    /// What they held in short when the server began, for as long as nothing was written into them since: the page shows it first
+    /// of all, and to find it takes longer the more there is.
+    brief: (u64, String),
 }
 
 /// Serves the page.
@@ -30,8 +36,9 @@ pub fn run(args: &UiArgs, evidence: Option<EvidenceFlag>) -> Result<i32> {
     if evidence.is_some() {
         bail!("ui answers with all evidence; --evidence=shown is for the other commands");
     }
+    let content = folders::content(&dirs);
     // what is no folder is said at once
-    folders::open(&dirs)?;
+    let brief = (content, info::brief_json(&folders::open(&dirs)?, &dirs)?);
     if !server::is_loopback(args.bind) && !args.token {
         bail!(
             "--bind {}: other machines reach this address, and anybody there could read the recording; add --token, or \
@@ -58,7 +65,7 @@ pub fn run(args: &UiArgs, evidence: Option<EvidenceFlag>) -> Result<i32> {
         tell!("wakepath: what is sent from here to other machines is not encrypted");
     }
     tell!("wakepath: serving until Ctrl-C");
-    server::serve(listener, Arc::new(Recordings { dirs }), token, env!("CARGO_PKG_VERSION"))?;
+    server::serve(listener, Arc::new(Recordings { dirs, brief }), token, env!("CARGO_PKG_VERSION"))?;
     Ok(output::ANSWERED)
 }
 
@@ -90,6 +97,9 @@ impl Recordings {
 
 impl Answering for Recordings {
     fn kept(&self, arguments: &[String]) -> Option<Vec<u8>> {
+        if arguments == BRIEF {
+            return (self.brief.0 == folders::content(&self.dirs)).then(|| self.brief.1.clone().into_bytes());
+        }
         kept::Place::of(&self.dirs, arguments)?.get()
     }
 
