@@ -11,11 +11,14 @@ const VOTE = `kind=${encodeURIComponent('GET /vote/{n}')}`;
 interface Picture {
   name: string;
   view: string;
+  /** Of the window, where it is another one than the tests'. */
+  height?: number;
   prepare?: (page: Page) => Promise<void>;
 }
 
 const PICTURES: Picture[] = [
-  { name: 'overview', view: '' },
+  // the whole map too
+  { name: 'overview', view: '', height: 880 },
   {
     name: 'request',
     view: `?view=request&request=slowest&${VOTE}`,
@@ -36,8 +39,9 @@ const PICTURES: Picture[] = [
   },
 ];
 
-for (const { name, view, prepare } of PICTURES) {
+for (const { name, view, height, prepare } of PICTURES) {
   test(name, async ({ page, demo }) => {
+    if (height) await page.setViewportSize({ width: 1280, height });
     await page.goto(demo + view);
     await settled(page);
     await prepare?.(page);
