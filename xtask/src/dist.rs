@@ -8,7 +8,7 @@ mod sbom;
 mod tar;
 mod tree;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 use std::fs;
@@ -18,18 +18,42 @@ use std::process::Command;
 /// Most bytes of the program, kernel programs inside.
 const PROGRAM_BYTES_MAX: usize = 15_000_000;
 
-/// What the packages are made for, as Rust and the kernel call it: the kernel programs know the registers and calls of no other.
-const ARCH: &str = "x86_64";
-/// As Debian and OCI images call it.
-const DEBIAN_ARCH: &str = "amd64";
-/// As Rust's and Zig's targets are called.
-const TRIPLE: &str = "x86_64-unknown-linux-gnu";
-/// The folder of its libraries on Debian.
-const MULTIARCH: &str = "x86_64-linux-gnu";
+/// What packages are made for.
+struct Target {
+    /// As Rust and the kernel call it.
+    arch: &'static str,
+    /// As Debian and OCI images call it.
+    debian: &'static str,
+    /// As Rust's and Zig's targets are called.
+    triple: &'static str,
+    /// The folder of its libraries on Debian.
+    multiarch: &'static str,
+    /// Its dynamic linker, as programs name it.
+    loader: &'static str,
+}
+
+/// The kernel programs know the registers and calls of no other.
+const TARGETS: [Target; 2] = [
+    Target {
+        arch: "x86_64",
+        debian: "amd64",
+        triple: "x86_64-unknown-linux-gnu",
+        multiarch: "x86_64-linux-gnu",
+        loader: "lib64/ld-linux-x86-64.so.2",
+    },
+    Target {
+        arch: "aarch64",
+        debian: "arm64",
+        triple: "aarch64-unknown-linux-gnu",
+        multiarch: "aarch64-linux-gnu",
+        loader: "lib/ld-linux-aarch64.so.1",
+    },
+];
 
 /// What all packages of a run share.
 pub struct Release<'r> {
     root: &'r Path,
+    target: &'static Target,
     version: String,
     /// Time of all files: that of the commit (s since 1970), so that the same commit gives the same packages.
     time: u64,
@@ -39,30 +63,33 @@ pub struct Release<'r> {
 
 impl Release<'_> {
     fn name(&self) -> String {
-        format!("wakepath-{}-linux-{ARCH}", self.version)
+        format!("wakepath-{}-linux-{}", self.version, self.target.arch)
     }
 }
 
-/// Makes the packages.
-pub fn run(root: &Path) -> Result<()> {
-    ensure!(
-        std::env::consts::ARCH == ARCH,
-        "packages are made on {ARCH} alone: the program must run to write its manual"
-    );
-    let folder = root.join("target/dist").join(ARCH);
+/// Makes the packages. `arguments`: none, or `--arch` and what for; else for this machine.
+pub fn run(root: &Path, arguments: &[String]) -> Result<()> {
+    let arch = match arguments {
+        [] => std::env::consts::ARCH,
+        [option, arch] if option == "--arch" => arch,
+        _ => bail!("usage: cargo xtask dist [--arch x86_64|aarch64]"),
+    };
+    let target = TARGETS.iter().find(|t| t.arch == arch);
+    let target = target.with_context(|| format!("the kernel programs know x86_64 and aarch64, and not {arch}"))?;
+    let folder = root.join("target/dist").join(target.arch);
     fs::create_dir_all(&folder)?;
-    let release = Release { root, version: version(root)?, time: commit_time(root), folder };
+    let release = Release { root, target, version: version(root)?, time: commit_time(root), folder };
     let sysroot = debian::fetch(&release)?;
     let built = build::build(&release, &sysroot)?;
     let sbom = sbom::document(&release, &sysroot)?;
-    let tree = tree::installed(&release, &built, &sbom)?;
+    let tree = tree::installed(&release, &built, &sysroot, &sbom)?;
 
     let name = release.name();
     let out = root.join("target/dist/packages");
     fs::create_dir_all(&out)?;
     let products = [
         (format!("{name}.tar.gz"), tar::gzipped(&tree::below_prefix(&tree, &name), release.time)?),
-        (format!("wakepath_{}_{DEBIAN_ARCH}.deb", release.version), deb::package(&release, &tree)?),
+        (format!("wakepath_{}_{}.deb", release.version, target.debian), deb::package(&release, &tree)?),
         (format!("{name}.oci.tar"), image::layout(&release, &tree, &sysroot)?),
         (format!("{name}.cdx.json"), sbom),
     ];

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
             0 => ExitCode::SUCCESS,
             _ => ExitCode::FAILURE,
         },
-        Some("dist") => match dist::run(root()) {
+        Some("dist") => match dist::run(root(), &std::env::args().skip(2).collect::<Vec<_>>()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(e) => {
                 eprintln!("dist: {e:#}");
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
             }
         }
         _ => {
-            eprintln!("usage: cargo xtask bindings|tables|tidy|dist|canary [CONDITION]|transcripts DIR");
+            eprintln!("usage: cargo xtask bindings|tables|tidy|dist [--arch ARCH]|canary [CONDITION]|transcripts DIR");
             ExitCode::from(2)
         }
     }

@@ -1,11 +1,11 @@
 //! The program and the preload library, linked by Zig against glibc 2.17.
 
 use super::debian::Sysroot;
-use super::{Release, TRIPLE, execute};
-use anyhow::{Context as _, Result};
+use super::{Release, TARGETS, execute};
+use anyhow::{Context as _, Result, ensure};
 use std::env;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// From PyPI: the linker that has every version of glibc, and how cargo is told of it.
@@ -24,6 +24,8 @@ pub struct Built {
 pub fn build(release: &Release<'_>, sysroot: &Sysroot) -> Result<Built> {
     // the page of `wakepath ui`, which the program takes in
     execute(&mut Command::new(release.root.join("scripts/page")))?;
+    let triple = release.target.triple;
+    has_library(triple)?;
     let tools = tools(release)?;
     let target = release.root.join("target/dist/build");
     let path = env::join_paths([tools].into_iter().chain(env::split_paths(&env::var_os("PATH").unwrap_or_default())))?;
@@ -33,17 +35,31 @@ pub fn build(release: &Release<'_>, sysroot: &Sysroot) -> Result<Built> {
     {
         let mut command = Command::new(&cargo);
         command.args(["zigbuild", "--locked", "--profile", "dist", "--target"]);
-        command.arg(format!("{TRIPLE}.{GLIBC}")).args(package).current_dir(release.root);
+        command.arg(format!("{triple}.{GLIBC}")).args(package).current_dir(release.root);
         command.env("PATH", &path).env("CARGO_TARGET_DIR", &target);
         // only these libraries and their headers: everything else comes from Zig
         command.env("LIBBPF_SYS_EXTRA_CFLAGS", format!("-I{}", sysroot.include.display()));
-        command.env("LIBBPF_SYS_LIBRARY_PATH", &sysroot.lib);
+        for target in &TARGETS {
+            // the kernel programs' compiler, which runs here, has those of this machine
+            let is_packed = target.triple == triple;
+            let folder = if is_packed { sysroot.lib.clone() } else { Path::new("/usr/lib").join(target.multiarch) };
+            command.env(format!("LIBBPF_SYS_LIBRARY_PATH_{}", target.triple.replace('-', "_")), folder);
+        }
         execute(&mut command)?;
     }
-    let made = target.join(TRIPLE).join("dist");
+    let made = target.join(triple).join("dist");
     let read = |name: &str| fs::read(made.join(name)).with_context(|| format!("cargo made no {name}"));
     let (program, library) = (read("wakepath")?, read("libwakepath_preload.so")?);
     Ok(Built { program, library, program_path: made.join("wakepath") })
+}
+
+/// Whether Rust's own library is there for what is built.
+fn has_library(triple: &str) -> Result<()> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let out = Command::new(rustc).args(["--print", "target-libdir", "--target", triple]).output()?;
+    let folder = PathBuf::from(String::from_utf8_lossy(&out.stdout).trim());
+    ensure!(folder.is_dir(), "Rust has no library for {triple}; remedy: rustup target add {triple}");
+    Ok(())
 }
 
 /// The folder of the tools, which are installed where they are missing.

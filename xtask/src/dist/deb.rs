@@ -1,8 +1,8 @@
 //! The package for Debian and its kin: an `ar` archive of three files (deb(5)).
 
+use super::Release;
 use super::tar::gzipped;
 use super::tree::{Entry, What};
-use super::{DEBIAN_ARCH, Release};
 use anyhow::Result;
 
 /// The package. It starts nothing: `systemctl enable --now wakepath` does.
@@ -40,7 +40,7 @@ fn control(release: &Release<'_>, tree: &[Entry]) -> String {
          \x20and reconstructs which path each request took: through which services, with which\n\
          \x20calls and statements, where its time went, and what it waited for.\n",
         release.version,
-        DEBIAN_ARCH,
+        release.target.debian,
         bytes.div_ceil(1024),
     )
 }

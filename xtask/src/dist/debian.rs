@@ -1,6 +1,6 @@
 //! What is taken from Debian's packages: libelf and zlib, which are linked in, and the C library for the image.
 
-use super::{DEBIAN_ARCH, MULTIARCH, Release, execute};
+use super::{Release, Target, execute};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -33,11 +33,11 @@ pub fn fetch(release: &Release<'_>) -> Result<Sysroot> {
     if !folder.join("complete").exists() {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&debs)?;
-        download(&folder, &debs)?;
+        download(release.target, &folder, &debs)?;
         for deb in packages(&debs)? {
             execute(Command::new("dpkg-deb").arg("--extract").args([&deb, &files]))?;
         }
-        collect(&folder, &files)?;
+        collect(release.target, &folder, &files)?;
         fs::write(folder.join("complete"), "")?;
     }
     let mut versions = packages(&debs)?.iter().map(|deb| version(deb)).collect::<Result<Vec<_>>>()?;
@@ -46,7 +46,7 @@ pub fn fetch(release: &Release<'_>) -> Result<Sysroot> {
 }
 
 /// apt with lists of its own, so that nothing of this machine's changes.
-fn download(folder: &Path, debs: &Path) -> Result<()> {
+fn download(target: &Target, folder: &Path, debs: &Path) -> Result<()> {
     let apt = folder.join("apt");
     fs::create_dir_all(apt.join("lists/partial"))?;
     fs::create_dir_all(apt.join("archives/partial"))?;
@@ -54,7 +54,8 @@ fn download(folder: &Path, debs: &Path) -> Result<()> {
     let of = |command: &str| {
         let mut out = Command::new("apt-get");
         for option in [
-            format!("APT::Architecture={DEBIAN_ARCH}"),
+            format!("APT::Architecture={}", target.debian),
+            format!("APT::Architectures={}", target.debian),
             format!("Dir::State={}", apt.display()),
             format!("Dir::State::status={}", apt.join("status").display()),
             format!("Dir::Cache={}", apt.display()),
@@ -83,7 +84,7 @@ fn version(deb: &Path) -> Result<(String, String)> {
     Ok((name.to_owned(), version.to_owned()))
 }
 
-fn collect(folder: &Path, files: &Path) -> Result<()> {
+fn collect(target: &Target, folder: &Path, files: &Path) -> Result<()> {
     let link = |kind: &str, name: &str, found: PathBuf| {
         ensure!(found.exists(), "{} is in none of the packages", found.display());
         fs::create_dir_all(folder.join(kind))?;
@@ -93,7 +94,7 @@ fn collect(folder: &Path, files: &Path) -> Result<()> {
         link("include", header, files.join("usr/include").join(header))?;
     }
     for library in LIBRARIES {
-        link("lib", library, files.join("usr/lib").join(MULTIARCH).join(library))?;
+        link("lib", library, files.join("usr/lib").join(target.multiarch).join(library))?;
     }
     Ok(())
 }

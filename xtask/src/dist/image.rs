@@ -4,9 +4,10 @@
 use super::debian::Sysroot;
 use super::tar::{archive, gzip};
 use super::tree::{Entry, What};
-use super::{DEBIAN_ARCH, MULTIARCH, Release, sha256};
+use super::{Release, Target, sha256};
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs;
 
 /// What of Debian's C library the program needs.
@@ -32,7 +33,7 @@ pub fn layout(release: &Release<'_>, tree: &[Entry], sysroot: &Sysroot) -> Resul
     let mut layers = Vec::new();
     let mut contents = Vec::new();
     let program: Vec<Entry> = tree.iter().filter(|e| !e.path.contains("/systemd/")).cloned().collect();
-    for entries in [base(sysroot)?, program] {
+    for entries in [base(release.target, sysroot)?, program] {
         let plain = archive(&entries, release.time)?;
         contents.push(format!("sha256:{}", sha256(&plain)));
         layers.push(blobs.add("application/vnd.oci.image.layer.v1.tar+gzip", gzip(&plain)?));
@@ -43,7 +44,7 @@ pub fn layout(release: &Release<'_>, tree: &[Entry], sysroot: &Sysroot) -> Resul
         "org.opencontainers.image.licenses": "Apache-2.0",
     });
     let config = json!({
-        "architecture": DEBIAN_ARCH,
+        "architecture": release.target.debian,
         "os": "linux",
         "config": {
             "Entrypoint": ["/usr/bin/wakepath"],
@@ -64,7 +65,7 @@ pub fn layout(release: &Release<'_>, tree: &[Entry], sysroot: &Sysroot) -> Resul
     let name = format!("localhost/wakepath:{}", release.version);
     manifest["annotations"] =
         json!({ "org.opencontainers.image.ref.name": release.version, "io.containerd.image.name": name });
-    manifest["platform"] = json!({ "architecture": DEBIAN_ARCH, "os": "linux" });
+    manifest["platform"] = json!({ "architecture": release.target.debian, "os": "linux" });
     let index =
         json!({ "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [manifest] });
     let mut files = blobs.0;
@@ -74,22 +75,23 @@ pub fn layout(release: &Release<'_>, tree: &[Entry], sysroot: &Sysroot) -> Resul
 }
 
 /// The C library of Debian's package, and the folders that a program expects.
-fn base(sysroot: &Sysroot) -> Result<Vec<Entry>> {
+fn base(target: &Target, sysroot: &Sysroot) -> Result<Vec<Entry>> {
     let mut out = Vec::new();
     for library in LIBRARIES {
-        let path = format!("usr/lib/{}/{library}", MULTIARCH);
+        let path = format!("usr/lib/{}/{library}", target.multiarch);
         let bytes = ["", "usr/"].iter().find_map(|below| {
-            let lib = sysroot.files.join(below).join("lib").join(MULTIARCH).join(library);
+            let lib = sysroot.files.join(below).join("lib").join(target.multiarch).join(library);
             fs::read(lib).ok()
         });
         out.push(Entry::file(&path, 0o755, bytes.with_context(|| format!("{library} is in none of the packages"))?));
     }
-    let loader = "ld-linux-x86-64.so.2";
-    let of_package = sysroot.files.join("lib").join(MULTIARCH).join(loader);
+    let (folder, loader) = target.loader.split_once('/').context("a loader has a folder")?;
+    let of_package = sysroot.files.join("lib").join(target.multiarch).join(loader);
     let bytes = fs::read(&of_package).with_context(|| format!("{}: no loader", of_package.display()))?;
-    out.push(Entry::file(&format!("usr/lib64/{loader}"), 0o755, bytes));
-    out.push(Entry { path: "lib64".into(), mode: 0, what: What::Link("usr/lib64".into()) });
-    out.push(Entry { path: "lib".into(), mode: 0, what: What::Link("usr/lib".into()) });
+    out.push(Entry::file(&format!("usr/{folder}/{loader}"), 0o755, bytes));
+    for folder in BTreeSet::from(["lib", folder]) {
+        out.push(Entry { path: folder.into(), mode: 0, what: What::Link(format!("usr/{folder}")) });
+    }
     let rights = "usr/share/doc/libc6/copyright";
     out.push(Entry::file(rights, 0o644, fs::read(sysroot.files.join(rights)).context("libc6 has no copyright")?));
     out.push(Entry { path: "tmp".into(), mode: 0o1777, what: What::Folder });

@@ -1,7 +1,7 @@
 //! What the program is made of, in CycloneDX's format: crates, and the libraries that are linked in.
 
+use super::Release;
 use super::debian::Sysroot;
-use super::{DEBIAN_ARCH, Release, TRIPLE};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,7 @@ pub fn document(release: &Release<'_>, sysroot: &Sysroot) -> Result<Vec<u8>> {
         open.extend(linked);
     }
     components.extend(sysroot.versions.iter().filter(|(name, _)| name.ends_with("-dev")).map(|(name, version)| {
-        let purl = format!("pkg:deb/debian/{name}@{version}?arch={DEBIAN_ARCH}");
+        let purl = format!("pkg:deb/debian/{name}@{version}?arch={}", release.target.debian);
         json!({ "type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl })
     }));
     for list in [&mut components, &mut dependencies] {
@@ -66,7 +66,7 @@ fn metadata(release: &Release<'_>) -> Result<Value> {
         "wakepath/static",
         "--filter-platform",
     ]);
-    let out = command.arg(TRIPLE).current_dir(release.root).output()?;
+    let out = command.arg(release.target.triple).current_dir(release.root).output()?;
     ensure!(out.status.success(), "cargo metadata failed: {}", String::from_utf8_lossy(&out.stderr));
     Ok(serde_json::from_slice(&out.stdout)?)
 }

@@ -1,6 +1,7 @@
 //! What is installed where.
 
 use super::build::Built;
+use super::debian::Sysroot;
 use super::tar::gzip;
 use super::{Release, execute};
 use anyhow::{Context as _, Result};
@@ -33,7 +34,7 @@ impl Entry {
 }
 
 /// Everything that is installed, in order of its path.
-pub fn installed(release: &Release<'_>, built: &Built, sbom: &[u8]) -> Result<Vec<Entry>> {
+pub fn installed(release: &Release<'_>, built: &Built, sysroot: &Sysroot, sbom: &[u8]) -> Result<Vec<Entry>> {
     let of_tree = |path: &str| fs::read(release.root.join(path)).with_context(|| format!("{path} cannot be read"));
     let mut out = vec![
         Entry::file("usr/bin/wakepath", 0o755, built.program.clone()),
@@ -44,16 +45,26 @@ pub fn installed(release: &Release<'_>, built: &Built, sbom: &[u8]) -> Result<Ve
         Entry::file("usr/share/doc/wakepath/README.md", 0o644, of_tree("README.md")?),
         Entry::file("usr/share/doc/wakepath/sbom.cdx.json", 0o644, sbom.to_vec()),
     ];
-    out.extend(said_by_program(release, &built.program_path)?);
+    out.extend(said_by_program(release, &built.program_path, sysroot)?);
     out.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(out)
 }
 
+/// What runs the program: this machine, or an emulator with the C library of Debian's package.
+fn running(release: &Release<'_>, program: &Path, sysroot: &Sysroot) -> Command {
+    if release.target.arch == std::env::consts::ARCH {
+        return Command::new(program);
+    }
+    let mut command = Command::new(format!("qemu-{}", release.target.arch));
+    command.arg("-L").arg(&sysroot.files).arg(program);
+    command
+}
+
 /// Manual pages and completions, which the program writes itself.
-fn said_by_program(release: &Release<'_>, program: &Path) -> Result<Vec<Entry>> {
+fn said_by_program(release: &Release<'_>, program: &Path, sysroot: &Sysroot) -> Result<Vec<Entry>> {
     let pages = release.folder.join("man");
     let _ = fs::remove_dir_all(&pages);
-    execute(Command::new(program).arg("man").arg(&pages))?;
+    execute(running(release, program, sysroot).arg("man").arg(&pages))?;
     let mut out = Vec::new();
     for page in fs::read_dir(&pages)?.flatten() {
         let name = page.file_name().into_string().ok().context("a page has a strange name")?;
@@ -64,7 +75,7 @@ fn said_by_program(release: &Release<'_>, program: &Path) -> Result<Vec<Entry>> 
         ("zsh", "usr/share/zsh/vendor-completions/_wakepath"),
         ("fish", "usr/share/fish/vendor_completions.d/wakepath.fish"),
     ] {
-        let said = Command::new(program).args(["completions", shell]).output()?;
+        let said = running(release, program, sysroot).args(["completions", shell]).output()?;
         anyhow::ensure!(said.status.success(), "wakepath completions {shell} failed");
         out.push(Entry::file(path, 0o644, said.stdout));
     }
