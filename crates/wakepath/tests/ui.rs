@@ -310,3 +310,23 @@ fn what_cannot_be_served_is_said() -> Tested {
     assert_eq!((nothing.status.code(), stdout(&nothing).as_str()), (Some(1), ""));
     Ok(())
 }
+
+#[test]
+fn what_folders_hold_is_told_anew_after_they_changed() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let path = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
+    let (first, second, folder) = (path("a.marks"), path("b.marks"), path("t"));
+    std::fs::write(&first, "wakepath-marks 1\n1 h a 0 enqueue q\n5 h a 0 state -\n")?;
+    std::fs::write(&second, "wakepath-marks 1\n0 h b 0 wait_empty q\n3 h b 0 dequeue q\n3 h b 0 state -\n")?;
+    assert!(run(&["import", &first, "-o", &folder]).status.success());
+    let page = Page::start(&[&folder, "--bind", "127.0.0.1:0"])?;
+    let told = || -> Result<String, Box<dyn Error>> {
+        let reply = page.ask("/api/brief")?;
+        assert_eq!(reply.text(), stdout(&run(&["info", "--brief", "--json", &folder])));
+        Ok(reply.text())
+    };
+    let before = told()?;
+    assert!(run(&["import", &second, "-o", &folder, "--append"]).status.success());
+    assert_ne!(told()?, before);
+    Ok(())
+}
