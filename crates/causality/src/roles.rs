@@ -61,6 +61,8 @@ impl Role {
 
 /// In how many cases an exception could have shown before a habit is believed.
 const CASES_MIN: u32 = 8;
+/// The same of a loop that does at once what an input asks for: one that puts off every other time looks so too, for a while.
+const PROMPT_CASES_MIN: u32 = 16;
 /// Most connections of a process whose partners are kept.
 const PAIRS_MAX: usize = 100_000;
 /// The same of moments at which nothing was to do: what is rare shows in few of them.
@@ -360,7 +362,7 @@ impl Roles {
 
     /// Whether a loop does at once what an input asks for.
     pub fn is_prompt(&self, process: u32) -> bool {
-        holds("prompt.often", self.prompt_cases(process) >= CASES_MIN)
+        holds("prompt.often", self.prompt_cases(process) >= PROMPT_CASES_MIN)
     }
 
     /// In how many turns a call behind a reply could have been seen, and in how many one was.
