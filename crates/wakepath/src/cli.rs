@@ -275,7 +275,7 @@ Examples:
   wakepath why shop --kind 'GET /vote/{n}'       one kind, as `wakepath requests` prints it
   wakepath why shop --slowest 5%                 the slowest twentieth
   wakepath why shop --from +10s --to +12s        requests of two seconds, against all others
-  wakepath why shop --service store              those that pass through a service, against all others
+  wakepath why shop --service store              those through a service, against all others
   wakepath why monday tuesday                    what takes longer in the second recording
   wakepath why fast slow --task wget             a task in two recordings, from its start to its end
   wakepath why shop --json | jq '.kinds[0].differences[0] | {cause, service, more_ns, examples}'")]
