@@ -66,7 +66,7 @@ impl Unread {
     /// The reason, as a person reads it.
     pub fn reason(self) -> &'static str {
         match self {
-            Unread::Machine => "logical tasks are read on x86-64 alone",
+            Unread::Machine => "logical tasks are read only on x86-64",
             Unread::Version => "this version's layout is not known",
             Unread::Memory => "its memory cannot be read with these rights",
             Unread::Names => "its library lacks the names of what is in it (it is stripped)",

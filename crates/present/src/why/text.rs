@@ -127,12 +127,13 @@ impl WhyView {
         }
         if self.too_few_kinds > 0 {
             let least = wakepath_analysis::why::REQUESTS_MIN;
-            let which = match self.mode {
-                Mode::Selected => format!("Not compared, as fewer than {least} others of the kind are not selected"),
-                _ => format!("Not compared, as there are fewer than {least} of the kind"),
+            let why = match self.mode {
+                Mode::Selected => format!("the selection leaves out fewer than {least} requests of each"),
+                Mode::BeforeAfter => format!("one of the recordings has fewer than {least} requests of each"),
+                _ => format!("there are fewer than {least} requests of each"),
             };
             notes.push(format!(
-                "{which}: {} ({}).",
+                "Not compared: {} ({}), as {why}.",
                 units::counted(self.too_few_kinds, "kind", "kinds"),
                 units::counted(self.too_few_requests, "request", "requests")
             ));
