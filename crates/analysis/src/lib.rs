@@ -14,6 +14,7 @@ pub mod listeners;
 pub mod metrics;
 pub mod names;
 pub mod open;
+pub mod pattern;
 pub mod reasons;
 pub mod requests;
 pub mod selected;

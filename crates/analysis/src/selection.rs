@@ -1,6 +1,7 @@
 //! Which requests a question is about: of a kind, begun in a time, as long as that, passing through a service.
 
 use crate::names::Names;
+use crate::pattern::is_meant;
 use crate::requests::kind_of;
 use crate::spans::{Timed, lay_out};
 use crate::why::KindName;
@@ -21,7 +22,7 @@ pub struct Selection {
     pub at_least_ns: Option<u64>,
     /// Shorter than this (ns).
     pub shorter_than_ns: Option<u64>,
-    /// Known to pass through this service, as `wakepath requests --map` prints it, with or without its port.
+    /// Known to pass through this service, as `wakepath requests --map` prints it, with or without its port; `*` stands for anything.
     pub service: Option<String>,
     /// In which that service is known to call this one.
     pub calls: Option<String>,
@@ -71,10 +72,10 @@ impl Selection {
     }
 }
 
-/// Whether a name of a service is what somebody calls it: the name, or all but its port.
+/// Whether a name of a service is what somebody calls it: the name, or all but its port; `*` stands for anything.
 pub fn is_called(name: &str, wanted: &str) -> bool {
-    let is_port = |rest: &str| rest.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
-    name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || is_port(rest))
+    let bare = name.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map(|(bare, _)| bare);
+    is_meant(wanted, name) || bare.is_some_and(|bare| is_meant(wanted, bare))
 }
 
 /// Whether a request is known to pass through a service, and this to call that one, where there is one.
@@ -107,6 +108,9 @@ mod tests {
             ("shop/my web:80", "shop/my web", true),
             ("unix socket", "unix socket", true),
             ("a:b:80", "a", false),
+            ("shop/web:80", "shop/*", true),
+            ("shop/web:80", "*web", true),
+            ("shop/web:80", "*:443", false),
         ] {
             assert_eq!(is_called(name, wanted), expected, "{name} {wanted}");
         }

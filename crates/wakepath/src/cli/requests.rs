@@ -64,7 +64,8 @@ pub struct SuchRequests {
     /// Requests that took less
     #[arg(long, value_name = "TIME")]
     pub shorter_than: Option<Time>,
-    /// Requests known to pass through this service, as `wakepath requests --map` prints it, with or without its port
+    /// Requests known to pass through this service, as `wakepath requests --map` prints it, with or without its port;
+    /// `*` stands for anything
     #[arg(long, value_name = "SERVICE", add = ArgValueCompleter::new(complete::services))]
     pub service: Option<String>,
     /// Requests in which that service is known to call this one
