@@ -36,6 +36,7 @@ pub const CONDITIONS: &[&str] = &[
     "owner.made_alone",
     "owner.made_for_one",
     "owner.no_pool",
+    "owner.nobody_was_accepted",
     "owner.used_by_who_made_it",
     "paired.never_another",
     "paired.often",

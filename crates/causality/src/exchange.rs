@@ -75,6 +75,8 @@ pub trait Steps {
     /// A process moved request bytes in which the borders of requests are not known, on a connection with several requests at once:
     /// any of its open requests may have made calls that nobody saw.
     fn unread(&mut self, xs: &Slab, process: u32, at: MonoNs);
+    /// Its client closed the flow amid a call: it waits for the rest of the reply no longer.
+    fn gave_up(&mut self, _: &Slab, _y: ExId, _: TaskId) {}
     /// A task shuts a flow down or closes it; this was the last exchange on it.
     fn left(&mut self, last: ExId, task: TaskId, at: MonoNs);
     /// Nothing will happen on the flow any more.
@@ -224,7 +226,7 @@ impl<S: Steps> Engine<S> {
             }
             op::CLOSE | op::SHUTDOWN => {
                 if r.kind == op::CLOSE {
-                    self.gave_up(r.flow, r.at);
+                    self.gave_up(r.flow, r.actor(), r.at);
                 }
                 self.left(r.flow, r.actor(), r.at);
             }
@@ -506,12 +508,17 @@ impl<S: Steps> Engine<S> {
     }
 
     /// A client closes a flow amid calls: it waits for their answers no longer, however long the other end keeps the flow.
-    fn gave_up(&mut self, flow: EndpointId, at: MonoNs) {
+    fn gave_up(&mut self, flow: EndpointId, task: TaskId, at: MonoNs) {
         let Some(ep) = self.eps.get(&flow).filter(|ep| ep.side == Some(Side::Client)) else { return };
+        let process = self.steps.process_of(task);
         for x in ep.open.clone() {
             let e = self.xs.get_mut(x);
             if e.ended.0 == 0 {
                 e.ended = at;
+            }
+            // a child closes what it has of its parent's, too
+            if e.process == process {
+                self.steps.gave_up(&self.xs, x, task);
             }
         }
     }

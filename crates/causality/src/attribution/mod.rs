@@ -310,7 +310,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
             self.no_longer_outstanding(xs, y, old);
             self.facts.state_mut(old).request.calls.retain(|c| *c != y);
         }
-        let is_under_way = !self.facts.state_mut(y).closed && !Facts::is_implicitly_ended(xs, y);
+        let s = self.facts.state(y);
+        let is_under_way = !s.closed && !s.call.is_given_up && !Facts::is_implicitly_ended(xs, y);
         self.facts.state_mut(y).call.is_counted = is_under_way;
         let r = &mut self.facts.state_mut(x).request;
         let is_beyond = r.calls.len() >= CALLS_MAX;

@@ -104,6 +104,8 @@ pub(super) struct CallState {
     pub(super) parent: Option<Parent>,
     /// It counts as outstanding of its request.
     pub(super) is_counted: bool,
+    /// Its process closed the connection: nobody waits for the rest of the reply.
+    pub(super) is_given_up: bool,
     /// Who could have made it; nobody else where that is empty.
     pub(super) suspects: Option<Box<Suspects>>,
     /// Its number at the set of suspects.

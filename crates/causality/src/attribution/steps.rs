@@ -57,6 +57,21 @@ impl<F: Finished> Attribution<'_, F> {
     }
 }
 
+impl<F: Finished> Attribution<'_, F> {
+    /// Who sends more behind call `y`, on its flow: its request does not wait for the answer to what it is still sending.
+    fn decide_more(&mut self, xs: &Slab, y: ExId, task: TaskId, at: MonoNs) -> (Parent, Suspects) {
+        let call = &self.facts.state(y).call;
+        let of = match call.parent {
+            Some(Parent::Of(x, _)) if call.is_counted && self.facts.is_open(xs, x) => x,
+            _ => return self.decide(xs, task, xs.get(y).flow, at),
+        };
+        self.facts.change(of, |r| r.outstanding -= 1);
+        let decided = self.decide(xs, task, xs.get(y).flow, at);
+        self.facts.change(of, |r| r.outstanding += 1);
+        decided
+    }
+}
+
 impl<F: Finished> Steps for Attribution<'_, F> {
     const KEEPS: bool = true;
 
@@ -152,17 +167,17 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         let is_same_actor = e.actor == task;
         // what a loop could not send at once, it may send when its request is over
         let may_be_late = is_same_actor && !e.murky && self.facts.roles.role(task).is_loop();
-        let before = self.facts.state_mut(y).call.parent;
-        let (parent, suspects) = self.decide(xs, task, e.flow, at);
+        let (before, (parent, suspects)) = (self.facts.state(y).call.parent, self.decide_more(xs, y, task, at));
         match (before, parent) {
             (Some(Parent::Of(a, _)), Parent::Of(b, _)) if a == b => More::OfIt,
-            (Some(Parent::Root), Parent::Root) => More::OfIt,
             (Some(Parent::Of(a, _)), Parent::Of(..)) if !may_be_late || self.facts.is_open(xs, a) => {
                 self.no_longer_outstanding(xs, y, a);
                 More::OfAnother
             }
             (Some(Parent::Root), Parent::Of(..)) => More::OfAnother,
-            _ if is_same_actor => More::OfIt,
+            (Some(Parent::Root), Parent::Root) => More::OfIt,
+            // it is at the same work until it replies; and what is nobody's is in nobody's path
+            (Some(Parent::Pending), Parent::Pending) | (_, Parent::Root) if is_same_actor => More::OfIt,
             (_, Parent::Of(x, _)) => {
                 self.facts.state_mut(x).request.doubts.count += 1;
                 More::Unknown
@@ -292,6 +307,11 @@ impl<F: Finished> Steps for Attribution<'_, F> {
 
     fn connecting(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs) {
         let process = self.facts.roles.process_of(task);
+        if self.facts.tasks.get(task).is_some_and(|w| !holds("owner.nobody_was_accepted", !w.turn.awaits_requests())) {
+            // it may be for who was accepted, whose request is still to come
+            self.facts.dials(flow, task, None);
+            return;
+        }
         let is_raced_for = self.facts.is_pooling(process) && self.facts.at_rest(xs, process, at).is_none();
         if !holds("owner.no_pool", !is_raced_for) {
             // whoever wants a connection first gets it, and takes one that was set free meanwhile
@@ -367,6 +387,21 @@ impl<F: Finished> Steps for Attribution<'_, F> {
     fn unread(&mut self, xs: &Slab, process: u32, at: MonoNs) {
         let suspects = Question::new(&self.facts, xs, TaskId(process), at).all_of(Scope::Open(process), |_| true);
         self.facts.doubt_unseen(&suspects);
+    }
+
+    fn gave_up(&mut self, xs: &Slab, y: ExId, task: TaskId) {
+        if xs.get(y).is_internal {
+            return;
+        }
+        let call = &mut self.facts.state_mut(y).call;
+        call.is_given_up = true;
+        if let Some(Parent::Of(x, _)) = call.parent {
+            self.no_longer_outstanding(xs, y, x);
+        }
+        // somebody may have waited for the connection's place
+        if let Some(w) = self.facts.tasks.get_mut(task) {
+            w.turn.ended();
+        }
     }
 
     fn left(&mut self, last: ExId, task: TaskId, at: MonoNs) {

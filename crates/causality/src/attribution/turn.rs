@@ -41,8 +41,9 @@ pub(crate) struct Turn {
     is_isolated: bool,
     /// The flow of that input, and what was accepted since.
     inputs: [EndpointId; 2],
-    /// Connections that were accepted.
+    /// Connections that were accepted, and those of them on which no request was read.
     accepted: Vec<EndpointId>,
+    unread: Vec<EndpointId>,
 }
 
 impl Turn {
@@ -96,6 +97,7 @@ impl Turn {
     /// Bytes of a request were taken.
     pub(crate) fn asked(&mut self, flow: EndpointId, x: ExId, at: MonoNs) {
         self.took(flow, x);
+        self.unread.retain(|&f| f != flow);
         // one read may take several requests, of which any may go on first
         let before = self.asked.read.replace((x, at));
         let is_beside_another = before.is_some_and(|(other, then)| then == at && other != x);
@@ -135,11 +137,21 @@ impl Turn {
         if self.accepted.is_empty() {
             self.taken_from.0 = self.taken_from.0.saturating_add(1);
         }
+        if self.since == MonoNs(0) {
+            // a task that never polls is done with those before
+            self.unread.clear();
+        }
         if self.accepted.len() < OWNERS_MAX {
             self.accepted.push(flow);
+            self.unread.push(flow);
         } else {
             self.is_unknown = true;
         }
+    }
+
+    /// Whether a connection was accepted whose request is still to come.
+    pub(super) fn awaits_requests(&self) -> bool {
+        !self.unread.is_empty()
     }
 
     /// A wait in the kernel that is a poll, too, ended (io_uring): what it gave is not known.

@@ -207,6 +207,10 @@ impl Steps for Roles {
 
     fn unread(&mut self, _: &Slab, _: u32, _: MonoNs) {}
 
+    fn gave_up(&mut self, _: &Slab, y: ExId, _: TaskId) {
+        self.answered(y);
+    }
+
     fn left(&mut self, _: ExId, _: TaskId, _: MonoNs) {}
 
     fn flow_gone(&mut self, _: &Slab, flow: EndpointId) {

@@ -7,7 +7,10 @@
 //! A process whose tasks share their requests and that keeps connections has a pool for all of them: there it holds only for a
 //! request that was handed its input alone ([`super::rest`]).
 //!
-//! Counterexamples: `link.owner/pool_dials_for_two`, `pool_of_all_tasks`, `racing`, `too_few_dials`, `another_goroutine_uses_it`.
+//! Nor is a connection anybody's that a loop makes when it has accepted one and read no request there: proxies make one for each.
+//!
+//! Counterexamples: `link.owner/pool_dials_for_two`, `pool_of_all_tasks`, `racing`, `too_few_dials`, `another_goroutine_uses_it`,
+//! `accepts_and_dials`.
 
 use crate::attribution::domain::Dial;
 use crate::attribution::facts::Facts;
