@@ -234,6 +234,9 @@ impl Roles {
             habits.behind.replied_dialled +=
                 u32::from(round.polled.ready == 1 && round.replied == Replied::WithoutSpare);
             habits.prompt += u32::from(round.promptness.is_seen);
+            let only_accepts = round.has_accepted && round.polled.messages == 0;
+            habits.accepting.waits += round.promptness.reads_behind + u32::from(only_accepts && round.calls == 0);
+            habits.accepting.is_dialling |= only_accepts && round.has_dialled;
             *round = Round { polled: Polled::begin(r), epoll: Epoll { given_by: 0, asked_by }, ..Round::default() };
         }
         round.epoll.given_by = if given_by != 0 { given_by } else { round.epoll.given_by };
@@ -256,9 +259,9 @@ impl Roles {
         }
     }
 
-    /// A task made a call on a flow. More of them than there were things to go on with, and no timer due: a request makes
+    /// A task made a call on a flow, or `dials` for one. More of them than there were things to go on with, and no timer due: a request makes
     /// several at once.
-    fn called(&mut self, task: TaskId, flow: EndpointId, at: MonoNs) {
+    fn called(&mut self, task: TaskId, flow: EndpointId, at: MonoNs, dials: bool) {
         let process = self.process_of(task);
         if let Some((took, calls, last)) = self.loops.rests.get_mut(&process).filter(|(.., last)| *last != flow) {
             (*calls, *last) = (*calls + 1, flow);
@@ -273,13 +276,16 @@ impl Roles {
         }
         round.last = (flow, at);
         round.calls += 1;
-        let since_call = std::mem::take(&mut round.promptness.since_call);
+        // what is made for an accepted connection is for no input before that
+        let is_for_accepted = dials && round.promptness.has_accepted;
+        let since_call = if is_for_accepted { u32::MAX } else { std::mem::take(&mut round.promptness.since_call) };
         let is_put_off = round.polled.messages > 1 && since_call == 0;
         // behind several inputs, a call may be of any of them
         round.promptness.is_seen |= round.polled.messages > 1 && since_call == 1;
         let is_timely = round.polled.no_timer_due(at);
         round.has_called_timely = is_timely;
         let habits = self.loops.habits.entry(process).or_default();
+        habits.accepting.is_dialling |= is_for_accepted;
         habits.put_off += u32::from(is_put_off);
         habits.is_parallel |= round.polled.ready > 0 && round.calls > round.polled.ready && is_timely;
         habits.spontaneous += u32::from(round.polled.messages == 0 && round.polled.due != 0);
@@ -358,6 +364,13 @@ impl Roles {
     pub fn prompt_cases(&self, process: u32) -> u32 {
         let habits = self.loops.habits.get(&process);
         habits.filter(|h| holds("prompt.never_put_off", h.put_off == 0)).map_or(0, |h| h.prompt)
+    }
+
+    /// Whether a loop makes connections for what was asked alone, as far as was seen: none for a connection that it accepted, before
+    /// something was read there.
+    pub fn dials_when_asked(&self, process: u32) -> bool {
+        let is_known = |h: &Habits| !h.accepting.is_dialling && h.accepting.waits >= CASES_MIN;
+        self.loops.habits.get(&process).is_some_and(is_known)
     }
 
     /// Whether a loop does at once what an input asks for.

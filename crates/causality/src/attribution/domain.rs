@@ -57,6 +57,8 @@ pub(super) struct Dial {
     pub(super) process: u32,
     /// The process made another meanwhile.
     pub(super) is_beside_another: bool,
+    /// Whoever was just accepted had it made, but for habit.
+    pub(super) is_by_habit: bool,
     /// Where it stands among those that the process makes.
     pub(super) at: usize,
 }

@@ -307,7 +307,8 @@ impl<F: Finished> Steps for Attribution<'_, F> {
 
     fn connecting(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs) {
         let process = self.facts.roles.process_of(task);
-        if self.facts.tasks.get(task).is_some_and(|w| !holds("owner.nobody_was_accepted", !w.turn.awaits_requests())) {
+        let is_asked = || self.uses_habits() && self.facts.roles.dials_when_asked(process);
+        if !holds("owner.nobody_was_accepted", !self.facts.awaits_requests(task) || is_asked()) {
             // it may be for who was accepted, whose request is still to come
             self.facts.dials(flow, task, None);
             return;

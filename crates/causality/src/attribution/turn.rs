@@ -18,6 +18,14 @@ struct Asked {
     read: Option<(ExId, MonoNs)>,
 }
 
+/// Connections that were accepted.
+#[derive(Default)]
+struct Accepted {
+    all: Vec<EndpointId>,
+    /// Those of them on which no request was read.
+    unread: Vec<EndpointId>,
+}
+
 /// What a loop was given since its last poll that waited, and from whom.
 #[derive(Default)]
 pub(crate) struct Turn {
@@ -41,9 +49,7 @@ pub(crate) struct Turn {
     is_isolated: bool,
     /// The flow of that input, and what was accepted since.
     inputs: [EndpointId; 2],
-    /// Connections that were accepted, and those of them on which no request was read.
-    accepted: Vec<EndpointId>,
-    unread: Vec<EndpointId>,
+    accepted: Accepted,
 }
 
 impl Turn {
@@ -75,7 +81,7 @@ impl Turn {
     /// One of what its polls found ready was this flow.
     pub(crate) fn saw(&mut self, flow: EndpointId) {
         // what is read of a new connection at once was not among what the poll found ready: the listener was
-        if self.taken_from.1 != flow && !self.accepted.contains(&flow) {
+        if self.taken_from.1 != flow && !self.accepted.all.contains(&flow) {
             self.taken_from = (self.taken_from.0.saturating_add(1), flow);
         }
     }
@@ -97,7 +103,7 @@ impl Turn {
     /// Bytes of a request were taken.
     pub(crate) fn asked(&mut self, flow: EndpointId, x: ExId, at: MonoNs) {
         self.took(flow, x);
-        self.unread.retain(|&f| f != flow);
+        self.accepted.unread.retain(|&f| f != flow);
         // one read may take several requests, of which any may go on first
         let before = self.asked.read.replace((x, at));
         let is_beside_another = before.is_some_and(|(other, then)| then == at && other != x);
@@ -134,16 +140,16 @@ impl Turn {
     /// A connection was accepted. A listener may give several; two listeners count as one, so that something may seem unseen.
     pub(crate) fn accepted(&mut self, flow: EndpointId) {
         self.inputs[1] = flow;
-        if self.accepted.is_empty() {
+        if self.accepted.all.is_empty() {
             self.taken_from.0 = self.taken_from.0.saturating_add(1);
         }
         if self.since == MonoNs(0) {
             // a task that never polls is done with those before
-            self.unread.clear();
+            self.accepted.unread.clear();
         }
-        if self.accepted.len() < OWNERS_MAX {
-            self.accepted.push(flow);
-            self.unread.push(flow);
+        if self.accepted.all.len() < OWNERS_MAX {
+            self.accepted.all.push(flow);
+            self.accepted.unread.push(flow);
         } else {
             self.is_unknown = true;
         }
@@ -151,7 +157,7 @@ impl Turn {
 
     /// Whether a connection was accepted whose request is still to come.
     pub(super) fn awaits_requests(&self) -> bool {
-        !self.unread.is_empty()
+        !self.accepted.unread.is_empty()
     }
 
     /// A wait in the kernel that is a poll, too, ended (io_uring): what it gave is not known.

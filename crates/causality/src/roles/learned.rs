@@ -32,6 +32,18 @@ pub(super) struct Habits {
     pub(super) put_off: u32,
     /// Who is replied to behind the answer to a call.
     pub(super) awaited: Awaited,
+    /// What comes behind connections that are accepted.
+    pub(super) accepting: Accepting,
+}
+
+/// Connections that were accepted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Accepting {
+    /// How often the next thing that it did was to read of one or another, or it did nothing in its turn: it could have made a
+    /// connection.
+    pub(super) waits: u32,
+    /// It made one right behind, or in a turn in which it read nothing.
+    pub(super) is_dialling: bool,
 }
 
 /// Answers to calls behind which a loop replied, and took nothing else before.
@@ -118,6 +130,10 @@ pub(super) struct Promptness {
     pub(super) since_call: u32,
     /// It made a call right behind each of two inputs of a turn.
     pub(super) is_seen: bool,
+    /// It has accepted a connection and taken nothing since: one that it makes now may be for that.
+    pub(super) has_accepted: bool,
+    /// How often it took something then.
+    pub(super) reads_behind: u32,
 }
 
 /// What a loop took in its turn.
@@ -175,6 +191,7 @@ impl Round {
     pub(super) fn takes(&mut self) {
         self.polled.takes();
         self.promptness.since_call += 1;
+        self.promptness.reads_behind += u32::from(std::mem::take(&mut self.promptness.has_accepted));
         self.replied = Replied::No;
     }
 }

@@ -16,7 +16,7 @@ impl Steps for Roles {
         }
         let process = self.process_of(e.actor);
         if e.side == Side::Client && !self.dialled(e.flow, true) {
-            self.called(e.actor, e.flow, e.began);
+            self.called(e.actor, e.flow, e.began, false);
         }
         match e.side {
             Side::Client => {
@@ -173,6 +173,7 @@ impl Steps for Roles {
     fn accepted(&mut self, _: EndpointId, task: TaskId) {
         // the poll found the listener, with which there is nothing to go on; what is read of each new connection is another matter
         let round = self.loops.rounds.entry(task);
+        round.promptness.has_accepted = true;
         round.polled.ready =
             round.polled.ready.saturating_add(u32::from(std::mem::replace(&mut round.has_accepted, true)));
     }
@@ -181,7 +182,7 @@ impl Steps for Roles {
         if self.connections.connecting.insert(flow, task).is_none() {
             self.loops.rounds.entry(task).has_dialled = true;
             *self.connections.dialling.entry(self.process_of(task)).or_default() += 1;
-            self.called(task, flow, at);
+            self.called(task, flow, at, true);
         }
     }
 

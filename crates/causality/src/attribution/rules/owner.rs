@@ -7,7 +7,8 @@
 //! A process whose tasks share their requests and that keeps connections has a pool for all of them: there it holds only for a
 //! request that was handed its input alone ([`super::rest`]).
 //!
-//! Nor is a connection anybody's that a loop makes when it has accepted one and read no request there: proxies make one for each.
+//! A loop that has accepted a connection and read no request there may make one for that, as proxies of bytes do: then only habit
+//! tells that it never did so when it was given nothing else.
 //!
 //! Counterexamples: `link.owner/pool_dials_for_two`, `pool_of_all_tasks`, `racing`, `too_few_dials`, `another_goroutine_uses_it`,
 //! `accepts_and_dials`.
@@ -35,11 +36,17 @@ impl Facts<'_> {
         }
         let (at, is_beside_another) = (under_way.len(), !under_way.is_empty());
         under_way.push(flow);
-        self.dials.insert(flow, Dial { of, by, process, is_beside_another, at });
+        let is_by_habit = self.awaits_requests(by);
+        self.dials.insert(flow, Dial { of, by, process, is_beside_another, is_by_habit, at });
         if let Some(x) = of {
             // until its first request is on its way, the connection is what the request waits for
             self.change(x, |r| (r.outstanding, r.dialling) = (r.outstanding + 1, r.dialling + 1));
         }
+    }
+
+    /// Whether a task has accepted a connection in its turn whose request is still to come: what it connects may be for that.
+    pub(in crate::attribution) fn awaits_requests(&self, task: TaskId) -> bool {
+        self.tasks.get(task).is_some_and(|w| w.turn.awaits_requests())
     }
 
     /// A connection is used for the first time, or gone.
@@ -69,11 +76,12 @@ impl Facts<'_> {
             return None;
         }
         let is_pool = self.roles.keeps_connections(process);
+        let by_owner = if dial.is_by_habit { Rule::Habit } else { Rule::Owner };
         let is_at_rest = || self.at_rest(xs, process, at) == Some(x);
         match () {
-            () if !is_pool || is_at_rest() => Some((x, Rule::Owner)),
+            () if !is_pool || is_at_rest() => Some((x, by_owner)),
             () if !holds("owner.no_pool", !self.roles.is_migrating(process)) => None,
-            () if holds("owner.made_alone", !dial.is_beside_another) => Some((x, Rule::Owner)),
+            () if holds("owner.made_alone", !dial.is_beside_another) => Some((x, by_owner)),
             () => holds("owner.made_for_one", self.roles.dials_for_one(process)).then_some((x, Rule::Habit)),
         }
     }
