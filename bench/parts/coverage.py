@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from . import proxies
 from .foreign import CODE, DATABASE, HAVE, PYTHON, SYSTEM_PYTHON, Place, own_log, puma
 from .library import Library
 from .programs import TARGET, Failed, Recording, explain, free_port, keep, program, run, score, vload
@@ -279,6 +280,7 @@ class Case:
 
 
 ONE = {(vantage, 1): 99.0 for vantage in BOTH}
+FIRST = {(KERNEL, 1): 99.0}
 ALL_SIZES = {(KERNEL, clients): 99.0 for clients in (1, 10, 50, 200)}
 POOLS = {(KERNEL, clients): 95.0 for clients in (1, 10, 50, 200)}
 PLAIN_THREADS = {(KERNEL, clients): 95.0 for clients in (3, 10, 50)}
@@ -327,9 +329,13 @@ COVERAGE = {
                        whole=ALL_SIZES),
     "asyncpg": Case(asyncpg, [*VENV, DATABASE], whole=AT_FIVE),
     "puma-threads": Case(puma, ["puma", "redis-server", DATABASE], clients=(3, 10, 50), vantages=(KERNEL,), whole=PLAIN_THREADS),
-    "shared": Case(shared(), [], clients=(1, 10, 50), vantages=(KERNEL,), whole={(KERNEL, 1): 99.0}),
+    "shared": Case(shared(), [], clients=(1, 10, 50), vantages=(KERNEL,), whole=FIRST),
     "shared-by-turns": Case(shared("one"), [], clients=(1, 10, 50), vantages=(KERNEL,), whole=ALL_SIZES),
     "haproxy": Case(haproxy, ["haproxy"], clients=(10, 50), vantages=(KERNEL,), whole=PLAIN_THREADS),
+    "auth-request": Case(proxies.auth_request, ["nginx"], vantages=(KERNEL,), whole=FIRST),
+    "stream": Case(proxies.stream, ["nginx", proxies.STREAM], vantages=(KERNEL,), whole=FIRST),
+    "pgbouncer": Case(proxies.pgbouncer, ["pgbouncer", DATABASE], vantages=(KERNEL,), whole=FIRST),
+    "twemproxy": Case(proxies.twemproxy, ["nutcracker", "memcached"], vantages=(KERNEL,), whole=FIRST),
     "go-fan-out": goroutines(go("fan-out"), ALL_SIZES, "redis-server", DATABASE),
     "go-pool": goroutines(go("pool"), POOLS, "redis-server", DATABASE, flag="go-channels"),
     "go-pool-direct": goroutines(go("pool-direct"), POOLS, "redis-server", DATABASE, flag="go-channels"),

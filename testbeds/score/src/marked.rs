@@ -190,6 +190,12 @@ impl<'f> Marked<'f> {
         sent.root_ns = sent.root_ns.max(root.exchange.ended.0.saturating_sub(began(root)));
         let others = faults.len();
         let lasts_long = began(root) + SLACK_NS < sent.start_ns || root.exchange.ended.0 > sent.end_ns + SLACK_NS;
+        let was_cut = root.exchange.cut || root.exchange.reset || root.exchange.unfinished;
+        if sent.retries > 0 && was_cut && others == 0 && request.is_complete() {
+            // sent again on another connection: this one came to nothing
+            sent.roots -= 1;
+            return;
+        }
         if lasts_long {
             self.wrong_duration += 1;
             faults.push("it lies outside what the load generator saw".to_owned());
@@ -204,12 +210,6 @@ impl<'f> Marked<'f> {
             if !faults.is_empty() {
                 self.show_path(request, rid, &faults.join("; "));
             }
-            return;
-        }
-        let was_cut = root.exchange.cut || root.exchange.reset;
-        if sent.retries > 0 && was_cut && faults.is_empty() {
-            // sent again on another connection: this one came to nothing
-            sent.roots -= 1;
             return;
         }
         self.reported += 1;
@@ -255,6 +255,7 @@ impl<'f> Marked<'f> {
             let is_next = |h: &Half| self.marks.next(h) == Some(rid);
             let is_near = [s.callee.as_ref(), s.caller.as_ref()].into_iter().flatten().any(is_next);
             let whose = self.rid(s).map(|(r, own)| if !own && is_near { (rid, own) } else { (r, own) });
+            let whose = whose.or_else(|| self.passed_on(request, i).map(|r| (r, false)));
             let name = s.made_by.map_or("none", |m| m.name());
             let by = self.rules.entry(name).or_default();
             match whose {
@@ -277,6 +278,15 @@ impl<'f> Marked<'f> {
             }
         }
         (found, faults)
+    }
+
+    /// Whose a span is that carries no id which can be read, as one inside TLS: of the request whose ids all carry that it called.
+    fn passed_on(&self, request: &Request, i: usize) -> Option<Rid> {
+        let below =
+            request.spans.iter().enumerate().skip(i + 1).filter(|(_, s)| s.parent.is_some_and(|p| p as usize == i));
+        let mut ids = below.map(|(at, s)| self.rid(s).map(|(rid, _)| rid).or_else(|| self.passed_on(request, at)));
+        let first = ids.next()??;
+        ids.all(|id| id == Some(first)).then_some(first)
     }
 
     fn show_path(&mut self, request: &Request, rid: Rid, why: &str) {
