@@ -93,6 +93,13 @@ def without_helper(place):
     return place.start("node", [find("node"), CODE / "contexts.js"], port, MODULES=HAVE / "node", **env)
 
 
+def empty_hooks(place):
+    """The same with the hooks of Node alone that the helper needs, which do nothing."""
+    port, env = free_port(), place.stores()
+    line = [find("node"), "--require", CODE / "empty_hooks.cjs", CODE / "contexts.js"]
+    return place.start("node-hooks", line, port, MODULES=HAVE / "node", **env)
+
+
 def asyncpg(place):
     """FastAPI before PostgreSQL alone."""
     port, database = free_port(), place.database()
