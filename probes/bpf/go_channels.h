@@ -145,9 +145,7 @@ static __noinline int go_hand_over(struct go_at *a, u64 to, struct go_item *item
 
 static __always_inline u64 go_waiter(struct wp_runtime *r, u64 waiter)
 {
-	u64 at = user_word(waiter + r->waiter_g);
-
-	return at ? user_word(at + r->g_goid) : 0;
+	return go_number(user_word(waiter + r->waiter_g), r);
 }
 
 /* A type's first word is how many bytes its values have. */

@@ -12,7 +12,7 @@ static __always_inline u64 go_at_probe(struct task_struct *task, struct wp_runti
 		__sync_fetch_and_add(&r->refuted, 1);
 		return 0;
 	}
-	return user_word(g + r->g_goid);
+	return go_number(g, r);
 }
 
 /* A goroutine at a probe. */
@@ -67,7 +67,7 @@ static __always_inline int go_probe(struct pt_regs *regs, bool takes)
 	/* the writer of a connection that is older than the probes waits for what to write */
 	waiter = user_word(user_word(conn.of + r->conn_writes) + r->chan_waiters);
 	if (waiter)
-		writer.of = user_word(user_word(waiter + r->waiter_g) + r->g_goid);
+		writer.of = go_number(user_word(waiter + r->waiter_g), r);
 	if (writer.of)
 		bpf_map_update_elem(&go_writers, &writer, &conn.of, BPF_ANY);
 	return 0;
@@ -91,7 +91,7 @@ static __always_inline int go_makes(struct pt_regs *regs)
 	}
 	made.born = bpf_ktime_get_ns();
 	at = user_word(m + r->m_curg);
-	made.makers[0] = at ? user_word(at + r->g_goid) : 0;
+	made.makers[0] = go_number(at, r);
 	maker = at ? go_birth(key.tgid, at, made.makers[0], user_word(at + r->g_parent)) : 0;
 	if (maker) {
 		maker->has_made = 1;

@@ -145,6 +145,24 @@ static __always_inline bool tell_makers(u32 tgid, u8 runtime, const u64 *makers,
 	return true;
 }
 
+/* The number of the goroutine at `at`; 0 where there is none. Its state (runtime.g.atomicstatus) stands directly before it, which
+ * scripts/runtime-offsets holds for each version. Where a layout is wrong by a word, that state would be the number of all goroutines that
+ * run, or an address behind it: neither has a state before it and is as small as a number. */
+#define GO_STATES 15
+#define GO_SCANNED 0x1000U
+#define GO_NUMBER_MAX (1ULL << 39) /* Go has its heap behind it */
+static __always_inline u64 go_number(u64 at, struct wp_runtime *r)
+{
+	u64 words[2] = {}; /* the state and a lock, the number */
+
+	if (!at || bpf_probe_read_user(words, sizeof(words), (void *)(at + r->g_goid - sizeof(u64))) || !words[1])
+		return 0;
+	if (((u32)words[0] & ~GO_SCANNED) - 1 < GO_STATES && words[0] >> 33 == 0 && words[1] < GO_NUMBER_MAX)
+		return words[1];
+	__sync_fetch_and_add(&r->refuted, 1);
+	return 0;
+}
+
 /* The birth of a goroutine that is at `at`, if it was seen. `parent`: who made it as its runtime remembers, 0 where that was not asked:
  * then only of one that acted. */
 static __always_inline struct go_birth *go_birth(u32 tgid, u64 at, u64 goroutine, u64 parent)
@@ -200,7 +218,7 @@ static __always_inline bool go_task(struct task_struct *task, struct wp_runtime 
 		at = polls ? 0 : user_word(m + r->m_curg);
 	if (!at)
 		return false;
-	who->key = user_word(at + r->g_goid);
+	who->key = go_number(at, r);
 	who->parent = user_word(at + r->g_parent);
 	if (user_word(m + r->m_procid) != own_number(task)) {
 		__sync_fetch_and_add(&r->refuted, 1);
@@ -525,7 +543,7 @@ static __noinline u8 leaves_in_name_of(struct task_struct *task, struct task_sta
 		if (!m || user_word(m + r->m_procid) != own_number(task))
 			return 0;
 		m = user_word(m + r->m_curg);
-		t->logical = m ? user_word(m + r->g_goid) : 0;
+		t->logical = go_number(m, r);
 		t->maker = m ? user_word(m + r->g_parent) : 0;
 		return RUNTIME_GO;
 	}

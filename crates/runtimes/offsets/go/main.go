@@ -45,6 +45,10 @@ func main() {
 	}
 	// since Go 1.26 the address stands twice, and only the second is always there
 	found["runtime.sudog.elem"] += found["runtime.maybeTraceablePtr.vu"]
+	// by its state the kernel programs tell a goroutine's number (probes/bpf/runtimes.h)
+	if found["runtime.g.atomicstatus"]+8 != found["runtime.g.goid"] {
+		panic("a goroutine's state is not directly before its number")
+	}
 	version := strings.TrimPrefix(runtime.Version(), "go")
 	minor := strings.Join(strings.SplitN(version, ".", 3)[:2], ".")
 	fmt.Fprintf(os.Stdout, "%s", minor)
