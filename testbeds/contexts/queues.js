@@ -18,7 +18,7 @@ net.Socket.prototype._writeGeneric = function (many, data, ...more) {
 };
 require(process.argv[2]);
 
-let down, agent;
+let down, lines, agent;
 const pause = ms => new Promise(done => setTimeout(done, ms));
 const get = (...names) => new Promise((done, failed) => {
   http.get({ host: '127.0.0.1', port: down, path: `/down/${names.join('_')}`, agent }, reply => {
@@ -81,7 +81,34 @@ const KINDS = {
       else free++;
     };
   },
+  // what two ask at about the same time goes out in one's write
+  pipelined() {
+    const connections = [1, 2, 3, 4].map(pipelined);
+    return async name => {
+      await connections[name[1] % 4](name);
+      await pause(Math.random() * 20);
+    };
+  },
 };
+
+/** A client that writes what all have asked since it last wrote at once; answers come one by one. */
+function pipelined() {
+  const socket = net.connect(lines), asked = [];
+  let together = [], rest = '';
+  socket.on('data', data => {
+    const answers = (rest + data).split('\n');
+    rest = answers.pop();
+    for (const _ of answers) asked.shift()();
+  });
+  const write = () => {
+    socket.write(`GET /down/${together.join('_')} \n`);
+    together = [];
+  };
+  return name => new Promise(done => {
+    asked.push(done);
+    if (together.push(name) === 1) setTimeout(write, 2);
+  });
+}
 
 const CLIENT = `
 const http = require('node:http'), { port, clients, requests } = require('node:worker_threads').workerData;
@@ -134,6 +161,14 @@ async function tried(kind) {
     reply.end('ok');
   });
   down = server.address().port;
+  const answering = net.createServer(async socket => {
+    let last = Promise.resolve();
+    socket.on('data', data => {
+      for (const _ of String(data).matchAll(/c\d+r\d+/g)) last = last.then(() => pause(5)).then(() => socket.write('ok\n'));
+    });
+  }).listen(0, '127.0.0.1');
+  await new Promise(done => answering.on('listening', done));
+  lines = answering.address().port;
   for (const kind of Object.keys(KINDS)) await tried(kind);
   process.exit(0);
 })();

@@ -61,16 +61,25 @@ class Context {
     this.over = false;
     /** It told its number with its reply. */
     this.told = false;
-    /** Who may have worked for it, or for whom it did. */
-    this.other = null;
+    /** Who told a number and is named by its reply, which has none of its own: so it is known to have worked for another. */
+    this.names = null;
+    /** It is named, or will be. */
+    this.isNamed = false;
   }
 }
+
+/** So many changes of who writes are known of a connection. */
+const WRITERS_MAX = 1024;
+/** Who told a number, turned out to have worked for another, and is not named yet. */
+let unnamed = [];
 
 /** What is known of a connection on which contexts write. */
 class Line {
   constructor() {
     /** Who wrote last. */
     this.owner = null;
+    /** Who wrote, in order, each with the number of the youngest request that there was. */
+    this.writers = [];
     /** Its answer has not resumed it. */
     this.waits = false;
     /** A library that is known tells whose each answer is. */
@@ -79,6 +88,20 @@ class Line {
     this.as = undefined;
     /** Of chunks that wait to be written. */
     this.unwritten = null;
+  }
+
+  wrote(context) {
+    const last = this.writers.at(-1);
+    if (last?.context === context) last.youngest = kept.last;
+    else this.writers.push({ context, youngest: kept.last });
+    if (this.writers.length > WRITERS_MAX) this.writers.shift();
+  }
+
+  /** An answer resumed a context that did not write last: each who wrote since that began may have written for it, among others. */
+  doubtWriters(context) {
+    for (const { context: writer, youngest } of this.writers) {
+      if (writer !== context && youngest >= context.id) doubt(context, writer);
+    }
   }
 }
 
@@ -107,7 +130,10 @@ function doubt(a, b) {
   for (const [context, other] of [[a, b], [b, a]]) {
     if (!isOpen(context)) continue;
     context.doubted = true;
-    if (other instanceof Context && other.told) context.other = other;
+    if (other instanceof Context && other.told && !other.isNamed) {
+      other.isNamed = true;
+      unnamed.push(other);
+    }
   }
 }
 
@@ -167,6 +193,7 @@ function before() {
   const answers = turn.also?.get(context);
   if (answers === undefined) {
     doubt(context, turn.owner);
+    turn.line.doubtWriters(context);
     turn.also?.forEach((_, other) => doubt(context, other));
   } else if (answers > 0) {
     context.waits -= answers;
@@ -191,7 +218,9 @@ function answered(line, context) {
 
 /** A context writes on a connection. */
 function calls(line, context) {
-  if (line.shared || (line.owner === context && line.waits)) return;
+  if (line.shared) return;
+  line.wrote(context);
+  if (line.owner === context && line.waits) return;
   const isTurn = turn !== null && turn.line === line;
   if (line.waits && line.owner !== context) {
     // who waits for what this turn has read may be resumed yet; else two wait on one connection
@@ -214,10 +243,12 @@ function replies(socket) {
   if (!of.over) {
     of.told = !of.doubted && context === of && of.waits === 0;
     of.over = true;
+    // one number a reply: others wait for the next that tells none of its own
+    if (!of.told) of.names = unnamed.shift() ?? null;
   }
   if (of.told) return context === of ? of : null;
   // who told already is known by this to have worked for another
-  return of.other;
+  return of.names;
 }
 
 /** It came from a client. */
@@ -578,6 +609,7 @@ function end() {
   memory[AT_ID] = 0;
   memory[AT_LAYOUT] = 0;
   turn = null;
+  unnamed = [];
   kept.end = null;
   const stay = undoing.reverse().filter(undo => undo() === false);
   undoing.length = 0;

@@ -15,7 +15,7 @@ fn no_call_of_shared_work_is_told_as_another_requests() {
     let told = String::from_utf8_lossy(&out.stdout);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let lines: Vec<&str> = told.lines().collect();
-    assert_eq!(lines.len(), 4, "{told}");
+    assert_eq!(lines.len(), 5, "{told}");
     assert!(lines.iter().all(|line| line.contains("\"wrong\":0")), "{told}");
     assert!(lines[0].contains("\"kind\":\"alone\"") && lines[0].contains("\"open\":0"), "{told}");
     // so many that requests did share work
