@@ -9,7 +9,7 @@
 pub(crate) mod locks;
 mod logical;
 mod network;
-mod others;
+pub(crate) mod others;
 mod own;
 mod processor;
 pub(crate) mod taken;
@@ -121,6 +121,10 @@ pub struct Walk<'a> {
     message: Option<Message>,
     /// Of a request, what its own task does in it: the connection on which it came in. Others' inputs are not its.
     entry: Option<(HostId, EndpointId)>,
+    /// The calls of that request, where all are known.
+    outstanding: Option<others::Outstanding>,
+    /// What ended its own task's waits in poll that this walk has passed.
+    later: others::Later,
     /// The thread that took that request.
     taker: Option<TaskId>,
     /// The logical task (goroutine, virtual thread) whose path is walked, where that is none of a thread.
@@ -170,6 +174,8 @@ impl<'a> Walk<'a> {
             span: None,
             message: None,
             entry: None,
+            outstanding: None,
+            later: others::Later::default(),
             taker: None,
             name: None,
             again: None,
@@ -234,9 +240,15 @@ impl<'a> Walk<'a> {
         taker: (HostId, TaskId),
     ) {
         self.entry = Some((task.0, entry));
+        self.later = others::Later::default();
         self.taker = Some(taker.1).filter(|_| taker.0 == task.0);
         self.back(task.0, task.1, floor, self.at);
         (self.entry, self.taker) = (None, None);
+    }
+
+    /// What the request of the next walks asked of others, where all of that is known.
+    pub(crate) fn of_request(&mut self, outstanding: Option<others::Outstanding>) {
+        self.outstanding = outstanding;
     }
 
     /// In whose name the next walks' own tasks run: what they did for others is not told as that one's.

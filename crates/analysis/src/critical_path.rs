@@ -6,6 +6,7 @@
 //! back, the server's span, the call's way there. Where none is outstanding, the task that did the next thing is walked
 //! back. Of parallel calls the one that ended last counts at each join.
 
+use crate::active_path::others::Outstanding;
 use crate::active_path::taken::Taken;
 use crate::active_path::{Evidence, Message, Walk};
 use crate::backwards::Backwards;
@@ -62,7 +63,9 @@ impl CriticalPath {
 pub fn critical_path(folder: &Folder, index: &Index, request: &Request) -> CriticalPath {
     debug_assert!(folder.hosts().len() >= index.host_count());
     let Some(root) = request.spans.first() else { return CriticalPath(Backwards::default()) };
-    let mut c = Critical { index, request, walk: Walk::new(index), calls: calls(index, request), stack: Vec::new() };
+    let mut walk = Walk::new(index);
+    walk.of_request(request.is_complete().then(|| outstanding(index, request)));
+    let mut c = Critical { index, request, walk, calls: calls(index, request), stack: Vec::new() };
     match (&root.callee, &root.caller) {
         (Some(callee), _) => {
             let start = c.start(callee);
@@ -97,6 +100,16 @@ fn calls(index: &Index, request: &Request) -> Vec<(u32, CommonNs, u32)> {
     }
     calls.sort_unstable();
     calls
+}
+
+/// Where and when a request waited for answers.
+fn outstanding(index: &Index, request: &Request) -> Outstanding {
+    let callers = request.spans.iter().filter_map(|s| s.caller.as_ref());
+    let asked = callers.map(|c| {
+        let [began, ended] = [c.exchange.began, c.exchange.ended].map(|at| index.common(c.host, at));
+        (c.host, c.exchange.flow, began, ended)
+    });
+    Outstanding::of(asked.collect())
 }
 
 struct Critical<'a> {

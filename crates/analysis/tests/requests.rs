@@ -157,6 +157,87 @@ flow e - A
     assert_eq!(seen, 1);
 }
 
+/// The same where the other's input is the answer to what it had asked: the first asked that service nothing.
+#[test]
+fn answers_to_others_are_not_what_a_request_waited_for() {
+    let script = "
+task A app
+task D db
+flow c - A
+flow e - A
+flow d A D
+90 A woken by c since 10
+100 A takes r1 c
+context j of A by A at 101
+150 A woken by e since 110 in epoll
+155 A takes r2 e
+context k of A by A at 156
+160 A/k asks q1 d for r2
+170 D takes q1
+250 D answers q1
+251 A woken by d since 165 in epoll
+255 A/k hears q1
+260 A/k answers r2
+400 A woken by timer since 265 in epoll
+410 A/j answers r1
+";
+    let mut seen = 0;
+    each(&play(script).expect("the script"), |folder, index, r| {
+        let slices = slices_of(folder, index, r);
+        let of = |state: State| -> u64 { slices.iter().filter(|s| s.state == state).map(|s| s.duration_ns()).sum() };
+        if lay_out(r)[0].duration_ns() < 200_000 {
+            return;
+        }
+        assert!(r.is_complete(), "{r:?}");
+        assert_eq!((of(State::Timer), of(State::Network)), (289_000, 0), "{slices:?}");
+        seen += 1;
+    });
+    assert_eq!(seen, 1);
+}
+
+/// A timer behind which the loop did nothing for the request, which went on with an answer to another: what had come before the timer
+/// was no sleep.
+#[test]
+fn a_timer_in_vain_is_not_what_a_request_waited_for_before() {
+    let script = "
+task A app
+task D db
+flow c - A
+flow e - A
+flow d A D
+90 A woken by c since 10
+100 A takes r1 c
+context j of A by A at 101
+110 A woken by e since 105 in epoll
+115 A takes r2 e
+context k of A by A at 116
+120 A/k asks q1 d for r2
+125 D takes q1
+200 D answers q1
+201 A woken by d since 130 in epoll
+205 A/k hears q1
+210 A/k asks q2 d for r2
+215 D takes q2
+250 A woken by timer since 220 in epoll
+300 D answers q2
+301 A woken by d since 255 in epoll
+305 A/k hears q2
+310 A/k answers r2
+315 A/j answers r1
+";
+    let mut seen = 0;
+    each(&play(script).expect("the script"), |folder, index, r| {
+        let slices = slices_of(folder, index, r);
+        let of = |state: State| -> u64 { slices.iter().filter(|s| s.state == state).map(|s| s.duration_ns()).sum() };
+        if r.spans.len() > 1 {
+            return;
+        }
+        assert!(r.is_complete() && of(State::Timer) <= 30_000, "{slices:?}");
+        seen += 1;
+    });
+    assert_eq!(seen, 1);
+}
+
 /// The poll that brought a request is none that it waited in, whatever ended it: a listener, or another's input before it.
 #[test]
 fn a_poll_before_a_request_was_taken_is_no_wait_of_it() {

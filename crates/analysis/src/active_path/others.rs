@@ -1,14 +1,15 @@
 //! A loop that serves several requests takes others' inputs while one of them waits: for a timer, or for a thread. What the
 //! loop did for the others is nothing that this one waited for. So its wait goes on through them, up to the wake-up with
-//! which the loop went on with it.
+//! which the loop went on with it. Others' inputs are their requests, and the answers to what they had asked.
 
 use super::locks::is_poll;
+use super::network::is_local;
 use super::{Evidence, Frame, Walk, What, because};
 use crate::reasons;
 use crate::slices::State;
 use wakepath_causality::evidence::Class;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId};
-use wakepath_model::rows::{OpRow, Side, TcpState, WaitRow, cause, op};
+use wakepath_model::rows::{Cause, OpRow, Side, TcpState, WaitRow, cause, op};
 
 const OTHERS: Evidence = ("others' inputs", Class::ByRule);
 /// Most waits of a loop between two polls that are looked at.
@@ -17,14 +18,16 @@ const WORK_MAX: usize = 4096;
 impl Walk<'_> {
     /// Lets a wait of the request's own task begin where the loop had left the request, before it took others' inputs.
     /// Gives the place of the wait that it begins with, and how that is known.
-    pub(super) fn without_others(&self, f: &Frame, w: &mut WaitRow) -> (u64, Option<Evidence>) {
+    pub(super) fn without_others(&mut self, f: &Frame, w: &mut WaitRow) -> (u64, Option<Evidence>) {
         let (mut place, mut evidence) = (f.place, f.evidence);
         let is_loop = is_poll(w) && w.cause != cause::PREEMPTED && w.cause != cause::OPEN;
         let entry = self.entry.filter(|e| is_loop && e.0 == f.host && f.depth == self.base_depth);
+        let went_on = entry.is_some() && self.later.goes_on_with(w.cause);
         while let Some((at, before)) = entry.and_then(|_| self.poll_before(f, place)) {
             // one that ended before the request was taken brought the request itself, or what came before it
             let is_amid = self.index.common(f.host, before.at) > f.floor;
-            if !is_amid || !entry.is_some_and(|e| self.is_others(f.host, &before, e.1)) {
+            let is_others = entry.is_some_and(|e| self.is_others(f.host, &before, e.1));
+            if !is_amid || !(is_others || went_on && self.is_answer_to_others(f.host, &before)) {
                 break;
             }
             (w.blocked, place, evidence) = (before.blocked, at, Some(OTHERS));
@@ -79,19 +82,78 @@ impl Walk<'_> {
     /// Whether a wait in poll ended with an input that is none of the request that came in on `entry`: a connection, or
     /// bytes on another one on which this process is asked.
     fn is_others(&self, host: HostId, w: &WaitRow, entry: EndpointId) -> bool {
+        self.input(host, w).filter(|&flow| flow != entry).is_some_and(|flow| {
+            self.index.end(host, flow).is_some_and(|e| e.side == Side::Server || e.state == TcpState::Listen)
+        })
+    }
+
+    /// Whether a wait in poll ended with bytes on a connection to another service, on which the request had nothing
+    /// outstanding then.
+    fn is_answer_to_others(&self, host: HostId, w: &WaitRow) -> bool {
+        let flow = self.input(host, w).filter(|&flow| !is_local(self.index, host, flow));
+        let is_answer = |flow| self.index.end(host, flow).is_some_and(|e| e.side == Side::Client);
+        let is_its =
+            |flow| self.outstanding.as_ref().is_none_or(|o| o.at(host, flow, self.index.common(host, w.woken)));
+        flow.is_some_and(|flow| is_answer(flow) && !is_its(flow))
+    }
+
+    /// The connection whose bytes ended a wait in poll.
+    fn input(&self, host: HostId, w: &WaitRow) -> Option<EndpointId> {
         if !is_poll(w) {
-            return false;
+            return None;
         }
-        let next = || self.index.operation_from(host, w.task, w.at);
-        let flow = match w.cause {
-            cause::SOCKET => EndpointId(w.object),
-            cause::NET => match next() {
-                Some(o) if matches!(o.kind, op::RECV | op::ACCEPT) => o.flow,
-                _ => return false,
-            },
-            _ => return false,
-        };
-        flow != entry
-            && self.index.end(host, flow).is_some_and(|e| e.side == Side::Server || e.state == TcpState::Listen)
+        match w.cause {
+            cause::SOCKET => Some(EndpointId(w.object)),
+            cause::NET => {
+                let next = self.index.operation_from(host, w.task, w.at);
+                next.filter(|o| matches!(o.kind, op::RECV | op::ACCEPT)).map(|o| o.flow)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What ended those waits of a request's own task in poll that were passed, after the one that is looked at.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Later {
+    /// None was passed: with this one the loop went on with the request.
+    #[default]
+    Nothing,
+    /// Timers alone.
+    Timers,
+    /// Something else: a timer before it may have been anybody's.
+    Else,
+}
+
+impl Later {
+    /// Whether the loop may have gone on with the request with a wait that ended so; from then on it is a later one.
+    fn goes_on_with(&mut self, ended: Cause) -> bool {
+        let is_timer = ended == cause::TIMER;
+        let before = *self;
+        *self = if is_timer && before != Later::Else { Later::Timers } else { Later::Else };
+        before == Later::Nothing || (is_timer && before == Later::Timers)
+    }
+}
+
+/// On which connections a request waited for answers, and when: all of them, or nobody could say whose others are.
+pub(crate) struct Outstanding(Vec<(HostId, EndpointId, CommonNs, CommonNs)>);
+
+impl Outstanding {
+    /// From its calls: where, when they began and ended.
+    pub(crate) fn of(mut calls: Vec<(HostId, EndpointId, CommonNs, CommonNs)>) -> Outstanding {
+        calls.sort_unstable();
+        let mut out: Vec<(HostId, EndpointId, CommonNs, CommonNs)> = Vec::new();
+        for call in calls {
+            match out.last_mut() {
+                Some(last) if (last.0, last.1) == (call.0, call.1) && call.2 <= last.3 => last.3 = last.3.max(call.3),
+                _ => out.push(call),
+            }
+        }
+        Outstanding(out)
+    }
+
+    fn at(&self, host: HostId, flow: EndpointId, at: CommonNs) -> bool {
+        let before = self.0.partition_point(|o| (o.0, o.1, o.2) <= (host, flow, at));
+        before > 0 && (self.0[before - 1].0, self.0[before - 1].1) == (host, flow) && at <= self.0[before - 1].3
     }
 }
