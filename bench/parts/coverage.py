@@ -334,6 +334,9 @@ COVERAGE = {
     "node-mysql": Case(helped("mysql", MY=mariadb, DOWN=Place.plain),
                        [str(HAVE / "node/node_modules/mysql2"), "mariadbd"], clients=(1, 10, 50), vantages=(KERNEL,),
                        whole=ALL_SIZES),
+    "node-postgres": Case(helped("pipelined", PG=Place.database, DOWN=Place.plain),
+                          [str(HAVE / "node/node_modules/postgres"), DATABASE], clients=(1, 10, 50), vantages=(KERNEL,),
+                          whole={(KERNEL, 1): 99.0}),
     "asyncpg": Case(asyncpg, [*VENV, DATABASE], whole=AT_FIVE),
     "puma-threads": Case(puma, ["puma", "redis-server", DATABASE], clients=(3, 10, 50), vantages=(KERNEL,), whole=PLAIN_THREADS),
     "shared": Case(shared(), [], clients=(1, 10, 50), vantages=(KERNEL,), whole=FIRST),
@@ -363,6 +366,7 @@ COVERAGE = {
     "java-shared": executors("shared", clients=(10, 50)),
     "java-tomcat": served("Tomcat", ALL_SIZES),
     "java-jetty": served("Jetty", ALL_SIZES),
+    "java-undertow": served("Undertow", ALL_SIZES),
     "java-netty": served("Netty", {}),
     # with more clients than its pool lets wait, its requests fail
     "java-reactor": served("Reactor", {}, clients=(1, 10)),

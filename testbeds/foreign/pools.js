@@ -1,5 +1,6 @@
 // Node.js with Wakepath's helper, by the libraries that hand one request's connection to another in ways of their own. KIND: `pools` is
-// Koa with knex, Sequelize, node-redis and axios; `mysql` is Fastify with mysql2. Settings come by environment.
+// Koa with knex, Sequelize, node-redis and axios; `mysql` is Fastify with mysql2; `pipelined` is Fastify with Postgres.js, which writes what
+// several requests ask at once. Settings come by environment.
 const fs = require('fs'), http = require('http');
 const load = name => require(require.resolve(name, { paths: [process.env.MODULES] }));
 const { KIND, PORT, PG, REDIS, MY, DOWN, LOG } = process.env;
@@ -44,4 +45,16 @@ async function mysql() {
   await app.listen({ port: +PORT, host });
 }
 
-({ pools, mysql })[KIND]();
+async function pipelined() {
+  const sql = load('postgres')({ host, port: +PG, user: 'postgres', database: 'postgres', max: 3 });
+  const app = load('fastify')();
+  app.get('/x', async ({ query: { rid } }) => {
+    await byFetch(rid);
+    await Promise.all([sql.unsafe(`/* rid=${rid} */ SELECT pg_sleep(0.001)`), byAxios(rid)]);
+    fs.writeSync(log, `rid=${rid} 200\n`);
+    return rid;
+  });
+  await app.listen({ port: +PORT, host });
+}
+
+({ pools, mysql, pipelined })[KIND]();

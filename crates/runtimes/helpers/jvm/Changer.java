@@ -55,6 +55,9 @@ final class Changer implements ClassFileTransformer {
         "org/apache/tomcat/util/threads/ThreadPoolExecutor",
         Map.of(BEFORE + BEFORE_OF, BEGINS, "getTask(", ENDS, "processWorkerExit(", ENDS),
         "org/eclipse/jetty/util/thread/QueuedThreadPool", Map.of("runJob(", JOBS),
+        // of JBoss, on which Undertow, WildFly and Quarkus run: what it wraps each task in, and where a thread looks for the next
+        "org/jboss/threads/EnhancedQueueExecutor$Task", Map.of("run(", Edit.entry("begins", Edit.THIS)),
+        "org/jboss/threads/EnhancedQueueExecutor$ThreadBody", Map.of("getOrAddNode(", ENDS),
         // a job of that pool may be to look for work, and to do what it finds, of one connection and then of another
         "org/eclipse/jetty/util/thread/strategy/AdaptiveExecutionStrategy", Map.of("runTask(", JOBS),
         "org/eclipse/jetty/util/thread/strategy/EatWhatYouKill", Map.of("runTask(", JOBS));
