@@ -325,12 +325,12 @@ impl<S: Steps> Engine<S> {
         }
         let ep = self.eps.at(r.flow, r.at);
         let before = ep.early.take();
-        let is_turned = before.as_ref().is_none_or(|b| b.sent != sent);
         let is_answered = before.is_some_and(|b| b.is_answered || b.sent != sent);
         ep.early = Some(Box::new(Early { sent, last: Span::of(r), is_answered }));
         let (is_announced, has_ports) = (ep.is_announced(), ep.has_ports());
-        // who sends on a socket whose announcement was lost, or that never tells, does something that cannot be shown
-        let is_call = if is_announced { is_turned && self.sides.is_never_told(r.flow) } else { r.flow.0 < NO_SOCKET };
+        // who sends on a socket whose announcement was lost, or that never tells, does something that cannot be shown; and what
+        // follows without a turn may be another's
+        let is_call = if is_announced { self.sides.is_never_told(r.flow) } else { r.flow.0 < NO_SOCKET };
         if is_answered && has_ports && !self.is_to_itself(r.flow, r.actor()) {
             self.sides.learn(r.flow, None);
         }
