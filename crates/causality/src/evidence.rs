@@ -205,7 +205,8 @@ impl Missing {
             Missing::Before => "record for longer; requests that begin later are not affected",
             Missing::Borders => "record from before these connections are opened",
             Missing::WhichOfLoop => {
-                "restart the service under `wakepath run --isolate` (or --isolate=process), which gives it one input at a time"
+                "`record --runtimes=python` for asyncio's own loop, `wakepath attach` for Node.js; else restart the service under \
+                 `wakepath run --isolate` (or --isolate=process), which gives it one input at a time"
             }
             Missing::WhichOfAny => {
                 "restart the service under `wakepath run --isolate=process`, which gives it one input at a time; Go programs, \
@@ -218,7 +219,8 @@ impl Missing {
                 "only the program's own memory tells: record with fewer requests at once, or give its pools more connections"
             }
             Missing::PickUp => {
-                "`wakepath run --isolate=process`; where threads take up work for one request at a time, a longer recording shows it"
+                "`wakepath run --isolate=process`; where threads take up work for one request at a time, a longer recording shows it; \
+                 where they open connections for a pool, begin to record when it has them"
             }
             Missing::Heard => "switch io_uring off in the service, or record its callers and callees too",
         }
