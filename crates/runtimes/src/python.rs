@@ -13,6 +13,8 @@ use wakepath_wire::{self as w, Runtime as Layout};
 const OFFSETS: &str = include_str!("../offsets/python.csv");
 /// In the name of the interpreter where it is a library.
 const LIBRARY: &str = "/libpython3.";
+/// In the name of a loop that is not asyncio's: it sends when it has come round, in nobody's context.
+const OTHER_LOOP: &str = "/uvloop/loop.";
 
 pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
     let interpreter = interpreter(process)?;
@@ -22,6 +24,7 @@ pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
     let layout = match (offsets, thread_values(process.tgid)) {
         (None, _) => Err(Unread::Version),
         (_, None) => Err(Unread::Library),
+        _ if Mapped::find(process.tgid, OTHER_LOOP).is_some() => Err(Unread::OtherLoop),
         (Some([key, state_context, state_thread, context_entered]), Some(thread_values)) => Ok(Layout {
             kind: u32::from(w::RUNTIME_PYTHON),
             python_key: interpreter.bias.wrapping_add(runtime).wrapping_add(u64::from(key)),
