@@ -54,8 +54,6 @@ pub enum Unread {
     Library,
     /// The library that has the runtime lacks the names that debuggers use.
     Names,
-    /// Its event loop reads and writes outside of what tells tasks apart.
-    OtherLoop,
     /// The rights to read its memory are missing.
     Memory,
     /// What tells its tasks apart was not loaded into the process, or not yet.
@@ -70,9 +68,6 @@ impl Unread {
         match self {
             Unread::Machine => "logical tasks are read only on x86-64",
             Unread::Version => "this version's layout is not known",
-            Unread::OtherLoop => {
-                "it has uvloop, which reads and writes outside of asyncio's contexts; start it on asyncio's own loop (uvicorn: `--loop asyncio`)"
-            }
             Unread::Memory => "its memory cannot be read with these rights",
             Unread::Names => "its library lacks the names of what is in it (it is stripped)",
             Unread::Helper => "the helper was not loaded (`wakepath attach PID`, or `wakepath helper node`)",

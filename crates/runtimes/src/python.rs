@@ -13,7 +13,8 @@ use wakepath_wire::{self as w, Runtime as Layout};
 const OFFSETS: &str = include_str!("../offsets/python.csv");
 /// In the name of the interpreter where it is a library.
 const LIBRARY: &str = "/libpython3.";
-/// In the name of a loop that is not asyncio's: it sends when it has come round, in nobody's context.
+/// In the name of a loop that is not asyncio's: it sends when it has come round, in nobody's context. Whether a program that has
+/// loaded it runs on it does not show: Sanic loads it and may run on asyncio's own.
 const OTHER_LOOP: &str = "/uvloop/loop.";
 
 pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
@@ -24,7 +25,6 @@ pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
     let layout = match (offsets, thread_values(process.tgid)) {
         (None, _) => Err(Unread::Version),
         (_, None) => Err(Unread::Library),
-        _ if Mapped::find(process.tgid, OTHER_LOOP).is_some() => Err(Unread::OtherLoop),
         (Some([key, state_context, state_thread, context_entered]), Some(thread_values)) => Ok(Layout {
             kind: u32::from(w::RUNTIME_PYTHON),
             python_key: interpreter.bias.wrapping_add(runtime).wrapping_add(u64::from(key)),
@@ -36,7 +36,9 @@ pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
         }),
     };
     let version = version.unwrap_or_else(|| "before 3.11".into());
-    Some(Runtime { name: "CPython", tasks: "asyncio tasks", version, asked_by: "--runtimes=python", layout })
+    let has_other = Mapped::find(process.tgid, OTHER_LOOP).is_some();
+    let tasks = if has_other { "asyncio tasks (not those of uvloop, which it has loaded)" } else { "asyncio tasks" };
+    Some(Runtime { name: "CPython", tasks, version, asked_by: "--runtimes=python", layout })
 }
 
 /// Every exported function that makes a context.
