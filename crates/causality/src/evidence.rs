@@ -206,7 +206,8 @@ impl Missing {
             Missing::Borders => "record from before these connections are opened",
             Missing::WhichOfLoop => {
                 "`record --runtimes=python` for asyncio's own loop, `wakepath attach` for Node.js; else restart the service under \
-                 `wakepath run --isolate` (or --isolate=process), which gives it one input at a time"
+                 `wakepath run --isolate` (or --isolate=process): one input at a time, which tells nothing of requests that wait for each \
+                 other within the program, as for a pool's connection"
             }
             Missing::WhichOfAny => {
                 "restart the service under `wakepath run --isolate=process`, which gives it one input at a time; Go programs, \
