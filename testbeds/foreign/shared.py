@@ -7,14 +7,13 @@ usage: shared.py back PORT DOWN_PORT              serves frames, each in a threa
 """
 
 import http.client
-import http.server
 import itertools
-import os
 import socket
 import struct
 import sys
 import threading
-from urllib.parse import parse_qs, urlsplit
+
+from threads import serve
 
 FRAME = struct.Struct(">2sI58s")
 ASK, ANSWER = b"\x9f\x80", b"\x9f\x81"
@@ -90,35 +89,15 @@ class Channel:
 
 def front(port, asked, down, log, is_one_by_one):
     """Serves HTTP."""
-    # one write a line: all threads share the file
-    log = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     channel = Channel(asked, is_one_by_one)
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
+    def work(path, rid):
+        if path == "/x":
+            channel.ask(rid)
+            call(down, rid)
+        return 200
 
-        def do_GET(self):
-            at = urlsplit(self.path)
-            rid = parse_qs(at.query).get("rid", ["none"])[0]
-            if at.path == "/x":
-                channel.ask(rid)
-                call(down, rid)
-            body = f"{rid}\n".encode()
-            os.write(log, f"rid={rid} 200\n".encode())
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
-
-    class Server(http.server.ThreadingHTTPServer):
-        daemon_threads = True
-        request_queue_size = 128
-
-    Server(("127.0.0.1", port), Handler).serve_forever()
+    serve(port, log, work)
 
 
 if __name__ == "__main__":

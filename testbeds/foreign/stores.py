@@ -1,18 +1,14 @@
 """A thread for each connection; `/x` asks the stores that the environment names, in turn: PG by one transaction, MEMCACHED.
 usage: stores.py PORT LOG"""
 
-import http.server
 import os
 import socket
 import sys
 import threading
-from urllib.parse import parse_qs, urlsplit
 
 import psycopg2
+from threads import serve
 
-port = int(sys.argv[1])
-# one write a line: all threads share the file
-log = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 database, cache = os.environ.get("PG"), os.environ.get("MEMCACHED")
 own = threading.local()
 
@@ -35,31 +31,12 @@ def ask_cache(rid):
     own.cache.recv(100)
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def do_GET(self):
-        at = urlsplit(self.path)
-        rid = parse_qs(at.query).get("rid", ["none"])[0]
-        if database:
-            ask_database(rid)
-        if cache:
-            ask_cache(rid)
-        body = f"{rid}\n".encode()
-        os.write(log, f"rid={rid} 200\n".encode())
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
+def work(_, rid):
+    if database:
+        ask_database(rid)
+    if cache:
+        ask_cache(rid)
+    return 200
 
 
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-
-Server(("127.0.0.1", port), Handler).serve_forever()
+serve(int(sys.argv[1]), sys.argv[2], work)

@@ -125,6 +125,11 @@ flow e A D
     assert_eq!(seen, 1);
 }
 
+/// How long a request was in a state (ns).
+fn time_in(slices: &[Slice], state: State) -> u64 {
+    slices.iter().filter(|s| s.state == state).map(|s| s.duration_ns()).sum()
+}
+
 /// A loop that sleeps in one request and answers another meanwhile: the first slept, and waited for nobody's input.
 #[test]
 fn others_inputs_are_not_what_a_request_waited_for() {
@@ -144,7 +149,7 @@ flow e - A
     let mut seen = 0;
     each(&play(script).expect("the script"), |folder, index, r| {
         let slices = slices_of(folder, index, r);
-        let of = |state: State| -> u64 { slices.iter().filter(|s| s.state == state).map(|s| s.duration_ns()).sum() };
+        let of = |state| time_in(&slices, state);
         if lay_out(r)[0].duration_ns() < 200_000 {
             return;
         }
@@ -184,7 +189,7 @@ context k of A by A at 156
     let mut seen = 0;
     each(&play(script).expect("the script"), |folder, index, r| {
         let slices = slices_of(folder, index, r);
-        let of = |state: State| -> u64 { slices.iter().filter(|s| s.state == state).map(|s| s.duration_ns()).sum() };
+        let of = |state| time_in(&slices, state);
         if lay_out(r)[0].duration_ns() < 200_000 {
             return;
         }
@@ -228,7 +233,7 @@ context k of A by A at 116
     let mut seen = 0;
     each(&play(script).expect("the script"), |folder, index, r| {
         let slices = slices_of(folder, index, r);
-        let of = |state: State| -> u64 { slices.iter().filter(|s| s.state == state).map(|s| s.duration_ns()).sum() };
+        let of = |state| time_in(&slices, state);
         if r.spans.len() > 1 {
             return;
         }
