@@ -71,7 +71,7 @@ def is_there(what):
         return any(pathlib.Path("/").glob(what.lstrip("/")))
     if what.startswith("target/"):
         return (ROOT / what).exists()
-    if what == "cargo" and os.environ.get("WAKEPATH_NO_BUILD") == "1":
+    if what == "cargo" and (os.environ.get("WAKEPATH_NO_BUILD") == "1" or "WAKEPATH_BIN" in os.environ):
         return True
     return shutil.which(what, path=os.pathsep.join([os.environ.get("PATH", ""), *ELSEWHERE])) is not None
 

@@ -17,7 +17,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-BIN = pathlib.Path(os.environ.get("WAKEPATH_BIN", TARGET / "release"))
+BIN = pathlib.Path(os.environ.get("WAKEPATH_BIN", TARGET / "release")).resolve()
 TESTBEDS = ("vapp", "load", "rpc", "score")
 PACKAGES = ["wakepath", "wakepath-preload", *(f"wakepath-testbed-{name}" for name in TESTBEDS)]
 WAIT_S = 120
@@ -36,7 +36,7 @@ def others(name):
 
 def build():
     """Builds all in release mode; WAKEPATH_NO_BUILD=1 takes what is there, WAKEPATH_BIN=DIR what is in that folder."""
-    if os.environ.get("WAKEPATH_NO_BUILD") != "1" and BIN == TARGET / "release":
+    if os.environ.get("WAKEPATH_NO_BUILD") != "1" and "WAKEPATH_BIN" not in os.environ:
         line = ["cargo", "build", "--release", "--quiet", "--manifest-path", str(ROOT / "Cargo.toml")]
         for package in PACKAGES:
             line += ["-p", package]
