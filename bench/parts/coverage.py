@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 from . import proxies
-from .foreign import CODE, DATABASE, HAVE, PYTHON, SYSTEM_PYTHON, Place, own_log, puma
+from .foreign import CODE, DATABASE, HAVE, PYTHON, SYSTEM_PYTHON, Place, own_log, puma, uvicorn
 from .library import Library
 from .programs import TARGET, Failed, Recording, explain, free_port, keep, program, run, score, vload
 from .tiers import find, nginx_line, php_fpm, put
@@ -102,9 +102,7 @@ def empty_hooks(place):
 
 def asyncpg(place):
     """FastAPI before PostgreSQL alone."""
-    port, database = free_port(), place.database()
-    line = [PYTHON, "-m", "uvicorn", "--port", port, "--app-dir", CODE, "--log-level", "warning", "pooled:app"]
-    return place.start("uvicorn", line, port, PG=database)
+    return uvicorn(place, free_port(), "pooled:app", "asyncio", PG=place.database())
 
 
 def fastcgi(listen, keeps):

@@ -100,11 +100,15 @@ def puma(place):
     return place.start("puma", line, port, RACK_ENV="production", **env)
 
 
-def fastapi(place):
-    """asyncio; three pools in one task for each request, two calls at once."""
-    port, env = free_port(), place.stores()
-    line = [PYTHON, "-m", "uvicorn", "--port", port, "--app-dir", CODE, "--log-level", "warning", "service:app"]
+def uvicorn(place, port, app, loop, **env):
+    """An application in FastAPI, on asyncio's own loop or on uvloop."""
+    line = [PYTHON, "-m", "uvicorn", "--port", port, "--app-dir", CODE, "--log-level", "warning", "--loop", loop, app]
     return place.start("uvicorn", line, port, **env)
+
+
+def fastapi(loop):
+    """Three pools in one task for each request, two calls at once."""
+    return lambda place: uvicorn(place, free_port(), "service:app", loop, **place.stores())
 
 
 def express(place):
@@ -332,11 +336,13 @@ def hedged(place):
     return place.start("hedged", [SYSTEM_PYTHON, CODE / "hedged.py", port, place.log, *behind], port)
 
 
+UVLOOP = next((HAVE / "venv").glob("lib/*/site-packages/uvloop"), HAVE / "venv/uvloop")
 DATABASE = "/usr/lib/postgresql/*/bin/initdb"
 # What a system is called, what it needs, how it is started.
 SYSTEMS = {
     "puma": (["puma", "redis-server", DATABASE, "/usr/share/rubygems-integration/all/specifications/redis-*"], puma),
-    "fastapi": ([str(PYTHON), "redis-server", DATABASE], fastapi),
+    "fastapi": ([str(PYTHON), "redis-server", DATABASE], fastapi("asyncio")),
+    "fastapi-uvloop": ([str(PYTHON), str(UVLOOP), "redis-server", DATABASE], fastapi("uvloop")),
     "express": (["node", str(HAVE / "node/node_modules/express"), "redis-server", DATABASE], express),
     "node-helper": (["node", str(HAVE / "node/node_modules/undici"), "redis-server", DATABASE], node_helper),
     "node-attached": (["node", str(HAVE / "node/node_modules/undici"), "redis-server", DATABASE], node_attached),
@@ -350,7 +356,7 @@ SYSTEMS = {
 }
 # How the recorder is asked, where not as always.
 ASYNCIO = ["--runtimes=python"]
-FLAGS = {"go": ["--runtimes=go"], "fastapi": ASYNCIO, "aiohttp": ASYNCIO, "tornado": ASYNCIO}
+FLAGS = {"go": ["--runtimes=go"], "fastapi": ASYNCIO, "fastapi-uvloop": ASYNCIO, "aiohttp": ASYNCIO, "tornado": ASYNCIO}
 BIND = ["-b", "127.0.0.1:@PORT@"]
 RACK = CODE / "memcached.ru"
 # A second look, at ten more: `bench/foreign more`.

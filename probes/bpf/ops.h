@@ -189,7 +189,7 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 		peer = PEER_BYTES;
 	if (head > HEAD_MAX)
 		head = HEAD_MAX;
-	if (runtime_processes && logical_task(task, &who, m->flow, now)) {
+	if (runtime_processes && logical_task(task, &who, m->flow, m->op, now)) {
 		named = sizeof(who);
 		m->op |= SUB_LOGICAL;
 	}

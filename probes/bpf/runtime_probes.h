@@ -164,16 +164,22 @@ static __always_inline int python_made(struct pt_regs *regs, bool copies)
 	struct owned_key key = { .tgid = task->tgid };
 	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &key.tgid);
 	struct python_context *maker = 0, made = {};
+	struct owned_key thread = {};
+	u64 *reader;
 
 	if (!r || r->kind != RUNTIME_PYTHON || is_refuted(r) || !RESULT(regs))
 		return 0;
-	made.id = bpf_ktime_get_ns();
+	made.id = made.born = bpf_ktime_get_ns();
 	if (copies) {
 		key.of = python_context(task, r);
-		if (key.of)
+		thread.tgid = key.tgid;
+		thread.of = task->pid;
+		reader = key.of && r->other_loop ? bpf_map_lookup_elem(&uv_reading, &thread) : 0;
+		if (reader)
+			made.makers[0] = *reader;
+		else if (key.of)
 			maker = bpf_map_lookup_elem(&python_contexts, &key);
 	}
-	made.born = made.id;
 	if (maker) {
 		made.makers[0] = maker->id;
 		__builtin_memcpy(&made.makers[1], maker->makers, sizeof(made.makers) - sizeof(u64));
@@ -185,5 +191,63 @@ static __always_inline int python_made(struct pt_regs *regs, bool copies)
 
 RUNTIME_RETURN_PROBE(on_python_copies, python_made(regs, true))
 RUNTIME_RETURN_PROBE(on_python_makes, python_made(regs, false))
+
+/* The layout of an object of uvloop's for a connection, and of libuv's behind it, the same in all versions that were tried. Held together by
+ * words that point to themselves or back: of any other object they do not. */
+#define UV_HANDLE 24	 /* object -> libuv's uv_stream_t */
+#define UV_DATA 0	 /* and back */
+#define UV_DESCRIPTOR 184 /* io_watcher.fd */
+#define UV_COMPLETED 208 /* write_completed_queue: empty, it points to itself */
+
+/* uvloop adds something to a set. A connection, if a task wrote on it: it is sent when the loop has come round. */
+static __always_inline int uv_queues(struct pt_regs *regs)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct owned_key key = { .tgid = task->tgid };
+	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &key.tgid);
+	u64 object = ARG2(regs), handle;
+	struct wp_logical who = {};
+	struct uv_connection *c;
+	struct file *file;
+	struct sock *sk;
+	bool is_known;
+
+	if (!r || r->kind != RUNTIME_PYTHON || !r->other_loop || is_refuted(r))
+		return 0;
+	handle = user_word(object + UV_HANDLE);
+	if (!handle || user_word(handle + UV_DATA) != object || user_word(handle + UV_COMPLETED) != handle + UV_COMPLETED)
+		return 0;
+	file = file_at(task, (u32)user_word(handle + UV_DESCRIPTOR));
+	sk = file ? sock_in(file) : 0;
+	/* a socket that was used has its cookie */
+	key.of = sk ? field(sk, __sk_common.skc_cookie.counter) : 0;
+	if (!key.of)
+		return 0;
+	is_known = python_task(task, r, &who, key.of, OP_CLOSE, bpf_ktime_get_ns());
+	c = uv_connection(&key);
+	if (!c)
+		return 0;
+	/* several wrote */
+	if (!is_known || (c->is_queued && c->writer != who.key))
+		who.key = 0;
+	c->writer = who.key;
+	c->maker = who.parent;
+	c->born = who.born_ns;
+	c->is_queued = 1;
+	return 0;
+}
+
+/* uvloop leaves a context: with what it read last it is done. */
+static __always_inline int uv_leaves(struct pt_regs *regs)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct owned_key thread = { .tgid = task->tgid, .of = task->pid };
+
+	bpf_map_delete_elem(&uv_reading, &thread);
+	return 0;
+}
+
+RUNTIME_PROBE(on_uvloop_queues, uv_queues(regs))
+RUNTIME_PROBE(on_uvloop_leaves, uv_leaves(regs))
 
 #endif

@@ -256,36 +256,126 @@ static __always_inline u64 python_context(struct task_struct *task, struct wp_ru
 /* What a map takes for one of which nothing is known: not on the stack, of which a chain of calls has 512 bytes. */
 static const struct python_context no_context;
 
-static __always_inline bool python_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, bool polls,
-					u64 now)
-{
-	struct owned_key key = { .tgid = task->tgid };
-	struct python_context *found;
+/* A connection of uvloop's, which reads and writes outside of contexts. */
+struct uv_connection {
+	/* in whose name it is read: what stands for asyncio's context of its reader */
+	u64 reader;
+	/* who wrote what waits to be sent: a context's id, 0 for nobody or several */
+	u64 writer;
+	u64 maker;
+	u64 born;
+	u64 is_queued;
+};
 
-	/* whatever the loop waits for, it waits for in nobody's name. What probes did not see made may have another's address. */
-	if (polls || !r->is_marked)
+/* By its flow. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 32768);
+	__type(key, struct owned_key);
+	__type(value, struct uv_connection);
+} uv_connections SEC(".maps");
+
+/* Thread -> reader of the connection that uvloop has just read there, until it leaves the context of which it tells what came. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct owned_key);
+	__type(value, u64);
+} uv_reading SEC(".maps");
+
+static const struct uv_connection no_connection;
+
+static __always_inline struct uv_connection *uv_connection(struct owned_key *key)
+{
+	struct uv_connection *found = bpf_map_lookup_elem(&uv_connections, key);
+
+	if (found)
+		return found;
+	bpf_map_update_elem(&uv_connections, key, &no_connection, BPF_ANY);
+	return bpf_map_lookup_elem(&uv_connections, key);
+}
+
+/* Who wrote what uvloop sends now; nobody where that were several, or the loop itself. */
+static __always_inline bool uv_sends(struct owned_key *flow, struct wp_logical *who)
+{
+	struct uv_connection *c = bpf_map_lookup_elem(&uv_connections, flow);
+
+	if (!c || !c->is_queued)
 		return false;
+	c->is_queued = 0;
+	who->key = c->writer;
+	who->parent = c->maker;
+	who->born_ns = c->born;
+	return who->key != 0;
+}
+
+/* An operation of uvloop's, outside of contexts. */
+static __always_inline bool uv_acts(struct task_struct *task, struct wp_logical *who, u64 flow, u8 op)
+{
+	struct owned_key thread = { .tgid = task->tgid, .of = task->pid }, key = { .tgid = task->tgid, .of = flow };
+	struct uv_connection *c;
+
+	if (op == OP_SEND && flow)
+		return uv_sends(&key, who);
+	bpf_map_delete_elem(&uv_reading, &thread);
+	if (op != OP_RECV || !flow)
+		return false;
+	c = uv_connection(&key);
+	if (!c)
+		return false;
+	if (!c->reader)
+		c->reader = bpf_ktime_get_ns();
+	who->key = c->reader;
+	bpf_map_update_elem(&uv_reading, &thread, &who->key, BPF_ANY);
+	return true;
+}
+
+static __always_inline bool python_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, u64 flow,
+					u8 op, u64 now)
+{
+	struct owned_key key = { .tgid = task->tgid, .of = task->pid };
+	struct python_context *found;
+	struct uv_connection *c;
+	u64 *reader;
+
+	/* What probes did not see made may have another's address. */
+	if (!r->is_marked)
+		return false;
+	/* whatever the loop waits for, it waits for in nobody's name */
+	if (!flow)
+		return r->other_loop && uv_acts(task, who, 0, 0);
+	reader = r->other_loop ? bpf_map_lookup_elem(&uv_reading, &key) : 0;
 	key.of = python_context(task, r);
 	if (!key.of)
-		return false;
-	found = bpf_map_lookup_elem(&python_contexts, &key);
-	if (found) {
-		if (!found->acted)
-			found->acted = !found->makers[0] ||
-				       tell_makers(key.tgid, RUNTIME_PYTHON, found->makers, found->makers, now);
-		who->key = found->id;
-		who->parent = found->makers[0];
-		who->born_ns = found->born;
+		return r->other_loop && uv_acts(task, who, flow, op);
+	if (reader) {
+		who->key = *reader;
 		return true;
 	}
-	/* older than the probes */
-	bpf_map_update_elem(&python_contexts, &key, &no_context, BPF_ANY);
 	found = bpf_map_lookup_elem(&python_contexts, &key);
-	if (!found)
-		return false;
-	found->acted = 1;
-	who->key = found->id = bpf_ktime_get_ns();
-	return true;
+	if (!found) {
+		/* older than the probes */
+		bpf_map_update_elem(&python_contexts, &key, &no_context, BPF_ANY);
+		found = bpf_map_lookup_elem(&python_contexts, &key);
+		if (!found)
+			return false;
+		found->acted = 1;
+		found->id = bpf_ktime_get_ns();
+	}
+	if (!found->acted)
+		found->acted = !found->makers[0] || tell_makers(key.tgid, RUNTIME_PYTHON, found->makers, found->makers, now);
+	who->key = found->id;
+	who->parent = found->makers[0];
+	who->born_ns = found->born;
+	if (!r->other_loop || op != OP_SEND)
+		return true;
+	/* with what another wrote there before */
+	key.of = flow;
+	c = bpf_map_lookup_elem(&uv_connections, &key);
+	if (!c || !c->is_queued)
+		return true;
+	c->is_queued = 0;
+	return c->writer == who->key;
 }
 
 /* What the agent for the JVM keeps: words by which it is known. */
@@ -493,13 +583,14 @@ static __always_inline bool tokio_task(struct task_struct *task, struct wp_runti
 	return false;
 }
 
-static __always_inline bool task_of(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, u64 flow, u64 now)
+static __always_inline bool task_of(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, u64 flow, u8 op,
+				    u64 now)
 {
 	switch (r->kind) {
 	case RUNTIME_GO:
 		return go_task(task, r, who, !flow, now);
 	case RUNTIME_PYTHON:
-		return python_task(task, r, who, !flow, now);
+		return python_task(task, r, who, flow, op, now);
 	case RUNTIME_JVM:
 		return jvm_task(task, r, who, now);
 	case RUNTIME_NODE:
@@ -511,15 +602,15 @@ static __always_inline bool task_of(struct task_struct *task, struct wp_runtime 
 }
 
 /* Tells in whose name the current thread acts; false where that is not known. `flow`: what it acts on, 0 where it waits for
- * descriptors to be ready. `now`: of the record that names it. */
-static __noinline bool logical_task(struct task_struct *task, struct wp_logical *who, u64 flow, u64 now)
+ * descriptors to be ready. `op`: what it does there. `now`: of the record that names it. */
+static __noinline bool logical_task(struct task_struct *task, struct wp_logical *who, u64 flow, u8 op, u64 now)
 {
 	u32 tgid = task->tgid;
 	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &tgid);
 
 	if (!r || !who || is_refuted(r))
 		return false;
-	if (!task_of(task, r, who, flow, now))
+	if (!task_of(task, r, who, flow, op, now))
 		return false;
 	/* a lower bound does */
 	r->verified++;

@@ -243,7 +243,7 @@ struct wp_runtime {
 	__u32 thread_is_virtual;
 	__u32 thread_owner;
 	__u32 block_bytes;
-	__u32 pad;
+	__u32 other_loop;
 };
 _Static_assert(sizeof(struct wp_runtime) == 168, "wp_runtime");
 

@@ -7,6 +7,7 @@
 //!
 //! Programs belong to watched processes: any bytes may stand in them.
 
+mod calls;
 mod go;
 mod jvm;
 mod mapped;
@@ -118,6 +119,10 @@ pub enum Point {
     PythonCopies,
     /// CPython, when the function returns: it made a context otherwise.
     PythonMakes,
+    /// uvloop: it puts something aside, as a connection on which a task wrote.
+    UvloopQueues,
+    /// uvloop: it leaves a context.
+    UvloopLeaves,
 }
 
 impl Point {
@@ -158,16 +163,16 @@ impl Process {
 struct Known {
     kind: u8,
     recognise: fn(&Process) -> Option<Runtime>,
-    probing: fn(&Process) -> Option<Probing>,
+    probing: fn(&Process) -> Vec<Probing>,
 }
 
 /// Every runtime.
 const RUNTIMES: [Known; 5] = [
-    Known { kind: w::RUNTIME_GO, recognise: go::recognise, probing: go::probing },
+    Known { kind: w::RUNTIME_GO, recognise: go::recognise, probing: |process| go::probing(process).into_iter().collect() },
     Known { kind: w::RUNTIME_PYTHON, recognise: python::recognise, probing: python::probing },
-    Known { kind: w::RUNTIME_JVM, recognise: jvm::recognise, probing: |_| None },
-    Known { kind: w::RUNTIME_NODE, recognise: node::recognise, probing: |_| None },
-    Known { kind: w::RUNTIME_TOKIO, recognise: tokio::recognise, probing: |_| None },
+    Known { kind: w::RUNTIME_JVM, recognise: jvm::recognise, probing: |_| Vec::new() },
+    Known { kind: w::RUNTIME_NODE, recognise: node::recognise, probing: |_| Vec::new() },
+    Known { kind: w::RUNTIME_TOKIO, recognise: tokio::recognise, probing: |_| Vec::new() },
 ];
 
 /// Whether it was verified how this machine's threads lead to what a runtime keeps of them, and with what its functions begin.
@@ -180,10 +185,12 @@ pub fn of_process(tgid: u32) -> Option<Runtime> {
     Some(if IS_VERIFIED { found } else { Runtime { layout: Err(Unread::Machine), ..found } })
 }
 
-/// Where the probes of a process's runtime (one of `RUNTIME_…`) must be. `None` where it has nothing to probe, or not as it is known.
-pub fn probing(tgid: u32, kind: u8) -> Option<Probing> {
-    let process = Process::open(tgid).filter(|_| IS_VERIFIED)?;
-    RUNTIMES.iter().find(|known| known.kind == kind).and_then(|known| (known.probing)(&process))
+/// Where the probes of a process's runtime (one of `RUNTIME_…`) must be, in each of its files. None where it has nothing to probe, or not
+/// as it is known.
+pub fn probing(tgid: u32, kind: u8) -> Vec<Probing> {
+    let process = Process::open(tgid).filter(|_| IS_VERIFIED);
+    let known = RUNTIMES.iter().find(|known| known.kind == kind);
+    process.zip(known).map(|(process, known)| (known.probing)(&process)).unwrap_or_default()
 }
 
 /// A layout without anything in it.
@@ -224,5 +231,5 @@ const EMPTY: Layout = Layout {
     thread_is_virtual: 0,
     thread_owner: 0,
     block_bytes: 0,
-    pad: 0,
+    other_loop: 0,
 };

@@ -1,6 +1,8 @@
 //! Programs and libraries as ELF files.
 
-use object::elf::{EM_AARCH64, EM_X86_64, FileHeader64, PT_LOAD, PT_TLS, R_X86_64_DTPMOD64};
+use object::elf::{
+    EM_AARCH64, EM_X86_64, FileHeader64, PT_LOAD, PT_TLS, R_X86_64_DTPMOD64, R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT,
+};
 use object::read::elf::{ElfFile, ProgramHeader as _};
 use object::{
     LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, ObjectSymbolTable as _, ReadCache, ReadRef as _,
@@ -130,6 +132,22 @@ impl Program {
         let tells = RelocationFlags::Elf { r_type: R_X86_64_DTPMOD64 };
         let found = elf.dynamic_relocations()?.find(|(_, r)| r.flags() == tells && is_own(r.target()));
         found.map(|(address, _)| address)
+    }
+
+    /// Addresses of the words in which the linker tells it where a function of another library is; none where it calls it not.
+    pub(crate) fn slots_of(&self, function: &str) -> Vec<u64> {
+        let found = || {
+            let elf = self.elf()?;
+            let symbols = elf.dynamic_symbol_table()?;
+            let is_it = |target| match target {
+                RelocationTarget::Symbol(i) => symbols.symbol_by_index(i).is_ok_and(|s| s.name() == Ok(function)),
+                _ => false,
+            };
+            let tells = [R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT].map(|r_type| RelocationFlags::Elf { r_type });
+            let slots = elf.dynamic_relocations()?.filter(|(_, r)| tells.contains(&r.flags()) && is_it(r.target()));
+            Some(slots.map(|(address, _)| address).collect())
+        };
+        found().unwrap_or_default()
     }
 
     /// Size in bytes, and alignment, of the thread-local words that it brings.

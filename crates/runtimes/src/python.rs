@@ -4,6 +4,7 @@
 //! C library tells debuggers where a thread keeps its values. Verified by `PyThreadState.thread_id`, what `pthread_self` gives.
 //! An address is soon another context's, so that probes must tell which are made; without them nothing is read.
 
+use crate::calls;
 use crate::mapped::Mapped;
 use crate::offsets;
 use crate::program::Program;
@@ -13,15 +14,24 @@ use wakepath_wire::{self as w, Runtime as Layout};
 const OFFSETS: &str = include_str!("../offsets/python.csv");
 /// In the name of the interpreter where it is a library.
 const LIBRARY: &str = "/libpython3.";
-/// In the name of a loop that is not asyncio's: it sends when it has come round, in nobody's context. Whether a program that has
-/// loaded it runs on it does not show: Sanic loads it and may run on asyncio's own.
+/// In the name of a loop that is not asyncio's: it reads before it enters a context, and sends when it has come round, in nobody's. Whether
+/// a program that has loaded it runs on it does not show: Sanic loads it and may run on asyncio's own.
 const OTHER_LOOP: &str = "/uvloop/loop.";
+
+/// Most probes of a kind in uvloop; the versions that were tried have seven and one.
+const CALLS_MAX: usize = 32;
 
 pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
     let interpreter = interpreter(process)?;
     let runtime = interpreter.program.exported("_PyRuntime")?;
     let version = version(&interpreter.program);
     let offsets = version.as_deref().and_then(|v| offsets::of::<4>(OFFSETS, v));
+    let (has_other, uvloop) = (Mapped::find(process.tgid, OTHER_LOOP).is_some(), uvloop(process.tgid));
+    let tasks = match (has_other, &uvloop) {
+        (false, _) => "asyncio tasks",
+        (true, Some(_)) => "asyncio tasks, uvloop's too",
+        (true, None) => "asyncio tasks (not those of uvloop, which it has loaded)",
+    };
     let layout = match (offsets, thread_values(process.tgid)) {
         (None, _) => Err(Unread::Version),
         (_, None) => Err(Unread::Library),
@@ -32,17 +42,20 @@ pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
             state_context,
             state_thread,
             context_entered,
+            other_loop: u32::from(uvloop.is_some()),
             ..crate::EMPTY
         }),
     };
     let version = version.unwrap_or_else(|| "before 3.11".into());
-    let has_other = Mapped::find(process.tgid, OTHER_LOOP).is_some();
-    let tasks = if has_other { "asyncio tasks (not those of uvloop, which it has loaded)" } else { "asyncio tasks" };
     Some(Runtime { name: "CPython", tasks, version, asked_by: "--runtimes=python", layout })
 }
 
-/// Every exported function that makes a context.
-pub(crate) fn probing(process: &Process) -> Option<Probing> {
+/// Every exported function that makes a context; and in uvloop, where it puts off what tasks write, and leaves contexts.
+pub(crate) fn probing(process: &Process) -> Vec<Probing> {
+    contexts(process).map(|made| std::iter::once(made).chain(uvloop(process.tgid)).collect()).unwrap_or_default()
+}
+
+fn contexts(process: &Process) -> Option<Probing> {
     let interpreter = interpreter(process)?;
     let functions = [
         (Point::PythonCopies, "PyContext_CopyCurrent"),
@@ -52,6 +65,24 @@ pub(crate) fn probing(process: &Process) -> Option<Probing> {
     let place = |name| interpreter.program.place(interpreter.program.exported(name)?);
     let places = functions.into_iter().map(|(point, name)| Some((point, place(name)?))).collect::<Option<_>>()?;
     Some(Probing { file: interpreter.path, places })
+}
+
+/// uvloop adds a connection on which a task wrote to a set, and enters a context for each callback. It is in C without a symbol that one
+/// may rely on, but calls the interpreter for both.
+fn uvloop(tgid: u32) -> Option<Probing> {
+    let uvloop = Mapped::find(tgid, OTHER_LOOP)?;
+    let functions = [(Point::UvloopQueues, "PySet_Add"), (Point::UvloopLeaves, "PyContext_Exit")];
+    let mut places = Vec::new();
+    for (point, function) in functions {
+        let calls = calls::of(&uvloop.program, function);
+        if calls.is_empty() || calls.len() > CALLS_MAX {
+            return None;
+        }
+        for call in calls {
+            places.push((point, uvloop.program.place(call)?));
+        }
+    }
+    Some(Probing { file: uvloop.path, places })
 }
 
 /// What has the interpreter in it: a library, or the program.

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 use wakepath_capture::{KernelSource, RuntimeProbe, procfs};
-use wakepath_runtimes::{Point, Unread};
+use wakepath_runtimes::{Point, Probing, Unread};
 use wakepath_wire::{self as w, Frame};
 
 /// Most processes looked at in one round, so that the rings are not left alone for long.
@@ -92,6 +92,11 @@ fn layout(tgid: u32, probed: &[Probed]) -> Result<w::Runtime, Option<Unread>> {
 /// Without its probes, an address in Python's memory may be one task's now and another's soon.
 fn needs_probes(layout: &w::Runtime) -> bool {
     layout.kind == u32::from(w::RUNTIME_PYTHON)
+}
+
+/// uvloop is loaded by the program, some time after it began.
+fn may_load_loop(layout: &w::Runtime) -> bool {
+    layout.kind == u32::from(w::RUNTIME_PYTHON) && layout.other_loop == 0
 }
 
 /// Where the task's number is must show in samples yet.
@@ -279,11 +284,14 @@ impl Runtimes {
 
     /// Looks at some of them.
     pub fn learn(&mut self, source: &mut KernelSource) {
-        for (tgid, maker) in self.made.drain(..) {
+        for (tgid, maker) in std::mem::take(&mut self.made) {
             // it is what its maker is, until it begins another program
             let Some(layout) = self.known.get(&maker).copied() else { continue };
             if !self.known.contains_key(&tgid) && source.read_identities(tgid, &layout).is_ok() {
                 self.known.insert(tgid, layout);
+                if may_load_loop(&layout) {
+                    self.look_later(tgid, 0);
+                }
             }
         }
         let some = self.waiting.len().min(ROUND_MAX);
@@ -346,9 +354,10 @@ impl Runtimes {
             was_helpless |= self.helpless.remove(&tgid);
         } else if self.helpless.contains(&tgid) || self.helpless.len() < WAITING_MAX {
             self.helpless.insert(tgid);
-            if looks < HELPER_LOOKS && self.later.len() < WAITING_MAX {
-                self.later.push((tgid, Instant::now() + HELPER_FIRST * (1 << looks), looks + 1));
-            }
+            self.look_later(tgid, looks);
+        }
+        if found.is_ok_and(|l| may_load_loop(&l)) {
+            self.look_later(tgid, looks);
         }
         let layout = found.ok().and_then(|l| self.searched(tgid, l));
         if layout == self.known.get(&tgid).copied() {
@@ -364,6 +373,13 @@ impl Runtimes {
                 let what = if layout.kind == u32::from(w::RUNTIME_JVM) { "tasks of executors" } else { "requests" };
                 tell!("wakepath: the {what} of {} ({tgid}) are told apart from now on", name(tgid));
             }
+        }
+    }
+
+    /// Once more, after so many looks, as long as that makes sense.
+    fn look_later(&mut self, tgid: u32, looks: u32) {
+        if looks < HELPER_LOOKS && self.later.len() < WAITING_MAX {
+            self.later.push((tgid, Instant::now() + HELPER_FIRST * (1 << looks), looks + 1));
         }
     }
 
@@ -392,39 +408,45 @@ fn place_probes(source: &mut KernelSource, tgid: u32, layout: &w::Runtime, allow
     }
     let name = name(tgid);
     let kind = layout.kind as u8;
-    let Some(at) = wakepath_runtimes::probing(tgid, kind) else {
+    let files = wakepath_runtimes::probing(tgid, kind);
+    if files.is_empty() {
         let lacks = if kind == w::RUNTIME_GO {
             "not the functions that make and end goroutines, as Go builds them"
         } else {
             "none of CPython's functions that make contexts"
         };
         tell!("wakepath: {name} ({tgid}) has {lacks}: no probes, nothing is changed in it");
-        return false;
-    };
+    }
     let has_channels = layout.is_marked == MARKED_CHANNELS;
+    !files.is_empty() && files.iter().all(|at| place_probes_in(source, at, &format!("{name} ({tgid})"), has_channels))
+}
+
+/// Places those of one of its files. `whom`: who has it.
+fn place_probes_in(source: &mut KernelSource, at: &Probing, whom: &str, has_channels: bool) -> bool {
     // what streams show was not yet held against servers' own logs: nobody gets it unasked
     let is_asked = |point: Point| has_channels || !(point.is_of_channels() || point.is_of_streams());
     let asked = at.places.iter().filter(|&&(point, _)| is_asked(point));
     let places: Vec<_> = asked.map(|&(point, place)| (probe(point), place)).collect();
     if has_channels && !at.places.iter().any(|(point, _)| point.is_of_channels()) {
-        tell!("wakepath: {name} ({tgid}) has not the functions of channels as Go builds them: no probes there");
+        tell!("wakepath: {whom} has not the functions of channels as Go builds them: no probes there");
     }
-    let what = match kind {
-        w::RUNTIME_GO if has_channels => {
+    let what = match at.places.first() {
+        Some((Point::PythonCopies, _)) => "where CPython makes contexts",
+        Some((Point::UvloopQueues, _)) => "where uvloop puts off what tasks write, and leaves contexts,",
+        _ if has_channels => {
             "where goroutines are made and end, at net/http's client, at channels, and at streams of HTTP/2 and gRPC,"
         }
-        w::RUNTIME_GO => "where goroutines are made and end, and at net/http's client,",
-        _ => "where CPython makes contexts",
+        _ => "where goroutines are made and end, and at net/http's client,",
     };
     match source.probe_runtime(&at.file, &places) {
         Ok(true) => tell!(
-            "wakepath: {name} ({tgid}) and all that run the same program or library have {} probes {what} now; they go when \
+            "wakepath: {whom} and all that run the same program or library have {} probes {what} now; they go when \
              the recording ends",
             places.len()
         ),
         Ok(false) => {}
         Err(e) => {
-            tell!("wakepath: no probes in {name} ({tgid}), whose calls may stay open: {e}");
+            tell!("wakepath: no probes in {whom}, whose calls may stay open: {e}");
             return false;
         }
     }
@@ -449,6 +471,8 @@ fn probe(point: Point) -> RuntimeProbe {
         Point::GoWritesHeaders => RuntimeProbe::GoWritesHeaders,
         Point::PythonCopies => RuntimeProbe::PythonCopies,
         Point::PythonMakes => RuntimeProbe::PythonMakes,
+        Point::UvloopQueues => RuntimeProbe::UvloopQueues,
+        Point::UvloopLeaves => RuntimeProbe::UvloopLeaves,
     }
 }
 

@@ -135,8 +135,8 @@ layouts! {
         thread_owner: u32,
         /// How many bytes of thread-local words a program has below the thread pointer (Tokio).
         block_bytes: u32,
-        /// Zero.
-        pad: u32,
+        /// 1: Python has loaded uvloop, and that has its probes.
+        other_loop: u32,
     }
 
     /// A thread's local words at an operation. Not a record: the programs leave it to the agent in a map.

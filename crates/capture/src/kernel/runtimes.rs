@@ -43,6 +43,10 @@ pub enum RuntimeProbe {
     PythonCopies,
     /// CPython: a context is made of none; told when the function returns.
     PythonMakes,
+    /// uvloop: it puts something aside, as a connection on which a task wrote.
+    UvloopQueues,
+    /// uvloop: it leaves a context.
+    UvloopLeaves,
 }
 
 impl RuntimeProbe {
@@ -66,6 +70,8 @@ impl RuntimeProbe {
             RuntimeProbe::GoWritesHeaders => [&progs.on_go_writes_headers_multi, &progs.on_go_writes_headers],
             RuntimeProbe::PythonCopies => [&progs.on_python_copies_multi, &progs.on_python_copies],
             RuntimeProbe::PythonMakes => [&progs.on_python_makes_multi, &progs.on_python_makes],
+            RuntimeProbe::UvloopQueues => [&progs.on_uvloop_queues_multi, &progs.on_uvloop_queues],
+            RuntimeProbe::UvloopLeaves => [&progs.on_uvloop_leaves_multi, &progs.on_uvloop_leaves],
         }
     }
 }
