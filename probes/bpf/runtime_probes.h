@@ -196,6 +196,9 @@ RUNTIME_RETURN_PROBE(on_python_makes, python_made(regs, false))
  * words that point to themselves or back: of any other object they do not. */
 #define UV_HANDLE 24	 /* object -> libuv's uv_stream_t */
 #define UV_DATA 0	 /* and back */
+#define UV_KIND 16
+#define UV_PIPE 7
+#define UV_TCP 12
 #define UV_DESCRIPTOR 184 /* io_watcher.fd */
 #define UV_COMPLETED 208 /* write_completed_queue: empty, it points to itself */
 
@@ -208,6 +211,7 @@ static __always_inline int uv_queues(struct pt_regs *regs)
 	u64 object = ARG2(regs), handle;
 	struct wp_logical who = {};
 	struct uv_connection *c;
+	u32 kind;
 	struct file *file;
 	struct sock *sk;
 	bool is_known;
@@ -216,6 +220,9 @@ static __always_inline int uv_queues(struct pt_regs *regs)
 		return 0;
 	handle = user_word(object + UV_HANDLE);
 	if (!handle || user_word(handle + UV_DATA) != object || user_word(handle + UV_COMPLETED) != handle + UV_COMPLETED)
+		return 0;
+	kind = user_word(handle + UV_KIND);
+	if (kind != UV_TCP && kind != UV_PIPE)
 		return 0;
 	file = file_at(task, (u32)user_word(handle + UV_DESCRIPTOR));
 	sk = file ? sock_in(file) : 0;

@@ -2,23 +2,6 @@
 #ifndef WAKEPATH_RUNTIMES_H
 #define WAKEPATH_RUNTIMES_H
 
-#define RUNTIME_PROCESSES 4096
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, RUNTIME_PROCESSES);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, u32);
-	__type(value, struct wp_runtime);
-} runtimes SEC(".maps");
-
-/* Something of a process's. */
-struct owned_key {
-	u32 tgid;
-	u32 pad;
-	u64 of;
-};
-
 /* What a connection of Go's net/http client works for. Its goroutine `writer` is known by the connection for which it waits,
  * the goroutine that has it by a probe where it takes it. A connection has one request at a time.
  * Goroutine that writes -> connection: */
@@ -43,8 +26,6 @@ struct {
 	__type(value, struct go_owner);
 } go_owners SEC(".maps");
 
-#define MAKERS_MAX (sizeof(((struct wp_makers *)0)->line) / sizeof(u64))
-
 /* When a goroutine was made, by which, and what made that. */
 struct go_birth {
 	/* Its number, which it gets after it was made: 0 until it acts. */
@@ -63,22 +44,6 @@ struct {
 	__type(value, struct go_birth);
 } go_births SEC(".maps");
 
-/* A context of Python's, with what made it, and what made that: frameworks make a task in a task for each layer that a request goes
- * through, and most of them do no operation. */
-struct python_context {
-	u64 id;
-	u64 born;
-	u64 acted;
-	u64 makers[MAKERS_MAX];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 262144);
-	__type(key, struct owned_key);
-	__type(value, struct python_context);
-} python_contexts SEC(".maps");
-
 #define LOCAL_WORDS 256
 
 /* Thread-local words as operations found them, until the agent knows which one names the task. */
@@ -91,59 +56,6 @@ struct {
 
 /* How many were taken since the agent emptied it. */
 u32 local_words_taken SEC(".data") = 0;
-
-/* How many processes are in `runtimes`: where there is none, nobody looks. Beside watch_generation, which the agent writes too. */
-u32 runtime_processes SEC(".data") = 0;
-
-static __always_inline u64 user_word(u64 at)
-{
-	u64 word = 0;
-
-	/* what cannot be read is zero */
-	bpf_probe_read_user(&word, sizeof(word), (void *)at);
-	return word;
-}
-
-/* The thread's number as its own process sees it. */
-static __always_inline u32 own_number(struct task_struct *task)
-{
-	struct upid number = {};
-	u64 pid = 0;
-	u32 level = 0;
-
-	/* as a number: older verifiers (6.1) add none to a pointer */
-	bpf_probe_read_kernel(&pid, sizeof(pid), &task->thread_pid);
-	bpf_probe_read_kernel(&level, sizeof(level), (void *)(pid + bpf_core_field_offset(struct pid, level)));
-	if (level > 32)
-		return 0;
-	pid += bpf_core_field_offset(struct pid, numbers) + level * bpf_core_type_size(struct upid);
-	bpf_probe_read_kernel(&number, sizeof(number), (void *)pid);
-	return number.nr;
-}
-
-/* Few of the numbers that a runtime keeps of its threads may be another thread's (it writes its own a moment after it began): where
- * more are, it is not the layout that the agent took it for, and no more is read of the process. */
-static __always_inline bool is_refuted(struct wp_runtime *r)
-{
-	return r->refuted > 16 && r->refuted > r->verified >> 6;
-}
-
-/* What made a logical task, before it is named for the first time. `born`: when each of `makers` was made. */
-static __always_inline bool tell_makers(u32 tgid, u8 runtime, const u64 *makers, const u64 *born, u64 now)
-{
-	u64 position;
-	struct wp_makers *r = reserve(this_cpu(), sizeof(*r), DROP_TASK, &position);
-
-	if (!r)
-		return false;
-	r->ts_ns = now;
-	r->tgid = tgid;
-	r->pad = 0;
-	__builtin_memcpy(r->line, makers, sizeof(r->line));
-	__builtin_memcpy(r->born_ns, born, sizeof(r->born_ns));
-	commit(r, position, sizeof(*r), KIND_MAKERS, runtime);
-	return true;
-}
 
 /* The number of the goroutine at `at`; 0 where there is none. Its state (runtime.g.atomicstatus) stands directly before it, which
  * scripts/runtime-offsets holds for each version. Where a layout is wrong by a word, that state would be the number of all goroutines that
@@ -227,155 +139,6 @@ static __always_inline bool go_task(struct task_struct *task, struct wp_runtime 
 	if (r->is_marked && !polls && who->key && !go_behalf(task->tgid, who, now) && who->parent)
 		go_born(task->tgid, who, at, who->parent, now);
 	return who->key != 0;
-}
-
-/* The context that the thread runs in, 0 where it runs in none that was made for something. */
-static __always_inline u64 python_context(struct task_struct *task, struct wp_runtime *r)
-{
-	/* Py_tss_t: an int, then the key of the thread's value that holds its state. The interpreter's own word for it is empty
-	 * amid a system call. */
-	u64 key = user_word(r->python_key) >> 32, thread = THREAD_POINTER(task), state, context;
-
-	/* values are in blocks of 32 keys, a number and the value each */
-	if (key >= 1024)
-		return 0;
-	state = user_word(thread + r->thread_values + 8 * (key / 32));
-	state = state ? user_word(state + 16 * (key % 32) + 8) : 0;
-	if (!state)
-		return 0;
-	/* what pthread_self() gives */
-	if (user_word(state + r->state_thread) != thread) {
-		__sync_fetch_and_add(&r->refuted, 1);
-		return 0;
-	}
-	context = user_word(state + r->state_context);
-	/* a thread has one of its own, which nobody entered */
-	return context && (u32)user_word(context + r->context_entered) == 1 ? context : 0;
-}
-
-/* What a map takes for one of which nothing is known: not on the stack, of which a chain of calls has 512 bytes. */
-static const struct python_context no_context;
-
-/* A connection of uvloop's, which reads and writes outside of contexts. */
-struct uv_connection {
-	/* in whose name it is read: what stands for asyncio's context of its reader */
-	u64 reader;
-	/* who wrote what waits to be sent: a context's id, 0 for nobody or several */
-	u64 writer;
-	u64 maker;
-	u64 born;
-	u64 is_queued;
-};
-
-/* By its flow. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 32768);
-	__type(key, struct owned_key);
-	__type(value, struct uv_connection);
-} uv_connections SEC(".maps");
-
-/* Thread -> reader of the connection that uvloop has just read there, until it leaves the context of which it tells what came. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
-	__type(key, struct owned_key);
-	__type(value, u64);
-} uv_reading SEC(".maps");
-
-static const struct uv_connection no_connection;
-
-static __always_inline struct uv_connection *uv_connection(struct owned_key *key)
-{
-	struct uv_connection *found = bpf_map_lookup_elem(&uv_connections, key);
-
-	if (found)
-		return found;
-	bpf_map_update_elem(&uv_connections, key, &no_connection, BPF_ANY);
-	return bpf_map_lookup_elem(&uv_connections, key);
-}
-
-/* Who wrote what uvloop sends now; nobody where that were several, or the loop itself. */
-static __always_inline bool uv_sends(struct owned_key *flow, struct wp_logical *who)
-{
-	struct uv_connection *c = bpf_map_lookup_elem(&uv_connections, flow);
-
-	if (!c || !c->is_queued)
-		return false;
-	c->is_queued = 0;
-	who->key = c->writer;
-	who->parent = c->maker;
-	who->born_ns = c->born;
-	return who->key != 0;
-}
-
-/* An operation of uvloop's, outside of contexts. */
-static __always_inline bool uv_acts(struct task_struct *task, struct wp_logical *who, u64 flow, u8 op)
-{
-	struct owned_key thread = { .tgid = task->tgid, .of = task->pid }, key = { .tgid = task->tgid, .of = flow };
-	struct uv_connection *c;
-
-	if (op == OP_SEND && flow)
-		return uv_sends(&key, who);
-	bpf_map_delete_elem(&uv_reading, &thread);
-	if (op != OP_RECV || !flow)
-		return false;
-	c = uv_connection(&key);
-	if (!c)
-		return false;
-	if (!c->reader)
-		c->reader = bpf_ktime_get_ns();
-	who->key = c->reader;
-	bpf_map_update_elem(&uv_reading, &thread, &who->key, BPF_ANY);
-	return true;
-}
-
-static __always_inline bool python_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, u64 flow,
-					u8 op, u64 now)
-{
-	struct owned_key key = { .tgid = task->tgid, .of = task->pid };
-	struct python_context *found;
-	struct uv_connection *c;
-	u64 *reader;
-
-	/* What probes did not see made may have another's address. */
-	if (!r->is_marked)
-		return false;
-	/* whatever the loop waits for, it waits for in nobody's name */
-	if (!flow)
-		return r->other_loop && uv_acts(task, who, 0, 0);
-	reader = r->other_loop ? bpf_map_lookup_elem(&uv_reading, &key) : 0;
-	key.of = python_context(task, r);
-	if (!key.of)
-		return r->other_loop && uv_acts(task, who, flow, op);
-	if (reader) {
-		who->key = *reader;
-		return true;
-	}
-	found = bpf_map_lookup_elem(&python_contexts, &key);
-	if (!found) {
-		/* older than the probes */
-		bpf_map_update_elem(&python_contexts, &key, &no_context, BPF_ANY);
-		found = bpf_map_lookup_elem(&python_contexts, &key);
-		if (!found)
-			return false;
-		found->acted = 1;
-		found->id = bpf_ktime_get_ns();
-	}
-	if (!found->acted)
-		found->acted = !found->makers[0] || tell_makers(key.tgid, RUNTIME_PYTHON, found->makers, found->makers, now);
-	who->key = found->id;
-	who->parent = found->makers[0];
-	who->born_ns = found->born;
-	if (!r->other_loop || op != OP_SEND)
-		return true;
-	/* with what another wrote there before */
-	key.of = flow;
-	c = bpf_map_lookup_elem(&uv_connections, &key);
-	if (!c || !c->is_queued)
-		return true;
-	c->is_queued = 0;
-	return c->writer == who->key;
 }
 
 /* What the agent for the JVM keeps: words by which it is known. */

@@ -16,6 +16,8 @@ struct bpf_raw_tracepoint_args { u64 args[0]; };
 #include "state.h"
 #include "flows.h"
 #include "marks.h"
+#include "identity.h"
+#include "python.h"
 #include "runtimes.h"
 #include "runtime_probes.h"
 #include "go_channels.h"

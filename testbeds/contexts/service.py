@@ -1,4 +1,4 @@
-"""A service whose handlers call another one: `service.py down`, or `service.py task|layers|connection DOWN`. Prints its port.
+"""A service whose handlers call another one: `service.py down`, or `service.py [uvloop-]task|layers|connection DOWN`. Prints its port.
 
 GET /x/NAME leads to two calls at once of GET /down/NAME, on connections that the handlers share. `task`: each request has an
 asyncio task of its own, as under uvicorn; `layers`: that one waits for a task in a task, as for a time-out; `connection`: each
@@ -102,4 +102,10 @@ async def main(kind, down=None):
     await server.serve_forever()
 
 
-asyncio.run(main(*sys.argv[1:]))
+kind, *down = sys.argv[1:]
+if kind.startswith("uvloop-"):
+    import uvloop
+
+    uvloop.run(main(kind.removeprefix("uvloop-"), *down))
+else:
+    asyncio.run(main(kind, *down))

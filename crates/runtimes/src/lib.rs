@@ -168,7 +168,11 @@ struct Known {
 
 /// Every runtime.
 const RUNTIMES: [Known; 5] = [
-    Known { kind: w::RUNTIME_GO, recognise: go::recognise, probing: |process| go::probing(process).into_iter().collect() },
+    Known {
+        kind: w::RUNTIME_GO,
+        recognise: go::recognise,
+        probing: |process| go::probing(process).into_iter().collect(),
+    },
     Known { kind: w::RUNTIME_PYTHON, recognise: python::recognise, probing: python::probing },
     Known { kind: w::RUNTIME_JVM, recognise: jvm::recognise, probing: |_| Vec::new() },
     Known { kind: w::RUNTIME_NODE, recognise: node::recognise, probing: |_| Vec::new() },

@@ -207,16 +207,34 @@ fn check_go(kind: &str, args: &[&str], calls_each: usize) {
     check(&[program], kind, args, calls_each, runtime::GO);
 }
 
-fn check_python(kind: &str) {
-    let python = PathBuf::from("/usr/bin/python3");
-    let version = Command::new(&python).args(["-c", "import sys; print(sys.version_info[1])"]).output();
+/// The service on CPython; `None` (and why) where that is none whose layout is known.
+fn python(python: &str) -> Option<[PathBuf; 2]> {
+    let version = Command::new(python).args(["-c", "import sys; print(sys.version_info[1])"]).output();
     let minor: u32 =
         version.ok().and_then(|o| String::from_utf8_lossy(&o.stdout).trim().parse().ok()).unwrap_or_default();
     if !(11..=13).contains(&minor) {
-        return skip(&format!("the layout of CPython 3.{minor} is not known; 3.11 to 3.13 are"));
+        skip(&format!("the layout of CPython 3.{minor} is not known; 3.11 to 3.13 are"));
+        return None;
     }
-    let service = root().join("testbeds/contexts/service.py");
-    check(&[python, service], kind, &["--runtimes=python"], 2, runtime::PYTHON);
+    Some([python.into(), root().join("testbeds/contexts/service.py")])
+}
+
+fn check_python(kind: &str) {
+    let Some(program) = python("/usr/bin/python3") else { return };
+    check(&program, kind, PROBED, 2, runtime::PYTHON);
+}
+
+const PROBED: &[&str] = &["--runtimes=python"];
+
+/// The service on a Python that has uvloop.
+fn uvloop() -> Option<[PathBuf; 2]> {
+    let venv = root().join("target/venv/bin/python");
+    let has_it = Command::new(&venv).args(["-c", "import uvloop"]).status();
+    if !has_it.is_ok_and(|s| s.success()) {
+        skip("no uvloop; remedy: scripts/install test");
+        return None;
+    }
+    python(venv.to_str()?)
 }
 
 /// The service on a Java runtime that scripts/install brings; `None` (and why) where there is none.
@@ -479,6 +497,42 @@ fn what_a_task_of_asyncio_does_is_for_the_request_that_it_was_made_for() {
 #[test]
 fn what_tasks_in_tasks_do_is_for_the_request_of_the_first() {
     check_python("layers");
+}
+
+/// It reads before it enters a context, and sends when it has come round.
+#[test]
+fn what_a_task_on_uvloop_does_is_for_the_request_that_it_was_made_for() {
+    let Some(program) = uvloop() else { return };
+    check(&program, "uvloop-task", PROBED, 2, runtime::PYTHON);
+    check(&program, "uvloop-layers", PROBED, 2, runtime::PYTHON);
+}
+
+/// A program loads it some time after it began.
+#[test]
+fn uvloop_is_read_where_it_is_loaded_amid_a_recording() {
+    let Some(program) = uvloop() else { return };
+    let this = std::process::id().to_string();
+    let Some(mut recording) = record_as("auto", &["--pid", &this, PROBED[0]]) else { return };
+    let down = serve(&program, &["down"]);
+    let service = serve(&program, &["uvloop-task", &down.1.to_string()]);
+    let begun = Instant::now();
+    while !recording.said().contains("uvloop puts off") {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{}", recording.said());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // it is said just before it is so
+    ask(service.1, "/early/");
+    ask(service.1, "/x/");
+    recording.signal(libc::SIGINT);
+    assert_eq!(recording.wait(Duration::from_secs(60)), 0, "{}", recording.said());
+    let mut found = paths(&recording.folder, false);
+    found.retain(|target, _| target.starts_with("/x/"));
+    assert_eq!(found.len(), CLIENTS * REQUESTS);
+    for (target, (calls, is_whole)) in found {
+        let name = target.rsplit('/').next().expect("one part at least");
+        let right = [format!("/down/{name}"), format!("/down/{name}")];
+        assert!(is_whole && calls == right, "{target}: {calls:?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,170 @@
+/* Python: the context in which asyncio runs a task or a callback, and in whose name uvloop reads and sends. */
+#ifndef WAKEPATH_PYTHON_H
+#define WAKEPATH_PYTHON_H
+
+/* A context of Python's, with what made it, and what made that: frameworks make a task in a task for each layer that a request goes
+ * through, and most of them do no operation. */
+struct python_context {
+	u64 id;
+	u64 born;
+	u64 acted;
+	u64 makers[MAKERS_MAX];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 262144);
+	__type(key, struct owned_key);
+	__type(value, struct python_context);
+} python_contexts SEC(".maps");
+
+/* The context that the thread runs in, 0 where it runs in none that was made for something. */
+static __always_inline u64 python_context(struct task_struct *task, struct wp_runtime *r)
+{
+	/* Py_tss_t: an int, then the key of the thread's value that holds its state. The interpreter's own word for it is empty
+	 * amid a system call. */
+	u64 key = user_word(r->python_key) >> 32, thread = THREAD_POINTER(task), state, context;
+
+	/* values are in blocks of 32 keys, a number and the value each */
+	if (key >= 1024)
+		return 0;
+	state = user_word(thread + r->thread_values + 8 * (key / 32));
+	state = state ? user_word(state + 16 * (key % 32) + 8) : 0;
+	if (!state)
+		return 0;
+	/* what pthread_self() gives */
+	if (user_word(state + r->state_thread) != thread) {
+		__sync_fetch_and_add(&r->refuted, 1);
+		return 0;
+	}
+	context = user_word(state + r->state_context);
+	/* a thread has one of its own, which nobody entered */
+	return context && (u32)user_word(context + r->context_entered) == 1 ? context : 0;
+}
+
+/* What a map takes for one of which nothing is known: not on the stack, of which a chain of calls has 512 bytes. */
+static const struct python_context no_context;
+
+/* A connection of uvloop's, which reads and writes outside of contexts. */
+struct uv_connection {
+	/* in whose name it is read: what stands for asyncio's context of its reader */
+	u64 reader;
+	/* who wrote what waits to be sent: a context's id, 0 for nobody or several */
+	u64 writer;
+	u64 maker;
+	u64 born;
+	u64 is_queued;
+};
+
+/* By its flow. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 32768);
+	__type(key, struct owned_key);
+	__type(value, struct uv_connection);
+} uv_connections SEC(".maps");
+
+/* Thread -> reader of the connection that uvloop has just read there, until it leaves the context of which it tells what came. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct owned_key);
+	__type(value, u64);
+} uv_reading SEC(".maps");
+
+static const struct uv_connection no_connection;
+
+static __always_inline struct uv_connection *uv_connection(struct owned_key *key)
+{
+	struct uv_connection *found = bpf_map_lookup_elem(&uv_connections, key);
+
+	if (found)
+		return found;
+	bpf_map_update_elem(&uv_connections, key, &no_connection, BPF_ANY);
+	return bpf_map_lookup_elem(&uv_connections, key);
+}
+
+/* Who wrote what uvloop sends now; nobody where that were several, or the loop itself. */
+static __always_inline bool uv_sends(struct owned_key *flow, struct wp_logical *who)
+{
+	struct uv_connection *c = bpf_map_lookup_elem(&uv_connections, flow);
+
+	if (!c || !c->is_queued)
+		return false;
+	c->is_queued = 0;
+	who->key = c->writer;
+	who->parent = c->maker;
+	who->born_ns = c->born;
+	return who->key != 0;
+}
+
+/* An operation of uvloop's, outside of contexts. */
+static __always_inline bool uv_acts(struct task_struct *task, struct wp_logical *who, u64 flow, u8 op)
+{
+	struct owned_key thread = { .tgid = task->tgid, .of = task->pid }, key = { .tgid = task->tgid, .of = flow };
+	struct uv_connection *c;
+
+	if (op == OP_SEND && flow)
+		return uv_sends(&key, who);
+	bpf_map_delete_elem(&uv_reading, &thread);
+	if (op != OP_RECV || !flow)
+		return false;
+	c = uv_connection(&key);
+	if (!c)
+		return false;
+	if (!c->reader)
+		c->reader = bpf_ktime_get_ns();
+	who->key = c->reader;
+	bpf_map_update_elem(&uv_reading, &thread, &who->key, BPF_ANY);
+	return true;
+}
+
+static __always_inline bool python_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, u64 flow,
+					u8 op, u64 now)
+{
+	struct owned_key key = { .tgid = task->tgid, .of = task->pid };
+	struct python_context *found;
+	struct uv_connection *c;
+	u64 *reader;
+
+	/* What probes did not see made may have another's address. */
+	if (!r->is_marked)
+		return false;
+	/* whatever the loop waits for, it waits for in nobody's name */
+	if (!flow)
+		return r->other_loop && uv_acts(task, who, 0, 0);
+	reader = r->other_loop ? bpf_map_lookup_elem(&uv_reading, &key) : 0;
+	key.of = python_context(task, r);
+	if (!key.of)
+		return r->other_loop && uv_acts(task, who, flow, op);
+	if (reader) {
+		who->key = *reader;
+		return true;
+	}
+	found = bpf_map_lookup_elem(&python_contexts, &key);
+	if (!found) {
+		/* older than the probes */
+		bpf_map_update_elem(&python_contexts, &key, &no_context, BPF_ANY);
+		found = bpf_map_lookup_elem(&python_contexts, &key);
+		if (!found)
+			return false;
+		found->acted = 1;
+		found->id = bpf_ktime_get_ns();
+	}
+	if (!found->acted)
+		found->acted = !found->makers[0] || tell_makers(key.tgid, RUNTIME_PYTHON, found->makers, found->makers, now);
+	who->key = found->id;
+	who->parent = found->makers[0];
+	who->born_ns = found->born;
+	if (!r->other_loop || op != OP_SEND)
+		return true;
+	/* with what another wrote there before */
+	key.of = flow;
+	c = bpf_map_lookup_elem(&uv_connections, &key);
+	if (!c || !c->is_queued)
+		return true;
+	c->is_queued = 0;
+	return c->writer == who->key;
+}
+
+#endif
