@@ -51,8 +51,10 @@ def make_image(root, path):
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
         tar.add(root, arcname=".")
+    # the first process of a container ignores other signals, and runtimes wait for half a minute
+    own = {"Cmd": ["/bin/busybox", "sleep", "1000000"], "StopSignal": "SIGKILL"}
     config = {
-        "architecture": "amd64", "os": "linux", "config": {"Cmd": ["/bin/busybox", "sleep", "1000000"]},
+        "architecture": "amd64", "os": "linux", "config": own,
         "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(layer.getvalue()).hexdigest()]},
     }
     manifest = [{"Config": "config.json", "RepoTags": [IMAGE], "Layers": ["layer.tar"]}]
@@ -140,6 +142,58 @@ class Pod:
         subprocess.run(["/usr/bin/python3", CRI, "stop", SOCKET], timeout=WAIT_S, capture_output=True, check=False)
 
 
+class CriO:
+    """A pod of a deployment, by CRI-O, which Debian does not have: any `crio` and `pinns` in the PATH are tried. Its image comes from
+    the storage that podman shares with it."""
+
+    name = "cri-o by CRI, a pod"
+    needs = ("crio", "pinns", "conmon", "runc", "podman")
+    called = "prod/till"
+
+    def __init__(self, bed):
+        run([*Podman.LINE, "load", "--quiet", "--input", bed.image], WAIT_S, stderr=subprocess.DEVNULL)
+        folder = bed.place / "crio"
+        folder.mkdir()
+        self.socket, file = folder / "crio.sock", folder / "crio.conf"
+        (folder / "policy.json").write_text('{"default": [{"type": "insecureAcceptAnything"}]}', encoding="ascii")
+        # CRI-O has no setting that leaves these alone, and a host within a host may not lower them
+        wrapper = folder / "runc.sh"
+        edit = """for word; do [ ! -f "$word/config.json" ] || sed -i 's/"oomScoreAdj": *-[0-9]*/"oomScoreAdj": 0/' "$word/config.json"; done"""
+        wrapper.write_text(f'#!/bin/sh\n{edit}\nexec {shutil.which("runc")} "$@"\n', encoding="ascii")
+        wrapper.chmod(0o755)
+        runc = {
+            "runtime_path": wrapper, "runtime_root": folder / "runc", "monitor_path": shutil.which("conmon"),
+            "monitor_cgroup": "pod",
+        }
+        settings = {
+            "crio": {"storage_driver": "vfs", "log_dir": folder / "logs", "version_file": folder / "version",
+                     "clean_shutdown_file": folder / "clean", "version_file_persist": ""},
+            "crio.api": {"listen": self.socket},
+            "crio.runtime": {"cgroup_manager": "cgroupfs", "default_runtime": "runc", "namespaces_dir": folder / "namespaces",
+                             "container_exits_dir": folder / "exits", "container_attach_socket_dir": folder / "attach",
+                             "pinns_path": shutil.which("pinns"), "apparmor_profile": "unconfined"},
+            "crio.runtime.runtimes.runc": runc,
+            "crio.image": {"pause_image": IMAGE, "pause_command": "", "signature_policy": folder / "policy.json"},
+            "crio.network": {"network_dir": folder / "nets", "plugin_dirs": [str(folder)]},
+            "crio.nri": {"enable_nri": False},
+        }
+        table = lambda rows: "".join(f"{key} = {json.dumps(value, default=str)}\n" for key, value in rows.items())  # noqa: E731
+        file.write_text("".join(f"[{name}]\n{table(rows)}" for name, rows in settings.items()), encoding="ascii")
+        bed.daemon(["crio", "--config", file, "--config-dir", folder / "more"], ["/usr/bin/python3", CRI, "version", self.socket])
+        self.port = free_port()
+        pod = ["prod", "till-6d5f7c9b8d-x2x4z", str(uuid.uuid4()), "web"]
+        try:
+            run(["/usr/bin/python3", CRI, "start", self.socket, IMAGE, *pod, "--", *command(self.port)], WAIT_S)
+        except (Failed, subprocess.SubprocessError):
+            # half a pod has mounts
+            self.close()
+            raise
+
+    def close(self):
+        subprocess.run(["/usr/bin/python3", CRI, "stop", self.socket], timeout=WAIT_S, capture_output=True, check=False)
+        subprocess.run([*Podman.LINE, "rmi", "--force", IMAGE], timeout=WAIT_S, capture_output=True, check=False)
+
+
 class Lxc:
     """An application container of lxc."""
 
@@ -160,7 +214,7 @@ class Lxc:
         subprocess.run(["lxc-stop", "--kill", "--name", self.called], timeout=WAIT_S, capture_output=True, check=False)
 
 
-RUNTIMES = (Podman, Ctr, Pod, Docker, Lxc)
+RUNTIMES = (Podman, Ctr, Pod, Docker, Lxc, CriO)
 
 
 class Bed:

@@ -1,8 +1,9 @@
-"""Has containerd run a pod with one container, as the kubelet has it done: by its CRI socket. Run by the distribution's Python,
+"""Has containerd or CRI-O run a pod with one container, as the kubelet has it done: by its CRI socket. Run by the distribution's Python,
 which has python3-grpcio; prints the container's id.
 
 usage: cri.py start SOCKET IMAGE NAMESPACE POD UID CONTAINER -- COMMAND...
        cri.py stop SOCKET
+       cri.py version SOCKET
 """
 
 import sys
@@ -12,6 +13,8 @@ import grpc
 
 # the namespace of the network, of the host (`NamespaceMode` of the CRI's api.proto)
 NODE = 2
+# the image as whoever asked for it called it (`ImageSpec` of api.proto): CRI-O wants it
+USER_SPECIFIED = 18
 WAIT_S = 60
 
 
@@ -68,7 +71,7 @@ class Cri:
     def ask(self, what, request):
         """A reply, in bytes."""
         same = lambda given: given  # noqa: E731
-        call = self.channel.unary_unary(f"/runtime.v1alpha2.RuntimeService/{what}", request_serializer=same, response_deserializer=same)
+        call = self.channel.unary_unary(f"/runtime.v1.RuntimeService/{what}", request_serializer=same, response_deserializer=same)
         return call(request, timeout=WAIT_S)
 
 
@@ -77,11 +80,16 @@ def start(cri, image, namespace, pod, uid, container, command):
     logs = tempfile.mkdtemp(prefix="wakepath-pod-")
     options = message((1, message((1, NODE))))
     linux = message((1, f"/kubepods/burstable/pod{uid}"), (2, options))
-    sandbox = message((1, message((1, pod), (2, uid), (3, namespace))), (3, logs), (8, linux))
+    # the kubelet labels both
+    said = {"io.kubernetes.pod.name": pod, "io.kubernetes.pod.namespace": namespace, "io.kubernetes.pod.uid": uid}
+    labels = lambda number, more: [(number, message((1, k), (2, v))) for k, v in (said | more).items()]  # noqa: E731
+    sandbox = message((1, message((1, pod), (2, uid), (3, namespace))), (3, logs), *labels(6, {}), (8, linux))
     sandbox_id = first_text(cri.ask("RunPodSandbox", message((1, sandbox))))
     own = message((2, message((3, message((1, NODE))))))
     words = [(3, word) for word in command]
-    config = message((1, message((1, container))), (2, message((1, image))), *words, (11, "container.log"), (15, own))
+    named = labels(9, {"io.kubernetes.container.name": container})
+    image = message((1, image), (USER_SPECIFIED, image))
+    config = message((1, message((1, container))), (2, image), *words, *named, (11, "container.log"), (15, own))
     made = first_text(cri.ask("CreateContainer", message((1, sandbox_id), (2, config), (3, sandbox))))
     cri.ask("StartContainer", message((1, made)))
     return made.decode()
@@ -102,6 +110,8 @@ def main():
     cri = Cri(socket)
     if what == "stop":
         stop(cri)
+    elif what == "version":
+        print(first_text(cri.ask("Version", b""), 2).decode())
     else:
         words, command = more[: more.index("--")], more[more.index("--") + 1 :]
         print(start(cri, *words, command))

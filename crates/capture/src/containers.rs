@@ -140,8 +140,11 @@ impl ContainerFiles {
     /// Of podman or CRI-O.
     fn of_storage(&self, id: &str) -> Option<Container> {
         let places = || STORAGE.iter().flat_map(|s| DRIVERS.iter().map(move |d| self.root.join(s).join(d)));
-        let bundle = places().find_map(|place| json(&place.join(id).join("userdata/config.json")));
-        let found = bundle.map(|bundle| described("cri-o", &bundle["annotations"]));
+        let bundle_of = |id: &str| places().find_map(|place| json(&place.join(id).join("userdata/config.json")));
+        let found = bundle_of(id).map(|bundle| {
+            let own = described("cri-o", &bundle["annotations"]);
+            if own.pod.is_empty() { of_sandbox(own, &bundle["annotations"], bundle_of) } else { own }
+        });
         if let Some(found) = found.clone().filter(|f| !f.pod.is_empty()) {
             return Some(found);
         }
@@ -194,6 +197,17 @@ fn described(runtime: &str, annotations: &Value) -> Container {
         namespace: first(NAMESPACE),
         pod_uid: first(POD_UID),
     }
+}
+
+/// What CRI-O keeps of a container that nobody labelled, as the kubelet does: its name, and the container that holds its pod's
+/// namespaces, which has the pod's.
+fn of_sandbox(own: Container, annotations: &Value, bundle_of: impl Fn(&str) -> Option<Value>) -> Container {
+    let sandbox = text(&annotations["io.kubernetes.cri-o.SandboxID"]);
+    let is_id = !sandbox.is_empty() && sandbox.bytes().all(|b| b.is_ascii_alphanumeric());
+    let Some(bundle) = is_id.then(|| bundle_of(sandbox)).flatten() else { return own };
+    let Container { pod, namespace, pod_uid, .. } = described("cri-o", &bundle["annotations"]);
+    let said: Value = serde_json::from_str(text(&annotations["io.kubernetes.cri-o.Metadata"])).unwrap_or_default();
+    Container { name: text(&said["name"]).to_owned(), pod, namespace, pod_uid, ..own }
 }
 
 fn text(value: &Value) -> &str {

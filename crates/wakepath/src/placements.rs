@@ -182,6 +182,25 @@ mod tests {
     }
 
     #[test]
+    fn names_a_pod_of_cri_o_that_no_kubelet_labelled() {
+        let own = r#"{"annotations":{"io.kubernetes.cri-o.Metadata":"{\"name\":\"web\"}","io.kubernetes.cri-o.SandboxID":"5a4d"}}"#;
+        let pods = r#"{"annotations":{"io.kubernetes.container.name":"POD","io.kubernetes.pod.name":"p","io.kubernetes.pod.namespace":"n","io.kubernetes.pod.uid":"UID"}}"#;
+        let files = [
+            ("run/containers/storage/vfs-containers/ID/userdata/config.json", own),
+            ("run/containers/storage/vfs-containers/5a4d/userdata/config.json", pods),
+        ];
+        let path = "/kubepods/burstable/podUID/crio-ID";
+        assert_eq!(
+            found(&files, "/", path).as_deref(),
+            Some("runtime=cri-o container=ID name=web pod=p namespace=n uid=UID")
+        );
+        // one that leads elsewhere leads nowhere
+        let own = own.replace("5a4d", "../5a4d");
+        let files = [("run/containers/storage/vfs-containers/ID/userdata/config.json", own.as_str()), files[1]];
+        assert_eq!(found(&files, "/", path).as_deref(), Some("runtime=cri-o container=ID uid=UID"));
+    }
+
+    #[test]
     fn knows_what_was_started_by_hand_and_what_is_its_own() {
         let files = [("run/runc/shop/state.json", "{}"), ("run/crun/cache/status", "{}")];
         assert_eq!(found(&files, "/", "/shop").as_deref(), Some("runtime=runc container=shop name=shop"));
