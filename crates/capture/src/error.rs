@@ -29,11 +29,36 @@ pub enum CaptureError {
     Mirror(String),
 }
 
+impl CaptureError {
+    /// Where nothing but a number of the kernel's is known, such as of one that is too old: who says more.
+    pub(crate) fn unexplained(self) -> CaptureError {
+        match self {
+            CaptureError::Load(said) => {
+                CaptureError::Load(format!("{said}; `wakepath doctor` tells what this kernel lacks"))
+            }
+            other => other,
+        }
+    }
+}
+
 impl From<libbpf_rs::Error> for CaptureError {
     fn from(e: libbpf_rs::Error) -> Self {
         match e.kind() {
             libbpf_rs::ErrorKind::PermissionDenied => CaptureError::Denied(format!("{e:#}")),
             _ => CaptureError::Load(format!("{e:#}")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CaptureError;
+
+    #[test]
+    fn a_mere_number_of_the_kernel_leads_to_the_doctor() {
+        let too_old = CaptureError::from(libbpf_rs::Error::from_raw_os_error(7)).unexplained().to_string();
+        assert!(too_old.contains("os error 7") && too_old.contains("`wakepath doctor`"), "{too_old}");
+        let denied = CaptureError::from(libbpf_rs::Error::from_raw_os_error(1)).unexplained().to_string();
+        assert!(denied.starts_with("the kernel refused") && !denied.contains("doctor"), "{denied}");
     }
 }

@@ -168,7 +168,7 @@ impl KernelSource {
                 "{refused}. Please report this line and the kernel's version (`uname -r`); WAKEPATH_LIBBPF_LOG=1 prints \
                  the whole log. `wakepath run` records without the kernel's help"
             )),
-            None => e.into(),
+            None => CaptureError::from(e).unexplained(),
         })?;
         watch(&skel, options)?;
         // before the first operation is seen: one that was begun without its identity could not be gone on with
