@@ -2,7 +2,8 @@
 preload library, and holds the paths against what was sent and what the application wrote down. Its annotations must come, too.
 
 Exit 0 where each path that is called complete has just its messages, no link is wrong, no mark is missing, and all paths are
-complete: by the kernel vantage those of one client, since of several at once nothing shows which of them nginx worked on.
+complete: by the kernel vantage those of one client, and nearly all of several. Of several at once nothing but habit shows which of
+them nginx worked on, and a habit must have been seen often enough: of 100 requests too few are, of ten times as many they are.
 How long a request lasted is not held against the client's clock: an emulated processor comes back late from sending.
 """
 
@@ -16,6 +17,8 @@ import urllib.request
 
 HERE = pathlib.Path("/tmp/paths")
 REQUESTS, SEVERAL = 100, 4
+# of several clients, and the least of them that must be complete by the kernel vantage
+MANY, MANY_COMPLETE = 1200, 1140
 COMMANDS = 2
 # an emulated processor is slow
 PATIENCE_S = 180
@@ -56,12 +59,13 @@ def of_kernel(url, clients):
     load(url, clients, 4 * clients, HERE / f"warm-{clients}")
     recorder = start("wakepath", "record", "--payload", "heads", "-o", trace, "--ready-file", ready, log="record")
     wait_for("the recording", lambda: recorder.poll() is not None or (ready.exists() and ready.stat().st_size > 0))
-    sent = load(url, clients, REQUESTS, truth)
+    requests, least = (REQUESTS, REQUESTS) if clients == 1 else (MANY, MANY_COMPLETE)
+    sent = load(url, clients, requests, truth)
     time.sleep(1)
     recorder.send_signal(signal.SIGINT)
     if recorder.wait(PATIENCE_S) != 0:
         sys.exit(f"paths: record exited with {recorder.returncode}: {(HERE / 'record').read_text()[-2000:]}")
-    return judge(f"kernel vantage, clients: {clients}", trace, truth, sent, 1 + COMMANDS, clients == 1)
+    return judge(f"kernel vantage, clients: {clients}", trace, truth, sent, 1 + COMMANDS, least)
 
 
 def of_library(redis_port):
@@ -81,10 +85,10 @@ def of_library(redis_port):
     app.send_signal(signal.SIGINT)
     app.wait(PATIENCE_S)
     print("\n".join((HERE / "run").read_text().splitlines()[-6:]))
-    return judge(f"preload library, clients: {SEVERAL}", trace, truth, sent, COMMANDS, True)
+    return judge(f"preload library, clients: {SEVERAL}", trace, truth, sent, COMMANDS, REQUESTS)
 
 
-def judge(name, trace, truth, sent, messages, are_all_whole):
+def judge(name, trace, truth, sent, messages, least):
     """Prints what was found; whether all of it is right."""
     subprocess.run(["wakepath", "info", str(trace)], check=False)
     info = json.loads(subprocess.run(["wakepath", "info", "--json", str(trace)], stdout=subprocess.PIPE, check=True).stdout)
@@ -110,11 +114,12 @@ def judge(name, trace, truth, sent, messages, are_all_whole):
     for what, number in rows:
         print(f"guest:   {number:>6}  {what}")
     ok = (
-        logged == paths["found_once"] == REQUESTS
+        logged == paths["found_once"] == len(sent)
         and paths["reported"] == paths["correct_but_for_duration"]
-        and (paths["reported"] == REQUESTS and links["right"] == REQUESTS * messages or not are_all_whole)
+        and paths["reported"] >= least
+        and links["right"] >= paths["reported"] * messages
         and links["wrong_parent"] == 0
-        and marks >= 2 * REQUESTS
+        and marks >= 2 * len(sent)
     )
     if not ok:
         subprocess.run([*line, "--show", "3", "--show-incomplete", "3"], check=False)
