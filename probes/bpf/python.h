@@ -21,12 +21,12 @@ struct {
 /* The context that the thread runs in, 0 where it runs in none that was made for something. */
 static __always_inline u64 python_context(struct task_struct *task, struct wp_runtime *r)
 {
-	/* Py_tss_t: an int, then the key of the thread's value that holds its state. The interpreter's own word for it is empty
-	 * amid a system call. */
-	u64 key = user_word(r->python_key) >> 32, thread = THREAD_POINTER(task), state, context;
+	/* Py_tss_t: an int, 1 where it was initialized, then the key of the thread's value that holds its state. The interpreter's
+	 * own word for it is empty amid a system call. */
+	u64 word = user_word(r->python_key), key = word >> 32, thread = THREAD_POINTER(task), state, context;
 
 	/* values are in blocks of 32 keys, a number and the value each */
-	if (key >= 1024)
+	if ((u32)word != 1 || key >= 1024)
 		return 0;
 	state = user_word(thread + r->thread_values + 8 * (key / 32));
 	state = state ? user_word(state + 16 * (key % 32) + 8) : 0;

@@ -335,7 +335,9 @@ fn are_named_where_wrong(program: &[PathBuf], fields: &[(&str, u32, Offset)], ar
         Ok(source) => source,
         Err(e) => return skip(&e.to_string()),
     };
-    let right = wakepath_runtimes::of_process(server.0.id()).and_then(|r| r.layout.ok()).expect("it is known");
+    let mut right = wakepath_runtimes::of_process(server.0.id()).and_then(|r| r.layout.ok()).expect("it is known");
+    // of contexts nothing is read without; those that are older than the probes are named too
+    right.is_marked = u32::from(right.kind == u32::from(w::RUNTIME_PYTHON));
     let with_all = named(&mut source, &server, &right);
     assert!(with_all.values().map(Vec::len).sum::<usize>() >= CLIENTS * REQUESTS, "{with_all:?}");
     for &(name, by, field) in fields {
@@ -384,6 +386,25 @@ fn no_goroutine_is_believed_where_an_offset_is_wrong() {
     let never: [(&str, u32, Offset); 3] =
         [("m_g0", 8, |r| &mut r.m_g0), ("m_curg", 8, |r| &mut r.m_curg), ("g_goid", 0, |r| &mut r.g_goid)];
     are_named_where_wrong(&program, &never, has_its_own);
+}
+
+#[test]
+fn no_context_is_believed_where_an_offset_is_wrong() {
+    let Some(program) = python("/usr/bin/python3") else { return };
+    are_named_where_wrong(
+        &program,
+        &[
+            ("python_key", 8, |r| &mut bytemuck::cast_mut::<u64, [u32; 2]>(&mut r.python_key)[0]),
+            ("thread_values", 8, |r| &mut r.thread_values),
+            ("state_context", 8, |r| &mut r.state_context),
+            ("state_thread", 8, |r| &mut r.state_thread),
+        ],
+        is_nobody,
+    );
+    // this tells a thread's own context, in which no handler runs, from those that it entered
+    are_named_where_wrong(&program, &[("context_entered", 8, |r| &mut r.context_entered)], |n| {
+        is_nobody(n) || has_its_own(n)
+    });
 }
 
 /// Asks until the recorder has found where the tasks' numbers are.
@@ -511,10 +532,17 @@ fn what_a_task_on_uvloop_does_is_for_the_request_that_it_was_made_for() {
 #[test]
 fn uvloop_is_read_where_it_is_loaded_amid_a_recording() {
     let Some(program) = uvloop() else { return };
-    let this = std::process::id().to_string();
-    let Some(mut recording) = record_as("auto", &["--pid", &this, PROBED[0]]) else { return };
     let down = serve(&program, &["down"]);
-    let service = serve(&program, &["uvloop-task", &down.1.to_string()]);
+    // a shell that becomes the service when it is told to
+    let mut shell = Command::new("sh");
+    shell.args(["-c", r#"read go && exec "$@""#, "sh"]).args(&program).args(["uvloop-task", &down.1.to_string()]);
+    let mut service = Server(shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts"), 0);
+    let [pid, behind] = [&service, &down].map(|s| s.0.id().to_string());
+    let Some(mut recording) = record_as("auto", &["--pid", &pid, "--pid", &behind, PROBED[0]]) else { return };
+    writeln!(service.0.stdin.take().expect("piped"), "go").expect("it waits");
+    let mut port = String::new();
+    BufReader::new(service.0.stdout.take().expect("piped")).read_line(&mut port).expect("its port");
+    service.1 = port.trim().parse().expect("a port");
     let begun = Instant::now();
     while !recording.said().contains("uvloop puts off") {
         assert!(begun.elapsed() < Duration::from_secs(60), "{}", recording.said());
