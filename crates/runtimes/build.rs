@@ -4,6 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Ends of the names of classes that those of the JDK and of libraries call.
+const HOOKS: [&str; 8] = ["", "Context", "Line", "Loops", "Netty", "Others", "Wanted", "Wrapper"];
+
 fn main() {
     println!("cargo::rerun-if-changed=helpers/jvm");
     println!("cargo::rerun-if-env-changed=JAVA_HOME");
@@ -28,11 +31,11 @@ fn make(out: &Path, jar: &Path) -> Result<(), String> {
     hooks.args(["-source", "17", "-target", "17", "-g:source,lines", "-Xlint:-options", "--patch-module"]);
     hooks.args(["java.base=helpers/jvm", "-d"]).arg(&classes);
     run(
-        hooks.args(["WakepathTasks", "WakepathTasksOthers", "WakepathTasksWanted", "WakepathTasksWrapper"].map(source))
+        hooks.args(HOOKS.map(|part| source(&format!("WakepathTasks{part}"))))
     )?;
     let mut agent = command("javac");
     agent.args(["--release", "17", "-g:source,lines", "-d"]).arg(&classes);
-    run(agent.args(["Agent", "Changer", "ClassFile", "Edit"].map(source)))?;
+    run(agent.args(["Agent", "Changer", "ClassFile", "Edit", "Netty"].map(source)))?;
     let mut pack = command("jar");
     // a fixed time, so that the same source makes the same bytes
     pack.args(["--create", "--date", "2026-01-01T00:00:00Z", "--manifest", "helpers/jvm/manifest.txt", "--file"]);

@@ -50,7 +50,7 @@ public final class Agent {
         Class<?> hooks = hooks(jar, instrumentation);
         MappedByteBuffer memory = null;
         if (!(boolean) hooks.getMethod("hasMemory").invoke(null)) memory = memory((int) hooks.getField("BYTES").get(null));
-        var one = new Changer(HOOKS.replace('.', '/'));
+        var one = new Changer(HOOKS.replace('.', '/'), Agent::netty);
         first = instrumentation;
         instrumentation.addTransformer(one, true);
         changer = one;
@@ -76,6 +76,7 @@ public final class Agent {
     private static synchronized String end() throws Exception {
         if (changer == null) return "absent";
         Class<?> hooks = Class.forName(HOOKS, false, null);
+        netty(null);
         hooks.getMethod("end").invoke(null);
         first.removeTransformer(changer);
         Class<?>[] classes = changer.classes(first);
@@ -91,6 +92,17 @@ public final class Agent {
         return "ended\t" + look.changed;
     }
 
+    /** Whose Netty is changed; {@code null} where nothing is to be told of loops. */
+    private static void netty(ClassLoader of) {
+        try {
+            Class<?> loops = Class.forName(HOOKS + "Loops", false, null);
+            if (of != null) loops.getField("loader").set(null, of);
+            loops.getField("isReady").set(null, of != null);
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
     /** The class that the JDK's own will call, in their package: whoever loaded a class that calls it finds it there. */
     private static Class<?> hooks(String jar, Instrumentation instrumentation) throws Exception {
         try {
@@ -103,7 +115,10 @@ public final class Agent {
         var lookup = MethodHandles.privateLookupIn(ThreadPoolExecutor.class, MethodHandles.lookup());
         List<byte[]> parts = new ArrayList<>();
         try (var file = new JarFile(jar)) {
-            for (var entry : java.util.Collections.list(file.entries())) {
+            var entries = java.util.Collections.list(file.entries());
+            // what others extend comes first, and is within another
+            entries.sort(java.util.Comparator.comparing(entry -> !entry.getName().contains("$")));
+            for (var entry : entries) {
                 if (!entry.getName().startsWith(HOOKS.replace('.', '/')) || !entry.getName().endsWith(".class")) continue;
                 try (InputStream in = file.getInputStream(entry)) {
                     parts.add(in.readAllBytes());

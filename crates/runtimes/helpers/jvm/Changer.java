@@ -12,6 +12,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.ThreadPoolExecutor;
+import java.util.function.Consumer;
 
 /** Which methods are changed, and how. */
 final class Changer implements ClassFileTransformer {
@@ -67,9 +68,15 @@ final class Changer implements ClassFileTransformer {
     private final String hooks;
     private final TreeSet<String> done = new TreeSet<>();
     private final List<String> failed = new ArrayList<>();
+    /** Who loaded the Netty that is changed: others are left as they are. */
+    private volatile ClassLoader netty;
+    private volatile boolean isNettyKnown = true;
+    /** Gets it when it is found, and {@code null} where it is not one that is known. */
+    private final Consumer<ClassLoader> found;
 
-    Changer(String hooks) {
+    Changer(String hooks, Consumer<ClassLoader> found) {
         this.hooks = hooks;
+        this.found = found;
     }
 
     /** The classes that are changed: those of the JDK, and of all that are loaded those that have or extend pools. */
@@ -77,7 +84,8 @@ final class Changer implements ClassFileTransformer {
         Set<Class<?>> out = new LinkedHashSet<>();
         for (String name : new TreeSet<>(JDK.keySet())) out.add(Class.forName(name.replace('/', '.'), false, null));
         for (Class<?> one : instrumentation.getAllLoadedClasses()) {
-            boolean isKnown = LIBRARIES.containsKey(one.getName().replace('.', '/'));
+            String name = one.getName().replace('.', '/');
+            boolean isKnown = LIBRARIES.containsKey(name) || Netty.CHANGES.containsKey(name);
             if ((isKnown || isPool(one)) && instrumentation.isModifiableClass(one)) out.add(one);
         }
         return out.toArray(new Class<?>[0]);
@@ -108,6 +116,7 @@ final class Changer implements ClassFileTransformer {
 
     @Override
     public byte[] transform(ClassLoader loader, String name, Class<?> was, ProtectionDomain domain, byte[] bytes) {
+        if (loader != null && name != null && Netty.CHANGES.containsKey(name)) return netty(loader, name, bytes);
         Map<String, Edit> edits = edits(loader, name, bytes);
         if (edits == null) return null;
         try {
@@ -118,6 +127,29 @@ final class Changer implements ClassFileTransformer {
             return file.bytes();
         } catch (RuntimeException e) {
             failed.add(name + ": " + e);
+            return null;
+        }
+    }
+
+    private byte[] netty(ClassLoader loader, String name, byte[] bytes) {
+        synchronized (this) {
+            if (netty == null) {
+                netty = loader;
+                found.accept(loader);
+            }
+        }
+        if (netty != loader || !isNettyKnown) return null;
+        try {
+            var file = new ClassFile(bytes, hooks);
+            for (Netty.Change one : Netty.CHANGES.get(name)) {
+                if (file.edit(one.method(), one.edit())) done.add(name + "." + one.method());
+                else if (one.isNeeded()) throw new IllegalStateException(one.method());
+            }
+            return file.bytes();
+        } catch (RuntimeException e) {
+            // not as it is known: none of it is told of
+            isNettyKnown = false;
+            found.accept(null);
             return null;
         }
     }

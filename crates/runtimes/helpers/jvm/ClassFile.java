@@ -153,9 +153,11 @@ final class ClassFile {
         int codeBytes = method.getInt(code + 10), begin = code + 14;
         var out = ByteBuffer.allocate(method.capacity() + FIRST + 8);
         out.put(method.array(), 0, code + 2).putInt(0);
-        out.putShort((short) Math.max(1, method.getShort(code + 6))).putShort(method.getShort(code + 8));
-        out.putInt(codeBytes + FIRST).put((byte) loading(edit.argument()));
-        out.put((byte) INVOKE_STATIC).putShort((short) hook(edit)).putInt(0);
+        out.putShort((short) Math.max(2, method.getShort(code + 6))).putShort(method.getShort(code + 8));
+        out.putInt(codeBytes + FIRST);
+        loading(edit.argument(), out);
+        out.put((byte) INVOKE_STATIC).putShort((short) hook(edit));
+        while (out.position() < begin + FIRST) out.put((byte) 0);
         out.put(method.array(), begin, codeBytes);
         int at = begin + codeBytes, handlers = method.getShort(at) & 0xffff;
         out.putShort((short) handlers);
@@ -179,8 +181,12 @@ final class ClassFile {
         return java.util.Arrays.copyOf(out.array(), out.position());
     }
 
-    private static int loading(int argument) {
-        return argument == 0 ? 0 : ALOAD_0 + Math.max(argument, 0);
+    private static void loading(int argument, ByteBuffer out) {
+        if (argument == Edit.BOTH) {
+            out.put((byte) ALOAD_0).put((byte) (ALOAD_0 + 1));
+        } else if (argument != 0) {
+            out.put((byte) (ALOAD_0 + Math.max(argument, 0)));
+        }
     }
 
     /** A table of a method's code, moved; false where it is left out, as debuggers can do without it. */
@@ -233,8 +239,9 @@ final class ClassFile {
     }
 
     private int hook(Edit edit) {
-        int of = add(CLASS, add(hooks), 0, 2);
-        int name = add(NAME_AND_TYPE, add(edit.hook()), add(edit.hooking()), 4);
+        int dot = edit.hook().indexOf('.');
+        int of = add(CLASS, add(hooks + edit.hook().substring(0, Math.max(dot, 0))), 0, 2);
+        int name = add(NAME_AND_TYPE, add(edit.hook().substring(dot + 1)), add(edit.hooking()), 4);
         return add(METHOD, of, name, 4);
     }
 

@@ -7,16 +7,19 @@ package wakepath.agent;
  * @param of       the class whose method is called; empty for any
  * @param called   the method's name, empty where the hook is the first instruction
  * @param taking   its descriptor
- * @param hook     the hook's name
+ * @param hook     the hook's name; behind a dot, where it is in a class of its own
  * @param hooking  its descriptor
- * @param argument which one the hook gets that is the first instruction; 0 for none, {@link #THIS}
+ * @param argument which one the hook gets that is the first instruction; 0 for none, {@link #THIS}, {@link #BOTH}
  */
 record Edit(String of, String called, String taking, String hook, String hooking, int argument) {
     /** As an argument: what the method is of. */
     static final int THIS = -1;
+    /** As arguments: that, and the method's first one. */
+    static final int BOTH = -2;
 
     static Edit entry(String hook, int argument) {
-        return new Edit("", "", "", hook, argument == 0 ? "()V" : "(Ljava/lang/Object;)V", argument);
+        String hooking = argument == 0 ? "()V" : argument == BOTH ? "(Ljava/lang/Object;Ljava/lang/Object;)V" : "(Ljava/lang/Object;)V";
+        return new Edit("", "", "", hook, hooking, argument);
     }
 
     static Edit call(String of, String called, String taking, String hook, String hooking) {

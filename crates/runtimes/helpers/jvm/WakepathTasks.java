@@ -74,6 +74,7 @@ public final class WakepathTasks {
         // what threads ran when it ended is not what they run now
         turn++;
         for (int slot = 1; slot < slots; slot++) words.putLong(SLOTS + SLOT_BYTES * slot + AT_ID, 0);
+        WakepathTasksContext.forget();
         active = true;
         words.putInt(AT_LAYOUT, LAYOUT);
     }
@@ -290,7 +291,7 @@ public final class WakepathTasks {
     }
 
     /** What the current thread runs; {@code null} where that is nothing that may have made something. */
-    private static Task current() {
+    static Task current() {
         Thread thread = Thread.currentThread();
         if (VIRTUAL != null && VIRTUAL.isInstance(thread)) return Task.virtual(thread);
         Mine mine = mine();
@@ -304,7 +305,11 @@ public final class WakepathTasks {
         return mine == null ? null : mine.current;
     }
 
-    private static Mine mine() {
+    static WakepathTasksOthers others() {
+        return others;
+    }
+
+    static Mine mine() {
         if (!active) return null;
         Thread thread = Thread.currentThread();
         // a virtual one may go on on another thread's slot
@@ -341,7 +346,7 @@ public final class WakepathTasks {
     }
 
     /** A task of an executor that runs or ran, or a virtual thread as what made one. */
-    static final class Task {
+    static class Task {
         /** Who is not told. */
         static final Task NOBODY = new Task(0);
         final long id;
@@ -353,7 +358,7 @@ public final class WakepathTasks {
         /** The first of that line; {@code null} for the task itself. */
         private final Task root;
         /** It was told to work for others too. */
-        boolean isToldOf;
+        volatile boolean isToldOf;
 
         Task(Task maker, long born, Habit kind) {
             this.id = LAST.incrementAndGet();
@@ -403,6 +408,11 @@ public final class WakepathTasks {
 
         /** Since when it knows. */
         int turn = WakepathTasks.turn;
+        /** It is an event loop: what it does itself is for nobody. */
+        private boolean isLoop;
+        /** Its connections, and that to which it turned. */
+        WakepathTasksLine.Table lines = new WakepathTasksLine.Table();
+        WakepathTasksLine line;
 
         Mine(Thread thread) {
             at = slot(thread);
@@ -411,7 +421,15 @@ public final class WakepathTasks {
         void forget() {
             turn = WakepathTasks.turn;
             begun = taken = null;
+            lines = new WakepathTasksLine.Table();
+            line = null;
             enter(null);
+        }
+
+        void isLoop() {
+            if (isLoop) return;
+            isLoop = true;
+            tell(null);
         }
 
         /** The task that a pool begins now. */
@@ -431,6 +449,11 @@ public final class WakepathTasks {
 
         void enter(Task task) {
             current = task;
+            if (!isLoop) tell(task);
+        }
+
+        /** Who is told to do what the thread does now. */
+        void tell(Task task) {
             if (at == 0) return;
             if (task == null) {
                 words.putLong(at + AT_ID, 0);

@@ -64,7 +64,7 @@ final class WakepathTasksOthers {
         }
     }
 
-    private synchronized void tell(WakepathTasks.Task root) {
+    synchronized void tell(WakepathTasks.Task root) {
         if (root.isToldOf) return;
         root.isToldOf = true;
         long count = words.getLong(atCount);

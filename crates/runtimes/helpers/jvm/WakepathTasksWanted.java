@@ -50,6 +50,35 @@ final class WakepathTasksWanted extends WeakReference<Object> {
         }
     }
 
+    /** Somebody gives away what may be used again when it is done. */
+    static void carry(Object what, WakepathTasks.Task by) {
+        int hash = System.identityHashCode(what);
+        Stripe stripe = ALL[hash & (STRIPES - 1)];
+        synchronized (stripe) {
+            WakepathTasksWanted found = stripe.find(what, hash);
+            if (found == null) {
+                stripe.tidy();
+                found = new WakepathTasksWanted(what, hash, stripe.gone);
+                stripe.add(found);
+            }
+            boolean isMixed = found.pending > 0 && found.by != by;
+            found.by = isMixed ? WakepathTasks.Task.NOBODY : by;
+            found.pending++;
+        }
+    }
+
+    /** Who gave it away, once for each time. */
+    static WakepathTasks.Task carried(Object what) {
+        int hash = System.identityHashCode(what);
+        Stripe stripe = ALL[hash & (STRIPES - 1)];
+        synchronized (stripe) {
+            WakepathTasksWanted found = stripe.find(what, hash);
+            if (found == null || found.pending == 0) return null;
+            found.pending--;
+            return found.by == WakepathTasks.Task.NOBODY ? null : found.by;
+        }
+    }
+
     static WakepathTasksWanted find(Object what) {
         int hash = System.identityHashCode(what);
         Stripe stripe = ALL[hash & (STRIPES - 1)];
