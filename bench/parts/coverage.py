@@ -365,9 +365,8 @@ COVERAGE = {
     "java-tomcat": served("Tomcat", ALL_SIZES),
     "java-jetty": served("Jetty", ALL_SIZES),
     "java-undertow": served("Undertow", ALL_SIZES),
-    "java-netty": served("Netty", {}),
-    # with more clients than its pool lets wait, its requests fail
-    "java-reactor": served("Reactor", {}, clients=(1, 10)),
+    "java-netty": served("Netty", ALL_SIZES, clients=(1, 10, 50, 200)),
+    "java-reactor": served("Reactor", ALL_SIZES, clients=(1, 10, 50, 200)),
     "virtual-threads": virtual("plain", 25, (1, 10, 50, 200), ALL_SIZES),
     "virtual-threads-21": virtual("plain", 21, (1, 10, 50), ALL_SIZES),
     "virtual-pinned": virtual("pinned", 25, (10,), ALL_SIZES),

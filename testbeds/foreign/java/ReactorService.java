@@ -8,7 +8,9 @@ public class ReactorService {
     private static final int CONNECTIONS = 8;
 
     public static void main(String[] args) {
-        var client = HttpClient.create(ConnectionProvider.create("down", CONNECTIONS)).baseUrl("http://127.0.0.1:" + Service.DOWN);
+        // who waits for a connection does, however many there are
+        var pool = ConnectionProvider.builder("down").maxConnections(CONNECTIONS).pendingAcquireMaxCount(-1).build();
+        var client = HttpClient.create(pool).baseUrl("http://127.0.0.1:" + Service.DOWN);
         var server = HttpServer.create().host("127.0.0.1").port(Service.PORT).handle((request, reply) -> {
             var parts = request.uri().split("\\?", 2);
             Mono<String> call = client.get().uri("/down?" + parts[1]).responseContent().aggregate().asString();

@@ -46,6 +46,8 @@ final class Netty {
         new Change(EPOLL, "doWriteBytes(", socket("send", BYTES + "II", "I"), false),
         new Change(EPOLL, "doWriteBytes(", socket("write", BYTES + "II", "I"), false),
         needed("handler/codec/http/HttpRequestDecoder", "createMessage(", Edit.entry("Loops.begins", 0)),
+        new Change("reactor/netty/http/server/HttpTrafficHandler", "run(", Edit.call(IN + "channel/ChannelHandlerContext", "fireChannelRead",
+            "(" + ANY + ")Lio/netty/channel/ChannelHandlerContext;", "Loops.fires", "(" + ANY + ANY + ")" + ANY), true),
         new Change("reactor/netty/internal/shaded/reactor/pool/AbstractPool$Borrower", "<init>(", GIVES, true),
         new Change("reactor/netty/internal/shaded/reactor/pool/AbstractPool$Borrower", "deliver(",
             Edit.call("reactor/core/CoreSubscriber", "onNext", "(" + ANY + ")V", "Loops.next", "(" + ANY + ANY + ")V"), true),

@@ -166,6 +166,28 @@ public final class WakepathTasksLoops {
         }
     }
 
+    /** In the place of {@code context.fireChannelRead(message)}, where a request is read that had to wait for the reply to the one before. */
+    public static Object fires(Object context, Object message) throws Throwable {
+        WakepathTasks.Mine mine = mine();
+        if (mine == null) return WakepathTasksNetty.FIRE.invokeExact(context, message);
+        WakepathTasks.Task before = mine.current;
+        mine.enter(waiting(mine, context));
+        try {
+            return WakepathTasksNetty.FIRE.invokeExact(context, message);
+        } finally {
+            mine.enter(before);
+        }
+    }
+
+    private static WakepathTasksContext waiting(WakepathTasks.Mine mine, Object context) {
+        try {
+            WakepathTasksLine line = line(mine, WakepathTasksNetty.UNSAFE.invokeExact(context));
+            return line != null && line.isServer ? line.reads() : null;
+        } catch (Throwable e) {
+            return null;
+        }
+    }
+
     // ---------------------------------------------------------------- what is written
 
     /** A message is put behind those that wait to be sent. */

@@ -12,6 +12,8 @@ final class WakepathTasksNetty {
     static final MethodHandle CHANNEL, BUFFER, PENDING;
     /** The channel that accepted one. */
     static final MethodHandle PARENT;
+    /** Of a handler's context: the {@code Unsafe} of its channel; and what hands on a message. */
+    static final MethodHandle UNSAFE, FIRE;
     static final MethodHandle READABLE, COMPLETE;
     private static final Class<?> BYTES;
 
@@ -66,6 +68,9 @@ final class WakepathTasksNetty {
         BUFFER = find(unsafe, "outboundBuffer", buffer).asType(of);
         PENDING = find(buffer, "totalPendingWriteBytes", long.class).asType(MethodType.methodType(long.class, Object.class));
         PARENT = find(channel, "parent", channel).asType(of);
+        Class<?> context = named("io.netty.channel.ChannelHandlerContext");
+        UNSAFE = MethodHandles.filterReturnValue(find(context, "channel", channel), find(channel, "unsafe", unsafe)).asType(of);
+        FIRE = find(context, "fireChannelRead", context, Object.class).asType(of.appendParameterTypes(Object.class));
         READABLE = find(BYTES, "readableBytes", int.class).asType(MethodType.methodType(int.class, Object.class));
         COMPLETE = find(listener, "operationComplete", void.class, future)
             .asType(MethodType.methodType(void.class, Object.class, Object.class));
