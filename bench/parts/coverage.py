@@ -162,14 +162,14 @@ def attached(place, line):
     return port
 
 
-def server(kind):
+def server(kind, *how):
     """A server of somebody else's on the JVM (`java/KINDService.java`), with the agent."""
 
     def start(place):
         path = f"{place.at}:{JARS}/*"
         code = CODE / "java"
         run(["javac", "-nowarn", "--release", "17", "-cp", path, "-d", place.at, code / "Service.java", code / f"{kind}Service.java"], 120)
-        return attached(place, ["java", "-Xmx512m", "-cp", path, f"{kind}Service"])
+        return attached(place, ["java", "-Xmx512m", "-cp", path, f"{kind}Service", *how])
 
     return start
 
@@ -308,9 +308,10 @@ def executors(kind, version=None, whole=None, clients=(1, 10, 50, 200)):
     return Case(pools(kind, version), needs, clients=clients, vantages=(KERNEL,), whole=whole)
 
 
-def served(kind, whole, clients=(1, 10, 50)):
+def served(kind, whole, *how, clients=(1, 10, 50)):
     """A case of a server on the JVM."""
-    return Case(server(kind), ["javac", str(JARS)], clients=clients, vantages=(KERNEL,), whole=whole)
+    needs = ["javac", str(JARS / "spring-webflux-*.jar" if kind == "WebFlux" else JARS)]
+    return Case(server(kind, *how), needs, clients=clients, vantages=(KERNEL,), whole=whole)
 
 
 def goroutines(start, whole, *needs, flag="go"):
@@ -367,6 +368,11 @@ COVERAGE = {
     "java-undertow": served("Undertow", ALL_SIZES),
     "java-netty": served("Netty", ALL_SIZES, clients=(1, 10, 50, 200)),
     "java-reactor": served("Reactor", ALL_SIZES, clients=(1, 10, 50, 200)),
+    "java-webflux": served("WebFlux", ALL_SIZES, clients=(1, 10, 50, 200)),
+    **{
+        f"java-reactor-{how}": served("Reactive", {}, how, clients=(1, 10, 50))
+        for how in ("elastic", "timer", "shared", "limited", "counted", "batched")
+    },
     "virtual-threads": virtual("plain", 25, (1, 10, 50, 200), ALL_SIZES),
     "virtual-threads-21": virtual("plain", 21, (1, 10, 50), ALL_SIZES),
     "virtual-pinned": virtual("pinned", 25, (10,), ALL_SIZES),

@@ -19,8 +19,10 @@ final class Netty {
     private static final String SOCKET = "java/nio/channels/SocketChannel";
     private static final String STREAM = IN + "channel/epoll/AbstractEpollStreamChannel", EPOLL = IN + "channel/epoll/AbstractEpollChannel";
 
+    private static final Edit RUN = Edit.call("java/lang/Runnable", "run", "()V", "Loops.run", "(Ljava/lang/Runnable;)V");
+
     static final Map<String, List<Change>> CHANGES = Arrays.stream(new Change[] {
-        needed("util/concurrent/AbstractEventExecutor", "", Edit.call("java/lang/Runnable", "run", "()V", "Loops.run", "(Ljava/lang/Runnable;)V")),
+        needed("util/concurrent/AbstractEventExecutor", "", RUN),
         needed("util/concurrent/SingleThreadEventExecutor", "execute(Ljava/lang/Runnable;)", GIVES),
         other("util/concurrent/SingleThreadEventExecutor", "lazyExecute(", GIVES),
         other("util/concurrent/GlobalEventExecutor", "execute(", GIVES),
@@ -46,6 +48,10 @@ final class Netty {
         new Change(EPOLL, "doWriteBytes(", socket("send", BYTES + "II", "I"), false),
         new Change(EPOLL, "doWriteBytes(", socket("write", BYTES + "II", "I"), false),
         needed("handler/codec/http/HttpRequestDecoder", "createMessage(", Edit.entry("Loops.begins", 0)),
+        new Change("reactor/core/scheduler/WorkerTask", "<init>(", GIVES, true),
+        new Change("reactor/core/scheduler/WorkerTask", "call(", RUN, true),
+        new Change("reactor/core/scheduler/SchedulerTask", "<init>(", GIVES, true),
+        new Change("reactor/core/scheduler/SchedulerTask", "call(", RUN, true),
         new Change("reactor/netty/http/server/HttpTrafficHandler", "run(", Edit.call(IN + "channel/ChannelHandlerContext", "fireChannelRead",
             "(" + ANY + ")Lio/netty/channel/ChannelHandlerContext;", "Loops.fires", "(" + ANY + ANY + ")" + ANY), true),
         new Change("reactor/netty/internal/shaded/reactor/pool/AbstractPool$Borrower", "<init>(", GIVES, true),
