@@ -19,7 +19,9 @@ final class Netty {
     private static final String SOCKET = "java/nio/channels/SocketChannel";
     private static final String STREAM = IN + "channel/epoll/AbstractEpollStreamChannel", EPOLL = IN + "channel/epoll/AbstractEpollChannel";
 
+    private static final String PROVIDER = "reactor/netty/resources/DefaultPooledConnectionProvider$";
     private static final Edit RUN = Edit.call("java/lang/Runnable", "run", "()V", "Loops.run", "(Ljava/lang/Runnable;)V");
+    private static final Edit RUNS = Edit.call("java/lang/Runnable", "run", "()V", "Loops.runs", "(Ljava/lang/Runnable;)V");
 
     static final Map<String, List<Change>> CHANGES = Arrays.stream(new Change[] {
         needed("util/concurrent/AbstractEventExecutor", "", RUN),
@@ -49,11 +51,14 @@ final class Netty {
         new Change(EPOLL, "doWriteBytes(", socket("write", BYTES + "II", "I"), false),
         needed("handler/codec/http/HttpRequestDecoder", "createMessage(", Edit.entry("Loops.begins", 0)),
         new Change("reactor/core/scheduler/WorkerTask", "<init>(", GIVES, true),
-        new Change("reactor/core/scheduler/WorkerTask", "call(", RUN, true),
+        new Change("reactor/core/scheduler/WorkerTask", "call(", RUNS, true),
         new Change("reactor/core/scheduler/SchedulerTask", "<init>(", GIVES, true),
-        new Change("reactor/core/scheduler/SchedulerTask", "call(", RUN, true),
+        new Change("reactor/core/scheduler/SchedulerTask", "call(", RUNS, true),
         new Change("reactor/netty/http/server/HttpTrafficHandler", "run(", Edit.call(IN + "channel/ChannelHandlerContext", "fireChannelRead",
             "(" + ANY + ")Lio/netty/channel/ChannelHandlerContext;", "Loops.fires", "(" + ANY + ANY + ")" + ANY), true),
+        new Change(PROVIDER + "DisposableAcquire", "onSubscribe(", Edit.entry("Loops.gives", Edit.THIS), true),
+        new Change(PROVIDER + "PooledConnection", "onStateChange(", Edit.call("reactor/netty/ConnectionObserver", "onStateChange",
+            "(Lreactor/netty/Connection;Lreactor/netty/ConnectionObserver$State;)V", "Loops.observes", "(" + ANY + ANY + ANY + ")V"), true),
         new Change("reactor/netty/internal/shaded/reactor/pool/AbstractPool$Borrower", "<init>(", GIVES, true),
         new Change("reactor/netty/internal/shaded/reactor/pool/AbstractPool$Borrower", "deliver(",
             Edit.call("reactor/core/CoreSubscriber", "onNext", "(" + ANY + ")V", "Loops.next", "(" + ANY + ANY + ")V"), true),

@@ -106,12 +106,17 @@ public final class WakepathTasksLoops {
         }
     }
 
-    /** What somebody gave to a loop is for that one. */
+    /** What somebody gave to a loop is for that one, if it is known who that is. */
     private static WakepathTasks.Task given(Object task) {
+        WakepathTasks.Task by = by(task);
+        return by == WakepathTasks.Task.NOBODY ? null : by;
+    }
+
+    private static WakepathTasks.Task by(Object task) {
         try {
             return WakepathTasksWanted.carried(task);
         } catch (Throwable e) {
-            return null;
+            return WakepathTasks.Task.NOBODY;
         }
     }
 
@@ -131,6 +136,23 @@ public final class WakepathTasksLoops {
         } finally {
             mine.enter(before);
             mine.line = line;
+        }
+    }
+
+    /** In the place of {@code task.run()}, where what no request gave stays what it is. */
+    public static void runs(Runnable task) {
+        WakepathTasks.Mine mine = mine();
+        WakepathTasks.Task by = mine == null ? null : by(task);
+        if (by == null) {
+            task.run();
+            return;
+        }
+        WakepathTasks.Task before = mine.current;
+        mine.enter(by == WakepathTasks.Task.NOBODY ? null : by);
+        try {
+            task.run();
+        } finally {
+            mine.enter(before);
         }
     }
 
@@ -161,6 +183,23 @@ public final class WakepathTasksLoops {
         mine.enter(given(subscriber));
         try {
             WakepathTasksNetty.Reactor.NEXT.invokeExact(subscriber, value);
+        } finally {
+            mine.enter(before);
+        }
+    }
+
+    /** In the place of {@code observer.onStateChange(connection, state)}, where a connection is new for one who waits for it. */
+    public static void observes(Object observer, Object connection, Object state) throws Throwable {
+        WakepathTasks.Mine mine = mine();
+        WakepathTasks.Task by = mine == null ? null : WakepathTasksWanted.carries(observer);
+        if (by == null) {
+            WakepathTasksNetty.Reactor.STATE.invokeExact(observer, connection, state);
+            return;
+        }
+        WakepathTasks.Task before = mine.current;
+        mine.enter(by == WakepathTasks.Task.NOBODY ? null : by);
+        try {
+            WakepathTasksNetty.Reactor.STATE.invokeExact(observer, connection, state);
         } finally {
             mine.enter(before);
         }

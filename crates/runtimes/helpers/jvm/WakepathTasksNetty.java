@@ -54,6 +54,10 @@ final class WakepathTasksNetty {
         static final MethodHandle NEXT = find(named("org.reactivestreams.Subscriber"), "onNext", void.class, Object.class)
             .asType(MethodType.methodType(void.class, Object.class, Object.class));
 
+        static final MethodHandle STATE = find(named("reactor.netty.ConnectionObserver"), "onStateChange", void.class,
+            named("reactor.netty.Connection"), named("reactor.netty.ConnectionObserver$State"))
+            .asType(MethodType.methodType(void.class, Object.class, Object.class, Object.class));
+
         private Reactor() {}
     }
 

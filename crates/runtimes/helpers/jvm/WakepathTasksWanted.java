@@ -67,7 +67,7 @@ final class WakepathTasksWanted extends WeakReference<Object> {
         }
     }
 
-    /** Who gave it away, once for each time. */
+    /** Who gave it away, once for each time; nobody, where several did. */
     static WakepathTasks.Task carried(Object what) {
         int hash = System.identityHashCode(what);
         Stripe stripe = ALL[hash & (STRIPES - 1)];
@@ -75,8 +75,14 @@ final class WakepathTasksWanted extends WeakReference<Object> {
             WakepathTasksWanted found = stripe.find(what, hash);
             if (found == null || found.pending == 0) return null;
             found.pending--;
-            return found.by == WakepathTasks.Task.NOBODY ? null : found.by;
+            return found.by;
         }
+    }
+
+    /** Who gave it away; it stays given. */
+    static WakepathTasks.Task carries(Object what) {
+        WakepathTasksWanted found = find(what);
+        return found == null || found.pending == 0 ? null : found.by;
     }
 
     static WakepathTasksWanted find(Object what) {
