@@ -370,7 +370,7 @@ COVERAGE = {
     "java-reactor": served("Reactor", ALL_SIZES, clients=(1, 10, 50, 200)),
     "java-webflux": served("WebFlux", ALL_SIZES, clients=(1, 10, 50, 200)),
     **{f"java-reactor-{how}": served("Reactive", ALL_SIZES, how) for how in ("elastic", "timer")},
-    **{f"java-reactor-{how}": served("Reactive", {}, how) for how in ("shared", "limited", "counted", "batched")},
+    **{f"java-reactor-{how}": served("Reactive", {}, how) for how in ("shared", "limited", "counted", "seldom", "batched")},
     "virtual-threads": virtual("plain", 25, (1, 10, 50, 200), ALL_SIZES),
     "virtual-threads-21": virtual("plain", 21, (1, 10, 50), ALL_SIZES),
     "virtual-pinned": virtual("pinned", 25, (10,), ALL_SIZES),

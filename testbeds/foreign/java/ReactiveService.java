@@ -15,7 +15,8 @@ import reactor.netty.resources.ConnectionProvider;
  *
  * {@code elastic}: calls are begun, and go on, on threads of a scheduler; {@code timer}: behind a delay; {@code shared}: requests that come
  * at once share one first call; {@code limited}: a limit on calls keeps what waits in a queue, and lets who is done begin the next;
- * {@code counted}: that, and the answers of a request are counted, so that the last one replies; {@code batched}: what several
+ * {@code counted}: that, and the answers of a request are counted, so that the last one replies; {@code seldom}: that,
+ * and few wait; {@code batched}: what several
  * requests ask is sent by the one that came last.
  */
 public class ReactiveService {
@@ -23,10 +24,11 @@ public class ReactiveService {
         ConnectionProvider.builder("down").maxConnections(16).pendingAcquireMaxCount(-1).build()).baseUrl("http://127.0.0.1:" + Service.DOWN);
     private static final ConcurrentHashMap<String, Mono<String>> SHARED = new ConcurrentHashMap<>();
     private static final ArrayDeque<Runnable> WAITING = new ArrayDeque<>();
-    private static int free = 4;
+    private static int free;
 
     public static void main(String[] args) {
         var kind = args[0];
+        free = kind.equals("seldom") ? 18 : 4;
         HttpServer.create().host("127.0.0.1").port(Service.PORT).handle((request, reply) -> {
             var rid = request.uri().split("\\?", 2)[1];
             int status = Service.status("/" + request.path());
@@ -51,7 +53,7 @@ public class ReactiveService {
             case "timer" -> call.delayElement(Duration.ofMillis(2)).flatMap(first -> call);
             case "shared" -> SHARED.computeIfAbsent("one", key -> call.doFinally(end -> SHARED.remove("one")).cache()).flatMap(first -> call);
             case "limited" -> Mono.zip(limited(call), limited(call));
-            case "counted" -> counted(rid);
+            case "counted", "seldom" -> counted(rid);
             case "batched" -> batched(rid);
             default -> Mono.zip(call, call);
         };

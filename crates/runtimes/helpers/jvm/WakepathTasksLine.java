@@ -30,7 +30,8 @@ final class WakepathTasksLine {
             waits = false;
             owner.waits.decrementAndGet();
         }
-        return owner.isOver ? null : owner;
+        // one that is over tells nothing any more; but if another one's reply comes of this, the two are mixed up
+        return owner;
     }
 
     /** The head of a request was read. */
