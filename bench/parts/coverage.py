@@ -162,14 +162,15 @@ def attached(place, line):
     return port
 
 
-def server(kind, *how):
-    """A server of somebody else's on the JVM (`java/KINDService.java`), with the agent."""
+def server(kind, *how, is_attached=True):
+    """A server of somebody else's on the JVM (`java/KINDService.java`), with the agent or without."""
 
     def start(place):
         path = f"{place.at}:{JARS}/*"
         code = CODE / "java"
         run(["javac", "-nowarn", "--release", "17", "-cp", path, "-d", place.at, code / "Service.java", code / f"{kind}Service.java"], 120)
-        return attached(place, ["java", "-Xmx512m", "-cp", path, f"{kind}Service", *how])
+        line = ["java", "-Xmx512m", "-cp", path, f"{kind}Service", *how]
+        return attached(place, line) if is_attached else place.start("java", line, free_port(), DOWN=place.plain())
 
     return start
 

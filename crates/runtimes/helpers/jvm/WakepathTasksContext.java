@@ -58,8 +58,10 @@ final class WakepathTasksContext extends WakepathTasks.Task {
         long now = System.nanoTime();
         boolean isSuspect = suspectUntil - now > 0;
         suspectUntil = now + SUSPECT_NS;
-        for (int i = 0; !isSuspect && i < RECENT; i++) {
-            WakepathTasksContext recent = LAST.get(i);
+        int count = COUNT.get();
+        // the last ones first: they are read one by one
+        for (int i = 1; !isSuspect && i <= RECENT; i++) {
+            WakepathTasksContext recent = LAST.get((count - i) & (RECENT - 1));
             if (recent != null && (!recent.isOver || now - recent.over < SUSPECT_NS)) recent.doubt();
         }
     }

@@ -205,7 +205,7 @@ public final class WakepathTasksLoops {
         }
     }
 
-    /** In the place of {@code context.fireChannelRead(message)}, where a request is read that had to wait for the reply to the one before. */
+    /** In the place of {@code context.fireChannelRead(message)}, where a request had to wait for the reply to the one before. */
     public static Object fires(Object context, Object message) throws Throwable {
         WakepathTasks.Mine mine = mine();
         if (mine == null) return WakepathTasksNetty.FIRE.invokeExact(context, message);

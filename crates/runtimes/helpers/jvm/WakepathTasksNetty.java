@@ -44,7 +44,8 @@ final class WakepathTasksNetty {
 
         static {
             Class<?> unsafe = named("io.netty.channel.nio.AbstractNioChannel$NioUnsafe");
-            SOCKET = find(unsafe, "ch", java.nio.channels.SelectableChannel.class).asType(MethodType.methodType(Object.class, Object.class));
+            SOCKET = find(unsafe, "ch", java.nio.channels.SelectableChannel.class)
+                .asType(MethodType.methodType(Object.class, Object.class));
         }
 
         private Nio() {}

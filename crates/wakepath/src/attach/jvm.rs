@@ -51,10 +51,10 @@ impl Target {
             "This changes {self}, a running program:\n\
              {}\n\
              - The agent changes some methods of ThreadPoolExecutor, FutureTask, ForkJoinPool, ForkJoinTask and CompletableFuture,\n\
-             \x20 of classes that extend a pool, and of the pools of Tomcat, Jetty and JBoss, so that they call the agent. The JVM\n\
-             \x20 compiles these methods again.\n\
+             \x20 of classes that extend a pool, of the pools of Tomcat, Jetty and JBoss, and of Netty and Reactor, so that they call\n\
+             \x20 the agent. The JVM compiles these methods again.\n\
              - Each task takes more processor time from then on, and 33 MiB of address space are reserved (docs/runtimes.md).\n\
-             - Tasks that were already submitted are not told apart; later ones are.\n\
+             - Tasks and requests that are already there are not told apart; later ones are.\n\
              `wakepath detach {}` undoes it.",
             OPENING,
             self.pid
