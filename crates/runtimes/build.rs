@@ -30,9 +30,7 @@ fn make(out: &Path, jar: &Path) -> Result<(), String> {
     let mut hooks = command("javac");
     hooks.args(["-source", "17", "-target", "17", "-g:source,lines", "-Xlint:-options", "--patch-module"]);
     hooks.args(["java.base=helpers/jvm", "-d"]).arg(&classes);
-    run(
-        hooks.args(HOOKS.map(|part| source(&format!("WakepathTasks{part}"))))
-    )?;
+    run(hooks.args(HOOKS.map(|part| source(&format!("WakepathTasks{part}")))))?;
     let mut agent = command("javac");
     agent.args(["--release", "17", "-g:source,lines", "-d"]).arg(&classes);
     run(agent.args(["Agent", "Changer", "ClassFile", "Edit", "Netty"].map(source)))?;
