@@ -23,6 +23,8 @@ mod limits;
 mod marks;
 #[path = "kernel/net.rs"]
 mod net;
+#[path = "kernel/offsets.rs"]
+mod offsets;
 #[path = "kernel/open.rs"]
 mod open;
 #[path = "kernel/past.rs"]

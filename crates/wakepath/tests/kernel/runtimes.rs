@@ -2,28 +2,26 @@
 //! threads, and each of its calls must be found at the request whose handler made it.
 
 use crate::harness::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
-use wakepath_capture::{KernelOptions, KernelSource, Watch, monotonic_ns};
 use wakepath_causality::reconstruct;
 use wakepath_causality::request::Request;
 use wakepath_model::folder::Folder;
 use wakepath_model::rows::runtime;
-use wakepath_wire as w;
 
-const CLIENTS: usize = 8;
-const REQUESTS: usize = 25;
+pub const CLIENTS: usize = 8;
+pub const REQUESTS: usize = 25;
 
 fn root() -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "../.."].iter().collect()
 }
 
-fn service() -> Option<PathBuf> {
+pub fn service() -> Option<PathBuf> {
     built_by_go("testbeds/goroutines", "service")
 }
 
@@ -78,7 +76,7 @@ fn word(client: usize, request: usize) -> String {
 }
 
 /// Asks on kept connections for what lies at a path, all at once; a second time when each had its first reply.
-fn ask(port: u16, path: &'static str) {
+pub fn ask(port: u16, path: &'static str) {
     let met = Arc::new(Barrier::new(CLIENTS));
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {
@@ -208,7 +206,7 @@ fn check_go(kind: &str, args: &[&str], calls_each: usize) {
 }
 
 /// The service on CPython; `None` (and why) where that is none whose layout is known.
-fn python(python: &str) -> Option<[PathBuf; 2]> {
+pub fn python(python: &str) -> Option<[PathBuf; 2]> {
     let version = Command::new(python).args(["-c", "import sys; print(sys.version_info[1])"]).output();
     let minor: u32 =
         version.ok().and_then(|o| String::from_utf8_lossy(&o.stdout).trim().parse().ok()).unwrap_or_default();
@@ -259,27 +257,6 @@ fn check_java(version: &str) {
     check(&program, "virtual", &[], 1, runtime::JVM);
 }
 
-/// The numbers of tasks, for each connection and kind of operation.
-type Names = BTreeMap<(u64, u8), Vec<u64>>;
-
-/// In whose names a server's operations are, by connection and kind, if its logical tasks are where this layout says.
-fn named(source: &mut KernelSource, server: &Server, layout: &w::Runtime) -> Names {
-    let (tgid, mut named) = (server.0.id(), Names::new());
-    source.read_identities(tgid, layout).expect("room");
-    // the end of a connection of the round before may have been named by that round's layout, and be read only now
-    let since = monotonic_ns();
-    ask(server.1, "/x/");
-    source.drain(monotonic_ns(), |f| {
-        let head = f.head().filter(|h| h.kind == w::KIND_OP && h.sub & w::SUB_LOGICAL != 0);
-        let Some(op) = head.and_then(|_| f.read::<w::Op>()) else { return };
-        if op.tgid == tgid && op.ts_ns.saturating_sub(u64::from(op.entry_ago_ns)) >= since {
-            let who = w::view::<w::Logical>(f.tail::<w::Op>(f.bytes.len())).expect("the head says so");
-            named.entry((op.flow, op.head.sub & !w::SUB_LOGICAL)).or_default().push(who.key);
-        }
-    });
-    named
-}
-
 /// Pools of platform threads, on the JVM of the system and on a later one: attached while it is recorded, taken away, and attached again.
 #[test]
 fn tasks_of_javas_executors_are_told_apart_from_when_the_agent_was_attached() {
@@ -310,101 +287,6 @@ fn tasks_of_javas_executors_are_told_apart_from_when_the_agent_was_attached() {
             assert!(calls.len() == 1 && is_whole, "{target}: {calls:?}");
         }
     }
-}
-
-type Offset = fn(&mut w::Runtime) -> &mut u32;
-
-/// Nobody is named on any connection.
-fn is_nobody(named: &Names) -> bool {
-    named.is_empty()
-}
-
-/// One task replies on each connection, and no two are the same one's.
-fn has_its_own(named: &Names) -> bool {
-    let replies: Vec<_> = named.iter().filter(|((_, kind), _)| *kind == w::OP_SEND).map(|(_, keys)| keys).collect();
-    let tasks: BTreeSet<u64> = replies.iter().copied().flatten().copied().collect();
-    replies.iter().all(|keys| keys.iter().all(|&k| k == keys[0])) && tasks.len() == replies.len()
-}
-
-/// What a server's tasks are named where one of these is another by so many bytes.
-fn are_named_where_wrong(program: &[PathBuf], fields: &[(&str, u32, Offset)], are: impl Fn(&Names) -> bool) {
-    let server = serve(program, &["down"]);
-    let watch = Watch::Processes(vec![server.0.id()]);
-    let options = KernelOptions { head_bytes: 0, waits: false, watch, ..KernelOptions::default() };
-    let mut source = match KernelSource::attach(&options) {
-        Ok(source) => source,
-        Err(e) => return skip(&e.to_string()),
-    };
-    let mut right = wakepath_runtimes::of_process(server.0.id()).and_then(|r| r.layout.ok()).expect("it is known");
-    // of contexts nothing is read without; those that are older than the probes are named too
-    right.is_marked = u32::from(right.kind == u32::from(w::RUNTIME_PYTHON));
-    let with_all = named(&mut source, &server, &right);
-    assert!(with_all.values().map(Vec::len).sum::<usize>() >= CLIENTS * REQUESTS, "{with_all:?}");
-    for &(name, by, field) in fields {
-        for down in [false, true] {
-            let mut wrong = right;
-            let offset = field(&mut wrong);
-            *offset = if down { offset.wrapping_sub(by) } else { offset.wrapping_add(by) };
-            let found = named(&mut source, &server, &wrong);
-            assert!(are(&found), "{name} {wrong:?}: {found:?}");
-        }
-    }
-}
-
-#[test]
-fn no_virtual_thread_is_believed_where_an_offset_is_wrong() {
-    let classes = tempfile::tempdir().expect("a folder");
-    let Some(program) = java_service("25", classes.path(), "testbeds/virtual/Service.java", "Service") else { return };
-    are_named_where_wrong(
-        &program,
-        &[
-            ("module", 1, |r| &mut r.module),
-            ("thread_word", 8, |r| &mut r.thread_word),
-            ("thread_os", 8, |r| &mut r.thread_os),
-            ("os_number", 8, |r| &mut r.os_number),
-            ("thread_runs", 8, |r| &mut r.thread_runs),
-            ("thread_is_virtual", 8, |r| &mut r.thread_is_virtual),
-            ("thread_owner", 8, |r| &mut r.thread_owner),
-        ],
-        is_nobody,
-    );
-}
-
-/// The thread's number does not guard the goroutine's: its state does, which stands before it.
-#[test]
-fn no_goroutine_is_believed_where_an_offset_is_wrong() {
-    let Some(program) = service() else { return };
-    let program = [program];
-    let wrong: [(&str, u32, Offset); 4] = [
-        ("tls", 8, |r| bytemuck::cast_mut(&mut r.tls)),
-        ("g_m", 8, |r| &mut r.g_m),
-        ("m_procid", 8, |r| &mut r.m_procid),
-        ("g_goid", 8, |r| &mut r.g_goid),
-    ];
-    are_named_where_wrong(&program, &wrong, is_nobody);
-    // these are asked on a scheduler's stack alone; and nothing is wrong where an offset is 0 bytes off
-    let never: [(&str, u32, Offset); 3] =
-        [("m_g0", 8, |r| &mut r.m_g0), ("m_curg", 8, |r| &mut r.m_curg), ("g_goid", 0, |r| &mut r.g_goid)];
-    are_named_where_wrong(&program, &never, has_its_own);
-}
-
-#[test]
-fn no_context_is_believed_where_an_offset_is_wrong() {
-    let Some(program) = python("/usr/bin/python3") else { return };
-    are_named_where_wrong(
-        &program,
-        &[
-            ("python_key", 8, |r| &mut bytemuck::cast_mut::<u64, [u32; 2]>(&mut r.python_key)[0]),
-            ("thread_values", 8, |r| &mut r.thread_values),
-            ("state_context", 8, |r| &mut r.state_context),
-            ("state_thread", 8, |r| &mut r.state_thread),
-        ],
-        is_nobody,
-    );
-    // this tells a thread's own context, in which no handler runs, from those that it entered
-    are_named_where_wrong(&program, &[("context_entered", 8, |r| &mut r.context_entered)], |n| {
-        is_nobody(n) || has_its_own(n)
-    });
 }
 
 /// Asks until the recorder has found where the tasks' numbers are.
