@@ -146,7 +146,6 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 	struct wp_op *r;
 	void *rest;
 	struct place p = {};
-	u32 word = 0;
 
 	if (f && m->bytes > 0 && f->direction != m->op) {
 		m->flags |= OPF_TURN;
@@ -168,9 +167,10 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 
 				if (p.count)
 					bpf_probe_read_user(&first, sizeof(first), (void *)p.buffer);
-				bpf_probe_read_user(&word, sizeof(word), (void *)first);
-				f->http = looks_like_http(word);
-				f->streams |= begins_streams(word);
+				/* into the same place: older kernels give little stack */
+				bpf_probe_read_user(&first, sizeof(u32), (void *)first);
+				f->http = looks_like_http(first);
+				f->streams |= begins_streams(first);
 			}
 			if (f && f->streams)
 				/* the option is of each message, and one operation may have many */
@@ -189,7 +189,8 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 		peer = PEER_BYTES;
 	if (head > HEAD_MAX)
 		head = HEAD_MAX;
-	if (runtime_processes && logical_task(task, &who, m->flow, m->op, now)) {
+	who.runtime = m->op;
+	if (runtime_processes && logical_task(task, &who, m->flow, now)) {
 		named = sizeof(who);
 		m->op |= SUB_LOGICAL;
 	}

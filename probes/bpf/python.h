@@ -99,28 +99,29 @@ static __always_inline bool uv_sends(struct owned_key *flow, struct wp_logical *
 }
 
 /* An operation of uvloop's, outside of contexts. */
-static __always_inline bool uv_acts(struct task_struct *task, struct wp_logical *who, u64 flow, u8 op)
+static __always_inline bool uv_acts(struct task_struct *task, struct owned_key *key, struct wp_logical *who, u64 flow)
 {
-	struct owned_key thread = { .tgid = task->tgid, .of = task->pid }, key = { .tgid = task->tgid, .of = flow };
 	struct uv_connection *c;
+	u8 op = who->runtime;
 
+	key->of = flow;
 	if (op == OP_SEND && flow)
-		return uv_sends(&key, who);
-	bpf_map_delete_elem(&uv_reading, &thread);
-	if (op != OP_RECV || !flow)
+		return uv_sends(key, who);
+	c = op == OP_RECV && flow ? uv_connection(key) : 0;
+	key->of = task->pid;
+	if (!c) {
+		bpf_map_delete_elem(&uv_reading, key);
 		return false;
-	c = uv_connection(&key);
-	if (!c)
-		return false;
+	}
 	if (!c->reader)
 		c->reader = bpf_ktime_get_ns();
 	who->key = c->reader;
-	bpf_map_update_elem(&uv_reading, &thread, &who->key, BPF_ANY);
+	bpf_map_update_elem(&uv_reading, key, &who->key, BPF_ANY);
 	return true;
 }
 
-static __always_inline bool python_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, u64 flow,
-					u8 op, u64 now)
+/* `who->runtime`: what it does there. */
+static __always_inline bool python_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, u64 flow, u64 now)
 {
 	struct owned_key key = { .tgid = task->tgid, .of = task->pid };
 	struct python_context *found;
@@ -132,11 +133,11 @@ static __always_inline bool python_task(struct task_struct *task, struct wp_runt
 		return false;
 	/* whatever the loop waits for, it waits for in nobody's name */
 	if (!flow)
-		return r->other_loop && uv_acts(task, who, 0, 0);
+		return r->other_loop && uv_acts(task, &key, who, 0);
 	reader = r->other_loop ? bpf_map_lookup_elem(&uv_reading, &key) : 0;
 	key.of = python_context(task, r);
 	if (!key.of)
-		return r->other_loop && uv_acts(task, who, flow, op);
+		return r->other_loop && uv_acts(task, &key, who, flow);
 	if (reader) {
 		who->key = *reader;
 		return true;
@@ -156,7 +157,7 @@ static __always_inline bool python_task(struct task_struct *task, struct wp_runt
 	who->key = found->id;
 	who->parent = found->makers[0];
 	who->born_ns = found->born;
-	if (!r->other_loop || op != OP_SEND)
+	if (!r->other_loop || who->runtime != OP_SEND)
 		return true;
 	/* with what another wrote there before */
 	key.of = flow;

@@ -230,7 +230,8 @@ static __always_inline int uv_queues(struct pt_regs *regs)
 	key.of = sk ? field(sk, __sk_common.skc_cookie.counter) : 0;
 	if (!key.of)
 		return 0;
-	is_known = python_task(task, r, &who, key.of, OP_CLOSE, bpf_ktime_get_ns());
+	who.runtime = OP_SHUTDOWN;
+	is_known = python_task(task, r, &who, key.of, bpf_ktime_get_ns());
 	c = uv_connection(&key);
 	if (!c)
 		return 0;

@@ -346,14 +346,13 @@ static __always_inline bool tokio_task(struct task_struct *task, struct wp_runti
 	return false;
 }
 
-static __always_inline bool task_of(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, u64 flow, u8 op,
-				    u64 now)
+static __always_inline bool task_of(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, u64 flow, u64 now)
 {
 	switch (r->kind) {
 	case RUNTIME_GO:
 		return go_task(task, r, who, !flow, now);
 	case RUNTIME_PYTHON:
-		return python_task(task, r, who, flow, op, now);
+		return python_task(task, r, who, flow, now);
 	case RUNTIME_JVM:
 		return jvm_task(task, r, who, now);
 	case RUNTIME_NODE:
@@ -365,15 +364,16 @@ static __always_inline bool task_of(struct task_struct *task, struct wp_runtime 
 }
 
 /* Tells in whose name the current thread acts; false where that is not known. `flow`: what it acts on, 0 where it waits for
- * descriptors to be ready. `op`: what it does there. `now`: of the record that names it. */
-static __noinline bool logical_task(struct task_struct *task, struct wp_logical *who, u64 flow, u8 op, u64 now)
+ * descriptors to be ready; there `who->runtime` is what it does until that is told. `now`: of the record that names it. Older kernels allow a
+ * chain of calls 512 bytes of stack, of which nothing is left. */
+static __noinline bool logical_task(struct task_struct *task, struct wp_logical *who, u64 flow, u64 now)
 {
 	u32 tgid = task->tgid;
 	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &tgid);
 
 	if (!r || !who || is_refuted(r))
 		return false;
-	if (!task_of(task, r, who, flow, op, now))
+	if (!task_of(task, r, who, flow, now))
 		return false;
 	/* a lower bound does */
 	r->verified++;

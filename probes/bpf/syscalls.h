@@ -95,7 +95,7 @@ static __noinline void on_poll(struct task_struct *task, struct pt_regs *regs, u
 		if (!t)
 			return;
 	}
-	if (runtime_processes && logical_task(task, &who, 0, 0, 0))
+	if (runtime_processes && logical_task(task, &who, 0, 0))
 		size += sizeof(who);
 	r = reserve(c, size, DROP_POLL, &position);
 	if (!r)
