@@ -64,7 +64,8 @@ struct {
 	__type(value, struct uv_connection);
 } uv_connections SEC(".maps");
 
-/* Thread -> reader of the connection that uvloop has just read there, until it leaves the context of which it tells what came. */
+/* Thread that uvloop runs on -> reader of the connection that it has just read there, until it leaves the context in which it tells what
+ * came; 0 then. Other threads of the process read and write outside of contexts too, and are threads. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
@@ -103,21 +104,20 @@ static __always_inline bool uv_acts(struct task_struct *task, struct owned_key *
 {
 	struct uv_connection *c;
 	u8 op = who->runtime;
+	u64 *reading;
 
+	key->of = task->pid;
+	reading = bpf_map_lookup_elem(&uv_reading, key);
+	if (!reading)
+		return false;
 	key->of = flow;
 	if (op == OP_SEND && flow)
 		return uv_sends(key, who);
 	c = op == OP_RECV && flow ? uv_connection(key) : 0;
-	key->of = task->pid;
-	if (!c) {
-		bpf_map_delete_elem(&uv_reading, key);
-		return false;
-	}
-	if (!c->reader)
+	if (c && !c->reader)
 		c->reader = bpf_ktime_get_ns();
-	who->key = c->reader;
-	bpf_map_update_elem(&uv_reading, key, &who->key, BPF_ANY);
-	return true;
+	who->key = *reading = c ? c->reader : 0;
+	return c;
 }
 
 /* `who->runtime`: what it does there. */
@@ -138,7 +138,7 @@ static __always_inline bool python_task(struct task_struct *task, struct wp_runt
 	key.of = python_context(task, r);
 	if (!key.of)
 		return r->other_loop && uv_acts(task, &key, who, flow);
-	if (reader) {
+	if (reader && *reader) {
 		who->key = *reader;
 		return true;
 	}

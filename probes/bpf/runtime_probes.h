@@ -175,7 +175,7 @@ static __always_inline int python_made(struct pt_regs *regs, bool copies)
 		thread.tgid = key.tgid;
 		thread.of = task->pid;
 		reader = key.of && r->other_loop ? bpf_map_lookup_elem(&uv_reading, &thread) : 0;
-		if (reader)
+		if (reader && *reader)
 			made.makers[0] = *reader;
 		else if (key.of)
 			maker = bpf_map_lookup_elem(&python_contexts, &key);
@@ -200,7 +200,8 @@ RUNTIME_RETURN_PROBE(on_python_makes, python_made(regs, false))
 #define UV_PIPE 7
 #define UV_TCP 12
 #define UV_DESCRIPTOR 184 /* io_watcher.fd */
-#define UV_COMPLETED 208 /* write_completed_queue: empty, it points to itself */
+#define UV_UNSENT 192	  /* write_queue: empty, it points to itself */
+#define UV_COMPLETED 208 /* write_completed_queue: the same */
 
 /* uvloop adds something to a set. A connection, if a task wrote on it: it is sent when the loop has come round. */
 static __always_inline int uv_queues(struct pt_regs *regs)
@@ -235,8 +236,8 @@ static __always_inline int uv_queues(struct pt_regs *regs)
 	c = uv_connection(&key);
 	if (!c)
 		return 0;
-	/* several wrote */
-	if (!is_known || (c->is_queued && c->writer != who.key))
+	/* several wrote, or the next that is sent there is what is left of somebody's */
+	if (!is_known || (c->is_queued && c->writer != who.key) || user_word(handle + UV_UNSENT) != handle + UV_UNSENT)
 		who.key = 0;
 	c->writer = who.key;
 	c->maker = who.parent;
@@ -250,8 +251,12 @@ static __always_inline int uv_leaves(struct pt_regs *regs)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct owned_key thread = { .tgid = task->tgid, .of = task->pid };
+	u64 *reading = bpf_map_lookup_elem(&uv_reading, &thread), nobody = 0;
 
-	bpf_map_delete_elem(&uv_reading, &thread);
+	if (reading)
+		*reading = 0;
+	else
+		bpf_map_update_elem(&uv_reading, &thread, &nobody, BPF_ANY);
 	return 0;
 }
 

@@ -1,12 +1,14 @@
-"""A service whose handlers call another one: `service.py down`, or `service.py [uvloop-]task|layers|connection DOWN`. Prints its port.
+"""A service whose handlers call another one: `service.py down`, or `service.py [uvloop-]task|layers|connection|threads DOWN`. Prints its port.
 
 GET /x/NAME leads to two calls at once of GET /down/NAME, on connections that the handlers share. `task`: each request has an
 asyncio task of its own, as under uvicorn; `layers`: that one waits for a task in a task, as for a time-out; `connection`: each
-connection has one, as `asyncio.start_server` gives it.
+connection has one, as `asyncio.start_server` gives it; `threads`: the loop only accepts, and a thread serves each connection.
 """
 
 import asyncio
+import socket
 import sys
+import threading
 
 POOL = 4
 
@@ -90,7 +92,37 @@ async def of_connection(connections, reader, writer):
         writer.close()
 
 
+def by_thread(connection, down):
+    """Serves one connection without a loop."""
+    behind = socket.create_connection(("127.0.0.1", down)).makefile("rwb")
+    client = connection.makefile("rwb")
+    while head := client.readline():
+        while client.readline() != b"\r\n":
+            pass
+        name = name_in(head)
+        for _ in range(2):
+            behind.write(f"GET /down/{name} HTTP/1.1\r\nHost: down\r\n\r\n".encode())
+            behind.flush()
+            while behind.readline() != b"\r\n":
+                pass
+            behind.read(len(name))
+        client.write(reply(name))
+        client.flush()
+
+
+async def threads(down):
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.setblocking(False)
+    print(listening.getsockname()[1], flush=True)
+    while True:
+        connection, _ = await asyncio.get_running_loop().sock_accept(listening)
+        connection.setblocking(True)
+        threading.Thread(target=by_thread, args=(connection, down), daemon=True).start()
+
+
 async def main(kind, down=None):
+    if kind == "threads":
+        return await threads(int(down))
     connections = Connections(int(down)) if down else None
     of_requests = {"task": work, "layers": layers}.get(kind)
     if of_requests:

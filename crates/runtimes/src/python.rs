@@ -18,7 +18,7 @@ const LIBRARY: &str = "/libpython3.";
 /// a program that has loaded it runs on it does not show: Sanic loads it and may run on asyncio's own.
 const OTHER_LOOP: &str = "/uvloop/loop.";
 
-/// Most probes of a kind in uvloop; the versions that were tried have seven and one.
+/// Most probes in uvloop; the versions that were tried have eight.
 const CALLS_MAX: usize = 32;
 
 pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
@@ -71,17 +71,14 @@ fn contexts(process: &Process) -> Option<Probing> {
 /// may rely on, but calls the interpreter for both.
 fn uvloop(tgid: u32) -> Option<Probing> {
     let uvloop = Mapped::find(tgid, OTHER_LOOP)?;
-    let functions = [(Point::UvloopQueues, "PySet_Add"), (Point::UvloopLeaves, "PyContext_Exit")];
-    let mut places = Vec::new();
-    for (point, function) in functions {
-        let calls = calls::of(&uvloop.program, function);
-        if calls.is_empty() || calls.len() > CALLS_MAX {
-            return None;
-        }
-        for call in calls {
-            places.push((point, uvloop.program.place(call)?));
-        }
+    let points = [Point::UvloopQueues, Point::UvloopLeaves];
+    let calls = calls::of(&uvloop.program, ["PySet_Add", "PyContext_Exit"]);
+    let has_all = points.iter().enumerate().all(|(n, _)| calls.iter().any(|(of, _)| *of == n));
+    if !has_all || calls.len() > CALLS_MAX {
+        return None;
     }
+    let place = |&(of, call): &(usize, u64)| Some((points[of], uvloop.program.place(call)?));
+    let places = calls.iter().map(place).collect::<Option<_>>()?;
     Some(Probing { file: uvloop.path, places })
 }
 

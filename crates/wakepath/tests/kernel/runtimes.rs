@@ -410,6 +410,13 @@ fn what_a_task_on_uvloop_does_is_for_the_request_that_it_was_made_for() {
     check(&program, "uvloop-layers", PROBED, 2, runtime::PYTHON);
 }
 
+/// They too read and write outside of contexts.
+#[test]
+fn what_threads_beside_uvloop_do_is_the_threads() {
+    let Some(program) = uvloop() else { return };
+    check(&program, "uvloop-threads", PROBED, 2, runtime::PYTHON);
+}
+
 /// A program loads it some time after it began.
 #[test]
 fn uvloop_is_read_where_it_is_loaded_amid_a_recording() {
