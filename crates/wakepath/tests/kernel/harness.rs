@@ -21,9 +21,10 @@ pub fn skip(why: &str) {
     println!("skipped: {why}");
 }
 
-/// The binary: the one that cargo built, or another kernel's guest names it.
+/// The binary: the one that cargo built, or that of the folder `WAKEPATH_BIN`, as in another kernel's guest.
 pub fn binary() -> PathBuf {
-    std::env::var_os("WAKEPATH_BIN").map_or_else(|| env!("CARGO_BIN_EXE_wakepath").into(), PathBuf::from)
+    std::env::var_os("WAKEPATH_BIN")
+        .map_or_else(|| env!("CARGO_BIN_EXE_wakepath").into(), |dir| PathBuf::from(dir).join("wakepath"))
 }
 
 pub struct Recording {
