@@ -154,10 +154,12 @@ class Pinned(Java):
 
 
 class Goroutine(Stalled):
-    """A goroutine waits for another one: which thread ran it is known, and not what it waited for."""
+    """A goroutine waits for another one, and no thread does."""
 
-    cause = "lock"
-    is_shared, may_be_unknown = False, True
+    is_shared = False
+    record_flags = ("--runtimes=go-waits",)
+    # what `why` must call it besides, and what it must say that was waited for
+    state, object = None, None
 
     def line(self):
         built = self.place / "stalls"
@@ -169,22 +171,24 @@ class Goroutine(Stalled):
         return [built]
 
     def is_slice(self, part):
-        return part["state"] == "lock"
+        return part["state"] == self.state and part["object"] == self.object
 
     def is_where(self, difference):
-        return self.is_here(difference)
+        return self.is_here(difference) and difference["object"] == self.object
 
 
 class GoMutex(Goroutine):
     """It waits for a mutex."""
 
     name, trigger = "go_mutex", "/work?cause=mutex"
+    cause, state, object = "lock", "lock", "a mutex"
 
 
 class GoChannel(Goroutine):
     """It waits for room in a channel."""
 
     name, trigger = "go_channel", "/work?cause=channel"
+    cause, state, object = "inside", "task", "room in a channel"
     share = 2
 
 

@@ -22,6 +22,7 @@ struct bpf_raw_tracepoint_args { u64 args[0]; };
 #include "runtime_probes.h"
 #include "go_channels.h"
 #include "go_streams.h"
+#include "go_waits.h"
 #include "heads.h"
 #include "ops.h"
 #include "syscalls.h"

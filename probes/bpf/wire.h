@@ -22,6 +22,19 @@
 #define KIND_HANDOVER 0x12ULL
 #define KIND_STREAM 0x13ULL
 #define KIND_FOR_OTHERS 0x14ULL
+#define KIND_PARK 0x15ULL
+#define PARK_OTHER 0x0ULL
+#define PARK_SELECT 0x1ULL
+#define PARK_RECEIVE 0x2ULL
+#define PARK_SEND 0x3ULL
+#define PARK_SLEEP 0x4ULL
+#define PARK_CONDITION 0x5ULL
+#define PARK_MUTEX 0x6ULL
+#define PARK_READ_LOCK 0x7ULL
+#define PARK_WRITE_LOCK 0x8ULL
+#define MARKED 0x1ULL
+#define MARKED_CHANNELS 0x2ULL
+#define MARKED_WAITS 0x4ULL
 #define HANDOVERF_EMPTY 0x1ULL
 #define FAULT_MINOR 0x1ULL
 #define FAULT_MAJOR 0x2ULL
@@ -212,6 +225,7 @@ struct wp_runtime {
 	__u64 python_key;
 	__u64 helper_words;
 	__u64 others_told;
+	__u64 park_reasons;
 	__s32 tls;
 	__u32 kind;
 	__u32 g_m;
@@ -245,7 +259,7 @@ struct wp_runtime {
 	__u32 block_bytes;
 	__u32 other_loop;
 };
-_Static_assert(sizeof(struct wp_runtime) == 168, "wp_runtime");
+_Static_assert(sizeof(struct wp_runtime) == 176, "wp_runtime");
 
 struct wp_local_words {
 	__u64 flow;
@@ -448,6 +462,19 @@ struct wp_fd {
 };
 _Static_assert(sizeof(struct wp_fd) == 64, "wp_fd");
 
+struct wp_resent {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u64 flow;
+	__u32 seq;
+	__u32 seq_end;
+	__u32 rtt_us;
+	__u8 state;
+	__u8 pad;
+	__u16 pad2;
+};
+_Static_assert(sizeof(struct wp_resent) == 40, "wp_resent");
+
 struct wp_makers {
 	struct wp_head head;
 	__u64 ts_ns;
@@ -497,17 +524,18 @@ struct wp_stream {
 };
 _Static_assert(sizeof(struct wp_stream) == 64, "wp_stream");
 
-struct wp_resent {
+struct wp_park {
 	struct wp_head head;
 	__u64 ts_ns;
-	__u64 flow;
-	__u32 seq;
-	__u32 seq_end;
-	__u32 rtt_us;
-	__u8 state;
-	__u8 pad;
-	__u16 pad2;
+	__u64 blocked_ns;
+	__u64 woken_ns;
+	__u64 key;
+	__u64 by;
+	__u32 tgid;
+	__u32 from_tid;
+	__u32 tid;
+	__u32 why;
 };
-_Static_assert(sizeof(struct wp_resent) == 40, "wp_resent");
+_Static_assert(sizeof(struct wp_park) == 64, "wp_park");
 
 #endif

@@ -1,6 +1,7 @@
 // A web service in Go that some requests hold up: `stalls` prints its port, `stalls DOWN` calls a service at that port for each
-// request. GET /work?cause=mutex waits for a mutex that another goroutine holds for 50 ms, ?cause=channel for room in a channel, ?cause=sleep
-// sleeps so long; everything else is answered at once. GET /hog computes for 50 ms.
+// request. GET /work?cause=mutex waits for a mutex that another goroutine holds for 50 ms, ?cause=rwmutex for a read-write lock, ?cause=channel
+// for room in a channel, ?cause=receive for an item, ?cause=select for one of two channels, ?cause=condition for a condition, ?cause=group for
+// two goroutines, ?cause=sleep sleeps so long; everything else is answered at once. GET /hog computes for 50 ms.
 package main
 
 import (
@@ -18,6 +19,7 @@ const held = 50 * time.Millisecond
 
 var (
 	lock  sync.Mutex
+	guard sync.RWMutex
 	items = make(chan int)
 )
 
@@ -27,6 +29,16 @@ func hold() {
 		time.Sleep(held)
 		lock.Unlock()
 	}()
+}
+
+// Gives an item of a channel when so long has passed.
+func after() chan int {
+	item := make(chan int)
+	go func() {
+		time.Sleep(held)
+		item <- 1
+	}()
+	return item
 }
 
 func hog() int {
@@ -63,6 +75,41 @@ func serve(w http.ResponseWriter, r *http.Request) {
 			// whoever takes items is idle now, or has one: behind this one it has
 			items <- 1
 			items <- 1
+		case "rwmutex":
+			guard.Lock()
+			go func() {
+				time.Sleep(held)
+				guard.Unlock()
+			}()
+			guard.RLock()
+			guard.RUnlock()
+		case "receive":
+			<-after()
+		case "select":
+			select {
+			case <-after():
+			case <-r.Context().Done():
+			}
+		case "condition":
+			var mutex sync.Mutex
+			done := sync.NewCond(&mutex)
+			go func() {
+				time.Sleep(held)
+				done.Signal()
+			}()
+			mutex.Lock()
+			done.Wait()
+			mutex.Unlock()
+		case "group":
+			var group sync.WaitGroup
+			group.Add(2)
+			for i := 0; i < 2; i++ {
+				go func() {
+					time.Sleep(held)
+					group.Done()
+				}()
+			}
+			group.Wait()
 		case "sleep":
 			time.Sleep(held)
 		}

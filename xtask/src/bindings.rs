@@ -14,7 +14,7 @@ fn header() -> String {
     for c in wakepath_wire::CONSTANTS {
         let _ = writeln!(out, "#define {} {:#x}ULL", c.name, c.value);
     }
-    for s in wakepath_wire::LAYOUTS {
+    for s in wakepath_wire::layouts() {
         let _ = write!(out, "\nstruct {} {{\n", s.name);
         for f in s.fields {
             let _ = match f.count {

@@ -360,14 +360,7 @@ impl<'a> Walk<'a> {
             let last = index.common(f.host, index.span(f.host, f.task).1).max(ran);
             self.tell_wait(&Frame { floor: last.max(f.floor), ..f }, State::Unknown, because(reasons::AFTER));
         }
-        if let Some(came) = self.came_onto_thread(&f, &w) {
-            self.running(&f, came.max(f.floor), Some(&w));
-            // what it did before it left, here or where it had taken the request, is its own
-            let seen =
-                [Some(f.task), self.taker].into_iter().flatten().map(|task| (self.last_on_thread(&f, task), task));
-            let (left, task) = seen.max_by_key(|s| s.0).unwrap_or((f.floor, f.task));
-            self.tell_wait(&Frame { floor: left.max(f.floor), ..f }, State::Unknown, because(reasons::PARKED));
-            self.push(Frame { task, ..f });
+        if self.is_without_thread(&f, &w) {
             return;
         }
         if ran < self.at {

@@ -247,17 +247,28 @@ causes! {
     Lock {
         name: "lock",
         what: "it waited for a lock",
-        known_by: "a futex; flock, fcntl or semop; a `latch`, such as PostgreSQL's row locks; a reply that says so (40P01, 55P03). A futex also hands over work: `meanwhile` says what the other task did",
+        known_by: "a futex; flock, fcntl or semop; a mutex of Go's (`--runtimes=go-waits`); a `latch`, such as PostgreSQL's row locks; a reply that says so (40P01, 55P03). A futex also hands over work: `meanwhile` says what the other task did",
         states: &[State::Lock],
         account: Account::Waiter,
         names_request: true,
         says: &[
+            when(When::Because(reasons::HELD_INSIDE), "{service} waiting for a lock that another of its goroutines held"),
             when(When::ByOwnThread, "{service} waiting for a lock, or for something of a pool, that another of its threads held"),
             when(When::ByItsLike, "{service} waiting for another {by} that holds a lock"),
             say("{service} waiting for a lock that {by} holds"),
             say("{service} waiting for a lock"),
         ],
         adds: &[say(", in {call}"), say(" ({object})")],
+    }
+    /// Other logical tasks of its process, for which no thread of it waited.
+    Inside {
+        name: "inside",
+        what: "one of its goroutines waited for others of them: at a channel, a condition, a wait group",
+        known_by: "Go's runtime parked it and made it ready again, seen by probes (`--runtimes=go-waits`)",
+        reasons: &[reasons::INSIDE],
+        account: Account::Waiter,
+        names_request: true,
+        says: &[say("{service} waiting for {object} between its goroutines")],
     }
     /// A collector of garbage had stopped it.
     Gc {

@@ -97,6 +97,15 @@ reasons! {
     /// A logical task that ran on no thread.
     PARKED = "its logical task ran on no thread: it was parked (for a channel, a lock, a timer), or ready; which is not known",
         "a goroutine or virtual thread waits inside its runtime, which wakes no thread for it: `record` knows which thread ran it, and not what it waited for";
+    /// A logical task that was ready, and no thread ran it.
+    NO_THREAD = "its logical task was ready, and no thread of its runtime had picked it up yet",
+        "threads or processors of the runtime ran others: more processors, a larger `GOMAXPROCS`, or less computing in one go";
+    /// A lock inside a program, for which no thread waits.
+    HELD_INSIDE = "what the holder of the lock did meanwhile is not followed",
+        "a logical task waited for another one of its process, and no thread slept for it: who let it go on is named";
+    /// A wait inside a program, for which no thread waits.
+    INSIDE = "what the other logical tasks of the process did meanwhile is not followed",
+        "a logical task waited for others of its process, and no thread slept for it: who let it go on is named";
     /// The library vantage, alone.
     NO_KERNEL = "the preload library sees calls only: the task computed, had no processor, or waited for something that no call shows",
         "`wakepath run --kernel` tells them apart";

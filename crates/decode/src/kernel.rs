@@ -189,6 +189,11 @@ impl KernelDecoder {
                     self.tasks.stream(&r, sink);
                 }
             }
+            w::KIND_PARK => {
+                if let Some(r) = f.read::<w::Park>() {
+                    rows::park(&mut self.tasks, &r, sink);
+                }
+            }
             w::KIND_TASK => {
                 if let Some(r) = f.read::<w::TaskEvent>() {
                     let cmdline = f.tail::<w::TaskEvent>(r.cmdline_bytes as usize);

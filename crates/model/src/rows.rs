@@ -36,7 +36,7 @@ pub use placements::PlacementRow;
 pub use recording::{AnchorRow, LossRow};
 pub use sniffed::{SniffedExchangeRow, SniffedFlowRow, exchange_row, flow_row, side_how};
 pub use tasks::{HandoverRow, StreamRow, TaskRow, life, runtime, strength};
-pub use waits::{Cause, Cause as cause, STATE_UNKNOWN, StackRow, WaitRow};
+pub use waits::{Cause, Cause as cause, Park, ParkRow, STATE_UNKNOWN, StackRow, WaitRow};
 
 /// End offset of a message whose end is not known yet.
 pub const OPEN: u64 = u64::MAX;
@@ -196,6 +196,8 @@ tables! {
     Handover = 23 => HandoverRow, "handovers";
     /// Who serves streams of HTTP/2, and who asks by them (only with `--runtimes=go`).
     Stream = 24 => StreamRow, "streams";
+    /// What goroutines waited for inside their program (only with `--runtimes=go-waits`).
+    Park = 25 => ParkRow, "parks";
 }
 
 #[cfg(test)]

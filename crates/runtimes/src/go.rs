@@ -5,6 +5,7 @@
 
 mod channels;
 mod table;
+mod waits;
 
 use crate::offsets;
 use crate::program::Program;
@@ -13,8 +14,8 @@ use table::Functions;
 use wakepath_wire::{self as w, Runtime as Layout};
 
 const OFFSETS: &str = include_str!("../offsets/go.csv");
-/// How many of its columns are offsets.
-const COLUMNS: usize = 16;
+/// How many of its columns are offsets, and numbers of reasons.
+const COLUMNS: usize = 24;
 /// Most bytes of the build's note, which names every module.
 const NOTE_MAX: u64 = 16 << 20;
 /// Where the thread-local word is if the program has no other: directly below the thread pointer.
@@ -45,6 +46,7 @@ pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
                     chan_next,
                     waiter_next,
                     waiter_item,
+                    reasons @ ..,
                 ],
             ),
             Some(tls),
@@ -69,11 +71,17 @@ pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
                 chan_next,
                 waiter_next,
                 waiter_item,
+                park_reasons: packed(reasons),
                 ..crate::EMPTY
             })
         }
     };
     Some(Runtime { name: "Go", tasks: "goroutines", version, asked_by: "", layout })
+}
+
+/// The numbers of the reasons for which goroutines are parked, a byte each, the first lowest.
+fn packed(reasons: [u32; 8]) -> u64 {
+    reasons.iter().rev().fold(0, |all, &reason| all << 8 | u64::from(reason as u8))
 }
 
 /// Where goroutines are made and end. The first is called where one is made, and nowhere else.
@@ -111,6 +119,10 @@ pub(crate) fn probing(process: &Process) -> Option<Probing> {
     // where one is missing, an item may go by unseen
     if let (Some(found), Some(rooms)) = (all_of(&CHANNELS), channels::rooms(program, &functions)) {
         places.extend(found.into_iter().chain(rooms));
+    }
+    if let (Some(ready), Some(parks)) = (probe("runtime.ready"), waits::parks(program, &functions)) {
+        places.push((Point::GoReadies, ready));
+        places.extend(parks);
     }
     Some(Probing { file: format!("/proc/{}/exe", process.tgid).into(), places })
 }

@@ -105,6 +105,12 @@ pub enum Point {
     GoGets,
     /// Go: a goroutine closes a channel.
     GoCloses,
+    /// Go: a goroutine is parked, for the reason that is the third argument.
+    GoParks,
+    /// Go: a goroutine, or a timer, makes another ready to run.
+    GoReadies,
+    /// Go: a goroutine that was parked runs again.
+    GoResumes,
     /// Go: a goroutine begins to serve a stream of net/http's HTTP/2.
     GoServesHttp2,
     /// Go: a goroutine begins to serve a stream of grpc-go.
@@ -129,6 +135,11 @@ impl Point {
     /// Whether it tells what goes through Go's channels.
     pub fn is_of_channels(self) -> bool {
         matches!(self, Point::GoGives | Point::GoTakesUp | Point::GoPuts | Point::GoGets | Point::GoCloses)
+    }
+
+    /// Whether it tells what goroutines wait for.
+    pub fn is_of_waits(self) -> bool {
+        matches!(self, Point::GoParks | Point::GoReadies | Point::GoResumes)
     }
 
     /// Whether it tells streams of HTTP/2 and gRPC apart in Go.
@@ -204,6 +215,7 @@ const EMPTY: Layout = Layout {
     python_key: 0,
     helper_words: 0,
     others_told: 0,
+    park_reasons: 0,
     tls: 0,
     kind: 0,
     g_m: 0,

@@ -30,6 +30,8 @@ pub enum Probed {
     Go,
     /// Go, and also what goes through channels: workers of pools (about 1 µs for each item)
     GoChannels,
+    /// Go, and also what goroutines wait for inside the program: mutexes, channels, timers (about 3 µs for each wait)
+    GoWaits,
     /// CPython 3.11 to 3.13, asyncio: where contexts are made (about 2 µs each); with uvloop, also where it is asked to write, and
     /// behind each callback (about 1 µs each)
     Python,
@@ -41,7 +43,7 @@ impl Probed {
     /// One of `RUNTIME_…`.
     fn kind(self) -> Option<u8> {
         match self {
-            Probed::Go | Probed::GoChannels => Some(w::RUNTIME_GO),
+            Probed::Go | Probed::GoChannels | Probed::GoWaits => Some(w::RUNTIME_GO),
             Probed::Python => Some(w::RUNTIME_PYTHON),
             Probed::None => None,
         }
@@ -49,12 +51,14 @@ impl Probed {
 
     /// What [`w::Runtime::is_marked`] says of its programs.
     fn mark(self) -> u32 {
-        if self == Probed::GoChannels { MARKED_CHANNELS } else { 1 }
+        w::MARKED
+            | match self {
+                Probed::GoChannels => w::MARKED_CHANNELS,
+                Probed::GoWaits => w::MARKED_WAITS,
+                Probed::Go | Probed::Python | Probed::None => 0,
+            }
     }
 }
-
-/// [`w::Runtime::is_marked`], where channels have probes too.
-const MARKED_CHANNELS: u32 = 2;
 
 /// Prints a helper.
 pub fn helper(args: &HelperArgs) -> Result<i32> {
@@ -85,7 +89,7 @@ fn layout(tgid: u32, probed: &[Probed]) -> Result<w::Runtime, Option<Unread>> {
     }
     let layout = wakepath_runtimes::of_process(tgid).ok_or(None)?.layout.map_err(Some)?;
     let marks = probed.iter().filter(|p| p.kind().is_some_and(|kind| u32::from(kind) == layout.kind)).map(|p| p.mark());
-    let is_marked = marks.max().unwrap_or_default();
+    let is_marked = marks.fold(0, |all, mark| all | mark);
     let is_read = is_marked != 0 || !needs_probes(&layout);
     is_read.then_some(w::Runtime { is_marked, ..layout }).ok_or(None)
 }
@@ -418,22 +422,32 @@ fn place_probes(source: &mut KernelSource, tgid: u32, layout: &w::Runtime, allow
         };
         tell!("wakepath: {name} ({tgid}) has {lacks}: no probes, nothing is changed in it");
     }
-    let has_channels = layout.is_marked == MARKED_CHANNELS;
-    !files.is_empty() && files.iter().all(|at| place_probes_in(source, at, &format!("{name} ({tgid})"), has_channels))
+    let whom = format!("{name} ({tgid})");
+    !files.is_empty() && files.iter().all(|at| place_probes_in(source, at, &whom, layout.is_marked))
 }
 
-/// Places those of one of its files. `whom`: who has it.
-fn place_probes_in(source: &mut KernelSource, at: &Probing, whom: &str, has_channels: bool) -> bool {
+/// Places those of one of its files. `whom`: who has it; `marks`: bits of `MARKED_…`, which were asked for.
+fn place_probes_in(source: &mut KernelSource, at: &Probing, whom: &str, marks: u32) -> bool {
+    let (has_channels, has_waits) = (marks & w::MARKED_CHANNELS != 0, marks & w::MARKED_WAITS != 0);
     // what streams show was not yet held against servers' own logs: nobody gets it unasked
-    let is_asked = |point: Point| has_channels || !(point.is_of_channels() || point.is_of_streams());
+    let is_asked = |point: Point| {
+        (has_channels || !(point.is_of_channels() || point.is_of_streams())) && (has_waits || !point.is_of_waits())
+    };
     let asked = at.places.iter().filter(|&&(point, _)| is_asked(point));
     let places: Vec<_> = asked.map(|&(point, place)| (probe(point), place)).collect();
     if has_channels && !at.places.iter().any(|(point, _)| point.is_of_channels()) {
         tell!("wakepath: {whom} has not the functions of channels as Go builds them: no probes there");
     }
+    if has_waits && !at.places.iter().any(|(point, _)| point.is_of_waits()) {
+        tell!("wakepath: {whom} does not park goroutines as Go builds them: what they wait for is not seen");
+    }
     let what = match at.places.first() {
         Some((Point::PythonCopies, _)) => "where CPython makes contexts",
         Some((Point::UvloopQueues, _)) => "where uvloop puts off what tasks write, and leaves contexts,",
+        _ if has_channels && has_waits => {
+            "where goroutines are made, end and wait, at net/http's client, at channels, and at streams of HTTP/2 and gRPC,"
+        }
+        _ if has_waits => "where goroutines are made, end and wait, and at net/http's client,",
         _ if has_channels => {
             "where goroutines are made and end, at net/http's client, at channels, and at streams of HTTP/2 and gRPC,"
         }
@@ -465,6 +479,9 @@ fn probe(point: Point) -> RuntimeProbe {
         Point::GoPuts => RuntimeProbe::GoPuts,
         Point::GoGets => RuntimeProbe::GoGets,
         Point::GoCloses => RuntimeProbe::GoCloses,
+        Point::GoParks => RuntimeProbe::GoParks,
+        Point::GoReadies => RuntimeProbe::GoReadies,
+        Point::GoResumes => RuntimeProbe::GoResumes,
         Point::GoServesHttp2 => RuntimeProbe::GoServesHttp2,
         Point::GoServesGrpc => RuntimeProbe::GoServesGrpc,
         Point::GoAsksForMaker => RuntimeProbe::GoAsksForMaker,

@@ -45,6 +45,33 @@ constants! {
     /// Record kind: [`Ended`], of a logical task that works for others than the one that it has, or was made for: what came of it
     /// another one waited for. `ts_ns` is when that was learned, which may be behind its end.
     KIND_FOR_OTHERS: u8 = 20;
+    /// Record kind: [`Park`].
+    KIND_PARK: u8 = 21;
+    /// `Park.why`: none of the others.
+    PARK_OTHER: u32 = 0;
+    /// `Park.why`: for one of several channels.
+    PARK_SELECT: u32 = 1;
+    /// `Park.why`: for an item of a channel.
+    PARK_RECEIVE: u32 = 2;
+    /// `Park.why`: for room in a channel, or for who takes the item.
+    PARK_SEND: u32 = 3;
+    /// `Park.why`: it slept.
+    PARK_SLEEP: u32 = 4;
+    /// `Park.why`: for a condition (`sync.Cond`).
+    PARK_CONDITION: u32 = 5;
+    /// `Park.why`: for a mutex.
+    PARK_MUTEX: u32 = 6;
+    /// `Park.why`: to read what a `sync.RWMutex` guards.
+    PARK_READ_LOCK: u32 = 7;
+    /// `Park.why`: to write what a `sync.RWMutex` guards.
+    PARK_WRITE_LOCK: u32 = 8;
+    /// `Runtime.is_marked`: the program has probes where goroutines are made and net/http's client takes a connection; where Python
+    /// makes contexts.
+    MARKED: u32 = 1;
+    /// `Runtime.is_marked`: and where Go's channels hand items over.
+    MARKED_CHANNELS: u32 = 2;
+    /// `Runtime.is_marked`: and where goroutines are parked, made ready and run again.
+    MARKED_WAITS: u32 = 4;
     /// `Handover.flags`: the channel's items have no bytes, or it was closed: something was said, nothing was given.
     HANDOVERF_EMPTY: u32 = 1;
 

@@ -13,13 +13,20 @@ mod layout;
 pub mod arena;
 pub mod calls;
 mod constants;
+mod logical;
 pub mod packet;
 pub mod program;
 mod records;
 
 pub use constants::*;
 pub use layout::{CConst, CField, CStruct};
+pub use logical::{Ended, Handover, Makers, Park, Stream};
 pub use records::*;
+
+/// Every layout of the header, in the order in which it needs them.
+pub fn layouts() -> impl Iterator<Item = &'static CStruct> {
+    records::LAYOUTS.iter().chain(logical::LAYOUTS)
+}
 
 /// Version of these layouts. Kernel programs and agent are built together, so this only guards stored frames.
 pub const VERSION: u32 = 1;

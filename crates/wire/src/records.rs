@@ -71,6 +71,8 @@ layouts! {
         helper_words: u64,
         /// How many tasks were told to work for others that the agent for the JVM keeps; counted by the programs.
         others_told: u64,
+        /// Go's numbers for why a goroutine is parked, a byte for each of `PARK_SELECT` … `PARK_WRITE_LOCK`, the least first.
+        park_reasons: u64,
         /// From the thread pointer to the thread-local word that leads to it. Tokio: to the task's number; 0 until the agent
         /// found it in samples.
         tls: i32,
@@ -108,8 +110,7 @@ layouts! {
         waiter_next: u32,
         /// Of `sudog.elem`.
         waiter_item: u32,
-        /// 1: the program has probes: where goroutines are made and net/http's client takes a connection, where Python makes contexts.
-        /// 2: and where Go's channels hand items over.
+        /// Bits of `MARKED_…`: which probes the program has; 0 = none.
         is_marked: u32,
         /// From the thread pointer to the C library's addresses of blocks of 32 keys' values.
         thread_values: u32,
@@ -485,88 +486,6 @@ layouts! {
         marks: u8,
         /// Which snapshot it is of: the same number, modulo 65,536, in all its records.
         look: u16,
-    }
-
-    /// What made a goroutine or a Python context that acts for the first time: one that makes another may never act itself.
-    struct Makers as "wp_makers" {
-        /// Head; `sub` is one of `RUNTIME_…`.
-        head: Head,
-        /// When it acts.
-        ts_ns: u64,
-        /// Process.
-        tgid: u32,
-        /// Zero.
-        pad: u32,
-        /// Its maker's identity, that one's maker's, and so on. Zeros follow.
-        line: [u64; 7],
-        /// When each of them was made, 0 where that is not known.
-        born_ns: [u64; 7],
-    }
-
-    /// A goroutine ended that had acted, or made another. With `KIND_FOR_OTHERS`: a task was seen to work for others, with its identity alone.
-    struct Ended as "wp_ended" {
-        /// Head; `sub` is one of `RUNTIME_…`.
-        head: Head,
-        /// When.
-        ts_ns: u64,
-        /// Process.
-        tgid: u32,
-        /// Zero.
-        pad: u32,
-        /// Its identity.
-        key: u64,
-        /// The identity of the one that made it.
-        parent: u64,
-        /// When it was made.
-        born_ns: u64,
-    }
-
-    /// A goroutine got an item of a channel from another. Written when it is given where the other waits, else when it is taken.
-    struct Handover as "wp_handover" {
-        /// Head; `sub` is one of `RUNTIME_…`.
-        head: Head,
-        /// When the goroutine got it.
-        ts_ns: u64,
-        /// When the other one sent it.
-        sent_ns: u64,
-        /// When the first one sent it, where others only passed it on.
-        first_ns: u64,
-        /// Process.
-        tgid: u32,
-        /// `HANDOVERF_…`.
-        flags: u32,
-        /// Who got it.
-        to: u64,
-        /// Who sent it, 0 where that is not known.
-        from: u64,
-        /// Who sent it first.
-        first: u64,
-        /// The address of what describes the items' type.
-        of: u64,
-    }
-
-    /// A goroutine serves an HTTP/2 stream, or asks by it, while others read or write for all of its connection.
-    struct Stream as "wp_stream" {
-        /// Head; `sub` is one of `RUNTIME_…`.
-        head: Head,
-        /// When it begins to.
-        ts_ns: u64,
-        /// Process.
-        tgid: u32,
-        /// The stream's number.
-        stream: u32,
-        /// 1: it asks, and `by` writes that; 0: it serves, and `by` reads what it is asked, or made the one that does.
-        calls: u32,
-        /// Zero.
-        pad: u32,
-        /// Its identity.
-        key: u64,
-        /// The identity of the one that made it, 0 where not known.
-        parent: u64,
-        /// When it was made, 0 where not known.
-        born_ns: u64,
-        /// See `calls`.
-        by: u64,
     }
 
     /// TCP sent a segment once more.

@@ -29,6 +29,12 @@ pub enum RuntimeProbe {
     GoGets,
     /// Go: a goroutine closes a channel.
     GoCloses,
+    /// Go: a goroutine is parked, for the reason that is the third argument.
+    GoParks,
+    /// Go: a goroutine, or a timer, makes another ready to run.
+    GoReadies,
+    /// Go: a goroutine that was parked runs again.
+    GoResumes,
     /// Go: a goroutine begins to serve a stream of net/http's HTTP/2.
     GoServesHttp2,
     /// Go: a goroutine begins to serve a stream of grpc-go.
@@ -63,6 +69,9 @@ impl RuntimeProbe {
             RuntimeProbe::GoPuts => [&progs.on_go_puts_multi, &progs.on_go_puts],
             RuntimeProbe::GoGets => [&progs.on_go_gets_multi, &progs.on_go_gets],
             RuntimeProbe::GoCloses => [&progs.on_go_closes_multi, &progs.on_go_closes],
+            RuntimeProbe::GoParks => [&progs.on_go_parks_multi, &progs.on_go_parks],
+            RuntimeProbe::GoReadies => [&progs.on_go_readies_multi, &progs.on_go_readies],
+            RuntimeProbe::GoResumes => [&progs.on_go_resumes_multi, &progs.on_go_resumes],
             RuntimeProbe::GoServesHttp2 => [&progs.on_go_serves_http2_multi, &progs.on_go_serves_http2],
             RuntimeProbe::GoServesGrpc => [&progs.on_go_serves_grpc_multi, &progs.on_go_serves_grpc],
             RuntimeProbe::GoAsksForMaker => [&progs.on_go_asks_for_maker_multi, &progs.on_go_asks_for_maker],

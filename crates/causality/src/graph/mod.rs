@@ -35,11 +35,11 @@ use wakepath_model::clock::Timeline;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    FaultRow, LimitRow, OpKind, OpRow, PacketRow, PollRow, ResentRow, Table, TaskRow, WaitRow, life, op,
+    FaultRow, LimitRow, OpKind, OpRow, PacketRow, ParkRow, PollRow, ResentRow, Table, TaskRow, WaitRow, life, op,
 };
 
 /// Version of the files: older ones are made again.
-const VERSION: u64 = 6;
+const VERSION: u64 = 7;
 /// The subfolder of `DIR/cache` where indexes are.
 const CACHE: &str = "cache";
 /// Most rows looked at around a place that a binary search found.
@@ -72,13 +72,20 @@ struct HostRows {
     packets: Rows<PacketRow>,
     flows: Rows<OfFlow>,
     endpoints: EndpointRows,
-    /// Page faults that slept for a read.
-    faults: Rows<FaultRow>,
+    besides: Besides,
     /// What was asked for on connections.
     asked: Rows<Asked>,
     /// Texts that are named: of what was asked for, names of tasks, and paths of the files that page faults read.
     texts: FxHashMap<StrId, String>,
     recorded: Recorded,
+}
+
+/// What keeps a host's tasks from going on besides what their waits tell.
+struct Besides {
+    /// Page faults that slept for a read.
+    faults: Rows<FaultRow>,
+    /// Waits of logical tasks inside their program.
+    parks: Rows<ParkRow>,
 }
 
 /// What is known of a host's endpoints.
@@ -186,7 +193,10 @@ impl Index {
                     listeners: store.open(&build::file(dir, "listeners", i))?,
                     backlogs: store.open(&build::file(dir, "backlogs", i))?,
                 },
-                faults: store.open(&build::file(dir, "faults", i))?,
+                besides: Besides {
+                    faults: store.open(&build::file(dir, "faults", i))?,
+                    parks: store.open(&build::file(dir, "parks", i))?,
+                },
                 asked: store.open(&build::file(dir, "asked", i))?,
                 texts,
                 recorded: Recorded::of(host),
@@ -251,9 +261,16 @@ impl Index {
     /// none that is known.
     pub fn fault_around(&self, host: HostId, w: &WaitRow) -> Option<(FaultRow, Option<String>)> {
         let h = self.rows(host)?;
-        let place = self.store.lower_bound(&h.faults, (u64::from(w.task.0), w.at.0, 0));
-        let f = self.store.get(&h.faults, place).filter(|f| f.task == w.task && f.began <= w.blocked)?;
+        let place = self.store.lower_bound(&h.besides.faults, (u64::from(w.task.0), w.at.0, 0));
+        let f = self.store.get(&h.besides.faults, place).filter(|f| f.task == w.task && f.began <= w.blocked)?;
         Some((f, f.mapped(h.text(f.file))))
+    }
+
+    /// The last wait of a logical task inside its program that had ended at a moment.
+    pub fn park_before(&self, host: HostId, task: TaskId, at: MonoNs) -> Option<ParkRow> {
+        let h = self.rows(host)?;
+        let place = self.store.lower_bound(&h.besides.parks, (u64::from(task.0), at.0.saturating_add(1), 0));
+        self.store.get(&h.besides.parks, place.checked_sub(1)?).filter(|p| p.task == task)
     }
 
     /// The operation of `task` that was under way at a moment, else the first that returned afterwards.

@@ -4,7 +4,7 @@ use super::sort::{Key, Keyed};
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    FaultRow, LimitRow, OpKind, OpRow, PacketRow, PollRow, ResentRow, Side, TaskRow, TcpState, WaitRow,
+    FaultRow, LimitRow, OpKind, OpRow, PacketRow, ParkRow, PollRow, ResentRow, Side, TaskRow, TcpState, WaitRow,
 };
 
 fn task(t: TaskId) -> u64 {
@@ -22,6 +22,13 @@ impl Keyed for WaitRow {
 impl Keyed for OpRow {
     fn key(&self) -> Key {
         (task(self.task), self.at.0, self.entry.0)
+    }
+}
+
+/// Waits of logical tasks inside their program, by task and end.
+impl Keyed for ParkRow {
+    fn key(&self) -> Key {
+        (task(self.task), self.at.0, self.blocked.0)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::tasks::Tasks;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    DescriptorRow, InputRow, LimitRow, MarkRow, PollRow, ResentRow, StackRow, TcpState, WaitRow, limit,
+    DescriptorRow, InputRow, LimitRow, MarkRow, ParkRow, PollRow, ResentRow, StackRow, TcpState, WaitRow, limit,
 };
 use wakepath_wire::{self as w, Frame};
 
@@ -98,6 +98,23 @@ pub(super) fn input<S: RowSink>(tasks: &mut Tasks, r: &w::Input, sink: &mut S) {
         isolated: (r.flags & (w::INPUTF_ISOLATED | w::INPUTF_REST)).count_ones() as u8,
         ..Default::default()
     });
+}
+
+/// A logical task was parked.
+pub(super) fn park<S: RowSink>(tasks: &mut Tasks, r: &w::Park, sink: &mut S) {
+    let at = MonoNs(r.ts_ns);
+    let mut logical = |key| match key {
+        0 => TaskId::UNKNOWN,
+        key => {
+            let who = w::Logical { key, parent: 0, born_ns: 0, runtime: r.head.sub, pad: [0; 7] };
+            tasks.logical(r.tgid, &who, at, sink)
+        }
+    };
+    let (task, by) = (logical(r.key), logical(r.by));
+    let [from, on] = [r.from_tid, r.tid].map(|tid| tasks.id(r.tgid, tid, at, sink));
+    let why = code(u8::try_from(r.why).unwrap_or(u8::MAX), at, sink);
+    let woken = if r.woken_ns == 0 { at } else { MonoNs(r.woken_ns) };
+    sink.push(&ParkRow { at, blocked: MonoNs(r.blocked_ns), woken, task, by, from, on, why, ..Default::default() });
 }
 
 /// An annotation.

@@ -130,6 +130,7 @@ impl FolderWriter {
             Event::Placement(r) => self.push(r),
             Event::Handover(r) => self.push(r),
             Event::Stream(r) => self.push(r),
+            Event::Park(r) => self.push(r),
         }
     }
 

@@ -103,6 +103,56 @@ impl WaitRow {
     }
 }
 
+codes! {
+    /// What a logical task that ran on no thread waited for; the numbers are the wire room's `PARK_…`.
+    Park(u8) {
+        /// None of the others, or not known.
+        Other = 0 => "other" OTHER,
+        /// One of several channels.
+        Select = 1 => "select" SELECT,
+        /// An item of a channel.
+        Receive = 2 => "receive" RECEIVE,
+        /// Room in a channel, or who takes the item.
+        Send = 3 => "send" SEND,
+        /// A time.
+        Sleep = 4 => "sleep" SLEEP,
+        /// A condition.
+        Condition = 5 => "condition" CONDITION,
+        /// A mutex.
+        Mutex = 6 => "mutex" MUTEX,
+        /// Others that write what a lock guards.
+        ReadLock = 7 => "read_lock" READ_LOCK,
+        /// Others that read or write what a lock guards.
+        WriteLock = 8 => "write_lock" WRITE_LOCK,
+    }
+}
+
+table! {
+    /// An interval in which a logical task ran on no thread, since it waited inside its program (Go, where that has probes).
+    ParkRow {
+        /// When it ran again.
+        at: MonoNs,
+        /// When it stopped running.
+        blocked: MonoNs => near().named("blocked_ns").also(&[computed("duration_ns", Kind::Ns, " How long it did not run.", |r| {
+            Value::Ns(r.at.0.saturating_sub(r.blocked.0))
+        })]),
+        /// When it was made ready to run; [`ParkRow::at`] where that was not seen.
+        woken: MonoNs => near().named("woken_ns"),
+        /// Who waited.
+        task: TaskId,
+        /// The logical task that made it ready, 0 = a timer, or not known.
+        by: TaskId => named("woken_by"),
+        /// The thread that ran it before.
+        from: TaskId => named("from_thread"),
+        /// The thread that ran it again.
+        on: TaskId => named("on_thread"),
+        /// For what it waited.
+        why: Park,
+        /// Zero.
+        pad: [u8; 7],
+    }
+}
+
 table! {
     /// Where in its program a task was when it blocked: one row for each wait of a watched task that has a [`WaitRow`] too,
     /// where the recording was asked for stacks. Preemptions have none.

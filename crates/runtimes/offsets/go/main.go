@@ -1,4 +1,4 @@
-// Prints where this Go version keeps the identity of goroutines, from this program's own debug information.
+// Prints where this Go version keeps the identity of goroutines, and its numbers for what they wait for, from this program's own debug information.
 package main
 
 import (
@@ -32,6 +32,9 @@ func main() {
 			break
 		}
 		name, _ := entry.Val(dwarf.AttrName).(string)
+		if entry.Tag == dwarf.TagConstant && strings.HasPrefix(name, "runtime.waitReason") {
+			found[name], _ = entry.Val(dwarf.AttrConstValue).(int64)
+		}
 		if entry.Tag != dwarf.TagStructType || !wanted[name] {
 			continue
 		}
@@ -55,11 +58,14 @@ func main() {
 	fields := []string{"runtime.g.m", "runtime.m.g0", "runtime.m.curg", "runtime.m.procid", "runtime.g.goid",
 		"runtime.g.parentGoid", "runtime.g.sched", "net/http.persistConn.writech", "runtime.hchan.recvq", "runtime.sudog.g",
 		"runtime.hchan.dataqsiz", "runtime.hchan.buf", "runtime.hchan.elemtype", "runtime.hchan.recvx", "runtime.sudog.next",
-		"runtime.sudog.elem"}
+		"runtime.sudog.elem",
+		"runtime.waitReasonSelect", "runtime.waitReasonChanReceive", "runtime.waitReasonChanSend", "runtime.waitReasonSleep",
+		"runtime.waitReasonSyncCondWait", "runtime.waitReasonSyncMutexLock", "runtime.waitReasonSyncRWMutexRLock",
+		"runtime.waitReasonSyncRWMutexLock"}
 	for _, field := range fields {
 		offset, known := found[field]
 		if !known {
-			panic("no field " + field)
+			panic("nothing is called " + field)
 		}
 		fmt.Fprintf(os.Stdout, ",%d", offset)
 	}

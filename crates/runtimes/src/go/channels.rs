@@ -1,6 +1,6 @@
 //! Where Go's channels put items into their room and get them out, amid functions of the runtime.
 
-use super::table::Functions;
+use super::table::{Function, Functions};
 use crate::Point;
 use crate::program::Program;
 
@@ -16,8 +16,7 @@ pub(super) fn rooms(program: &Program, functions: &Functions) -> Option<[(Point,
     let clears = functions.find("runtime.typedmemclr")?.address;
     let calls = |name| {
         let of = functions.find(name)?;
-        let code = program.code(program.place(of.address)?, of.bytes.min(CODE_MAX))?;
-        let [copied, cleared] = [copies, clears].map(|to| calls_of(&code, of.address, to));
+        let (copied, cleared) = (calls_in(program, of, copies)?, calls_in(program, of, clears)?);
         let got: Vec<u64> = cleared.into_iter().filter(|&c| is_behind(c, &copied)).collect();
         let put: Vec<u64> = copied.into_iter().filter(|&c| !got.iter().any(|&g| is_behind(g, &[c]))).collect();
         Some((put, got))
@@ -39,10 +38,19 @@ fn is_behind(clear: u64, copies: &[u64]) -> bool {
     copies.iter().any(|&copy| clear.checked_sub(copy).is_some_and(|bytes| bytes <= COPY_TO_CLEAR))
 }
 
+/// The addresses of the instructions in a function that call another one.
+pub(super) fn calls_in(program: &Program, of: Function, function: u64) -> Option<Vec<u64>> {
+    let code = program.code(program.place(of.address)?, of.bytes.min(CODE_MAX))?;
+    Some(calls_of(&code, of.address, function))
+}
+
+/// How long such an instruction is.
+pub(super) const CALL_BYTES: u64 = 5;
+
 /// The addresses of the instructions in code, which begins at an address, that call a function.
 fn calls_of(code: &[u8], begin: u64, function: u64) -> Vec<u64> {
     const CALL: u8 = 0xe8;
-    const BYTES: usize = 5;
+    const BYTES: usize = CALL_BYTES as usize;
     let calls = code.windows(BYTES).enumerate().filter(|(at, c)| {
         let next = begin.wrapping_add((at + BYTES) as u64);
         let by = i32::from_le_bytes([c[1], c[2], c[3], c[4]]);

@@ -134,6 +134,44 @@ fn a_goroutine_that_waits_is_not_given_what_its_threads_did() {
     }
 }
 
+/// With probes it is known: the wait is the goroutine's own, and who ended it is named.
+#[test]
+fn what_a_goroutine_waits_for_inside_its_program_is_named() {
+    let Some(program) = built_by_go("testbeds/stalls", "stalls") else { return };
+    let waits = [
+        ("mutex", State::Lock, Some("a mutex")),
+        ("rwmutex", State::Lock, Some("a read-write lock")),
+        ("channel", State::Blocked, Some("room in a channel")),
+        ("receive", State::Blocked, Some("an item of a channel")),
+        ("select", State::Blocked, Some("one of several channels")),
+        ("condition", State::Blocked, Some("a condition")),
+        ("group", State::Blocked, Some("a wait group or a semaphore")),
+        ("sleep", State::Timer, None),
+    ];
+    for (cause, state, object) in waits {
+        let paths = recorded_with(&["--runtimes=go-waits"], std::slice::from_ref(&program), |service| {
+            let (mut to, mut other) = (connect(service), connect(service));
+            for _ in 0..2 {
+                std::thread::scope(|s| {
+                    s.spawn(|| ask(&mut to, &format!("/work?cause={cause}")));
+                    // what its threads do meanwhile is for another
+                    (0..20).for_each(|_| ask(&mut other, "/work"));
+                });
+            }
+        });
+        let Some(paths) = paths else { return };
+        assert_eq!(paths.len(), 2, "{cause}: {paths:#?}");
+        for path in paths {
+            let is_named = |s: &&Slice| s.state == state && s.object.as_deref() == object && s.depth == 0;
+            let named: Vec<_> = path.iter().filter(is_named).collect();
+            let (all, theirs) = (sum(&path, |_| true), named.iter().map(|s| s.duration_ns()).sum::<u64>());
+            assert!(theirs * 10 >= all * 9, "{cause}: {theirs} of {all}: {path:#?}");
+            let by_another = |s: &&Slice| s.by.is_some_and(|(_, by)| by != s.task);
+            assert!(state == State::Timer || named.iter().all(by_another), "{cause}: {path:#?}");
+        }
+    }
+}
+
 /// A goroutine reads a head that comes in two pieces: what its threads slept for between them is not what it waited for.
 #[test]
 fn a_goroutine_that_reads_is_not_given_what_its_threads_did() {

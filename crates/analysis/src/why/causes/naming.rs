@@ -88,7 +88,11 @@ impl<'n> Naming<'n> {
             return named(Cause::Lock, Detail { syscall, object, serving: asked_for, ..detail });
         }
         if let Some(cause) = s.reason.and_then(Cause::of_reason).filter(|c| c.about().account == Account::Waiter) {
-            return named(cause, Detail { syscall, ..detail });
+            let object = s.object.clone().filter(|_| cause == Cause::Inside);
+            return named(cause, Detail { syscall, object, ..detail });
+        }
+        if s.reason == Some(reasons::HELD_INSIDE) {
+            return named(Cause::Lock, Detail { object: s.object.clone(), serving: asked_for, ..detail });
         }
         let meanwhile = (s.depth > self.place.map_or(0, |p| p.depth)).then(|| self.process.to_owned());
         if o.state == State::Unread {
