@@ -47,6 +47,11 @@ impl Shift {
         all.into_iter().for_each(|t| self.time(t));
     }
 
+    fn on_flow(self, at: &mut MonoNs, flow: &mut EndpointId) {
+        self.time(at);
+        self.flow(flow);
+    }
+
     fn flow(self, f: &mut EndpointId) {
         if f.0 != 0 {
             f.0 = f.0.wrapping_add(self.flow);
@@ -80,23 +85,14 @@ fn shifted(event: &Event, s: Shift, text: impl Fn(StrId) -> StrId) -> Option<Eve
             s.times([&mut r.at, &mut r.entry, &mut r.arrived]);
             s.flow(&mut r.flow);
         }
-        Event::Message(r) => {
-            s.time(&mut r.at);
-            s.flow(&mut r.flow);
-        }
-        Event::MessageEnd(r) => {
-            s.time(&mut r.at);
-            s.flow(&mut r.flow);
-        }
+        Event::Message(r) => s.on_flow(&mut r.at, &mut r.flow),
+        Event::MessageEnd(r) => s.on_flow(&mut r.at, &mut r.flow),
         Event::Endpoint(r) => {
             s.time(&mut r.at);
             s.flow(&mut r.flow);
             s.flow(&mut r.peer);
         }
-        Event::FlowState(r) => {
-            s.time(&mut r.at);
-            s.flow(&mut r.flow);
-        }
+        Event::FlowState(r) => s.on_flow(&mut r.at, &mut r.flow),
         Event::Wait(r) => {
             s.times([&mut r.at, &mut r.blocked, &mut r.woken]);
             if r.cause == cause::SOCKET && r.object != 0 {
@@ -110,10 +106,7 @@ fn shifted(event: &Event, s: Shift, text: impl Fn(StrId) -> StrId) -> Option<Eve
             s.time(&mut r.at);
             r.real_ns += s.time;
         }
-        Event::FlowNote(r) => {
-            s.time(&mut r.at);
-            s.flow(&mut r.flow);
-        } // of imported traces only; copies keep their packets' numbers
+        Event::FlowNote(r) => s.on_flow(&mut r.at, &mut r.flow), // of imported traces only; copies keep their packets' numbers
         Event::Packet(r) => s.time(&mut r.at),
         Event::Placement(r) => s.time(&mut r.at),
         Event::Handover(r) => s.times([&mut r.at, &mut r.sent, &mut r.first_sent]),
@@ -121,28 +114,19 @@ fn shifted(event: &Event, s: Shift, text: impl Fn(StrId) -> StrId) -> Option<Eve
         Event::Park(r) => s.times([&mut r.at, &mut r.blocked, &mut r.woken]),
         Event::Stack(r) => s.times([&mut r.at, &mut r.blocked]),
         Event::Fault(r) => s.times([&mut r.at, &mut r.began]),
-        Event::Input(r) => {
-            s.time(&mut r.at);
-            s.flow(&mut r.flow);
-        }
+        Event::Input(r) => s.on_flow(&mut r.at, &mut r.flow),
         Event::SniffedFlow(r) => {
             s.times([&mut r.at, &mut r.syn, &mut r.syn_ack, &mut r.ack]);
             r.flow.0 = r.flow.0.wrapping_add(s.flow);
         }
-        Event::Limit(r) => {
-            s.time(&mut r.at);
-            s.flow(&mut r.flow);
-        }
+        Event::Limit(r) => s.on_flow(&mut r.at, &mut r.flow),
         Event::Descriptor(r) => {
             // 0 is no time
             s.time(&mut r.at);
             [&mut r.received, &mut r.sent].into_iter().filter(|t| t.0 != 0).for_each(|t| s.time(t));
             s.flow(&mut r.flow);
         }
-        Event::Resent(r) => {
-            s.time(&mut r.at);
-            s.flow(&mut r.flow);
-        }
+        Event::Resent(r) => s.on_flow(&mut r.at, &mut r.flow),
         // of one import: repetitions would need numbers of their own
         Event::Mark(r) => {
             s.time(&mut r.at);
