@@ -46,7 +46,7 @@ impl Walk<'_> {
             }
             // a loop that polled since had been at work for something else; a runtime says so itself
             let polled = w.is_told == 0 && index.polls_within(host, id, w.at, index.timeline().local(host, took));
-            if is_idle(&w) && !polled {
+            if is_idle(&w) && !polled && !self.had_polled(host, &w, floor) {
                 // of one wake-up it took others' inputs first
                 let others = self.work(task, ran, own).into_iter().find(|w| w.is_others);
                 let Some(last) = others else { return Some(w) };
@@ -126,6 +126,13 @@ impl Walk<'_> {
                 self.back(task.0, task.1, w.from, self.at);
             }
         }
+    }
+
+    /// Whether the last poll before a wait had told of what had come at a moment: the task was at work for what that told, and not
+    /// waiting for more.
+    fn had_polled(&self, host: HostId, w: &WaitRow, came: CommonNs) -> bool {
+        let poll = self.index.poll_before(host, w.task, w.blocked);
+        poll.is_some_and(|p| p.ready > 0 && self.index.common(host, p.at) >= came && !is_poll(w))
     }
 
     /// Whether a task waited while it worked for another request.
