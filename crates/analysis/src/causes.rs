@@ -268,7 +268,7 @@ causes! {
         reasons: &[reasons::INSIDE],
         account: Account::Waiter,
         names_request: true,
-        says: &[say("{service} waiting for {object} between its goroutines")],
+        says: &[say("{service} waiting for {object|something} between its goroutines")],
     }
     /// A collector of garbage had stopped it.
     Gc {

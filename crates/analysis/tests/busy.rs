@@ -135,3 +135,29 @@ fn what_a_thread_computes_for_its_own_request_is_its_own() {
     let ran: i64 = told(&script, &[State::Running]).iter().map(|s| s.1 - s.0).sum();
     assert!(ran > 390, "{ran}");
 }
+
+/// A thread of a pool takes a request that came while it waited for an answer for another: it was busy, not idle.
+#[test]
+fn a_request_waited_for_what_its_thread_asked_for_another() {
+    let script = format!(
+        "{BEFORE}
+40 D asks r2 e for -
+48 A woken by e since 10
+50 A takes r2
+60 A asks q2 b for r2
+70 B takes q2
+100 C asks r1 c for -
+400 B answers q2
+406 A woken by b since 62
+410 A hears q2
+420 A answers r2
+425 D hears r2
+430 A takes r1
+540 A answers r1
+545 C hears r1
+"
+    );
+    let queued = told(&script, &[State::Queued]);
+    let waited: i64 = queued.iter().filter(|s| s.3.starts_with("waiting for an answer of ")).map(|s| s.1 - s.0).sum();
+    assert!((300..=306).contains(&waited), "{:?}", told(&script, State::ALL));
+}

@@ -46,7 +46,7 @@ impl Walk<'_> {
             }
             // a loop that polled since had been at work for something else; a runtime says so itself
             let polled = w.is_told == 0 && index.polls_within(host, id, w.at, index.timeline().local(host, took));
-            if is_idle(&w) && !polled && !self.had_polled(host, &w, floor) {
+            if self.is_idle(host, &w, what) && !polled && !self.had_polled(host, &w, floor) {
                 // of one wake-up it took others' inputs first
                 let others = self.work(task, ran, own).into_iter().find(|w| w.is_others);
                 let Some(last) = others else { return Some(w) };
@@ -126,6 +126,19 @@ impl Walk<'_> {
                 self.back(task.0, task.1, w.from, self.at);
             }
         }
+    }
+
+    /// Whether a task may have waited for the next thing to do. Who reads on a connection by which it asks
+    /// others waits for an answer, and for no request.
+    fn is_idle(&self, host: HostId, w: &WaitRow, what: Taken) -> bool {
+        let is_ended = !matches!(w.cause, cause::PREEMPTED | cause::STOPPED);
+        let asks = || self.index.end(host, EndpointId(w.object)).is_some_and(|e| e.side == Side::Client);
+        let is_answer = what == Taken::Request && w.cause == cause::SOCKET && !is_poll(w) && asks();
+        // one that ran a goroutine or a virtual thread waited for what that needed
+        is_ended
+            && w.logical == TaskId::UNKNOWN
+            && !is_answer
+            && (is_poll(w) || is_futex(w) || matches!(w.cause, cause::SOCKET | cause::NET | cause::PACKET))
     }
 
     /// Whether the last poll before a wait had told of what had come at a moment: the task was at work for what that told, and not
@@ -263,15 +276,6 @@ pub(crate) const VM_THREAD: &str = "VM Thread";
 
 fn busy() -> Message {
     Message { reason: Some(reasons::TASK_BUSY), ..Message::NOTHING }
-}
-
-/// Whether a task may have waited for the next thing to do.
-fn is_idle(w: &WaitRow) -> bool {
-    let is_ended = !matches!(w.cause, cause::PREEMPTED | cause::STOPPED);
-    // one that ran a goroutine or a virtual thread waited for what that needed
-    is_ended
-        && w.logical == TaskId::UNKNOWN
-        && (is_poll(w) || is_futex(w) || matches!(w.cause, cause::SOCKET | cause::NET | cause::PACKET))
 }
 
 /// Whether somebody who sees processors watched the task, and lost nothing meanwhile: then it ran where it did not wait.
