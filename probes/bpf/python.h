@@ -120,6 +120,29 @@ static __always_inline bool uv_acts(struct task_struct *task, struct owned_key *
 	return c;
 }
 
+/* In which context, or for which reader of uvloop's, the thread computes; not known of one that is older than the probes. */
+static __always_inline bool python_runs(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who)
+{
+	struct owned_key key = { .tgid = task->tgid, .of = task->pid };
+	u64 *reader = r->other_loop ? bpf_map_lookup_elem(&uv_reading, &key) : 0;
+	struct python_context *found;
+
+	key.of = python_context(task, r);
+	if (!key.of)
+		return false;
+	if (reader && *reader) {
+		who->key = *reader;
+		return true;
+	}
+	found = bpf_map_lookup_elem(&python_contexts, &key);
+	if (!found || !found->id)
+		return false;
+	who->key = found->id;
+	who->parent = found->makers[0];
+	who->born_ns = found->born;
+	return true;
+}
+
 /* `who->runtime`: what it does there. */
 static __always_inline bool python_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, u64 flow, u64 now)
 {

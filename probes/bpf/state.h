@@ -36,7 +36,9 @@ struct cpu_state {
 	u64 reported;
 	/* when the packet behind sk_cookie came */
 	u64 sk_ns;
-	u64 pad[4];
+	/* when it last told whose work it does */
+	u64 ran_ns;
+	u64 pad[3];
 };
 _Static_assert(sizeof(struct cpu_state) % 64 == 0, "whole cache lines");
 

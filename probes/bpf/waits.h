@@ -2,6 +2,38 @@
 #ifndef WAKEPATH_WAITS_H
 #define WAKEPATH_WAITS_H
 
+/* Whose work the thread does that a timer interrupted, which its processor's tick does as long as it computes: between two operations
+ * nothing else tells. Of loops alone, of which each thread works for many. */
+static __always_inline void tell_ran(struct cpu_state *c)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct wp_logical who = {};
+	struct wp_runtime *r;
+	struct wp_ran *told;
+	u64 position, now;
+	u32 tgid = task->tgid;
+
+	if (task->flags & PF_KTHREAD || !tgid)
+		return;
+	r = bpf_map_lookup_elem(&runtimes, &tgid);
+	if (!r || r->kind != RUNTIME_PYTHON || !r->is_marked || is_refuted(r))
+		return;
+	now = bpf_ktime_get_ns();
+	if (now - c->ran_ns < RAN_EVERY_NS || !python_runs(task, r, &who))
+		return;
+	c->ran_ns = now;
+	told = reserve(c, sizeof(*told), DROP_TASK, &position);
+	if (!told)
+		return;
+	told->ts_ns = now;
+	told->tgid = tgid;
+	told->tid = task->pid;
+	told->key = who.key;
+	told->parent = who.parent;
+	told->born_ns = who.born_ns;
+	commit(told, position, sizeof(*told), KIND_RAN, RUNTIME_PYTHON);
+}
+
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(on_softirq_entry, unsigned int vector)
 {
@@ -42,7 +74,11 @@ int BPF_PROG(on_irq_exit, int irq)
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(on_timer_entry)
 {
-	this_cpu()->timer = 1;
+	struct cpu_state *c = this_cpu();
+
+	c->timer = 1;
+	if (runtime_processes)
+		tell_ran(c);
 	return 0;
 }
 

@@ -23,6 +23,8 @@
 #define KIND_STREAM 0x13ULL
 #define KIND_FOR_OTHERS 0x14ULL
 #define KIND_PARK 0x15ULL
+#define KIND_RAN 0x16ULL
+#define RAN_EVERY_NS 0x1e8480ULL
 #define PARK_OTHER 0x0ULL
 #define PARK_SELECT 0x1ULL
 #define PARK_RECEIVE 0x2ULL
@@ -523,6 +525,17 @@ struct wp_stream {
 	__u64 by;
 };
 _Static_assert(sizeof(struct wp_stream) == 64, "wp_stream");
+
+struct wp_ran {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u32 tgid;
+	__u32 tid;
+	__u64 key;
+	__u64 parent;
+	__u64 born_ns;
+};
+_Static_assert(sizeof(struct wp_ran) == 48, "wp_ran");
 
 struct wp_park {
 	struct wp_head head;

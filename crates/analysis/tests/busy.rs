@@ -161,3 +161,45 @@ fn a_request_waited_for_what_its_thread_asked_for_another() {
     let waited: i64 = queued.iter().filter(|s| s.3.starts_with("waiting for an answer of ")).map(|s| s.1 - s.0).sum();
     assert!((300..=306).contains(&waited), "{:?}", told(&script, State::ALL));
 }
+
+/// A loop has read two requests and computes: for which of them its operations do not tell, and samples do.
+#[test]
+fn for_whom_a_loop_computed_is_known_by_what_ran_when_the_clock_ticked() {
+    let script = |ticks: &str| {
+        format!(
+            "{BEFORE}task E client
+flow g E A
+context k of A
+context j of A
+context m of A
+50 C asks r1 c for -
+58 A woken by c since 10 in epoll
+60 A/k takes r1
+65 A/k asks q1 b for r1
+80 D asks r2 e for -
+81 E asks r3 g for -
+88 A woken by e since 70 in epoll
+90 A/j takes r2
+92 A/m takes r3
+95 B takes q1
+100 B answers q1
+{ticks}500 A/j answers r2
+510 A/k hears q1
+520 A/k answers r1
+521 A/m answers r3
+525 C hears r1
+525 D hears r2
+525 E hears r3
+"
+        )
+    };
+    let of_r2 = |script: &str| -> i64 {
+        told(script, &[State::Queued]).iter().filter(|s| s.3 == "computing for GET /r2").map(|s| s.1 - s.0).sum()
+    };
+    assert_eq!(of_r2(&script("")), 0, "{:?}", told(&script(""), State::ALL));
+    let ticked = script("150 A/j runs\n350 A/j runs\n");
+    assert!((348..=351).contains(&of_r2(&ticked)), "{:?}", told(&ticked, State::ALL));
+    // before it worked for another
+    let changed = script("150 A/j runs\n200 A/m runs\n350 A/j runs\n");
+    assert!((148..=151).contains(&of_r2(&changed)), "{:?}", told(&changed, State::ALL));
+}

@@ -189,6 +189,11 @@ impl KernelDecoder {
                     self.tasks.stream(&r, sink);
                 }
             }
+            w::KIND_RAN => {
+                if let Some(r) = f.read::<w::Ran>() {
+                    rows::ran(&mut self.tasks, &r, sink);
+                }
+            }
             w::KIND_PARK => {
                 if let Some(r) = f.read::<w::Park>() {
                     rows::park(&mut self.tasks, &r, sink);

@@ -47,6 +47,10 @@ constants! {
     KIND_FOR_OTHERS: u8 = 20;
     /// Record kind: [`Park`].
     KIND_PARK: u8 = 21;
+    /// Record kind: [`Ran`].
+    KIND_RAN: u8 = 22;
+    /// A processor tells at most once in so many ns whose work it does.
+    RAN_EVERY_NS: u64 = 2_000_000;
     /// `Park.why`: none of the others.
     PARK_OTHER: u32 = 0;
     /// `Park.why`: for one of several channels.

@@ -20,7 +20,7 @@ mod records;
 
 pub use constants::*;
 pub use layout::{CConst, CField, CStruct};
-pub use logical::{Ended, Handover, Makers, Park, Stream};
+pub use logical::{Ended, Handover, Makers, Park, Ran, Stream};
 pub use records::*;
 
 /// Every layout of the header, in the order in which it needs them.

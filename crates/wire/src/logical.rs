@@ -85,6 +85,24 @@ layouts! {
         by: u64,
     }
 
+    /// Whose work a thread did when a timer interrupted it, as its processor's tick does.
+    struct Ran as "wp_ran" {
+        /// Head; `sub` is one of `RUNTIME_…`.
+        head: Head,
+        /// When.
+        ts_ns: u64,
+        /// Process.
+        tgid: u32,
+        /// Thread.
+        tid: u32,
+        /// Identity of the logical task that it ran.
+        key: u64,
+        /// The identity of the one that made it, 0 where not known.
+        parent: u64,
+        /// When it was made, 0 where not known.
+        born_ns: u64,
+    }
+
     /// A goroutine was parked, and runs again. Written when it does.
     struct Park as "wp_park" {
         /// Head; `sub` is one of `RUNTIME_…`.

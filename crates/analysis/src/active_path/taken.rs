@@ -168,6 +168,13 @@ impl Walk<'_> {
                 let kind = next.and_then(|n| self.served_between(host, &o, &n, own));
                 let is_others = kind.is_some();
                 let is_eithers = !is_others && next.is_some_and(|n| self.is_reply_to_another(host, &n, own));
+                if let Some((since, kind)) =
+                    next.filter(|_| is_eithers).and_then(|n| self.ran_for_reply(task, began, &n))
+                {
+                    let object = Some(format!("{COMPUTING} for {kind}"));
+                    out.push(Work { from: since, to, is_others: true, is_eithers: false, object });
+                    to = since;
+                }
                 let object = kind.map_or_else(|| COMPUTING.to_owned(), |kind| format!("{COMPUTING} for {kind}"));
                 match out.last_mut() {
                     Some(last)
@@ -188,6 +195,18 @@ impl Walk<'_> {
         out
     }
 
+    /// Since when a thread worked for nobody but who then replied by an operation, where samples tell, and what that had been asked for.
+    fn ran_for_reply(
+        &self,
+        (host, task): (HostId, TaskId),
+        from: CommonNs,
+        reply: &OpRow,
+    ) -> Option<(CommonNs, String)> {
+        let from = self.index.timeline().local(host, from);
+        let since = self.index.ran_for_since(host, task, reply.logical, from, reply.entry)?;
+        Some((self.index.common(host, since), self.asked_on(host, reply.flow, reply.entry)))
+    }
+
     /// Whether an operation is on another connection on which its process is asked, and sends there.
     pub(super) fn is_reply_to_another(&self, host: HostId, o: &OpRow, own: EndpointId) -> bool {
         o.kind == op::SEND && self.is_anothers(host, o.flow, own)
@@ -206,11 +225,13 @@ impl Walk<'_> {
         if flow != after.flow || !is_one() || !self.is_anothers(host, flow, own) {
             return None;
         }
-        let words = self.index.asked(host, flow, after.entry.max(before.at));
-        Some(
-            words
-                .map_or_else(|| "another request".to_owned(), |[protocol, verb, target]| asked(protocol, verb, target)),
-        )
+        Some(self.asked_on(host, flow, after.entry.max(before.at)))
+    }
+
+    /// What had been asked for on a connection, for people.
+    fn asked_on(&self, host: HostId, flow: EndpointId, at: MonoNs) -> String {
+        let words = self.index.asked(host, flow, at);
+        words.map_or_else(|| "another request".to_owned(), |[protocol, verb, target]| asked(protocol, verb, target))
     }
 
     /// Whether an event loop's thread read on a connection and replied there next. What reads in a loop and what replies may be

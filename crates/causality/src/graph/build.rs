@@ -14,8 +14,8 @@ use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
 use wakepath_model::ids::{EndpointId, HostId};
 use wakepath_model::rows::{
-    EndpointRow, Event, FaultRow, LimitRow, MessageRow, OpRow, PacketRow, ParkRow, PollRow, ResentRow, Row, Table,
-    TaskRow, TcpState, WaitRow, cause, fault, held, limit, op, role,
+    EndpointRow, Event, FaultRow, LimitRow, MessageRow, OpRow, PacketRow, ParkRow, PollRow, RanRow, ResentRow, Row,
+    Table, TaskRow, TcpState, WaitRow, cause, fault, held, limit, op, role,
 };
 
 /// How long the endpoints of a flow that is gone are remembered, since the other end may still be announced.
@@ -44,6 +44,7 @@ pub(super) fn build(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Res
         operations(host, i, dir)?;
         plain::<PollRow>(host, dir, &file(dir, "polls", i))?;
         plain::<ParkRow>(host, dir, &file(dir, "parks", i))?;
+        plain::<RanRow>(host, dir, &file(dir, "ran", i))?;
         plain::<TaskRow>(host, dir, &file(dir, "tasks", i))?;
         words(host, i, dir)?;
         plain::<ResentRow>(host, dir, &file(dir, "resent", i))?;
@@ -81,6 +82,7 @@ pub(super) fn bytes_to_read(folder: &Folder) -> u64 {
             Table::Resent,
             Table::Limit,
             Table::Park,
+            Table::Ran,
         ],
         &[Table::Message, Table::Task, Table::Packet],
         &[Table::Endpoint, Table::FlowState],

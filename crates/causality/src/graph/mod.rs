@@ -36,11 +36,12 @@ use wakepath_model::clock::Timeline;
 use wakepath_model::folder::Folder;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    FaultRow, LimitRow, OpKind, OpRow, PacketRow, ParkRow, PollRow, ResentRow, Table, TaskRow, WaitRow, life, op,
+    FaultRow, LimitRow, OpKind, OpRow, PacketRow, ParkRow, PollRow, RanRow, ResentRow, Table, TaskRow, WaitRow, life,
+    op,
 };
 
 /// Version of the files: older ones are made again.
-const VERSION: u64 = 7;
+const VERSION: u64 = 8;
 /// The subfolder of `DIR/cache` where indexes are.
 const CACHE: &str = "cache";
 /// Most rows looked at around a place that a binary search found.
@@ -87,6 +88,8 @@ struct Besides {
     faults: Rows<FaultRow>,
     /// Waits of logical tasks inside their program.
     parks: Rows<ParkRow>,
+    /// For whom threads computed.
+    ran: Rows<RanRow>,
 }
 
 /// What is known of a host's endpoints.
@@ -197,6 +200,7 @@ impl Index {
                 besides: Besides {
                     faults: store.open(&build::file(dir, "faults", i))?,
                     parks: store.open(&build::file(dir, "parks", i))?,
+                    ran: store.open(&build::file(dir, "ran", i))?,
                 },
                 asked: store.open(&build::file(dir, "asked", i))?,
                 texts,

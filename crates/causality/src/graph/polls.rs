@@ -60,6 +60,25 @@ impl Index {
         })
     }
 
+    /// Since when a thread worked for one logical task alone until a moment, as far as samples tell; `None` where none does behind `from`.
+    pub fn ran_for_since(
+        &self,
+        host: HostId,
+        task: TaskId,
+        logical: TaskId,
+        from: MonoNs,
+        to: MonoNs,
+    ) -> Option<MonoNs> {
+        let h = self.rows(host)?;
+        let mut place = self.store.lower_bound(&h.besides.ran, (u64::from(task.0), to.0, 0));
+        let mut before = || {
+            place = place.checked_sub(1)?;
+            let ran = self.store.get(&h.besides.ran, place)?;
+            (ran.task == task && ran.logical == logical && ran.at >= from).then_some(ran.at)
+        };
+        std::iter::from_fn(&mut before).last()
+    }
+
     /// The last poll of `task` that had returned at a moment.
     pub fn poll_before(&self, host: HostId, task: TaskId, at: MonoNs) -> Option<PollRow> {
         let h = self.rows(host)?;

@@ -4,7 +4,7 @@ use super::sort::{Key, Keyed};
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    FaultRow, LimitRow, OpKind, OpRow, PacketRow, ParkRow, PollRow, ResentRow, Side, TaskRow, TcpState, WaitRow,
+    FaultRow, LimitRow, OpKind, OpRow, PacketRow, ParkRow, PollRow, RanRow, ResentRow, Side, TaskRow, TcpState, WaitRow,
 };
 
 fn task(t: TaskId) -> u64 {
@@ -29,6 +29,13 @@ impl Keyed for OpRow {
 impl Keyed for ParkRow {
     fn key(&self) -> Key {
         (task(self.task), self.at.0, self.blocked.0)
+    }
+}
+
+/// Samples of whose work a thread did, by thread and time.
+impl Keyed for RanRow {
+    fn key(&self) -> Key {
+        (task(self.task), self.at.0, task(self.logical))
     }
 }
 

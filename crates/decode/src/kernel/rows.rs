@@ -5,7 +5,7 @@ use crate::tasks::Tasks;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    DescriptorRow, InputRow, LimitRow, MarkRow, ParkRow, PollRow, ResentRow, StackRow, TcpState, WaitRow, limit,
+    DescriptorRow, InputRow, LimitRow, MarkRow, ParkRow, PollRow, RanRow, ResentRow, StackRow, TcpState, WaitRow, limit,
 };
 use wakepath_wire::{self as w, Frame};
 
@@ -98,6 +98,15 @@ pub(super) fn input<S: RowSink>(tasks: &mut Tasks, r: &w::Input, sink: &mut S) {
         isolated: (r.flags & (w::INPUTF_ISOLATED | w::INPUTF_REST)).count_ones() as u8,
         ..Default::default()
     });
+}
+
+/// Whose work a thread did.
+pub(super) fn ran<S: RowSink>(tasks: &mut Tasks, r: &w::Ran, sink: &mut S) {
+    let at = MonoNs(r.ts_ns);
+    let task = tasks.id(r.tgid, r.tid, at, sink);
+    let who = w::Logical { key: r.key, parent: r.parent, born_ns: r.born_ns, runtime: r.head.sub, pad: [0; 7] };
+    let logical = tasks.logical(r.tgid, &who, at, sink);
+    sink.push(&RanRow { at, task, logical });
 }
 
 /// A logical task was parked.

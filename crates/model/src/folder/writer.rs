@@ -131,6 +131,7 @@ impl FolderWriter {
             Event::Handover(r) => self.push(r),
             Event::Stream(r) => self.push(r),
             Event::Park(r) => self.push(r),
+            Event::Ran(r) => self.push(r),
         }
     }
 

@@ -154,6 +154,19 @@ table! {
 }
 
 table! {
+    /// Whose work a thread did when its processor's clock ticked: what it computes between two operations nothing else tells (CPython,
+    /// where that has probes).
+    RanRow {
+        /// When.
+        at: MonoNs,
+        /// The thread.
+        task: TaskId,
+        /// The logical task.
+        logical: TaskId,
+    }
+}
+
+table! {
     /// Where in its program a task was when it blocked: one row for each wait of a watched task that has a [`WaitRow`] too,
     /// where the recording was asked for stacks. Preemptions have none.
     StackRow {

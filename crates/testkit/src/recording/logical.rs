@@ -2,7 +2,7 @@
 
 use super::HostRows;
 use wakepath_model::ids::{MonoNs, StrId, TaskId};
-use wakepath_model::rows::{Event, HandoverRow, TaskRow, life, strength};
+use wakepath_model::rows::{Event, HandoverRow, RanRow, TaskRow, life, strength};
 
 impl HostRows {
     /// A logical task of a process was met: one of a runtime, perhaps made by another at a time.
@@ -23,9 +23,16 @@ impl HostRows {
             match row {
                 Event::Op(r) => (r.logical, r.logical_strength) = (TaskId(task), strength::SEEN),
                 Event::Poll(r) => r.logical = TaskId(task),
+                Event::Ran(r) => r.logical = TaskId(task),
                 _ => {}
             }
         }
+    }
+
+    /// A thread was at work when its processor's clock ticked.
+    pub fn ran(&mut self, at: u64, task: u32) {
+        let row = RanRow { at: self.at(at), task: TaskId(task), logical: TaskId::UNKNOWN };
+        self.rows.push(row.into());
     }
 
     /// What a logical task's runtime tells of it later, one of [`life`].

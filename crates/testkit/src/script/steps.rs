@@ -83,6 +83,10 @@ impl Player {
                 Ok(())
             }
             ("polls", [ready, how @ ..]) => self.polls(step, ready, how),
+            ("runs", []) => {
+                self.out.hosts[host].ran(at, task);
+                Ok(())
+            }
             ("given", [flow, how @ ..]) => self.given(step, flow, how),
             ("else", []) => {
                 self.out.hosts[host].given(at, task, 0, input::ELSE, 0, 0);
