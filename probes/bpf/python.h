@@ -120,8 +120,8 @@ static __always_inline bool uv_acts(struct task_struct *task, struct owned_key *
 	return c;
 }
 
-/* In which context, or for which reader of uvloop's, the thread computes; not known of one that is older than the probes. */
-static __always_inline bool python_runs(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who)
+/* In which context, or for which reader of uvloop's, the thread computes; 0 of one that is older than the probes. */
+static __always_inline u64 python_runs(struct task_struct *task, struct wp_runtime *r)
 {
 	struct owned_key key = { .tgid = task->tgid, .of = task->pid };
 	u64 *reader = r->other_loop ? bpf_map_lookup_elem(&uv_reading, &key) : 0;
@@ -129,18 +129,11 @@ static __always_inline bool python_runs(struct task_struct *task, struct wp_runt
 
 	key.of = python_context(task, r);
 	if (!key.of)
-		return false;
-	if (reader && *reader) {
-		who->key = *reader;
-		return true;
-	}
+		return 0;
+	if (reader && *reader)
+		return *reader;
 	found = bpf_map_lookup_elem(&python_contexts, &key);
-	if (!found || !found->id)
-		return false;
-	who->key = found->id;
-	who->parent = found->makers[0];
-	who->born_ns = found->born;
-	return true;
+	return found ? found->id : 0;
 }
 
 /* `who->runtime`: what it does there. */

@@ -7,10 +7,9 @@
 static __always_inline void tell_ran(struct cpu_state *c)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct wp_logical who = {};
 	struct wp_runtime *r;
 	struct wp_ran *told;
-	u64 position, now;
+	u64 position, now, key;
 	u32 tgid = task->tgid;
 
 	if (task->flags & PF_KTHREAD || !tgid)
@@ -19,7 +18,8 @@ static __always_inline void tell_ran(struct cpu_state *c)
 	if (!r || r->kind != RUNTIME_PYTHON || !r->is_marked || is_refuted(r))
 		return;
 	now = bpf_ktime_get_ns();
-	if (now - c->ran_ns < RAN_EVERY_NS || !python_runs(task, r, &who))
+	key = now - c->ran_ns < RAN_EVERY_NS ? 0 : python_runs(task, r);
+	if (!key)
 		return;
 	c->ran_ns = now;
 	told = reserve(c, sizeof(*told), DROP_TASK, &position);
@@ -28,9 +28,7 @@ static __always_inline void tell_ran(struct cpu_state *c)
 	told->ts_ns = now;
 	told->tgid = tgid;
 	told->tid = task->pid;
-	told->key = who.key;
-	told->parent = who.parent;
-	told->born_ns = who.born_ns;
+	told->key = key;
 	commit(told, position, sizeof(*told), KIND_RAN, RUNTIME_PYTHON);
 }
 

@@ -532,10 +532,8 @@ struct wp_ran {
 	__u32 tgid;
 	__u32 tid;
 	__u64 key;
-	__u64 parent;
-	__u64 born_ns;
 };
-_Static_assert(sizeof(struct wp_ran) == 48, "wp_ran");
+_Static_assert(sizeof(struct wp_ran) == 32, "wp_ran");
 
 struct wp_park {
 	struct wp_head head;

@@ -97,10 +97,6 @@ layouts! {
         tid: u32,
         /// Identity of the logical task that it ran.
         key: u64,
-        /// The identity of the one that made it, 0 where not known.
-        parent: u64,
-        /// When it was made, 0 where not known.
-        born_ns: u64,
     }
 
     /// A goroutine was parked, and runs again. Written when it does.

@@ -2,7 +2,7 @@
 
 use super::{Index, NEAR};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
-use wakepath_model::rows::{PollRow, WaitRow, op};
+use wakepath_model::rows::{PollRow, WaitRow, op, runtime};
 
 impl Index {
     /// Whether `task` polled or received without waiting, at least `least` times between two moments, and did so all the
@@ -70,11 +70,13 @@ impl Index {
         to: MonoNs,
     ) -> Option<MonoNs> {
         let h = self.rows(host)?;
+        let named = self.store.get(&h.tasks, self.store.lower_bound(&h.tasks, (u64::from(logical.0), 0, 0)))?;
+        let key = (named.task == logical && named.runtime != runtime::NONE).then_some(named.key)?;
         let mut place = self.store.lower_bound(&h.besides.ran, (u64::from(task.0), to.0, 0));
         let mut before = || {
             place = place.checked_sub(1)?;
             let ran = self.store.get(&h.besides.ran, place)?;
-            (ran.task == task && ran.logical == logical && ran.at >= from).then_some(ran.at)
+            (ran.task == task && ran.key == key && ran.at >= from).then_some(ran.at)
         };
         std::iter::from_fn(&mut before).last()
     }

@@ -35,7 +35,7 @@ impl Keyed for ParkRow {
 /// Samples of whose work a thread did, by thread and time.
 impl Keyed for RanRow {
     fn key(&self) -> Key {
-        (task(self.task), self.at.0, task(self.logical))
+        (task(self.task), self.at.0, self.key)
     }
 }
 

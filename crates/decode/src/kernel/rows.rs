@@ -100,13 +100,11 @@ pub(super) fn input<S: RowSink>(tasks: &mut Tasks, r: &w::Input, sink: &mut S) {
     });
 }
 
-/// Whose work a thread did.
+/// Whose work a thread did: by what its runtime calls it, since this may interrupt the operation in which it is named first.
 pub(super) fn ran<S: RowSink>(tasks: &mut Tasks, r: &w::Ran, sink: &mut S) {
     let at = MonoNs(r.ts_ns);
     let task = tasks.id(r.tgid, r.tid, at, sink);
-    let who = w::Logical { key: r.key, parent: r.parent, born_ns: r.born_ns, runtime: r.head.sub, pad: [0; 7] };
-    let logical = tasks.logical(r.tgid, &who, at, sink);
-    sink.push(&RanRow { at, task, logical });
+    sink.push(&RanRow { at, key: r.key, task, ..Default::default() });
 }
 
 /// A logical task was parked.

@@ -159,10 +159,12 @@ table! {
     RanRow {
         /// When.
         at: MonoNs,
+        /// The logical task, as its runtime calls it: [`super::TaskRow::key`].
+        key: u64,
         /// The thread.
         task: TaskId,
-        /// The logical task.
-        logical: TaskId,
+        /// Zero.
+        pad: [u8; 4],
     }
 }
 

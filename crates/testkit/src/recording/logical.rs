@@ -23,16 +23,19 @@ impl HostRows {
             match row {
                 Event::Op(r) => (r.logical, r.logical_strength) = (TaskId(task), strength::SEEN),
                 Event::Poll(r) => r.logical = TaskId(task),
-                Event::Ran(r) => r.logical = TaskId(task),
                 _ => {}
             }
         }
     }
 
-    /// A thread was at work when its processor's clock ticked.
-    pub fn ran(&mut self, at: u64, task: u32) {
-        let row = RanRow { at: self.at(at), task: TaskId(task), logical: TaskId::UNKNOWN };
-        self.rows.push(row.into());
+    /// A thread was at work for a logical task when its processor's clock ticked.
+    pub fn ran(&mut self, at: u64, task: u32, logical: u32) {
+        let named = self.rows.iter().find_map(|row| match row {
+            Event::Task(r) if r.task == TaskId(logical) => Some(r.key),
+            _ => None,
+        });
+        let key = named.expect("a task is named first");
+        self.rows.push(RanRow { at: self.at(at), key, task: TaskId(task), ..Default::default() }.into());
     }
 
     /// What a logical task's runtime tells of it later, one of [`life`].

@@ -83,8 +83,9 @@ impl Player {
                 Ok(())
             }
             ("polls", [ready, how @ ..]) => self.polls(step, ready, how),
-            ("runs", []) => {
-                self.out.hosts[host].ran(at, task);
+            ("runs", [logical]) => {
+                let logical = self.who(logical)?.number;
+                self.out.hosts[host].ran(at, task, logical);
                 Ok(())
             }
             ("given", [flow, how @ ..]) => self.given(step, flow, how),
