@@ -203,7 +203,8 @@ def go_streams(kind):
 
     def start(place):
         down, back, port = place.plain(), free_port(), free_port()
-        place.start("back", [HAVE / "go-service"], back, KIND=f"{kind}-back", DOWN=down)
+        base, large = kind.removesuffix("-large"), kind.endswith("-large") * "-large"
+        place.start("back", [HAVE / "go-service"], back, KIND=f"{base}-back{large}", DOWN=down)
         return place.start("go", [HAVE / "go-service"], port, KIND=kind, BACK=back)
 
     return start
@@ -349,8 +350,10 @@ COVERAGE = {
     "go-fan-out": goroutines(go("fan-out"), ALL_SIZES, "redis-server", DATABASE),
     "go-pool": goroutines(go("pool"), POOLS, "redis-server", DATABASE, flag="go-channels"),
     "go-pool-direct": goroutines(go("pool-direct"), POOLS, "redis-server", DATABASE, flag="go-channels"),
-    "go-http2": goroutines(go_streams("http2"), ALL_SIZES, flag="go-channels"),
-    "go-grpc": goroutines(go_streams("grpc"), ALL_SIZES, flag="go-channels"),
+    "go-http2": goroutines(go_streams("http2"), ALL_SIZES),
+    "go-grpc": goroutines(go_streams("grpc"), ALL_SIZES),
+    "go-http2-large": goroutines(go_streams("http2-large"), ALL_SIZES),
+    "go-grpc-large": goroutines(go_streams("grpc-large"), ALL_SIZES),
     "java-executor": executors("submit"),
     "java-completable": executors("future"),
     "java-completable-21": executors("future", 21, clients=(10, 50)),

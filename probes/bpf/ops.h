@@ -134,6 +134,21 @@ static __always_inline void turn(struct flow_state *f, u8 op)
 	look(f);
 }
 
+/* The frames of an operation are followed by who called for its record: there is no room left on the stack here. */
+static __always_inline void note_frames(struct cpu_state *c, struct flow_state *f, struct moved *m, struct place *p, u64 now)
+{
+	if (!p->buffer || p->count > 1 || is_many(m->class)) {
+		/* some pass by unseen */
+		f->phase[m->op & 1] = PHASE_UNKNOWN;
+		return;
+	}
+	c->more_flow = m->flow;
+	c->more_buffer = p->buffer;
+	c->more_ns = now;
+	c->more_bytes = m->bytes;
+	c->more_way = m->op | (p->count ? MORE_IN_IOVEC : 0) | (m->bytes > HEAD_MAX ? MORE_LAST : 0);
+}
+
 /* Writes one operation. `f` follows a stream's direction; 0 where no payload is wanted (pipes, control) and for
  * datagrams, each of which is a message. Inlined into its callers: the hot path. */
 static __always_inline void emit_op(struct task_struct *task, struct pt_regs *regs, struct flow_state *f,
@@ -168,9 +183,9 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 				if (p.count)
 					bpf_probe_read_user(&first, sizeof(first), (void *)p.buffer);
 				/* into the same place: older kernels give little stack */
-				bpf_probe_read_user(&first, sizeof(u32), (void *)first);
+				bpf_probe_read_user(&first, sizeof(first), (void *)first);
 				f->http = looks_like_http(first);
-				f->streams |= begins_streams(first);
+				f->streams |= begins_streams(first) || begins_frame(first);
 			}
 			if (f && f->streams)
 				/* the option is of each message, and one operation may have many */
@@ -189,6 +204,8 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 		peer = PEER_BYTES;
 	if (head > HEAD_MAX)
 		head = HEAD_MAX;
+	if (f && f->streams && m->bytes > 0)
+		note_frames(c, f, m, &p, now);
 	who.runtime = m->op;
 	if (runtime_processes && logical_task(task, &who, m->flow, now)) {
 		named = sizeof(who);
@@ -196,8 +213,12 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 	}
 	size = sizeof(*r) + named + peer + ((head + 7) & ~7u);
 	r = reserve(c, size, DROP_OP, &position);
-	if (!r)
+	if (!r) {
+		c->more_flow = 0;
 		return;
+	}
+	if (c->more_flow && m->bytes > HEAD_MAX)
+		m->op |= SUB_GOES_ON;
 	rest = r + 1;
 	if (named) {
 		__builtin_memcpy(rest, &who, sizeof(who));
@@ -227,7 +248,7 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 		if (f) {
 			if (!f->http && !f->captured && done >= 4) {
 				f->http = looks_like_http(*(u32 *)dst);
-				f->streams |= begins_streams(*(u32 *)dst);
+				f->streams |= begins_streams(*(u32 *)dst) || (done >= 8 && begins_frame(*(u64 *)dst));
 			}
 			f->captured += head;
 		}
@@ -356,6 +377,7 @@ static __always_inline int on_socket(struct sock *sk, int ret, u8 op, int flags)
 		return 0;
 	}
 	emit_op(task, regs, m.datagram ? 0 : f, &m, now);
+	follow_noted(c);
 	return 0;
 }
 
@@ -453,6 +475,7 @@ __noinline int on_descriptor(u64 entered_ns, u64 fd, s32 ret, u32 op, u64 part)
 		if (!f)
 			return 0;
 		m.flow = f->id;
+		this_cpu()->more_socket = (u64)sk;
 	}
 	if (field(sk, sk_protocol) == IPPROTO_TCP && field(sk, __sk_common.skc_family) != AF_UNIX) {
 		struct tcp_sock *tp = (struct tcp_sock *)sk;

@@ -38,7 +38,22 @@ struct cpu_state {
 	u64 sk_ns;
 	/* when it last told whose work it does */
 	u64 ran_ns;
-	u64 pad[3];
+	/* an operation whose frames are still to be followed: its flow, 0 = there is none; see frames.h */
+	u64 more_flow;
+	u64 more_buffer;
+	u64 more_ns;
+	u32 more_bytes;
+	u32 more_way;
+	/* how far they were followed */
+	u32 more_at;
+	u32 more_from;
+	u32 more_to;
+	u32 more_taken;
+	u32 more_part;
+	u32 more_have;
+	u32 more_next;
+	u32 pad[5];
+	u64 more_socket; /* where its state is kept by address */
 };
 _Static_assert(sizeof(struct cpu_state) % 64 == 0, "whole cache lines");
 
@@ -118,7 +133,9 @@ struct flow_state {
 	u8 streams; /* its messages overlap: each operation may begin one */
 	u32 inode; /* of the socket, where it was found by address: an address is used again */
 	u32 window_waits; /* as TCP counted them when it sent last: ticks for which the receiver's window kept bytes back */
-	u32 pad2[4];
+	/* where frames of HTTP/2 stand when an operation is over, received and sent: see frames.h */
+	u32 phase[2];
+	u32 part[2];
 };
 _Static_assert(sizeof(struct flow_state) == 64, "one cache line");
 

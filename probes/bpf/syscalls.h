@@ -234,6 +234,7 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
 		on_descriptor(entered, CALL_ARG3(regs), ret, OP_SEND, 0);
 		break;
 	}
+	follow_noted(c);
 	return 0;
 }
 

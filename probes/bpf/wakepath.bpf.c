@@ -24,6 +24,7 @@ struct bpf_raw_tracepoint_args { u64 args[0]; };
 #include "go_streams.h"
 #include "go_waits.h"
 #include "heads.h"
+#include "frames.h"
 #include "ops.h"
 #include "syscalls.h"
 #include "waits.h"

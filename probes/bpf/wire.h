@@ -37,6 +37,8 @@
 #define MARKED 0x1ULL
 #define MARKED_CHANNELS 0x2ULL
 #define MARKED_WAITS 0x4ULL
+#define KIND_MORE 0x16ULL
+#define MORE_LAST 0x40ULL
 #define HANDOVERF_EMPTY 0x1ULL
 #define FAULT_MINOR 0x1ULL
 #define FAULT_MAJOR 0x2ULL
@@ -65,6 +67,7 @@
 #define OP_CLOSE 0x5ULL
 #define OP_SHUTDOWN 0x6ULL
 #define SUB_LOGICAL 0x80ULL
+#define SUB_GOES_ON 0x40ULL
 #define OPF_ENTRY 0x1ULL
 #define OPF_PEER 0x2ULL
 #define OPF_HEAD 0x4ULL
@@ -220,6 +223,15 @@ struct wp_logical {
 	__u8 pad[7];
 };
 _Static_assert(sizeof(struct wp_logical) == 32, "wp_logical");
+
+struct wp_more {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u64 flow;
+	__u32 at;
+	__u32 bytes;
+};
+_Static_assert(sizeof(struct wp_more) == 32, "wp_more");
 
 struct wp_runtime {
 	__u64 verified;

@@ -55,6 +55,8 @@ pub trait Steps {
     fn reply_began(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs);
     /// More of the reply was received (client) by this task.
     fn reply_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, at: MonoNs);
+    /// A message told what an exchange is that began before its protocol was known.
+    fn told(&mut self, _: &Slab, _: ExId) {}
     /// A task reads from a flow whose messages overlap: frames that may let another request go on.
     fn read_frames(&mut self, _: TaskId) {}
     /// The reply is complete, or will never be.
@@ -63,8 +65,7 @@ pub trait Steps {
     fn accepted(&mut self, _: EndpointId, _: TaskId) {}
     /// A task connects a flow.
     fn connecting(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs);
-    /// A connection that this task wanted, perhaps had begun to make, did not come about, for this reason (Linux's error
-    /// number, 0 = not known).
+    /// A connection that this task wanted did not come about, for this reason (Linux's error number, 0 = not known).
     fn refused(&mut self, _: &Slab, _: EndpointId, _: TaskId, _: MonoNs, _error: i32) {}
     /// A reply left whose request was not seen.
     fn unseen_reply(&mut self, task: TaskId, at: MonoNs);
@@ -183,9 +184,8 @@ impl<S: Steps> Engine<S> {
         let is_owed = ep.open.iter().any(|&x| self.xs.get(x).is_owed());
         if r.protocol != StrId::EMPTY && r.reason != StrId::EMPTY && (ep.traits.interleaves || !is_owed) {
             ep.traits.unframed = Some(r.at);
-            let asker = ep.requested.0;
+            let (asker, interleaves) = (ep.requested.0, ep.may_interleave());
             if ep.side == Some(Side::Client) && asker != TaskId::UNKNOWN {
-                let interleaves = ep.traits.interleaves;
                 self.went_unseen(asker, interleaves, r.at);
             }
         }
@@ -276,7 +276,7 @@ impl<S: Steps> Engine<S> {
             }
         }
         let (murky, messages, interleaves) = (ep.traits.murky, ep.traits.messages, ep.traits.interleaves);
-        let is_unframed = ep.traits.unframed.is_some();
+        let (is_unframed, may_interleave) = (ep.traits.unframed.is_some(), ep.may_interleave());
         if interleaves && !sent {
             self.steps.read_frames(r.actor());
         }
@@ -287,7 +287,7 @@ impl<S: Steps> Engine<S> {
             self.steps.unclear(&self.xs, side, r.actor(), r.at);
         }
         if is_unframed && is_request && side == Side::Client {
-            self.went_unseen(r.actor(), interleaves, r.at);
+            self.went_unseen(r.actor(), may_interleave, r.at);
         }
         if murky {
             if is_request && side == Side::Client {

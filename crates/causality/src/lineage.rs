@@ -6,7 +6,7 @@
 
 use crate::canary::holds;
 use crate::dense::PerTask;
-use crate::exchange::{ExId, Exchange, Slab};
+use crate::exchange::{ExId, Exchange, Side, Slab};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
@@ -304,6 +304,14 @@ impl Lineage {
         let e = xs.get(x);
         if e.actor != e.task {
             self.has(xs, x, e.actor);
+            self.streams.took(x, e);
+        }
+    }
+
+    /// A message told what a request is that a task took.
+    pub(crate) fn told(&mut self, xs: &Slab, x: ExId) {
+        let e = xs.get(x);
+        if e.side == Side::Server && e.actor != e.task {
             self.streams.took(x, e);
         }
     }

@@ -1,5 +1,7 @@
 //! One endpoint as the decoder follows it: byte numbers unwrapped and chained, messages found.
 
+mod pieces;
+
 use crate::RowSink;
 use crate::recurring::{Asker, address_number};
 use crate::words::{self, Boxed, Speech};
@@ -10,7 +12,8 @@ use wakepath_model::rows::{
     EndpointRow, FlowNoteRow, MessageEndRow, MessageRow, OPEN, Side, UNFRAMED, message_flag, range, role, witness,
 };
 use wakepath_protocols::{
-    Border, Dir, EndHow, Message, Processor, Protocol, Role, Sink, Status, Transport, Verdict, recognise,
+    Border, Dir, EndHow, Message, Processor, Protocol, Role, Sink, Status, Transport, Verdict, begins_anywhere,
+    recognise,
 };
 
 /// The family of UNIX sockets.
@@ -132,9 +135,17 @@ pub struct Flow {
     state: ProtocolState,
     is_tls: bool,
     known: Option<(Protocol, StrId)>,
+    rest: Option<Rest>,
     /// Numbers for the local and the remote address.
     addresses: [u64; 2],
     asker: Option<Asker>,
+}
+
+/// An operation of which more is to come.
+struct Rest {
+    at: MonoNs,
+    sent: bool,
+    moved: std::ops::Range<u64>,
 }
 
 /// After how many turns without a recognised message a flow is called opaque.
@@ -156,6 +167,7 @@ impl Flow {
             state: ProtocolState::Listening(Listening::NEW),
             is_tls: false,
             known: None,
+            rest: None,
             addresses: [0; 2],
             asker: None,
         }
@@ -226,6 +238,7 @@ impl Flow {
         head: &[u8],
         sink: &mut S,
     ) {
+        self.end_of_operation(id, sink);
         let (start, len) = (moved.start, moved.end - moved.start);
         let turned = self.last_sent != Some(sent);
         self.last_sent = Some(sent);
@@ -272,7 +285,7 @@ impl Flow {
         let goes_on = !turned && !self.datagram && listening.goes_on(moved.start);
         let mut begun = std::mem::take(&mut listening.begun);
         if !goes_on {
-            if !turned && !self.datagram {
+            if !turned && !self.datagram && !begins_anywhere(head) {
                 return None;
             }
             begun.clear();
@@ -292,7 +305,7 @@ impl Flow {
             _ => {}
         }
         match listening.tries {
-            _ if goes_on => {}
+            _ if goes_on || !turned => {}
             0 => {
                 let why = if head.is_empty() {
                     "its bytes could not be read where they moved"
@@ -324,6 +337,7 @@ impl Flow {
 
     /// One direction ended.
     pub fn ended<S: RowSink>(&mut self, id: EndpointId, at: MonoNs, sent: bool, sink: &mut S) {
+        self.end_of_operation(id, sink);
         let pos = if sent { self.snd.next() } else { self.rcv.next() };
         let (Some(pos), Some(dir)) = (pos, self.dir(sent)) else {
             return;

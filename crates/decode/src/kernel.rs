@@ -31,7 +31,7 @@ pub enum Payload {
     Heads,
 }
 
-/// Follows tasks and flows, and turns records into rows. Memory: some hundred bytes a living task, up to 9 KiB a flow
+/// Follows tasks and flows, and turns records into rows. Memory: some hundred bytes a living task, up to 13 KiB a flow
 /// that speaks a known protocol.
 pub struct KernelDecoder {
     payload: Payload,
@@ -93,6 +93,11 @@ impl KernelDecoder {
             w::KIND_OP => {
                 if let Some(o) = f.read::<w::Op>() {
                     self.operation(&o, &f, sink);
+                }
+            }
+            w::KIND_MORE => {
+                if let Some(r) = f.read::<w::More>() {
+                    self.more(&r, &f, sink);
                 }
             }
             w::KIND_FLOW => {
@@ -291,10 +296,25 @@ impl KernelDecoder {
             _ => {}
         }
         if self.payload != Payload::None && o.flow & w::FLOW_PIPE_BIT == 0 {
-            m.flow.bytes(id, at, sent, start..end, head, sink);
+            if o.head.sub & w::SUB_GOES_ON != 0 {
+                m.flow.bytes_and_more(id, at, sent, start..end, head, sink);
+            } else {
+                m.flow.bytes(id, at, sent, start..end, head, sink);
+            }
         }
         if self.payload == Payload::Heads && !head.is_empty() {
             sink.push_head(at, id, start, sent, head);
+        }
+    }
+
+    /// More of the bytes of an operation, behind its head.
+    fn more<S: RowSink>(&mut self, r: &w::More, f: &Frame<'_>, sink: &mut S) {
+        let (at, id) = (MonoNs(r.ts_ns), EndpointId(r.flow));
+        let bytes = f.tail::<w::More>(r.bytes as usize);
+        let Some(m) = self.endpoints.get(r.flow) else { return };
+        let place = m.flow.more(id, at, r.at.into(), bytes, r.head.sub & w::MORE_LAST != 0, sink);
+        if let (Some((sent, start)), Payload::Heads, false) = (place, self.payload, bytes.is_empty()) {
+            sink.push_head(at, id, start, sent, bytes);
         }
     }
 

@@ -150,6 +150,37 @@ pub(crate) fn integer(bytes: &[u8], bits: u32) -> Option<(u64, usize)> {
     None
 }
 
+/// The index of the first field of a block whose name stands in the static table and tells who sends it (1 to 14); `is_whole`: no
+/// more of the block follows. `Err`: these are no fields.
+pub(crate) fn first_static(mut block: &[u8], is_whole: bool) -> Result<Option<u64>, ()> {
+    let over = |found| if is_whole { Err(()) } else { Ok(found) };
+    let mut found = None;
+    while let Some(&first) = block.first() {
+        let (bits, has_value) = match first {
+            0x80.. => (7, false),
+            0x40.. => (6, true),
+            0x20.. => (5, false),
+            _ => (4, true),
+        };
+        let Some((index, mut used)) = integer(block, bits) else { return over(found) };
+        if first >= 0x80 && index == 0 {
+            return Err(());
+        }
+        let is_size = (0x20..0x40).contains(&first);
+        found = found.or(Some(index).filter(|index| !is_size && (1..=14).contains(index)));
+        for _ in 0..u8::from(has_value) + u8::from(has_value && index == 0) {
+            let length = integer(block.get(used..).unwrap_or(&[]), 7);
+            let Some((length, more)) = length else { return over(found) };
+            used = used.saturating_add(more).saturating_add(length as usize);
+        }
+        match block.get(used..) {
+            Some(rest) => block = rest,
+            None => return over(found),
+        }
+    }
+    Ok(found)
+}
+
 /// How many codes have 5, 6, … 30 bits (RFC 7541, B); codes of one length are consecutive.
 const COUNTS: [u8; 26] = [10, 26, 32, 6, 0, 5, 3, 2, 6, 2, 3, 0, 0, 0, 3, 8, 13, 26, 29, 12, 4, 15, 19, 29, 0, 4];
 /// What those of up to 15 bits stand for; the longer ones are of bytes that are not printable, but for the first.

@@ -21,6 +21,7 @@ mod asked;
 mod bytes;
 mod codes;
 mod duplex;
+mod frames;
 mod hpack;
 mod http;
 pub mod mask;
@@ -28,12 +29,13 @@ mod processors;
 mod registry;
 mod shapes;
 mod sql_words;
+mod streams;
 mod text;
 pub mod vocabulary;
 
 pub use duplex::Duplex;
 pub use processors::{AnyProcessor, Protocol};
-pub use registry::{About, Askers, Docs, Maker, Transport, Verdict, recognise};
+pub use registry::{About, Askers, Docs, Maker, Transport, Verdict, begins_anywhere, recognise};
 pub use text::Text;
 
 /// One of the two directions of a flow.

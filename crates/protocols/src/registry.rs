@@ -196,6 +196,12 @@ impl Protocol {
     }
 }
 
+/// Whether bytes begin like a message that may follow others of its direction, and like nothing else: they tell the protocol also
+/// where the flow did not turn.
+pub fn begins_anywhere(bytes: &[u8]) -> bool {
+    crate::frames::begin_head(bytes)
+}
+
 /// Which protocol a flow speaks.
 ///
 /// `bytes` are the first of a direction, or the first behind a turn. `dir`: their direction, if known. `ports`: local

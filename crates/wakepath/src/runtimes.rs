@@ -25,8 +25,8 @@ const HELPER_LOOKS: u32 = 8;
 /// A runtime in whose programs probes can be placed, where its memory alone does not show who works for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Probed {
-    /// Go: where goroutines are made and end; where net/http's client takes a connection, and begins to write on one (about 1 µs
-    /// each)
+    /// Go: where goroutines are made and end; where net/http's client takes a connection, and begins to write on one; where streams
+    /// of HTTP/2 and gRPC begin (about 1 µs each)
     Go,
     /// Go, and also what goes through channels: workers of pools (about 1 µs for each item)
     GoChannels,
@@ -429,10 +429,7 @@ fn place_probes(source: &mut KernelSource, tgid: u32, layout: &w::Runtime, allow
 /// Places those of one of its files. `whom`: who has it; `marks`: bits of `MARKED_…`, which were asked for.
 fn place_probes_in(source: &mut KernelSource, at: &Probing, whom: &str, marks: u32) -> bool {
     let (has_channels, has_waits) = (marks & w::MARKED_CHANNELS != 0, marks & w::MARKED_WAITS != 0);
-    // what streams show was not yet held against servers' own logs: nobody gets it unasked
-    let is_asked = |point: Point| {
-        (has_channels || !(point.is_of_channels() || point.is_of_streams())) && (has_waits || !point.is_of_waits())
-    };
+    let is_asked = |point: Point| (has_channels || !point.is_of_channels()) && (has_waits || !point.is_of_waits());
     let asked = at.places.iter().filter(|&&(point, _)| is_asked(point));
     let places: Vec<_> = asked.map(|&(point, place)| (probe(point), place)).collect();
     if has_channels && !at.places.iter().any(|(point, _)| point.is_of_channels()) {
@@ -442,16 +439,15 @@ fn place_probes_in(source: &mut KernelSource, at: &Probing, whom: &str, marks: u
         tell!("wakepath: {whom} does not park goroutines as Go builds them: what they wait for is not seen");
     }
     let what = match at.places.first() {
-        Some((Point::PythonCopies, _)) => "where CPython makes contexts",
-        Some((Point::UvloopQueues, _)) => "where uvloop puts off what tasks write, and leaves contexts,",
-        _ if has_channels && has_waits => {
-            "where goroutines are made, end and wait, at net/http's client, at channels, and at streams of HTTP/2 and gRPC,"
+        Some((Point::PythonCopies, _)) => "where CPython makes contexts".to_owned(),
+        Some((Point::UvloopQueues, _)) => "where uvloop puts off what tasks write, and leaves contexts,".to_owned(),
+        _ => {
+            let made = if has_waits { "are made, end and wait" } else { "are made and end" };
+            let channels = if has_channels { ", at channels" } else { "" };
+            let has_streams = at.places.iter().any(|(point, _)| point.is_of_streams());
+            let streams = if has_streams { ", at streams of HTTP/2 and gRPC" } else { "" };
+            format!("where goroutines {made}, at net/http's client{channels}{streams},")
         }
-        _ if has_waits => "where goroutines are made, end and wait, and at net/http's client,",
-        _ if has_channels => {
-            "where goroutines are made and end, at net/http's client, at channels, and at streams of HTTP/2 and gRPC,"
-        }
-        _ => "where goroutines are made and end, and at net/http's client,",
     };
     match source.probe_runtime(&at.file, &places) {
         Ok(true) => tell!(

@@ -76,6 +76,10 @@ constants! {
     MARKED_CHANNELS: u32 = 2;
     /// `Runtime.is_marked`: and where goroutines are parked, made ready and run again.
     MARKED_WAITS: u32 = 4;
+    /// Record kind: [`More`].
+    KIND_MORE: u8 = 22;
+    /// `More.head.sub`: no more comes of that operation.
+    MORE_LAST: u8 = 0x40;
     /// `Handover.flags`: the channel's items have no bytes, or it was closed: something was said, nothing was given.
     HANDOVERF_EMPTY: u32 = 1;
 
@@ -136,6 +140,8 @@ constants! {
 
     /// Head `sub` of [`Op`] and [`Poll`], beside what it says else: a [`Logical`] follows at once (before a peer's address).
     SUB_LOGICAL: u8 = 0x80;
+    /// Bit of an [`Op`]'s `sub`: more of its bytes were taken than its head, and come in [`More`] records. The last of these says so.
+    SUB_GOES_ON: u8 = 0x40;
     /// `Op.flags`: `entry_ago_ns` is the call's entry (else the entry was not seen).
     OPF_ENTRY: u16 = 1;
     /// `Op.flags`: a `sockaddr` of 28 bytes (padded to 32) precedes the head.

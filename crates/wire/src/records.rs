@@ -58,6 +58,21 @@ layouts! {
         pad: [u8; 7],
     }
 
+    /// More of the bytes of an operation, behind its head. They follow; where an operation has several such pieces, what lies between
+    /// them is the bodies of frames.
+    struct More as "wp_more" {
+        /// Head; `sub` is `OP_…`, and `MORE_LAST`.
+        head: Head,
+        /// When the operation returned.
+        ts_ns: u64,
+        /// Its flow.
+        flow: u64,
+        /// Where they begin, counted from the operation's first byte.
+        at: u32,
+        /// How many there are.
+        bytes: u32,
+    }
+
     /// Where a process's runtime keeps the identity of the logical task that a thread runs. Not a record: the agent gives it to
     /// the programs, by process.
     struct Runtime as "wp_runtime" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -19,9 +20,17 @@ import (
 const header = "x-rid"
 
 // streams runs one of two services: the first (http2, grpc) takes HTTP/1.1 and asks the other by streams of one connection, the
-// other (http2-back, grpc-back) asks a third by HTTP/1.1. False where the kind is none of these.
+// other (http2-back, grpc-back) asks a third by HTTP/1.1. With -large behind it, one in five requests is sent and answered with a long
+// body, and gRPC answers each in twenty messages. False where the kind is none of these.
 func streams(kind string) bool {
 	env := os.Getenv
+	kind, isLarge := strings.CutSuffix(kind, "-large")
+	body := func(rid string, long int) []byte {
+		if !isLarge || !strings.ContainsAny(rid[len(rid)-1:], "05") {
+			long = 2
+		}
+		return bytes.Repeat([]byte{0, 0, 8, 1, 5, 0, 0}, long/7+1)[:long]
+	}
 	listen := func() net.Listener {
 		listener, err := net.Listen("tcp", "127.0.0.1:"+env("PORT"))
 		if err != nil {
@@ -44,23 +53,41 @@ func streams(kind string) bool {
 	switch kind {
 	case "http2-back":
 		handle := func(w http.ResponseWriter, r *http.Request) {
-			down(of(r.Header.Get(header)))
-			io.WriteString(w, "ok")
+			rid := of(r.Header.Get(header))
+			io.Copy(io.Discard, r.Body)
+			down(rid)
+			w.Write(body(rid, 1<<20))
 		}
 		panic((&http.Server{Handler: http.HandlerFunc(handle), Protocols: &protocols}).Serve(listen()))
 	case "grpc-back":
 		answer := func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-			var body []byte
-			if err := decode(&body); err != nil {
+			var asked []byte
+			if err := decode(&asked); err != nil {
 				return nil, err
 			}
 			down(of(metadata.ValueFromIncomingContext(ctx, header)[0]))
-			return &body, nil
+			return &asked, nil
+		}
+		many := func(_ any, stream grpc.ServerStream) error {
+			var asked []byte
+			if err := stream.RecvMsg(&asked); err != nil {
+				return err
+			}
+			rid := of(metadata.ValueFromIncomingContext(stream.Context(), header)[0])
+			down(rid)
+			for range 20 {
+				reply := body(rid, 100_000)
+				if err := stream.SendMsg(&reply); err != nil {
+					return err
+				}
+			}
+			return nil
 		}
 		encoding.RegisterCodec(bytesAlone{})
 		server := grpc.NewServer()
 		server.RegisterService(&grpc.ServiceDesc{ServiceName: "s.S", HandlerType: (*any)(nil),
-			Methods: []grpc.MethodDesc{{MethodName: "Up", Handler: answer}}}, nil)
+			Methods: []grpc.MethodDesc{{MethodName: "Up", Handler: answer}},
+			Streams: []grpc.StreamDesc{{StreamName: "Many", Handler: many, ServerStreams: true}}}, nil)
 		panic(server.Serve(listen()))
 	case "http2", "grpc":
 	default:
@@ -68,7 +95,7 @@ func streams(kind string) bool {
 	}
 	client := http.Client{Transport: &http.Transport{Protocols: &protocols}}
 	ask := func(_ context.Context, rid string) error {
-		asked, err := http.NewRequest("POST", "http://127.0.0.1:"+env("BACK")+"/up", strings.NewReader("up"))
+		asked, err := http.NewRequest("POST", "http://127.0.0.1:"+env("BACK")+"/up", bytes.NewReader(body(rid, 1<<20)))
 		if err != nil {
 			return err
 		}
@@ -87,8 +114,25 @@ func streams(kind string) bool {
 			panic(err)
 		}
 		ask = func(ctx context.Context, rid string) error {
-			asked, reply := []byte("up"), []byte{}
-			return channel.Invoke(metadata.AppendToOutgoingContext(ctx, header, marked(rid)), "/s.S/Up", &asked, &reply)
+			asked, reply := body(rid, 100_000), []byte{}
+			ctx = metadata.AppendToOutgoingContext(ctx, header, marked(rid))
+			if !isLarge {
+				return channel.Invoke(ctx, "/s.S/Up", &asked, &reply)
+			}
+			stream, err := channel.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/s.S/Many")
+			if err == nil {
+				err = stream.SendMsg(&asked)
+			}
+			if err == nil {
+				err = stream.CloseSend()
+			}
+			for err == nil {
+				err = stream.RecvMsg(&reply)
+			}
+			if err == io.EOF {
+				return nil
+			}
+			return err
 		}
 	}
 	log, err := os.OpenFile(env("LOG"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)

@@ -27,6 +27,13 @@ pub struct Marks {
     /// By id: how often the first caller sent it.
     sent: Vec<u32>,
     heads: u64,
+    /// Where messages end whose ends came behind their heads, by where they begin: one may be over, with its reply, before that.
+    ends: FxHashMap<(Way, u64), u64>,
+}
+
+/// The direction in which a half's request went.
+fn way(h: &Half) -> Way {
+    (h.host, h.exchange.flow, h.exchange.side == Side::Client)
 }
 
 /// Ids in some bytes, with their places.
@@ -65,6 +72,15 @@ impl Marks {
                     servers.insert((host.id(), r.flow));
                 } else if is_at(r.raddr, r.rport, front) {
                     firsts.insert((host.id(), r.flow));
+                }
+            }
+        }
+        for host in folder.hosts() {
+            for event in host.events(TableSet::of(&[Table::MessageEnd]), ..) {
+                if let Event::MessageEnd(r) = event
+                    && r.end != OPEN
+                {
+                    m.ends.entry(((host.id(), r.flow, r.sent == 1), r.start)).or_insert(r.end);
                 }
             }
         }
@@ -117,8 +133,10 @@ impl Marks {
     /// The id that a half's request carries.
     pub fn of(&self, h: &Half) -> Option<Rid> {
         let list = self.list(h)?;
-        let from = h.exchange.request_start;
-        let to = if h.exchange.request_end == OPEN { from + 1 } else { h.exchange.request_end };
+        let (from, mut to) = (h.exchange.request_start, h.exchange.request_end);
+        if to == OPEN {
+            to = self.ends.get(&(way(h), from)).copied().unwrap_or(from + 1);
+        }
         let i = list.partition_point(|&(p, _)| p < from);
         list.get(i).filter(|&&(p, _)| p < to).map(|&(_, rid)| rid)
     }
@@ -145,7 +163,7 @@ impl Marks {
     }
 
     fn list(&self, h: &Half) -> Option<&Vec<(u64, Rid)>> {
-        self.ways.get(&(h.host, h.exchange.flow, h.exchange.side == Side::Client))
+        self.ways.get(&way(h))
     }
 }
 

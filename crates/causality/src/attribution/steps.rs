@@ -259,6 +259,10 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
     }
 
+    fn told(&mut self, xs: &Slab, x: ExId) {
+        self.facts.lineage.told(xs, x);
+    }
+
     fn read_frames(&mut self, task: TaskId) {
         if let Some(w) = self.facts.tasks.get_mut(task) {
             w.unknown_call = None;

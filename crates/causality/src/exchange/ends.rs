@@ -273,6 +273,11 @@ struct Gone {
 }
 
 impl Ep {
+    /// Whether its messages overlap, or may, since none was told yet.
+    pub(super) fn may_interleave(&self) -> bool {
+        self.traits.interleaves || self.last_begun.is_none()
+    }
+
     /// An operation of a server: how long its reply had to wait for a client that had not read what came before. That ended
     /// when more of it could be sent.
     pub(super) fn sends_to_reader(&mut self, r: &OpRow, sent: bool) {

@@ -159,6 +159,7 @@ impl<S: Steps> Engine<S> {
         let x = match early {
             Some(x) => {
                 self.xs.get_mut(x).is_told(e);
+                self.steps.told(&self.xs, x);
                 x
             }
             None => self.begin(flow, e, r.at),

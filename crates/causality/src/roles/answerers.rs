@@ -131,6 +131,11 @@ impl Answerers {
         }
     }
 
+    /// A message told what a request is that a task took.
+    pub(super) fn told(&mut self, xs: &Slab, x: ExId) {
+        self.lineage.told(xs, x);
+    }
+
     /// A logical task serves a stream.
     pub(super) fn serves(&mut self, xs: &Slab, r: &StreamRow) {
         self.lineage.serves(xs, r);

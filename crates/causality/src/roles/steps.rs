@@ -133,6 +133,10 @@ impl Steps for Roles {
         }
     }
 
+    fn told(&mut self, xs: &Slab, x: ExId) {
+        self.answerers.told(xs, x);
+    }
+
     fn read_frames(&mut self, task: TaskId) {
         let taken = &mut self.loops.rounds.entry(task).taken;
         (taken.of, taken.answers) = (None, MonoNs(0));

@@ -160,7 +160,7 @@ pub(super) fn named<'a, T: w::Record>(head: &w::Head, f: &Frame<'a>) -> (u8, Opt
     let tail = f.tail::<T>(f.bytes.len());
     let who = w::view::<w::Logical>(tail).filter(|_| head.sub & w::SUB_LOGICAL != 0);
     let rest = if who.is_some() { &tail[size_of::<w::Logical>()..] } else { tail };
-    (head.sub & !w::SUB_LOGICAL, who, rest)
+    (head.sub & !(w::SUB_LOGICAL | w::SUB_GOES_ON), who, rest)
 }
 
 pub(super) fn poll<S: RowSink>(tasks: &mut Tasks, r: &w::Poll, f: &Frame<'_>, sink: &mut S) {

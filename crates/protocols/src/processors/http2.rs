@@ -9,16 +9,20 @@
 //! Both are witnessed by the stream's id. A reset by the server is a reply, or amends one, with the error's name. What a
 //! server pushes is unsolicited. Joined in mid-stream, or behind a loss, fields that stand in the compression's lost
 //! table are unknown: such heads are marked as cut, their frames are bordered all the same. Where the last head of a
-//! reply has such a field, which may be a gRPC status, its outcome is unknown. Of 64 messages that are open at a time the
-//! ends are followed, of more they are not (counted). Not handled: an upgrade from HTTP/1, a field that is split over
-//! two frames (the rest of its head is unknown).
+//! reply has such a field, which may be a gRPC status, its outcome is unknown. Behind a loss, frames are found again where bytes
+//! begin with a frame that may follow. Of 512 messages that are open at a time the ends are followed, of more they are not
+//! (counted). Not handled: an upgrade from HTTP/1, a field that is split over two frames (the rest of its head is unknown).
 
 use crate::bytes::be32;
 use crate::codes::{error, grpc};
 use crate::duplex::{BAD, Duplex, Fit, Framer, NONE, Stop, Unit, Wire};
+use crate::frames::{
+    self, CONTINUATION, DATA, END_HEADERS, END_STREAM, Frame, HEADERS, PADDED, PREFACE, PRIORITY, PUSH, RESET, preface,
+};
 use crate::hpack::{self, Known, Name, Table};
 use crate::http::{self, Heading};
 use crate::registry::{About, Askers, Docs};
+use crate::streams::{Open, Streams};
 use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Outcome, Role, Status, Text, Witness};
 
 /// Bytes kept of a field in each direction.
@@ -31,11 +35,11 @@ pub type Http2 = Duplex<Framing, HEAD>;
 pub const ABOUT: About = About {
     id: "proto.http2",
     ports: &[50051],
-    recognise,
+    recognise: frames::recognise,
     vocabulary: http::VOCABULARY,
     askers: Askers::People,
     runs_on: true,
-    bytes_max: 4096,
+    bytes_max: 11 * 1024,
     docs: Docs {
         what: "HTTP/2 with prior knowledge, and gRPC",
         request: "a stream's HEADERS to its end",
@@ -48,8 +52,13 @@ pub const ABOUT: About = About {
 /// What of HTTP/2 is remembered between units.
 pub struct Framing {
     sides: [Side; 2],
-    slots: [Slot; 64],
+    open: Streams,
+    /// The highest stream so far.
+    top: u32,
 }
+
+/// Frames behind a place where framing was found again that are looked at closely.
+const CLOSELY: u8 = 8;
 
 /// One direction.
 struct Side {
@@ -59,6 +68,8 @@ struct Side {
     grpc: Option<u16>,
     /// A field of the head stands in a table that was lost: it may be any.
     blind: bool,
+    /// Frames that are yet to be looked at closely, since framing was found again.
+    doubted: u8,
     block: Block,
 }
 
@@ -80,19 +91,16 @@ struct Block {
     field: Option<(Name, bool)>,
 }
 
-/// A message without an end.
-#[derive(Clone, Copy)]
-struct Slot {
-    /// 0: free.
-    stream: u32,
-    dir: Dir,
-    failed: bool,
-    start: u64,
-}
-
 impl Side {
-    const NEW: Side =
-        Side { table: Table::NEW, heading: Heading::NEW, status: None, grpc: None, blind: false, block: Block::NONE };
+    const NEW: Side = Side {
+        table: Table::NEW,
+        heading: Heading::NEW,
+        status: None,
+        grpc: None,
+        blind: false,
+        doubted: 0,
+        block: Block::NONE,
+    };
 }
 
 impl Block {
@@ -100,29 +108,31 @@ impl Block {
         Block { stream: 0, start: NONE, left: 0, padding: 0, last: false, whole: false, pushes: false, field: None };
 }
 
-impl Slot {
-    const FREE: Slot = Slot { stream: 0, dir: Dir::ToServer, failed: false, start: NONE };
-}
-
-const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RESET: u8 = 3;
-const PUSH: u8 = 5;
-const CONTINUATION: u8 = 9;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
-const PADDED: u8 = 8;
-const PRIORITY: u8 = 0x20;
-
 impl Framer for Framing {
-    const NEW: Framing = Framing { sides: [Side::NEW, Side::NEW], slots: [Slot::FREE; 64] };
+    const NEW: Framing = Framing { sides: [Side::NEW, Side::NEW], open: Streams::NEW, top: 0 };
+    const REJOINS: bool = true;
 
     fn fit(&self, dir: Dir, bytes: &[u8]) -> Fit {
         match preface(dir, bytes) {
-            Fit::No => Frame::of(bytes).map_or(Fit::More, |frame| frame.plausible().into()),
+            Fit::No => frames::goes_on(dir, bytes, self.top),
             fit => fit,
         }
+    }
+
+    fn found(&mut self, wire: &mut Wire<'_>) {
+        self.sides[wire.dir.index()].doubted = CLOSELY;
+    }
+
+    fn blind(&mut self, wire: &mut Wire<'_>) -> Option<u64> {
+        let side = &mut self.sides[wire.dir.index()];
+        let left = core::mem::replace(&mut side.block.left, 0);
+        if left == 0 {
+            return None;
+        }
+        // the rest of a head: where its frame ends is known
+        side.table.forget();
+        (side.block.field, side.heading.cut) = (None, true);
+        Some(self.fragment(wire, left.into()))
     }
 
     fn unit(&mut self, wire: &mut Wire<'_>, bytes: &[u8], last: bool) -> Unit {
@@ -143,6 +153,11 @@ impl Framer for Framing {
         if (block.stream != 0) != (frame.kind == CONTINUATION) || (block.stream != 0 && block.stream != frame.stream) {
             return Err(BAD);
         }
+        let doubted = &mut self.sides[wire.dir.index()].doubted;
+        if *doubted > 0 && frame.kind != CONTINUATION && !frame.plausible() {
+            return Err(BAD);
+        }
+        *doubted = doubted.saturating_sub(1);
         match frame.kind {
             DATA if frame.flags & END_STREAM != 0 => self.end(wire, wire.dir, frame.stream, (end, EndHow::Framed)),
             HEADERS | PUSH if frame.stream == 0 => return Err(BAD),
@@ -179,11 +194,10 @@ impl Framer for Framing {
     }
 
     fn lost(&mut self, wire: &mut Wire<'_>) {
-        let side = &mut self.sides[wire.dir.index()];
-        side.table.forget();
-        if side.block.stream != 0 {
-            (side.heading.cut, side.block.last, side.block.whole) = (true, false, true);
-            self.head(wire, wire.at);
+        self.end_head(wire);
+        if wire.dir == Dir::ToServer {
+            // what follows is of others too; a reply's end shows at the next turn
+            self.end_all(wire, wire.dir, wire.at, EndHow::Lost);
         }
     }
 
@@ -195,7 +209,7 @@ impl Framer for Framing {
     }
 
     fn closed(&mut self, wire: &mut Wire<'_>) {
-        self.lost(wire);
+        self.end_head(wire);
         self.end_all(wire, wire.dir, wire.at, EndHow::Close);
     }
 }
@@ -230,6 +244,16 @@ impl Framing {
         length
     }
 
+    /// The rest of what there is of a head is not to be had, and what it put into the table is unknown.
+    fn end_head(&mut self, wire: &mut Wire<'_>) {
+        let side = &mut self.sides[wire.dir.index()];
+        side.table.forget();
+        if side.block.stream != 0 {
+            (side.heading.cut, side.block.last, side.block.whole) = (true, false, true);
+            self.head(wire, wire.at);
+        }
+    }
+
     /// The head is over at `end`: a message begins, or the trailers of one end it.
     fn head(&mut self, wire: &mut Wire<'_>, end: u64) {
         let side = &mut self.sides[wire.dir.index()];
@@ -238,13 +262,13 @@ impl Framing {
         // what a field that was lost may say: a gRPC status stands in the last head
         let untold = side.blind && side.grpc.is_none() && block.last && wire.dir == Dir::ToClient;
         let interim = matches!(side.status, Some(100..=199));
-        let slot = self.slots.iter_mut().find(|slot| slot.stream == block.stream && slot.dir == wire.dir);
-        if let (Some(slot), false) = (slot, block.pushes) {
-            if let (Some(class), false) = (failure, slot.failed) {
-                slot.failed = true;
-                wire.sink.amend(wire.dir, slot.start, Status { outcome: Outcome::Error, code: side.status, class });
-            } else if untold && !slot.failed {
-                wire.sink.amend(wire.dir, slot.start, Status { code: side.status, ..Status::default() });
+        self.top = self.top.max(block.stream);
+        if let (Some(open), false) = (self.open.get(block.stream, wire.dir), block.pushes) {
+            if let (Some(class), false) = (failure, open.failed) {
+                open.failed = true;
+                wire.sink.amend(wire.dir, open.start, Status { outcome: Outcome::Error, code: side.status, class });
+            } else if untold && !open.failed {
+                wire.sink.amend(wire.dir, open.start, Status { code: side.status, ..Status::default() });
             }
             if block.last {
                 self.end(wire, wire.dir, block.stream, (end, EndHow::Framed));
@@ -277,35 +301,29 @@ impl Framing {
         if over {
             return wire.sink.end(dir, start, end, EndHow::Framed);
         }
-        match self.slots.iter_mut().find(|slot| slot.stream == 0) {
-            Some(slot) => *slot = Slot { stream, dir, failed: failure.is_some(), start },
-            None => {
-                wire.sink.end(dir, start, end, EndHow::Lost);
-                wire.sink.defect(Defect::QueueOverflow, dir, start);
-            }
+        if !self.open.add(Open { stream, dir, failed: failure.is_some(), start }) {
+            wire.sink.end(dir, start, end, EndHow::Lost);
+            wire.sink.defect(Defect::QueueOverflow, dir, start);
         }
     }
 
     /// Ends what is open of a stream in a direction; where that began.
     fn end(&mut self, wire: &mut Wire<'_>, dir: Dir, stream: u32, (end, how): (u64, EndHow)) {
-        if let Some(slot) = self.slots.iter_mut().find(|slot| slot.stream == stream && slot.dir == dir && stream != 0) {
-            wire.sink.end(dir, slot.start, end.max(slot.start), how);
-            *slot = Slot::FREE;
+        if let Some(start) = self.open.take(stream, dir) {
+            wire.sink.end(dir, start, end.max(start), how);
         }
     }
 
     fn end_all(&mut self, wire: &mut Wire<'_>, dir: Dir, end: u64, how: EndHow) {
-        for at in 0..self.slots.len() {
-            if self.slots[at].dir == dir {
-                self.end(wire, dir, self.slots[at].stream, (end, how));
-            }
+        while let Some(stream) = self.open.any(dir) {
+            self.end(wire, dir, stream, (end, how));
         }
     }
 
     fn reset(&mut self, wire: &mut Wire<'_>, stream: u32, code: u32, end: u64) {
         let (dir, other) = (wire.dir, wire.dir.other());
         let status = Status { outcome: Outcome::Error, code: None, class: error(code) };
-        let open = self.slots.iter().find(|slot| slot.stream == stream && slot.dir == dir).map(|slot| slot.start);
+        let open = self.open.get(stream, dir).map(|open| open.start);
         match open {
             Some(start) if dir == Dir::ToClient => wire.sink.amend(dir, start, status),
             None if dir == Dir::ToClient && code != 0 && stream % 2 == 1 => {
@@ -408,102 +426,4 @@ impl Side {
         };
         table.insert(name, value);
     }
-}
-
-/// A frame's header (RFC 9113, 4.1).
-struct Frame {
-    length: u32,
-    kind: u8,
-    flags: u8,
-    stream: u32,
-    /// A bit that is always 0.
-    reserved: bool,
-}
-
-impl Frame {
-    fn of(bytes: &[u8]) -> Option<Frame> {
-        let (length, stream) = (be32(bytes, 0)? >> 8, be32(bytes, 5)?);
-        let reserved = stream >> 31 != 0;
-        Some(Frame { length, kind: bytes[3], flags: bytes[4], stream: stream & 0x7fff_ffff, reserved })
-    }
-
-    fn total(&self) -> u64 {
-        u64::from(self.length) + 9
-    }
-
-    /// Whether flags, length and stream are such as the kind may have (RFC 9113, 6).
-    fn plausible(&self) -> bool {
-        let (flags, length, stream) = match self.kind {
-            DATA => (END_STREAM | PADDED, 0..=16384, true),
-            HEADERS => (END_STREAM | END_HEADERS | PADDED | PRIORITY, 1..=16384, true),
-            2 => (0, 5..=5, true),
-            RESET => (0, 4..=4, true),
-            4 => (1, 0..=120, false),
-            PUSH => (END_HEADERS | PADDED, 4..=16384, true),
-            6 => (1, 8..=8, false),
-            7 => (0, 8..=16384, false),
-            8 => (0, 4..=4, self.stream != 0),
-            _ => return false,
-        };
-        self.flags & !flags == 0
-            && length.contains(&self.length)
-            && (self.stream != 0) == stream
-            && (self.kind != 4 || self.length.is_multiple_of(6))
-            && (self.kind != HEADERS || self.stream % 2 == 1)
-            && !self.reserved
-    }
-
-    /// Who sent a frame that begins a head, of which `bytes` are at hand: its first field says it where that is one of
-    /// those that only requests have, or only replies, and its name stands in the static table (RFC 7541, appendix A).
-    fn sender(&self, bytes: &[u8]) -> Option<Dir> {
-        if self.kind == PUSH {
-            return Some(Dir::ToClient);
-        }
-        let has = |flag, bytes| if self.flags & flag != 0 { bytes } else { 0 };
-        let first = bytes.get(9 + has(PADDED, 1) + has(PRIORITY, 5)).filter(|_| self.kind == HEADERS)?;
-        let index = match first {
-            0x80.. => first & 0x7f,
-            0x40.. => first & 0x3f,
-            0x20.. => return None, // the table's new size
-            _ => first & 0xf,
-        };
-        match index {
-            1..=7 => Some(Dir::ToServer),
-            8..=14 => Some(Dir::ToClient),
-            _ => None,
-        }
-    }
-}
-
-/// Whether the client's preface is here.
-fn preface(dir: Dir, bytes: &[u8]) -> Fit {
-    match dir {
-        Dir::ToServer if bytes.starts_with(PREFACE) => Fit::Yes,
-        Dir::ToServer if PREFACE.starts_with(bytes) => Fit::More,
-        _ => Fit::No,
-    }
-}
-
-/// Whether a flow of which these are the first bytes is HTTP/2: by the client's preface, by the server's SETTINGS, by a
-/// chain of frames with a head, or by one frame that is just the bytes and begins a head as this side sends it.
-pub(crate) fn recognise(dir: Dir, bytes: &[u8], _: bool) -> Fit {
-    match preface(dir, bytes) {
-        Fit::No => {}
-        fit => return fit,
-    }
-    let (mut rest, mut heads, mut frames, mut known) = (bytes, false, 0, false);
-    while let Some(frame) = Frame::of(rest) {
-        let sender = frame.sender(rest);
-        if !frame.plausible() || sender.is_some_and(|sender| sender != dir) {
-            return Fit::No;
-        }
-        if frames == 0 && dir == Dir::ToClient && frame.kind == 4 && frame.flags == 0 && frame.length > 0 {
-            return Fit::Yes;
-        }
-        heads |= frame.kind == HEADERS && frame.flags & END_HEADERS != 0;
-        known |= sender.is_some() && rest.len() as u64 == frame.total();
-        frames += 1;
-        rest = rest.get(frame.total() as usize..).unwrap_or(&[]);
-    }
-    (heads && (frames > 1 || known)).into()
 }

@@ -366,7 +366,7 @@ fn what_workers_do_that_requests_started_is_given_to_no_wrong_one() {
 
 #[test]
 fn streams_of_http2_are_told_apart_on_both_sides() {
-    check_go("http2", &["--runtimes=go-channels"], 2);
+    check_go("http2", &["--runtimes=go"], 2);
 }
 
 /// Behind a channel with room, without, behind one that gives numbers alone; and workers that end soon.

@@ -2,6 +2,7 @@
 
 use crate::harness::*;
 use crate::net::*;
+use std::io::Read as _;
 use wakepath_model::ids::EndpointId;
 use wakepath_model::rows::{MessageRow, role};
 
@@ -64,6 +65,73 @@ fn a_burst_of_streams_is_seen_whole() {
             let count = |of| trace.messages.iter().filter(|m| m.flow == flow && m.role == of).count() as u32;
             assert_eq!((count(role::REQUEST), count(role::REPLY)), (BURST + TURNS, BURST + TURNS), "{backend}");
         }
+    }
+}
+
+/// A request with a body: its HEADERS, and DATA of so many bytes that begin like a frame.
+fn upload(n: u32, body: usize) -> Vec<u8> {
+    let mut out = frame(1, 4, 2 * n + 1, &[0x83, 0x86, 0x84]);
+    out.extend(frame(0, 1, 2 * n + 1, &frame(1, 5, 1, &[0x82]).repeat(body)[..body]));
+    out
+}
+
+/// grpc-go writes what many streams say at once, and reads up to 32 KiB at once: frames stand anywhere in that, and most of it may be
+/// bodies, which are not taken.
+#[test]
+fn streams_in_long_operations_are_seen_whole() {
+    const STREAMS: u32 = 300;
+    for backend in BACKENDS {
+        let Some(rec) = record(backend, &["--payload", "heads"]) else { continue };
+        let (a, b) = connection();
+        let short: Vec<u8> = (0..STREAMS).flat_map(request).collect();
+        let long: Vec<u8> = (0..20).flat_map(|n| upload(STREAMS + n, 16_384 - 64 * n as usize)).collect();
+        for (bytes, sent, read) in [(&short, 1 << 20, 1 << 20), (&long, 32 << 10, 5_003), (&short, 4_100, 10_007)] {
+            let mut reader = b.try_clone().expect("a second descriptor");
+            let (count, mut room) = (bytes.len(), vec![0_u8; read]);
+            let got = std::thread::spawn(move || {
+                let mut got: Vec<u8> = Vec::new();
+                while got.len() < count {
+                    let n = reader.read(&mut room).expect("it reads");
+                    got.extend(&room[..n]);
+                }
+                got
+            });
+            bytes.chunks(sent).for_each(|part| send_by("write", &a, part));
+            assert_eq!(&got.join().expect("it read all"), bytes);
+        }
+        let (fa, fb) = (ids(&a), ids(&b));
+        let trace = rec.stop();
+        for flow in [trace.flow(fa), trace.flow(fb)] {
+            let count = trace.messages.iter().filter(|m| m.flow == flow && m.role == role::REQUEST).count() as u32;
+            assert_eq!(count, 2 * STREAMS + 20, "{backend}");
+        }
+        // who writes 32 KiB at once
+        let taken: usize = trace.heads.iter().filter(|h| h.sent).map(|h| h.bytes.len()).sum();
+        assert!(taken < 3 * short.len() + long.len() / 4, "{backend}: {taken}");
+        assert_eq!(trace.lost("protocol.framing_lost"), 0, "{backend}");
+    }
+}
+
+/// Requests on a connection from before the recording, whose names stand in a table that nobody saw, and which are read as net/http's
+/// server does: each frame's header, and then the rest.
+#[test]
+fn the_first_streams_on_an_old_connection_are_seen() {
+    for backend in BACKENDS {
+        let Some((rec, (a, b))) = record_behind(backend, connection) else { continue };
+        for n in 0..BURST {
+            let request =
+                frame(1, 5, 2 * n + 1, &[&[0xbe, 0x83, 0x86, 0xbf, 0, 1, b'x', 40], &[b'y'; 40][..]].concat());
+            send_by("write", &a, &request);
+            assert_eq!(recv_by("read", &b, 9), request[..9]);
+            assert_eq!(recv_by("read", &b, request.len() - 9), request[9..]);
+        }
+        let (fa, fb) = (ids(&a), ids(&b));
+        let trace = rec.stop();
+        for flow in [trace.flow(fa), trace.flow(fb)] {
+            let count = trace.messages.iter().filter(|m| m.flow == flow && m.role == role::REQUEST).count() as u32;
+            assert_eq!(count, BURST, "{backend}");
+        }
+        assert_eq!(trace.lost("protocol.framing_lost"), 0, "{backend}");
     }
 }
 
