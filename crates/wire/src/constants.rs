@@ -77,7 +77,7 @@ constants! {
     /// `Runtime.is_marked`: and where goroutines are parked, made ready and run again.
     MARKED_WAITS: u32 = 4;
     /// Record kind: [`More`].
-    KIND_MORE: u8 = 22;
+    KIND_MORE: u8 = 23;
     /// `More.head.sub`: no more comes of that operation.
     MORE_LAST: u8 = 0x40;
     /// `Handover.flags`: the channel's items have no bytes, or it was closed: something was said, nothing was given.
@@ -397,4 +397,20 @@ constants! {
     FDM_LAST_OUT: u8 = 16;
     /// Bit that marks a flow id made from a pipe's inode number.
     FLOW_PIPE_BIT: u64 = 1 << 63;
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::CONSTANTS;
+    use std::collections::HashMap;
+
+    #[test]
+    fn each_kind_of_record_has_a_number_of_its_own() {
+        let mut kinds = HashMap::new();
+        for c in CONSTANTS.iter().filter(|c| c.name.starts_with("KIND_")) {
+            assert_eq!(kinds.insert(c.value, c.name), None, "{}", c.name);
+        }
+        assert!(kinds.len() > 20, "{kinds:?}");
+    }
 }
