@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 from . import proxies
-from .foreign import CODE, DATABASE, HAVE, PYTHON, SYSTEM_PYTHON, Place, own_log, puma, uvicorn
+from .foreign import ASYNCIO, CODE, DATABASE, HAVE, PYTHON, SYSTEM_PYTHON, Place, own_log, puma, uvicorn
 from .library import Library
 from .programs import TARGET, Failed, Recording, explain, free_port, keep, program, run, score, vload
 from .tiers import find, nginx_line, php_fpm, put
@@ -103,6 +103,30 @@ def empty_hooks(place):
 def asyncpg(place):
     """FastAPI before PostgreSQL alone."""
     return uvicorn(place, free_port(), "pooled:app", "asyncio", PG=place.database())
+
+
+def greenlets(kind, server):
+    """A service on gevent or eventlet; who asks the service behind is `kind` (`greenlets.py`)."""
+
+    def start(place):
+        port, env = free_port(), {**place.stores(), "KIND": kind}
+        line = [PYTHON, CODE / "greenlets.py", server]
+        if server == "gunicorn":
+            line = [PYTHON, "-m", "gunicorn", "-b", f"127.0.0.1:{port}", "-k", "gevent", "--chdir", CODE, "greenlets:application"]
+        return place.start(server, line, port, **env)
+
+    return start
+
+
+def nursery(*loop):
+    """Tasks in groups, on trio or by anyio on asyncio, under Hypercorn; without a loop's name a server of trio's own."""
+
+    def start(place):
+        port, env = free_port(), {"REDIS": place.redis(), "DOWN": place.plain()}
+        line = [PYTHON, "-m", "hypercorn", "-b", f"127.0.0.1:{port}", "-k", *loop, "nursery:app"]
+        return place.start("nursery", line if loop else [PYTHON, CODE / "nursery.py"], port, PYTHONPATH=CODE, **env)
+
+    return start
 
 
 def fastcgi(listen, keeps):
@@ -303,6 +327,19 @@ def virtual(kind, version, clients, whole):
     return Case(virtual_threads(kind, version), needs, clients=clients, vantages=(KERNEL,), whole=whole)
 
 
+def python(start, *needs, whole=None, clients=(1, 4, 10, 50)):
+    """A case of CPython, with its probes."""
+    needs = [*VENV, "redis-server", *(str(HAVE / f"venv/lib/python3*/site-packages/{need}") for need in needs)]
+    whole = {(KERNEL, n): 99.0 for n in clients} if whole is None else whole
+    return Case(start, needs, clients=clients, vantages=(KERNEL,), flags=ASYNCIO, whole=whole)
+
+
+def greens(kind, server="gunicorn", whole=None):
+    """A case of greenlets."""
+    case = python(greenlets(kind, server), "eventlet" if server == "eventlet" else "gevent", "psycopg2", "requests", whole=whole)
+    return dataclasses.replace(case, needs=[*case.needs, DATABASE])
+
+
 def executors(kind, version=None, whole=None, clients=(1, 10, 50, 200)):
     """A case of Java's pools."""
     needs = ["javac", *([java(version)] if version else [])]
@@ -354,6 +391,16 @@ COVERAGE = {
     "go-grpc": goroutines(go_streams("grpc"), ALL_SIZES),
     "go-http2-large": goroutines(go_streams("http2-large"), ALL_SIZES),
     "go-grpc-large": goroutines(go_streams("grpc-large"), ALL_SIZES),
+    "gevent": greens("own"),
+    "gevent-pywsgi": greens("own", "pywsgi"),
+    "gevent-fan-out": greens("fan-out"),
+    "gevent-pool": greens("pool"),
+    "gevent-queue": greens("queue", whole={}),
+    "eventlet": greens("own", "eventlet"),
+    "eventlet-fan-out": greens("fan-out", "eventlet"),
+    "trio": python(nursery("trio"), "trio", "hypercorn"),
+    "trio-streams": python(nursery(), "trio", whole={}),
+    "anyio": python(nursery("asyncio"), "hypercorn"),
     "java-executor": executors("submit"),
     "java-completable": executors("future"),
     "java-completable-21": executors("future", 21, clients=(10, 50)),

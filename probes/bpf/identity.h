@@ -33,6 +33,15 @@ static __always_inline u64 user_word(u64 at)
 	return word;
 }
 
+/* The thread-local words of a library of the thread's process, 0 where the thread never used them. glibc: behind the thread pointer's own
+ * word, the address of a pair of words for each library; all ones there where it has none yet. */
+static __always_inline u64 library_words(struct task_struct *task, struct wp_runtime *r)
+{
+	u64 words = user_word(user_word(THREAD_POINTER(task) + 8) + 16 * (u64)r->module);
+
+	return words == ~0ULL ? 0 : words;
+}
+
 /* The thread's number as its own process sees it. */
 static __always_inline u32 own_number(struct task_struct *task)
 {

@@ -1,8 +1,9 @@
-/* Python: the context in which asyncio runs a task or a callback, and in whose name uvloop reads and sends. */
+/* Python: the context in which asyncio runs a task or a callback, or the greenlet that a thread runs; and in whose name uvloop reads and
+ * sends. */
 #ifndef WAKEPATH_PYTHON_H
 #define WAKEPATH_PYTHON_H
 
-/* A context of Python's, with what made it, and what made that: frameworks make a task in a task for each layer that a request goes
+/* A context of Python's, or a greenlet, with what made it, and what made that: frameworks make a task in a task for each layer that a request goes
  * through, and most of them do no operation. */
 struct python_context {
 	u64 id;
@@ -18,7 +19,41 @@ struct {
 	__type(value, struct python_context);
 } python_contexts SEC(".maps");
 
-/* The context that the thread runs in, 0 where it runs in none that was made for something. */
+/* The same in all versions since 2.0, and held together by types: no other object has greenlet's. */
+#define GREENLET_MAIN 0
+#define GREENLET_CURRENT 8
+#define OBJECT_TYPE 8
+#define TYPE_BASE 256
+/* gevent's Greenlet is one below greenlet's, its Hub four, and what programs derive from them is below that */
+#define TYPES_MAX 8
+
+/* The greenlet that the thread runs; 0 where it is the thread's own, or the thread has none. */
+static __always_inline u64 greenlet(struct task_struct *task, struct wp_runtime *r)
+{
+	u64 words = library_words(task, r), state = words ? user_word(words + r->thread_word) : 0, main, current, type;
+	u32 i;
+
+	/* a thread that has not used greenlets yet has 1 there, and nothing when it ends */
+	main = state > 1 ? user_word(state + GREENLET_MAIN) : 0;
+	if (!main)
+		return 0;
+	current = user_word(state + GREENLET_CURRENT);
+	if (user_word(main + OBJECT_TYPE) == r->greenlets) {
+		if (current == main)
+			return 0;
+		type = user_word(current + OBJECT_TYPE);
+#pragma unroll
+		for (i = 0; i < TYPES_MAX; i++) {
+			if (type == r->greenlets)
+				return current;
+			type = user_word(type + TYPE_BASE);
+		}
+	}
+	__sync_fetch_and_add(&r->refuted, 1);
+	return 0;
+}
+
+/* The context that the thread runs in, else the greenlet; 0 where it runs in none that was made for something. */
 static __always_inline u64 python_context(struct task_struct *task, struct wp_runtime *r)
 {
 	/* Py_tss_t: an int, 1 where it was initialized, then the key of the thread's value that holds its state. The interpreter's
@@ -38,8 +73,10 @@ static __always_inline u64 python_context(struct task_struct *task, struct wp_ru
 		return 0;
 	}
 	context = user_word(state + r->state_context);
-	/* a thread has one of its own, which nobody entered */
-	return context && (u32)user_word(context + r->context_entered) == 1 ? context : 0;
+	/* a thread has one of its own, which nobody entered, and so has a greenlet */
+	if (context && (u32)user_word(context + r->context_entered) == 1)
+		return context;
+	return r->greenlets ? greenlet(task, r) : 0;
 }
 
 /* What a map takes for one of which nothing is known: not on the stack, of which a chain of calls has 512 bytes. */

@@ -1,4 +1,4 @@
-/* Probes in programs of Go and in CPython: who made a logical task, who has a connection, and when a goroutine ends. Placed only
+/* Probes in programs of Go, in CPython and in greenlet: who made a logical task, who has a connection, and when a goroutine ends. Placed only
  * where somebody asked for them (`record --runtimes`). */
 #ifndef WAKEPATH_RUNTIME_PROBES_H
 #define WAKEPATH_RUNTIME_PROBES_H
@@ -157,8 +157,8 @@ RUNTIME_PROBE(on_go_writes, go_probe(regs, false))
 RUNTIME_PROBE(on_go_makes, go_makes(regs))
 RUNTIME_PROBE(on_go_ends, go_ends(regs))
 
-/* A context was made, whose address is the function's result: of the one that the thread runs in, or of none. */
-static __always_inline int python_made(struct pt_regs *regs, bool copies)
+/* A context or greenlet was made at `at`: by the one that the thread runs in, or of none. */
+static __always_inline int python_made(u64 at, bool is_of_one)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct owned_key key = { .tgid = task->tgid };
@@ -167,10 +167,10 @@ static __always_inline int python_made(struct pt_regs *regs, bool copies)
 	struct owned_key thread = {};
 	u64 *reader;
 
-	if (!r || r->kind != RUNTIME_PYTHON || is_refuted(r) || !RESULT(regs))
+	if (!r || r->kind != RUNTIME_PYTHON || is_refuted(r) || !at)
 		return 0;
 	made.id = made.born = bpf_ktime_get_ns();
-	if (copies) {
+	if (is_of_one) {
 		key.of = python_context(task, r);
 		thread.tgid = key.tgid;
 		thread.of = task->pid;
@@ -184,13 +184,15 @@ static __always_inline int python_made(struct pt_regs *regs, bool copies)
 		made.makers[0] = maker->id;
 		__builtin_memcpy(&made.makers[1], maker->makers, sizeof(made.makers) - sizeof(u64));
 	}
-	key.of = RESULT(regs);
+	key.of = at;
 	bpf_map_update_elem(&python_contexts, &key, &made, BPF_ANY);
 	return 0;
 }
 
-RUNTIME_RETURN_PROBE(on_python_copies, python_made(regs, true))
-RUNTIME_RETURN_PROBE(on_python_makes, python_made(regs, false))
+RUNTIME_RETURN_PROBE(on_python_copies, python_made(RESULT(regs), true))
+RUNTIME_RETURN_PROBE(on_python_makes, python_made(RESULT(regs), false))
+/* UserGreenlet's constructor, whose second argument is the greenlet that Python sees */
+RUNTIME_PROBE(on_greenlet_makes, python_made(ARG2(regs), true))
 
 /* The layout of an object of uvloop's for a connection, and of libuv's behind it, the same in all versions that were tried. Held together by
  * words that point to themselves or back: of any other object they do not. */

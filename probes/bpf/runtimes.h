@@ -261,11 +261,8 @@ static __always_inline bool jvm_agent_task(struct task_struct *task, struct wp_r
  * where the agent tells. */
 static __always_inline bool jvm_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, u64 now)
 {
-	/* glibc: behind the thread pointer's own word, the address of a pair of words for each library; all ones where the thread
-	 * never used that library's */
-	u64 libraries = user_word(THREAD_POINTER(task) + 8);
-	u64 words = user_word(libraries + 16 * (u64)r->module);
-	u64 thread = words && words != ~0ULL ? user_word(words + r->thread_word) : 0;
+	u64 words = library_words(task, r);
+	u64 thread = words ? user_word(words + r->thread_word) : 0;
 	/* versions without virtual threads have no such byte */
 	u8 is_virtual = thread && r->thread_is_virtual ? user_word(thread + r->thread_is_virtual) : 0;
 	u32 number;

@@ -238,6 +238,7 @@ struct wp_runtime {
 	__u64 refuted;
 	__u64 python_key;
 	__u64 helper_words;
+	__u64 greenlets;
 	__u64 others_told;
 	__u64 park_reasons;
 	__s32 tls;

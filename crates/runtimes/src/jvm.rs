@@ -38,7 +38,7 @@ const OTHERS_AGAIN: u64 = 256;
 /// Beyond it, no offset is believed.
 const OFFSET_MAX: u64 = 1 << 16;
 /// Most libraries with thread-local words.
-const MODULES_MAX: u64 = 4096;
+pub(crate) const MODULES_MAX: u64 = 4096;
 
 pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
     let library = Mapped::find(process.tgid, LIBRARY)?;

@@ -129,6 +129,8 @@ pub enum Point {
     UvloopQueues,
     /// uvloop: it leaves a context.
     UvloopLeaves,
+    /// greenlet: the greenlet that the thread runs makes another.
+    GreenletMakes,
 }
 
 impl Point {
@@ -214,6 +216,7 @@ const EMPTY: Layout = Layout {
     refuted: 0,
     python_key: 0,
     helper_words: 0,
+    greenlets: 0,
     others_told: 0,
     park_reasons: 0,
     tls: 0,

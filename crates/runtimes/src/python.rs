@@ -5,7 +5,9 @@
 //! An address is soon another context's, so that probes must tell which are made; without them nothing is read.
 
 use crate::calls;
+use crate::jvm::MODULES_MAX;
 use crate::mapped::Mapped;
+use crate::memory::{Memory as _, Running};
 use crate::offsets;
 use crate::program::Program;
 use crate::{Point, Probing, Process, Runtime, Unread};
@@ -18,6 +20,16 @@ const LIBRARY: &str = "/libpython3.";
 /// a program that has loaded it runs on it does not show: Sanic loads it and may run on asyncio's own.
 const OTHER_LOOP: &str = "/uvloop/loop.";
 
+/// In the name of the library that gevent and eventlet rest on.
+const GREENLET: &str = "/greenlet/_greenlet.";
+/// What makes each greenlet that runs anything, in its two names.
+const GREENLET_MAKERS: [&str; 2] = [
+    "_ZN8greenlet12UserGreenletC1EP9_greenletNS_4refs17_BorrowedGreenletIS1_XadL_ZNS3_15GreenletCheckerEPvEEEE",
+    "_ZN8greenlet12UserGreenletC2EP9_greenletNS_4refs17_BorrowedGreenletIS1_XadL_ZNS3_15GreenletCheckerEPvEEEE",
+];
+/// Where in its thread-local words a thread's state is, and how many bytes it has of them: so from 2.0 on.
+const GREENLET_STATE: (u64, u64) = (8, 16);
+
 /// Most probes in uvloop; the versions that were tried have eight.
 const CALLS_MAX: usize = 32;
 
@@ -27,11 +39,16 @@ pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
     let version = version(&interpreter.program);
     let offsets = version.as_deref().and_then(|v| offsets::of::<4>(OFFSETS, v));
     let (has_other, uvloop) = (Mapped::find(process.tgid, OTHER_LOOP).is_some(), uvloop(process.tgid));
-    let tasks = match (has_other, &uvloop) {
-        (false, _) => "asyncio tasks",
-        (true, Some(_)) => "asyncio tasks, uvloop's too",
-        (true, None) => "asyncio tasks (not those of uvloop, which it has loaded)",
+    let greenlets = greenlets(process.tgid);
+    let tasks = match (has_other, &uvloop, &greenlets) {
+        (false, _, None) => "asyncio tasks",
+        (false, _, Some(_)) => "asyncio tasks and greenlets",
+        (true, Some(_), None) => "asyncio tasks, uvloop's too",
+        (true, Some(_), Some(_)) => "asyncio tasks, uvloop's too, and greenlets",
+        (true, None, None) => "asyncio tasks (not those of uvloop, which it has loaded)",
+        (true, None, Some(_)) => "asyncio tasks (not those of uvloop, which it has loaded) and greenlets",
     };
+    let greenlets = greenlets.unwrap_or_default();
     let layout = match (offsets, thread_values(process.tgid)) {
         (None, _) => Err(Unread::Version),
         (_, None) => Err(Unread::Library),
@@ -43,6 +60,9 @@ pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
             state_thread,
             context_entered,
             other_loop: u32::from(uvloop.is_some()),
+            greenlets: greenlets.of_type,
+            module: greenlets.module,
+            thread_word: greenlets.thread_word,
             ..crate::EMPTY
         }),
     };
@@ -50,9 +70,12 @@ pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
     Some(Runtime { name: "CPython", tasks, version, asked_by: "--runtimes=python", layout })
 }
 
-/// Every exported function that makes a context; and in uvloop, where it puts off what tasks write, and leaves contexts.
+/// Every exported function that makes a context; in uvloop, where it puts off what tasks write, and leaves contexts; and where greenlets
+/// are made.
 pub(crate) fn probing(process: &Process) -> Vec<Probing> {
-    contexts(process).map(|made| std::iter::once(made).chain(uvloop(process.tgid)).collect()).unwrap_or_default()
+    let Some(contexts) = contexts(process) else { return Vec::new() };
+    let greenlets = greenlets(process.tgid).and_then(|found| found.probing);
+    [Some(contexts), uvloop(process.tgid), greenlets].into_iter().flatten().collect()
 }
 
 fn contexts(process: &Process) -> Option<Probing> {
@@ -80,6 +103,35 @@ fn uvloop(tgid: u32) -> Option<Probing> {
     let place = |&(of, call): &(usize, u64)| Some((points[of], uvloop.program.place(call)?));
     let places = calls.iter().map(place).collect::<Option<_>>()?;
     Some(Probing { file: uvloop.path, places })
+}
+
+/// Where a thread keeps which greenlet it runs.
+#[derive(Default)]
+struct Greenlets {
+    /// The address of the type that all are of.
+    of_type: u64,
+    module: u32,
+    thread_word: u32,
+    probing: Option<Probing>,
+}
+
+/// Nothing where not all of it is as it is known: an address is soon another greenlet's, and only the probe tells of which.
+fn greenlets(tgid: u32) -> Option<Greenlets> {
+    let library = Mapped::find(tgid, GREENLET)?;
+    let program = &library.program;
+    let (thread_word, bytes) = GREENLET_STATE;
+    let makes = program.exported(GREENLET_MAKERS[0])?;
+    // a compiler that puts it into its callers leaves it there all the same
+    let is_called = !calls::of(program, GREENLET_MAKERS).is_empty();
+    if !is_called || program.thread_local().is_none_or(|(has, _)| has != bytes) {
+        return None;
+    }
+    let slot = library.bias.wrapping_add(program.module_slot()?);
+    let module = Running::open(tgid)?.word(slot).filter(|m| (1..MODULES_MAX).contains(m))?;
+    let of_type = library.bias.wrapping_add(program.exported("PyGreenlet_Type")?);
+    let places = vec![(Point::GreenletMakes, program.place(makes)?)];
+    let probing = Some(Probing { file: library.path, places });
+    Some(Greenlets { of_type, module: module as u32, thread_word: thread_word as u32, probing })
 }
 
 /// What has the interpreter in it: a library, or the program.

@@ -32,8 +32,8 @@ pub enum Probed {
     GoChannels,
     /// Go, and also what goroutines wait for inside the program: mutexes, channels, timers (about 3 µs for each wait)
     GoWaits,
-    /// CPython 3.11 to 3.13, asyncio: where contexts are made (about 2 µs each); with uvloop, also where it is asked to write, and
-    /// behind each callback (about 1 µs each)
+    /// CPython 3.11 to 3.13, asyncio, trio, gevent: where contexts are made (about 2 µs each), and greenlets (about 1 µs each); with
+    /// uvloop, also where it is asked to write, and behind each callback (about 1 µs each)
     Python,
     /// No probes, and no reading of tasks' identities either: threads alone are told apart
     None,
@@ -99,9 +99,9 @@ fn needs_probes(layout: &w::Runtime) -> bool {
     layout.kind == u32::from(w::RUNTIME_PYTHON)
 }
 
-/// uvloop is loaded by the program, some time after it began.
+/// uvloop and greenlet are loaded by the program, some time after it began.
 fn may_load_loop(layout: &w::Runtime) -> bool {
-    layout.kind == u32::from(w::RUNTIME_PYTHON) && layout.other_loop == 0
+    layout.kind == u32::from(w::RUNTIME_PYTHON) && (layout.other_loop == 0 || layout.greenlets == 0)
 }
 
 /// Where the task's number is must show in samples yet.
@@ -440,6 +440,7 @@ fn place_probes_in(source: &mut KernelSource, at: &Probing, whom: &str, marks: u
     }
     let what = match at.places.first() {
         Some((Point::PythonCopies, _)) => "where CPython makes contexts".to_owned(),
+        Some((Point::GreenletMakes, _)) => "where greenlets are made".to_owned(),
         Some((Point::UvloopQueues, _)) => "where uvloop puts off what tasks write, and leaves contexts,".to_owned(),
         _ => {
             let made = if has_waits { "are made, end and wait" } else { "are made and end" };
@@ -487,6 +488,7 @@ fn probe(point: Point) -> RuntimeProbe {
         Point::PythonMakes => RuntimeProbe::PythonMakes,
         Point::UvloopQueues => RuntimeProbe::UvloopQueues,
         Point::UvloopLeaves => RuntimeProbe::UvloopLeaves,
+        Point::GreenletMakes => RuntimeProbe::GreenletMakes,
     }
 }
 

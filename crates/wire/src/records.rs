@@ -84,6 +84,8 @@ layouts! {
         python_key: u64,
         /// Address of the words that the helper for Node.js keeps, or the agent for the JVM; 0 where that is not there.
         helper_words: u64,
+        /// Address of greenlet's type in a Python that has loaded it; 0 where that has not its probe.
+        greenlets: u64,
         /// How many tasks were told to work for others that the agent for the JVM keeps; counted by the programs.
         others_told: u64,
         /// Go's numbers for why a goroutine is parked, a byte for each of `PARK_SELECT` … `PARK_WRITE_LOCK`, the least first.
@@ -135,9 +137,9 @@ layouts! {
         state_thread: u32,
         /// Of `PyContext.ctx_entered`.
         context_entered: u32,
-        /// Which of the process's libraries with thread-local words libjvm is.
+        /// Which of the process's libraries with thread-local words libjvm is, or greenlet's.
         module: u32,
-        /// Offset in bytes, in its thread-local words, of the JVM's `Thread::_thr_current`.
+        /// Offset in bytes, in its thread-local words, of the JVM's `Thread::_thr_current`, or greenlet's `ThreadState`.
         thread_word: u32,
         /// Of `Thread::_osthread`.
         thread_os: u32,

@@ -53,6 +53,8 @@ pub enum RuntimeProbe {
     UvloopQueues,
     /// uvloop: it leaves a context.
     UvloopLeaves,
+    /// greenlet: the greenlet that the thread runs makes another.
+    GreenletMakes,
 }
 
 impl RuntimeProbe {
@@ -81,6 +83,7 @@ impl RuntimeProbe {
             RuntimeProbe::PythonMakes => [&progs.on_python_makes_multi, &progs.on_python_makes],
             RuntimeProbe::UvloopQueues => [&progs.on_uvloop_queues_multi, &progs.on_uvloop_queues],
             RuntimeProbe::UvloopLeaves => [&progs.on_uvloop_leaves_multi, &progs.on_uvloop_leaves],
+            RuntimeProbe::GreenletMakes => [&progs.on_greenlet_makes_multi, &progs.on_greenlet_makes],
         }
     }
 }
