@@ -274,7 +274,7 @@ struct wp_runtime {
 	__u32 block_bytes;
 	__u32 other_loop;
 };
-_Static_assert(sizeof(struct wp_runtime) == 176, "wp_runtime");
+_Static_assert(sizeof(struct wp_runtime) == 184, "wp_runtime");
 
 struct wp_local_words {
 	__u64 flow;

@@ -31,7 +31,7 @@ impl Known {
             runtime::JVM => Some(format!("virtual thread {}", self.key)),
             runtime::TOKIO => Some(format!("Tokio task {}", self.key)),
             // these have no number that anybody else knows
-            runtime::PYTHON => Some("an asyncio task".into()),
+            runtime::PYTHON => Some("a task of Python".into()),
             runtime::NODE => Some("a request's context".into()),
             _ => Some("a logical task".into()),
         }
