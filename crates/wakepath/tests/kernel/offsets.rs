@@ -122,3 +122,19 @@ fn no_context_is_believed_where_an_offset_is_wrong() {
         is_nobody(n) || has_its_own(n)
     });
 }
+
+/// Its type guards a greenlet: no other object has it.
+#[test]
+fn no_greenlet_is_believed_where_an_offset_is_wrong() {
+    let Some(program) = gevent() else { return };
+    are_named_where_wrong(
+        &program,
+        &[
+            ("module", 1, |r| &mut r.module),
+            ("thread_word", 8, |r| &mut r.thread_word),
+            ("greenlets", 8, |r| &mut bytemuck::cast_mut::<u64, [u32; 2]>(&mut r.greenlets)[0]),
+            ("state_thread", 8, |r| &mut r.state_thread),
+        ],
+        is_nobody,
+    );
+}

@@ -226,13 +226,23 @@ const PROBED: &[&str] = &["--runtimes=python"];
 
 /// The service on a Python that has uvloop.
 fn uvloop() -> Option<[PathBuf; 2]> {
+    python(having("uvloop")?.to_str()?)
+}
+
+/// The service on gevent.
+pub fn gevent() -> Option<[PathBuf; 2]> {
+    Some([having("gevent")?, root().join("testbeds/contexts/greenlets.py")])
+}
+
+/// A Python that has a package; `None` (and why) where there is none.
+fn having(package: &str) -> Option<PathBuf> {
     let venv = root().join("target/venv/bin/python");
-    let has_it = Command::new(&venv).args(["-c", "import uvloop"]).status();
+    let has_it = Command::new(&venv).args(["-c", &format!("import {package}")]).status();
     if !has_it.is_ok_and(|s| s.success()) {
-        skip("no uvloop; remedy: scripts/install test");
+        skip(&format!("no {package}; remedy: scripts/install test"));
         return None;
     }
-    python(venv.to_str()?)
+    Some(venv)
 }
 
 /// The service on a Java runtime that scripts/install brings; `None` (and why) where there is none.
@@ -408,6 +418,24 @@ fn what_a_task_on_uvloop_does_is_for_the_request_that_it_was_made_for() {
     let Some(program) = uvloop() else { return };
     check(&program, "uvloop-task", PROBED, 2, runtime::PYTHON);
     check(&program, "uvloop-layers", PROBED, 2, runtime::PYTHON);
+}
+
+/// A greenlet asks itself, or by those that it makes for the request.
+#[test]
+fn what_a_greenlet_does_is_for_the_request_that_it_serves() {
+    let Some(program) = gevent() else { return };
+    check(&program, "own", PROBED, 2, runtime::PYTHON);
+    check(&program, "joined", PROBED, 2, runtime::PYTHON);
+}
+
+/// What workers take from a queue may be anybody's: it is given to no wrong request, and is not missed either.
+#[test]
+fn what_greenlets_take_from_a_queue_is_given_to_no_wrong_request() {
+    let Some(program) = gevent() else { return };
+    let Some(found) = recorded(&program, "queue", PROBED, runtime::PYTHON) else { return };
+    let is_open = |(calls, is_whole): &(Vec<String>, bool)| calls.len() < 2 && !is_whole;
+    assert!(found.values().any(is_open), "{found:?}");
+    assert!(found.values().all(|(calls, is_whole)| calls.len() == 2 || !is_whole), "{found:?}");
 }
 
 /// They too read and write outside of contexts.
