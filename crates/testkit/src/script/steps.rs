@@ -243,13 +243,15 @@ impl Player {
 
     /// Runs again after a wait.
     fn woken(&mut self, step: Step, [by, blocked]: [&str; 2], how: &[&str]) -> Played<()> {
-        let Step { at, host, task, .. } = step;
+        let Step { at, host, task, leader, .. } = step;
         let (by, on) = match (by, self.tasks.get(by)) {
             ("timer", _) => (0, 0),
             (_, Some(t)) => (t.number, 0),
             (flow, None) => {
                 let f = self.flow_of(flow)?;
-                let side = [f.client, f.server].into_iter().flatten().find(|s| s.0 == host);
+                // its own end, where both are on its host
+                let ends = if f.leaders[1] == leader { [f.server, f.client] } else { [f.client, f.server] };
+                let side = ends.into_iter().flatten().find(|s| s.0 == host);
                 (0, side.ok_or("this end is not watched")?.1)
             }
         };
