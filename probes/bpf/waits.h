@@ -22,7 +22,7 @@ static __always_inline void tell_ran(struct cpu_state *c)
 	if (!key)
 		return;
 	c->ran_ns = now;
-	told = reserve(c, sizeof(*told), DROP_TASK, &position);
+	told = reserve(c, sizeof(*told), DROP_WAIT, &position);
 	if (!told)
 		return;
 	told->ts_ns = now;

@@ -1,6 +1,6 @@
 // A web service in Go that some requests hold up: `stalls` prints its port, `stalls DOWN` calls a service at that port for each
 // request. GET /work?cause=mutex waits for a mutex that another goroutine holds for 50 ms, ?cause=rwmutex for a read-write lock, ?cause=channel
-// for room in a channel, ?cause=receive for an item, ?cause=select for one of two channels, ?cause=condition for a condition, ?cause=group for
+// for room in a channel, ?cause=receive for an item, ?cause=select for one of two channels, ?cause=after for a time-out, ?cause=condition for a condition, ?cause=group for
 // two goroutines, ?cause=sleep sleeps so long; everything else is answered at once. GET /hog computes for 50 ms.
 package main
 
@@ -88,6 +88,11 @@ func serve(w http.ResponseWriter, r *http.Request) {
 		case "select":
 			select {
 			case <-after():
+			case <-r.Context().Done():
+			}
+		case "after":
+			select {
+			case <-time.After(held):
 			case <-r.Context().Done():
 			}
 		case "condition":

@@ -360,7 +360,7 @@ impl<'a> Walk<'a> {
             let last = index.common(f.host, index.span(f.host, f.task).1).max(ran);
             self.tell_wait(&Frame { floor: last.max(f.floor), ..f }, State::Unknown, because(reasons::AFTER));
         }
-        if self.is_without_thread(&f, &w) {
+        if self.tell_without_thread(&f, &w) {
             return;
         }
         if ran < self.at {

@@ -265,10 +265,13 @@ causes! {
         name: "inside",
         what: "one of its goroutines waited for others of them: at a channel, a condition, a wait group",
         known_by: "Go's runtime parked it and made it ready again, seen by probes (`--runtimes=go-waits`)",
-        reasons: &[reasons::INSIDE],
+        reasons: &[reasons::INSIDE, reasons::TIMED_INSIDE],
         account: Account::Waiter,
         names_request: true,
-        says: &[say("{service} waiting for {object|something} between its goroutines")],
+        says: &[
+            when(When::Because(reasons::TIMED_INSIDE), "{service} waiting for {object|something}, until a timer or its runtime let it go on"),
+            say("{service} waiting for {object|something} between its goroutines"),
+        ],
     }
     /// A collector of garbage had stopped it.
     Gc {

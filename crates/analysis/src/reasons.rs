@@ -106,6 +106,9 @@ reasons! {
     /// A wait inside a program, for which no thread waits.
     INSIDE = "what the other logical tasks of the process did meanwhile is not followed",
         "a logical task waited for others of its process, and no thread slept for it: who let it go on is named";
+    /// A wait inside a program that no other logical task ended.
+    TIMED_INSIDE = "no other logical task let it go on: a timer did, or the runtime itself",
+        "a `select` or a receive with a timeout, as by `time.After` or a context's deadline: what it was to give did not come in time";
     /// The library vantage, alone.
     NO_KERNEL = "the preload library sees calls only: the task computed, had no processor, or waited for something that no call shows",
         "`wakepath run --kernel` tells them apart";

@@ -16,9 +16,9 @@ impl Walk<'_> {
         self.name.filter(|_| f.depth == self.base_depth)
     }
 
-    /// Tells what the logical task that is walked did down to where another thread ran it, or this one before it ran others; false where
+    /// Tells what the logical task that is walked did down to where another thread ran it, or this one before it ran others. False where
     /// the thread ran it all along. `w`: the thread's last wait.
-    pub(super) fn is_without_thread(&mut self, f: &Frame, w: &WaitRow) -> bool {
+    pub(super) fn tell_without_thread(&mut self, f: &Frame, w: &WaitRow) -> bool {
         let parked = self.last_park(f);
         let resumed = parked.map_or(CommonNs(i64::MIN), |p| self.index.common(f.host, p.at));
         let came = self.came_onto_thread(f, w);
@@ -58,15 +58,23 @@ impl Walk<'_> {
         let waiter = Frame { task: p.task, ..*f };
         self.tell(&waiter, woken.max(f.floor), State::Preempted, because(reasons::NO_THREAD));
         let by = (p.by != TaskId::UNKNOWN && p.by != p.task).then_some((f.host, p.by));
-        let (state, object, reason) = match p.why {
-            Park::Sleep => (State::Timer, None, None),
-            Park::Mutex => (State::Lock, Some("a mutex"), Some(reasons::HELD_INSIDE)),
-            Park::ReadLock | Park::WriteLock => (State::Lock, Some("a read-write lock"), Some(reasons::HELD_INSIDE)),
-            Park::Condition => (State::Blocked, Some("a condition"), Some(reasons::INSIDE)),
-            Park::Receive => (State::Blocked, Some("an item of a channel"), Some(reasons::INSIDE)),
-            Park::Send => (State::Blocked, Some("room in a channel"), Some(reasons::INSIDE)),
-            Park::Select => (State::Blocked, Some("one of several channels"), Some(reasons::INSIDE)),
-            Park::Other => (State::Blocked, Some("a wait group or a semaphore"), Some(reasons::INSIDE)),
+        let (state, object) = match p.why {
+            Park::Sleep => (State::Timer, None),
+            Park::Mutex => (State::Lock, Some("a mutex")),
+            Park::ReadLock | Park::WriteLock => (State::Lock, Some("a read-write lock")),
+            Park::Condition => (State::Blocked, Some("a condition")),
+            Park::Receive => (State::Blocked, Some("an item of a channel")),
+            Park::Send => (State::Blocked, Some("room in a channel")),
+            Park::Select => (State::Blocked, Some("one of several channels")),
+            Park::Other => (State::Blocked, Some("a wait group or a semaphore")),
+        };
+        let reason = match (state, by) {
+            (State::Timer, _) => None,
+            (State::Lock, Some(_)) => Some(reasons::HELD_INSIDE),
+            (_, Some(_)) => Some(reasons::INSIDE),
+            // it was seen to be made ready, and no goroutine did that
+            (State::Blocked, None) if p.woken < p.at => Some(reasons::TIMED_INSIDE),
+            (_, None) => Some(reasons::NO_WAKER),
         };
         let what = What { by, object: object.map(String::from), reason, ..What::default() };
         self.tell_wait(&Frame { floor: blocked, ..waiter }, state, what);

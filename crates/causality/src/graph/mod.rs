@@ -8,6 +8,7 @@
 
 mod build;
 mod listeners;
+mod logical;
 mod named;
 mod polls;
 mod processors;
@@ -82,7 +83,7 @@ struct HostRows {
     recorded: Recorded,
 }
 
-/// What keeps a host's tasks from going on besides what their waits tell.
+/// What is known of a host's tasks besides what they did and waited for.
 struct Besides {
     /// Page faults that slept for a read.
     faults: Rows<FaultRow>,
@@ -269,13 +270,6 @@ impl Index {
         let place = self.store.lower_bound(&h.besides.faults, (u64::from(w.task.0), w.at.0, 0));
         let f = self.store.get(&h.besides.faults, place).filter(|f| f.task == w.task && f.began <= w.blocked)?;
         Some((f, f.mapped(h.text(f.file))))
-    }
-
-    /// The last wait of a logical task inside its program that had ended at a moment.
-    pub fn park_before(&self, host: HostId, task: TaskId, at: MonoNs) -> Option<ParkRow> {
-        let h = self.rows(host)?;
-        let place = self.store.lower_bound(&h.besides.parks, (u64::from(task.0), at.0.saturating_add(1), 0));
-        self.store.get(&h.besides.parks, place.checked_sub(1)?).filter(|p| p.task == task)
     }
 
     /// The operation of `task` that was under way at a moment, else the first that returned afterwards.

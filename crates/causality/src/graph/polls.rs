@@ -2,7 +2,7 @@
 
 use super::{Index, NEAR};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
-use wakepath_model::rows::{PollRow, WaitRow, op, runtime};
+use wakepath_model::rows::{PollRow, WaitRow, op};
 
 impl Index {
     /// Whether `task` polled or received without waiting, at least `least` times between two moments, and did so all the
@@ -58,27 +58,6 @@ impl Index {
             let poll = self.store.get(&h.polls, place).filter(|p| p.task == task && p.at <= to);
             poll.is_some_and(|p| p.entry >= from)
         })
-    }
-
-    /// Since when a thread worked for one logical task alone until a moment, as far as samples tell; `None` where none does behind `from`.
-    pub fn ran_for_since(
-        &self,
-        host: HostId,
-        task: TaskId,
-        logical: TaskId,
-        from: MonoNs,
-        to: MonoNs,
-    ) -> Option<MonoNs> {
-        let h = self.rows(host)?;
-        let named = self.store.get(&h.tasks, self.store.lower_bound(&h.tasks, (u64::from(logical.0), 0, 0)))?;
-        let key = (named.task == logical && named.runtime != runtime::NONE).then_some(named.key)?;
-        let mut place = self.store.lower_bound(&h.besides.ran, (u64::from(task.0), to.0, 0));
-        let mut before = || {
-            place = place.checked_sub(1)?;
-            let ran = self.store.get(&h.besides.ran, place)?;
-            (ran.task == task && ran.key == key && ran.at >= from).then_some(ran.at)
-        };
-        std::iter::from_fn(&mut before).last()
     }
 
     /// The last poll of `task` that had returned at a moment.

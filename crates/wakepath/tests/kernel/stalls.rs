@@ -144,6 +144,7 @@ fn what_a_goroutine_waits_for_inside_its_program_is_named() {
         ("channel", State::Blocked, Some("room in a channel")),
         ("receive", State::Blocked, Some("an item of a channel")),
         ("select", State::Blocked, Some("one of several channels")),
+        ("after", State::Blocked, Some("one of several channels")),
         ("condition", State::Blocked, Some("a condition")),
         ("group", State::Blocked, Some("a wait group or a semaphore")),
         ("sleep", State::Timer, None),
@@ -160,14 +161,14 @@ fn what_a_goroutine_waits_for_inside_its_program_is_named() {
             }
         });
         let Some(paths) = paths else { return };
-        assert_eq!(paths.len(), 2, "{cause}: {paths:#?}");
-        for path in paths {
-            let is_named = |s: &&Slice| s.state == state && s.object.as_deref() == object && s.depth == 0;
-            let named: Vec<_> = path.iter().filter(is_named).collect();
-            let (all, theirs) = (sum(&path, |_| true), named.iter().map(|s| s.duration_ns()).sum::<u64>());
-            assert!(theirs * 10 >= all * 9, "{cause}: {theirs} of {all}: {path:#?}");
-            let by_another = |s: &&Slice| s.by.is_some_and(|(_, by)| by != s.task);
-            assert!(state == State::Timer || named.iter().all(by_another), "{cause}: {path:#?}");
+        // what takes long beside it is a busy machine's
+        let named = |path: &[Slice]| sum(path, |s| s.state == state && s.object.as_deref() == object && s.depth == 0);
+        let found = paths.iter().filter(|path| named(path) >= HELD_NS * 4 / 5);
+        assert_eq!(found.clone().count(), 2, "{cause}: {paths:#?}");
+        for slice in found.flatten().filter(|s| s.object.as_deref() == object && object.is_some()) {
+            // a timer is nobody
+            let by_another = slice.by.is_some_and(|(_, by)| by != slice.task);
+            assert_eq!(by_another, cause != "after", "{cause}: {slice:#?}");
         }
     }
 }
