@@ -17,8 +17,8 @@ use crate::per_end::PerEnd;
 use crate::polled::Polled;
 use answerers::Answerers;
 use learned::{
-    Asked, CallCounts, Connections, Epoll, Habits, Leader, Loops, OpenRequests, Pairs, Processes, Replied, Round,
-    Serving, Unseen, Workers,
+    Asked, CASES_MIN, CallCounts, Connections, Epoll, GAPS_MIN, Habits, Leader, Loops, OpenRequests, Pairs, Processes,
+    PutsOff, Replied, Round, Serving, Unseen, Workers,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::defects;
@@ -59,14 +59,10 @@ impl Role {
     }
 }
 
-/// In how many cases an exception could have shown before a habit is believed.
-const CASES_MIN: u32 = 8;
-/// The same of a loop that does at once what an input asks for: one that puts off every other time looks so too, for a while.
+/// As [`CASES_MIN`], of a loop that does at once what an input asks for: one that puts off every other time looks so too, for a while.
 const PROMPT_CASES_MIN: u32 = 16;
 /// Most connections of a process whose partners are kept.
 const PAIRS_MAX: usize = 100_000;
-/// The same of moments at which nothing was to do: what is rare shows in few of them.
-const GAPS_MIN: u32 = 8;
 
 /// What is known of tasks before paths are sought.
 #[derive(Default)]
@@ -233,11 +229,14 @@ impl Roles {
             habits.behind.replied += u32::from(round.polled.ready == 1 && round.replied == Replied::Freely);
             habits.behind.replied_dialled +=
                 u32::from(round.polled.ready == 1 && round.replied == Replied::WithoutSpare);
-            habits.prompt += u32::from(round.promptness.is_seen);
+            let is_prompt = round.promptness.is_seen;
             let only_accepts = round.has_accepted && round.polled.messages == 0;
             habits.accepting.waits += round.promptness.reads_behind + u32::from(only_accepts && round.calls == 0);
             habits.accepting.is_dialling |= only_accepts && round.has_dialled;
             *round = Round { polled: Polled::begin(r), epoll: Epoll { given_by: 0, asked_by }, ..Round::default() };
+            if is_prompt {
+                self.loops.puts_off.entry(self.processes.crew_of(process)).or_default().never += 1;
+            }
         }
         round.epoll.given_by = if given_by != 0 { given_by } else { round.epoll.given_by };
         if r.fd >= 0
@@ -286,12 +285,14 @@ impl Roles {
         round.has_called_timely = is_timely;
         let habits = self.loops.habits.entry(process).or_default();
         habits.accepting.is_dialling |= is_for_accepted;
-        habits.put_off += u32::from(is_put_off);
         habits.is_parallel |= round.polled.ready > 0 && round.calls > round.polled.ready && is_timely;
         habits.spontaneous += u32::from(round.polled.messages == 0 && round.polled.due != 0);
         if round.polled.ready == 1 && is_timely {
             let is_any_open = self.requests.open.get(&process).is_some_and(|&open| open > 0);
             habits.behind.called(round.replied, is_any_open);
+        }
+        if is_put_off {
+            self.loops.puts_off.entry(self.processes.crew_of(process)).or_default().calls += 1;
         }
     }
 
@@ -337,8 +338,7 @@ impl Roles {
     /// Whether a process with loops may make calls of its own accord: it did when it had no request open, or, as far as was
     /// seen, could have had reason to at any time.
     pub fn may_call_unasked(&self, process: u32) -> bool {
-        let is_known = |h: &Habits| h.gaps >= GAPS_MIN || h.spontaneous == 0 && h.asked >= CASES_MIN;
-        self.may_go_on_answered(process) || self.loops.habits.get(&process).is_none_or(|h| !is_known(h))
+        self.may_go_on_answered(process) || !self.loops.habits.get(&process).is_some_and(Habits::is_asked)
     }
 
     /// Whether requests of a process with loops may go on after their reply.
@@ -360,17 +360,16 @@ impl Roles {
         self.loops.habits.get(&process).map_or(0, |h| self.behind_replies(process).0.max(h.gaps))
     }
 
-    /// In how many turns something that a loop put off while it took other inputs could have been seen; 0 where it was.
+    /// In how many turns something that a loop of the process, or of its siblings, put off while it took other inputs could have been
+    /// seen; 0 where it was.
     pub fn prompt_cases(&self, process: u32) -> u32 {
-        let habits = self.loops.habits.get(&process);
-        habits.filter(|h| holds("prompt.never_put_off", h.put_off == 0)).map_or(0, |h| h.prompt)
+        self.loops.puts_off.get(&self.processes.crew_of(process)).map_or(0, PutsOff::cases)
     }
 
     /// Whether a loop makes connections for what was asked alone, as far as was seen: none for a connection that it accepted, before
     /// something was read there.
     pub fn dials_when_asked(&self, process: u32) -> bool {
-        let is_known = |h: &Habits| !h.accepting.is_dialling && h.accepting.waits >= CASES_MIN;
-        self.loops.habits.get(&process).is_some_and(is_known)
+        self.loops.habits.get(&process).is_some_and(|h| h.accepting.is_idle())
     }
 
     /// Whether a loop does at once what an input asks for.

@@ -1,11 +1,17 @@
 //! What is learned of tasks and processes, by what it is about.
 
+use crate::canary::holds;
 use crate::dense::PerTask;
 use crate::exchange::ExId;
 use crate::per_end::PerEnd;
 use crate::polled::Polled;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
+
+/// In how many cases an exception could have shown before a habit is believed.
+pub(super) const CASES_MIN: u32 = 8;
+/// The same of moments at which nothing was to do: what is rare shows in few of them.
+pub(super) const GAPS_MIN: u32 = 8;
 
 /// What a process with loops was never seen to do, and how often it could have been. A habit is no proof: what rests on one
 /// says so.
@@ -26,14 +32,33 @@ pub(super) struct Habits {
     pub(super) gaps: u32,
     /// What comes behind replies.
     pub(super) behind: BehindReplies,
-    /// Turns with several inputs in which calls were made and never two behind the same input; and calls that were the second:
-    /// what an earlier input had left for later.
-    pub(super) prompt: u32,
-    pub(super) put_off: u32,
     /// Who is replied to behind the answer to a call.
     pub(super) awaited: Awaited,
     /// What comes behind connections that are accepted.
     pub(super) accepting: Accepting,
+}
+
+impl Habits {
+    /// Whether the process calls only when it is asked: it was given nothing to call for at other times, as far as was seen.
+    pub(super) fn is_asked(&self) -> bool {
+        self.gaps >= GAPS_MIN || self.spontaneous == 0 && self.asked >= CASES_MIN
+    }
+}
+
+/// Whether loops leave for later what an input asks for, in turns in which they take several.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PutsOff {
+    /// Turns in which calls were made, and never two behind the same input.
+    pub(super) never: u32,
+    /// Calls that were the second behind one: what an earlier input had left for later.
+    pub(super) calls: u32,
+}
+
+impl PutsOff {
+    /// In how many turns something that was put off could have been seen; 0 where it was.
+    pub(super) fn cases(&self) -> u32 {
+        if holds("prompt.never_put_off", self.calls == 0) { self.never } else { 0 }
+    }
 }
 
 /// Connections that were accepted.
@@ -44,6 +69,13 @@ pub(super) struct Accepting {
     pub(super) waits: u32,
     /// It made one right behind, or in a turn in which it read nothing.
     pub(super) is_dialling: bool,
+}
+
+impl Accepting {
+    /// Whether none is made for an accepted connection, as far as was seen.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.is_dialling && self.waits >= CASES_MIN
+    }
 }
 
 /// Answers to calls behind which a loop replied, and took nothing else before.
@@ -331,6 +363,8 @@ pub(super) struct Loops {
     pub(super) parallel_at_rest: FxHashSet<u32>,
     /// Of processes with loops.
     pub(super) habits: FxHashMap<u32, Habits>,
+    /// Of each of them and its siblings, by the process that stands for them.
+    pub(super) puts_off: FxHashMap<u32, PutsOff>,
     /// Of such processes.
     pub(super) pairs: FxHashMap<u32, Pairs>,
     /// How many replies each loop began, and how many of them where it was given only what nobody saw.

@@ -1,9 +1,9 @@
 //! A loop that does at once what an input asks for, before it takes the next: a call right behind the reading of a request is
 //! that request's.
 //!
-//! Habit: no input of the process was ever seen to leave something for later, in turns in which it took several: it made at most
-//! one call behind each. Sixteen such turns, since one in which an input puts something off, and the next one asks for nothing, looks
-//! the same.
+//! Habit: no input of the process, or of its siblings that run the same program, was ever seen to leave something for later, in turns
+//! in which it took several: it made at most one call behind each. Sixteen such turns, since one in which an input puts something
+//! off, and the next one asks for nothing, looks the same.
 //!
 //! Condition: the last that the loop took in its turn were a request's own bytes, and no other's with them. (An answer may set
 //! free what another one waits for.) No timer can be due, and the call's connection was not made beforehand: when that can be
