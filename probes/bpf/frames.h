@@ -17,10 +17,12 @@
 /* Of what follow_frames is told: the bytes are not at the buffer, but at the address that it begins with. */
 #define MORE_IN_IOVEC 0x100
 
-/* flow_state.phase: 0 = where the next frame begins is not known; from 1 on, so many bytes less one of a frame's body are left; at
- * the upper end, so many bytes of a frame's header were seen, whose first four are in flow_state.part. */
+/* flow_state.phase: 0 = where the next frame begins is not known; from 1 on, so many bytes less one of a frame's body are left (of
+ * one of data: with PHASE_DATA); at the upper end, so many bytes of a frame's header were seen, whose first four are in
+ * flow_state.part. */
 #define PHASE_UNKNOWN 0
 #define PHASE_BORDER 1
+#define PHASE_DATA 0x40000000u
 #define PHASE_HEADER 0xffffff00u
 
 /* The first bytes of a frame of HTTP/2 that no body is: one that holds a whole head (HEADERS with END_HEADERS, at most 16 KiB), or a
@@ -41,6 +43,18 @@ static __always_inline bool begins_frame(u64 w)
 static __always_inline bool begins_data(u64 w)
 {
 	return (u8)w <= FRAME_MAX >> 16 && !(u8)(w >> 24) && !((u8)(w >> 32) & ~9) && !(w >> 47 & 1);
+}
+
+/* Whether an operation moves nothing but what is left of the data of a frame: that need not be taken. Where it is, it is counted
+ * off. */
+static __always_inline bool is_within_data(struct flow_state *f, u8 op, u32 bytes)
+{
+	u32 phase = f->phase[op & 1], left = phase - PHASE_DATA - PHASE_BORDER;
+
+	if (phase >= PHASE_HEADER || !(phase & PHASE_DATA) || left < bytes)
+		return false;
+	f->phase[op & 1] = left == bytes ? PHASE_BORDER : phase - bytes;
+	return true;
 }
 
 /* Writes a piece of an operation, of at most HEAD_MAX bytes; how many it has. */
@@ -134,8 +148,9 @@ __noinline int begin_frames(void)
 		c->more_part = f->part[c->more_way & 1];
 		return 1;
 	}
+	c->more_data = phase & PHASE_DATA;
 	if (phase != PHASE_UNKNOWN) {
-		c->more_at = phase - PHASE_BORDER;
+		c->more_at = (phase & ~PHASE_DATA) - PHASE_BORDER;
 		return 1;
 	}
 	if (c->more_bytes < sizeof(word) || bpf_probe_read_user(&word, sizeof(word), (void *)c->more_buffer))
@@ -154,6 +169,8 @@ __noinline int follow_frames(void)
 	for (i = 0; i < FRAMES_A_TURN; i++) {
 		if (at >= bytes) {
 			c->more_next = PHASE_BORDER + at - bytes;
+			if (at > bytes)
+				c->more_next |= c->more_data;
 			return 0;
 		}
 		if (at > c->more_to) {
@@ -184,6 +201,7 @@ __noinline int follow_frames(void)
 		at += FRAME_HEADER - have;
 		c->more_to = at + (!(part >> 24) && body > BODY_TAKEN ? 0 : body);
 		at += body;
+		c->more_data = part >> 24 ? 0 : PHASE_DATA;
 		part = have = 0;
 	}
 	c->more_at = at;

@@ -156,6 +156,7 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 {
 	struct cpu_state *c = this_cpu();
 	u32 head = 0, peer = 0, named = 0, size, done;
+	bool is_body;
 	struct wp_logical who = {};
 	u64 position;
 	struct wp_op *r;
@@ -168,9 +169,10 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 	} else if (f && f->captured >= PLAIN_HEAD) {
 		look(f);
 	}
+	is_body = f && f->streams && m->bytes > 0 && is_within_data(f, m->op, m->bytes);
 	if (f && f->streams)
 		f->captured = 0;
-	if (cfg_head_bytes && m->readable && m->bytes > 0 && (!f || (!f->quiet && f->captured < cfg_head_bytes))) {
+	if (cfg_head_bytes && !is_body && m->readable && m->bytes > 0 && (!f || (!f->quiet && f->captured < cfg_head_bytes))) {
 		if (!find_place(&p, regs, m->class, m->index)) {
 			m->flags |= OPF_UNREADABLE;
 		} else {
@@ -204,7 +206,7 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 		peer = PEER_BYTES;
 	if (head > HEAD_MAX)
 		head = HEAD_MAX;
-	if (f && f->streams && m->bytes > 0)
+	if (f && f->streams && m->bytes > 0 && !is_body)
 		note_frames(c, f, m, &p, now);
 	who.runtime = m->op;
 	if (runtime_processes && logical_task(task, &who, m->flow, now)) {
@@ -214,7 +216,8 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 	size = sizeof(*r) + named + peer + ((head + 7) & ~7u);
 	r = reserve(c, size, DROP_OP, &position);
 	if (!r) {
-		c->more_flow = 0;
+		/* where its frames end is kept all the same */
+		c->more_way &= ~MORE_LAST;
 		return;
 	}
 	if (c->more_flow && m->bytes > HEAD_MAX)

@@ -52,7 +52,8 @@ struct cpu_state {
 	u32 more_part;
 	u32 more_have;
 	u32 more_next;
-	u32 pad[5];
+	u32 more_data; /* the last one is of data */
+	u32 pad[4];
 	u64 more_socket; /* where its state is kept by address */
 };
 _Static_assert(sizeof(struct cpu_state) % 64 == 0, "whole cache lines");

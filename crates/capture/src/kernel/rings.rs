@@ -19,6 +19,9 @@ pub(super) struct Rings {
     written: Vec<u64>,
     /// Time of each ring's next record; [`NOTHING`] where none is complete.
     next_ns: Vec<u64>,
+    /// Whether more is to come of each ring's last operation. An interrupt may have written in between, later than what is to
+    /// come: no other processor's operation comes before that.
+    goes_on: Vec<bool>,
 }
 
 /// Later than all records.
@@ -58,6 +61,7 @@ impl Rings {
             cursor: vec![0; cpus],
             written: vec![0; cpus],
             next_ns: vec![NOTHING; cpus],
+            goes_on: vec![false; cpus],
         })
     }
 
@@ -81,7 +85,8 @@ impl Rings {
     fn look(&mut self, key: u32) {
         for cpu in 0..self.cpus {
             self.written[cpu] = self.head(cpu).load(Ordering::Acquire);
-            self.next_ns[cpu] = self.peek(cpu, key).map_or(NOTHING, |(_, ts)| ts);
+            let first = |ts| if self.goes_on[cpu] { 0 } else { ts };
+            self.next_ns[cpu] = self.peek(cpu, key).map_or(NOTHING, |(_, ts)| first(ts));
         }
     }
 
@@ -145,12 +150,15 @@ impl Rings {
             let limit = second_ns.min(until_ns);
             self.next_ns[cpu] = NOTHING;
             while let Some((bytes, ts)) = self.peek(cpu, key) {
-                if ts > limit {
+                if ts > limit && !self.goes_on[cpu] {
                     self.next_ns[cpu] = ts;
                     break;
                 }
                 let n = bytes.len() as u64;
-                sink(Frame { origin: cpu as u32, bytes });
+                let frame = Frame { origin: cpu as u32, bytes };
+                let goes_on = goes_on(&frame).unwrap_or(self.goes_on[cpu]);
+                sink(frame);
+                self.goes_on[cpu] = goes_on;
                 let before = self.cursor[cpu];
                 self.cursor[cpu] += n;
                 count += 1;
@@ -163,6 +171,16 @@ impl Rings {
             (0..self.cpus).for_each(|cpu| self.give_back(cpu));
         }
         count
+    }
+}
+
+/// Whether more bytes of an operation follow a record; `None` where it says nothing of that.
+fn goes_on(frame: &Frame<'_>) -> Option<bool> {
+    let head = frame.head()?;
+    match head.kind {
+        w::KIND_OP => Some(head.sub & w::SUB_GOES_ON != 0),
+        w::KIND_MORE if head.sub & w::MORE_LAST != 0 => Some(false),
+        _ => None,
     }
 }
 
