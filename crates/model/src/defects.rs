@@ -376,6 +376,10 @@ defects! {
         "The memory of a program's runtime named a different thread from the one that ran, so the logical task \
          (goroutine, virtual thread) of these operations is not known.",
         "Nothing to do where they are few: threads that begin are not known to their runtime at once.";
+    RUNTIME_UNREAD = "runtime.unread", Warning, &[Requests],
+        "Logical tasks of a program were asked for (`--runtimes`) and not read, since the layout of its runtime's version is not \
+         known. Its threads alone are told apart, so that its calls may stay open.",
+        "See docs/runtimes.md for the versions that are read; `wakepath doctor` names that of each process.";
     MARKS_CUT = "marks.name_cut", Warning, MODELS,
         "A name in an annotation was cut after 62 bytes; names that differ only after that are treated as one.",
         "Shorten the names.";

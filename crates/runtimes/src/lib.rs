@@ -64,6 +64,14 @@ pub enum Unread {
 }
 
 impl Unread {
+    /// Whether it is in the program, so that looking again does not help.
+    pub fn is_lasting(self) -> bool {
+        match self {
+            Unread::Machine | Unread::Version | Unread::ThreadLocal | Unread::Library | Unread::Names => true,
+            Unread::ManyLocalWords | Unread::Memory | Unread::Helper | Unread::Agent => false,
+        }
+    }
+
     /// The reason, as a person reads it.
     pub fn reason(self) -> &'static str {
         match self {

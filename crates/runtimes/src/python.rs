@@ -33,11 +33,18 @@ const GREENLET_STATE: (u64, u64) = (8, 16);
 /// Most probes in uvloop; the versions that were tried have eight.
 const CALLS_MAX: usize = 32;
 
+/// What came with a version before 3.11, the newest first.
+const FUNCTIONS_SINCE: [(&str, &str); 3] =
+    [("PyModule_AddObjectRef", "3.10"), ("PyModule_AddType", "3.9"), ("PyContext_CopyCurrent", "before 3.9")];
+/// Only an interpreter without the global lock has it, and what is said of its version.
+const WITHOUT_LOCK: &str = "_Py_DecRefShared";
+const FREE_THREADED: &str = " (free-threaded)";
+
 pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
     let interpreter = interpreter(process)?;
     let runtime = interpreter.program.exported("_PyRuntime")?;
     let version = version(&interpreter.program);
-    let offsets = version.as_deref().and_then(|v| offsets::of::<4>(OFFSETS, v));
+    let offsets = version.as_deref().and_then(verified);
     let (has_other, uvloop) = (Mapped::find(process.tgid, OTHER_LOOP).is_some(), uvloop(process.tgid));
     let greenlets = greenlets(process.tgid);
     let tasks = match (has_other, &uvloop, &greenlets) {
@@ -66,7 +73,7 @@ pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
             ..crate::EMPTY
         }),
     };
-    let version = version.unwrap_or_else(|| "before 3.11".into());
+    let version = version.unwrap_or_else(|| "of an unknown version".into());
     Some(Runtime { name: "CPython", tasks, version, asked_by: "--runtimes=python", layout })
 }
 
@@ -142,10 +149,21 @@ fn interpreter(process: &Process) -> Option<Mapped> {
     Mapped::find(process.tgid, LIBRARY)
 }
 
-/// `3.11.2`: exported since 3.11.
+/// `3.11.2`; before 3.11, which exports no number, `3.10`: each minor version brought functions that it has had ever since.
 fn version(program: &Program) -> Option<String> {
-    let hex = u32::from_le_bytes(program.bytes_at(program.place(program.exported("Py_Version")?)?)?);
-    Some(format!("{}.{}.{}", hex >> 24, hex >> 16 & 0xff, hex >> 8 & 0xff))
+    let Some(word) = program.exported("Py_Version") else {
+        let newest = FUNCTIONS_SINCE.iter().find(|(name, _)| program.exported(name).is_some());
+        return newest.map(|(_, version)| (*version).to_owned());
+    };
+    let hex = u32::from_le_bytes(program.bytes_at(program.place(word)?)?);
+    let [major, minor, patch] = [24, 16, 8].map(|bits| hex >> bits & 0xff);
+    let kind = if program.exported(WITHOUT_LOCK).is_some() { FREE_THREADED } else { "" };
+    Some(format!("{major}.{minor}.{patch}{kind}"))
+}
+
+/// Of a version that somebody verified. Objects without a global lock have other headers.
+fn verified(version: &str) -> Option<[u32; 4]> {
+    if version.ends_with(FREE_THREADED) { None } else { offsets::of(OFFSETS, version) }
 }
 
 /// Where in a thread's own block the addresses of its keys' values are (bytes).
@@ -162,9 +180,19 @@ mod tests {
 
     #[test]
     fn each_line_of_the_table_can_be_read() {
-        for minor in 11..=13 {
-            assert!(offsets::of::<4>(OFFSETS, &format!("3.{minor}.0")).is_some(), "3.{minor}");
+        for version in ["3.9", "3.10", "3.11.0", "3.12.12", "3.13.0"] {
+            assert!(verified(version).is_some(), "{version}");
         }
-        assert_eq!(offsets::of::<4>(OFFSETS, "3.10.0"), None);
+        for other in ["before 3.9", "3.8", "3.14.0", "3.13.0 (free-threaded)"] {
+            assert_eq!(verified(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn documents_name_the_versions_of_the_table() {
+        let document = include_str!("../../../docs/runtimes.md");
+        let versions = OFFSETS.lines().filter(|l| !l.starts_with('#')).filter_map(|l| l.rsplit(',').next());
+        let row = format!("| versions | CPython {},", versions.collect::<Vec<_>>().join(", "));
+        assert!(document.contains(&row), "docs/runtimes.md lacks `{row}`");
     }
 }

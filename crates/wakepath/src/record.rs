@@ -261,6 +261,7 @@ impl Recording {
         let mut counted = vec![
             (defect::BPF_RECURSION, self.source.skipped()),
             (defect::RUNTIME_REFUTED, self.runtimes.refuted(&self.source)),
+            (defect::RUNTIME_UNREAD, self.runtimes.unread()),
         ];
         counted.extend(self.exporter.iter().flat_map(Exporter::left_out));
         self.drops.report(self.source.drops(), &counted, &mut self.sink);

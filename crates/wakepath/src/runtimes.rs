@@ -33,7 +33,7 @@ pub enum Probed {
     /// Go, and also what goroutines wait for inside the program: mutexes, channels, timers (several µs for each
     /// wait: a small service took 38 % more processor time)
     GoWaits,
-    /// CPython 3.11 to 3.13, asyncio, trio, gevent: where contexts are made (about 2 µs each), and greenlets (about 1 µs each); with
+    /// CPython 3.9 to 3.13, asyncio, trio, gevent: where contexts are made (about 2 µs each), and greenlets (about 1 µs each); with
     /// uvloop, also where it is asked to write, and behind each callback (about 1 µs each)
     Python,
     /// No probes, and no reading of tasks' identities either: threads alone are told apart
@@ -41,6 +41,15 @@ pub enum Probed {
 }
 
 impl Probed {
+    /// What the runtime is called that it asks for.
+    fn runtime(self) -> Option<&'static str> {
+        match self {
+            Probed::Go | Probed::GoChannels | Probed::GoWaits => Some("Go"),
+            Probed::Python => Some("CPython"),
+            Probed::None => None,
+        }
+    }
+
     /// One of `RUNTIME_…`.
     fn kind(self) -> Option<u8> {
         match self {
@@ -197,6 +206,8 @@ pub struct Runtimes {
     agentless: HashSet<u32>,
     probed: Vec<Probed>,
     allowed: Allowed,
+    /// Programs whose tasks were asked for, and cannot be read.
+    unread: HashSet<File>,
     /// Of processes that are gone.
     refuted: u64,
 }
@@ -350,6 +361,9 @@ impl Runtimes {
     /// The same, after so many looks at which it had no helper.
     fn look_for_helper(&mut self, source: &mut KernelSource, tgid: u32, looks: u32) {
         let found = layout(tgid, &self.probed);
+        if found.is_err_and(|why| why.is_some_and(Unread::is_lasting)) {
+            self.say_unread(tgid);
+        }
         let mut was_helpless = false;
         if !lacks_agent(&found) {
             was_helpless = self.agentless.remove(&tgid);
@@ -380,6 +394,26 @@ impl Runtimes {
                 tell!("wakepath: the {what} of {} ({tgid}) are told apart from now on", name(tgid));
             }
         }
+    }
+
+    /// That the tasks of its program cannot be read, once and where they were asked for.
+    fn say_unread(&mut self, tgid: u32) {
+        let (Some(file), Some(runtime)) = (program(tgid), wakepath_runtimes::of_process(tgid)) else { return };
+        let Err(why) = runtime.layout else { return };
+        let is_asked = self.probed.iter().any(|p| p.runtime() == Some(runtime.name)) && self.allowed.allows(tgid);
+        if is_asked && self.unread.len() < WAITING_MAX && self.unread.insert(file) {
+            let (name, of, version) = (name(tgid), runtime.name, runtime.version);
+            tell!(
+                "wakepath: {} of {name} ({tgid}; {of} {version}) are not told apart, since {}",
+                runtime.tasks,
+                why.reason()
+            );
+        }
+    }
+
+    /// How many programs had tasks that were asked for and cannot be read.
+    pub fn unread(&self) -> u64 {
+        self.unread.len() as u64
     }
 
     /// Once more, after so many looks, as long as that makes sense.

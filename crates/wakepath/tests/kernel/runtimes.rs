@@ -210,8 +210,8 @@ pub fn python(python: &str) -> Option<[PathBuf; 2]> {
     let version = Command::new(python).args(["-c", "import sys; print(sys.version_info[1])"]).output();
     let minor: u32 =
         version.ok().and_then(|o| String::from_utf8_lossy(&o.stdout).trim().parse().ok()).unwrap_or_default();
-    if !(11..=13).contains(&minor) {
-        skip(&format!("the layout of CPython 3.{minor} is not known; 3.11 to 3.13 are"));
+    if !(9..=13).contains(&minor) {
+        skip(&format!("the layout of CPython 3.{minor} is not known; 3.9 to 3.13 are"));
         return None;
     }
     Some([python.into(), root().join("testbeds/contexts/service.py")])
@@ -529,5 +529,30 @@ fn a_call_of_node_that_another_request_set_going_stays_open() {
     let found = recorded(&program, "queue", &[], runtime::NODE);
     for (target, (calls, is_whole)) in found.into_iter().flatten() {
         assert!(!is_whole || calls.len() == 1, "{target}: {calls:?}");
+    }
+}
+
+#[test]
+fn a_version_whose_tasks_are_asked_for_and_not_read_is_named() {
+    const CODE: &str = "#include <stdio.h>\n#include <unistd.h>\n\
+        const unsigned long Py_Version = 0x030f00f0; char _PyRuntime[64];\n\
+        int main(void) { puts(\"1\"); fflush(stdout); for (;;) pause(); }\n";
+    let dir = tempfile::tempdir().expect("a folder");
+    let (source, program) = (dir.path().join("python.c"), dir.path().join("python"));
+    std::fs::write(&source, CODE).expect("a file");
+    let built = Command::new("cc").args(["-rdynamic", "-o"]).args([&program, &source]).status();
+    assert!(built.expect("a C compiler").success());
+    let python = serve(&[program], &[]);
+    let pid = python.0.id().to_string();
+    for (args, count) in [(&["--runtimes=python"][..], 1), (&["--runtimes=go"], 0), (&[], 0)] {
+        let Some(mut recording) = record_as("auto", &[&["--pid", &pid], args].concat()) else { return };
+        recording.signal(libc::SIGINT);
+        assert_eq!(recording.wait(Duration::from_secs(60)), 0, "{}", recording.said());
+        let (said, line) = (recording.said(), "CPython 3.15.0) are not told apart");
+        assert_eq!(
+            (said.matches(line).count(), recording.read().lost("runtime.unread")),
+            (count, count as u64),
+            "{said}"
+        );
     }
 }
