@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 from . import proxies
-from .foreign import ASYNCIO, CODE, DATABASE, HAVE, PYTHON, SYSTEM_PYTHON, Place, own_log, puma, uvicorn
+from .foreign import ASYNCIO, CODE, DATABASE, HAVE, PYTHON, SYSTEM_PYTHON, VENV, Place, own_log, puma, uvicorn
 from .library import Library
 from .programs import TARGET, Failed, Recording, explain, free_port, keep, program, run, score, vload
 from .tiers import find, nginx_line, php_fpm, put
@@ -125,6 +125,15 @@ def nursery(*loop):
         port, env = free_port(), {"REDIS": place.redis(), "DOWN": place.plain()}
         line = [PYTHON, "-m", "hypercorn", "-b", f"127.0.0.1:{port}", "-k", *loop, "nursery:app"]
         return place.start("nursery", line if loop else [PYTHON, CODE / "nursery.py"], port, PYTHONPATH=CODE, **env)
+
+    return start
+
+
+def threaded(kind):
+    """FastAPI whose handlers have threads ask, in one of `threaded.py`'s ways."""
+
+    def start(place):
+        return uvicorn(place, free_port(), "threaded:app", "asyncio", REDIS=place.redis(), DOWN=place.plain(), KIND=kind)
 
     return start
 
@@ -316,8 +325,8 @@ ALL_SIZES = {(KERNEL, clients): 99.0 for clients in (1, 10, 50, 200)}
 POOLS = {(KERNEL, clients): 95.0 for clients in (1, 10, 50, 200)}
 PLAIN_THREADS = {(KERNEL, clients): 95.0 for clients in (3, 10, 50)}
 DOWN_REDIS = {"REDIS": "redis", "DOWN": "plain"}
-NODE, VENV = ["node", str(HAVE / "node/node_modules/pg")], [str(PYTHON)]
-GRPC, FPM = [*VENV, str(HAVE / "venv/lib/python3*/site-packages/grpc")], ["nginx", "/usr/sbin/php-fpm[0-9]*"]
+NODE, CPYTHON = ["node", str(HAVE / "node/node_modules/pg")], [str(PYTHON)]
+GRPC, FPM = [*CPYTHON, str(VENV / "lib/python3*/site-packages/grpc")], ["nginx", "/usr/sbin/php-fpm[0-9]*"]
 AT_FIVE = {**ONE, (LIBRARY, 10): 90.0}
 
 
@@ -329,7 +338,7 @@ def virtual(kind, version, clients, whole):
 
 def python(start, *needs, whole=None, clients=(1, 4, 10, 50)):
     """A case of CPython, with its probes."""
-    needs = [*VENV, "redis-server", *(str(HAVE / f"venv/lib/python3*/site-packages/{need}") for need in needs)]
+    needs = [*CPYTHON, "redis-server", *(str(VENV / f"lib/python3*/site-packages/{need}") for need in needs)]
     whole = {(KERNEL, n): 99.0 for n in clients} if whole is None else whole
     return Case(start, needs, clients=clients, vantages=(KERNEL,), flags=ASYNCIO, whole=whole)
 
@@ -360,8 +369,8 @@ def goroutines(start, whole, *needs, flag="go"):
 
 
 COVERAGE = {
-    "http2": Case(http2, ["nginx", *VENV], streams(1), whole=ONE),
-    "http2-streams": Case(http2, ["nginx", *VENV], streams(10)),
+    "http2": Case(http2, ["nginx", *CPYTHON], streams(1), whole=ONE),
+    "http2-streams": Case(http2, ["nginx", *CPYTHON], streams(10)),
     "grpc": Case(grpc, GRPC, channel, whole=ONE),
     "node-redis": Case(node("shared", **DOWN_REDIS), [*NODE, "redis-server"], whole=ONE),
     "node-timer": Case(node("timer", PG="database", DOWN="plain"), [*NODE, DATABASE], whole=AT_FIVE),
@@ -375,7 +384,7 @@ COVERAGE = {
     "node-postgres": Case(helped("pipelined", PG=Place.database, DOWN=Place.plain),
                           [str(HAVE / "node/node_modules/postgres"), DATABASE], clients=(1, 10, 50), vantages=(KERNEL,),
                           whole={(KERNEL, 1): 99.0}),
-    "asyncpg": Case(asyncpg, [*VENV, DATABASE], whole=AT_FIVE),
+    "asyncpg": Case(asyncpg, [*CPYTHON, DATABASE], whole=AT_FIVE),
     "puma-threads": Case(puma, ["puma", "redis-server", DATABASE], clients=(3, 10, 50), vantages=(KERNEL,), whole=PLAIN_THREADS),
     "shared": Case(shared(), [], clients=(1, 10, 50), vantages=(KERNEL,), whole=FIRST),
     "shared-by-turns": Case(shared("one"), [], clients=(1, 10, 50), vantages=(KERNEL,), whole=ALL_SIZES),
@@ -401,6 +410,8 @@ COVERAGE = {
     "trio": python(nursery("trio"), "trio", "hypercorn"),
     "trio-streams": python(nursery(), "trio", whole={}),
     "anyio": python(nursery("asyncio"), "hypercorn"),
+    **{f"fastapi-{kind}": python(threaded(kind), "fastapi", "requests") for kind in ("to-thread", "sync")},
+    "fastapi-executor": python(threaded("executor"), "fastapi", "requests", whole=FIRST),
     "java-executor": executors("submit"),
     "java-completable": executors("future"),
     "java-completable-21": executors("future", 21, clients=(10, 50)),

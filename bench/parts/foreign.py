@@ -17,7 +17,9 @@ from .tiers import find, postgresql, put
 
 CODE = ROOT / "testbeds" / "foreign"
 HAVE = ROOT / "target" / "foreign"
-PYTHON = HAVE / "venv" / "bin" / "python"
+# `bench/pythons` names that of another CPython
+VENV = pathlib.Path(os.environ.get("WAKEPATH_BENCH_VENV", HAVE / "venv"))
+PYTHON = VENV / "bin" / "python"
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 
@@ -336,7 +338,7 @@ def hedged(place):
     return place.start("hedged", [SYSTEM_PYTHON, CODE / "hedged.py", port, place.log, *behind], port)
 
 
-UVLOOP = next((HAVE / "venv").glob("lib/*/site-packages/uvloop"), HAVE / "venv/uvloop")
+UVLOOP = next(VENV.glob("lib/*/site-packages/uvloop"), VENV / "uvloop")
 DATABASE = "/usr/lib/postgresql/*/bin/initdb"
 # What a system is called, what it needs, how it is started.
 SYSTEMS = {

@@ -50,6 +50,7 @@ NEEDS = {
     "library": [*COMPILERS, *DEMO, ("openssl", "bench"), ("curl", "build")],
     "network": [*COMPILERS, *IP, *SWITCH, WHEELS],
     "overhead": [*COMPILERS, *DEMO, ("bpftool", "bench")],
+    "pythons": COMPILERS,
     "reconstruct": COMPILERS,
     "runtimes": COMPILERS,
     "sync": [*COMPILERS, *IP, ("nft", "test")],
