@@ -17,6 +17,7 @@ mod offsets;
 mod program;
 mod python;
 mod tokio;
+mod untold;
 
 pub use jvm::{AGENT as JVM_AGENT, agent_words as jvm_agent_words};
 pub use node::HELPER as NODE_HELPER;
@@ -59,6 +60,8 @@ pub enum Unread {
     Memory,
     /// What tells its tasks apart was not loaded into the process, or not yet.
     Helper,
+    /// Nobody found yet how to read this runtime's.
+    Untold,
     /// What tells the tasks of its executors apart was not put into the process, or not yet.
     Agent,
 }
@@ -67,7 +70,12 @@ impl Unread {
     /// Whether it is in the program, so that looking again does not help.
     pub fn is_lasting(self) -> bool {
         match self {
-            Unread::Machine | Unread::Version | Unread::ThreadLocal | Unread::Library | Unread::Names => true,
+            Unread::Machine
+            | Unread::Version
+            | Unread::ThreadLocal
+            | Unread::Library
+            | Unread::Names
+            | Unread::Untold => true,
             Unread::ManyLocalWords | Unread::Memory | Unread::Helper | Unread::Agent => false,
         }
     }
@@ -83,6 +91,9 @@ impl Unread {
             Unread::Agent => "the agent was not put into it (`wakepath attach PID`)",
             Unread::ManyLocalWords => {
                 "it has more than a kilobyte of thread-local variables, among which the task's is not sought"
+            }
+            Unread::Untold => {
+                "this runtime's are not read yet (requests that have a thread each are told apart all the same)"
             }
             Unread::Library => "its C library does not tell where threads keep their values",
             Unread::ThreadLocal => {
@@ -206,8 +217,13 @@ const IS_VERIFIED: bool = cfg!(target_arch = "x86_64");
 /// The runtime that runs a process; `None` where it is none of those that are known, or the process is gone.
 pub fn of_process(tgid: u32) -> Option<Runtime> {
     let process = Process::open(tgid)?;
-    let found = RUNTIMES.iter().find_map(|known| (known.recognise)(&process))?;
-    Some(if IS_VERIFIED { found } else { Runtime { layout: Err(Unread::Machine), ..found } })
+    let found = RUNTIMES.iter().find_map(|known| (known.recognise)(&process));
+    let found = found.or_else(|| untold::recognise(&process))?;
+    Some(if IS_VERIFIED || found.layout == Err(Unread::Untold) {
+        found
+    } else {
+        Runtime { layout: Err(Unread::Machine), ..found }
+    })
 }
 
 /// Where the probes of a process's runtime (one of `RUNTIME_…`) must be, in each of its files. None where it has nothing to probe, or not
