@@ -272,13 +272,13 @@ impl HostRows {
     }
 
     /// A message that was sent ended here, of which that was not known when it began.
-    pub fn message_ended(&mut self, t: u64, flow: u64, bytes: std::ops::Range<u64>) {
+    pub fn message_ended(&mut self, t: u64, flow: u64, bytes: std::ops::Range<u64>, sent: bool) {
         let row = MessageEndRow {
             at: self.at(t),
             flow: EndpointId(flow),
             start: bytes.start,
             end: bytes.end,
-            sent: 1,
+            sent: sent.into(),
             how: end_how::FRAMED,
             ..Default::default()
         };

@@ -26,7 +26,7 @@
 //! 110 A posts q1 d for r1        the same of a message that gets no reply, put into a queue
 //! 120 D takes q1                 its other end reads it
 //! 130 D answers q1               also `answers q1 500`; `part`: the first half of the reply, `rest`: the other half
-//! 140 A hears q1                 A reads the reply, as far as it was sent (by an unwatched server: all of it)
+//! 140 A hears q1                 A reads the reply, as far as it was sent (by an unwatched server: all of it); `q1,q2`: both at once
 //! 150 A answers r1
 //! 150 A loses borders d          from here on nobody knows where messages to the server begin, until one is known again
 //! 160 A connects d               also `connects d later` (in progress); 160 D accepts d

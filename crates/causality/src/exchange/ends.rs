@@ -63,9 +63,44 @@ pub(super) struct Direction {
     /// How far bytes moved, and how far messages explain them.
     pub(super) moved_to: u64,
     pub(super) explained_to: u64,
+    /// Messages whose ends are not told yet, though the next one began: what was found at once is told heads first.
+    pub(super) due: SmallVec<[Due; 1]>,
 }
 
+/// A message whose end must be told.
+pub(super) struct Due {
+    pub(super) start: u64,
+    /// Where the next one began: it must end there.
+    pub(super) end: u64,
+    /// When that was found. Its end was found before.
+    pub(super) at: MonoNs,
+}
+
+/// Most messages of a flow whose ends are waited for.
+const DUE_MAX: usize = 1024;
+
 impl Direction {
+    /// A message began behind the last one, of which `is_open` says whether its end is not told yet: whether it may still be told that
+    /// nothing lies between them.
+    pub(super) fn may_end_at(&mut self, start: u64, at: MonoNs, is_open: bool) -> bool {
+        let may = is_open && self.due.len() < DUE_MAX;
+        if may {
+            self.due.push(Due { start: self.explained_to, end: start, at });
+        }
+        may
+    }
+
+    /// Whether something lies behind a message that ends here, before the next one.
+    pub(super) fn leaves_gap(&mut self, start: u64, end: u64) -> bool {
+        let due = self.due.iter().position(|due| due.start == start).map(|i| self.due.remove(i));
+        due.is_some_and(|due| due.end != end)
+    }
+
+    /// Whether an end that should have been told before this time was not.
+    pub(super) fn is_overdue(&self, at: MonoNs) -> bool {
+        self.due.first().is_some_and(|due| due.at < at)
+    }
+
     /// An operation that moved bytes; `goes_on`: with those of the one before it, if that was the same task's.
     fn push(&mut self, r: &OpRow, goes_on: bool) {
         // consecutive operations of one task are one (Algorithm 1, line 5)

@@ -41,10 +41,13 @@ impl<S: Steps> Engine<S> {
         ep.replies.forget_before(r.start);
         let missed = r.start > ep.replies.explained_to && ep.replies.explained_to != 0;
         let owed = ep.open.iter().filter(|&&x| self.xs.get(x).is_owed()).count();
-        if missed && owed > 1 && !is_named {
-            let flow = r.flow;
-            self.become_murky(flow, r.at);
-            return;
+        if owed > 1 && !is_named {
+            let is_last = |e: &Exchange| e.reply_start == ep.replies.explained_to && e.open_ended;
+            let is_open = missed && ep.open.iter().any(|&x| is_last(self.xs.get(x)));
+            if ep.replies.is_overdue(r.at) || missed && !ep.replies.may_end_at(r.start, r.at, is_open) {
+                self.become_murky(r.flow, r.at);
+                return;
+            }
         }
         ep.replies.explained_to = if r.end == OPEN { r.start } else { r.end };
         let (met, interleaves) = (ep.traits.met, ep.traits.interleaves);
@@ -237,7 +240,11 @@ impl<S: Steps> Engine<S> {
             }
         }
         let Some(x) = found else { return };
-        let Some(ep) = self.eps.get(&r.flow) else { return };
+        let Some(ep) = self.eps.get_mut(&r.flow) else { return };
+        if !is_request_dir && r.how != 0 && ep.replies.leaves_gap(r.start, r.end) {
+            self.become_murky(r.flow, r.at);
+            return;
+        }
         let reached = ep.replies.spans.last().map_or(0, |s| s.end);
         let e = self.xs.get_mut(x);
         if is_request_dir {
@@ -264,7 +271,12 @@ impl<S: Steps> Engine<S> {
             end_how::LOST => {
                 e.open_ended = true;
                 // nobody follows it any more
-                e.reply_end = if ep.traits.interleaves { r.start } else { e.reply_end };
+                if ep.traits.interleaves {
+                    e.reply_end = r.start;
+                } else {
+                    // what comes next does not say where it ended
+                    ep.replies.explained_to = ep.replies.explained_to.max(r.start + 1);
+                }
             }
             _ => {
                 e.reply_end = r.end;

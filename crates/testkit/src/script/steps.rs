@@ -166,7 +166,7 @@ impl Player {
         }
         self.moved(step, client, bytes, 0, &messages)?;
         if let Some((host, end)) = client.filter(|_| are_several) {
-            ranges.into_iter().for_each(|range| self.out.hosts[host].message_ended(at, end, range));
+            ranges.into_iter().for_each(|range| self.out.hosts[host].message_ended(at, end, range, true));
         }
         Ok(())
     }
@@ -189,23 +189,36 @@ impl Player {
         self.moved(step, side, bytes, if is_send { 0 } else { step.at - US }, &[])
     }
 
-    /// Takes what there is of a reply.
-    fn hears(&mut self, step: Step, name: &str) -> Played<()> {
-        let flow = self.asked_of(name)?.flow.clone();
-        let is_answered = self.asked_of(name)?.reply.is_some();
-        if self.flow_of(&flow)?.server.is_none() && !is_answered {
-            self.answers(step, name, &[])?;
+    /// Takes what there is of a reply; of several at once: their ends show behind all their heads.
+    fn hears(&mut self, step: Step, names: &str) -> Played<()> {
+        let (mut messages, mut from, mut behind, mut arrived, mut client) = (Vec::new(), u64::MAX, 0, 0, None);
+        for name in names.split(',') {
+            let flow = self.asked_of(name)?.flow.clone();
+            let is_answered = self.asked_of(name)?.reply.is_some();
+            if self.flow_of(&flow)?.server.is_none() && !is_answered {
+                self.answers(step, name, &[])?;
+            }
+            let a = self.asked_of(name)?;
+            let (start, end) = a.reply.ok_or("there is no reply yet")?;
+            let (status, flow, to) = (a.status, a.flow.clone(), start + a.reply_sent);
+            arrived = arrived.max(a.sent_at + 1);
+            if !std::mem::replace(&mut a.reply_known, true) {
+                messages.push((name.to_owned(), start..end, status));
+            }
+            let f = self.flow_of(&flow)?;
+            (from, behind) = (from.min(f.read[1].max(start)), to);
+            f.read[1] = to;
+            client = f.client;
         }
-        let a = self.asked_of(name)?;
-        let (start, end) = a.reply.ok_or("there is no reply yet")?;
-        let (status, flow, to, sent_at) = (a.status, a.flow.clone(), start + a.reply_sent, a.sent_at);
-        let known = std::mem::replace(&mut a.reply_known, true);
-        let f = self.flow_of(&flow)?;
-        let bytes = f.read[1].max(start)..to;
-        f.read[1] = to;
-        let client = f.client;
-        let message = [(name.to_owned(), start..end, status)];
-        self.moved(step, client, bytes, sent_at + 1, if known { &[] } else { &message })
+        let ranges: Vec<_> = messages.iter().map(|m| m.1.clone()).filter(|_| messages.len() > 1).collect();
+        if !ranges.is_empty() {
+            messages.iter_mut().for_each(|m| m.1.end = OPEN);
+        }
+        self.moved(step, client, from..behind, arrived, &messages)?;
+        if let Some((host, end)) = client {
+            ranges.into_iter().for_each(|range| self.out.hosts[host].message_ended(step.at, end, range, false));
+        }
+        Ok(())
     }
 
     /// Asks which descriptors are ready.
@@ -336,7 +349,7 @@ impl Player {
         let message = [(name.to_owned(), start..if overlaps { OPEN } else { end }, status)];
         self.moved(step, server, from..to, 0, if is_first { &message } else { &[] })?;
         if let Some((host, flow)) = server.filter(|_| overlaps && !is_first) {
-            self.out.hosts[host].message_ended(step.at, flow, start..to);
+            self.out.hosts[host].message_ended(step.at, flow, start..to, true);
         }
         Ok(())
     }
