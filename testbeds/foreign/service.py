@@ -19,8 +19,9 @@ async def lifespan(app):
     app.pool = await asyncpg.create_pool(
         host="127.0.0.1", port=PG, user="postgres", database="postgres", ssl=False, min_size=5, max_size=5
     )
-    app.redis = redis.asyncio.Redis(host="127.0.0.1", port=REDIS)
-    app.http = httpx.AsyncClient(base_url=f"http://127.0.0.1:{DOWN}")
+    # by default redis-py 8 fails a request that finds 100 connections in use, and httpx one that waits 5 s for one of 100
+    app.redis = redis.asyncio.Redis(host="127.0.0.1", port=REDIS, max_connections=1000)
+    app.http = httpx.AsyncClient(base_url=f"http://127.0.0.1:{DOWN}", timeout=60)
     yield
     await app.http.aclose()
 
