@@ -138,6 +138,16 @@ def threaded(kind):
     return start
 
 
+def asyncio_streams(loop):
+    """A task for each connection, on asyncio's own loop or on uvloop."""
+
+    def start(place):
+        port, env = free_port(), {"REDIS": place.redis(), "DOWN": place.plain()}
+        return place.start("streams", [PYTHON, CODE / "streams.py", loop], port, **env)
+
+    return start
+
+
 def fastcgi(listen, keeps):
     """nginx before PHP-FPM, by TCP or by a UNIX socket, each request on a connection of its own or on kept ones."""
 
@@ -410,6 +420,8 @@ COVERAGE = {
     "trio": python(nursery("trio"), "trio", "hypercorn"),
     "trio-streams": python(nursery(), "trio", whole={}),
     "anyio": python(nursery("asyncio"), "hypercorn"),
+    "asyncio-streams": python(asyncio_streams("asyncio"), "httpx"),
+    "uvloop-streams": python(asyncio_streams("uvloop"), "httpx", "uvloop"),
     **{f"fastapi-{kind}": python(threaded(kind), "fastapi", "requests") for kind in ("to-thread", "sync")},
     "fastapi-executor": python(threaded("executor"), "fastapi", "requests", whole=FIRST),
     "java-executor": executors("submit"),

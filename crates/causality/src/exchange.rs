@@ -62,7 +62,7 @@ pub trait Steps {
     /// The reply is complete, or will never be.
     fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs);
     /// A task accepted a flow.
-    fn accepted(&mut self, _: EndpointId, _: TaskId) {}
+    fn accepted(&mut self, _: EndpointId, _: TaskId, _: MonoNs) {}
     /// A task connects a flow.
     fn connecting(&mut self, xs: &Slab, flow: EndpointId, task: TaskId, at: MonoNs);
     /// A connection that this task wanted did not come about, for this reason (Linux's error number, 0 = not known).
@@ -222,7 +222,7 @@ impl<S: Steps> Engine<S> {
             }
             op::ACCEPT => {
                 self.eps.at(r.flow, r.at).side.get_or_insert(Side::Server);
-                self.steps.accepted(r.flow, r.actor());
+                self.steps.accepted(r.flow, r.actor(), r.at);
             }
             op::CLOSE | op::SHUTDOWN => {
                 if r.kind == op::CLOSE {

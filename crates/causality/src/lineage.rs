@@ -233,6 +233,11 @@ impl Lineage {
         makers.map(|task| (task, self.made.get(&task).map(|&(_, made)| made)))
     }
 
+    /// When a task was made, where its maker is known too.
+    pub(crate) fn made_at(&self, task: TaskId) -> Option<MonoNs> {
+        self.made.get(&task).map(|&(_, made)| made)
+    }
+
     /// When the request was over that a task was made for: the end of time where it is not, the beginning where that is not known.
     fn over_of(&self, task: TaskId) -> MonoNs {
         let takes =

@@ -123,6 +123,7 @@ impl Roles {
         let is_of_operations = ["loss.ring.op", "loss.ring.flow", "loss.storage"].iter().any(|l| what.starts_with(l));
         if is_of_operations || defects::hides_rows(what) {
             self.unseen.losses.push((r.from.0.saturating_sub(LATE_NS), r.at.0));
+            self.answerers.lost_accepts();
         }
     }
 

@@ -179,6 +179,10 @@ impl Player {
             ["task", name, comm, ref rest @ ..] => self.task(name, comm, rest),
             ["goroutine", name, "of", process] => self.logical(name, process, runtime::GO, None),
             ["context", name, "of", process] => self.logical(name, process, runtime::PYTHON, None),
+            // by nobody whose name is known
+            ["context", name, "of", process, "at", at] => {
+                self.logical(name, process, runtime::PYTHON, Some((0, number(at)? * US)))
+            }
             [kind @ ("goroutine" | "context"), name, "of", process, "by", maker, "at", at] => {
                 let maker = (self.who(maker)?.number, number(at)? * US);
                 let runtime = if kind == "context" { runtime::PYTHON } else { runtime::GO };

@@ -302,7 +302,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
     }
 
-    fn accepted(&mut self, flow: EndpointId, task: TaskId) {
+    fn accepted(&mut self, flow: EndpointId, task: TaskId, _: MonoNs) {
         if let Some(w) = self.facts.tasks.get_mut(task) {
             w.turn.accepted(flow);
         }

@@ -125,6 +125,7 @@ impl Answerers {
         if e.actor != e.task {
             self.kin.works(&self.lineage, e.flow, e.actor);
         }
+        self.kin.read(e.flow, e.began);
         // who replied last on this connection may do it again
         if let Some(&task) = self.last.get(&xs.get(x).flow) {
             self.lineage.answers(xs, x, task);
@@ -231,9 +232,20 @@ impl Answerers {
         self.lineage.over(xs, x, at);
     }
 
+    /// A process accepted a connection.
+    pub(super) fn accepted(&mut self, flow: EndpointId, process: u32, at: MonoNs) {
+        self.kin.accepted(flow, process, at);
+    }
+
+    /// Operations were lost: connections may have been accepted that nobody saw.
+    pub(super) fn lost_accepts(&mut self) {
+        self.kin.lost_accepts();
+    }
+
     /// A connection is gone.
     pub(super) fn gone(&mut self, flow: EndpointId) {
         self.last.remove(&flow);
+        self.kin.gone(flow);
     }
 
     /// The recording ends: of what was made for a request that is open yet, nobody saw whether it works on behind its end.
@@ -250,6 +262,7 @@ impl Answerers {
     /// A step in a task's life.
     pub(super) fn task(&mut self, xs: &Slab, r: &TaskRow) {
         self.lineage.task(xs, r);
+        self.kin.made(r);
         self.ends.task(&self.lineage, r);
         if r.what == life::FOR_OTHERS {
             self.for_others.told.insert(r.task);

@@ -2,17 +2,45 @@
 //!
 //! What an asyncio server makes when it accepts a connection makes the reader and the task that serves it. A worker of a pool has
 //! nothing in common with a connection's reader but what it has with those of others, too.
+//!
+//! uvloop reads in nobody's name, so that its readers have no maker. There the moment tells: the task was made behind the accept of its
+//! connection, before the process accepted another one and before it read anything there. A pool's workers were made before the
+//! accepts of most connections. Where several connections are accepted at once, it is not known for which the task was made.
 
+use crate::canary::holds;
 use crate::exchange::Exchange;
 use crate::lineage::Lineage;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use wakepath_model::ids::{EndpointId, TaskId};
+use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
+use wakepath_model::rows::TaskRow;
 
 /// Most readers, repliers and makers of which is kept for which connection they were seen.
 const TASKS_MAX: usize = 1 << 20;
 /// Stands for several connections.
 const SEVERAL: EndpointId = EndpointId(0);
+
+/// Most connections of which is kept when they were accepted.
+const ACCEPTS_MAX: usize = 1 << 16;
+/// Later than all that was recorded.
+const NEVER: MonoNs = MonoNs(u64::MAX);
+
+/// When a process accepted a connection, then another one, and when the first byte of the first was read.
+struct Accept {
+    at: MonoNs,
+    next: MonoNs,
+    read: MonoNs,
+}
+
+impl Accept {
+    /// Whether what was made at a moment was made for this connection; nothing where it may have been for one that came with it.
+    fn is_for(&self, made: MonoNs) -> Option<bool> {
+        let is_behind = holds("served.made_behind_its_accept", made > self.at);
+        let is_before = holds("served.made_before_its_first_byte", made < self.read);
+        let is_alone = holds("served.accepted_alone", made < self.next);
+        if is_behind && is_before { is_alone.then_some(true) } else { Some(false) }
+    }
+}
 
 /// What readers and repliers of connections have in common.
 #[derive(Default)]
@@ -21,6 +49,14 @@ pub(super) struct Kin {
     of: FxHashMap<TaskId, EndpointId>,
     /// Of each that replied again: the nearest maker that it has in common with its connection's reader.
     common: FxHashMap<TaskId, TaskId>,
+    /// Of each that replied again to what a reader without a maker read: whether it was made for its connection.
+    by_moment: FxHashMap<TaskId, bool>,
+    accepts: FxHashMap<EndpointId, Accept>,
+    /// The last connection that each process accepted.
+    newest: FxHashMap<u32, EndpointId>,
+    /// When tasks were made of which no maker is known.
+    made: FxHashMap<TaskId, MonoNs>,
+    has_lost: bool,
     /// On which connection each replied, how often, and its process.
     replied: FxHashMap<TaskId, (EndpointId, u32, u32)>,
     /// Of each process: replies of tasks that were made for their connections; of others.
@@ -42,6 +78,40 @@ impl Kin {
         for task in std::iter::once(task).chain(lineage.makers(task).map(|(maker, _)| maker)) {
             let of = self.of.entry(task).or_insert(flow);
             *of = if *of == flow { flow } else { SEVERAL };
+        }
+    }
+
+    /// A process accepted a connection.
+    pub(super) fn accepted(&mut self, flow: EndpointId, process: u32, at: MonoNs) {
+        if let Some(before) = self.newest.insert(process, flow).and_then(|flow| self.accepts.get_mut(&flow)) {
+            before.next = before.next.min(at);
+        }
+        if self.accepts.len() < ACCEPTS_MAX {
+            self.accepts.insert(flow, Accept { at, next: NEVER, read: NEVER });
+        }
+    }
+
+    /// Accepts may have been lost.
+    pub(super) fn lost_accepts(&mut self) {
+        self.has_lost = true;
+    }
+
+    /// A request was read on a connection.
+    pub(super) fn read(&mut self, flow: EndpointId, at: MonoNs) {
+        if let Some(accept) = self.accepts.get_mut(&flow) {
+            accept.read = accept.read.min(at);
+        }
+    }
+
+    /// A connection is gone.
+    pub(super) fn gone(&mut self, flow: EndpointId) {
+        self.accepts.remove(&flow);
+    }
+
+    /// A runtime tells when a task was made, and perhaps not by which.
+    pub(super) fn made(&mut self, r: &TaskRow) {
+        if r.runtime != 0 && r.parent == TaskId::UNKNOWN && r.start.0 != 0 && self.made.len() < TASKS_MAX {
+            self.made.insert(r.task, r.start);
         }
     }
 
@@ -69,6 +139,11 @@ impl Kin {
     fn replied_again(&mut self, lineage: &Lineage, e: &Exchange, task: TaskId) {
         self.works(lineage, e.flow, task);
         let of_reader: SmallVec<[TaskId; 8]> = lineage.makers(e.actor).map(|(maker, _)| maker).collect();
+        if of_reader.is_empty() && e.actor != e.task {
+            let made = lineage.made_at(task).or_else(|| self.made.get(&task).copied());
+            let is_its = made.and_then(|made| self.accepts.get(&e.flow)?.is_for(made));
+            self.by_moment.extend(is_its.map(|is_its| (task, is_its)));
+        }
         let mut of_task = lineage.makers(task).map(|(maker, _)| maker).peekable();
         // of those from before the recording nothing is known
         if of_reader.is_empty() || of_task.peek().is_none() {
@@ -97,7 +172,10 @@ impl Kin {
     /// Whether a task that replied again was made for its connection alone, together with the reader; nothing where that is not
     /// known.
     fn is_made_for(&self, task: TaskId, flow: EndpointId) -> Option<bool> {
-        let common = self.common.get(&task)?;
+        let Some(common) = self.common.get(&task) else {
+            let by_moment = self.by_moment.get(&task).copied();
+            return by_moment.filter(|_| holds("served.no_accept_was_lost", !self.has_lost));
+        };
         Some(!self.is_full && self.of.get(common) == Some(&flow))
     }
 }

@@ -174,7 +174,8 @@ impl Steps for Roles {
         }
     }
 
-    fn accepted(&mut self, _: EndpointId, task: TaskId) {
+    fn accepted(&mut self, flow: EndpointId, task: TaskId, at: MonoNs) {
+        self.answerers.accepted(flow, self.process_of(task), at);
         // the poll found the listener, with which there is nothing to go on; what is read of each new connection is another matter
         let round = self.loops.rounds.entry(task);
         round.promptness.has_accepted = true;

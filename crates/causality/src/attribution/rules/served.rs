@@ -2,10 +2,12 @@
 //! reply is for that request, and so is what it makes. So asyncio's servers that have a task for each connection work.
 //!
 //! Habit: at least eight connections of the process had such a task, and none of its tasks replied on two. Or tasks that were each
-//! made for their connection alone, together with its reader, replied at least eight times, and no other task replied twice.
+//! made for their connection alone, together with its reader or at its accept, replied at least eight times, and no other task
+//! replied twice.
 //!
 //! Counterexamples: `link.logical/workers_that_reply_anywhere`, `few_connections`, `workers_of_all_connections`,
-//! `workers_made_with_the_first`, `one_made_with_its_reader`.
+//! `workers_made_with_the_first`, `one_made_with_its_reader`, `workers_made_behind_the_first_accept`, `accepted_at_once`,
+//! `accept_that_was_lost`, `others_made_behind_their_first_bytes`.
 
 use super::born::kept;
 use crate::attribution::exclusion::{ExclusionRule, NO_MOMENT, Question};
