@@ -9,6 +9,8 @@
 #define FRAME_TURNS 32
 #define PIECES_MAX 8
 #define MORE_MAX 65536
+/* What Redis reads at once. One long value is not taken. */
+#define COMMANDS_MAX 16384
 /* A shorter body is taken with what is around it: a record of its own costs more. */
 #define BODY_TAKEN 64
 /* The longest frame that is believed. */
@@ -24,6 +26,21 @@
 #define PHASE_BORDER 1
 #define PHASE_DATA 0x40000000u
 #define PHASE_HEADER 0xffffff00u
+
+/* How requests of Redis begin: many stand behind each other on a connection that is shared. */
+static __always_inline bool begins_commands(u32 word)
+{
+	return (u8)word == '*' && (u8)((u8)(word >> 8) - '0') < 10 && (u8)(word >> 16) == '\r';
+}
+
+/* How HTTP/2, AMQP and Redis begin: their messages of one direction begin without a turn. Of others that do, the recorder tells
+ * (wanted_heads). */
+static __always_inline u8 streams_of(u32 word)
+{
+	if (word == 0x20495250 /* PRI_ */)
+		return STREAMS_FRAMED | STREAMS_HTTP2;
+	return word == 0x50514d41 /* AMQP */ || begins_commands(word) ? STREAMS_PLAIN : 0;
+}
 
 /* The first bytes of a frame of HTTP/2 that no body is: one that holds a whole head (HEADERS with END_HEADERS, at most 16 KiB), or a
  * RST_STREAM, PING or WINDOW_UPDATE. So it is known on connections from before the recording, before the recorder tells. */
@@ -155,6 +172,12 @@ __noinline int begin_frames(void)
 	}
 	if (c->more_bytes < sizeof(word) || bpf_probe_read_user(&word, sizeof(word), (void *)c->more_buffer))
 		return 0;
+	if (!(f->streams & STREAMS_FRAMED)) {
+		/* commands of Redis, one behind the other: all of them */
+		if ((u8)word == '*' && c->more_bytes <= COMMANDS_MAX)
+			c->more_to = c->more_bytes;
+		return 0;
+	}
 	if ((u32)word == 0x20495250 /* PRI_ */)
 		c->more_at = 24;
 	return c->more_at || begins_frame(word) || begins_data(word);

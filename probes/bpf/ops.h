@@ -67,13 +67,6 @@ static __always_inline u8 class_now(struct task_struct *task, struct pt_regs *re
 	return syscall_class[nr & (SYSCALLS - 1)];
 }
 
-/* How HTTP/2 and AMQP begin: their messages of one direction begin without a turn. Of others that do, the recorder tells
- * (wanted_heads). */
-static __always_inline bool begins_streams(u32 word)
-{
-	return word == 0x20495250 /* PRI_ */ || word == 0x50514d41 /* AMQP */;
-}
-
 /* HTTP heads are longer than those of binary protocols: give them the whole cap. */
 static __always_inline bool looks_like_http(u32 word)
 {
@@ -115,14 +108,17 @@ static __always_inline void look(struct flow_state *f)
 	u8 *wants;
 
 	f->turns++;
-	if (!cfg_head_bytes || f->quiet || f->streams)
+	if (!cfg_head_bytes || f->quiet || f->streams & (STREAMS_HTTP2 | STREAMS_PLAIN))
 		return;
 	if ((f->turns & (TURNS_A_LOOK - 1)) && (f->turns & (f->turns - 1)))
 		return;
 	wants = bpf_map_lookup_elem(&wanted_heads, &f->id);
 	if (wants) {
 		f->quiet = *wants == WANTS_NONE;
-		f->streams = *wants == WANTS_EACH;
+		if (*wants == WANTS_EACH)
+			f->streams = STREAMS_PLAIN;
+		else if (*wants == WANTS_FRAMES)
+			f->streams = STREAMS_FRAMED | STREAMS_HTTP2;
 	}
 }
 
@@ -169,7 +165,7 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 	} else if (f && f->captured >= PLAIN_HEAD) {
 		look(f);
 	}
-	is_body = f && f->streams && m->bytes > 0 && is_within_data(f, m->op, m->bytes);
+	is_body = f && f->streams & STREAMS_HTTP2 && m->bytes > 0 && is_within_data(f, m->op, m->bytes);
 	if (f && f->streams)
 		f->captured = 0;
 	if (cfg_head_bytes && !is_body && m->readable && m->bytes > 0 && (!f || (!f->quiet && f->captured < cfg_head_bytes))) {
@@ -187,7 +183,7 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 				/* into the same place: older kernels give little stack */
 				bpf_probe_read_user(&first, sizeof(first), (void *)first);
 				f->http = looks_like_http(first);
-				f->streams |= begins_streams(first) || begins_frame(first);
+				f->streams |= streams_of(first) | (begins_frame(first) ? STREAMS_FRAMED : 0);
 			}
 			if (f && f->streams)
 				/* the option is of each message, and one operation may have many */
@@ -206,7 +202,7 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 		peer = PEER_BYTES;
 	if (head > HEAD_MAX)
 		head = HEAD_MAX;
-	if (f && f->streams && m->bytes > 0 && !is_body)
+	if (f && m->bytes > 0 && !is_body && (f->streams & STREAMS_FRAMED || (f->streams && m->bytes > HEAD_MAX)))
 		note_frames(c, f, m, &p, now);
 	who.runtime = m->op;
 	if (runtime_processes && logical_task(task, &who, m->flow, now)) {
@@ -251,7 +247,9 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 		if (f) {
 			if (!f->http && !f->captured && done >= 4) {
 				f->http = looks_like_http(*(u32 *)dst);
-				f->streams |= begins_streams(*(u32 *)dst) || (done >= 8 && begins_frame(*(u64 *)dst));
+				f->streams |= streams_of(*(u32 *)dst);
+				if (done >= 8 && begins_frame(*(u64 *)dst))
+					f->streams |= STREAMS_FRAMED;
 			}
 			f->captured += head;
 		}

@@ -119,6 +119,12 @@ struct {
 	__type(value, struct task_state);
 } tasks SEC(".maps");
 
+/* What lies in operations of a flow whose messages overlap: perhaps frames of HTTP/2; messages without such; frames, as its preface or
+ * the recorder told: what is within one need not be looked at. */
+#define STREAMS_FRAMED 1
+#define STREAMS_PLAIN 2
+#define STREAMS_HTTP2 4
+
 struct flow_state {
 	u64 id; /* in a slot 0 = free */
 	u64 arrived_ns;
@@ -131,7 +137,7 @@ struct flow_state {
 	u8 http;
 	u8 turns; /* changes of direction, modulo 256 */
 	u8 quiet; /* nobody can read what it says: no more heads */
-	u8 streams; /* its messages overlap: each operation may begin one */
+	u8 streams; /* its messages overlap: each operation may begin one. STREAMS_... */
 	u32 inode; /* of the socket, where it was found by address: an address is used again */
 	u32 window_waits; /* as TCP counted them when it sent last: ticks for which the receiver's window kept bytes back */
 	/* where frames of HTTP/2 stand when an operation is over, received and sent: see frames.h */

@@ -12,7 +12,7 @@ use wakepath_model::rows::{
     EndpointRow, FlowNoteRow, MessageEndRow, MessageRow, OPEN, Side, UNFRAMED, message_flag, range, role, witness,
 };
 use wakepath_protocols::{
-    Border, Dir, EndHow, Message, Processor, Protocol, Role, Sink, Status, Transport, Verdict, begins_anywhere,
+    Border, Dir, EndHow, Message, Processor, Protocol, Role, RunsOn, Sink, Status, Transport, Verdict, begins_anywhere,
     recognise,
 };
 
@@ -327,8 +327,10 @@ impl Flow {
         }
         self.state = ProtocolState::Known(protocol.make(Boxed));
         self.is_tls = protocol == Protocol::Tls;
-        if protocol.about().runs_on {
-            sink.runs_on(id);
+        match protocol.about().runs_on {
+            RunsOn::Never => {}
+            RunsOn::Plainly => sink.runs_on(id, false),
+            RunsOn::InFrames => sink.runs_on(id, true),
         }
         let name = sink.intern(protocol.id().as_bytes());
         self.known = Some((protocol, name));

@@ -406,7 +406,7 @@ defects! {
         "No action needed: such links are marked as weaker.";
     PROTOCOL_LOST = "protocol.framing_lost", Warning, &[Requests, Metrics],
         "The end of a message was not found: its flow was closed inside it, stopped following its protocol, or moved more at once than is examined. Later data is not framed.",
-        "Look for a peer that went away early, a batch of requests over 1 KiB (on HTTP/2: 4 KiB in several buffers, or 64 KiB), or a flow that is encrypted, upgraded or joined in mid-message.";
+        "Look for a peer that went away early, a batch of requests over 1 KiB (on Redis: 16 KiB; on HTTP/2: 4 KiB in several buffers, or 64 KiB), or a flow that is encrypted, upgraded or joined in mid-message.";
     PROTOCOL_MALFORMED = "protocol.malformed", Warning, &[Requests, Metrics],
         "A message broke its protocol's rules and was ignored.",
         "Look at the flow's notes for the protocol and the place.";

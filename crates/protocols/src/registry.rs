@@ -23,6 +23,17 @@ pub enum Askers {
     Programs,
 }
 
+/// Where messages of one side begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunsOn {
+    /// Where the flow turns, as a rule.
+    Never,
+    /// Wherever bytes are moved: one side's follow each other without a turn.
+    Plainly,
+    /// The same, in frames of HTTP/2, of which some hold nothing but data.
+    InFrames,
+}
+
 /// A protocol's row in `docs/protocols.md` (Markdown).
 #[derive(Clone, Copy, Debug)]
 pub struct Docs {
@@ -55,8 +66,8 @@ pub struct About {
     pub askers: Askers,
     /// Why nobody can read what it carries, where nobody can.
     pub opaque: Option<&'static str>,
-    /// Whether messages of one side follow each other without a turn as a rule, so that each operation may begin one.
-    pub runs_on: bool,
+    /// Where messages of one side begin.
+    pub runs_on: RunsOn,
     /// How large a processor may be, in bytes: there is one for each flow.
     pub bytes_max: usize,
     /// Its row in the documents.
@@ -74,7 +85,7 @@ impl About {
         vocabulary: Vocabulary::CONSTANT,
         askers: Askers::Programs,
         opaque: None,
-        runs_on: false,
+        runs_on: RunsOn::Never,
         bytes_max: 1024,
         docs: Docs { what: "", request: "", kept: "", pairs: "" },
     };

@@ -92,8 +92,8 @@ impl RowSink for Sink {
             self.wanted.push((flow, w::WANTS_NONE));
         }
     }
-    fn runs_on(&mut self, flow: EndpointId) {
-        self.wanted.push((flow, w::WANTS_EACH));
+    fn runs_on(&mut self, flow: EndpointId, in_frames: bool) {
+        self.wanted.push((flow, if in_frames { w::WANTS_FRAMES } else { w::WANTS_EACH }));
     }
     fn stack(&mut self, tgid: u32, image: u64, id: u32) -> StrId {
         let Sink { folder, counts, stacks, .. } = self;

@@ -357,6 +357,8 @@ constants! {
     WANTS_NONE: u8 = 1;
     /// Which heads of a flow are wanted: that of each operation, since its messages overlap.
     WANTS_EACH: u8 = 2;
+    /// The same of HTTP/2, of which frames are followed: those of data need no head.
+    WANTS_FRAMES: u8 = 3;
     /// Room behind a ring for a record that begins before its end: the longest record.
     RING_SLACK: u32 = 16384;
     /// Syscall numbers below this are classed.

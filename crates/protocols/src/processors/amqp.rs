@@ -14,7 +14,7 @@
 
 use crate::bytes::{be16, be32, be64};
 use crate::duplex::{BAD, Duplex, Fit, Framer, NONE, Stop, Unit, Wire};
-use crate::registry::{About, Docs};
+use crate::registry::{About, Docs, RunsOn};
 use crate::vocabulary::{Grammar, List, Vocabulary};
 use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Outcome, Role, Status, Text, Witness, mask};
 
@@ -30,7 +30,7 @@ pub const ABOUT: About = About {
     ports: &[5672],
     recognise,
     vocabulary: Vocabulary { verb: Grammar::Constant, target: Grammar::Path(List::NONE), class: Grammar::Constant },
-    runs_on: true,
+    runs_on: RunsOn::Plainly,
     bytes_max: 1200,
     docs: Docs {
         what: "AMQP 0-9-1",

@@ -21,7 +21,7 @@ use crate::frames::{
 };
 use crate::hpack::{self, Known, Name, Table};
 use crate::http::{self, Heading};
-use crate::registry::{About, Askers, Docs};
+use crate::registry::{About, Askers, Docs, RunsOn};
 use crate::streams::{Open, Streams};
 use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Outcome, Role, Status, Text, Witness};
 
@@ -38,7 +38,7 @@ pub const ABOUT: About = About {
     recognise: frames::recognise,
     vocabulary: http::VOCABULARY,
     askers: Askers::People,
-    runs_on: true,
+    runs_on: RunsOn::InFrames,
     bytes_max: 11 * 1024,
     docs: Docs {
         what: "HTTP/2 with prior knowledge, and gRPC",

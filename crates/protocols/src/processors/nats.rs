@@ -16,7 +16,7 @@
 
 use crate::bytes::{decimal, line};
 use crate::duplex::{BAD, Duplex, Fit, Framer, Unit, Wire};
-use crate::registry::{About, Docs};
+use crate::registry::{About, Docs, RunsOn};
 use crate::vocabulary::{Grammar, List, Vocabulary};
 use crate::{Attrs, Border, Defect, Dir, EndHow, Outcome, Role, Status, Text, Witness, mask};
 
@@ -40,7 +40,7 @@ pub const ABOUT: About = About {
         target: Grammar::Labels(List::of(WORDS)),
         class: Grammar::Constant,
     },
-    runs_on: true,
+    runs_on: RunsOn::Plainly,
     bytes_max: 1536,
     docs: Docs {
         what: "NATS",

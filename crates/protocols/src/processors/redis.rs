@@ -13,7 +13,7 @@
 
 use crate::bytes;
 use crate::duplex::{BAD, Duplex, Fit, Framer, Stop, Unit, Wire};
-use crate::registry::{About, Docs};
+use crate::registry::{About, Docs, RunsOn};
 use crate::vocabulary::{Grammar, List, Vocabulary};
 use crate::{Attrs, Border, Defect, Dir, EndHow, Outcome, Role, Status, Text};
 
@@ -33,6 +33,7 @@ pub const ABOUT: About = About {
         target: Grammar::Words(List::of(WORDS)),
         class: Grammar::Words(List::of(WORDS)),
     },
+    runs_on: RunsOn::Plainly,
     bytes_max: 512,
     docs: Docs {
         what: "Redis, RESP2 and RESP3, inline commands",

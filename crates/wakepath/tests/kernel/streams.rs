@@ -115,6 +115,31 @@ fn streams_in_long_operations_are_seen_whole() {
     }
 }
 
+/// Clients that share a connection to Redis write a few commands at once, and the server reads what many of them wrote, up to 16 KiB. The
+/// first reply is a list, whose end is known behind the heads of the others.
+#[test]
+fn commands_that_are_read_at_once_are_seen_whole() {
+    const COMMANDS: usize = 80;
+    let command = format!("*3\r\n$6\r\nLRANGE\r\n$160\r\n{}\r\n$1\r\n0\r\n", "k".repeat(160));
+    let replies = format!("*2\r\n$1\r\na\r\n$1\r\nb\r\n{}", ":1\r\n".repeat(COMMANDS - 1));
+    for backend in BACKENDS {
+        let Some(rec) = record(backend, &[]) else { continue };
+        let (a, b) = tcp_pair();
+        for _ in 0..3 {
+            (0..COMMANDS).for_each(|_| send_by("write", &a, command.as_bytes()));
+            assert_eq!(recv_by("read", &b, COMMANDS * command.len()).len(), COMMANDS * command.len());
+            passes(&b, &a, replies.as_bytes());
+        }
+        let (fa, fb) = (ids(&a), ids(&b));
+        let trace = rec.stop();
+        for flow in [trace.flow(fa), trace.flow(fb)] {
+            let of = |role| trace.messages.iter().filter(|m| m.flow == flow && m.role == role).count();
+            assert_eq!((of(role::REQUEST), of(role::REPLY)), (3 * COMMANDS, 3 * COMMANDS), "{backend}");
+        }
+        assert_eq!(trace.lost("protocol.framing_lost"), 0, "{backend}");
+    }
+}
+
 /// Requests on a connection from before the recording, whose names stand in a table that nobody saw, and which are read as net/http's
 /// server does: each frame's header, and then the rest.
 #[test]
