@@ -16,7 +16,7 @@ from collections.abc import Callable
 from . import proxies
 from .foreign import ASYNCIO, CODE, DATABASE, HAVE, PYTHON, SYSTEM_PYTHON, VENV, Place, own_log, puma, uvicorn
 from .library import Library
-from .programs import TARGET, Failed, Recording, explain, free_port, keep, program, run, score, vload
+from .programs import TARGET, Failed, Recording, explain, free_port, keep, program, run, score, tokio_clients, vload
 from .tiers import find, nginx_line, php_fpm, put
 
 JDBC = "/usr/share/java/postgresql.jar"
@@ -291,6 +291,16 @@ def http1(port, clients, requests, truth):
     vload(f"http://127.0.0.1:{port}", "--connections", clients, "--requests", requests, "--mix", "/x=1", truth=truth)
 
 
+def load_until_named(case, port, recording):
+    """Loads until the recorder says that it tells the process's tasks apart, which it must find out first."""
+    words = recording.with_name(recording.name + ".log")
+    for _ in range(40):
+        case.load(port, 10, 100, truth=recording.with_name("early.jsonl"))
+        if "told apart" in words.read_text(encoding="utf-8"):
+            return
+    raise Failed("the recorder did not find how tasks are told apart")
+
+
 def by_script(name):
     """Loads with a script of `testbeds/foreign`: its numbers, then the truth's file."""
 
@@ -327,6 +337,8 @@ class Case:
     flags: tuple = ()
     # least share of whole paths in percent, by vantage and clients; nothing is asked where none is given
     whole: dict = dataclasses.field(default_factory=dict)
+    # the recorder must first find how the process's tasks are told apart
+    is_named_late: bool = False
 
 
 ONE = {(vantage, 1): 99.0 for vantage in BOTH}
@@ -376,6 +388,18 @@ def goroutines(start, whole, *needs, flag="go"):
     """A case of Go, with its probes."""
     needs = [str(HAVE / "go-service"), *needs]
     return Case(start, needs, clients=(1, 10, 50, 200), vantages=(KERNEL,), flags=(f"--runtimes={flag}",), whole=whole)
+
+
+def tokio(kinds, whole=None, clients=(1, 10, 50, 200), **needs):
+    """A case of clients of Tokio's, with its probe (`testbeds/clients`)."""
+
+    def start(place):
+        port, env = free_port(), {name: how(place) for name, how in needs.items()}
+        return place.start("clients", [tokio_clients(), kinds], port, **env)
+
+    have = [need for name, need in (("PG", DATABASE), ("REDIS", "redis-server")) if name in needs]
+    whole = {} if whole is None else whole
+    return Case(start, have, clients=clients, vantages=(KERNEL,), flags=("--runtimes=tokio",), whole=whole, is_named_late=True)
 
 
 COVERAGE = {
@@ -445,6 +469,14 @@ COVERAGE = {
     "java-webflux": served("WebFlux", ALL_SIZES, clients=(1, 10, 50, 200)),
     **{f"java-reactor-{how}": served("Reactive", ALL_SIZES, how) for how in ("elastic", "timer")},
     **{f"java-reactor-{how}": served("Reactive", {}, how) for how in ("shared", "limited", "counted", "seldom", "batched")},
+    "tokio-reqwest": tokio("http", ALL_SIZES, DOWN=Place.plain),
+    "tokio-reqwest-at-once": tokio("http-at-once", ALL_SIZES, DOWN=Place.plain),
+    "tokio-reqwest-spawned": tokio("http-spawned", DOWN=Place.plain),
+    "tokio-sqlx": tokio("sqlx", ALL_SIZES, PG=Place.database),
+    "tokio-redis": tokio("redis", REDIS=Place.redis),
+    "tokio-postgres": tokio("postgres", PG=Place.database),
+    "tokio-reqwest-sqlx": tokio("http+sqlx+http", ALL_SIZES, DOWN=Place.plain, PG=Place.database),
+    "tokio-all": tokio("http+redis+sqlx", DOWN=Place.plain, REDIS=Place.redis, PG=Place.database),
     "virtual-threads": virtual("plain", 25, (1, 10, 50, 200), ALL_SIZES),
     "virtual-threads-21": virtual("plain", 21, (1, 10, 50), ALL_SIZES),
     "virtual-pinned": virtual("pinned", 25, (10,), ALL_SIZES),
@@ -480,6 +512,8 @@ def recorded(case, here, vantage, clients):
         case.load(port, clients, clients * 4, truth=here / "warm.jsonl")
         pids = [flag for pid in place.pids for flag in ("--pid", pid)]
         with library or Recording(trace, "--payload", "heads", *case.flags, *pids):
+            if case.is_named_late:
+                load_until_named(case, port, trace)
             case.load(port, clients, requests, truth=truth)
             time.sleep(0.3)
     log = own_log(place.log)

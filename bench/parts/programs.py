@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -398,6 +399,18 @@ def pools(place):
     virtual = [java, "-cp", place, "Pool", "virtual"]
     programs["Java, virtual threads"] = virtual if version > 20 else "Java 21 is needed: WAKEPATH_BENCH_JAVA=PROGRAM"
     return [built, "up"], programs
+
+
+@functools.cache
+def tokio_clients():
+    """Builds testbeds/clients."""
+    code = ROOT / "testbeds" / "clients"
+    line = ["cargo", "build", "--release", "--quiet", "--locked", "--manifest-path", code / "Cargo.toml"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=1800, check=False)
+    if done.returncode:
+        raise Failed(f"testbeds/clients cannot be built: {done.stderr.strip()[-200:]}")
+    own = TARGET if "CARGO_TARGET_DIR" in os.environ else code / "target"
+    return own / "release" / "clients"
 
 
 def many_files():

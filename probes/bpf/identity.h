@@ -83,4 +83,19 @@ static __always_inline bool tell_makers(u32 tgid, u8 runtime, const u64 *makers,
 	return true;
 }
 
+/* A probe's program, and the same where one link holds many probes (Linux 6.6): they ask for fewer rights. */
+#define RUNTIME_PROBE(name, does) PROBE_PAIR("uprobe", name, does)
+#define RUNTIME_RETURN_PROBE(name, does) PROBE_PAIR("uretprobe", name, does)
+#define PROBE_PAIR(kind, name, does) \
+	SEC(kind) \
+	int name(struct pt_regs *regs) \
+	{ \
+		return does; \
+	} \
+	SEC(kind ".multi") \
+	int name##_multi(struct pt_regs *regs) \
+	{ \
+		return does; \
+	}
+
 #endif

@@ -207,6 +207,8 @@ static __always_inline void emit_op(struct task_struct *task, struct pt_regs *re
 	who.runtime = m->op;
 	if (runtime_processes && logical_task(task, &who, m->flow, now)) {
 		named = sizeof(who);
+		if (who.runtime == RUNTIME_TOKIO)
+			tokio_acts(task->tgid, who.key, now, m->op);
 		m->op |= SUB_LOGICAL;
 	}
 	size = sizeof(*r) + named + peer + ((head + 7) & ~7u);
@@ -315,7 +317,7 @@ static __always_inline int on_socket(struct sock *sk, int ret, u8 op, int flags)
 	u64 now;
 
 	if (is_again(ret) || (op == OP_RECV && (flags & (MSG_PEEK | MSG_ERRQUEUE | MSG_OOB))))
-		return 0;
+		return op == OP_SEND ? tokio_is_held(task, ret) : 0;
 	m.class = class_now(task, regs);
 	if (m.class == SC_IO_URING)
 		m.flags = OPF_IO_URING;

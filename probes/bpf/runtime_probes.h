@@ -137,21 +137,6 @@ static __always_inline int go_ends(struct pt_regs *regs)
 	return 0;
 }
 
-/* A probe's program, and the same where one link holds many probes (Linux 6.6): they ask for fewer rights. */
-#define RUNTIME_PROBE(name, does) PROBE_PAIR("uprobe", name, does)
-#define RUNTIME_RETURN_PROBE(name, does) PROBE_PAIR("uretprobe", name, does)
-#define PROBE_PAIR(kind, name, does) \
-	SEC(kind) \
-	int name(struct pt_regs *regs) \
-	{ \
-		return does; \
-	} \
-	SEC(kind ".multi") \
-	int name##_multi(struct pt_regs *regs) \
-	{ \
-		return does; \
-	}
-
 RUNTIME_PROBE(on_go_takes, go_probe(regs, true))
 RUNTIME_PROBE(on_go_writes, go_probe(regs, false))
 RUNTIME_PROBE(on_go_makes, go_makes(regs))

@@ -44,19 +44,6 @@ struct {
 	__type(value, struct go_birth);
 } go_births SEC(".maps");
 
-#define LOCAL_WORDS 256
-
-/* Thread-local words as operations found them, until the agent knows which one names the task. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, LOCAL_WORDS);
-	__type(key, u32);
-	__type(value, struct wp_local_words);
-} local_words SEC(".maps");
-
-/* How many were taken since the agent emptied it. */
-u32 local_words_taken SEC(".data") = 0;
-
 /* The number of the goroutine at `at`; 0 where there is none. Its state (runtime.g.atomicstatus) stands directly before it, which
  * scripts/runtime-offsets holds for each version. Where a layout is wrong by a word, that state would be the number of all goroutines that
  * run, or an address behind it: neither has a state before it and is as small as a number. */
@@ -308,39 +295,6 @@ static __always_inline bool node_task(struct task_struct *task, struct wp_runtim
 	who->key = words.request;
 	who->born_ns = words.born_s * 1000000000ULL + words.born_ns;
 	return who->key != 0;
-}
-
-static __always_inline void sample_local_words(struct task_struct *task, struct wp_runtime *r, u64 flow)
-{
-	struct wp_local_words *sample;
-	u32 bytes = r->block_bytes, place;
-
-	if (local_words_taken >= LOCAL_WORDS || bytes > sizeof(sample->words))
-		return;
-	place = __sync_fetch_and_add(&local_words_taken, 1);
-	sample = bpf_map_lookup_elem(&local_words, &place);
-	if (!sample)
-		return;
-	sample->flow = flow;
-	sample->tid = task->pid;
-	sample->tgid = bpf_probe_read_user(sample->words, bytes, (void *)(THREAD_POINTER(task) - bytes)) ? 0 : task->tgid;
-}
-
-/* Numbers are given in order, so that none is as large as an address. */
-#define TOKIO_TASK_MAX (1ULL << 40)
-
-static __always_inline bool tokio_task(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, u64 flow)
-{
-	if (!r->tls) {
-		sample_local_words(task, r, flow);
-		return false;
-	}
-	/* a thread's loop is nobody's work, though it may be a task itself */
-	who->key = user_word(THREAD_POINTER(task) + (s64)r->tls);
-	if (who->key < TOKIO_TASK_MAX)
-		return who->key && flow;
-	__sync_fetch_and_add(&r->refuted, 1);
-	return false;
 }
 
 static __always_inline bool task_of(struct task_struct *task, struct wp_runtime *r, struct wp_logical *who, u64 flow, u64 now)

@@ -167,6 +167,8 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long ret)
 		return 0;
 	}
 	if (is_again(ret)) {
+		if (class == SC_WRITE || class == SC_WRITEV || class == SC_SENDTO || class == SC_SENDMSG)
+			tokio_is_held(task, ret);
 		/* but who polls in vain took nothing, and that is a fact; and so is a listener's full queue */
 		if (ret != -EINTR && !(ret == -EAGAIN && class == SC_CONNECT))
 			return 0;

@@ -18,6 +18,7 @@ struct bpf_raw_tracepoint_args { u64 args[0]; };
 #include "marks.h"
 #include "identity.h"
 #include "python.h"
+#include "tokio.h"
 #include "runtimes.h"
 #include "runtime_probes.h"
 #include "go_channels.h"

@@ -214,7 +214,8 @@ impl Missing {
                  which it cannot enter, need Go 1.21 or later, and `record --runtimes=go`"
             }
             Missing::OwnTask => {
-                "nothing shows that from outside yet; record the services that it calls for their own times"
+                "`record --runtimes=tokio` tells it of reqwest and sqlx, in programs that are not stripped; else record the \
+                 services that it calls for their own times"
             }
             Missing::WithinLoop => {
                 "only the program's own memory tells: record with fewer requests at once, or give its pools more connections"

@@ -8,6 +8,7 @@ mod at_work;
 pub mod attribution;
 pub mod canary;
 mod dense;
+mod errands;
 pub mod evidence;
 pub mod exchange;
 pub mod finished;

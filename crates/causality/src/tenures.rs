@@ -8,6 +8,7 @@
 //! some day it hands something back to just that one. Items of such a type are **lent** where nobody ever took one but amid another item.
 
 use crate::canary::holds;
+use crate::errands::Errands;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use wakepath_model::ids::{MonoNs, TaskId};
@@ -138,6 +139,8 @@ pub(crate) struct Tenures {
     found: FxHashSet<(TaskId, MonoNs)>,
     /// When handovers were lost.
     losses: Vec<(u64, u64)>,
+    /// What tasks are set going for.
+    pub(crate) errands: Errands,
 }
 
 impl Tenures {

@@ -150,6 +150,10 @@ pub enum Point {
     UvloopLeaves,
     /// greenlet: the greenlet that the thread runs makes another.
     GreenletMakes,
+    /// Tokio: the task whose header is the first argument is woken.
+    TokioWakes,
+    /// Tokio: the task whose header is the second argument was made.
+    TokioSpawns,
 }
 
 impl Point {
@@ -208,7 +212,7 @@ const RUNTIMES: [Known; 5] = [
     Known { kind: w::RUNTIME_PYTHON, recognise: python::recognise, probing: python::probing },
     Known { kind: w::RUNTIME_JVM, recognise: jvm::recognise, probing: |_| Vec::new() },
     Known { kind: w::RUNTIME_NODE, recognise: node::recognise, probing: |_| Vec::new() },
-    Known { kind: w::RUNTIME_TOKIO, recognise: tokio::recognise, probing: |_| Vec::new() },
+    Known { kind: w::RUNTIME_TOKIO, recognise: tokio::recognise, probing: tokio::probing },
 ];
 
 /// Whether it was verified how this machine's threads lead to what a runtime keeps of them, and with what its functions begin.

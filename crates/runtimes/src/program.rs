@@ -6,7 +6,7 @@ use object::elf::{
 use object::read::elf::{ElfFile, ProgramHeader as _};
 use object::{
     LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, ObjectSymbolTable as _, ReadCache, ReadRef as _,
-    RelocationFlags, RelocationTarget,
+    RelocationFlags, RelocationTarget, SymbolKind,
 };
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -118,6 +118,18 @@ impl Program {
     pub(crate) fn symbol(&self, name: &str) -> Option<u64> {
         let elf = self.elf()?;
         elf.symbols().find(|s| s.name() == Ok(name)).map(|s| s.address())
+    }
+
+    /// Addresses of all functions whose symbols for debuggers contain this.
+    pub(crate) fn functions(&self, part: &str) -> Vec<u64> {
+        let Some(elf) = self.elf() else { return Vec::new() };
+        let is_it = |s: &object::read::elf::ElfSymbol<'_, '_, FileHeader64<LittleEndian>, _>| {
+            s.kind() == SymbolKind::Text && s.is_definition() && s.name().is_ok_and(|name| name.contains(part))
+        };
+        let mut found: Vec<u64> = elf.symbols().filter(is_it).map(|s| s.address()).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
     }
 
     /// Address of a word in which the linker told it which library with thread-local words it is itself.

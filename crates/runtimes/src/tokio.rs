@@ -5,9 +5,12 @@
 //! descriptors, are asked which one word behaves as a task's number does. Its place holds for the program as long as that is
 //! not built anew. Before it is found, and where two words would do, nothing is read.
 //!
+//! Of what a task of a client's own sends, who woke it tells for whom (`record --runtimes=tokio`): wakers are the same functions for all
+//! tasks, reached by address, so that no compiler puts them into their callers. Stripped programs do not tell where.
+//!
 //! A program is recognised by the path of Tokio's sources in its messages, stripped or not.
 
-use crate::{Process, Runtime, Unread};
+use crate::{Point, Probing, Process, Runtime, Unread};
 use std::collections::{BTreeMap, BTreeSet};
 use wakepath_wire::{self as w, LocalWords, Runtime as Layout};
 
@@ -49,6 +52,29 @@ fn version(path: &[u8]) -> Option<String> {
     let is_version = name[..end].iter().all(|b| b.is_ascii_digit() || *b == b'.');
     let is_sources = name[end..].starts_with(b"/src/");
     (is_version && is_sources).then(|| String::from_utf8_lossy(&name[..end]).into_owned())
+}
+
+/// The two functions of a waker that wake: as names of any mangling contain them.
+const WAKES: [&str; 2] = ["7runtime4task5waker11wake_by_val", "7runtime4task5waker11wake_by_ref"];
+
+/// Where a task that was made is put into a queue; the runtime of a single thread has no such function.
+const MAKES: &str = "34schedule_option_task_without_yield";
+
+/// At the beginning of each, where the address of the task's header is still in its register. A program with several versions of
+/// Tokio has several of each. With one of the two alone, some would go by unseen.
+pub(crate) fn probing(process: &Process) -> Vec<Probing> {
+    let program = &process.program;
+    let mut places = Vec::new();
+    for name in WAKES {
+        let found = program.functions(name);
+        if found.is_empty() {
+            return Vec::new();
+        }
+        places.extend(found.into_iter().filter_map(|at| Some((Point::TokioWakes, program.place(at)?))));
+    }
+    let made = program.functions(MAKES);
+    places.extend(made.into_iter().filter_map(|at| Some((Point::TokioSpawns, program.place(at)?))));
+    vec![Probing { file: format!("/proc/{}/exe", process.tgid).into(), places }]
 }
 
 /// From the thread pointer to the word that has the task's number, told by samples of one program's; `None` as long as they do

@@ -6,6 +6,9 @@
 //! task A app                     a process; `on web` where there are several hosts, else the last one
 //! task B app of A                another thread of it; `by A`: a process that A's forked
 //! goroutine g of A               a logical task of A's process; `A/g takes r1 c`: A does it in its name
+//! tokio t of A                   the same of Tokio's. `110 A/t gives conn to u`: it wakes the idle task u (whose kind is called conn), which
+//!                                sends; `empty` behind it: t, which sends for others, resumes u; `born`: t made u, which no
+//!                                other one ever woke (`A/- gives`: others did before)
 //! context k of A                 the same of Python's; behind both: by j at 105 (another made it, then). `110 A/g ends`
 //!                                `110 A/g works for others`: its runtime was seen to
 //!                                `110 A/g gives job to h`: an item of a channel, whose type is called job; behind it: of g0 (who sent
@@ -178,6 +181,7 @@ impl Player {
             ["seen", name, "by", tap, from, to, ref rest @ ..] => self.seen(name, tap, from, to, rest),
             ["task", name, comm, ref rest @ ..] => self.task(name, comm, rest),
             ["goroutine", name, "of", process] => self.logical(name, process, runtime::GO, None),
+            ["tokio", name, "of", process] => self.logical(name, process, runtime::TOKIO, None),
             ["context", name, "of", process] => self.logical(name, process, runtime::PYTHON, None),
             // by nobody whose name is known
             ["context", name, "of", process, "at", at] => {
@@ -274,18 +278,19 @@ impl Player {
 
     /// A goroutine gives an item to another.
     fn gives(&mut self, at: u64, from: &str, kind: &str, to: &str, rest: &[&str]) -> Played<()> {
-        let (host, from) = self.who(from).map(|t| (t.host, t.number))?;
-        let to = self.who(to)?.number;
+        let (host, to) = self.who(to).map(|t| (t.host, t.number))?;
+        let from = if from == "-" { 0 } else { self.who(from)?.number };
         let (mut sent, mut first, mut is_empty) = (at, from, false);
         let mut words = rest.iter();
         while let Some(word) = words.next() {
             match (*word, words.clone().next()) {
                 ("empty", _) => is_empty = true,
+                ("born", _) => first = 0,
                 ("sent", Some(at)) => sent = number(at)? * US,
                 ("of", Some(who)) => first = self.who(who)?.number,
                 _ => return Err(format!("{word} is not understood")),
             }
-            if *word != "empty" {
+            if !matches!(*word, "empty" | "born") {
                 words.next();
             }
         }

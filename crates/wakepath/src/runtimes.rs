@@ -36,6 +36,9 @@ pub enum Probed {
     /// CPython 3.9 to 3.13, asyncio, trio, gevent: where contexts are made (about 2 µs each), and greenlets (about 1 µs each); with
     /// uvloop, also where it is asked to write, and behind each callback (about 1 µs each)
     Python,
+    /// Tokio: where tasks are woken (about 1 µs each) and made (about 4 µs each), which tells for which task a client's own one
+    /// sends: hyper, reqwest
+    Tokio,
     /// No probes, and no reading of tasks' identities either: threads alone are told apart
     None,
 }
@@ -46,6 +49,7 @@ impl Probed {
         match self {
             Probed::Go | Probed::GoChannels | Probed::GoWaits => Some("Go"),
             Probed::Python => Some("CPython"),
+            Probed::Tokio => Some("Tokio"),
             Probed::None => None,
         }
     }
@@ -55,6 +59,7 @@ impl Probed {
         match self {
             Probed::Go | Probed::GoChannels | Probed::GoWaits => Some(w::RUNTIME_GO),
             Probed::Python => Some(w::RUNTIME_PYTHON),
+            Probed::Tokio => Some(w::RUNTIME_TOKIO),
             Probed::None => None,
         }
     }
@@ -65,7 +70,7 @@ impl Probed {
             | match self {
                 Probed::GoChannels => w::MARKED_CHANNELS,
                 Probed::GoWaits => w::MARKED_WAITS,
-                Probed::Go | Probed::Python | Probed::None => 0,
+                Probed::Go | Probed::Python | Probed::Tokio | Probed::None => 0,
             }
     }
 }
@@ -450,10 +455,10 @@ fn place_probes(source: &mut KernelSource, tgid: u32, layout: &w::Runtime, allow
     let kind = layout.kind as u8;
     let files = wakepath_runtimes::probing(tgid, kind);
     if files.is_empty() {
-        let lacks = if kind == w::RUNTIME_GO {
-            "not the functions that make and end goroutines, as Go builds them"
-        } else {
-            "none of CPython's functions that make contexts"
+        let lacks = match kind {
+            w::RUNTIME_GO => "not the functions that make and end goroutines, as Go builds them",
+            w::RUNTIME_TOKIO => "no symbols (it is stripped) of the functions that wake Tokio's tasks",
+            _ => "none of CPython's functions that make contexts",
         };
         tell!("wakepath: {name} ({tgid}) has {lacks}: no probes, nothing is changed in it");
     }
@@ -476,6 +481,7 @@ fn place_probes_in(source: &mut KernelSource, at: &Probing, whom: &str, marks: u
     let what = match at.places.first() {
         Some((Point::PythonCopies, _)) => "where CPython makes contexts".to_owned(),
         Some((Point::GreenletMakes, _)) => "where greenlets are made".to_owned(),
+        Some((Point::TokioWakes, _)) => "where Tokio's tasks are made and woken".to_owned(),
         Some((Point::UvloopQueues, _)) => "where uvloop puts off what tasks write, and leaves contexts,".to_owned(),
         _ => {
             let made = if has_waits { "are made, end and wait" } else { "are made and end" };
@@ -524,6 +530,8 @@ fn probe(point: Point) -> RuntimeProbe {
         Point::UvloopQueues => RuntimeProbe::UvloopQueues,
         Point::UvloopLeaves => RuntimeProbe::UvloopLeaves,
         Point::GreenletMakes => RuntimeProbe::GreenletMakes,
+        Point::TokioWakes => RuntimeProbe::TokioWakes,
+        Point::TokioSpawns => RuntimeProbe::TokioSpawns,
     }
 }
 

@@ -55,6 +55,10 @@ pub enum RuntimeProbe {
     UvloopLeaves,
     /// greenlet: the greenlet that the thread runs makes another.
     GreenletMakes,
+    /// Tokio: a task is woken.
+    TokioWakes,
+    /// Tokio: a task is made.
+    TokioSpawns,
 }
 
 impl RuntimeProbe {
@@ -84,6 +88,8 @@ impl RuntimeProbe {
             RuntimeProbe::UvloopQueues => [&progs.on_uvloop_queues_multi, &progs.on_uvloop_queues],
             RuntimeProbe::UvloopLeaves => [&progs.on_uvloop_leaves_multi, &progs.on_uvloop_leaves],
             RuntimeProbe::GreenletMakes => [&progs.on_greenlet_makes_multi, &progs.on_greenlet_makes],
+            RuntimeProbe::TokioSpawns => [&progs.on_tokio_spawns_multi, &progs.on_tokio_spawns],
+            RuntimeProbe::TokioWakes => [&progs.on_tokio_wakes_multi, &progs.on_tokio_wakes],
         }
     }
 }

@@ -4,6 +4,7 @@ use super::crowd::{Requests, SHARED_FROM, Scope, Suspects};
 use super::facts::Facts;
 use super::worker::Worker;
 use crate::canary::holds;
+use crate::errands::Waking;
 use crate::evidence::{Hole, Missing, Rule, Strength};
 use crate::exchange::{ExId, Slab};
 use crate::roles::Role;
@@ -93,12 +94,24 @@ impl<'q> Question<'q> {
     pub(super) fn may_be_told_later(&self) -> bool {
         match () {
             // it was told when it was made
-            () if self.is_in_line() => false,
+            () if self.is_in_line() || self.is_errand() => false,
             () if self.facts.open(self.process).is_empty() => self.born_of().is_some(),
             () if self.is_migrating() || self.is_loop() => false,
             () if self.role.takes => self.role.replies_foreign || self.born_of().is_some(),
             () => true,
         }
+    }
+
+    /// Who woke the task before it sent, or made it, so that they may have asked.
+    pub(super) fn asking(&self) -> impl Iterator<Item = &'q Waking> {
+        let roles = self.facts.roles;
+        let wakings = self.worker.map_or(&[][..], |w| &w.helper.errand.wakings);
+        wakings.iter().filter(|w| holds("errand.often", roles.errands(self.process, w.way) > 0))
+    }
+
+    /// Whether it is known who may have asked, be it for a request or for none.
+    pub(super) fn is_errand(&self) -> bool {
+        self.asking().next().is_some()
     }
 
     /// Whether the task works for one request alone, as its runtime tells.

@@ -146,6 +146,9 @@ impl<'a, F: Finished> Attribution<'a, F> {
 
     /// A goroutine got an item from another.
     pub fn handed_over(&mut self, xs: &Slab, r: &HandoverRow) {
+        if self.facts.roles.is_named_late(r.task) {
+            return self.facts.set_going(r);
+        }
         self.facts.handed_over_item(xs, r);
     }
 

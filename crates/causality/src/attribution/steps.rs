@@ -106,6 +106,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
         self.tally.calls.begun += 1;
         let task = e.actor;
+        self.facts.meets_errand(e);
         self.facts.tasks.or_default(task).called = at;
         let dial = self.facts.dialled(xs, e.flow);
         // what a connection was made for need not be what the loop is at when it can be used
@@ -138,6 +139,7 @@ impl<F: Finished> Steps for Attribution<'_, F> {
             Parent::Root => Outcome::Own,
         };
         self.prove(xs, x, flow, at, outcome);
+        self.facts.did_errand(task);
         self.facts.state_mut(x).call.parent = Some(parent);
         if parent == Parent::Open(Hole::Ambiguous) {
             self.facts.doubted_at_rest(xs, x, process);

@@ -81,10 +81,13 @@ impl Answerers {
         self.for_others.is_told(lineage, task)
     }
 
-    /// A goroutine of a process got an item from another.
-    pub(super) fn handed_over(&mut self, r: &HandoverRow, process: u32) {
+    /// A goroutine of a process got an item from another. `is_errand`: it is a task whose runtime tells who set it going.
+    pub(super) fn handed_over(&mut self, r: &HandoverRow, process: u32, is_errand: bool) {
         let lineage = &self.lineage;
         let has_requests = |task| lineage.has_requests(task);
+        if is_errand {
+            return self.tenures.errands.handed_over(r, process, has_requests);
+        }
         let is_made_for_one = |task| matches!(lineage.of(task, MonoNs(u64::MAX)), Known::Of(_));
         let is_over = |task, at| lineage.was_over(task, at, r.at);
         self.tenures.handed_over(r, process, has_requests, is_made_for_one, is_over);
@@ -93,6 +96,11 @@ impl Answerers {
     /// Handovers were lost.
     pub(super) fn lost_handovers(&mut self, from: u64, to: u64) {
         self.tenures.lost(from, to);
+    }
+
+    /// The answer to a call began, or the call is over.
+    pub(super) fn answered(&mut self, e: &Exchange, is_over: bool) {
+        if is_over { self.tenures.errands.over(e) } else { self.tenures.errands.answered(e) }
     }
 
     /// What was learned of items.
@@ -155,6 +163,7 @@ impl Answerers {
         }
         self.spawned_called(e.actor, process, is_behind);
         self.tenures.called(e.actor, e.began);
+        self.tenures.errands.called(e);
     }
 
     /// A task called; where it was made for a request, its end shows whether it belongs to that alone.

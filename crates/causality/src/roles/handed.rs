@@ -9,7 +9,14 @@ impl Roles {
     /// A goroutine got an item from another.
     pub fn handed_over(&mut self, r: &HandoverRow) {
         let process = self.process_of(r.task);
-        self.answerers.handed_over(r, process);
+        let is_errand = self.is_named_late(r.task);
+        self.answerers.handed_over(r, process, is_errand);
+    }
+
+    /// How often who had woken a task of a process in a way was resumed with the answer to a call; 0 where that is no habit.
+    pub(crate) fn errands(&self, process: u32, way: u64) -> u32 {
+        let cases = self.answerers.tenures().errands.cases(process, way);
+        Some(cases).filter(|cases| *cases >= CASES_MIN).unwrap_or_default()
     }
 
     /// A logical task serves a stream.

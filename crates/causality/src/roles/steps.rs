@@ -85,6 +85,8 @@ impl Steps for Roles {
         if e.side == Side::Server {
             let process = self.process_of(task);
             self.answerers.replied(xs, x, task, process);
+        } else {
+            self.answerers.answered(e, false);
         }
         if e.side == Side::Server && task != TaskId::UNKNOWN && e.actor != TaskId::UNKNOWN {
             let first = self.workers.first_calls.remove(&task);
@@ -149,6 +151,7 @@ impl Steps for Roles {
             return;
         }
         if e.side != Side::Server {
+            self.answerers.answered(e, true);
             if let Some(asked) = self.connections.asked_on.get_mut((HostId(0), e.flow)) {
                 asked.under_way = asked.under_way.saturating_sub(1);
                 *self.connections.spare.entry(self.process_of(e.actor)).or_default() += u32::from(asked.under_way == 0);

@@ -70,7 +70,8 @@ table! {
 }
 
 table! {
-    /// A logical task got an item that another one sent it by a channel (Go, where channels have probes).
+    /// A logical task got an item that another one sent it by a channel (Go, where channels have probes). Or another one had woken it before
+    /// it sent something, or made it; or is resumed by it: then with `is_empty` (Tokio, where wakers have probes).
     HandoverRow {
         /// When.
         at: MonoNs,
@@ -78,13 +79,14 @@ table! {
         sent: MonoNs => named("sent_ns"),
         /// When it was sent first: what is passed on without a change has the time of who began.
         first_sent: MonoNs => named("first_sent_ns"),
-        /// Which type of items: a number that is the same for all channels of a process that have such.
+        /// Which type of items: a number that is the same for all channels of a process that have such. Tokio: which kind of task
+        /// it is, and in which way it was woken.
         of: u64 => named("item_type"),
         /// Who got it.
         task: TaskId,
         /// Who sent it, 0 where not known.
         from: TaskId,
-        /// Who sent it first.
+        /// Who sent it first. Tokio: 0 where `from` made the task.
         first: TaskId,
         /// It has no bytes, or the channel was closed: it says something, and hands nothing over.
         is_empty: u8 => flag(),

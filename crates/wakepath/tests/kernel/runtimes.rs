@@ -318,14 +318,41 @@ fn what_a_virtual_thread_of_the_first_release_with_them_does_is_for_its_request(
     check_java("21");
 }
 
-#[test]
-fn what_a_task_of_tokio_does_is_for_the_request_that_it_serves() {
+/// The service on Tokio; `None` (and why) where it was not built.
+fn tokio_service() -> Option<[PathBuf; 1]> {
     let deps = std::env::current_exe().expect("a test knows its own path");
     let service = deps.with_file_name("../examples/tokio_service");
     if !service.exists() {
-        return skip("no service on Tokio; remedy: cargo build -p wakepath-testkit --example tokio_service");
+        skip("no service on Tokio; remedy: cargo build -p wakepath-testkit --example tokio_service");
+        return None;
     }
-    check(&[service], "own", &[], 1, runtime::TOKIO);
+    Some([service])
+}
+
+const WOKEN: &[&str] = &["--runtimes=tokio"];
+
+#[test]
+fn what_a_task_of_tokio_does_is_for_the_request_that_it_serves() {
+    let Some(service) = tokio_service() else { return };
+    check(&service, "own", &[], 1, runtime::TOKIO);
+    check(&service, "own", WOKEN, 1, runtime::TOKIO);
+}
+
+#[test]
+fn a_task_of_a_tokio_client_sends_for_the_one_that_woke_it() {
+    let Some(service) = tokio_service() else { return };
+    check(&service, "client", WOKEN, 1, runtime::TOKIO);
+}
+
+/// Each call that is found is its own request's, as `recorded` asks; those that are not stay open.
+#[test]
+fn a_task_of_tokio_that_sends_for_several_at_once_or_waits_for_a_place_is_nobodys_errand() {
+    let Some(service) = tokio_service() else { return };
+    for kind in ["shared", "limited"] {
+        let found = recorded(&service, kind, WOKEN, runtime::TOKIO);
+        let open = found.iter().flatten().filter(|(_, (calls, is_whole))| calls.is_empty() && !is_whole).count();
+        assert!(found.is_none() || open > 0, "{kind}: what only seems to be asked for by who woke it is claimed");
+    }
 }
 
 #[test]

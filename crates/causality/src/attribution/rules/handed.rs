@@ -72,7 +72,7 @@ impl Facts<'_> {
     }
 
     /// For which request a goroutine worked when it sent an item.
-    fn at_work(&self, xs: &Slab, task: TaskId, at: MonoNs) -> Option<ExId> {
+    pub(in crate::attribution) fn at_work(&self, xs: &Slab, task: TaskId, at: MonoNs) -> Option<ExId> {
         if let Some(tenure) = self.tenures.get(&task) {
             return tenure.at(at);
         }

@@ -8,6 +8,7 @@ pub(super) mod answered;
 pub(super) mod awaited;
 pub(super) mod born;
 pub(super) mod completion;
+pub(super) mod errand;
 pub(super) mod fork;
 pub(super) mod handed;
 pub(super) mod handoff;
@@ -46,4 +47,5 @@ pub(super) const EXCLUSIONS: &[ExclusionRule] = &[
     served::RULE,
     spawned::RULE,
     handed::RULE,
+    errand::RULE,
 ];

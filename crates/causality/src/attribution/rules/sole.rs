@@ -59,6 +59,7 @@ pub(in crate::attribution) fn is_asked_by_one(q: &Question) -> bool {
     // what it does may be of a request that is over
     let is_at_first_work = q.worker.is_some_and(|w| w.born_of.is_some());
     is_asked
+        && !q.is_errand()
         && holds("sole.not_of_its_maker", !is_at_first_work)
         && q.at > roles.unseen_until(q.process)
         && holds("sole.never_without_a_request", !roles.calls_unasked(q.process))

@@ -24,6 +24,7 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
 fn keeps(q: &Question) -> Option<Kept> {
     let roles = q.facts.roles;
     let is_asked = match () {
+        () if q.is_errand() => false,
         () if q.is_loop() => {
             !q.is_ring()
                 && holds("unasked.never_seen", !roles.may_call_unasked(q.process))

@@ -1,0 +1,176 @@
+//! Errands: a task that others set going sends a request for one of them, and resumes that one with the answer.
+//!
+//! So clients work that have a task for each connection (hyper and what is built on it). Where the runtime tells who wakes whom
+//! (Tokio, where it has probes), each that woke the idle task before it sent may have asked. Why a task is woken shows by its kind and by the
+//! place in the program that wakes it: those that ask are resumed with the answer, and those that make room, or set a place free, are not.
+//! The first pass over a recording counts this for each such way.
+
+use crate::canary::holds;
+use crate::exchange::Exchange;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use wakepath_model::ids::{MonoNs, TaskId};
+use wakepath_model::rows::HandoverRow;
+
+/// Most tasks of which is kept for whom they send: calls of those beyond stay open, unless others of their kind tell.
+const HELPERS_MAX: usize = 1 << 18;
+/// Most ways in which one of them is woken; what else wakes it is not known to ask.
+const WAYS_MAX: usize = 8;
+
+/// Somebody who woke a task before it sent.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) struct Waking {
+    /// Who; unknown where it was no task.
+    pub(crate) by: TaskId,
+    /// When.
+    pub(crate) at: MonoNs,
+    /// In which way.
+    pub(crate) way: u64,
+    /// It made the task, which no other one ever woke.
+    is_birth: bool,
+}
+
+/// Who woke a task before it sent.
+#[derive(Clone, Default)]
+pub(crate) struct Errand {
+    /// When it sent.
+    sent: MonoNs,
+    /// All who did.
+    pub(crate) wakings: SmallVec<[Waking; 2]>,
+}
+
+impl Errand {
+    /// A row tells of one of them. Rows of the same sending have the same time.
+    pub(crate) fn add(&mut self, r: &HandoverRow) {
+        if self.sent != r.at {
+            self.wakings.clear();
+        }
+        self.sent = r.at;
+        let is_birth = r.first == TaskId::UNKNOWN && r.from != TaskId::UNKNOWN;
+        self.wakings.push(Waking { by: r.from, at: r.sent, way: r.of, is_birth });
+    }
+
+    /// Whether a call was sent then.
+    pub(crate) fn is_sent_by(&self, e: &Exchange) -> bool {
+        !self.wakings.is_empty() && (e.began..=e.taken).contains(&self.sent)
+    }
+}
+
+/// A task that sends for others.
+#[derive(Default)]
+struct Helper {
+    process: u32,
+    errand: Errand,
+    /// Who may have asked for what it sent last.
+    asked_by: SmallVec<[Waking; 2]>,
+    /// In which ways it was ever woken before it sent.
+    ways: SmallVec<[u64; 4]>,
+    /// How many of its calls are under way.
+    under_way: u32,
+    /// It called for who made it.
+    has_called_for_maker: bool,
+    /// The last one's answer has begun, and it resumed nobody since who could be who asked.
+    is_answered: bool,
+}
+
+/// A way in which tasks of a kind are woken.
+#[derive(Clone, Copy, Default)]
+struct Way {
+    /// How often one resumed with the answer who had woken it so.
+    cases: u32,
+    /// It resumed another one.
+    resumes_others: bool,
+    /// No task woke it so, or one was made so that others woke.
+    is_unknown: bool,
+    /// One sent a request before it had the answer to the one before.
+    has_several: bool,
+    /// One that was made sent several: it may have taken up others' work.
+    goes_on: bool,
+}
+
+/// The errands of a recording.
+#[derive(Default)]
+pub(crate) struct Errands {
+    helpers: FxHashMap<TaskId, Helper>,
+    /// By process.
+    ways: FxHashMap<(u32, u64), Way>,
+}
+
+impl Errands {
+    /// A task of a process was woken before it sent, or resumed by one that sends. `has_requests`: whether one takes requests itself.
+    pub(crate) fn handed_over(&mut self, r: &HandoverRow, process: u32, has_requests: impl Fn(TaskId) -> bool) {
+        if r.is_empty == 0 {
+            if self.helpers.len() < HELPERS_MAX || self.helpers.contains_key(&r.task) {
+                let helper = self.helpers.entry(r.task).or_default();
+                helper.process = process;
+                helper.errand.add(r);
+            }
+            return;
+        }
+        let Some(helper) = self.helpers.get_mut(&r.from) else { return };
+        let asked_by = || helper.asked_by.iter().filter(|w| !w.is_birth);
+        let is_who_asked = asked_by().any(|w| w.by == r.task);
+        if asked_by().next().is_none() || !is_who_asked && !has_requests(r.task) {
+            return;
+        }
+        for w in asked_by() {
+            let way = self.ways.entry((helper.process, w.way)).or_default();
+            way.cases += u32::from(w.by == r.task && helper.is_answered);
+            way.resumes_others |= w.by != r.task && (helper.is_answered || !is_who_asked);
+        }
+        if helper.is_answered {
+            helper.asked_by.clear();
+        }
+    }
+
+    /// A task calls.
+    pub(crate) fn called(&mut self, e: &Exchange) {
+        let Some(helper) = self.helpers.get_mut(&e.actor) else { return };
+        let errand = std::mem::take(&mut helper.errand);
+        helper.asked_by = if errand.is_sent_by(e) { errand.wakings } else { SmallVec::new() };
+        helper.is_answered = false;
+        helper.under_way += 1;
+        for w in &helper.asked_by {
+            // by no task, or by what others woke before
+            let is_unknown = w.by == TaskId::UNKNOWN;
+            if is_unknown || w.is_birth {
+                let way = self.ways.entry((helper.process, w.way)).or_default();
+                way.cases += u32::from(w.is_birth);
+                way.is_unknown |= is_unknown;
+                way.goes_on |= w.is_birth && std::mem::replace(&mut helper.has_called_for_maker, true);
+            }
+            if !helper.ways.contains(&w.way) && helper.ways.len() < WAYS_MAX {
+                helper.ways.push(w.way);
+            }
+        }
+        if helper.under_way > 1 {
+            for way in &helper.ways {
+                self.ways.entry((helper.process, *way)).or_default().has_several = true;
+            }
+        }
+    }
+
+    /// The answer to a call began.
+    pub(crate) fn answered(&mut self, e: &Exchange) {
+        if let Some(helper) = self.helpers.get_mut(&e.actor) {
+            helper.is_answered = true;
+        }
+    }
+
+    /// A call is over.
+    pub(crate) fn over(&mut self, e: &Exchange) {
+        if let Some(helper) = self.helpers.get_mut(&e.actor) {
+            helper.under_way = helper.under_way.saturating_sub(1);
+        }
+    }
+
+    /// How often who had woken a task in a way was resumed with the answer; 0 where another one ever was.
+    pub(crate) fn cases(&self, process: u32, way: u64) -> u32 {
+        let Some(way) = self.ways.get(&(process, way)) else { return 0 };
+        let is_asking = holds("errand.resumes_who_asked", !way.resumes_others)
+            && holds("errand.of_none_but_its_maker", !way.is_unknown)
+            && holds("errand.made_for_one_call", !way.goes_on)
+            && holds("errand.one_at_a_time", !way.has_several);
+        if is_asking { way.cases } else { 0 }
+    }
+}
