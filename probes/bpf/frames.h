@@ -180,7 +180,8 @@ __noinline int begin_frames(void)
 	}
 	if ((u32)word == 0x20495250 /* PRI_ */)
 		c->more_at = 24;
-	return c->more_at || begins_frame(word) || begins_data(word);
+	/* what is skipped must be sure: a frame of SETTINGS that was read apart from its header may look like one of data */
+	return c->more_at || begins_frame(word) || (!(f->streams & STREAMS_HTTP2) && begins_data(word));
 }
 
 /* Follows some frames of an operation, and takes those behind its head but for their bodies. 0: these were all. */

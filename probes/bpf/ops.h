@@ -117,8 +117,10 @@ static __always_inline void look(struct flow_state *f)
 		f->quiet = *wants == WANTS_NONE;
 		if (*wants == WANTS_EACH)
 			f->streams = STREAMS_PLAIN;
-		else if (*wants == WANTS_FRAMES)
+		else if (*wants == WANTS_FRAMES) {
 			f->streams = STREAMS_FRAMED | STREAMS_HTTP2;
+			f->phase[0] = f->phase[1] = PHASE_UNKNOWN;
+		}
 	}
 }
 
