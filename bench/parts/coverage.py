@@ -87,6 +87,13 @@ def helped(kind, **needs):
     return start
 
 
+def fibers(place):
+    """Ruby's async-http: a fiber for each request, all in one thread."""
+    port = free_port()
+    line = [find("ruby"), CODE / "fibers.rb"]
+    return place.start("ruby", line, port, REDIS=place.redis(), DOWN=place.plain())
+
+
 def without_helper(place):
     """The system `node-helper` without Wakepath's helper."""
     port, env = free_port(), place.stores()
@@ -412,6 +419,10 @@ COVERAGE = {
     "node-pools": Case(helped("pools", PG=Place.database, REDIS=Place.redis, DOWN=Place.plain),
                        [str(HAVE / "node/node_modules/knex"), "redis-server", DATABASE], clients=(1, 10, 50), vantages=(KERNEL,),
                        whole=ALL_SIZES),
+    "node-pipelines": Case(helped("pipelines", REDIS=Place.redis, DOWN=Place.plain),
+                           [str(HAVE / "node/node_modules/ioredis"), "redis-server"], clients=(1, 10, 50), vantages=(KERNEL,),
+                           whole=ALL_SIZES),
+    "ruby-fibers": Case(fibers, ["ruby", "/usr/share/rubygems-integration/all/specifications/async-http-*", "redis-server"], clients=(1, 4, 10, 50), vantages=(KERNEL,), whole=ONE),
     "node-mysql": Case(helped("mysql", MY=mariadb, DOWN=Place.plain),
                        [str(HAVE / "node/node_modules/mysql2"), "mariadbd"], clients=(1, 10, 50), vantages=(KERNEL,),
                        whole=ALL_SIZES),

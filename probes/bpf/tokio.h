@@ -70,6 +70,9 @@ struct {
 	__type(value, struct tokio_woken);
 } tokio_woken SEC(".maps");
 
+/* A task was noted: without probes none is, and no operation need look. */
+u32 tokio_is_noted SEC(".data") = 0;
+
 /* Tasks that are loops of threads, which wait for descriptors. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -105,12 +108,11 @@ static __noinline int tokio_hands_over(struct owned_key *to, u64 from, u64 of, u
 	return 0;
 }
 
-/* A task acts. It sends for one of those that woke it since it was idle; or for the one that made it, if no other task ever woke it. Without
- * probes nothing is known of any. */
+/* A task acts. It sends for one of those that woke it since it was idle; or for the one that made it, if no other task ever woke it. */
 static __noinline int tokio_acts(u32 tgid, u64 number, u64 now, u32 op)
 {
 	struct owned_key key = { .tgid = tgid, .of = number };
-	struct tokio_woken *w = bpf_map_lookup_elem(&tokio_woken, &key);
+	struct tokio_woken *w = tokio_is_noted ? bpf_map_lookup_elem(&tokio_woken, &key) : 0;
 
 	if (!w)
 		return 0;
@@ -149,7 +151,8 @@ static __always_inline bool tokio_task(struct task_struct *task, struct wp_runti
 		struct owned_key loop = { .tgid = task->tgid, .of = who->key };
 		const u8 is_one = 1;
 
-		bpf_map_update_elem(&tokio_loops, &loop, &is_one, BPF_ANY);
+		if (!bpf_map_lookup_elem(&tokio_loops, &loop))
+			bpf_map_update_elem(&tokio_loops, &loop, &is_one, BPF_ANY);
 	}
 	return who->key && flow;
 }
@@ -247,6 +250,7 @@ static __always_inline int tokio_wakes(struct pt_regs *regs)
 	w = bpf_map_lookup_elem(&tokio_woken, &a.key);
 	if (!w) {
 		first.of = a.header[2];
+		tokio_is_noted = 1;
 		bpf_map_update_elem(&tokio_woken, &a.key, &first, BPF_ANY);
 		w = bpf_map_lookup_elem(&tokio_woken, &a.key);
 		if (!w)
@@ -274,6 +278,7 @@ static __always_inline int tokio_spawns(struct pt_regs *regs)
 	made.of = a.header[2];
 	made.maker = a.by;
 	made.made = a.now;
+	tokio_is_noted = 1;
 	bpf_map_update_elem(&tokio_woken, &a.key, &made, BPF_ANY);
 	return 0;
 }

@@ -1,6 +1,6 @@
 // Node.js with Wakepath's helper, by the libraries that hand one request's connection to another in ways of their own. KIND: `pools` is
 // Koa with knex, Sequelize, node-redis and axios; `mysql` is Fastify with mysql2; `pipelined` is Fastify with Postgres.js, which writes what
-// several requests ask at once. Settings come by environment.
+// several requests ask at once; `pipelines` is Fastify with pipelines of ioredis on one connection. Settings come by environment.
 const fs = require('fs'), http = require('http');
 const load = name => require(require.resolve(name, { paths: [process.env.MODULES] }));
 const { KIND, PORT, PG, REDIS, MY, DOWN, LOG } = process.env;
@@ -57,4 +57,16 @@ async function pipelined() {
   await app.listen({ port: +PORT, host });
 }
 
-({ pools, mysql, pipelined })[KIND]();
+async function pipelines() {
+  const redis = new (load('ioredis'))(+REDIS, host);
+  const app = load('fastify')();
+  app.get('/x', async ({ query: { rid } }) => {
+    await redis.pipeline().lrange(`rid:${rid}:l`, 0, -1).incr(`rid:${rid}`).hgetall(`rid:${rid}:h`).exec();
+    await Promise.all([byAxios(rid), redis.pipeline().lrange(`rid:${rid}:l`, 0, -1).incr(`rid:${rid}`).exec()]);
+    fs.writeSync(log, `rid=${rid} 200\n`);
+    return rid;
+  });
+  await app.listen({ port: +PORT, host });
+}
+
+({ pools, mysql, pipelined, pipelines })[KIND]();

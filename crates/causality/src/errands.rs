@@ -14,6 +14,8 @@ use wakepath_model::rows::HandoverRow;
 
 /// Most tasks of which is kept for whom they send: calls of those beyond stay open, unless others of their kind tell.
 const HELPERS_MAX: usize = 1 << 18;
+/// Most ways of all: those beyond are not known to ask.
+const ALL_WAYS_MAX: usize = 1 << 16;
 /// Most ways in which one of them is woken; what else wakes it is not known to ask.
 const WAYS_MAX: usize = 8;
 
@@ -96,6 +98,12 @@ pub(crate) struct Errands {
     ways: FxHashMap<(u32, u64), Way>,
 }
 
+/// What is known of a way; `None` where there is no room for another one.
+fn way(ways: &mut FxHashMap<(u32, u64), Way>, process: u32, number: u64) -> Option<&mut Way> {
+    let key = (process, number);
+    (ways.len() < ALL_WAYS_MAX || ways.contains_key(&key)).then(|| ways.entry(key).or_default())
+}
+
 impl Errands {
     /// A task of a process was woken before it sent, or resumed by one that sends. `has_requests`: whether one takes requests itself.
     pub(crate) fn handed_over(&mut self, r: &HandoverRow, process: u32, has_requests: impl Fn(TaskId) -> bool) {
@@ -114,7 +122,7 @@ impl Errands {
             return;
         }
         for w in asked_by() {
-            let way = self.ways.entry((helper.process, w.way)).or_default();
+            let Some(way) = way(&mut self.ways, helper.process, w.way) else { continue };
             way.cases += u32::from(w.by == r.task && helper.is_answered);
             way.resumes_others |= w.by != r.task && (helper.is_answered || !is_who_asked);
         }
@@ -134,18 +142,22 @@ impl Errands {
             // by no task, or by what others woke before
             let is_unknown = w.by == TaskId::UNKNOWN;
             if is_unknown || w.is_birth {
-                let way = self.ways.entry((helper.process, w.way)).or_default();
-                way.cases += u32::from(w.is_birth);
-                way.is_unknown |= is_unknown;
-                way.goes_on |= w.is_birth && std::mem::replace(&mut helper.has_called_for_maker, true);
+                let goes_on = w.is_birth && std::mem::replace(&mut helper.has_called_for_maker, true);
+                if let Some(way) = way(&mut self.ways, helper.process, w.way) {
+                    way.cases += u32::from(w.is_birth);
+                    way.is_unknown |= is_unknown;
+                    way.goes_on |= goes_on;
+                }
             }
             if !helper.ways.contains(&w.way) && helper.ways.len() < WAYS_MAX {
                 helper.ways.push(w.way);
             }
         }
         if helper.under_way > 1 {
-            for way in &helper.ways {
-                self.ways.entry((helper.process, *way)).or_default().has_several = true;
+            for number in &helper.ways {
+                if let Some(way) = way(&mut self.ways, helper.process, *number) {
+                    way.has_several = true;
+                }
             }
         }
     }

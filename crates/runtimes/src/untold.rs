@@ -1,6 +1,7 @@
 //! Runtimes that move requests between their threads, or have several on one, and whose logical tasks nobody reads yet: a
 //! process of one is called by its name, so that nobody wonders why its requests stay open.
 
+use crate::mapped::first_byte;
 use crate::{Process, Runtime, Unread};
 
 /// How one is recognised, and what it is called.
@@ -30,8 +31,7 @@ const UNTOLD: [Untold; 4] = [
 
 pub(crate) fn recognise(process: &Process) -> Option<Runtime> {
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.tgid)).ok()?;
-    let paths = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
-    let (known, path) = paths.filter_map(|path| Some((named(path)?, path))).next()?;
+    let (known, path) = maps.lines().filter_map(first_byte).find_map(|(_, path)| Some((named(path)?, path)))?;
     let version = (known.version)(path).filter(|v| v.starts_with(|c: char| c.is_ascii_digit()));
     Some(Runtime {
         name: known.name,

@@ -1,10 +1,11 @@
 //! A task that others woke sends for one of them: a client's own task for a connection, as hyper's. And one that was made, and that
 //! no other task ever woke, sends for the one that made it: a check of a connection that goes back to its pool, as sqlx's.
 //!
-//! Habit: the task was idle, and all who woke it before it sent are known. Of these, those may have asked that woke it in a way in which others
-//! did who were resumed with the answer at least eight times, and where no other one that takes requests ever was; tasks that are woken so have one call at a time. At least eight tasks of its kind
-//! called for who made them, each once: one that goes on may drain a queue. And none that others had woken before did.
-//! That a task does not send what it had kept for somebody else is in no record, so this is no proof.
+//! Habit: the task was idle, and all who woke it before it sent are known. Who may have asked shows by the way in which each woke it. At
+//! least eight that had woken a task so were resumed with the answer, and no other one that takes requests ever was. And tasks that are
+//! woken so have one call at a time. Of tasks that were made: at least eight of the kind called for who made them, each once (one that
+//! goes on may drain a queue), and none did that others had woken before. That a task does not send what it had kept for somebody else is
+//! in no record, so this is no proof.
 //!
 //! Counterexamples: `link.logical/set_going_by_another`, `errands_at_once`, `few_errands`,
 //! `made_and_woken_by_others`, `made_to_drain_a_queue`.
@@ -20,7 +21,7 @@ use wakepath_model::rows::HandoverRow;
 
 pub(super) const RULE: ExclusionRule = ExclusionRule {
     name: "errand",
-    says: "this request's task woke the one that sends, as those do that it resumes with the answer",
+    says: "this request's task woke the one that sends, as those do that it resumes with the answer; or made it for this call",
     strength: Strength::Habit,
     rank: 1,
     keeps: |q| {
