@@ -87,8 +87,8 @@ static __always_inline int go_asks_for_maker(struct pt_regs *regs)
 	writer = (struct owned_key){ .tgid = a.tgid, .of = who.key };
 	conn = (struct owned_key){ .tgid = a.tgid, .of = of };
 	owner.goroutine = who.parent;
-	bpf_map_update_elem(&go_owners, &conn, &owner, BPF_ANY);
-	bpf_map_update_elem(&go_writers, &writer, &of, BPF_ANY);
+	go_owns(&conn, &owner);
+	go_writes(&writer, of);
 	return 0;
 }
 

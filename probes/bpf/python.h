@@ -82,6 +82,18 @@ static __always_inline u64 python_context(struct task_struct *task, struct wp_ru
 /* What a map takes for one of which nothing is known: not on the stack, of which a chain of calls has 512 bytes. */
 static const struct python_context no_context;
 
+/* What is known of the last context or greenlet at an address, to be written over: an update takes another node of the map each time, at several
+ * times the price. Nobody else reads it then, since that one is no more. */
+static __always_inline struct python_context *python_context_over(struct owned_key *key)
+{
+	struct python_context *found = bpf_map_lookup_elem(&python_contexts, key);
+
+	if (found)
+		return found;
+	bpf_map_update_elem(&python_contexts, key, &no_context, BPF_ANY);
+	return bpf_map_lookup_elem(&python_contexts, key);
+}
+
 /* A connection of uvloop's, which reads and writes outside of contexts. */
 struct uv_connection {
 	/* in whose name it is read: what stands for asyncio's context of its reader */

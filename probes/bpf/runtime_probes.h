@@ -54,12 +54,12 @@ static __always_inline int go_probe(struct pt_regs *regs, bool takes)
 	conn.of = GO_ARG1(regs);
 	if (!takes) {
 		writer.of = who.key;
-		bpf_map_update_elem(&go_writers, &writer, &conn.of, BPF_ANY);
+		go_writes(&writer, conn.of);
 		return 0;
 	}
 	owner.goroutine = who.key;
 	owner.at = GO_G(regs);
-	bpf_map_update_elem(&go_owners, &conn, &owner, BPF_ANY);
+	go_owns(&conn, &owner);
 	/* it may be another goroutine that first acts in its name */
 	parent = user_word(owner.at + r->g_parent);
 	if (parent)
@@ -69,7 +69,7 @@ static __always_inline int go_probe(struct pt_regs *regs, bool takes)
 	if (waiter)
 		writer.of = go_number(user_word(waiter + r->waiter_g), r);
 	if (writer.of)
-		bpf_map_update_elem(&go_writers, &writer, &conn.of, BPF_ANY);
+		go_writes(&writer, conn.of);
 	return 0;
 }
 
@@ -79,8 +79,9 @@ static __always_inline int go_makes(struct pt_regs *regs)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct owned_key key = { .tgid = task->tgid };
 	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &key.tgid);
-	struct go_birth *maker, made = {};
-	u64 m, at;
+	struct go_birth *maker, *made;
+	u64 m, at, number;
+	u32 i;
 
 	if (!r || r->kind != RUNTIME_GO || is_refuted(r))
 		return 0;
@@ -89,18 +90,25 @@ static __always_inline int go_makes(struct pt_regs *regs)
 		__sync_fetch_and_add(&r->refuted, 1);
 		return 0;
 	}
-	made.born = bpf_ktime_get_ns();
 	at = user_word(m + r->m_curg);
-	made.makers[0] = go_number(at, r);
-	maker = at ? go_birth(key.tgid, at, made.makers[0], user_word(at + r->g_parent)) : 0;
-	if (maker) {
-		maker->has_made = 1;
-		made.born_makers[0] = maker->born;
-		__builtin_memcpy(&made.makers[1], maker->makers, sizeof(made.makers) - sizeof(u64));
-		__builtin_memcpy(&made.born_makers[1], maker->born_makers, sizeof(made.born_makers) - sizeof(u64));
-	}
+	number = go_number(at, r);
+	maker = at ? go_birth(key.tgid, at, number, user_word(at + r->g_parent)) : 0;
 	key.of = GO_ARG1(regs) - r->g_sched;
-	bpf_map_update_elem(&go_births, &key, &made, BPF_ANY);
+	made = go_birth_over(&key);
+	if (!made)
+		return 0;
+	made->goroutine = 0;
+	made->born = bpf_ktime_get_ns();
+	made->has_made = 0;
+	made->makers[0] = number;
+	made->born_makers[0] = maker ? maker->born : 0;
+#pragma unroll
+	for (i = 1; i < MAKERS_MAX; i++) {
+		made->makers[i] = maker ? maker->makers[i - 1] : 0;
+		made->born_makers[i] = maker ? maker->born_makers[i - 1] : 0;
+	}
+	if (maker)
+		maker->has_made = 1;
 	return 0;
 }
 
@@ -148,29 +156,33 @@ static __always_inline int python_made(u64 at, bool is_of_one)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct owned_key key = { .tgid = task->tgid };
 	struct wp_runtime *r = bpf_map_lookup_elem(&runtimes, &key.tgid);
-	struct python_context *maker = 0, made = {};
+	struct python_context *maker = 0, *made;
 	struct owned_key thread = {};
-	u64 *reader;
+	u64 *reader = 0, now, first;
+	u32 i;
 
 	if (!r || r->kind != RUNTIME_PYTHON || is_refuted(r) || !at)
 		return 0;
-	made.id = made.born = bpf_ktime_get_ns();
+	now = bpf_ktime_get_ns();
 	if (is_of_one) {
 		key.of = python_context(task, r);
 		thread.tgid = key.tgid;
 		thread.of = task->pid;
 		reader = key.of && r->other_loop ? bpf_map_lookup_elem(&uv_reading, &thread) : 0;
-		if (reader && *reader)
-			made.makers[0] = *reader;
-		else if (key.of)
-			maker = bpf_map_lookup_elem(&python_contexts, &key);
 	}
-	if (maker) {
-		made.makers[0] = maker->id;
-		__builtin_memcpy(&made.makers[1], maker->makers, sizeof(made.makers) - sizeof(u64));
-	}
+	first = reader ? *reader : 0;
+	if (is_of_one && key.of && !first)
+		maker = bpf_map_lookup_elem(&python_contexts, &key);
 	key.of = at;
-	bpf_map_update_elem(&python_contexts, &key, &made, BPF_ANY);
+	made = python_context_over(&key);
+	if (!made)
+		return 0;
+	made->id = made->born = now;
+	made->acted = 0;
+	made->makers[0] = maker ? maker->id : first;
+#pragma unroll
+	for (i = 1; i < MAKERS_MAX; i++)
+		made->makers[i] = maker ? maker->makers[i - 1] : 0;
 	return 0;
 }
 

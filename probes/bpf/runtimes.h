@@ -44,6 +44,43 @@ struct {
 	__type(value, struct go_birth);
 } go_births SEC(".maps");
 
+/* What a map takes for one of which nothing is known: not on the stack, of which a chain of calls has 512 bytes. */
+static const struct go_birth no_birth;
+
+/* What is known of the last goroutine at a place, to be written over: an update takes another node of the map each time, at several times the
+ * price. Nobody else reads it then, since that goroutine has ended. */
+static __always_inline struct go_birth *go_birth_over(struct owned_key *key)
+{
+	struct go_birth *found = bpf_map_lookup_elem(&go_births, key);
+
+	if (found)
+		return found;
+	bpf_map_update_elem(&go_births, key, &no_birth, BPF_ANY);
+	return bpf_map_lookup_elem(&go_births, key);
+}
+
+/* The goroutine `writer` writes what the connection `of` is asked to. */
+static __always_inline void go_writes(struct owned_key *writer, u64 of)
+{
+	u64 *found = bpf_map_lookup_elem(&go_writers, writer);
+
+	if (!found)
+		bpf_map_update_elem(&go_writers, writer, &of, BPF_ANY);
+	else if (*found != of)
+		*found = of;
+}
+
+/* A goroutine has a connection. Who writes there is told by this one, so that it does not read in between. */
+static __always_inline void go_owns(struct owned_key *conn, struct go_owner *owner)
+{
+	struct go_owner *found = bpf_map_lookup_elem(&go_owners, conn);
+
+	if (found)
+		*found = *owner;
+	else
+		bpf_map_update_elem(&go_owners, conn, owner, BPF_ANY);
+}
+
 /* The number of the goroutine at `at`; 0 where there is none. Its state (runtime.g.atomicstatus) stands directly before it, which
  * scripts/runtime-offsets holds for each version. Where a layout is wrong by a word, that state would be the number of all goroutines that
  * run, or an address behind it: neither has a state before it and is as small as a number. */
