@@ -145,6 +145,11 @@ def threaded(kind):
     return start
 
 
+def background(loop):
+    """FastAPI that goes on behind its replies."""
+    return lambda place: uvicorn(place, free_port(), "background:app", loop, **place.stores())
+
+
 def asyncio_streams(loop):
     """A task for each connection, on asyncio's own loop or on uvloop."""
 
@@ -458,6 +463,8 @@ COVERAGE = {
     "asyncio-streams": python(asyncio_streams("asyncio"), "httpx"),
     "uvloop-streams": python(asyncio_streams("uvloop"), "httpx", "uvloop"),
     **{f"fastapi-{kind}": python(threaded(kind), "fastapi", "requests") for kind in ("to-thread", "sync")},
+    "fastapi-background": python(background("asyncio"), "fastapi", "asyncpg"),
+    "fastapi-background-uvloop": python(background("uvloop"), "fastapi", "asyncpg", "uvloop"),
     "fastapi-executor": python(threaded("executor"), "fastapi", "requests", whole=FIRST),
     "java-executor": executors("submit"),
     "java-completable": executors("future"),

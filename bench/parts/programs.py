@@ -56,7 +56,9 @@ def require_rights():
 
 
 def scratch():
-    """A folder that goes away with the bench. PostgreSQL's user must get through it."""
+    """A folder that goes away with the bench, and so do the servers and recorders that it started, if it is ended as `timeout` does, too.
+    PostgreSQL's user must get through it."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     path = pathlib.Path(tempfile.mkdtemp(prefix="wakepath-bench-"))
     path.chmod(0o711)
     atexit.register(shutil.rmtree, path, ignore_errors=True)

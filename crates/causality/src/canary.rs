@@ -13,6 +13,7 @@ pub const CONDITIONS: &[&str] = &[
     "awaited.often_passed_on",
     "before.began_in_the_recording",
     "born.before_the_end",
+    "born.calls_once_behind",
     "born.hands_nothing_on",
     "born.leads_to_one",
     "born.never_for_others",

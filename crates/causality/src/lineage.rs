@@ -28,6 +28,8 @@ const DEPTH_MAX: usize = 8;
 pub(crate) enum Basis {
     /// Who made it, when, and what it did.
     Seen,
+    /// It was made behind the reply, by the task that had replied to this request alone.
+    Behind,
     /// A habit: the task replied to the requests of one connection and to no others.
     OneConnection,
     /// A habit: what its process makes in requests, and calls, ends with them.
@@ -41,7 +43,7 @@ pub(crate) enum Basis {
 pub(crate) struct Line {
     /// The request.
     pub(crate) of: ExId,
-    /// The task itself replies to it: what it does behind that is nobody's.
+    /// The task itself replies to it, or was made by that one behind the reply: what it does behind that is nobody's.
     pub(crate) answers: bool,
     /// Why.
     pub(crate) basis: Basis,
@@ -222,7 +224,22 @@ impl Lineage {
         self.made.insert(r.task, (r.parent, r.start));
         if let Known::Of(line) = self.request(r.parent, r.start, DEPTH_MAX) {
             // it may be known as one that leads to a reply
-            self.lines.entry(r.task).or_insert(Line { answers: false, ..line });
+            let answers = line.basis == Basis::Behind;
+            self.lines.entry(r.task).or_insert(Line { answers, ..line });
+        } else if r.runtime == runtime::PYTHON
+            && let Some(of) = self.replied_before(r.parent, r.start)
+        {
+            self.lines.insert(r.task, Line { of, answers: true, basis: Basis::Behind });
+        }
+    }
+
+    /// The only request of a task that was made for it and replied to it, if that was over at a moment.
+    fn replied_before(&self, task: TaskId, at: MonoNs) -> Option<ExId> {
+        let takes = self.takes.get(&task).filter(|takes| takes.answers && !takes.has_several && !takes.has_forgotten)?;
+        let &(_, made) = self.made.get(&task)?;
+        match takes.last[..] {
+            [take] if made > take.taken && take.over < at => Some(take.of),
+            _ => None,
         }
     }
 
@@ -332,6 +349,13 @@ impl Lineage {
     /// A logical task replies to a request, or will.
     pub(crate) fn answers(&mut self, xs: &Slab, x: ExId, task: TaskId) {
         self.has(xs, x, task).answers = true;
+    }
+
+    /// Another one replied to a request than who was taken to.
+    pub(crate) fn answers_not(&mut self, x: ExId, task: TaskId) {
+        if let Some(takes) = self.takes.get_mut(&task) {
+            takes.last.retain(|take| take.of != x);
+        }
     }
 
     /// A request is over: what its tasks make from now on is not for it.

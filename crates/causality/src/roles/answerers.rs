@@ -3,7 +3,7 @@
 use super::kin::Kin;
 use crate::canary::holds;
 use crate::exchange::{ExId, Exchange, Slab};
-use crate::lineage::{Ends, Known, Lineage, is_over};
+use crate::lineage::{Basis, Ends, Known, Lineage, is_over};
 use crate::tenures::Tenures;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
@@ -53,6 +53,8 @@ pub(super) struct Answerers {
     spawned: FxHashMap<TaskId, u32>,
     /// Of each process: how many of those ended with their requests, and how many did not.
     endings: FxHashMap<u32, (u32, u32)>,
+    /// Tasks that were made behind a reply, by the one that replied, and called.
+    made_behind: FxHashSet<TaskId>,
 }
 
 impl Answerers {
@@ -158,12 +160,20 @@ impl Answerers {
             Known::Forgotten => true,
             Known::Nothing => false,
         };
-        if is_behind {
+        let calls_again = self.calls_again_behind(e);
+        if is_behind || !holds("born.calls_once_behind", !calls_again) {
             self.for_others.seen.insert(e.actor);
         }
         self.spawned_called(e.actor, process, is_behind);
         self.tenures.called(e.actor, e.began);
         self.tenures.errands.called(e);
+    }
+
+    /// Whether a task that was made behind a reply called before: then it may be a worker that lives on.
+    fn calls_again_behind(&mut self, e: &Exchange) -> bool {
+        let line = self.lineage.of(e.actor, e.began);
+        let is_made_behind = matches!(line, Known::Of(line) if line.basis == Basis::Behind);
+        is_made_behind && (self.made_behind.len() >= ANSWERS_MAX || !self.made_behind.insert(e.actor))
     }
 
     /// A task called; where it was made for a request, its end shows whether it belongs to that alone.
@@ -185,6 +195,9 @@ impl Answerers {
     /// A task of a process replies to a request.
     pub(super) fn replied(&mut self, xs: &Slab, x: ExId, task: TaskId, process: u32) {
         let e = xs.get(x);
+        if let Some(&last) = self.last.get(&e.flow).filter(|last| **last != task) {
+            self.lineage.answers_not(x, last);
+        }
         // who took it and replies is one that other rules know
         if e.reply_actor != task || e.reply_task == task || e.actor == task {
             return;
@@ -300,6 +313,7 @@ impl Answerers {
         self.tenures.finish();
         self.kin.finish();
         self.leads_to = FxHashMap::default();
+        self.made_behind = FxHashSet::default();
         self.lineage = Lineage::default();
         self.last = FxHashMap::default();
     }
