@@ -235,7 +235,8 @@ impl Lineage {
 
     /// The only request of a task that was made for it and replied to it, if that was over at a moment.
     fn replied_before(&self, task: TaskId, at: MonoNs) -> Option<ExId> {
-        let takes = self.takes.get(&task).filter(|takes| takes.answers && !takes.has_several && !takes.has_forgotten)?;
+        let takes =
+            self.takes.get(&task).filter(|takes| takes.answers && !takes.has_several && !takes.has_forgotten)?;
         let &(_, made) = self.made.get(&task)?;
         match takes.last[..] {
             [take] if made > take.taken && take.over < at => Some(take.of),

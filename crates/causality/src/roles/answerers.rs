@@ -19,6 +19,8 @@ struct ForOthers {
     seen: FxHashSet<TaskId>,
     /// As their runtime was seen to hand on what came of them, or of what they made.
     told: FxHashSet<TaskId>,
+    /// Those that were made behind a reply, by the one that replied, and called.
+    behind: FxHashSet<TaskId>,
 }
 
 impl ForOthers {
@@ -53,8 +55,6 @@ pub(super) struct Answerers {
     spawned: FxHashMap<TaskId, u32>,
     /// Of each process: how many of those ended with their requests, and how many did not.
     endings: FxHashMap<u32, (u32, u32)>,
-    /// Tasks that were made behind a reply, by the one that replied, and called.
-    made_behind: FxHashSet<TaskId>,
 }
 
 impl Answerers {
@@ -173,7 +173,8 @@ impl Answerers {
     fn calls_again_behind(&mut self, e: &Exchange) -> bool {
         let line = self.lineage.of(e.actor, e.began);
         let is_made_behind = matches!(line, Known::Of(line) if line.basis == Basis::Behind);
-        is_made_behind && (self.made_behind.len() >= ANSWERS_MAX || !self.made_behind.insert(e.actor))
+        let behind = &mut self.for_others.behind;
+        is_made_behind && (behind.len() >= ANSWERS_MAX || !behind.insert(e.actor))
     }
 
     /// A task called; where it was made for a request, its end shows whether it belongs to that alone.
@@ -310,10 +311,10 @@ impl Answerers {
         let Answerers { of, heads, for_others, .. } = self;
         of.retain(|_, task| !for_others.seen.contains(task));
         heads.retain(|_, task| holds("born.leads_to_one", !for_others.seen.contains(task)));
+        for_others.behind = FxHashSet::default();
         self.tenures.finish();
         self.kin.finish();
         self.leads_to = FxHashMap::default();
-        self.made_behind = FxHashSet::default();
         self.lineage = Lineage::default();
         self.last = FxHashMap::default();
     }
