@@ -2,7 +2,7 @@
 
 Nothing is compared with what ran a minute ago: a shared machine's processors are now and then half as fast. All ways of a program run side by
 side, and each is asked in short turns, in an order of chance. A program keeps the shape that it took when it was compiled (JIT) or laid out, so all
-are started anew a few times, and the interval is over these starts.
+are started anew a few times, and the interval is over these starts and their turns.
 """
 
 import contextlib

@@ -28,7 +28,7 @@ const DEPTH_MAX: usize = 8;
 pub(crate) enum Basis {
     /// Who made it, when, and what it did.
     Seen,
-    /// It was made behind the reply, by the task that had replied to this request alone.
+    /// A habit: it was made behind the reply, by the task that had replied to this request alone.
     Behind,
     /// A habit: the task replied to the requests of one connection and to no others.
     OneConnection,

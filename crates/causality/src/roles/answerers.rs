@@ -156,25 +156,22 @@ impl Answerers {
     /// replied.
     pub(super) fn called(&mut self, xs: &Slab, e: &Exchange, process: u32) {
         let is_behind = match self.lineage.of(e.actor, e.began) {
+            Known::Of(line) if line.basis == Basis::Behind => {
+                let behind = &mut self.for_others.behind;
+                let is_first = behind.len() < ANSWERS_MAX && behind.insert(e.actor);
+                // one that calls again may be a worker that lives on
+                !holds("behind.calls_once", is_first)
+            }
             Known::Of(line) => !line.answers && (!xs.is_live(line.of) || is_over(xs.get(line.of))),
             Known::Forgotten => true,
             Known::Nothing => false,
         };
-        let calls_again = self.calls_again_behind(e);
-        if is_behind || !holds("born.calls_once_behind", !calls_again) {
+        if is_behind {
             self.for_others.seen.insert(e.actor);
         }
         self.spawned_called(e.actor, process, is_behind);
         self.tenures.called(e.actor, e.began);
         self.tenures.errands.called(e);
-    }
-
-    /// Whether a task that was made behind a reply called before: then it may be a worker that lives on.
-    fn calls_again_behind(&mut self, e: &Exchange) -> bool {
-        let line = self.lineage.of(e.actor, e.began);
-        let is_made_behind = matches!(line, Known::Of(line) if line.basis == Basis::Behind);
-        let behind = &mut self.for_others.behind;
-        is_made_behind && (behind.len() >= ANSWERS_MAX || !behind.insert(e.actor))
     }
 
     /// A task called; where it was made for a request, its end shows whether it belongs to that alone.

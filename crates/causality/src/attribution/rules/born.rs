@@ -5,13 +5,13 @@
 //! Condition: who made it had one request at a time, whose end had not come (a connection's task may read its first request
 //! itself, and makes tasks for all that follow), and what was made never did anything for another request, nor behind its own's
 //! end, in the whole recording, which saw that end: a worker that the first request starts lives on. What the one that
-//! replied does behind its reply is nobody's. So is the one call of a task that it makes there: one that calls again may be a worker that
-//! lives on. Where the runtime tells when its tasks end (Go), [`super::spawned`] speaks instead.
+//! replied does behind its reply is nobody's; of what it makes there [`super::behind`] speaks. Where the runtime tells when its tasks end
+//! (Go), [`super::spawned`] speaks instead.
 //!
 //! Nor may it, or what made it, have been told to work for others: what came of it another one waited for (Java's executors).
 //!
 //! Counterexamples: `link.logical/hands_on_to_another`, `worker_made_by_the_first`, `worker_of_an_open_request`, `two_on_one_connection`,
-//! `task_behind_the_first_request`, `worker_leads_to_two_replies`, `made_behind_a_reply_and_calls_again`.
+//! `task_behind_the_first_request`, `worker_leads_to_two_replies`.
 
 use crate::attribution::exclusion::{ExclusionRule, Keeps, Kept, NO_MOMENT, Question};
 use crate::attribution::facts::Facts;
@@ -26,15 +26,11 @@ pub(super) const RULE: ExclusionRule = ExclusionRule {
     says: "the task was made for this request, and did nothing for others",
     strength: Strength::Shown,
     rank: 1,
-    keeps: |q| q.facts.made_for(q.task, q.at).filter(|line| is_seen(line.basis)).and_then(|line| kept(q, line)),
+    keeps: |q| q.facts.made_for(q.task, q.at).filter(|line| line.basis == Basis::Seen).and_then(|line| kept(q, line)),
     names: Some(|_, _| Rule::Fork),
     seen_at: NO_MOMENT,
     cases: None,
 };
-
-fn is_seen(basis: Basis) -> bool {
-    matches!(basis, Basis::Seen | Basis::Behind)
-}
 
 /// Its request, if that is open.
 pub(super) fn kept(q: &Question, line: Line) -> Option<Kept> {

@@ -6,6 +6,7 @@
 
 pub(super) mod answered;
 pub(super) mod awaited;
+pub(super) mod behind;
 pub(super) mod born;
 pub(super) mod completion;
 pub(super) mod errand;
@@ -44,6 +45,7 @@ pub(super) const EXCLUSIONS: &[ExclusionRule] = &[
     paired::RULE,
     prompt::RULE,
     born::RULE,
+    behind::RULE,
     served::RULE,
     spawned::RULE,
     handed::RULE,
