@@ -3,6 +3,7 @@
 
 mod answerers;
 mod awaited;
+mod crew;
 mod endings;
 mod handed;
 mod kin;
@@ -18,7 +19,7 @@ use crate::polled::Polled;
 use answerers::Answerers;
 use learned::{
     Asked, CASES_MIN, CallCounts, Connections, Epoll, GAPS_MIN, Habits, Leader, Loops, OpenRequests, Pairs, Processes,
-    PutsOff, Replied, Round, Serving, Unseen, Workers,
+    Replied, Round, Serving, Unseen, Workers,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::defects;
@@ -93,7 +94,11 @@ impl Roles {
             *self.processes.is_named_late.entry(r.task) = true;
             self.processes.named_since.entry(self.process_of(r.task)).or_insert(r.at);
         }
-        *self.processes.names.entry(TaskId(self.process_of(r.task))) = r.comm;
+        let process = TaskId(self.process_of(r.task));
+        *self.processes.names.entry(process) = r.comm;
+        if r.cmdline != StrId::EMPTY {
+            *self.processes.words.entry(process) = r.cmdline;
+        }
         if r.what == life::EXIT {
             self.requests.held.remove(&r.task);
         }
@@ -153,6 +158,7 @@ impl Roles {
             }
         }
         self.loops_share_work();
+        self.learn_from_crews();
         self.answerers.finish();
         self.requests.held = FxHashMap::default();
         self.workers.first_calls = FxHashMap::default();
@@ -234,10 +240,8 @@ impl Roles {
             let only_accepts = round.has_accepted && round.polled.messages == 0;
             habits.accepting.waits += round.promptness.reads_behind + u32::from(only_accepts && round.calls == 0);
             habits.accepting.is_dialling |= only_accepts && round.has_dialled;
+            habits.puts_off.never += u32::from(is_prompt);
             *round = Round { polled: Polled::begin(r), epoll: Epoll { given_by: 0, asked_by }, ..Round::default() };
-            if is_prompt {
-                self.loops.puts_off.entry(self.processes.crew_of(process)).or_default().never += 1;
-            }
         }
         round.epoll.given_by = if given_by != 0 { given_by } else { round.epoll.given_by };
         if r.fd >= 0
@@ -292,9 +296,7 @@ impl Roles {
             let is_any_open = self.requests.open.get(&process).is_some_and(|&open| open > 0);
             habits.behind.called(round.replied, is_any_open);
         }
-        if is_put_off {
-            self.loops.puts_off.entry(self.processes.crew_of(process)).or_default().calls += 1;
-        }
+        habits.puts_off.calls += u32::from(is_put_off);
     }
 
     /// A loop has answered a request, and was given nothing since.
@@ -364,7 +366,7 @@ impl Roles {
     /// In how many turns something that a loop of the process, or of its siblings, put off while it took other inputs could have been
     /// seen; 0 where it was.
     pub fn prompt_cases(&self, process: u32) -> u32 {
-        self.loops.puts_off.get(&self.processes.crew_of(process)).map_or(0, PutsOff::cases)
+        self.loops.habits.get(&process).map_or(0, |h| h.puts_off.cases())
     }
 
     /// Whether a loop makes connections for what was asked alone, as far as was seen: none for a connection that it accepted, before
@@ -462,10 +464,9 @@ impl Roles {
     fn dialled(&mut self, flow: EndpointId, is_used: bool) -> bool {
         let Some(task) = self.connections.connecting.remove(&flow) else { return false };
         let process = self.process_of(task);
-        let crew = self.processes.crew_of(process);
         let under_way = self.connections.dialling.entry(process).or_default();
         if is_used && *under_way > 1 {
-            *self.connections.dialled_beside.entry(crew).or_default() += 1;
+            self.loops.habits.entry(process).or_default().dialling.beside += 1;
         }
         *under_way = under_way.saturating_sub(1);
         true
@@ -474,9 +475,8 @@ impl Roles {
     /// Whether a process that keeps connections makes each for one request, as far as was seen of it and its siblings: they
     /// often made several at once, and never had more than requests when one was answered.
     pub fn dials_for_one(&self, process: u32) -> bool {
-        let crew = self.processes.crew_of(process);
-        self.connections.dialled_beside.get(&crew).is_some_and(|&n| n >= CASES_MIN)
-            && !self.connections.dials_for_whoever.contains(&crew)
+        let dialling = self.loops.habits.get(&process).map(|h| h.dialling).unwrap_or_default();
+        dialling.beside >= CASES_MIN && !dialling.is_for_whoever
     }
 
     /// Whether workers of a process are mostly busy with another request until they take one up, as far as their calls show.

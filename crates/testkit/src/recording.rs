@@ -110,21 +110,26 @@ impl HostRows {
     /// A task was met, or made by `parent`; `leader` is its process.
     pub fn task(&mut self, t: u64, task: u32, leader: u32, parent: u32, comm: &str) {
         let what = if parent == 0 { life::SNAPSHOT } else { life::FORK };
-        self.life(t, task, leader, parent, comm, what);
+        self.life(t, task, leader, parent, [comm, ""], what);
+    }
+
+    /// A process was started with such words, by another.
+    pub fn started_with(&mut self, t: u64, leader: u32, parent: u32, comm: &str, words: &str) {
+        self.life(t, leader, leader, parent, [comm, words], life::FORK);
     }
 
     /// A process was selected to be watched.
     pub fn watched(&mut self, t: u64, leader: u32, comm: &str) {
-        self.life(t, leader, leader, 0, comm, life::WATCHED);
+        self.life(t, leader, leader, 0, [comm, ""], life::WATCHED);
     }
 
     /// A task ended.
     pub fn ended(&mut self, t: u64, task: u32, leader: u32) {
-        self.life(t, task, leader, 0, "", life::EXIT);
+        self.life(t, task, leader, 0, [""; 2], life::EXIT);
     }
 
-    fn life(&mut self, t: u64, task: u32, leader: u32, parent: u32, comm: &str, what: u8) {
-        let (at, comm) = (self.at(t), self.text(comm));
+    fn life(&mut self, t: u64, task: u32, leader: u32, parent: u32, [comm, words]: [&str; 2], what: u8) {
+        let (at, comm, cmdline) = (self.at(t), self.text(comm), self.text(words));
         self.rows.push(
             TaskRow {
                 at,
@@ -134,7 +139,7 @@ impl HostRows {
                 tgid: 1000 + leader,
                 tid: 1000 + task,
                 comm,
-                cmdline: StrId::EMPTY,
+                cmdline,
                 cgroup: StrId::EMPTY,
                 what,
                 class: 0,

@@ -4,7 +4,7 @@
 //! # a comment
 //! host web                       a host; clock +90s: what its clock shows at 0
 //! task A app                     a process; `on web` where there are several hosts, else the last one
-//! task B app of A                another thread of it; `by A`: a process that A's forked
+//! task B app of A                another thread of it; `by A`: a process that A's forked, `by A with x.conf`: with such words
 //! goroutine g of A               a logical task of A's process; `A/g takes r1 c`: A does it in its name
 //! tokio t of A                   the same of Tokio's. `110 A/t gives conn to u`: it wakes the idle task u (whose kind is called conn), which
 //!                                sends; `empty` behind it: t, which sends for others, resumes u; `born`: t made u, which no
@@ -239,15 +239,15 @@ impl Player {
             self.out.hosts.push(HostRows::new("web", 0));
         }
         let number = self.tasks.len() as u32 + 1;
-        let mut parent = 0;
+        let (mut parent, mut words) = (0, String::new());
         let (host, leader) = match *rest {
             ["of", other] => {
                 let t = self.who(other)?;
                 (t.host, t.leader)
             }
-            ["by", maker] => {
+            ["by", maker, ref rest @ ..] => {
                 let t = self.who(maker)?;
-                parent = t.number;
+                (parent, words) = (t.number, rest.strip_prefix(&["with"]).unwrap_or_default().join(" "));
                 (t.host, number)
             }
             ["on", host] => {
@@ -256,7 +256,10 @@ impl Player {
             }
             _ => (self.out.hosts.len() - 1, number),
         };
-        self.out.hosts[host].task(0, number, leader, parent, comm);
+        match words.is_empty() {
+            true => self.out.hosts[host].task(0, number, leader, parent, comm),
+            false => self.out.hosts[host].started_with(0, number, parent, comm, &words),
+        }
         self.tasks.insert(name.to_owned(), Task { host, number, leader });
         Ok(())
     }

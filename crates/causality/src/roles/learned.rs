@@ -36,6 +36,10 @@ pub(super) struct Habits {
     pub(super) awaited: Awaited,
     /// What comes behind connections that are accepted.
     pub(super) accepting: Accepting,
+    /// What is left for later.
+    pub(super) puts_off: PutsOff,
+    /// For whom connections are made.
+    pub(super) dialling: Dialling,
 }
 
 impl Habits {
@@ -59,6 +63,15 @@ impl PutsOff {
     pub(super) fn cases(&self) -> u32 {
         if holds("prompt.never_put_off", self.calls == 0) { self.never } else { 0 }
     }
+}
+
+/// Connections that a process makes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Dialling {
+    /// How often one was used that it had made beside another.
+    pub(super) beside: u32,
+    /// It had more of them than requests when one was answered: it makes some for whoever comes.
+    pub(super) is_for_whoever: bool,
 }
 
 /// Connections that were accepted.
@@ -98,13 +111,13 @@ pub(super) struct Awaited {
 pub(super) struct BehindReplies {
     /// It would have found a connection.
     pub(super) replied: u32,
-    after: u32,
+    pub(super) after: u32,
     /// Calls behind such a reply while requests were open: one of these may have been handed to the task meanwhile, where
     /// requests move between tasks.
-    after_beside_open: u32,
+    pub(super) after_beside_open: u32,
     /// It would have made a connection, or waited for one: what a process that uses none again would not wait for.
     pub(super) replied_dialled: u32,
-    after_dialled: u32,
+    pub(super) after_dialled: u32,
 }
 
 impl BehindReplies {
@@ -244,6 +257,8 @@ pub(super) struct Processes {
     pub(super) leaders: FxHashMap<u32, Leader>,
     /// Names of processes.
     pub(super) names: PerTask<StrId>,
+    /// The words that each was started with.
+    pub(super) words: PerTask<StrId>,
     /// The process that forked each, 0 where not known.
     pub(super) parents: PerTask<u32>,
     /// Tasks whose names the recorder had to find first.
@@ -253,12 +268,13 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// The process by which it and its siblings go: they were forked from it and still run the same program, as a server's
-    /// workers do. What one of them makes a habit of, the others do.
-    pub(super) fn crew_of(&self, process: u32) -> u32 {
+    /// The processes of one crew go by this, the others by nothing: they were forked from a process of their name, and run with the same
+    /// words, as a server's workers do.
+    pub(super) fn crew_of(&self, process: u32) -> Option<(u32, StrId)> {
         let name = |process: u32| self.names.get(TaskId(process));
         let parent = self.parents.get(TaskId(process));
-        if parent != 0 && name(process) != StrId::EMPTY && name(parent) == name(process) { parent } else { process }
+        let is_worker = parent != 0 && name(process) != StrId::EMPTY && name(parent) == name(process);
+        is_worker.then(|| (parent, self.words.get(TaskId(process))))
     }
 }
 
@@ -331,10 +347,6 @@ pub(super) struct Connections {
     pub(super) connecting: FxHashMap<EndpointId, TaskId>,
     /// How many of them each process has.
     pub(super) dialling: FxHashMap<u32, u32>,
-    /// How often one of a process was used that it had made beside another.
-    pub(super) dialled_beside: FxHashMap<u32, u32>,
-    /// Processes that had more of them than requests when one was answered: they make some for whoever comes.
-    pub(super) dials_for_whoever: FxHashSet<u32>,
 }
 
 /// Connections of a process that each serve the requests of one other connection.
@@ -363,8 +375,6 @@ pub(super) struct Loops {
     pub(super) parallel_at_rest: FxHashSet<u32>,
     /// Of processes with loops.
     pub(super) habits: FxHashMap<u32, Habits>,
-    /// Of each of them and its siblings, by the process that stands for them.
-    pub(super) puts_off: FxHashMap<u32, PutsOff>,
     /// Of such processes.
     pub(super) pairs: FxHashMap<u32, Pairs>,
     /// How many replies each loop began, and how many of them where it was given only what nobody saw.

@@ -168,8 +168,7 @@ impl Steps for Roles {
         if let Some(open) = self.requests.open.get_mut(&process) {
             *open = open.saturating_sub(1);
             if self.connections.dialling.get(&process).is_some_and(|dials| *dials > *open) {
-                let crew = self.processes.crew_of(process);
-                self.connections.dials_for_whoever.insert(crew);
+                self.loops.habits.entry(process).or_default().dialling.is_for_whoever = true;
             }
         }
         if let Some(held) = self.requests.held.get_mut(&e.actor) {
