@@ -21,6 +21,7 @@
 //!                                dialled, where an address is translated), peer (the server's end is one of the peers of
 //!                                an unconnected datagram socket), ids (each message has an x-request-id of its own),
 //!                                late (its protocol shows with its first whole head),
+//!                                chunked (how long a reply in parts is shows at its end),
 //!                                streams (each bears the number of its request, and replies come in any order), ring (io_uring
 //!                                carries its operations)
 //! 100 A takes r1 c               A reads a request that somebody unwatched sent; `r1,r2`: both at once; `part`: its first half,
@@ -93,6 +94,7 @@ struct Flow {
     is_ring: bool,
     has_ids: bool,
     has_streams: bool,
+    is_chunked: bool,
     noted: [bool; 2],
     /// Client and server, as the client has them.
     addresses: [([u8; 4], u16); 2],

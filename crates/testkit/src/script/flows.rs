@@ -21,6 +21,7 @@ struct FlowOptions {
     is_peer: bool,
     has_ids: bool,
     has_streams: bool,
+    is_chunked: bool,
     /// The address and port that the client dialled, where they are not the server's.
     dialled: Option<([u8; 4], u16)>,
 }
@@ -39,6 +40,7 @@ impl FlowOptions {
             is_peer: false,
             has_ids: false,
             has_streams: false,
+            is_chunked: false,
             dialled: None,
         };
         while let Some((word, mut more)) = rest.split_first() {
@@ -49,6 +51,7 @@ impl FlowOptions {
                 ("peer", _) => o.is_peer = true,
                 ("ids", _) => o.has_ids = true,
                 ("streams", _) => o.has_streams = true,
+                ("chunked", _) => o.is_chunked = true,
                 ("old", _) => o.is_old = true,
                 ("unsided", _) => (o.is_old, o.is_unsided) = (true, true),
                 ("ports", [a, b, after @ ..]) => {
@@ -123,6 +126,7 @@ impl Player {
             is_ring: o.is_ring,
             has_ids: o.has_ids,
             has_streams: o.has_streams,
+            is_chunked: o.is_chunked,
             noted: [false; 2],
             addresses: [(address(client), o.ports.0), o.dialled.unwrap_or((address(server), o.ports.1))],
             sent: numbers,

@@ -322,7 +322,7 @@ impl Player {
         let flow = self.asked_of(name)?.flow.clone();
         let f = self.flow_of(&flow)?;
         let next = f.sent[1];
-        let (server, overlaps) = (f.server, f.has_streams && part.is_some());
+        let (server, overlaps) = (f.server, (f.has_streams || f.is_chunked) && part.is_some());
         let a = self.asked_of(name)?;
         let is_first = a.reply.is_none();
         let (start, end) = *a.reply.get_or_insert((next, next + REPLY_BYTES));

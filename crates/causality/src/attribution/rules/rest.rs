@@ -12,6 +12,7 @@ use crate::attribution::facts::Facts;
 use crate::canary::holds;
 use crate::evidence::{Rule, Strength};
 use crate::exchange::{ExId, Slab};
+use crate::lineage::is_over;
 use crate::polled::TIMER_GRAIN_NS;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{InputRow, input};
@@ -139,7 +140,8 @@ impl Facts<'_> {
         if !r.is_answered {
             return Some(x);
         }
-        let is_other = |y: &ExId| *y != x && !Self::is_implicitly_ended(xs, *y);
+        // one that sends its reply in parts goes on between them
+        let is_other = |y: &ExId| *y != x && !is_over(xs.get(*y));
         // each of them waits for an answer, though nobody knows which for which
         let most = self.waiting_unknown(xs, process, at);
         let is_alone = match self.roles.is_parallel_at_rest(process) {
