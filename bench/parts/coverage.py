@@ -145,9 +145,9 @@ def threaded(kind):
     return start
 
 
-def background(loop):
-    """FastAPI that goes on behind its replies."""
-    return lambda place: uvicorn(place, free_port(), "background:app", loop, **place.stores())
+def fastapi(module, loop):
+    """FastAPI that goes on behind its replies (`background.py`), or that streams them (`streamed.py`)."""
+    return lambda place: uvicorn(place, free_port(), f"{module}:app", loop, **place.stores())
 
 
 def asyncio_streams(loop):
@@ -463,8 +463,10 @@ COVERAGE = {
     "asyncio-streams": python(asyncio_streams("asyncio"), "httpx"),
     "uvloop-streams": python(asyncio_streams("uvloop"), "httpx", "uvloop"),
     **{f"fastapi-{kind}": python(threaded(kind), "fastapi", "requests") for kind in ("to-thread", "sync")},
-    "fastapi-background": python(background("asyncio"), "fastapi", "asyncpg"),
-    "fastapi-background-uvloop": python(background("uvloop"), "fastapi", "asyncpg", "uvloop"),
+    "fastapi-background": python(fastapi("background", "asyncio"), "fastapi", "asyncpg"),
+    "fastapi-background-uvloop": python(fastapi("background", "uvloop"), "fastapi", "asyncpg", "uvloop"),
+    "fastapi-streamed": python(fastapi("streamed", "asyncio"), "fastapi", "asyncpg", "requests"),
+    "fastapi-streamed-uvloop": python(fastapi("streamed", "uvloop"), "fastapi", "asyncpg", "requests", "uvloop"),
     "fastapi-executor": python(threaded("executor"), "fastapi", "requests", whole=FIRST),
     "java-executor": executors("submit"),
     "java-completable": executors("future"),

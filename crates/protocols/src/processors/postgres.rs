@@ -307,8 +307,8 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
     }
 }
 
-/// Joined in mid-stream on any port: a chain of messages that asks for something, or is a whole reply, and ends where the
-/// bytes end; or one statement in plain text that goes beyond them. Nothing else looks like that.
+/// Joined in mid-stream on any port: a chain of messages that asks for something, or says goodbye, or is a whole reply, and ends where
+/// the bytes end; or one statement in plain text that goes beyond them. Nothing else looks like that.
 fn sure(dir: Dir, bytes: &[u8]) -> bool {
     let text = bytes.get(5..).unwrap_or(&[]);
     let beyond = be32(bytes, 1).is_some_and(|length| (bytes.len()..1 << 24).contains(&(length as usize)));
@@ -317,6 +317,7 @@ fn sure(dir: Dir, bytes: &[u8]) -> bool {
         (Dir::ToServer, Some((b'Q', [first, .., 0]))) => !first.is_ascii_control(),
         (Dir::ToServer, Some((b'S', []))) => bytes[0] != b'S',
         (Dir::ToServer, Some((b'H', []))) => bytes[0] == b'P',
+        (Dir::ToServer, Some((b'X', []))) => true,
         (Dir::ToClient, Some((b'Z', [b'I' | b'T' | b'E']))) => true,
         _ => false,
     }
@@ -338,9 +339,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_that_is_prepared_behind_a_flush_tells_the_protocol_on_any_port() {
+    fn what_comes_amid_a_connection_tells_the_protocol_on_any_port() {
         let prepared = b"P\0\0\0\x13s1\0SELECT $1\0\0\0D\0\0\0\x08Ss1\0H\0\0\0\x04";
         assert_eq!(recognise(Dir::ToServer, prepared, false), Fit::Yes);
+        // a pool that closes an idle connection says nothing else on it
+        assert_eq!(recognise(Dir::ToServer, b"X\0\0\0\x04", false), Fit::Yes);
+        assert_eq!(recognise(Dir::ToServer, b"X\0\0\0\x05", false), Fit::No);
         // a Flush alone says nothing, nor does what goes on behind it
         assert_eq!(recognise(Dir::ToServer, b"H\0\0\0\x04", false), Fit::No);
         assert_eq!(recognise(Dir::ToServer, &[&prepared[..], b"GET"].concat(), false), Fit::No);
