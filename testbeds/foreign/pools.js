@@ -69,4 +69,40 @@ async function pipelines() {
   await app.listen({ port: +PORT, host });
 }
 
-({ pools, mysql, pipelined, pipelines })[KIND]();
+async function limited() {
+  const options = { host, port: +PG, user: 'postgres', database: 'postgres' };
+  const limit = load('p-limit')(2), queue = new (load('p-queue').default)({ concurrency: 2 });
+  const connect = async () => {
+    const client = new (load('pg').Client)(options);
+    await client.connect();
+    return client;
+  };
+  const pool = load('generic-pool').createPool({ create: connect, destroy: client => client.end() }, { min: 3, max: 3 });
+  const app = new (load('koa'))();
+  app.use(async context => {
+    const { rid } = context.query;
+    await Promise.all([limit(() => byAxios(rid)), limit(() => byFetch(rid)), queue.add(() => byAxios(rid))]);
+    await pool.use(client => client.query(`/* rid=${rid} */ SELECT pg_sleep(0.001)`));
+    fs.writeSync(log, `rid=${rid} 200\n`);
+    context.body = rid;
+  });
+  app.listen(+PORT, host);
+}
+
+async function streamed() {
+  const pool = new (load('pg').Pool)({ host, port: +PG, user: 'postgres', database: 'postgres', max: 4 });
+  const redis = new (load('ioredis'))(+REDIS, host);
+  const serve = async (request, response) => {
+    const rid = request.url.split('rid=')[1];
+    await pool.query(`/* rid=${rid} */ SELECT pg_sleep(0.001)`);
+    response.write('a part');
+    await byAxios(rid);
+    response.write('another part');
+    await redis.incr(`rid:${rid}`);
+    fs.writeSync(log, `rid=${rid} 200\n`);
+    response.end(rid);
+  };
+  http.createServer(serve).listen(+PORT, host);
+}
+
+({ pools, mysql, pipelined, pipelines, limited, streamed })[KIND]();

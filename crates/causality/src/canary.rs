@@ -18,6 +18,7 @@ pub const CONDITIONS: &[&str] = &[
     "born.leads_to_one",
     "born.never_for_others",
     "born.one_at_a_time",
+    "born.told_to_the_end",
     "completion.holder_called_nobody",
     "completion.others_slept",
     "completion.signs_are_enough",

@@ -30,6 +30,8 @@ const PLACE = Symbol.for('wakepath.helper');
 const CONTEXT = Symbol('wakepath.context');
 const LINE = Symbol('wakepath.line');
 const SERVES = Symbol('wakepath.serves');
+/** Of a response: its last part is written. */
+const ENDS = Symbol('wakepath.ends');
 /** Of a promise of the answer to a call: whose. */
 const ANSWERS = Symbol('wakepath.answers');
 /** Chunks of several contexts wait to be written. */
@@ -57,9 +59,10 @@ class Context {
     /** Calls whose answers have not resumed it. */
     this.waits = 0;
     this.doubted = false;
-    /** Its reply began. */
+    /** A part of its reply was written, and the last one, as far as that is followed. */
+    this.replies = false;
     this.over = false;
-    /** It told its number with its reply. */
+    /** It told its number with its reply: with the last part, or with one before, if nothing spoke against it since. */
     this.told = false;
     /** Who told a number and is named by its reply, which has none of its own: so it is known to have worked for another. */
     this.names = null;
@@ -130,11 +133,17 @@ function doubt(a, b) {
   for (const [context, other] of [[a, b], [b, a]]) {
     if (!isOpen(context)) continue;
     context.doubted = true;
-    if (other instanceof Context && other.told && !other.isNamed) {
-      other.isNamed = true;
-      unnamed.push(other);
-    }
+    if (context.told) name(context);
+    context.told = false;
+    if (other instanceof Context && other.told) name(other);
   }
+}
+
+/** It told a number, and a reply of another one is to show that it may not be believed. */
+function name(context) {
+  if (context.isNamed) return;
+  context.isNamed = true;
+  unnamed.push(context);
 }
 
 function awaits(context, of) {
@@ -234,21 +243,32 @@ function calls(line, context) {
   context.waits++;
 }
 
-/** Who writes on a connection to a client: the request whose reply it is, if nobody else can have had a part in it. */
+/**
+ * Who writes on a connection to a client: the request whose reply it is, if nobody else can have had a part in it. A reply of which
+ * nobody knows how long it will be is written in parts, between which its request goes on. Each of them tells what is known by then,
+ * and the last one counts.
+ */
 function replies(socket) {
-  const of = socket._httpMessage?.[CONTEXT];
-  if (of === undefined) return null;
-  const context = current();
-  if (context !== of) doubt(of, context);
+  const response = socket._httpMessage, of = response?.[CONTEXT];
+  // before the head there may be others, which say that the reply is still to come
+  if (of === undefined || (!of.over && response._header == null)) return null;
   if (!of.over) {
-    of.told = !of.doubted && context === of && of.waits === 0;
-    of.over = true;
+    const context = current();
+    if (context !== of && (!of.replies || isOpen(context))) doubt(of, context);
+    of.replies = true;
+    // what goes on in nobody's name is not followed
+    of.over = !response.chunkedEncoding || response[ENDS] === true || context !== of;
+    if (of.doubted || (of.over && of.waits > 0)) of.told = false;
+    else if (of.waits === 0 && context === of) of.told = true;
     // one number a reply: others wait for the next that tells none of its own
-    if (!of.told) of.names = unnamed.shift() ?? null;
+    if (of.over && !of.told) {
+      // of itself its last part tells enough
+      unnamed = unnamed.filter(other => other !== of);
+      of.names = unnamed.shift() ?? null;
+    }
   }
-  if (of.told) return context === of ? of : null;
   // who told already is known by this to have worked for another
-  return of.names;
+  return of.told ? of : of.names;
 }
 
 /** It came from a client. */
@@ -342,6 +362,10 @@ function patchServers() {
       return within(context, () => emit.call(this, event, request, response, ...more));
     });
   }
+  patch(http.ServerResponse.prototype, 'end', end => function (...args) {
+    this[ENDS] = true;
+    return Reflect.apply(end, this, args);
+  });
   // the rest of a request is read in the connection's context
   for (const { prototype } of [http.IncomingMessage, http.ServerResponse]) {
     patch(prototype, 'emit', emit => function (...args) {
@@ -432,6 +456,19 @@ function patchPg({ Client, Query }) {
   patch(Query.prototype, 'submit', submit => function (...args) {
     if (!(CONTEXT in this)) return Reflect.apply(submit, this, args);
     return within(this[CONTEXT], () => Reflect.apply(submit, this, args));
+  });
+}
+
+/** What runs when others are done is run by whoever is done. */
+function patchQueue(Queue) {
+  if (!Object.hasOwn(Queue?.prototype ?? {}, 'enqueue')) return;
+  patch(Queue.prototype, 'enqueue', enqueue => function (run, ...more) {
+    const context = current();
+    if (context === undefined || typeof run !== 'function') return enqueue.call(this, run, ...more);
+    return enqueue.call(this, (...args) => {
+      turn?.allow(context, 0);
+      return within(context, run, ...args);
+    }, ...more);
   });
 }
 
@@ -569,6 +606,9 @@ const PATCHES = [
   [/[\\/]node_modules[\\/]tarn[\\/]dist[\\/]PendingOperation\.js$/, module => patchPromised(module.PendingOperation)],
   [/[\\/]node_modules[\\/]tarn[\\/]dist[\\/]Pool\.js$/, patchTarn],
   [/[\\/]node_modules[\\/]sequelize-pool[\\/]lib[\\/]Deferred\.js$/, module => patchPromised(module.Deferred)],
+  [/[\\/]node_modules[\\/]generic-pool[\\/]lib[\\/]Deferred\.js$/, patchPromised],
+  [/[\\/]node_modules[\\/]yocto-queue[\\/]index\.js$/, patchQueue],
+  [/[\\/]node_modules[\\/]p-queue[\\/]dist[\\/]priority-queue\.js$/, module => patchQueue(module.default)],
   [/[\\/]node_modules[\\/]mysql2[\\/]lib[\\/](base[\\/])?pool\.js$/, patchMysqlPool],
   [/[\\/]node_modules[\\/]mysql2[\\/]lib[\\/](base[\\/])?connection\.js$/, patchMysqlConnection],
   [/[\\/]node_modules[\\/]ioredis[\\/]built[\\/]index\.js$/, patchIoredis],
@@ -592,7 +632,7 @@ function patchModules() {
   }
   patch(Module, '_load', load => function (request, parent, isMain) {
     const exports = Reflect.apply(load, this, [request, parent, isMain]);
-    const isOne = /pg|redis|undici/.test(request) || /[\\/](mysql2|tarn|sequelize-pool|@redis)[\\/]/.test(parent?.filename);
+    const isOne = /pg|redis|undici|queue/.test(request) || /[\\/](mysql2|tarn|sequelize-pool|generic-pool|@redis)[\\/]/.test(parent?.filename);
     if (!active || !isOne) return exports;
     let file = request;
     try {

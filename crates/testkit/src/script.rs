@@ -9,6 +9,7 @@
 //! tokio t of A                   the same of Tokio's. `110 A/t gives conn to u`: it wakes the idle task u (whose kind is called conn), which
 //!                                sends; `empty` behind it: t, which sends for others, resumes u; `born`: t made u, which no
 //!                                other one ever woke (`A/- gives`: others did before)
+//! node n of A at 101             the same of Node's: a request's context
 //! context k of A                 the same of Python's; behind both: by j at 105 (another made it, then). `110 A/g ends`
 //!                                `110 A/g works for others`: its runtime was seen to
 //!                                `110 A/g gives job to h`: an item of a channel, whose type is called job; behind it: of g0 (who sent
@@ -186,8 +187,9 @@ impl Player {
             ["tokio", name, "of", process] => self.logical(name, process, runtime::TOKIO, None),
             ["context", name, "of", process] => self.logical(name, process, runtime::PYTHON, None),
             // by nobody whose name is known
-            ["context", name, "of", process, "at", at] => {
-                self.logical(name, process, runtime::PYTHON, Some((0, number(at)? * US)))
+            [kind @ ("context" | "node"), name, "of", process, "at", at] => {
+                let runtime = if kind == "node" { runtime::NODE } else { runtime::PYTHON };
+                self.logical(name, process, runtime, Some((0, number(at)? * US)))
             }
             [kind @ ("goroutine" | "context"), name, "of", process, "by", maker, "at", at] => {
                 let maker = (self.who(maker)?.number, number(at)? * US);

@@ -207,8 +207,11 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
         let claims = self.facts.claim_segment(xs, x, task, at);
         self.claim(xs, claims);
-        // from here on it holds the request: a partial reply may be followed by more calls
-        self.take_input(xs, x, task, at);
+        // from here on it holds the request: a partial reply may be followed by more calls. Where a thread took it in nobody's name, and
+        // replies in another's, it may go on with it in nobody's
+        if task == e.reply_task || e.actor != e.task {
+            self.take_input(xs, x, task, at);
+        }
         let w = self.facts.tasks.or_default(task);
         w.helper.woken = Woken::Unknown;
     }

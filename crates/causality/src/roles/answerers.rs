@@ -2,12 +2,13 @@
 
 use super::kin::Kin;
 use crate::canary::holds;
+use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange, Slab};
 use crate::lineage::{Basis, Ends, Known, Lineage, is_over};
 use crate::tenures::Tenures;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{HandoverRow, StreamRow, TaskRow, life};
+use wakepath_model::rows::{HandoverRow, StreamRow, TaskRow, life, runtime};
 
 /// Most requests of which is kept who replied: calls for those beyond stay open, unless it was told who took them.
 const ANSWERS_MAX: usize = 1 << 20;
@@ -19,6 +20,8 @@ struct ForOthers {
     seen: FxHashSet<TaskId>,
     /// As their runtime was seen to hand on what came of them, or of what they made.
     told: FxHashSet<TaskId>,
+    /// Tasks that are named as long as nothing speaks against it (Node.js): the last part of a reply counts.
+    are_checked: PerTask<bool>,
     /// Those that were made behind a reply, by the one that replied, and called.
     behind: FxHashSet<TaskId>,
 }
@@ -247,8 +250,23 @@ impl Answerers {
         self.lineage.leads(x, head);
     }
 
+    /// More of a reply is sent: where nobody is known who sent the first part, by who sends this one.
+    pub(super) fn replies_on(&mut self, xs: &Slab, x: ExId, task: TaskId, process: u32) {
+        let e = xs.get(x);
+        if e.reply_task != task && !self.of.contains_key(&(e.flow, e.request_start)) {
+            self.replied(xs, x, task, process);
+        }
+    }
+
     /// A request has its whole reply, or will never have it.
     pub(super) fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
+        let e = xs.get(x);
+        if let Some(&task) = self.of.get(&(e.flow, e.request_start)).filter(|_| e.replied)
+            && self.for_others.are_checked.get(task)
+            && !holds("born.told_to_the_end", e.reply_actor == task)
+        {
+            self.for_others.seen.extend([task, e.reply_actor].into_iter().filter(|&t| t != e.reply_task));
+        }
         self.lineage.over(xs, x, at);
     }
 
@@ -282,6 +300,9 @@ impl Answerers {
     /// A step in a task's life.
     pub(super) fn task(&mut self, xs: &Slab, r: &TaskRow) {
         self.lineage.task(xs, r);
+        if r.runtime == runtime::NODE {
+            *self.for_others.are_checked.entry(r.task) = true;
+        }
         self.kin.made(r);
         self.ends.task(&self.lineage, r);
         if r.what == life::FOR_OTHERS {

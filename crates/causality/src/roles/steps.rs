@@ -120,6 +120,10 @@ impl Steps for Roles {
 
     fn reply_progress(&mut self, xs: &Slab, x: ExId, task: TaskId, _: MonoNs) {
         let of = self.answered(x);
+        if xs.get(x).side == Side::Server {
+            let process = self.process_of(task);
+            self.answerers.replies_on(xs, x, task, process);
+        }
         if xs.get(x).side == Side::Client && !xs.get(x).is_internal {
             let round = self.loops.rounds.entry(task);
             let is_before_kept = round.keeps_an_answer() && round.taken.call != Some(x);
