@@ -449,6 +449,7 @@ COVERAGE = {
     "pgbouncer": Case(proxies.pgbouncer, ["pgbouncer", DATABASE], vantages=(KERNEL,), whole=FIRST),
     "twemproxy": Case(proxies.twemproxy, ["nutcracker", "memcached"], vantages=(KERNEL,), whole=FIRST),
     "go-fan-out": goroutines(go("fan-out"), ALL_SIZES, "redis-server", DATABASE),
+    "go-fired": goroutines(go("fired"), ALL_SIZES, "redis-server", DATABASE),
     "go-pool": goroutines(go("pool"), POOLS, "redis-server", DATABASE, flag="go-channels"),
     "go-pool-direct": goroutines(go("pool-direct"), POOLS, "redis-server", DATABASE, flag="go-channels"),
     "go-http2": goroutines(go_streams("http2"), ALL_SIZES),

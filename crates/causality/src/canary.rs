@@ -27,6 +27,7 @@ pub const CONDITIONS: &[&str] = &[
     "errand.often",
     "errand.one_at_a_time",
     "errand.resumes_who_asked",
+    "fired.none_was_waited_for",
     "fork.never_waited",
     "handed.lent_amid_others",
     "handed.no_call_behind",

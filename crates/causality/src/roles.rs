@@ -5,6 +5,7 @@ mod answerers;
 mod awaited;
 mod crew;
 mod endings;
+mod fired;
 mod handed;
 mod kin;
 mod learned;

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -25,6 +26,17 @@ func asks(kind string, query, down call) call {
 				all.Go(func() error { return ask(ctx, rid) })
 			}
 			return all.Wait()
+		}
+	case "fired":
+		return func(ctx context.Context, rid string) error {
+			err := one(ctx, rid)
+			go func() {
+				time.Sleep(5 * time.Millisecond) // until the reply is sent
+				for range 2 {
+					query(context.Background(), "later")
+				}
+			}()
+			return err
 		}
 	case "pool":
 		return pool(make(chan job, 64), one)

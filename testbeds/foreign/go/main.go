@@ -1,6 +1,6 @@
 // net/http before PostgreSQL with a pool of five, Redis and a service behind. Settings come by environment. What a request leads to
 // is asked by its handler, or (KIND) by goroutines that it makes at once (fan-out), or by one of eight workers behind a channel with
-// room (pool) or without (pool-direct). Or it is one of the services of streams.go.
+// room (pool) or without (pool-direct); or its handler makes a goroutine for which it does not wait (fired). Or it is one of the services of streams.go.
 package main
 
 import (

@@ -94,7 +94,7 @@ impl<'q> Question<'q> {
     pub(super) fn may_be_told_later(&self) -> bool {
         match () {
             // it was told when it was made
-            () if self.is_in_line() || self.is_errand() => false,
+            () if self.is_in_line() || self.is_errand() || self.is_fired() => false,
             () if self.facts.open(self.process).is_empty() => self.born_of().is_some(),
             () if self.is_migrating() || self.is_loop() => false,
             () if self.role.takes => self.role.replies_foreign || self.born_of().is_some(),
@@ -112,6 +112,11 @@ impl<'q> Question<'q> {
     /// Whether it is known who may have asked, be it for a request or for none.
     pub(super) fn is_errand(&self) -> bool {
         self.asking().next().is_some()
+    }
+
+    /// Whether the task is one for which its request does not wait.
+    pub(super) fn is_fired(&self) -> bool {
+        self.facts.roles.fired(self.task, self.process) > 0
     }
 
     /// Whether the task works for one request alone, as its runtime tells.

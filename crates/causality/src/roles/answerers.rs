@@ -1,5 +1,6 @@
 //! Which logical task replied to each request.
 
+use super::fired::Fired;
 use super::kin::Kin;
 use crate::canary::holds;
 use crate::dense::PerTask;
@@ -24,6 +25,8 @@ struct ForOthers {
     are_checked: PerTask<bool>,
     /// Those that were made behind a reply, by the one that replied, and called.
     behind: FxHashSet<TaskId>,
+    /// Those that were made for a request which did not wait for them.
+    fired: Fired,
 }
 
 impl ForOthers {
@@ -73,7 +76,17 @@ impl Answerers {
 
     /// How many tasks of a process that were made in requests called and ended with them, and how many went on.
     pub(super) fn endings(&self, process: u32) -> (u32, u32) {
-        self.endings.get(&process).copied().unwrap_or_default()
+        let (ended, went_on) = self.endings.get(&process).copied().unwrap_or_default();
+        (ended, went_on + self.for_others.fired.count(process))
+    }
+
+    /// Whether a logical task was made for a request that did not wait for it; and how many of its process were, where none did anything
+    /// else.
+    pub(super) fn fired(&self, task: TaskId, process: u32) -> u32 {
+        let fired = &self.for_others.fired;
+        // one that calls before the end of its request, or goes on for longer, may work for others; and so may those that are late
+        let is_habit = holds("fired.none_was_waited_for", self.endings.get(&process).is_none_or(|e| *e == (0, 0)));
+        if fired.is_one(task) && is_habit { fired.count(process) } else { 0 }
     }
 
     /// Whether a logical task works for other requests than the one that it was made for, or replied to.
@@ -105,7 +118,12 @@ impl Answerers {
 
     /// The answer to a call began, or the call is over.
     pub(super) fn answered(&mut self, e: &Exchange, is_over: bool) {
-        if is_over { self.tenures.errands.over(e) } else { self.tenures.errands.answered(e) }
+        if is_over {
+            self.for_others.fired.answered(e.actor, e.ended);
+            self.tenures.errands.over(e);
+        } else {
+            self.tenures.errands.answered(e);
+        }
     }
 
     /// What was learned of items.
@@ -169,12 +187,22 @@ impl Answerers {
             Known::Forgotten => true,
             Known::Nothing => false,
         };
-        if is_behind {
-            self.for_others.seen.insert(e.actor);
+        if !is_behind || !self.is_fired(e.actor, process) {
+            self.for_others.seen.extend(Some(e.actor).filter(|_| is_behind));
+            self.spawned_called(e.actor, process, is_behind);
         }
-        self.spawned_called(e.actor, process, is_behind);
         self.tenures.called(e.actor, e.began);
         self.tenures.errands.called(e);
+    }
+
+    /// A task calls behind the end of the request that it was made for: whether it may be one for which nobody waits.
+    fn is_fired(&mut self, task: TaskId, process: u32) -> bool {
+        let is_made = !matches!(self.lineage.of(task, MonoNs(u64::MAX)), Known::Nothing);
+        if !is_made || !self.ends.are_told(&self.lineage, task) {
+            return false;
+        }
+        let has_called = self.spawned.contains_key(&task) || self.for_others.seen.contains(&task);
+        self.for_others.fired.called(task, process, has_called)
     }
 
     /// A task called; where it was made for a request, its end shows whether it belongs to that alone.
@@ -289,6 +317,12 @@ impl Answerers {
     /// The recording ends: of what was made for a request that is open yet, nobody saw whether it works on behind its end.
     pub(super) fn ended(&mut self, xs: &Slab) {
         self.for_others.seen.extend(self.lineage.made_for_open(xs));
+        for (task, lives_on_in) in self.for_others.fired.finish() {
+            self.for_others.seen.insert(task);
+            if let Some(process) = lives_on_in {
+                self.endings.entry(process).or_default().1 += 1;
+            }
+        }
         // of these nobody saw how they end
         for (task, process) in self.spawned.drain() {
             if !self.for_others.seen.contains(&task) {
@@ -310,6 +344,10 @@ impl Answerers {
         }
         if r.what == life::EXIT {
             self.tenures.ended(r.task);
+            if let Some(process) = self.for_others.fired.ended(r.task, r.at) {
+                self.for_others.seen.insert(r.task);
+                self.endings.entry(process).or_default().1 += 1;
+            }
         }
         if r.what == life::EXIT
             && let Some(process) = self.spawned.remove(&r.task)

@@ -42,6 +42,12 @@ impl Roles {
         self.answerers.ended_in_time(lineage, task)
     }
 
+    /// How many tasks of a process were made in requests that did not wait for them, where this is one, none did anything else, and there
+    /// were enough; else 0.
+    pub(crate) fn fired(&self, task: TaskId, process: u32) -> u32 {
+        Some(self.answerers.fired(task, process)).filter(|cases| *cases >= CASES_MIN).unwrap_or_default()
+    }
+
     /// How many tasks of a process that were made in requests called and ended with them, where none went on and there were enough;
     /// else 0.
     pub(crate) fn ending_with_requests(&self, process: u32) -> u32 {

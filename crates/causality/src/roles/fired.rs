@@ -1,0 +1,80 @@
+//! Goroutines that a request makes and does not wait for: each makes all its calls behind the end of that request, and ends with the last
+//! answer. Such calls are nobody's.
+//!
+//! A worker that the first request starts waits for work before it ends, if it does. One such task, and none of its process counts. Nor
+//! where goroutines call before the end of the requests that made them: by what they do the two are not to be told apart, and one that
+//! is late may still work for a request that waits.
+
+use crate::dense::PerTask;
+use rustc_hash::FxHashMap;
+use wakepath_model::ids::{MonoNs, TaskId};
+
+/// How long behind its last answer a task may end (ns): it may lack a processor, or give back a connection. A worker that ends when there
+/// is nothing to do waits for longer.
+const LATE_NS: u64 = 500_000_000;
+/// Most tasks whose end is still to come; those beyond are no such.
+const TASKS_MAX: usize = 1 << 20;
+
+/// Such tasks.
+#[derive(Default)]
+pub(super) struct Fired {
+    are: PerTask<bool>,
+    /// Those that called, and whose end is still to come: their processes, and when they had the answer (0 until then).
+    open: FxHashMap<TaskId, (u32, MonoNs)>,
+    /// Of each process: how many did just that.
+    counts: FxHashMap<u32, u32>,
+    last: MonoNs,
+}
+
+impl Fired {
+    /// A task of a process calls behind the end of its request; whether it may be such a one. `has_called`: it did before that end.
+    pub(super) fn called(&mut self, task: TaskId, process: u32, has_called: bool) -> bool {
+        let is_full = self.open.len() >= TASKS_MAX && !self.open.contains_key(&task);
+        if has_called || is_full {
+            self.open.remove(&task);
+            return false;
+        }
+        self.open.insert(task, (process, MonoNs(0)));
+        true
+    }
+
+    /// The call of a task is over.
+    pub(super) fn answered(&mut self, task: TaskId, at: MonoNs) {
+        self.last = self.last.max(at);
+        if let Some((_, answered)) = self.open.get_mut(&task) {
+            *answered = at;
+        }
+    }
+
+    /// A task ends; gives the process of one that had called so and did not do just that.
+    pub(super) fn ended(&mut self, task: TaskId, at: MonoNs) -> Option<u32> {
+        self.last = self.last.max(at);
+        let (process, answered) = self.open.remove(&task)?;
+        let is_one = answered.0 != 0 && !is_late(answered, at);
+        *self.are.entry(task) = is_one;
+        *self.counts.entry(process).or_default() += u32::from(is_one);
+        (!is_one).then_some(process)
+    }
+
+    /// The recording ends: gives all whose ends were not seen, with the process of those that have long had their answers. They live on.
+    pub(super) fn finish(&mut self) -> Vec<(TaskId, Option<u32>)> {
+        let last = self.last;
+        let lives_on = |(process, answered): (u32, MonoNs)| is_late(answered, last).then_some(process);
+        self.open.drain().map(|(task, open)| (task, lives_on(open))).collect()
+    }
+
+    /// Whether a task did just that.
+    pub(super) fn is_one(&self, task: TaskId) -> bool {
+        self.are.get(task)
+    }
+
+    /// How many of a process did just that.
+    pub(super) fn count(&self, process: u32) -> u32 {
+        self.counts.get(&process).copied().unwrap_or_default()
+    }
+}
+
+/// Whether a task that has had its answer since `answered` was still there, and did nothing, long behind that.
+fn is_late(answered: MonoNs, at: MonoNs) -> bool {
+    answered.0 != 0 && at.0 > answered.0.saturating_add(LATE_NS)
+}
