@@ -17,6 +17,7 @@ pub const CONDITIONS: &[&str] = &[
     "born.hands_nothing_on",
     "born.leads_to_one",
     "born.never_for_others",
+    "born.none_hands_on",
     "born.one_at_a_time",
     "born.told_to_the_end",
     "completion.holder_called_nobody",

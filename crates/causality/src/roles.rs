@@ -10,6 +10,7 @@ mod handed;
 mod kin;
 mod learned;
 mod migrating;
+mod resumed;
 mod steps;
 
 use crate::canary::holds;
@@ -225,6 +226,7 @@ impl Roles {
     /// A poll returned.
     pub fn poll(&mut self, r: &PollRow) {
         let process = self.process_of(r.task);
+        self.answerers.polled(r, process);
         let round = self.loops.rounds.entry(r.task);
         let given_by = if r.ready > 0 && r.fd >= 0 { r.fd.saturating_add(1) } else { 0 };
         let asked_by = round.epoll.asked_by;
@@ -471,13 +473,6 @@ impl Roles {
         }
         *under_way = under_way.saturating_sub(1);
         true
-    }
-
-    /// Whether a process that keeps connections makes each for one request, as far as was seen of it and its siblings: they
-    /// often made several at once, and never had more than requests when one was answered.
-    pub fn dials_for_one(&self, process: u32) -> bool {
-        let dialling = self.loops.habits.get(&process).map(|h| h.dialling).unwrap_or_default();
-        dialling.beside >= CASES_MIN && !dialling.is_for_whoever
     }
 
     /// Whether workers of a process are mostly busy with another request until they take one up, as far as their calls show.

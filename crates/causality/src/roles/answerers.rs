@@ -2,6 +2,7 @@
 
 use super::fired::Fired;
 use super::kin::Kin;
+use super::resumed::{Answer, Resumed};
 use crate::canary::holds;
 use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange, Slab};
@@ -9,7 +10,7 @@ use crate::lineage::{Basis, Ends, Known, Lineage, is_over};
 use crate::tenures::Tenures;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{HandoverRow, StreamRow, TaskRow, life, runtime};
+use wakepath_model::rows::{HandoverRow, PollRow, StreamRow, TaskRow, life, runtime};
 
 /// Most requests of which is kept who replied: calls for those beyond stay open, unless it was told who took them.
 const ANSWERS_MAX: usize = 1 << 20;
@@ -27,6 +28,9 @@ struct ForOthers {
     behind: FxHashSet<TaskId>,
     /// Those that were made for a request which did not wait for them.
     fired: Fired,
+    resumed: Resumed,
+    /// Processes of which one that was made for a request handed on to another.
+    handing_on: FxHashSet<u32>,
 }
 
 impl ForOthers {
@@ -149,10 +153,38 @@ impl Answerers {
         if holds("served.made_for_one", of_others == 0) { own.max(replies) } else { own }
     }
 
+    /// Whether a task of the process that was made for a request, and did not reply to it, was seen to hand on to another.
+    pub(super) fn hands_on(&self, process: u32) -> bool {
+        self.for_others.handing_on.contains(&process)
+    }
+
+    /// A poll of a process's thread returned.
+    pub(super) fn polled(&mut self, r: &PollRow, process: u32) {
+        if let Some(task) = self.for_others.resumed.polled(r) {
+            self.for_others.seen.insert(task);
+            self.for_others.handing_on.insert(process);
+        }
+    }
+
+    /// A thread reads more of a request.
+    pub(super) fn takes_more(&mut self, thread: TaskId) {
+        self.for_others.resumed.takes(thread, None);
+    }
+
+    /// A thread reads an answer.
+    pub(super) fn hears(&mut self, e: &Exchange) {
+        let answer = match self.lineage.of(e.actor, e.began) {
+            Known::Of(line) if !line.answers && e.actor != e.task => Some(Answer { task: e.actor, of: line.of }),
+            _ => None,
+        };
+        self.for_others.resumed.takes(e.reply_task, answer);
+    }
+
     /// A request was taken.
     pub(super) fn took(&mut self, xs: &Slab, x: ExId) {
         self.lineage.took(xs, x);
         let e = xs.get(x);
+        self.for_others.resumed.takes(e.task, None);
         if e.actor != e.task {
             self.kin.works(&self.lineage, e.flow, e.actor);
         }
@@ -187,6 +219,9 @@ impl Answerers {
             Known::Forgotten => true,
             Known::Nothing => false,
         };
+        if let Known::Of(line) = self.lineage.of(e.actor, e.began) {
+            self.for_others.resumed.calls(e.task, e.actor, line.of, e.began);
+        }
         if !is_behind || !self.is_fired(e.actor, process) {
             self.for_others.seen.extend(Some(e.actor).filter(|_| is_behind));
             self.spawned_called(e.actor, process, is_behind);
@@ -281,6 +316,7 @@ impl Answerers {
     /// More of a reply is sent: where nobody is known who sent the first part, by who sends this one.
     pub(super) fn replies_on(&mut self, xs: &Slab, x: ExId, task: TaskId, process: u32) {
         let e = xs.get(x);
+        self.for_others.resumed.replies(e.reply_task, x, e.ended);
         if e.reply_task != task && !self.of.contains_key(&(e.flow, e.request_start)) {
             self.replied(xs, x, task, process);
         }

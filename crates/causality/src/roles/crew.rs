@@ -4,8 +4,8 @@
 //! What one of them does at times is no habit of the others', but where they show it: then each goes by its own cases.
 //! What one leaves for later, and for whom one makes connections, is so rare that it tells against all.
 
-use super::Roles;
 use super::learned::{Accepting, Awaited, BehindReplies, Dialling, Habits, PutsOff};
+use super::{CASES_MIN, Roles};
 use rustc_hash::FxHashMap;
 
 impl Habits {
@@ -100,6 +100,13 @@ impl Crew {
 }
 
 impl Roles {
+    /// Whether a process that keeps connections makes each for one request, as far as was seen of it and its siblings: they
+    /// often made several at once, and never had more than requests when one was answered.
+    pub fn dials_for_one(&self, process: u32) -> bool {
+        let dialling = self.loops.habits.get(&process).map(|h| h.dialling).unwrap_or_default();
+        dialling.beside >= CASES_MIN && !dialling.is_for_whoever
+    }
+
     /// Counts at each worker of a crew what its siblings were never seen to do either.
     pub(super) fn learn_from_crews(&mut self) {
         let mut crews = FxHashMap::default();
@@ -133,6 +140,9 @@ impl Roles {
 mod tests {
     use super::*;
 
+    /// What a sibling does, and which of the counts stay one's own then.
+    type Case = (fn(&mut Crew), &'static [usize]);
+
     /// What is taught to one who was seen three times of each, beside one who was seen ten times and did this besides.
     fn taught(besides: impl Fn(&mut Crew)) -> Habits {
         let seen = |n: u32| Habits {
@@ -162,7 +172,7 @@ mod tests {
             [&all[..], &[awaited.alone, awaited.passed_on, accepting.waits]].concat()
         };
         let own = |which: &[usize]| -> Vec<u32> { (0..9).map(|i| if which.contains(&i) { 3 } else { 13 }).collect() };
-        let some: [(fn(&mut Crew), &[usize]); 12] = [
+        let some: [Case; 12] = [
             (|_| (), &[]),
             (|c| c.fans_out = true, &[0, 1]),
             (|c| c.habits.is_parallel = true, &[0, 1]),

@@ -17,6 +17,11 @@ impl Roles {
         self.answerers.is_told_for_others(lineage, task)
     }
 
+    /// Whether a task of the process that was made for a request, and did not reply to it, was seen to hand on to another.
+    pub(crate) fn hands_on(&self, process: u32) -> bool {
+        self.answerers.hands_on(process)
+    }
+
     /// The logical task that replies to a request, and to those of no other connection.
     pub fn answerer(&self, e: &Exchange) -> Option<TaskId> {
         self.answerers.of(e)

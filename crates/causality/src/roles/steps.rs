@@ -113,6 +113,7 @@ impl Steps for Roles {
     }
 
     fn request_progress(&mut self, _: &Slab, x: ExId, task: TaskId, _: MonoNs) {
+        self.answerers.takes_more(task);
         let round = self.loops.rounds.entry(task);
         round.takes();
         (round.taken.of, round.taken.answers) = (Some(x), MonoNs(0));
@@ -123,6 +124,8 @@ impl Steps for Roles {
         if xs.get(x).side == Side::Server {
             let process = self.process_of(task);
             self.answerers.replies_on(xs, x, task, process);
+        } else {
+            self.answerers.hears(xs.get(x));
         }
         if xs.get(x).side == Side::Client && !xs.get(x).is_internal {
             let round = self.loops.rounds.entry(task);

@@ -8,6 +8,9 @@
 //! replied does behind its reply is nobody's; of what it makes there [`super::behind`] speaks. Where the runtime tells when its tasks end
 //! (Go), [`super::spawned`] speaks instead.
 //!
+//! Nor may any such task of its process have been seen to hand on what came of its call to another request: a worker that requests start when
+//! there is work (`crates/causality/src/roles/resumed.rs`).
+//!
 //! Nor may it, or what made it, have been told to work for others: what came of it another one waited for (Java's executors).
 //!
 //! Counterexamples: `link.logical/hands_on_to_another`, `worker_made_by_the_first`, `worker_of_an_open_request`, `two_on_one_connection`,
@@ -52,6 +55,8 @@ impl Facts<'_> {
         let is_for_it_alone = holds("born.never_for_others", !self.roles.works_for_others(task));
         let is_handed_on = self.roles.is_told_for_others(&self.lineage, task);
         let is_for_it_alone = is_for_it_alone && holds("born.hands_nothing_on", !is_handed_on);
+        let is_worker = !line.answers && self.roles.hands_on(self.roles.process_of(task));
+        let is_for_it_alone = is_for_it_alone && holds("born.none_hands_on", !is_worker);
         let is_told = line.basis == Basis::Seen && self.roles.is_end_told(&self.lineage, task);
         let basis = if is_told { Basis::EndsWithIt } else { line.basis };
         let is_its = !is_told || holds("spawned.ended_in_time", self.roles.ended_in_time(&self.lineage, task));
