@@ -22,8 +22,8 @@ struct ForOthers {
     seen: FxHashSet<TaskId>,
     /// As their runtime was seen to hand on what came of them, or of what they made.
     told: FxHashSet<TaskId>,
-    /// Tasks that are named as long as nothing speaks against it (Node.js): the last part of a reply counts.
-    are_checked: PerTask<bool>,
+    /// Of which runtime each logical task is.
+    runtimes: PerTask<u8>,
     /// Those that were made behind a reply, by the one that replied, and called.
     behind: FxHashSet<TaskId>,
     /// Those that were made for a request which did not wait for them.
@@ -173,8 +173,10 @@ impl Answerers {
 
     /// A thread reads an answer.
     pub(super) fn hears(&mut self, e: &Exchange) {
+        // Python's loops have a thread each, which runs nothing else between two polls
+        let is_of_loop = self.for_others.runtimes.get(e.actor) == runtime::PYTHON;
         let answer = match self.lineage.of(e.actor, e.began) {
-            Known::Of(line) if !line.answers && e.actor != e.task => Some(Answer { task: e.actor, of: line.of }),
+            Known::Of(line) if !line.answers && is_of_loop => Some(Answer { task: e.actor, of: line.of }),
             _ => None,
         };
         self.for_others.resumed.takes(e.reply_task, answer);
@@ -326,7 +328,8 @@ impl Answerers {
     pub(super) fn closed(&mut self, xs: &Slab, x: ExId, at: MonoNs) {
         let e = xs.get(x);
         if let Some(&task) = self.of.get(&(e.flow, e.request_start)).filter(|_| e.replied)
-            && self.for_others.are_checked.get(task)
+            // Node's are named as long as nothing speaks against it: the last part of a reply counts
+            && self.for_others.runtimes.get(task) == runtime::NODE
             && !holds("born.told_to_the_end", e.reply_actor == task)
         {
             self.for_others.seen.extend([task, e.reply_actor].into_iter().filter(|&t| t != e.reply_task));
@@ -370,8 +373,8 @@ impl Answerers {
     /// A step in a task's life.
     pub(super) fn task(&mut self, xs: &Slab, r: &TaskRow) {
         self.lineage.task(xs, r);
-        if r.runtime == runtime::NODE {
-            *self.for_others.are_checked.entry(r.task) = true;
+        if r.runtime != runtime::NONE {
+            *self.for_others.runtimes.entry(r.task) = r.runtime;
         }
         self.kin.made(r);
         self.ends.task(&self.lineage, r);

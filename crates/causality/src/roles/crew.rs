@@ -12,31 +12,31 @@ impl Habits {
     /// What two processes did, as if one had done it.
     fn and(self, o: Habits) -> Habits {
         Habits {
-            single: self.single + o.single,
-            single_dialled: self.single_dialled + o.single_dialled,
+            single: self.single.saturating_add(o.single),
+            single_dialled: self.single_dialled.saturating_add(o.single_dialled),
             is_parallel: self.is_parallel || o.is_parallel,
             shares_connections: self.shares_connections || o.shares_connections,
-            asked: self.asked + o.asked,
-            spontaneous: self.spontaneous + o.spontaneous,
-            gaps: self.gaps + o.gaps,
+            asked: self.asked.saturating_add(o.asked),
+            spontaneous: self.spontaneous.saturating_add(o.spontaneous),
+            gaps: self.gaps.saturating_add(o.gaps),
             behind: self.behind.and(o.behind),
             awaited: Awaited {
-                alone: self.awaited.alone + o.awaited.alone,
+                alone: self.awaited.alone.saturating_add(o.awaited.alone),
                 is_by_others: self.awaited.is_by_others || o.awaited.is_by_others,
-                passed_on: self.awaited.passed_on + o.awaited.passed_on,
+                passed_on: self.awaited.passed_on.saturating_add(o.awaited.passed_on),
                 is_passed_to_others: self.awaited.is_passed_to_others || o.awaited.is_passed_to_others,
                 is_kept: self.awaited.is_kept || o.awaited.is_kept,
             },
             accepting: Accepting {
-                waits: self.accepting.waits + o.accepting.waits,
+                waits: self.accepting.waits.saturating_add(o.accepting.waits),
                 is_dialling: self.accepting.is_dialling || o.accepting.is_dialling,
             },
             puts_off: PutsOff {
-                never: self.puts_off.never + o.puts_off.never,
-                calls: self.puts_off.calls + o.puts_off.calls,
+                never: self.puts_off.never.saturating_add(o.puts_off.never),
+                calls: self.puts_off.calls.saturating_add(o.puts_off.calls),
             },
             dialling: Dialling {
-                beside: self.dialling.beside + o.dialling.beside,
+                beside: self.dialling.beside.saturating_add(o.dialling.beside),
                 is_for_whoever: self.dialling.is_for_whoever || o.dialling.is_for_whoever,
             },
         }
@@ -46,11 +46,11 @@ impl Habits {
 impl BehindReplies {
     fn and(self, o: BehindReplies) -> BehindReplies {
         BehindReplies {
-            replied: self.replied + o.replied,
-            after: self.after + o.after,
-            after_beside_open: self.after_beside_open + o.after_beside_open,
-            replied_dialled: self.replied_dialled + o.replied_dialled,
-            after_dialled: self.after_dialled + o.after_dialled,
+            replied: self.replied.saturating_add(o.replied),
+            after: self.after.saturating_add(o.after),
+            after_beside_open: self.after_beside_open.saturating_add(o.after_beside_open),
+            replied_dialled: self.replied_dialled.saturating_add(o.replied_dialled),
+            after_dialled: self.after_dialled.saturating_add(o.after_dialled),
         }
     }
 
