@@ -30,7 +30,8 @@ pub fn attach(args: &AttachArgs) -> Result<i32> {
         "This changes {target}, a running program:\n\
          {}\n\
          - Wakepath's helper starts in it (`wakepath helper node` prints it). It replaces some methods of net.Socket, http, https,\n\
-         \x20 undici, pg, mysql2, ioredis, node-redis, knex and Sequelize by its own, which call the old ones. It turns promise hooks on.\n\
+         \x20 undici, pg, mysql2, ioredis, node-redis, knex, Sequelize, generic-pool, p-limit and p-queue by its own,\n\
+         \x20 which call the old ones. It turns promise hooks on.\n\
          \x20 Commands that node-redis would send in one write for several requests are sent in several writes.\n\
          - Each request takes more processor time from then on, and 34 MiB of address space are reserved (docs/runtimes.md).\n\
          - Requests already in progress are not told apart; later ones are.\n\
