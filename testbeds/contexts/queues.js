@@ -1,6 +1,6 @@
 // Do numbers that Wakepath's helper for Node tells name the right request? Handlers that share work in several ways, amid eight clients;
-// what is written to sockets is held against the names of the requests in it.
-// usage: node queues.js HELPER; prints a line of JSON for each kind: calls that were told right, wrong, not at all
+// what is written to sockets is held against the names of the requests in it. Each kind replies at once, or in parts before and behind its work.
+// usage: node queues.js HELPER; prints a line of JSON for each: calls that were told right, wrong, not at all
 'use strict';
 const fs = require('node:fs'), http = require('node:http'), net = require('node:net');
 const { Worker } = require('node:worker_threads');
@@ -128,12 +128,18 @@ const serving = handle => new Promise(done => {
   const server = http.createServer(handle).listen(0, '127.0.0.1', () => done(server));
 });
 
-async function tried(kind) {
+async function tried(kind, inParts) {
   writes.length = 0;
   agent = new http.Agent({ keepAlive: true });
   const work = KINDS[kind]();
   const server = await serving(async (request, reply) => {
     const name = request.url.slice(1);
+    // the reply is still to come
+    reply.writeContinue();
+    if (inParts) {
+      await get(name);
+      reply.write(`reply ${name} `);
+    }
     await work(name);
     reply.end(`reply ${name} `);
   });
@@ -142,12 +148,15 @@ async function tried(kind) {
   await new Promise(done => worker.on('exit', done));
   server.close();
   agent.destroy();
-  const named = new Map();
-  for (const { id, names: [name] } of writes.filter(w => w.isReply && w.id !== 0)) {
-    // a number that replies to several is believed for none
-    named.set(id, !named.has(id) || named.get(id) === name ? name : null);
+  const named = new Map(), last = new Map();
+  for (const { id, names: [name] } of writes.filter(w => w.isReply)) {
+    // of a reply in parts the last one counts, and a number that replies to several is believed for none
+    const before = last.get(name);
+    if (before !== undefined && before !== id) named.set(before, null);
+    last.set(name, id);
+    if (id !== 0) named.set(id, !named.has(id) || named.get(id) === name ? name : null);
   }
-  const out = { kind, right: 0, wrong: 0, open: 0 };
+  const out = { kind, inParts, right: 0, wrong: 0, open: 0 };
   for (const { id, names } of writes.filter(w => !w.isReply)) {
     const told = named.get(id);
     out[told == null ? 'open' : names.length === 1 && names[0] === told ? 'right' : 'wrong']++;
@@ -169,6 +178,8 @@ async function tried(kind) {
   }).listen(0, '127.0.0.1');
   await new Promise(done => answering.on('listening', done));
   lines = answering.address().port;
-  for (const kind of Object.keys(KINDS)) await tried(kind);
+  for (const inParts of [false, true]) {
+    for (const kind of Object.keys(KINDS)) await tried(kind, inParts);
+  }
   process.exit(0);
 })();

@@ -15,9 +15,12 @@ fn no_call_of_shared_work_is_told_as_another_requests() {
     let told = String::from_utf8_lossy(&out.stdout);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let lines: Vec<&str> = told.lines().collect();
-    assert_eq!(lines.len(), 5, "{told}");
+    // replies at once, and in parts
+    assert_eq!(lines.len(), 10, "{told}");
     assert!(lines.iter().all(|line| line.contains("\"wrong\":0")), "{told}");
-    assert!(lines[0].contains("\"kind\":\"alone\"") && lines[0].contains("\"open\":0"), "{told}");
-    // so many that requests did share work
-    assert!(lines[1..].iter().all(|line| !line.contains("\"open\":0")), "{told}");
+    for lines in lines.chunks(5) {
+        assert!(lines[0].contains("\"kind\":\"alone\"") && lines[0].contains("\"open\":0"), "{told}");
+        // so many that requests did share work
+        assert!(lines[1..].iter().all(|line| !line.contains("\"open\":0")), "{told}");
+    }
 }
