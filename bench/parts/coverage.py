@@ -146,7 +146,7 @@ def threaded(kind):
 
 
 def fastapi(module, loop):
-    """FastAPI that goes on behind its replies (`background.py`), or that streams them (`streamed.py`)."""
+    """FastAPI that goes on behind its replies (`background.py`), streams them (`streamed.py`), or starts workers (`demanded.py`)."""
     return lambda place: uvicorn(place, free_port(), f"{module}:app", loop, **place.stores())
 
 
@@ -432,6 +432,8 @@ COVERAGE = {
     "node-streamed": Case(helped("streamed", PG=Place.database, REDIS=Place.redis, DOWN=Place.plain),
                           [str(HAVE / "node/node_modules/ioredis"), "redis-server", DATABASE], clients=(1, 10, 50), vantages=(KERNEL,),
                           whole=ALL_SIZES),
+    "node-queued": Case(helped("queued", PG=Place.database, REDIS=Place.redis, DOWN=Place.plain),
+                        [str(HAVE / "node/node_modules/ioredis"), "redis-server", DATABASE], clients=(4, 10, 50), vantages=(KERNEL,)),
     "ruby-fibers": Case(fibers, ["ruby", "/usr/share/rubygems-integration/all/specifications/async-http-*", "redis-server"], clients=(1, 4, 10, 50), vantages=(KERNEL,), whole=ONE),
     "node-mysql": Case(helped("mysql", MY=mariadb, DOWN=Place.plain),
                        [str(HAVE / "node/node_modules/mysql2"), "mariadbd"], clients=(1, 10, 50), vantages=(KERNEL,),
@@ -473,6 +475,7 @@ COVERAGE = {
     "fastapi-background-uvloop": python(fastapi("background", "uvloop"), "fastapi", "asyncpg", "uvloop"),
     "fastapi-streamed": python(fastapi("streamed", "asyncio"), "fastapi", "asyncpg", "requests"),
     "fastapi-streamed-uvloop": python(fastapi("streamed", "uvloop"), "fastapi", "asyncpg", "requests", "uvloop"),
+    "fastapi-demanded": python(fastapi("demanded", "asyncio"), "fastapi", "asyncpg", whole={}),
     "fastapi-executor": python(threaded("executor"), "fastapi", "requests", whole=FIRST),
     "java-executor": executors("submit"),
     "java-completable": executors("future"),

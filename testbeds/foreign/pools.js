@@ -89,14 +89,14 @@ async function limited() {
   app.listen(+PORT, host);
 }
 
-async function streamed() {
+async function streamed(ask = byAxios) {
   const pool = new (load('pg').Pool)({ host, port: +PG, user: 'postgres', database: 'postgres', max: 4 });
   const redis = new (load('ioredis'))(+REDIS, host);
   const serve = async (request, response) => {
     const rid = request.url.split('rid=')[1];
     await pool.query(`/* rid=${rid} */ SELECT pg_sleep(0.001)`);
     response.write('a part');
-    await byAxios(rid);
+    await ask(rid);
     response.write('another part');
     await redis.incr(`rid:${rid}`);
     fs.writeSync(log, `rid=${rid} 200\n`);
@@ -105,4 +105,18 @@ async function streamed() {
   http.createServer(serve).listen(+PORT, host);
 }
 
-({ pools, mysql, pipelined, pipelines, limited, streamed })[KIND]();
+async function queued() {
+  const jobs = [];
+  let wake;
+  await streamed(rid => new Promise(done => {
+    jobs.push({ rid, done });
+    wake?.();
+  }));
+  for (;;) {
+    while (jobs.length === 0) await new Promise(go => { wake = go; });
+    const { rid, done } = jobs.shift();
+    done(await byAxios(rid));
+  }
+}
+
+({ pools, mysql, pipelined, pipelines, limited, streamed, queued })[KIND]();

@@ -6,7 +6,7 @@ use super::resumed::{Answer, Resumed};
 use crate::canary::holds;
 use crate::dense::PerTask;
 use crate::exchange::{ExId, Exchange, Slab};
-use crate::lineage::{Basis, Ends, Known, Lineage, is_over};
+use crate::lineage::{Basis, Ends, Known, Line, Lineage, is_over};
 use crate::tenures::Tenures;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
@@ -88,9 +88,12 @@ impl Answerers {
     /// else.
     pub(super) fn fired(&self, task: TaskId, process: u32) -> u32 {
         let fired = &self.for_others.fired;
+        if !fired.is_one(task) {
+            return 0;
+        }
         // one that calls before the end of its request, or goes on for longer, may work for others; and so may those that are late
         let is_habit = holds("fired.none_was_waited_for", self.endings.get(&process).is_none_or(|e| *e == (0, 0)));
-        if fired.is_one(task) && is_habit { fired.count(process) } else { 0 }
+        if is_habit { fired.count(process) } else { 0 }
     }
 
     /// Whether a logical task works for other requests than the one that it was made for, or replied to.
@@ -160,9 +163,19 @@ impl Answerers {
 
     /// A poll of a process's thread returned.
     pub(super) fn polled(&mut self, r: &PollRow, process: u32) {
-        if let Some(task) = self.for_others.resumed.polled(r) {
-            self.for_others.seen.insert(task);
+        if self.for_others.resumed.polled(r) {
             self.for_others.handing_on.insert(process);
+        }
+    }
+
+    /// What the task works for that makes a call, where its runtime has loops with a thread each (Python).
+    fn of_loop(&self, e: &Exchange) -> Option<Line> {
+        if self.for_others.runtimes.get(e.actor) != runtime::PYTHON {
+            return None;
+        }
+        match self.lineage.of(e.actor, e.began) {
+            Known::Of(line) => Some(line),
+            _ => None,
         }
     }
 
@@ -173,10 +186,8 @@ impl Answerers {
 
     /// A thread reads an answer.
     pub(super) fn hears(&mut self, e: &Exchange) {
-        // Python's loops have a thread each, which runs nothing else between two polls
-        let is_of_loop = self.for_others.runtimes.get(e.actor) == runtime::PYTHON;
-        let answer = match self.lineage.of(e.actor, e.began) {
-            Known::Of(line) if !line.answers && is_of_loop => Some(Answer { task: e.actor, of: line.of }),
+        let answer = match self.of_loop(e) {
+            Some(line) if !line.answers => Some(Answer { task: e.actor, of: line.of, called: e.began }),
             _ => None,
         };
         self.for_others.resumed.takes(e.reply_task, answer);
@@ -221,8 +232,9 @@ impl Answerers {
             Known::Forgotten => true,
             Known::Nothing => false,
         };
-        if let Known::Of(line) = self.lineage.of(e.actor, e.began) {
-            self.for_others.resumed.calls(e.task, e.actor, line.of, e.began);
+        if let Some(line) = self.of_loop(e) {
+            let makers = self.lineage.makers(e.actor).map(|(maker, _)| maker);
+            self.for_others.resumed.calls(e.task, std::iter::once(e.actor).chain(makers), line.of, e.began);
         }
         if !is_behind || !self.is_fired(e.actor, process) {
             self.for_others.seen.extend(Some(e.actor).filter(|_| is_behind));
@@ -376,6 +388,9 @@ impl Answerers {
         if r.runtime != runtime::NONE {
             *self.for_others.runtimes.entry(r.task) = r.runtime;
         }
+        if r.runtime == runtime::PYTHON {
+            self.for_others.resumed.has_loops();
+        }
         self.kin.made(r);
         self.ends.task(&self.lineage, r);
         if r.what == life::FOR_OTHERS {
@@ -407,6 +422,8 @@ impl Answerers {
         of.retain(|_, task| !for_others.seen.contains(task));
         heads.retain(|_, task| holds("born.leads_to_one", !for_others.seen.contains(task)));
         for_others.behind = FxHashSet::default();
+        for_others.resumed = Resumed::default();
+        for_others.runtimes = PerTask::default();
         self.tenures.finish();
         self.kin.finish();
         self.leads_to = FxHashMap::default();

@@ -1,9 +1,9 @@
 //! Tasks that a request made, and that hand on to another one: what came of the answer to their call, that one waited for. A worker that
 //! requests start when there is work, and that ends when there is none, takes what others put into a queue of the program's.
 //!
-//! That shows where the answer to such a call is all that a loop is given in its turn, and another request is replied to in it, while
-//! nothing is done for the one that made the task: it can only have been resumed by the task. (A request that had its own answer and then
-//! let another one go on, as with a lock, goes on itself.)
+//! That shows where answers to such calls are all that a loop is given in its turn, and another request is replied to in it, while nothing is
+//! done for those that made the tasks but by these and what they make: it can only have been resumed by one of them. (A request that had
+//! its own answer and then let another one go on, as with a lock, goes on itself.)
 
 use crate::exchange::ExId;
 use crate::polled::Polled;
@@ -17,6 +17,8 @@ use wakepath_model::rows::PollRow;
 pub(super) struct Answer {
     pub(super) task: TaskId,
     pub(super) of: ExId,
+    /// When the call began.
+    pub(super) called: MonoNs,
 }
 
 /// Most that is kept of one turn; a longer one shows nothing.
@@ -26,8 +28,11 @@ const ACTS_MAX: usize = 64;
 #[derive(Default)]
 struct Turn {
     polled: Polled,
-    answer: Option<Answer>,
-    /// For which requests it did something.
+    /// When its first poll returned.
+    since: MonoNs,
+    /// What it took, where that was nothing else.
+    answers: SmallVec<[Answer; 2]>,
+    /// For which requests it did something, but by those whose answers it took, and what they made.
     acted: SmallVec<[ExId; 4]>,
     /// To which it replied.
     replied: SmallVec<[ExId; 4]>,
@@ -35,17 +40,28 @@ struct Turn {
     is_late: bool,
 }
 
-/// What loops do, by their threads.
+/// What loops do, by their threads: none where no runtime has such loops.
 #[derive(Default)]
-pub(super) struct Resumed(FxHashMap<TaskId, Turn>);
+pub(super) struct Resumed {
+    turns: FxHashMap<TaskId, Turn>,
+    are_loops: bool,
+}
 
 impl Resumed {
-    /// A poll of a thread returned. Gives the task that was seen to hand on to another request in the turn before.
-    pub(super) fn polled(&mut self, r: &PollRow) -> Option<TaskId> {
-        let turn = self.0.entry(r.task).or_default();
-        let mut handed_on = None;
+    /// There are loops of a runtime that has a thread for each, which runs nothing else between two polls.
+    pub(super) fn has_loops(&mut self) {
+        self.are_loops = true;
+    }
+
+    /// A poll of a thread returned. Whether a task was seen to hand on to another request in the turn before.
+    pub(super) fn polled(&mut self, r: &PollRow) -> bool {
+        if !self.are_loops {
+            return false;
+        }
+        let turn = self.turns.entry(r.task).or_default();
+        let mut handed_on = false;
         if r.timeout_ns != 0 {
-            let done = std::mem::replace(turn, Turn { polled: Polled::begin(r), ..Turn::default() });
+            let done = std::mem::replace(turn, Turn { polled: Polled::begin(r), since: r.at, ..Turn::default() });
             handed_on = done.handed_on();
         }
         turn.polled.found(r);
@@ -54,25 +70,28 @@ impl Resumed {
 
     /// A thread takes something: the answer to the call of a task that was made for a request, or anything else.
     pub(super) fn takes(&mut self, thread: TaskId, answer: Option<Answer>) {
-        if let Some(turn) = self.0.get_mut(&thread) {
+        if let Some(turn) = self.turns.get_mut(&thread) {
             turn.polled.takes();
-            turn.answer = answer;
+            // one that is read without a wait, or again, need not be what a poll found ready
+            let is_found = |a: &Answer| a.called < turn.since && turn.answers.iter().all(|other| other.task != a.task);
+            let found = answer.filter(is_found).filter(|_| turn.answers.len() < ACTS_MAX);
+            turn.answers.extend(found);
         }
     }
 
-    /// A thread calls in the name of a task that works for a request, as far as is known.
-    pub(super) fn calls(&mut self, thread: TaskId, by: TaskId, of: ExId, at: MonoNs) {
-        if let Some(turn) = self.0.get_mut(&thread) {
+    /// A thread calls in the name of a task that works for a request, as far as is known. `line`: that task, and what made it.
+    pub(super) fn calls(&mut self, thread: TaskId, line: impl Iterator<Item = TaskId>, of: ExId, at: MonoNs) {
+        if let Some(turn) = self.turns.get_mut(&thread) {
             turn.is_late |= !turn.polled.no_timer_due(at) || turn.acted.len() >= ACTS_MAX;
-            // what it does next itself says nothing of who waited for it
-            let is_others = turn.answer.is_none_or(|answer| answer.task != by);
+            // what such a task does next itself, or has done, says nothing of who waited for it
+            let is_others = line.into_iter().all(|task| turn.answers.iter().all(|answer| answer.task != task));
             turn.acted.extend(Some(of).filter(|_| is_others && !turn.is_late));
         }
     }
 
     /// A thread replies to a request.
     pub(super) fn replies(&mut self, thread: TaskId, of: ExId, at: MonoNs) {
-        if let Some(turn) = self.0.get_mut(&thread) {
+        if let Some(turn) = self.turns.get_mut(&thread) {
             turn.is_late |= !turn.polled.no_timer_due(at) || turn.replied.len() >= ACTS_MAX;
             turn.replied.extend(Some(of).filter(|_| !turn.is_late));
         }
@@ -80,10 +99,11 @@ impl Resumed {
 }
 
 impl Turn {
-    fn handed_on(&self) -> Option<TaskId> {
-        let Answer { task, of } = self.answer?;
-        let is_all = (self.polled.ready, self.polled.messages) == (1, 1) && !self.is_late;
-        let goes_on = self.acted.contains(&of) || self.replied.contains(&of);
-        (is_all && !goes_on && !self.replied.is_empty()).then_some(task)
+    fn handed_on(&self) -> bool {
+        let taken = self.answers.len() as u32;
+        let is_all = (self.polled.ready, self.polled.messages) == (taken, taken) && !self.is_late;
+        let is_its = |x: &ExId| self.answers.iter().any(|answer| answer.of == *x);
+        let goes_on = self.acted.iter().chain(&self.replied).any(is_its);
+        is_all && !self.answers.is_empty() && !goes_on && !self.replied.is_empty()
     }
 }
