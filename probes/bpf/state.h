@@ -38,6 +38,13 @@ struct cpu_state {
 	u64 sk_ns;
 	/* when it last told whose work it does */
 	u64 ran_ns;
+	/* where tasks are selected: who has this processor, and since when */
+	u64 came_ns;
+	u32 on_tid;
+	u32 on_tgid;
+	/* and waits that were not recorded, since they concern nobody selected; the processor time of those tasks. Of on_switch alone. */
+	u64 unrecorded;
+	u64 others_ns;
 	/* an operation whose frames are still to be followed: its flow, 0 = there is none; see frames.h */
 	u64 more_flow;
 	u64 more_buffer;
@@ -53,8 +60,8 @@ struct cpu_state {
 	u32 more_have;
 	u32 more_next;
 	u32 more_data; /* the last one is of data */
-	u32 pad[4];
 	u64 more_socket; /* where its state is kept by address */
+	u64 pad[5];
 };
 _Static_assert(sizeof(struct cpu_state) % 64 == 0, "whole cache lines");
 
@@ -77,26 +84,37 @@ struct task_state {
 	u16 state;
 	u8 cause;
 	u8 amid; /* the softirq (vector + 1) and the timer (AMID_TIMER) in which it was switched out */
-	/* the rest */
+	/* what each switch needs where tasks are selected: see related.h */
+	u64 came_ns; /* when it came onto its processor last; 0 = what it had waited for is not known any more */
+	u64 slept_ns; /* when that wait began */
+	u64 ready_ns; /* and when its waking came */
+	u32 generation;
+	u16 cpu; /* the processor that it left last */
+	u16 related; /* of a task that is not watched: how many more of its waits are written */
+	u8 watched;
+	u8 level; /* how many wake-ups lie between it and a watched one */
+	u8 told; /* TOLD_... */
+	u8 unwritten; /* its waits since the last that was written: 0, 1, or 2 and more */
+	u8 throttled; /* it was preempted since a cgroup of it had used up its quota */
+	u8 runtime; /* RUNTIME_... that said in whose name it ran when it was switched out, 0 = none did */
+	u8 after_call; /* of a task with io_uring, where registers do not tell: its call is over */
+	u8 mmsg; /* messages of this sendmmsg or recvmmsg so far */
+	s32 stack; /* of the wait that goes on: its number in `stacks`, a negative error, or NO_STACK */
+	u32 stopped_by; /* of a thread group's leader: who sent the last signal that stops */
 	u64 timeout_ns;
+	u8 stop_signal;
+	u8 pad[7];
+	/* the rest */
 	/* a datagram received by this call: its sender's address is in user memory only at the call's exit */
 	u64 later_flow;
 	u64 later_arrived_ns;
 	u32 later_seq;
-	u32 generation;
-	s32 stack; /* of the wait that goes on: its number in `stacks`, a negative error, or NO_STACK */
-	u32 stopped_by; /* of a thread group's leader: who sent the last signal that stops */
-	u8 watched;
-	u8 mmsg; /* messages of this sendmmsg or recvmmsg so far */
-	u8 stop_signal;
-	u8 throttled; /* it was preempted since a cgroup of it had used up its quota */
-	u8 runtime; /* RUNTIME_... that said in whose name it ran when it was switched out, 0 = none did */
-	u8 after_call; /* of a task with io_uring, where registers do not tell: its call is over */
-	u8 pad[2];
-	u64 logical; /* and in whose: 0 = in nobody's */
+	u32 pad2;
+	u64 logical; /* in whose name it ran: 0 = in nobody's */
 	u64 maker; /* what made that, 0 = not known */
+	u64 pad3[3];
 };
-_Static_assert(sizeof(struct task_state) == 128, "two cache lines");
+_Static_assert(sizeof(struct task_state) == 192, "three cache lines");
 
 #define RUNS 1
 
@@ -263,8 +281,9 @@ static __always_inline void *reserve(struct cpu_state *c, u32 bytes, u32 drop, u
 	u64 head = *(volatile u64 *)&c->head;
 	void *ring;
 
-	/* nested reservations may overtake this check by a few records: keep their room free */
-	if (head + bytes + RING_SLACK - *(volatile u64 *)&c->tail > cfg_ring_bytes)
+	/* nested reservations may overtake this check by a few records: keep their room free. What concerns nobody selected leaves
+	 * half of the ring to what does. */
+	if (head + bytes + RING_SLACK - *(volatile u64 *)&c->tail > (drop == DROP_OTHERS ? cfg_ring_bytes / 2 : cfg_ring_bytes))
 		goto full;
 	ring = bpf_map_lookup_elem(&rings, &cpu);
 	if (!ring)

@@ -2,20 +2,6 @@
 #ifndef WAKEPATH_TASKS_H
 #define WAKEPATH_TASKS_H
 
-static __always_inline void fill_task(struct wp_task *r, struct task_struct *task, u64 now)
-{
-	r->ts_ns = now;
-	r->start_ns = field(task, start_time);
-	r->cgroup = field(task, cgroups, dfl_cgrp, kn, id);
-	r->tgid = field(task, tgid);
-	r->tid = field(task, pid);
-	r->flags = field(task, flags);
-	r->parent_tid = 0;
-	r->parent_tgid = 0;
-	r->cmdline_bytes = 0;
-	bpf_probe_read_kernel(r->comm, sizeof(r->comm), task->comm);
-}
-
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
@@ -39,11 +25,14 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 
 		/* memory was short for a moment. Its first operation makes the state again and finds there that it is watched:
 		 * only what it waits for until then is lost */
-		lost(c, DROP_WAIT);
+		lost(c, cfg_watch_all || (p && is_watched(p, parent)) ? DROP_WAIT : DROP_OTHERS);
 		if (!cfg_watch_all && p && is_watched(p, parent) && parent->tgid != cfg_agent_tgid &&
 		    bpf_map_update_elem(&watch_tgids, &tgid, &yes, BPF_ANY))
 			lost(c, DROP_TASK_STORAGE);
 	}
+	/* neighbours that fork in storms are named where they meet somebody selected */
+	if (!cfg_watch_all && (!p || !is_watched(p, parent)))
+		return 0;
 	r = reserve(c, sizeof(*r), DROP_TASK, &position);
 	if (!r)
 		return 0;
@@ -74,6 +63,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 {
 	struct cpu_state *c = this_cpu();
 	u64 position, start, len;
+	struct task_state *state;
 	struct wp_task *r;
 
 	/* the leader's tid is another slot than that of the thread which took it over */
@@ -85,6 +75,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 			if (t) {
 				t->watched = old->watched;
 				t->generation = old->generation;
+				t->told = old->told;
 			} else {
 				lost(c, DROP_TASK_STORAGE);
 			}
@@ -95,6 +86,11 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 		watch_by_name(task);
 	if (cfg_marks && watched(task))
 		on_mapped(task);
+	state = state_of(task);
+	if (!cfg_watch_all && (!state || !is_watched(state, task))) {
+		forget_name(state);
+		return 0;
+	}
 	r = reserve(c, sizeof(*r) + CMDLINE_MAX, DROP_TASK, &position);
 	if (!r)
 		return 0;
@@ -129,15 +125,23 @@ static __always_inline int simple_task_event(struct task_struct *task, u8 what, 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
+	bool is_told = is_life_told(task, state_of(task));
+
 	/* else its last switch does */
 	if (!cfg_waits)
 		leave_slot(slot_of(task->pid), task);
-	return simple_task_event(task, TASK_EXIT, 0);
+	return is_told ? simple_task_event(task, TASK_EXIT, 0) : 0;
 }
 
 SEC("tp_btf/task_rename")
 int BPF_PROG(on_rename, struct task_struct *task, const char *name)
 {
+	struct task_state *t = state_of(task);
+
+	if (!cfg_watch_all && (!t || !is_watched(t, task))) {
+		forget_name(t);
+		return 0;
+	}
 	return simple_task_event(task, TASK_NAME, name);
 }
 

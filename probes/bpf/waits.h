@@ -1,4 +1,4 @@
-/* Waits: each interval in which a task did not run, closed here and written once, when it runs again. */
+/* Waits: each interval in which a task did not run, closed here and written once, when it runs again. Whose: see related.h. */
 #ifndef WAKEPATH_WAITS_H
 #define WAKEPATH_WAITS_H
 
@@ -97,6 +97,124 @@ int BPF_PROG(on_block_complete, struct request *rq)
 	return 0;
 }
 
+/* Its leader's state, which says what stopped a thread group. A leader whose slot another task holds has none to give. */
+static __always_inline struct task_state *group_state(struct task_struct *task)
+{
+	struct task_state *t = slot_of(task->tgid);
+
+	return t && t->owner == (u64)task->group_leader ? t : 0;
+}
+
+/* A signal is sent. Those that stop are rare, and stop the whole thread group. */
+SEC("tp_btf/signal_generate")
+int BPF_PROG(on_signal, int sig, void *info, struct task_struct *task)
+{
+	struct task_state *t;
+
+	if (sig < SIGSTOP || sig > SIGTTOU)
+		return 0;
+	t = group_state(task);
+	if (t) {
+		t->stop_signal = sig;
+		t->stopped_by = (u32)bpf_get_current_pid_tgid();
+	}
+	return 0;
+}
+
+/* Writes a wait from `blocked` to `now`, whose waking came at `woken`; its cause. `drop`: as what it counts where there is no room. */
+static __always_inline u8 emit_wait(struct task_struct *task, struct task_state *t, u64 blocked, u64 woken, u64 now, u32 drop)
+{
+	struct cpu_state *c = this_cpu();
+	u64 position;
+	u8 cause = t->cause, named = 0;
+	u32 size = sizeof(struct wp_wait);
+	struct wp_wait *r;
+
+	if (t->runtime)
+		size += sizeof(struct wp_logical);
+	r = reserve(c, size, drop, &position);
+	if (!r) {
+		t->unwritten = 2;
+		return cause;
+	}
+	if (size > sizeof(*r)) {
+		struct wp_logical who = { .key = t->logical, .parent = t->maker, .runtime = t->runtime };
+
+		__builtin_memcpy(r + 1, &who, sizeof(who));
+		named = SUB_LOGICAL;
+	}
+	/* a waking from before this sleep belongs to one that was aborted */
+	if (t->state == 0) {
+		woken = blocked;
+		cause = CAUSE_PREEMPTED;
+	} else if (!woken) {
+		/* nobody told of a waking, so nobody knows since when it was ready to run: it slept, as far as is known */
+		woken = now;
+		cause = CAUSE_UNKNOWN;
+	} else if (woken < blocked) {
+		woken = blocked;
+	} else if (woken > now) {
+		woken = now;
+	}
+	r->ts_ns = now;
+	r->blocked_ns = blocked;
+	r->woken_ns = woken;
+	r->object = t->state ? t->object : t->throttled;
+	r->arg0 = t->arg0;
+	r->tid = task->pid;
+	r->tgid = task->tgid;
+	r->by_tid = t->by_tid;
+	/* who let it go on says less than who stopped it */
+	if (t->state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN)) {
+		struct task_state *g = group_state(task);
+
+		cause = CAUSE_STOPPED;
+		r->object = g && t->state & TASK_STOPPED ? g->stop_signal : 0;
+		r->by_tid = g && t->state & TASK_STOPPED ? g->stopped_by : 0;
+	}
+	r->rcv_seq = t->rcv_seq;
+	r->state = t->state;
+	r->syscall = t->syscall;
+	r->cpu = bpf_get_smp_processor_id();
+	r->woken_cpu = t->woken_cpu;
+	if (!cfg_watch_all) {
+		if (t->unwritten)
+			named |= SUB_GAP;
+		if (drop == DROP_OTHERS && !t->related)
+			named |= SUB_LAST;
+	}
+	t->unwritten = 0;
+	commit(r, position, size, KIND_WAIT, cause | named);
+	return cause;
+}
+
+/* The current task lets go on a task that is watched, or is related to one: what it did before matters, and what it will do. Nobody is
+ * related by waking a kernel thread, which works for everybody, but another one. */
+static __noinline int relate(struct task_struct *wakee, struct task_state *t)
+{
+	struct task_struct *by = bpf_get_current_task_btf();
+	struct task_state *w = state_of(by);
+	u8 level = is_watched(t, wakee) ? 1 : t->level + 1;
+	u64 came;
+
+	if (!w || by->tgid == cfg_agent_tgid || is_watched(w, by))
+		return 0;
+	tell_task(by, w);
+	if (level > RELATED_LEVELS || (wakee->flags & PF_KTHREAD && !(by->flags & PF_KTHREAD)))
+		return 0;
+	came = w->came_ns;
+	/* its last wait, which nobody wrote: those before it are gone */
+	if (!w->related && w->unwritten && came) {
+		w->unwritten--;
+		w->related = 1;
+		emit_wait(by, w, w->slept_ns, w->ready_ns, came, DROP_OTHERS);
+	}
+	if (!w->related || level < w->level)
+		w->level = level;
+	w->related = RELATED_WAITS;
+	return 0;
+}
+
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *p)
 {
@@ -109,6 +227,9 @@ int BPF_PROG(on_waking, struct task_struct *p)
 	/* switched out while it was still to run: it needs no waking, and its preempter stays its cause */
 	if (load_ordered(&t->blocked_ns) > RUNS && !t->state)
 		return 0;
+	/* its last wait is not known any more, where it has not begun the next */
+	if (t->blocked_ns == RUNS)
+		t->came_ns = 0;
 	/* the last waking before the switch-in counts, so overwrite */
 	/* a packet wakes in the same breath in which it was taken up: no need to look at the clock again */
 	t->woken_ns = c->sk_cookie && c->softirq && !c->irq && !c->timer ? c->sk_ns : bpf_ktime_get_ns();
@@ -144,89 +265,9 @@ int BPF_PROG(on_waking, struct task_struct *p)
 		t->cause = CAUSE_TASK;
 		t->by_tid = (u32)bpf_get_current_pid_tgid();
 	}
+	if (!cfg_watch_all && t->by_tid && (t->related || is_watched(t, p)))
+		relate(p, t);
 	return 0;
-}
-
-/* Its leader's state, which says what stopped a thread group. A leader whose slot another task holds has none to give. */
-static __always_inline struct task_state *group_state(struct task_struct *task)
-{
-	struct task_state *t = slot_of(task->tgid);
-
-	return t && t->owner == (u64)task->group_leader ? t : 0;
-}
-
-/* A signal is sent. Those that stop are rare, and stop the whole thread group. */
-SEC("tp_btf/signal_generate")
-int BPF_PROG(on_signal, int sig, void *info, struct task_struct *task)
-{
-	struct task_state *t;
-
-	if (sig < SIGSTOP || sig > SIGTTOU)
-		return 0;
-	t = group_state(task);
-	if (t) {
-		t->stop_signal = sig;
-		t->stopped_by = (u32)bpf_get_current_pid_tgid();
-	}
-	return 0;
-}
-
-/* Writes the wait that ended at `now`; its cause. */
-static __always_inline u8 emit_wait(struct task_struct *task, struct task_state *t, u64 now)
-{
-	struct cpu_state *c = this_cpu();
-	u64 position, woken = t->woken_ns;
-	u8 cause = t->cause, named = 0;
-	u32 size = sizeof(struct wp_wait);
-	struct wp_wait *r;
-
-	if (t->runtime)
-		size += sizeof(struct wp_logical);
-	r = reserve(c, size, DROP_WAIT, &position);
-	if (!r)
-		return cause;
-	if (size > sizeof(*r)) {
-		struct wp_logical who = { .key = t->logical, .parent = t->maker, .runtime = t->runtime };
-
-		__builtin_memcpy(r + 1, &who, sizeof(who));
-		named = SUB_LOGICAL;
-	}
-	/* a waking from before this sleep belongs to one that was aborted */
-	if (t->state == 0) {
-		woken = t->blocked_ns;
-		cause = CAUSE_PREEMPTED;
-	} else if (!woken) {
-		/* nobody told of a waking, so nobody knows since when it was ready to run: it slept, as far as is known */
-		woken = now;
-		cause = CAUSE_UNKNOWN;
-	} else if (woken < t->blocked_ns) {
-		woken = t->blocked_ns;
-	} else if (woken > now) {
-		woken = now;
-	}
-	r->ts_ns = now;
-	r->blocked_ns = t->blocked_ns;
-	r->woken_ns = woken;
-	r->object = t->state ? t->object : t->throttled;
-	r->arg0 = t->arg0;
-	r->tid = task->pid;
-	r->tgid = task->tgid;
-	r->by_tid = t->by_tid;
-	/* who let it go on says less than who stopped it */
-	if (t->state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN)) {
-		struct task_state *g = group_state(task);
-
-		cause = CAUSE_STOPPED;
-		r->object = g && t->state & TASK_STOPPED ? g->stop_signal : 0;
-		r->by_tid = g && t->state & TASK_STOPPED ? g->stopped_by : 0;
-	}
-	r->rcv_seq = t->rcv_seq;
-	r->state = t->state;
-	r->syscall = t->syscall;
-	r->cpu = bpf_get_smp_processor_id();
-	r->woken_cpu = t->woken_cpu;
-	commit(r, position, size, KIND_WAIT, cause | named);
-	return cause;
 }
 
 /* The program's own stack where the current task goes to sleep. Its pages are read without waiting for any: a frame that
@@ -262,13 +303,43 @@ static __always_inline void emit_stack(struct task_struct *task, struct task_sta
 	commit(r, position, sizeof(*r), KIND_STACK, cause);
 }
 
+/* Who had the processor while a task was ready to run, here and where it had lost one. */
+static __always_inline void tell_who_had_it(struct task_state *t, u64 woken, u64 now)
+{
+	u32 here = bpf_get_smp_processor_id();
+	u64 since = t->state && woken > t->blocked_ns ? woken : t->blocked_ns;
+
+	/* nobody told of its waking */
+	if (t->state && !woken)
+		return;
+	tell_stays(here, since, now);
+	if (!t->state && t->cpu != here)
+		tell_stays(t->cpu, since, now);
+}
+
 /* The task came onto this processor at `now`. */
 static __always_inline void came(struct task_struct *task, struct task_state *t, u64 now)
 {
-	u8 cause = emit_wait(task, t, now);
+	bool is_own = cfg_watch_all || is_watched(t, task);
+	u8 cause;
 
-	if (cfg_stacks && t->stack != NO_STACK)
-		emit_stack(task, t, now, cause);
+	if (is_own || t->related) {
+		if (!is_own)
+			t->related--;
+		cause = emit_wait(task, t, t->blocked_ns, t->woken_ns, now, is_own ? DROP_WAIT : DROP_OTHERS);
+		if (cfg_stacks && t->stack != NO_STACK)
+			emit_stack(task, t, now, cause);
+		if (!cfg_watch_all)
+			tell_who_had_it(t, t->woken_ns, now);
+	} else {
+		this_cpu()->unrecorded++;
+		t->unwritten = t->unwritten ? 2 : 1;
+	}
+	if (!cfg_watch_all) {
+		t->came_ns = now;
+		t->slept_ns = t->blocked_ns;
+		t->ready_ns = t->woken_ns;
+	}
 	t->blocked_ns = RUNS;
 	t->woken_ns = 0;
 }
@@ -285,7 +356,8 @@ static __noinline int came_unseen(struct cpu_state *c, struct task_struct *task,
 	if (bpf_core_field_exists(task->se.prev_sum_exec_runtime))
 		ran = task->se.sum_exec_runtime - task->se.prev_sum_exec_runtime;
 	came(task, t, ran < now - since ? now - ran : since);
-	lost(c, DROP_WAIT_END);
+	if (cfg_watch_all || is_watched(t, task))
+		lost(c, DROP_WAIT_END);
 	return 0;
 }
 
@@ -308,6 +380,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	struct task_state *t;
 	struct pt_regs *regs;
 	u32 state;
+	bool leaves_own = false;
 	u8 amid = c->softirq | (c->timer ? AMID_TIMER : 0);
 
 	clear_marks(c);
@@ -323,7 +396,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		if (!t && !(prev_state & TASK_DEAD)) {
 			t = claim_slot(prev);
 			if (!t)
-				lost(c, DROP_WAIT);
+				lost(c, cfg_watch_all ? DROP_WAIT : DROP_OTHERS);
 		}
 		if (t) {
 			if (t->blocked_ns > RUNS)
@@ -352,13 +425,33 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 				if (cfg_stacks)
 					t->stack = stack_now(ctx, t, prev);
 			}
-			/* it does not come again */
-			if (state & TASK_DEAD)
-				leave_slot(t, prev);
 		}
+		if (!cfg_watch_all) {
+			leaves_own = t && is_watched(t, prev);
+			if (t)
+				t->cpu = bpf_get_smp_processor_id();
+			if (!leaves_own)
+				note_stay(c, prev, t, now, prev_state & TASK_DEAD);
+			if (!leaves_own && (!t || !t->related))
+				c->others_ns += now - c->came_ns;
+			leaves_own = leaves_own && t->state == 0;
+		}
+		/* it does not come again */
+		if (t && t->state & TASK_DEAD)
+			leave_slot(t, prev);
+	} else if (!cfg_watch_all && prev->pid) {
+		note_stay(c, prev, 0, now, false);
+	}
+	if (!cfg_watch_all) {
+		c->came_ns = now;
+		c->on_tid = next->pid;
+		c->on_tgid = next->tgid;
 	}
 	if (next->pid && next->tgid != cfg_agent_tgid) {
 		t = state_of(next);
+		/* its record will name who took the processor */
+		if (leaves_own && t && !is_watched(t, next))
+			tell_task(next, t);
 		if (t && t->blocked_ns > RUNS) {
 			came(next, t, now);
 			if (t->amid) {
@@ -368,7 +461,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 			}
 		} else if (t) {
 			if (t->blocked_ns == RUNS)
-				lost(c, DROP_SWITCH);
+				lost(c, cfg_watch_all || is_watched(t, next) ? DROP_SWITCH : DROP_OTHERS);
 			t->blocked_ns = RUNS;
 		}
 	}
@@ -450,8 +543,12 @@ int open_waits(struct bpf_iter__task *ctx)
 	}
 	if (!t)
 		return 0;
+	/* somebody who reads /proc may know it: then its end matters */
+	t->told |= TOLD_LIFE;
 	if (!*(volatile u64 *)&t->blocked_ns)
 		adopt_wait(task, t, bpf_ktime_get_ns());
+	if (!cfg_watch_all && !t->related && !is_watched(t, task))
+		return 0;
 	r.blocked_ns = load_ordered(&t->blocked_ns);
 	r.state = t->state;
 	/* who is dead waits for nothing, nor does who runs without our having seen it come */
@@ -459,7 +556,7 @@ int open_waits(struct bpf_iter__task *ctx)
 		return 0;
 	r.head.bytes = sizeof(r);
 	r.head.kind = KIND_WAIT;
-	r.head.sub = CAUSE_OPEN;
+	r.head.sub = !cfg_watch_all && t->unwritten ? CAUSE_OPEN | SUB_GAP : CAUSE_OPEN;
 	r.arg0 = t->arg0;
 	r.syscall = t->syscall;
 	r.tid = task->pid;

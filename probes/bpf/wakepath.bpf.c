@@ -28,6 +28,7 @@ struct bpf_raw_tracepoint_args { u64 args[0]; };
 #include "frames.h"
 #include "ops.h"
 #include "syscalls.h"
+#include "related.h"
 #include "waits.h"
 #include "tasks.h"
 #include "faults.h"

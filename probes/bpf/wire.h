@@ -38,6 +38,7 @@
 #define MARKED_CHANNELS 0x2ULL
 #define MARKED_WAITS 0x4ULL
 #define KIND_MORE 0x17ULL
+#define KIND_STAY 0x18ULL
 #define MORE_LAST 0x40ULL
 #define HANDOVERF_EMPTY 0x1ULL
 #define FAULT_MINOR 0x1ULL
@@ -67,6 +68,8 @@
 #define OP_CLOSE 0x5ULL
 #define OP_SHUTDOWN 0x6ULL
 #define SUB_LOGICAL 0x80ULL
+#define SUB_GAP 0x40ULL
+#define SUB_LAST 0x20ULL
 #define SUB_GOES_ON 0x40ULL
 #define OPF_ENTRY 0x1ULL
 #define OPF_PEER 0x2ULL
@@ -164,13 +167,18 @@
 #define DROP_SWITCH 0x9ULL
 #define DROP_WAIT_END 0xaULL
 #define DROP_FAULT 0xbULL
-#define DROP_KINDS 0xcULL
+#define DROP_OTHERS 0xcULL
+#define DROP_KINDS 0xdULL
+#define STAYS 0x100ULL
+#define RELATED_WAITS 0x100ULL
+#define RELATED_LEVELS 0x4ULL
 #define MAX_CPUS 0x200ULL
 #define HEAD_MAX 0x1000ULL
 #define WANTS_NONE 0x1ULL
 #define WANTS_EACH 0x2ULL
 #define WANTS_FRAMES 0x3ULL
 #define RING_SLACK 0x4000ULL
+#define RING_BYTES_MAX 0x10000000ULL
 #define SYSCALLS 0x200ULL
 #define STACK_FRAMES 0x40ULL
 #define STACKS 0x10000ULL
@@ -339,6 +347,18 @@ struct wp_wait {
 	__u16 woken_cpu;
 };
 _Static_assert(sizeof(struct wp_wait) == 72, "wp_wait");
+
+struct wp_stay {
+	struct wp_head head;
+	__u64 ts_ns;
+	__u64 from_ns;
+	__u64 to_ns;
+	__u32 tid;
+	__u32 tgid;
+	__u32 cpu;
+	__u32 pad;
+};
+_Static_assert(sizeof(struct wp_stay) == 48, "wp_stay");
 
 struct wp_stack {
 	struct wp_head head;

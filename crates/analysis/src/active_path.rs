@@ -26,7 +26,7 @@ use network::is_local;
 use wakepath_causality::evidence::Class;
 use wakepath_causality::graph::Index;
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
-use wakepath_model::rows::{WaitRow, cause};
+use wakepath_model::rows::{WaitRow, cause, gaps};
 
 /// Most waits followed one inside the other.
 const DEPTH_MAX: usize = 500;
@@ -355,7 +355,14 @@ impl<'a> Walk<'a> {
             return;
         };
         let ran = index.common(f.host, w.at);
-        if index.wait(f.host, f.task, f.place).is_none() {
+        let next = index.wait(f.host, f.task, f.place);
+        if !w.runs_until(next.as_ref()) && !self.is_just_followed(&f) {
+            self.tell_wait(&Frame { floor: ran.max(f.floor), ..f }, State::Unknown, because(reasons::UNRECORDED));
+            if self.at <= f.floor {
+                return;
+            }
+        }
+        if next.is_none() {
             // behind its last wait: it ran, as far as anybody watched
             let last = index.common(f.host, index.span(f.host, f.task).1).max(ran);
             self.tell_wait(&Frame { floor: last.max(f.floor), ..f }, State::Unknown, because(reasons::AFTER));
@@ -387,6 +394,11 @@ impl<'a> Walk<'a> {
         let inner = Frame { floor: begin.max(f.floor), evidence, ..f };
         self.stack.push(Frame { place, ..f });
         self.blocked(inner, &w);
+    }
+
+    /// Whether a frame's task was come to by what it did at the cursor: it ran then, whatever is not recorded of it later.
+    fn is_just_followed(&self, f: &Frame) -> bool {
+        f.entered == self.at && f.depth > self.base_depth && f.evidence != Some(FORK)
     }
 
     /// The frame's task was not running from the frame's floor to the cursor.
@@ -516,6 +528,10 @@ impl<'a> Walk<'a> {
         let (first, last) = (index.common(f.host, first), index.common(f.host, last));
         if last < self.at {
             self.tell(&f, last, State::Unknown, because(reasons::AFTER));
+        }
+        if index.wait(f.host, f.task, f.place).is_some_and(|w| w.gaps & gaps::BEFORE != 0) {
+            self.tell_wait(&f, State::Unknown, because(reasons::UNRECORDED));
+            return;
         }
         let made = index.fork(f.host, f.task).map(|(at, parent)| (index.common(f.host, at), parent));
         // an older task may have slept until just before its first record; what it did shows that it ran

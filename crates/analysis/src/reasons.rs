@@ -136,6 +136,9 @@ reasons! {
     /// After the recording of that host.
     AFTER = "the recording of its host had ended",
         "end the recordings together";
+    /// A task that is not selected, at a moment at which its waits were not recorded.
+    UNRECORDED = "it is not selected, and its waits were not recorded then",
+        "waits are recorded of the selected tasks and, from when they first let one of those go on, of others: select this one too, or `record --all`";
     /// A task that was there before the recording and had not been seen yet.
     UNSEEN = "the task is older than the recording, and nothing that it did had been recorded yet",
         "a task that slept when the recording began is known from its first action on";

@@ -11,7 +11,7 @@ use crate::slices::State;
 use std::collections::BTreeMap;
 use wakepath_causality::graph::Index;
 use wakepath_model::ids::{CommonNs, HostId, MonoNs, TaskId};
-use wakepath_model::rows::{WaitRow, cause};
+use wakepath_model::rows::{WaitRow, cause, gaps};
 
 /// No system call.
 const NO_SYSCALL: u16 = 0xffff;
@@ -71,7 +71,7 @@ pub fn stays(index: &Index, host: HostId, task: TaskId, from: CommonNs, to: Comm
         if blocked >= to {
             break;
         }
-        if let Some(since) = ran_from {
+        if let Some(since) = ran_from.filter(|_| w.gaps & gaps::BEFORE == 0) {
             put(since, blocked, State::Running, TaskId::UNKNOWN, NO_SYSCALL);
         }
         let woken = match w.cause {
@@ -80,7 +80,7 @@ pub fn stays(index: &Index, host: HostId, task: TaskId, from: CommonNs, to: Comm
         };
         put(blocked, woken, own_wait(index, host, &w), w.by, w.syscall);
         put(woken, ran, State::Preempted, TaskId::UNKNOWN, NO_SYSCALL);
-        ran_from = (w.cause != cause::OPEN).then_some(ran);
+        ran_from = (w.cause != cause::OPEN && w.runs_until(index.wait(host, task, place).as_ref())).then_some(ran);
     }
     if let Some(since) = ran_from {
         put(since, to, State::Running, TaskId::UNKNOWN, NO_SYSCALL);

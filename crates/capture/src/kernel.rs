@@ -36,7 +36,8 @@ pub enum Backend {
     Syscalls,
 }
 
-/// Whose operations are recorded. Waits are recorded for all tasks: a waker outside matters too.
+/// Whose operations and waits are recorded. Of others, waits are recorded while they let those go on, and who had a processor for which
+/// those waited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Watch {
     /// Every task but the agent's.
@@ -91,6 +92,15 @@ impl Default for KernelOptions {
     }
 }
 
+/// What was left out of a recording with a selection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unselected {
+    /// Waits.
+    pub waits: u64,
+    /// Processor time (ns) of tasks at moments at which their waits were not recorded.
+    pub ran_ns: u64,
+}
+
 /// What one program cost so far, by the kernel's own accounting (`kernel.bpf_stats_enabled`).
 #[derive(Clone, Debug)]
 pub struct ProgramCost {
@@ -134,9 +144,9 @@ impl Drop for ObjectBox {
 impl KernelSource {
     /// Loads and attaches the programs. From then on records gather in the rings: take the snapshot next, then drain.
     pub fn attach(options: &KernelOptions) -> Result<KernelSource, CaptureError> {
-        if !options.ring_bytes.is_power_of_two() || options.ring_bytes < 1 << 16 {
+        if !options.ring_bytes.is_power_of_two() || !(1 << 16..=w::RING_BYTES_MAX).contains(&options.ring_bytes) {
             return Err(CaptureError::Setting(format!(
-                "a ring of {} bytes: give a power of two from 64 KiB to 2 GiB",
+                "a ring of {} bytes: give a power of two from 64 KiB to 256 MiB (64K to 256M)",
                 options.ring_bytes
             )));
         }
@@ -252,6 +262,16 @@ impl KernelSource {
             for (s, d) in sum.iter_mut().zip(self.rings.drops(cpu)) {
                 *s += d;
             }
+        }
+        sum
+    }
+
+    /// What was left out so far since it concerned nobody selected; nothing where everybody is.
+    pub fn unselected(&self) -> Unselected {
+        let mut sum = Unselected::default();
+        for (waits, ran_ns) in (0..self.rings.cpus).map(|cpu| self.rings.unselected(cpu)) {
+            sum.waits += waits;
+            sum.ran_ns += ran_ns;
         }
         sum
     }
@@ -411,6 +431,9 @@ fn configure(
     }
     open.maps.rings.set_value_size(stride as u32)?;
     open.maps.rings.set_max_entries(cpus as u32)?;
+    // who had a processor is kept where its holders' own waits are not recorded
+    let is_kept = options.waits && options.watch != Watch::All;
+    open.maps.histories.set_max_entries(if is_kept { cpus as u32 } else { 1 })?;
     open.maps.stacks.set_autocreate(options.stacks)?;
     open.maps.fault_slots.set_autocreate(options.faults)?;
     open.maps.told_files.set_autocreate(options.faults)?;

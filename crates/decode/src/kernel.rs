@@ -127,6 +127,11 @@ impl KernelDecoder {
                     sink.push(&rows::sizes(&r));
                 }
             }
+            w::KIND_STAY => {
+                if let Some(r) = f.read::<w::Stay>() {
+                    rows::stay(&mut self.tasks, &r, sink);
+                }
+            }
             w::KIND_RESENT => {
                 if let Some(r) = f.read::<w::Resent>() {
                     rows::resent(&r, sink);

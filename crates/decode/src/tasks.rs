@@ -34,6 +34,9 @@ struct Logical {
 /// How long a logical task may do nothing before it counts as ended: its identity is another's then.
 const LOGICAL_IDLE_NS: u64 = 600_000_000_000;
 
+/// `/proc` tells when a task was made in ticks of 10 ms.
+const START_NEAR_NS: u64 = 20_000_000;
+
 const PF_KTHREAD: u32 = 0x0020_0000;
 const PF_IO_WORKER: u32 = 0x10;
 
@@ -223,6 +226,10 @@ impl Tasks {
             }
             return;
         }
+        if e.head.sub == w::TASK_SNAPSHOT {
+            self.named(e, comm, at, sink);
+            return;
+        }
         if e.head.sub == w::TASK_EXEC && e.parent_tid != e.tid {
             // a thread that is not the leader took over the leader's tid
             if let Some(mut k) = self.by_tid.remove(&e.parent_tid) {
@@ -256,6 +263,33 @@ impl Tasks {
         }
         if e.head.sub == w::TASK_EXIT && self.by_tid.len() > 100_000 {
             self.by_tid.retain(|_, k| !k.dead);
+        }
+    }
+
+    /// Who a task is that is not selected and met one that is. Its fork was not recorded.
+    fn named<S: RowSink>(&mut self, e: &w::TaskEvent, comm: &[u8], at: MonoNs, sink: &mut S) {
+        let is_same = |k: &&Known| !k.dead && k.row.start.0.abs_diff(e.start_ns) < START_NEAR_NS;
+        let known = self.by_tid.get(&e.tid).filter(is_same).map(|k| k.row);
+        let comm = sink.intern(comm);
+        match known {
+            Some(row) if row.comm == comm => {}
+            Some(row) => _ = self.keep(TaskRow { at, comm, what: life::NAME, ..row }, sink),
+            None => {
+                let path = sink.cgroup(e.tgid).unwrap_or_default();
+                let row = TaskRow {
+                    at,
+                    start: MonoNs(e.start_ns),
+                    task: self.fresh(),
+                    tgid: e.tgid,
+                    tid: e.tid,
+                    comm,
+                    cgroup: self.placed.cgroup(&path, at, sink),
+                    what: life::SNAPSHOT,
+                    class: class(e.flags),
+                    ..Default::default()
+                };
+                self.keep(row, sink);
+            }
         }
     }
 
@@ -328,6 +362,38 @@ mod tests {
         let of_it: Vec<_> = rows.iter().filter(|r| r.key == 9).map(|r| (r.start.0, r.parent)).collect();
         let maker = rows.iter().find(|r| r.key == 8).expect("its maker").task;
         assert_eq!(of_it, [(0, maker), (50, maker)]);
+    }
+
+    #[test]
+    fn a_neighbour_is_named_when_it_is_met_and_again_when_its_number_is_anothers() {
+        let (mut tasks, mut sink) = (Tasks::default(), Pushed::default());
+        let mut met = |start_ns, at| {
+            let head = w::Head { tag: 0, bytes: 80, kind: w::KIND_TASK, sub: w::TASK_SNAPSHOT };
+            let event = w::TaskEvent {
+                head,
+                ts_ns: at,
+                start_ns,
+                cgroup: 0,
+                tgid: 70,
+                tid: 71,
+                parent_tid: 0,
+                parent_tgid: 0,
+                comm: [0; 16],
+                cmdline_bytes: 0,
+                flags: PF_KTHREAD,
+            };
+            tasks.event(&event, &[], &mut sink);
+            tasks.known(71)
+        };
+        // `/proc` rounds when a task was made
+        let one = [met(1_005_000_000, 10), met(1_000_000_000, 20)];
+        let other = met(9_000_000_000, 30);
+        assert!(one[0] == one[1] && other != one[0], "a number that is used again is another task's");
+        let rows = sink.0.iter().filter_map(|e| match e {
+            Event::Task(r) => Some((r.task, r.class, r.what)),
+            _ => None,
+        });
+        assert_eq!(rows.collect::<Vec<_>>(), [(one[0], 1, life::SNAPSHOT), (other, 1, life::SNAPSHOT)]);
     }
 
     #[test]

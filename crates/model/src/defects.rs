@@ -113,6 +113,12 @@ defects! {
     RING_WAIT = "loss.ring.wait", Warning, WAITING,
         "Waits were dropped because a ring was full, or a new task's state found no room.",
         "Give the recording larger rings or a narrower selection.";
+    UNSELECTED_WAITS = "selection.waits", Info, &[],
+        "Waits were not recorded, since they concern nobody selected: those of neighbours that neither woke a selected task nor did so for who did.",
+        "No action needed; `record --all` records everybody's waits.";
+    UNSELECTED_DROPPED = "selection.dropped", Info, &[],
+        "Records about tasks that are not selected found no room beside those of the selected: who let a selected task go on, or had its processor, may lack a name or its own waits.",
+        "No action needed for requests; larger rings (`--ring-bytes`) keep more of the neighbours.";
     SWITCH = "loss.switch", Warning, WAITING,
         "A task was switched in without a recorded switch-out, so that wait has no record.",
         "No action needed: some kernels do not report every switch-out; the count bounds what is missing.";

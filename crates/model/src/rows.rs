@@ -36,7 +36,7 @@ pub use placements::PlacementRow;
 pub use recording::{AnchorRow, LossRow};
 pub use sniffed::{SniffedExchangeRow, SniffedFlowRow, exchange_row, flow_row, side_how};
 pub use tasks::{HandoverRow, StreamRow, TaskRow, life, runtime, strength};
-pub use waits::{Cause, Cause as cause, Park, ParkRow, RanRow, STATE_UNKNOWN, StackRow, WaitRow};
+pub use waits::{Cause, Cause as cause, Park, ParkRow, RanRow, STATE_UNKNOWN, StackRow, StayRow, WaitRow, gaps};
 
 /// End offset of a message whose end is not known yet.
 pub const OPEN: u64 = u64::MAX;
@@ -200,6 +200,8 @@ tables! {
     Park = 25 => ParkRow, "parks";
     /// Whose work threads of event loops did at ticks of the clock (only with `--runtimes=python`).
     Ran = 26 => RanRow, "ran";
+    /// Who had a processor and is not selected.
+    Stay = 27 => StayRow, "stays";
 }
 
 #[cfg(test)]

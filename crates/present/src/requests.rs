@@ -189,6 +189,9 @@ pub struct RequestsView {
     pub disagreements: u64,
     /// What sniffers saw; `None` where there was none.
     pub on_wire: Option<OnWireView>,
+    /// Messages that were seen in the folder, of requests or not; only where it is asked about as a whole.
+    #[serde(skip)]
+    pub messages: u64,
 }
 
 /// What came of calls: each is in one class.
@@ -290,6 +293,7 @@ impl RequestsView {
                 given_up: w.given_up,
                 without_flow: w.without_flow,
             }),
+            messages: 0,
         }
     }
 

@@ -7,7 +7,7 @@ use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::Kinds;
 use wakepath_model::folder::Folder;
 use wakepath_present::parquet::write_derived;
-use wakepath_present::requests::RequestsView;
+use wakepath_present::requests::{OrphanView, RequestsView};
 use wakepath_present::text::Style;
 use wakepath_testkit::recording::Cuts;
 use wakepath_testkit::script::play;
@@ -217,4 +217,16 @@ fn what_a_call_takes_behind_the_reply_is_told_apart() {
     assert!(!text.contains("under way at once"), "{text}");
     let (text, after) = text_and_after("160 D answers q1\n170 A hears q1\n172 A answers r1\n");
     assert!(after == [0, 0] && !text.contains("after the reply to their"), "{after:?} {text}");
+}
+
+#[test]
+fn requests_that_were_seen_and_left_out_are_not_called_none() {
+    let mut view = requests("task A app\n");
+    assert!(view.render(0, &[], Style::default()).contains("No requests. Was there traffic"));
+    view.messages = 400;
+    let text = view.render(0, &[], Style::default());
+    assert!(text.contains("400 messages were seen and left out") && !text.contains("No requests"), "{text}");
+    view.orphans.push(OrphanView { service: "db:5432".into(), count: 7, why: vec![("a reason".into(), 7)] });
+    let text = view.render(0, &[], Style::default());
+    assert!(text.contains("7 messages were seen and left out") && text.contains("7 × a reason"), "{text}");
 }

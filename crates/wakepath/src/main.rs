@@ -34,6 +34,7 @@ mod output;
 mod owner;
 mod pager;
 mod placements;
+mod priority;
 mod program;
 mod progress;
 mod proofs;

@@ -2,7 +2,9 @@
 
 pub mod files;
 mod pace;
+mod rings;
 pub mod stacks;
+mod unselected;
 
 use crate::cli::{BackendFlag, RecordArgs};
 use crate::ending::{self, Ending};
@@ -11,6 +13,7 @@ use crate::marks::Marks;
 use crate::otlp::{self, Exporter};
 use crate::output::tell;
 use crate::owner::{Owner, write_ready_file};
+use crate::priority::Priority;
 use crate::program::{self, CannotStart};
 use crate::recording::{Vantage, pump};
 use crate::rights;
@@ -70,10 +73,10 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     let child = recording.start(&args.command, watched == Watched::Command)?;
     // from here on the command is waited for, whatever becomes of us
     let ending = Ending::new(child, stop, args.duration.map(|d| d.0));
-    rights::go_first();
+    let priority = Priority::take(args.priority);
     owner.iter().for_each(|o| o.makes_files());
     rights::keep_only_needed(ending.child().is_some());
-    recording.until(ending, args)
+    recording.until(ending, priority, args)
 }
 
 /// Whose doings are recorded.
@@ -136,6 +139,9 @@ struct Recording {
     runtimes: Runtimes,
     status: Status,
     pace: Pace,
+    /// Of the thread that records; none before it does.
+    priority: Option<Priority>,
+    unselected: unselected::Sums,
     /// When the waits that go on were written down last.
     looked_ns: u64,
     /// Only where requests are sent meanwhile.
@@ -181,6 +187,7 @@ impl Recording {
         let pace = Pace::new(source.backlog().1);
         let (drops, marks, status) = (Drops::new(started), Marks::default(), Status::new(!args.command.is_empty()));
         let looked_ns = monotonic_ns();
+        let unselected = unselected::Sums::new(MonoNs(looked_ns), source.unselected());
         Ok(Recording {
             source,
             decoder,
@@ -192,6 +199,8 @@ impl Recording {
             runtimes,
             status,
             pace,
+            priority: None,
+            unselected,
             looked_ns,
             exporter: None,
         })
@@ -216,7 +225,9 @@ impl Recording {
     }
 
     /// Records until the end, whatever it is, and writes what is left.
-    fn until(mut self, mut ending: Ending, args: &RecordArgs) -> Result<i32> {
+    fn until(mut self, mut ending: Ending, priority: Priority, args: &RecordArgs) -> Result<i32> {
+        priority.said(args.priority).iter().for_each(|said| tell!("{said}"));
+        self.priority = Some(priority);
         let result =
             self.begin_export(args).and_then(|()| tell_ready(args)).and_then(|()| pump(&mut self, &mut ending));
         let open = open_waits(&mut self.source);
@@ -232,6 +243,7 @@ impl Recording {
             source.drain(u64::MAX, |f| decoder.frame(f, sink));
             self.limits.all(&self.decoder, &mut self.sink);
             self.report_losses();
+            self.unselected.write(self.source.unselected(), MonoNs(monotonic_ns()), true, &mut self.sink);
             self.sink.push(&anchor());
             self.sink.folder.flush(Durability::Write)?;
             if let Some(exporter) = &mut self.exporter {
@@ -262,6 +274,7 @@ impl Recording {
             (defect::BPF_RECURSION, self.source.skipped()),
             (defect::RUNTIME_REFUTED, self.runtimes.refuted(&self.source)),
             (defect::RUNTIME_UNREAD, self.runtimes.unread()),
+            (defect::UNSELECTED_WAITS, self.source.unselected().waits),
         ];
         counted.extend(self.exporter.iter().flat_map(Exporter::left_out));
         self.drops.report(self.source.drops(), &counted, &mut self.sink);
@@ -289,10 +302,12 @@ impl Vantage for Recording {
     }
 
     fn look(&mut self, now_ns: u64, _since_begin_ns: u64) -> Result<()> {
+        self.priority.iter_mut().for_each(|p| p.look(now_ns));
         if now_ns - self.looked_ns > OPEN_WAITS_NS {
             feed(&open_waits(&mut self.source)?, &mut self.decoder, &mut self.sink);
             self.looked_ns = now_ns;
         }
+        self.unselected.write(self.source.unselected(), MonoNs(now_ns), false, &mut self.sink);
         self.status.show(now_ns, || (self.sink.folder.counts(), self.drops.lost()));
         Ok(())
     }
@@ -416,10 +431,7 @@ fn summary(args: &RecordArgs, counts: &wakepath_model::folder::WriteCounts, drop
         counts.bytes as f64 / 1e6,
         args.output.display(),
         if lost > 0 {
-            format!(
-                "; LOST {lost} events because the rings were full: record again with --ring-bytes {}K",
-                (2 * args.ring_bytes.0) >> 10
-            )
+            format!("; LOST {lost} events because the rings were full: {}", rings::advice(args.ring_bytes.0))
         } else {
             String::new()
         }

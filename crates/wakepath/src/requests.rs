@@ -14,6 +14,7 @@ use wakepath_analysis::selection::{Placed, Selection};
 use wakepath_causality::path::Request;
 use wakepath_model::defects::Answer;
 use wakepath_model::folder::Folder;
+use wakepath_model::rows::Table;
 use wakepath_present::requests::RequestsView;
 use wakepath_present::text::Style;
 use wakepath_present::{json, losses};
@@ -79,7 +80,11 @@ fn view_of(folder: &Folder, selection: &Selection) -> RequestsView {
     }
     let recorded = spans(folder).into_iter().map(|s| part::within(s, selection));
     let recorded: Vec<(i64, i64)> = recorded.filter(|(from, to)| is_all || from < to).collect();
-    RequestsView::new(&kinds, &report, &recorded)
+    let mut view = RequestsView::new(&kinds, &report, &recorded);
+    if is_all {
+        view.messages = folder.hosts().iter().map(|h| h.row_count(Table::Message)).sum();
+    }
+    view
 }
 
 /// The services whose replies TCP held back, with their names and ports.

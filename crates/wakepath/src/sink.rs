@@ -192,6 +192,7 @@ impl Drops {
             defect::SWITCH,
             defect::WAIT_END,
             defect::RING_FAULT,
+            defect::UNSELECTED_DROPPED,
         ];
         let from = self.until;
         self.until = MonoNs(monotonic_ns());

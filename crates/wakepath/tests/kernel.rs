@@ -21,6 +21,8 @@ mod holders;
 mod limits;
 #[path = "kernel/marks.rs"]
 mod marks;
+#[path = "kernel/neighbours.rs"]
+mod neighbours;
 #[path = "kernel/net.rs"]
 mod net;
 #[path = "kernel/offsets.rs"]

@@ -78,6 +78,8 @@ constants! {
     MARKED_WAITS: u32 = 4;
     /// Record kind: [`More`].
     KIND_MORE: u8 = 23;
+    /// Record kind: [`Stay`].
+    KIND_STAY: u8 = 24;
     /// `More.head.sub`: no more comes of that operation.
     MORE_LAST: u8 = 0x40;
     /// `Handover.flags`: the channel's items have no bytes, or it was closed: something was said, nothing was given.
@@ -140,6 +142,10 @@ constants! {
 
     /// Head `sub` of [`Op`] and [`Poll`], beside what it says else: a [`Logical`] follows at once (before a peer's address).
     SUB_LOGICAL: u8 = 0x80;
+    /// Bit of a [`Wait`]'s `sub`: waits of this task that ended before this one began were not recorded.
+    SUB_GAP: u8 = 0x40;
+    /// Bit of a [`Wait`]'s `sub`: later waits of this task may not be recorded.
+    SUB_LAST: u8 = 0x20;
     /// Bit of an [`Op`]'s `sub`: more of its bytes were taken than its head, and come in [`More`] records. The last of these says so.
     SUB_GOES_ON: u8 = 0x40;
     /// `Op.flags`: `entry_ago_ns` is the call's entry (else the entry was not seen).
@@ -346,9 +352,17 @@ constants! {
     DROP_WAIT_END: u32 = 10;
     /// Drop counter: page faults.
     DROP_FAULT: u32 = 11;
+    /// Drop counter: records that concern nobody selected. They have half of each ring.
+    DROP_OTHERS: u32 = 12;
     /// How many drop counters there are.
-    DROP_KINDS: u32 = 12;
+    DROP_KINDS: u32 = 13;
 
+    /// The last stays of tasks on a processor that are kept, so that who waited for it can tell who had it.
+    STAYS: u32 = 256;
+    /// How many waits of a task are recorded after it woke a selected one.
+    RELATED_WAITS: u32 = 256;
+    /// How many wake-ups are followed from a selected task to the wakers of its wakers.
+    RELATED_LEVELS: u32 = 4;
     /// Most processors that the kernel programs have room for.
     MAX_CPUS: u32 = 512;
     /// Most bytes of one message head in one record.
@@ -361,6 +375,8 @@ constants! {
     WANTS_FRAMES: u8 = 3;
     /// Room behind a ring for a record that begins before its end: the longest record.
     RING_SLACK: u32 = 16384;
+    /// Largest ring: the verifier takes no offset into a map's value that may be 512 MiB or more.
+    RING_BYTES_MAX: u32 = 1 << 28;
     /// Syscall numbers below this are classed.
     SYSCALLS: u32 = 512;
     /// Most frames of one stack.

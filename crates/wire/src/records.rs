@@ -267,6 +267,26 @@ layouts! {
         woken_cpu: u16,
     }
 
+    /// A task that is not selected had a processor for which a selected one waited.
+    struct Stay as "wp_stay" {
+        /// Head; `sub` is 0.
+        head: Head,
+        /// When that was told: when the selected one had a processor.
+        ts_ns: u64,
+        /// When it came onto the processor.
+        from_ns: u64,
+        /// When it left; where it still had it, when that was told.
+        to_ns: u64,
+        /// The task.
+        tid: u32,
+        /// Its thread group.
+        tgid: u32,
+        /// The processor.
+        cpu: u32,
+        /// Zero.
+        pad: u32,
+    }
+
     /// Where in its program a task was when it blocked. It follows the task's [`Wait`].
     struct Stack as "wp_stack" {
         /// Head; `sub` is the wait's `CAUSE_…`.

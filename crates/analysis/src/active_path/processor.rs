@@ -54,6 +54,7 @@ impl Walk<'_> {
         let until = first.map_or(w.blocked, |by| {
             let end = index.timeline().local(f.host, self.at);
             let left = index.left(f.host, by, w.blocked);
+            let left = left.or_else(|| index.stayed_until(f.host, was_on, by, w.blocked));
             left.or_else(|| index.displaced(f.host, by, was_on, w.blocked, end)).unwrap_or(end)
         });
         let cpus = if was_on == w.cpu { &cpus[..1] } else { &cpus[..] };

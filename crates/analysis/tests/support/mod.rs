@@ -255,6 +255,8 @@ impl Script {
                 "traced" => row.state = 8,
                 "quota" => (row.cause, row.object, row.state) = (cause::PREEMPTED, 1, 0),
                 "cpu" => row.cpu = number(next()) as u16,
+                "gap" => row.gaps |= gaps::BEFORE,
+                "last" => row.gaps |= gaps::AFTER,
                 "D" => row.state = 2,
                 call => row.syscall = wakepath_model::syscalls::number(call).unwrap_or_else(|| panic!("{call}: what?")),
             }
@@ -273,6 +275,13 @@ impl Script {
                 _ => 0,
             };
             self.push(host, PollRow { at, entry, timeout_ns, task, ready: 0, fd: 3, ..Default::default() });
+            return;
+        }
+        if words[1] == "stays" {
+            let (from, to) = range(words[2]);
+            let (from, to) = (self.at(host, from), self.at(host, to));
+            let (ran_ns, cpu) = (to.0 - from.0, number(words[3]) as u16);
+            self.push(host, StayRow { at: to, from, to, ran_ns, task, cpu, ..Default::default() });
             return;
         }
         if words[1] == "faults" {

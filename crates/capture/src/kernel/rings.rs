@@ -80,6 +80,18 @@ impl Rings {
         unsafe { std::ptr::read_volatile(&raw const (*self.control.add(cpu)).drops) }
     }
 
+    /// How many waits a processor left out, and how long (ns) those ran there who did not matter.
+    pub fn unselected(&self, cpu: usize) -> (u64, u64) {
+        // SAFETY: as in `drops`.
+        unsafe {
+            let control = self.control.add(cpu);
+            (
+                std::ptr::read_volatile(&raw const (*control).unrecorded),
+                std::ptr::read_volatile(&raw const (*control).others_ns),
+            )
+        }
+    }
+
     /// Looks how far the rings are written. Their processors write to the same cache line with each record, so this is done
     /// once for many records.
     fn look(&mut self, key: u32) {

@@ -12,10 +12,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
-use wakepath_model::ids::{EndpointId, HostId};
+use wakepath_model::ids::{EndpointId, HostId, MonoNs, TaskId};
 use wakepath_model::rows::{
     EndpointRow, Event, FaultRow, LimitRow, MessageRow, OpRow, PacketRow, ParkRow, PollRow, RanRow, ResentRow, Row,
-    Table, TaskRow, TcpState, WaitRow, cause, fault, held, limit, op, role,
+    StayRow, Table, TaskRow, TcpState, WaitRow, cause, fault, held, limit, op, role,
 };
 
 /// How long the endpoints of a flow that is gone are remembered, since the other end may still be announced.
@@ -74,6 +74,7 @@ pub(super) fn bytes_to_read(folder: &Folder) -> u64 {
     const PASSES: [&[Table]; 3] = [
         &[
             Table::Wait,
+            Table::Stay,
             Table::Fault,
             Table::Message,
             Table::Op,
@@ -111,9 +112,15 @@ fn waits(host: &Host, i: usize, dir: &Path) -> io::Result<()> {
     let (mut waits, mut came) = (Sorter::new(dir), Sorter::new(dir));
     each::<WaitRow>(host, |r| {
         if r.cause != cause::OPEN {
-            came.push(Came { at: r.at, task: r.task, cpu: u32::from(r.cpu) })?;
+            came.push(Came { at: r.at, left: MonoNs(0), task: r.task, cpu: u32::from(r.cpu) })?;
         }
         waits.push(*r)
+    })?;
+    each::<StayRow>(host, |r| {
+        if r.task == TaskId::UNKNOWN {
+            return Ok(());
+        }
+        came.push(Came { at: r.from, left: r.to, task: r.task, cpu: u32::from(r.cpu) })
     })?;
     waits.finish(create(&file(dir, "waits", i))?)?;
     came.finish(create(&file(dir, "cpus", i))?)

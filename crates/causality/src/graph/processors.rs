@@ -2,6 +2,12 @@
 
 use super::Index;
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
+use wakepath_model::rows::gaps;
+
+/// Stays on a processor that are looked at around a moment.
+const STAYS_NEAR: u64 = 4;
+/// Most that lies between two times of one switch.
+const SWITCH_NS: u64 = 1_000;
 
 /// An interval in which a task had a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +40,23 @@ impl Index {
         Holders { index: self, host, cpu, place, from, until: to }
     }
 
-    /// When `task`, which came onto a processor at `at`, left it: where its next wait began. One that ends goes on for a
-    /// while, and leaves to whoever comes next.
+    /// When `task`, which came onto a processor at `at`, left it: where its next wait began, as far as that was recorded. One that
+    /// ends goes on for a while, and leaves to whoever comes next.
     pub fn left(&self, host: HostId, task: TaskId, at: MonoNs) -> Option<MonoNs> {
         let next = self.waits_from(host, task, at);
-        self.wait(host, task, next).map(|w| w.blocked)
+        self.wait(host, task, next).filter(|w| w.gaps & gaps::BEFORE == 0).map(|w| w.blocked)
+    }
+
+    /// When `task`, which took processor `cpu` at `at`, left it, where it was told of as one that is not selected.
+    pub fn stayed_until(&self, host: HostId, cpu: u16, task: TaskId, at: MonoNs) -> Option<MonoNs> {
+        let h = self.rows(host)?;
+        // its stay may begin a moment before the wait of who made room for it
+        let after = self.store.lower_bound(&h.cpus, (u64::from(cpu), at.0.saturating_add(1), 0));
+        let stays =
+            (after.saturating_sub(STAYS_NEAR)..after + STAYS_NEAR).rev().filter_map(|i| self.store.get(&h.cpus, i));
+        let mut its =
+            stays.filter(|c| c.cpu == u32::from(cpu) && c.task == task && c.left > at && c.at.0 <= at.0 + SWITCH_NS);
+        its.next().map(|c| c.left)
     }
 }
 
@@ -52,7 +70,11 @@ impl Iterator for Holders<'_> {
             let Some(came) = next.filter(|c| c.cpu == u32::from(self.cpu)) else { break };
             self.place -= 1;
             // it may have gone before the next one came
-            let to = self.index.left(self.host, came.task, came.at).map_or(self.until, |t| t.min(self.until));
+            let left = match came.left {
+                MonoNs(0) => self.index.left(self.host, came.task, came.at),
+                left => Some(left),
+            };
+            let to = left.map_or(self.until, |t| t.min(self.until));
             let from = came.at.max(self.from);
             self.until = came.at;
             if to > from {

@@ -164,15 +164,18 @@ impl Keyed for Left {
 pub struct Came {
     /// When.
     pub at: MonoNs,
+    /// When it left again, where that is known besides its waits; else 0.
+    pub left: MonoNs,
     /// Who.
     pub task: TaskId,
     /// The processor.
     pub cpu: u32,
 }
 
+/// By processor and time; of what is told twice, what knows of the longer stay stands last.
 impl Keyed for Came {
     fn key(&self) -> Key {
-        (u64::from(self.cpu), self.at.0, task(self.task))
+        (u64::from(self.cpu), self.at.0, self.left.0)
     }
 }
 

@@ -5,7 +5,8 @@ use crate::tasks::Tasks;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    DescriptorRow, InputRow, LimitRow, MarkRow, ParkRow, PollRow, RanRow, ResentRow, StackRow, TcpState, WaitRow, limit,
+    DescriptorRow, InputRow, LimitRow, MarkRow, ParkRow, PollRow, RanRow, ResentRow, StackRow, StayRow, TcpState,
+    WaitRow, gaps, limit,
 };
 use wakepath_wire::{self as w, Frame};
 
@@ -38,7 +39,9 @@ pub(super) fn wait<S: RowSink>(tasks: &mut Tasks, r: &w::Wait, f: &Frame<'_>, si
     let at = MonoNs(r.ts_ns);
     let task = tasks.id(r.tgid, r.tid, at, sink);
     let (sub, who, _) = named::<w::Wait>(&r.head, f);
-    let cause = code(sub, at, sink);
+    let cause = code(sub & !w::SUB_LAST, at, sink);
+    let bit = |sub_bit, gap| if r.head.sub & sub_bit == 0 { 0 } else { gap };
+    let gaps = bit(w::SUB_GAP, gaps::BEFORE) | bit(w::SUB_LAST, gaps::AFTER);
     let logical = who.filter(|who| who.key != 0).map_or(TaskId::UNKNOWN, |who| tasks.logical(r.tgid, &who, at, sink));
     sink.push(&WaitRow {
         at,
@@ -55,7 +58,23 @@ pub(super) fn wait<S: RowSink>(tasks: &mut Tasks, r: &w::Wait, f: &Frame<'_>, si
         woken_cpu: r.woken_cpu,
         cause,
         is_told: u8::from(who.is_some()),
+        gaps,
         logical,
+        ..Default::default()
+    });
+}
+
+/// Who had a processor that a selected task waited for.
+pub(super) fn stay<S: RowSink>(tasks: &mut Tasks, r: &w::Stay, sink: &mut S) {
+    let at = MonoNs(r.ts_ns);
+    let task = tasks.id(r.tgid, r.tid, at, sink);
+    sink.push(&StayRow {
+        at,
+        from: MonoNs(r.from_ns),
+        to: MonoNs(r.to_ns),
+        ran_ns: r.to_ns.saturating_sub(r.from_ns),
+        task,
+        cpu: r.cpu as u16,
         ..Default::default()
     });
 }

@@ -18,7 +18,7 @@ use wakepath_analysis::names::Names;
 use wakepath_causality::graph::Index;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
-use wakepath_model::rows::{Event, Table, WaitRow, cause};
+use wakepath_model::rows::{Event, StayRow, Table, WaitRow, cause, gaps};
 
 /// An interval in which a task did something for a span, in its host's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,6 +93,16 @@ pub fn classify(w: &WaitRow) -> (WorkState, u64) {
     }
 }
 
+/// What those together are called whose waits were not recorded.
+const NOT_SELECTED: &str = "processes that are not selected";
+
+/// How long those ran in a window who are told of together, evenly over their row's time.
+fn ran_within(r: &StayRow, window: (MonoNs, MonoNs)) -> u64 {
+    let span = r.to.0.saturating_sub(r.from.0);
+    let within = r.to.min(window.1).0.saturating_sub(r.from.max(window.0).0);
+    (u128::from(r.ran_ns) * u128::from(within)).checked_div(u128::from(span)).map_or(0, |ns| ns as u64)
+}
+
 /// Goes through the waits of all tasks of the services.
 pub fn measure(
     folder: &Folder,
@@ -139,6 +149,14 @@ pub fn measure(
                     Walk { host: id, points: &[], window, apart, classify, process, service, service_of: &nobody };
                 walk.go(index, r.task, &mut out);
             }
+        }
+        let not_selected = host.events(TableSet::of(&[Table::Stay]), ..).filter_map(|e| match e {
+            Event::Stay(r) if r.task == TaskId::UNKNOWN => Some(ran_within(&r, window)),
+            _ => None,
+        });
+        let not_selected: u64 = not_selected.sum();
+        if not_selected > 0 {
+            *out.strangers.entry((id, NOT_SELECTED.to_owned())).or_default() += not_selected;
         }
         if index.lost_between(id, window.0, window.1) {
             out.lossy = lost(index, id, window).max(out.lossy);
@@ -227,6 +245,7 @@ impl Walk<'_> {
         let mut next = 0;
         let mut ran: Option<MonoNs> = None;
         let mut open_until = None;
+        let mut is_recorded = true;
         let first = index.waits_from(self.host, task, MonoNs(0));
         for place in first.. {
             let Some(w) = index.wait(self.host, task, place) else { break };
@@ -237,9 +256,10 @@ impl Walk<'_> {
             open_until = None;
             let most = out.processors.entry(self.host).or_default();
             *most = (*most).max(u32::from(w.cpu));
-            if let Some(from) = ran {
+            if let Some(from) = ran.filter(|_| w.gaps & gaps::BEFORE == 0) {
                 self.run(from, w.blocked, &mut next, &mut c, out);
             }
+            is_recorded = w.gaps & gaps::AFTER == 0;
             // what came while it slept, by the clock of who wrote it down
             while self.points.get(next).is_some_and(|p| p.at < w.at) {
                 self.point(self.points[next], &mut c, out);
@@ -250,7 +270,8 @@ impl Walk<'_> {
                 self.sleep(&w, &mut c, out);
             }
         }
-        if let Some(from) = ran {
+        // what it ran later counts with all that is not selected
+        if let Some(from) = ran.filter(|_| is_recorded) {
             let end = index.exit(self.host, task).unwrap_or(self.window.1).min(self.window.1);
             self.run(from, open_until.unwrap_or(end).max(from), &mut next, &mut c, out);
         }

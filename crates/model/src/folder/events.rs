@@ -50,7 +50,7 @@ const fn rank(table: Table) -> u8 {
         Table::Endpoint => 2,
         Table::FlowNote => 3,
         Table::FlowState => 4,
-        Table::Wait | Table::Park | Table::Ran => 5,
+        Table::Wait | Table::Park | Table::Ran | Table::Stay => 5,
         Table::Poll => 6,
         // behind the poll that gave it, before what is done with it
         Table::Input | Table::Handover | Table::Stream => 7,

@@ -132,6 +132,7 @@ impl FolderWriter {
             Event::Stream(r) => self.push(r),
             Event::Park(r) => self.push(r),
             Event::Ran(r) => self.push(r),
+            Event::Stay(r) => self.push(r),
         }
     }
 

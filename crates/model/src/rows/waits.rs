@@ -77,8 +77,10 @@ table! {
         cause: Cause,
         /// 1: the thread's runtime said in whose name it had run: `logical`, or in nobody's where it has none, and looked for work.
         is_told: u8 => flag(),
+        /// One of [`gaps`]: where waits of this task were not recorded, since neither it nor whom it let go on was selected.
+        gaps: u8,
         /// Zero.
-        pad: [u8; 2],
+        pad: u8,
         /// The logical task (goroutine, virtual thread) that the thread ran when it stopped: the wait is that one's. 0 = none.
         logical: TaskId => none(0),
         /// Zero.
@@ -86,7 +88,20 @@ table! {
     }
 }
 
+/// [`WaitRow::gaps`].
+pub mod gaps {
+    /// Waits before this one were not recorded: since when it had run is not known.
+    pub const BEFORE: u8 = 1;
+    /// Waits after this one may not have been recorded.
+    pub const AFTER: u8 = 2;
+}
+
 impl WaitRow {
+    /// Whether the task ran from the end of this wait until the next began, `next` being the next that was recorded.
+    pub fn runs_until(&self, next: Option<&WaitRow>) -> bool {
+        next.map_or(self.gaps & gaps::AFTER == 0, |next| next.gaps & gaps::BEFORE == 0)
+    }
+
     /// The task was stopped by a signal, by who traces it, or by the freezer of its cgroup.
     pub fn is_stopped(&self) -> bool {
         self.has_state(4 | 8 | 0x8000)
@@ -165,6 +180,26 @@ table! {
         task: TaskId,
         /// Zero.
         pad: [u8; 4],
+    }
+}
+
+table! {
+    /// Who had a processor and is not selected: a task, where a selected one waited for that processor; or all of them together.
+    StayRow {
+        /// When that was known: when the selected task had a processor.
+        at: MonoNs,
+        /// When the task came onto the processor.
+        from: MonoNs => near().named("from_ns"),
+        /// When it left.
+        to: MonoNs => near().named("to_ns"),
+        /// How long it ran; of all together, on all processors, without those whose waits were recorded then.
+        ran_ns: u64,
+        /// The task; 0 = all that are not selected.
+        task: TaskId => none(0),
+        /// The processor; of all together 0.
+        cpu: u16,
+        /// Zero.
+        pad: [u8; 2],
     }
 }
 

@@ -17,9 +17,7 @@ impl RequestsView {
     pub fn render(&self, limit: usize, losses: &[Loss], style: Style) -> String {
         let mut out = String::new();
         if self.requests == 0 {
-            out.push_str(
-                "No requests. Was there traffic while it was recorded? `wakepath info` shows what is there.\n",
-            );
+            out.push_str(&wrap(&self.nothing(), "", style.prose()));
         }
         let shown = if limit == 0 { self.kinds.len() } else { limit.min(self.kinds.len()) };
         if shown > 0 {
@@ -77,6 +75,33 @@ impl RequestsView {
         self.render_evidence(&mut out, style);
         out.push_str(&losses_or_none(losses, &[Answer::Requests], style));
         out
+    }
+
+    /// What is said where no request was found: how many were seen and left out, and why.
+    fn nothing(&self) -> String {
+        let orphans: u64 = self.orphans.iter().map(|o| o.count).sum();
+        let sniffed = self.on_wire.as_ref().map_or(0, |w| w.exchanges);
+        match () {
+            () if orphans > 0 => format!(
+                "No complete request. {} seen and left out: a watched process sent {}, and the request in which it did is \
+                 not known (the reasons are below).",
+                units::counted(orphans, "message was", "messages were"),
+                if orphans == 1 { "it" } else { "them" },
+            ),
+            () if sniffed > 0 => format!(
+                "No complete request. {} seen on the wire and left out: none could be put together with others.",
+                units::counted(sniffed, "exchange was", "exchanges were"),
+            ),
+            () if self.messages > 0 => format!(
+                "No complete request. {} seen and left out: no watched process is known to have taken one of them as a request. \
+                 Where the recording began amid a connection, or events were lost, the next message on it is the first \
+                 that counts.",
+                units::counted(self.messages, "message was", "messages were"),
+            ),
+            () => {
+                "No requests. Was there traffic while it was recorded? `wakepath info` shows what is there.".to_owned()
+            }
+        }
     }
 
     fn render_errors(&self, out: &mut String, style: Style) {

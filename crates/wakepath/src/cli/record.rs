@@ -1,6 +1,6 @@
 //! Arguments of `wakepath record`.
 
-use super::{BackendFlag, Collector, PayloadFlag, Size, Time, WordsFlag};
+use super::{BackendFlag, Collector, PayloadFlag, PriorityFlag, Size, Time, WordsFlag};
 use crate::runtimes::Probed;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -91,7 +91,10 @@ pub struct RecordArgs {
     /// Write without compression: larger files, less processor time
     #[arg(long)]
     pub no_compress: bool,
-    /// Bytes of each processor's ring buffer (a power of two)
+    /// Priority at which the recorder reads what the kernel noted, so that a busy host does not keep it from that
+    #[arg(long, value_enum, default_value = "auto")]
+    pub priority: PriorityFlag,
+    /// Bytes of each processor's ring buffer (a power of two, from 64K to 256M)
     #[arg(long, default_value = "8M", value_name = "BYTES")]
     pub ring_bytes: Size,
     /// Way of observing operations; for tests and for kernels where the best way fails

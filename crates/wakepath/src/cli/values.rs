@@ -69,6 +69,18 @@ pub enum BackendFlag {
     Syscalls,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum, PartialEq, Eq)]
+pub enum PriorityFlag {
+    /// The best of the others that this process may have
+    Auto,
+    /// Before all ordinary programs, for at most half of one processor's time (SCHED_RR)
+    Realtime,
+    /// An ordinary program with niceness -20
+    Nice,
+    /// Like any other program
+    Normal,
+}
+
 /// A span of time in nanoseconds, as `1500ms`, `30s`, `10m`, `1h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time(pub u64);

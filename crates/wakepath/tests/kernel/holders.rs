@@ -45,9 +45,9 @@ fn compute_in_all(ns: u64) -> Vec<Interval> {
 }
 
 /// A process that plays a part and says, each on a line, what it has to say.
-struct Player {
-    child: Child,
-    to: ChildStdin,
+pub struct Player {
+    pub child: Child,
+    pub to: ChildStdin,
     said: BufReader<ChildStdout>,
 }
 
@@ -59,15 +59,22 @@ impl Drop for Player {
 }
 
 impl Player {
-    fn start(test: &str, part: &str) -> Player {
-        let mut child = helper(test, part).stdout(Stdio::piped()).spawn().expect("it starts");
+    pub fn start(test: &str, part: &str) -> Player {
+        Player::with(test, part, &[])
+    }
+
+    /// The same with variables besides.
+    pub fn with(test: &str, part: &str, variables: &[(&str, &str)]) -> Player {
+        let mut command = helper(test, part);
+        command.envs(variables.iter().copied());
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
         let to = child.stdin.take().expect("a pipe");
         let said = BufReader::new(child.stdout.take().expect("a pipe"));
         Player { child, to, said }
     }
 
     /// What follows a word that it says; the test's own runner says other things.
-    fn hears(&mut self, word: &str) -> String {
+    pub fn hears(&mut self, word: &str) -> String {
         let mut line = String::new();
         loop {
             line.clear();
@@ -78,7 +85,7 @@ impl Player {
         }
     }
 
-    fn number(&mut self, word: &str) -> u64 {
+    pub fn number(&mut self, word: &str) -> u64 {
         self.hears(word).parse().expect("a number")
     }
 
@@ -87,16 +94,16 @@ impl Player {
         all.chunks(2).map(|two| (two[0], two[1])).collect()
     }
 
-    fn tell(&mut self) {
+    pub fn tell(&mut self) {
         self.to.write_all(b"\n").expect("it listens");
     }
 
-    fn pid(&self) -> String {
+    pub fn pid(&self) -> String {
         self.child.id().to_string()
     }
 }
 
-fn told() {
+pub fn told() {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).expect("it is told");
 }

@@ -112,6 +112,7 @@ fn shifted(event: &Event, s: Shift, text: impl Fn(StrId) -> StrId) -> Option<Eve
         Event::Handover(r) => s.times([&mut r.at, &mut r.sent, &mut r.first_sent]),
         Event::Stream(r) => s.time(&mut r.at),
         Event::Ran(r) => s.time(&mut r.at),
+        Event::Stay(r) => s.times([&mut r.at, &mut r.from, &mut r.to]),
         Event::Park(r) => s.times([&mut r.at, &mut r.blocked, &mut r.woken]),
         Event::Stack(r) => s.times([&mut r.at, &mut r.blocked]),
         Event::Fault(r) => s.times([&mut r.at, &mut r.began]),

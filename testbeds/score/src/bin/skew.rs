@@ -146,6 +146,7 @@ fn skew(event: &mut Event, clock: Clock, wall_ns: i64) {
         Event::Handover(r) => seen([&mut r.at, &mut r.sent, &mut r.first_sent]),
         Event::Stream(r) => [Some(&mut r.at), None, None],
         Event::Ran(r) => [Some(&mut r.at), None, None],
+        Event::Stay(r) => [Some(&mut r.at), Some(&mut r.from), Some(&mut r.to)],
         Event::Park(r) => [Some(&mut r.at), Some(&mut r.blocked), Some(&mut r.woken)],
         Event::Mark(r) => [Some(&mut r.at), None, None],
         Event::SniffedFlow(r) => {
