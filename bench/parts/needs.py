@@ -42,6 +42,7 @@ SWITCH = [
 NEEDS = {
     "accuracy": [*COMPILERS, *DEMO],
     "annotations": COMPILERS,
+    "busy": [*COMPILERS, *DEMO],
     "export": [*COMPILERS, WHEELS, ("promtool", "test")],
     "faults": [*COMPILERS, ("bpftool", "bench")],
     "forecast": [*COMPILERS, *DEMO, *IP],
