@@ -91,10 +91,9 @@ pub fn check(probed: &[Probed]) -> Result<()> {
     Ok(())
 }
 
-/// Where the runtimes of the processes that run now keep the identity of logical tasks, where that shows without probes.
-pub fn now(probed: &[Probed]) -> Vec<(u32, w::Runtime)> {
-    let known = |tgid| layout(tgid, probed).ok().filter(|l| !needs_probes(l));
-    procfs::processes().into_iter().filter_map(|tgid| Some((tgid, known(tgid)?))).collect()
+/// Where the runtime of a process keeps the identity of logical tasks, where that shows without probes.
+pub fn without_probes(tgid: u32, probed: &[Probed]) -> Option<w::Runtime> {
+    layout(tgid, probed).ok().filter(|l| !needs_probes(l))
 }
 
 /// Where a process's runtime keeps the identity of logical tasks, or why nothing is read: `None` where that will not change.
@@ -143,23 +142,38 @@ fn program(tgid: u32) -> Option<File> {
     Some((file.dev(), file.ino(), file.ctime(), file.ctime_nsec()))
 }
 
-/// In whose programs probes may be placed.
+/// Which processes are recorded: others' memory is not read, and no probes are placed in their programs.
 #[derive(Default)]
 pub enum Allowed {
-    /// In everybody's.
+    /// All.
     #[default]
     All,
-    /// In those of these processes and their descendants.
-    Processes(Vec<u32>),
+    /// These, and those that they make.
+    Processes(HashSet<u32>),
 }
 
 impl Allowed {
     fn allows(&self, tgid: u32) -> bool {
-        let Allowed::Processes(roots) = self else { return true };
-        let parents: HashMap<u32, u32> = procfs::parents().into_iter().collect();
-        // as many steps as there are processes, should a number be used again meanwhile
-        let mut line = std::iter::successors(Some(tgid), |pid| parents.get(pid).copied()).take(parents.len());
-        line.any(|pid| roots.contains(&pid))
+        match self {
+            Allowed::All => true,
+            Allowed::Processes(some) => some.contains(&tgid),
+        }
+    }
+
+    /// Goes on with a process that another one made.
+    fn inherit(&mut self, tgid: u32, parent: u32) {
+        if let Allowed::Processes(some) = self
+            && some.contains(&parent)
+        {
+            some.insert(tgid);
+        }
+    }
+
+    /// Its number may be a stranger's soon.
+    fn forget(&mut self, tgid: u32) {
+        if let Allowed::Processes(some) = self {
+            some.remove(&tgid);
+        }
     }
 }
 
@@ -218,7 +232,7 @@ pub struct Runtimes {
 }
 
 impl Runtimes {
-    /// Goes on from those that were known [`now`], with processes that began meanwhile.
+    /// Goes on from those that are [known without probes](without_probes), with the other processes that are recorded.
     pub fn begin(
         source: &mut KernelSource,
         known: Vec<(u32, w::Runtime)>,
@@ -232,18 +246,24 @@ impl Runtimes {
         let lacking = known.iter().filter(|(_, layout)| lacks_agent(&Ok(**layout)));
         let agentless = lacking.map(|(&tgid, _)| tgid).take(WAITING_MAX).collect();
         let mut out = Runtimes { known, agentless, probed: probed.to_vec(), allowed, ..Runtimes::default() };
-        let is_new = |tgid: &u32| !out.known.contains_key(tgid);
-        for tgid in procfs::processes().into_iter().filter(is_new).collect::<Vec<_>>() {
-            out.look(source, tgid);
+        let there = match &out.allowed {
+            Allowed::All => procfs::processes(),
+            Allowed::Processes(some) => some.iter().copied().collect(),
+        };
+        for tgid in there {
+            if !out.known.contains_key(&tgid) {
+                out.look(source, tgid);
+            }
         }
         out
     }
 
-    /// Probes may be placed in another process, too.
-    pub fn allow(&mut self, pid: u32) {
-        if let Allowed::Processes(roots) = &mut self.allowed {
-            roots.push(pid);
+    /// Another process is recorded from now on.
+    pub fn allow(&mut self, tgid: u32) {
+        if let Allowed::Processes(some) = &mut self.allowed {
+            some.insert(tgid);
         }
+        self.wait(tgid);
     }
 
     /// Takes note where a record says that a process was made, began another program, or ended.
@@ -252,6 +272,12 @@ impl Runtimes {
             return;
         }
         let Some(r) = f.read::<w::TaskEvent>() else { return };
+        if r.tgid == r.tid && r.head.sub == w::TASK_FORK {
+            self.allowed.inherit(r.tgid, r.parent_tgid);
+        }
+        if !self.allowed.allows(r.tgid) {
+            return;
+        }
         if r.tgid != r.tid {
             let is_settled = self.known.contains_key(&r.tgid) && !self.agentless.contains(&r.tgid);
             if r.head.sub == w::TASK_FORK && !is_settled {
@@ -266,6 +292,9 @@ impl Runtimes {
         if is_news {
             self.threads.remove(&r.tgid);
             self.wait(r.tgid);
+        }
+        if r.head.sub == w::TASK_EXIT {
+            self.allowed.forget(r.tgid);
         }
     }
 
