@@ -16,7 +16,7 @@ use crate::owner::{Owner, write_ready_file};
 use crate::program::{self, CannotStart};
 use crate::recording::{Vantage, pump};
 use crate::rights;
-use crate::runtimes::{self, Allowed, Runtimes};
+use crate::runtimes::{self, Allowed, Probed, Runtimes};
 use crate::sink::{self, Drops, Sink, anchor, facts, host_info, options};
 use crate::status::Status;
 use anyhow::{Context as _, Result, bail};
@@ -37,6 +37,18 @@ use wakepath_wire as w;
 /// How often waits that go on are written down.
 const OPEN_WAITS_NS: u64 = 5_000_000_000;
 
+/// Records that say nothing once the snapshot is taken, if they are older than it.
+const BEFORE_SNAPSHOT: [u8; 8] = [
+    w::KIND_OP,
+    w::KIND_MORE,
+    w::KIND_WAIT,
+    w::KIND_STACK,
+    w::KIND_POLL,
+    w::KIND_FAULT,
+    w::KIND_PARK,
+    w::KIND_RAN,
+];
+
 /// Records until the command ends, the time is over, or a signal comes. Returns the exit code.
 pub fn run(args: &RecordArgs) -> Result<i32> {
     if let Some(missing) = rights::missing_for_kernel_vantage() {
@@ -50,9 +62,9 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         program::require(program)?;
     }
     check_pids(&args.pid)?;
-    runtimes::check(&args.runtimes)?;
     let selectors = Selectors::of(args);
     let watched = selectors.watched(args);
+    let probed = runtimes::probed(&args.runtimes, watched != Watched::All)?;
     let payload = args.payload.into();
     let recurring = sink::recurring(args.words, payload)?;
 
@@ -60,7 +72,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     let starting = Starting::begin(&stop);
 
     // attached before the folder is made: a kernel that refuses leaves no folder behind
-    let kernel = kernel_options(args, &selectors, watched, payload);
+    let kernel = kernel_options(args, &selectors, watched, payload, &probed);
     let mut source = KernelSource::attach(&kernel)?;
     starting.reached(Phase::Selecting);
     // an operation that was begun without its identity could not be gone on with: known before the first is seen
@@ -69,7 +81,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
         Watched::Selected => {
             let sockets = if args.port.is_empty() { Vec::new() } else { snapshot(&mut source)? };
             Selection::begin(args, &mut source, &sockets, |source, tgid| {
-                let layout = runtimes::without_probes(tgid, &args.runtimes);
+                let layout = runtimes::without_probes(tgid, &probed);
                 known.extend(layout.filter(|l| source.read_identities(tgid, l).is_ok()).map(|l| (tgid, l)));
             })?
         }
@@ -83,7 +95,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     let owner = Owner::caller();
     owner.iter().for_each(|o| o.give(&args.output));
     let sink = Sink::new(folder, payload, recurring, source.stacks()?.map(Stacks::new));
-    let mut recording = Recording::begin(args, watched, source, selection, KernelDecoder::new(payload), sink, known)?;
+    let mut recording = Recording::begin(args, watched, source, selection, KernelDecoder::new(payload), sink, &probed, known)?;
     // from here on a signal ends a recording, which has something to keep
     drop(starting);
     let child = recording.start(&args.command, watched == Watched::Command)?;
@@ -95,7 +107,13 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     recording.until(ending, args)
 }
 
-fn kernel_options(args: &RecordArgs, selectors: &Selectors, watched: Watched, payload: Payload) -> KernelOptions {
+fn kernel_options(
+    args: &RecordArgs,
+    selectors: &Selectors,
+    watched: Watched,
+    payload: Payload,
+    probed: &[Probed],
+) -> KernelOptions {
     let (watch, rules) = selectors.for_kernel(watched);
     KernelOptions {
         backend: match args.backend {
@@ -113,12 +131,12 @@ fn kernel_options(args: &RecordArgs, selectors: &Selectors, watched: Watched, pa
         watch,
         rules,
         // of those that are selected, when it is known who is
-        runtimes: if watched == Watched::All { runtimes_of_all(args) } else { Vec::new() },
+        runtimes: if watched == Watched::All { runtimes_of_all(probed) } else { Vec::new() },
     }
 }
 
-fn runtimes_of_all(args: &RecordArgs) -> Vec<(u32, w::Runtime)> {
-    let known = |tgid| Some((tgid, runtimes::without_probes(tgid, &args.runtimes)?));
+fn runtimes_of_all(probed: &[Probed]) -> Vec<(u32, w::Runtime)> {
+    let known = |tgid| Some((tgid, runtimes::without_probes(tgid, probed)?));
     procfs::processes().into_iter().filter_map(known).collect()
 }
 
@@ -141,55 +159,69 @@ struct Recording {
 }
 
 impl Recording {
-    /// Writes down what is there when the recording begins.
+    /// Gets ready all that needs no snapshot, and then writes down what is there when the recording begins.
     fn begin(
         args: &RecordArgs,
         watched: Watched,
         mut source: KernelSource,
         selection: Selection,
-        mut decoder: KernelDecoder,
+        decoder: KernelDecoder,
         mut sink: Sink,
+        probed: &[Probed],
         known: Vec<(u32, w::Runtime)>,
     ) -> Result<Recording> {
-        let started = MonoNs(monotonic_ns());
-        sink.push(&anchor());
-        // events first, snapshot second: nothing falls between
-        for t in procfs::tasks() {
-            let (tgid, tid) = (t.tgid, t.tid);
-            decoder.task(tgid, tid, &facts(t), started, &mut sink);
-        }
         let everybody = if watched == Watched::All { procfs::processes() } else { Vec::new() };
         let processes = if watched == Watched::All { &everybody } else { selection.processes() };
-        // after the selection: what its connections move from here on is recorded, so no byte lies between
-        begin_flows(&snapshot(&mut source)?, &mut decoder, &mut sink);
-        feed(&open_waits(&mut source)?, &mut decoder, &mut sink);
         Marks::begin(&mut source, processes, &mut sink);
         let allowed = match watched {
             Watched::All => Allowed::All,
             Watched::Selected | Watched::Command => Allowed::Processes(processes.iter().copied().collect()),
         };
-        let runtimes = Runtimes::begin(&mut source, known, &args.runtimes, allowed);
-        selection.write(&decoder, &mut sink);
-        let limits = Limits::find();
-        limits.all(&decoder, &mut sink);
-        sink.folder.flush(Durability::Write)?;
+        let runtimes = Runtimes::begin(&mut source, known, probed, allowed);
         let pace = Pace::new(source.backlog().1);
-        let (drops, marks, status) = (Drops::new(started), Marks::default(), Status::new(!args.command.is_empty()));
-        let looked_ns = monotonic_ns();
-        Ok(Recording {
+        let mut recording = Recording {
             source,
             decoder,
             sink,
-            drops,
-            limits,
+            drops: Drops::default(),
+            limits: Limits::find(),
             selection,
-            marks,
+            marks: Marks::default(),
             runtimes,
-            status,
+            status: Status::new(!args.command.is_empty()),
             pace,
-            looked_ns,
+            looked_ns: monotonic_ns(),
             exporter: None,
-        })
+        };
+        recording.take_snapshot()?;
+        Ok(recording)
+    }
+
+    /// Writes down what is there now. What moved before, while the recorder got ready, is nobody's: the recording begins here.
+    fn take_snapshot(&mut self) -> Result<()> {
+        let Recording { source, decoder, sink, marks, runtimes, selection, .. } = self;
+        let started = monotonic_ns();
+        source.drain(started, |f| {
+            marks.note(&f, sink);
+            runtimes.note(&f);
+            selection.note(&f);
+            if !f.head().is_some_and(|h| BEFORE_SNAPSHOT.contains(&h.kind)) {
+                decoder.frame(f, sink);
+            }
+        });
+        self.drops = Drops::since(MonoNs(started), source.drops());
+        sink.push(&anchor());
+        // events first, snapshot second: nothing falls between
+        for t in procfs::tasks() {
+            let (tgid, tid) = (t.tgid, t.tid);
+            decoder.task(tgid, tid, &facts(t), MonoNs(started), sink);
+        }
+        begin_flows(&snapshot(source)?, decoder, sink);
+        feed(&open_waits(source)?, decoder, sink);
+        selection.write(decoder, sink);
+        self.limits.all(&self.decoder, &mut self.sink);
+        self.looked_ns = monotonic_ns();
+        Ok(self.sink.folder.flush(Durability::Write)?)
     }
 
     /// Starts the command, if there is one; `is_watched`: it names itself among those watched between fork and exec.

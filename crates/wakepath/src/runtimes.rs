@@ -25,6 +25,11 @@ const HELPER_LOOKS: u32 = 8;
 /// A runtime in whose programs probes can be placed, where its memory alone does not show who works for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Probed {
+    /// Go (`go`) and CPython with an event loop or greenlets (`python`), in selected processes alone: the probes that cost a service less than
+    /// a tenth of its processor time. The default with a selection
+    Auto,
+    /// No probes: only read what memory shows. The default without a selection
+    Memory,
     /// Go: where goroutines are made and end; where net/http's client takes a connection, and begins to write on one; where streams
     /// of HTTP/2 and gRPC begin (about 1 µs each)
     Go,
@@ -50,7 +55,7 @@ impl Probed {
             Probed::Go | Probed::GoChannels | Probed::GoWaits => Some("Go"),
             Probed::Python => Some("CPython"),
             Probed::Tokio => Some("Tokio"),
-            Probed::None => None,
+            Probed::Auto | Probed::Memory | Probed::None => None,
         }
     }
 
@@ -60,7 +65,19 @@ impl Probed {
             Probed::Go | Probed::GoChannels | Probed::GoWaits => Some(w::RUNTIME_GO),
             Probed::Python => Some(w::RUNTIME_PYTHON),
             Probed::Tokio => Some(w::RUNTIME_TOKIO),
-            Probed::None => None,
+            Probed::Auto | Probed::Memory | Probed::None => None,
+        }
+    }
+
+    /// Whether a process with this layout gets these probes.
+    fn is_for(self, tgid: u32, layout: &w::Runtime) -> bool {
+        match self {
+            Probed::Auto => match layout.kind as u8 {
+                w::RUNTIME_GO => true,
+                w::RUNTIME_PYTHON => wakepath_runtimes::has_python_loop(tgid),
+                _ => false,
+            },
+            other => other.kind().is_some_and(|kind| u32::from(kind) == layout.kind),
         }
     }
 
@@ -70,7 +87,7 @@ impl Probed {
             | match self {
                 Probed::GoChannels => w::MARKED_CHANNELS,
                 Probed::GoWaits => w::MARKED_WAITS,
-                Probed::Go | Probed::Python | Probed::Tokio | Probed::None => 0,
+                Probed::Go | Probed::Python | Probed::Tokio | Probed::Auto | Probed::Memory | Probed::None => 0,
             }
     }
 }
@@ -84,11 +101,14 @@ pub fn helper(args: &HelperArgs) -> Result<i32> {
     Ok(output::ANSWERED)
 }
 
-/// Whether these can be asked for together.
-pub fn check(probed: &[Probed]) -> Result<()> {
-    let refuses = probed.contains(&Probed::None) && probed.iter().any(|p| *p != Probed::None);
-    ensure!(!refuses, "--runtimes: `none` reads nothing of any runtime; leave it out, or the others");
-    Ok(())
+/// Which probes are placed: what was asked for, or the default. `is_selected`: not everybody is recorded.
+pub fn probed(asked: &[Probed], is_selected: bool) -> Result<Vec<Probed>> {
+    for (alone, does) in [(Probed::None, "`none` reads nothing of any runtime"), (Probed::Memory, "`memory` places no probes")] {
+        let refuses = asked.contains(&alone) && asked.iter().any(|p| *p != alone);
+        ensure!(!refuses, "--runtimes: {does}; leave it out, or the others");
+    }
+    let default = if is_selected { Probed::Auto } else { Probed::Memory };
+    Ok(if asked.is_empty() { vec![default] } else { asked.to_vec() })
 }
 
 /// Where the runtime of a process keeps the identity of logical tasks, where that shows without probes.
@@ -102,7 +122,7 @@ fn layout(tgid: u32, probed: &[Probed]) -> Result<w::Runtime, Option<Unread>> {
         return Err(None);
     }
     let layout = wakepath_runtimes::of_process(tgid).ok_or(None)?.layout.map_err(Some)?;
-    let marks = probed.iter().filter(|p| p.kind().is_some_and(|kind| u32::from(kind) == layout.kind)).map(|p| p.mark());
+    let marks = probed.iter().filter(|p| p.is_for(tgid, &layout)).map(|p| p.mark());
     let is_marked = marks.fold(0, |all, mark| all | mark);
     let is_read = is_marked != 0 || !needs_probes(&layout);
     is_read.then_some(w::Runtime { is_marked, ..layout }).ok_or(None)
@@ -268,7 +288,11 @@ impl Runtimes {
 
     /// Takes note where a record says that a process was made, began another program, or ended.
     pub fn note(&mut self, f: &Frame<'_>) {
-        if f.head().is_none_or(|h| h.kind != w::KIND_TASK) {
+        let kind = f.head().map(|h| h.kind);
+        if kind == Some(w::KIND_MAPPED) {
+            return f.read::<w::Mapped>().iter().for_each(|r| self.note_mapped(r.tgid));
+        }
+        if kind != Some(w::KIND_TASK) {
             return;
         }
         let Some(r) = f.read::<w::TaskEvent>() else { return };
@@ -295,6 +319,14 @@ impl Runtimes {
         }
         if r.head.sub == w::TASK_EXIT {
             self.allowed.forget(r.tgid);
+        }
+    }
+
+    /// A process mapped code: its runtime, or what its runtime lacked, may have come with it.
+    fn note_mapped(&mut self, tgid: u32) {
+        let is_settled = self.known.get(&tgid).is_some_and(|layout| !may_load_loop(layout));
+        if self.allowed.allows(tgid) && !is_settled {
+            self.wait(tgid);
         }
     }
 

@@ -181,17 +181,18 @@ impl Selection {
         }
     }
 
-    /// Writes down who came to fit since, and gives these processes.
+    /// Gives the processes that came to fit since. Their records say it, but for those that were made into a cgroup: they are watched
+    /// from here on, and it is written down.
     pub fn meet(&mut self, source: &mut KernelSource, decoder: &KernelDecoder, sink: &mut Sink) -> Result<Vec<u32>> {
         let mut met = std::mem::take(&mut self.selected);
+        let at = MonoNs(monotonic_ns());
         for tgid in std::mem::take(&mut self.placed) {
             if !self.pids.contains(&tgid) && self.selectors.has_cgroup(tgid) {
                 source.watch(tgid)?;
+                decoder.watched(tgid, at, sink);
                 met.push(tgid);
             }
         }
-        let at = MonoNs(monotonic_ns());
-        met.retain(|tgid| decoder.watched(*tgid, at, sink));
         if let Some(pid) = self.command.filter(|pid| decoder.watched(*pid, at, sink)) {
             self.pids.push(pid);
             self.command = None;
