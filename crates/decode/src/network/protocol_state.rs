@@ -8,7 +8,7 @@ use crate::recurring::{Asker, address_number};
 use crate::words::{Boxed, Speech};
 use wakepath_model::ids::{MonoNs, SniffedFlowId};
 use wakepath_model::rows::side_how;
-use wakepath_protocols::{Dir, Processor, Protocol, Transport, Verdict, recognise};
+use wakepath_protocols::{Dir, Likely, Processor, Protocol, Transport, Verdict, recognise};
 
 /// After how many turns without a recognised message a flow is called opaque.
 const TRIES: u8 = 6;
@@ -77,6 +77,7 @@ enum State {
         /// Turns that may still bring it.
         tries: u8,
         first: Option<Box<First>>,
+        likely: Likely,
     },
     Known(Box<Known>),
     Opaque(&'static str),
@@ -101,7 +102,7 @@ impl ProtocolState {
     /// Of a flow that has said nothing yet.
     pub fn new() -> ProtocolState {
         ProtocolState {
-            state: State::Listening { tries: TRIES, first: None },
+            state: State::Listening { tries: TRIES, first: None, likely: Likely::default() },
             last: None,
             is_unrecognised: false,
             undecided: None,
@@ -213,7 +214,7 @@ impl ProtocolState {
     }
 
     fn listen<S: RowSink>(&mut self, piece: Piece<'_>, about: &mut About<'_>, out: &mut S) {
-        let State::Listening { tries, first } = &mut self.state else { return };
+        let State::Listening { tries, first, likely } = &mut self.state else { return };
         let turned = self.last.replace(piece.direction) != Some(piece.direction);
         if turned && first.take().is_some() {
             self.is_unrecognised = true;
@@ -225,6 +226,7 @@ impl ProtocolState {
             first.bytes.extend_from_slice(piece.bytes);
             first.pieces.push((piece.bytes.len(), piece.at, piece.ack));
             whole = Some(&first.bytes[..]);
+            likely.again();
         } else if !begins || piece.bytes.is_empty() {
             self.is_unrecognised |= piece.length > 0;
             return;
@@ -232,7 +234,7 @@ impl ProtocolState {
         let bytes = whole.unwrap_or(piece.bytes);
         let side = (about.side.how == side_how::HANDSHAKE).then(|| about.side.dir(piece.direction));
         let all = piece.bytes.len() as u64 == piece.length;
-        match recognise(about.transport, side, bytes, about.ports) {
+        match recognise(about.transport, side, bytes, about.ports, likely) {
             Verdict::Protocol(protocol, dir) => {
                 if let Some(why) = protocol.about().opaque {
                     self.state = State::Opaque(why);

@@ -155,7 +155,7 @@ impl Framer for Framing {
             return self.field(wire, bytes, last);
         }
         match preface(wire.dir, bytes) {
-            Fit::Yes => {
+            Fit::Yes | Fit::Sure => {
                 wire.whole(Role::Unsolicited, wire.behind(24u64), 24, Attrs::alone("PRI"), &[Witness::Http2(0)]);
                 return Ok(PREFACE.len() as u64);
             }

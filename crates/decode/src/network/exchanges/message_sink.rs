@@ -78,8 +78,8 @@ impl<S: RowSink> Sink for MessageSink<'_, S> {
                 return tracker.request(number, open, self.out);
             }
             (Role::Reply, Dir::ToClient) => return tracker.reply(m, number, row, self.out),
-            (_, Dir::ToServer) => Kind::NoReply,
-            (_, Dir::ToClient) => Kind::Unsolicited,
+            (Role::OneWay, Dir::ToServer) => Kind::NoReply,
+            _ => Kind::Unsolicited,
         };
         if m.attrs.verb == "OPAQUE" {
             tracker.opaque = true;
