@@ -198,8 +198,8 @@ pub struct Metrics {
     callers: Vec<Caller>,
     by_caller: FxHashMap<(u16, [u8; 16], u32), u32>,
     flows: Flows,
-    /// By flow and first byte: the kind, and when it was told of last.
-    open: FxHashMap<(SniffedFlowId, u64), (u32, CommonNs)>,
+    /// By flow and first byte.
+    open: FxHashMap<(SniffedFlowId, u64), StillOpen>,
     touched_services: Vec<u32>,
     touched_kinds: Vec<u32>,
     /// Number of the window that is counted.
@@ -285,9 +285,9 @@ impl Metrics {
             return self.still_open(row, k);
         }
         if !self.open.is_empty()
-            && let Some((kind, _)) = self.open.remove(&(row.flow, row.request_start))
+            && let Some(open) = self.open.remove(&(row.flow, row.request_start))
         {
-            let kind = &mut self.kinds[kind as usize];
+            let kind = &mut self.kinds[open.kind as usize];
             kind.open = kind.open.saturating_sub(1);
         }
         self.touch_service(service);
@@ -308,10 +308,11 @@ impl Metrics {
     fn still_open(&mut self, row: &SniffedExchangeRow, kind: u32) {
         let now = self.span.map_or(CommonNs(0), |s| s.1);
         let key = (row.flow, row.request_start);
+        let begun = Begun::of(row);
         if let Some(known) = self.open.get_mut(&key) {
-            known.1 = now;
+            (known.told, known.begun) = (now, begun);
         } else if self.open.len() < self.options.open_max {
-            self.open.insert(key, (kind, now));
+            self.open.insert(key, StillOpen { kind, told: now, begun });
             self.kinds[kind as usize].open += 1;
         } else {
             self.limits.open_untold += 1;

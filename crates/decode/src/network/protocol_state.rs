@@ -44,6 +44,8 @@ pub(super) struct About<'a> {
     pub side: &'a mut Side,
     /// The first byte of each direction is known to be that of its stream.
     pub whole: bool,
+    /// One end is an address of all, or of a group.
+    pub to_all: bool,
 }
 
 impl About<'_> {
@@ -186,6 +188,11 @@ impl ProtocolState {
     fn pass<S: RowSink>(&mut self, piece: Piece<'_>, turned: bool, votes: bool, about: &mut About<'_>, out: &mut S) {
         let State::Known(known) = &mut self.state else { return };
         let dir = about.side.dir(piece.direction);
+        if about.to_all {
+            // All ask and all answer: each datagram tells what it is.
+            let dir = known.protocol.direction(piece.bytes).unwrap_or(dir);
+            return known.take(piece, dir, turned, out);
+        }
         let begins = votes && (turned || about.transport == Transport::Datagram);
         let Some(undecided) = &mut self.undecided else {
             if begins
@@ -250,7 +257,9 @@ impl ProtocolState {
                     if reported.is_some() {
                         about.side.how = side_how::PROTOCOL;
                     }
-                    self.undecided = Some(Box::new(Undecided::new(i32::from(reported.is_some()))));
+                    if !about.to_all {
+                        self.undecided = Some(Box::new(Undecided::new(i32::from(reported.is_some()))));
+                    }
                 }
                 let first = first.take();
                 self.know(protocol, first, piece, about, out);
@@ -291,7 +300,9 @@ impl ProtocolState {
         let name = out.intern(protocol.id().as_bytes());
         let whole = about.whole && !self.is_unrecognised;
         let speech = Speech { protocol, asker: about.asker() };
-        let tracker = ExchangeTracker::new(about.flow, name, speech, whole || about.transport == Transport::Datagram);
+        let mut tracker =
+            ExchangeTracker::new(about.flow, name, speech, whole || about.transport == Transport::Datagram);
+        tracker.to_all = about.to_all;
         self.state = State::Known(Box::new(Known::new(protocol, tracker)));
         let stream = about.transport == Transport::Stream;
         let Some(first) = first else {

@@ -280,15 +280,30 @@ fn binary_fits(bytes: &[u8]) -> Fit {
         && (!needs_key || key > 0)
         && (is_request || u16::from_be_bytes([s1, s0]) < 0x100)
         && (key + u32::from(extras)..1 << 27).contains(&body);
-    let is_whole = bytes.len() as u64 == u64::from(body) + 24;
-    if fits && is_whole && key > 0 { Fit::Sure } else { fits.into() }
+    fits.into()
 }
+
+/// Whether these are the begin of such a message with a key that is one.
+fn binary_key_fits(bytes: &[u8]) -> Fit {
+    let (fit, Some(key), Some(extras)) = (binary_fits(bytes), be16(bytes, 2), bytes.get(4)) else { return Fit::More };
+    let (start, key) = (24 + usize::from(*extras), usize::from(key));
+    match bytes.get(start..start + key) {
+        _ if fit != Fit::Yes || key == 0 => fit,
+        Some(key) if key.iter().all(u8::is_ascii_graphic) => Fit::Sure,
+        Some(_) => Fit::Yes,
+        None => Fit::More,
+    }
+}
+
+/// Most bytes of data whose end is waited for before the protocol is known.
+const WAITED_MAX: u64 = 160;
 
 /// Whether `data` goes on as it does behind a line that says that it holds `count` bytes.
 fn data_fits(data: &[u8], count: u64) -> Fit {
     match usize::try_from(count).ok().and_then(|count| data.get(count..)).unwrap_or(&[]) {
         [b'\r', b'\n', ..] => Fit::Sure,
-        [] | [b'\r'] => Fit::Yes, // the end is not at hand
+        [] | [b'\r'] if count < WAITED_MAX => Fit::More,
+        [] | [b'\r'] => Fit::Yes, // the end is too far
         _ => Fit::No,
     }
 }
@@ -303,7 +318,7 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
     let mut words = line.trim_ascii_end().split(|&b| b == b' ');
     let name = words.next().unwrap_or(&[]);
     match dir {
-        Dir::ToServer if bytes[0] == 0x80 => binary_fits(bytes),
+        Dir::ToServer if bytes[0] == 0x80 => binary_key_fits(bytes),
         Dir::ToServer => {
             let stores = [&b"set"[..], b"add", b"replace", b"append", b"prepend", b"cas"].contains(&name);
             let is_command = COMMANDS.split(|b| *b == b' ').any(|command| command == name);

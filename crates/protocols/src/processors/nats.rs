@@ -269,6 +269,9 @@ fn inbox(subject: &[u8]) -> Option<&[u8]> {
     subject.starts_with(b"_INBOX.").then(|| &subject[..6])
 }
 
+/// Most bytes of payload whose end is waited for before the protocol is known.
+const WAITED_MAX: u64 = 160;
+
 /// Whether a flow of which these are the first bytes is NATS: by INFO or CONNECT, by a whole message, and on the usual port, or
 /// before an answer, by what is shorter.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
@@ -297,7 +300,8 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
             Some((_, _, count)) => {
                 match bytes.get(newline + 1..).and_then(|rest| rest.get(usize::try_from(count).ok()?..)) {
                     Some([b'\r', b'\n', ..]) => Fit::Sure,
-                    // The payload's end is not at hand. All clients number their subscriptions.
+                    None | Some([] | [b'\r']) if count < WAITED_MAX => Fit::More,
+                    // The payload's end is too far. All clients number their subscriptions.
                     None | Some([] | [b'\r']) => (dir == Dir::ToServer || decimal(words.of[2]).is_some()).into(),
                     Some(_) => Fit::No,
                 }

@@ -57,6 +57,8 @@ impl<S: RowSink> Sink for MessageSink<'_, S> {
         let tracker = &mut *self.tracker;
         tracker.met[m.dir.index()] = true;
         let kind = match (m.role, m.dir) {
+            (Role::Request, _) if tracker.to_all => Kind::NoReply,
+            (_, _) if tracker.to_all => Kind::Unsolicited,
             (Role::Interim, Dir::ToServer) => return,
             (Role::Interim, Dir::ToClient) => {
                 let of = |o: &&mut Open| {
