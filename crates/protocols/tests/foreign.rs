@@ -110,7 +110,7 @@ fn nothing_is_recognised_in_an_encrypted_stream() {
                 let mut bytes = random.bytes(length);
                 match random.next() % 4 {
                     0 => {
-                        bytes[..5].copy_from_slice(&[23, 3, 3, (length - 5 >> 8) as u8, (length - 5) as u8]);
+                        bytes[..5].copy_from_slice(&[23, 3, 3, ((length - 5) >> 8) as u8, (length - 5) as u8]);
                     }
                     1 => bytes[0] = [0x80, 0x81, 1, 0, b'*', b'Q', b'l', b'C'][n],
                     _ => {}
