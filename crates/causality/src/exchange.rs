@@ -5,6 +5,7 @@
 //! step to a [`Steps`] in the order in which it happened on the host.
 
 mod ends;
+mod leaving;
 mod messages;
 mod record;
 mod refusals;
@@ -13,7 +14,9 @@ mod sides;
 pub use crate::slab::{ExId, Slab};
 pub(crate) use ends::is_peer;
 use ends::{Early, Ends, NO_SOCKET, Span};
-pub use record::{Exchange, Side};
+use leaving::Left;
+pub use leaving::Sign;
+pub use record::{ByClient, Exchange, Side};
 use refusals::{Connect, Refusals};
 use rustc_hash::FxHashMap;
 pub use sides::Sides;
@@ -82,6 +85,19 @@ pub trait Steps {
     fn left(&mut self, last: ExId, task: TaskId, at: MonoNs);
     /// Nothing will happen on the flow any more.
     fn flow_gone(&mut self, xs: &Slab, flow: EndpointId);
+    /// Whether a task is done with its request when it takes another one, or closes its connection: it works on one at a time, and
+    /// hands none on.
+    fn turns_away(&self, _: TaskId) -> bool {
+        true
+    }
+    /// What was seen last of a request whose client left.
+    fn sign(&self, _: &Slab, _x: ExId) -> Sign {
+        Sign::default()
+    }
+    /// The longest time in which the process replied to a request (ns).
+    fn longest(&self, _process: u32) -> u64 {
+        0
+    }
     /// The process of a task: the number of its leading task.
     fn process_of(&self, task: TaskId) -> u32;
 }
@@ -90,6 +106,7 @@ pub trait Steps {
 pub struct Engine<S: Steps> {
     eps: Ends,
     refusals: Refusals,
+    left: Left,
     /// Which end serves, where an announcement does not tell: what was learned before, and what is learned now.
     pub sides: Sides,
     /// Who asks by a stream that is about to begin: by who writes for its connection, and the stream's number.
@@ -106,6 +123,7 @@ impl<S: Steps> Engine<S> {
         Engine {
             eps: Ends::default(),
             refusals: Refusals::default(),
+            left: Left::default(),
             sides,
             asking: FxHashMap::default(),
             xs: Slab::default(),
@@ -142,14 +160,21 @@ impl<S: Steps> Engine<S> {
 
     /// A step in a task's life.
     pub fn task(&mut self, r: &TaskRow) {
-        if r.what == life::EXIT && r.tid == r.tgid {
-            self.eps.process_ended(self.steps.process_of(r.task), r.at);
+        if r.what != life::EXIT {
+            return;
+        }
+        self.turned(r.task, r.at);
+        if r.tid == r.tgid {
+            let process = self.steps.process_of(r.task);
+            self.eps.process_ended(process, r.at);
+            self.process_ended(process, r.at);
         }
     }
 
     /// Time went on to `now`: forgets ends of which nothing more can come, and gives them. TCP says when a connection is
     /// over; of other sockets only their descriptors and processes tell.
     pub fn forget(&mut self, now: MonoNs) -> Vec<EndpointId> {
+        self.silent(now);
         let gone = self.eps.over(now, |task| self.steps.process_of(task));
         for &flow in &gone {
             self.end(flow, now);
@@ -204,13 +229,19 @@ impl<S: Steps> Engine<S> {
 
     /// An operation.
     pub fn operation(&mut self, r: &OpRow) {
+        if self.left.is_on(r.flow) && self.after_leaving(r) {
+            return;
+        }
         if matches!(r.kind, op::SEND | op::RECV) && r.end > r.start {
             return self.moved(r);
         }
         self.eps.used(r);
         match r.kind {
-            op::RECV if r.result <= 0 => self.ended(r.flow, r.at, r.result < 0),
-            op::SEND if r.result < 0 => self.ended(r.flow, r.at, true),
+            op::RECV if r.result <= 0 => {
+                self.client_left(r.flow, r.at);
+                self.ended(r.flow, r.at, r.result < 0);
+            }
+            op::SEND if r.result < 0 => self.failed_to_send(r),
             op::CONNECT => {
                 let connect = self.refusals.connect(r);
                 self.eps.at(r.flow, r.at).side.get_or_insert(Side::Client);
@@ -399,6 +430,9 @@ impl<S: Steps> Engine<S> {
     }
 
     fn begin(&mut self, flow: EndpointId, mut e: Exchange, at: MonoNs) -> ExId {
+        if e.side == Side::Server {
+            self.turned(e.actor, at);
+        }
         e.process = self.steps.process_of(e.actor);
         e.is_internal = self.is_to_itself(flow, e.actor);
         let x = self.xs.insert(e);
@@ -521,6 +555,7 @@ impl<S: Steps> Engine<S> {
                 self.steps.gave_up(&self.xs, x, task);
             }
         }
+        self.dropped(process, at);
     }
 
     fn left(&mut self, flow: EndpointId, task: TaskId, at: MonoNs) {
@@ -537,16 +572,25 @@ impl<S: Steps> Engine<S> {
         if let Some((task, error)) = self.refusals.state(r) {
             self.steps.refused(&self.xs, r.flow, task, r.at, error);
         }
+        match r.new {
+            _ if r.by_task == 0 && (r.reset != 0 || r.new == TcpState::CloseWait) => self.client_left(r.flow, r.at),
+            TcpState::FinWait1 | TcpState::LastAck | TcpState::Close if r.by_task == 1 => self.shut(r.flow),
+            _ => {}
+        }
         if r.reset != 0 {
             self.ended(r.flow, r.at, true);
         } else if r.new == TcpState::Close {
             self.ended(r.flow, r.at, false);
+            self.works_on(r.flow, r.at, false);
             self.end(r.flow, r.at);
         }
     }
 
     /// The flow ended (at least towards us): what is open will not go on.
     fn ended(&mut self, flow: EndpointId, at: MonoNs, reset: bool) {
+        if reset {
+            self.works_on(flow, at, true);
+        }
         let Some(ep) = self.eps.get(&flow) else { return };
         if ep.open.is_empty() {
             return;
@@ -579,7 +623,10 @@ impl<S: Steps> Engine<S> {
         }
         if let Some(ep) = self.eps.get_mut(&flow) {
             ep.open.retain(|o| *o != x);
-            e.unread_ns = std::mem::take(&mut ep.unread.total_ns);
+            if !e.replied && !e.one_way && e.side == Side::Server {
+                e.client.left = ep.left;
+            }
+            e.client.unread_ns = std::mem::take(&mut ep.unread.total_ns);
         }
         self.steps.closed(&self.xs, x, at);
         if !S::KEEPS {
@@ -596,5 +643,6 @@ impl<S: Steps> Engine<S> {
             }
             self.cut(flow, at);
         }
+        self.recording_ended(at);
     }
 }

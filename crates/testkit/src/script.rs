@@ -48,6 +48,8 @@
 //! 195 B ends
 //! 200 A closes d                 behind it: amid (within what is sent at that time); also `A resets d`; `A leaves d`: the client
 //!                                closes its end, and the other keeps the flow
+//! 200 A loses client c           the client of c, at whose other end A is, closes it; `reset` behind it: it resets it.
+//!                                `A drops c`: the server closes its end; `A fails c`: it could not send
 //! sniffer tap                    somebody who sees packets; clock +3s
 //! seen q1 by tap 112 138         an exchange passes it between two times; behind it: from 10.0.0.9, to 10.0.0.2 80 and
 //!                                for r1 (where no task of the script has it: else as that one's), id X (x-request-id),
