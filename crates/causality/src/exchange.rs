@@ -4,6 +4,7 @@
 //! communication pattern, merged operations of its Algorithm 1). The engine keeps only what is open, and hands every
 //! step to a [`Steps`] in the order in which it happened on the host.
 
+mod channels;
 mod ends;
 mod leaving;
 mod messages;
@@ -12,6 +13,8 @@ mod refusals;
 mod sides;
 
 pub use crate::slab::{ExId, Slab};
+pub use channels::Channels;
+use channels::Moved;
 pub(crate) use ends::is_peer;
 use ends::{Early, Ends, NO_SOCKET, Span};
 use leaving::Left;
@@ -76,6 +79,8 @@ pub trait Steps {
     fn stray_reply(&mut self, task: TaskId, at: MonoNs);
     /// A task moved request bytes that no message explains: a request of which nothing is known.
     fn unclear(&mut self, xs: &Slab, side: Side, task: TaskId, at: MonoNs);
+    /// A task asks another process on a pipe that several use: what that does for it is not followed.
+    fn unfollowed(&mut self, _: &Slab, _: TaskId, _: MonoNs) {}
     /// A process moved request bytes in which the borders of requests are not known, on a connection with several requests at once:
     /// any of its open requests may have made calls that nobody saw.
     fn unread(&mut self, xs: &Slab, process: u32, at: MonoNs);
@@ -109,6 +114,8 @@ pub struct Engine<S: Steps> {
     left: Left,
     /// Which end serves, where an announcement does not tell: what was learned before, and what is learned now.
     pub sides: Sides,
+    /// Pipes and pairs of sockets on which processes talk: the same.
+    pub channels: Channels,
     /// Who asks by a stream that is about to begin: by who writes for its connection, and the stream's number.
     asking: FxHashMap<(TaskId, u64), TaskId>,
     /// The exchanges.
@@ -119,12 +126,13 @@ pub struct Engine<S: Steps> {
 
 impl<S: Steps> Engine<S> {
     /// An engine that has seen nothing, but perhaps learned which ends serve.
-    pub fn new(steps: S, sides: Sides) -> Engine<S> {
+    pub fn new(steps: S, sides: Sides, channels: Channels) -> Engine<S> {
         Engine {
             eps: Ends::default(),
             refusals: Refusals::default(),
             left: Left::default(),
             sides,
+            channels,
             asking: FxHashMap::default(),
             xs: Slab::default(),
             steps,
@@ -144,6 +152,7 @@ impl<S: Steps> Engine<S> {
 
     /// An endpoint was announced.
     pub fn endpoint(&mut self, r: &EndpointRow) {
+        self.channels.endpoint(r);
         let side = match r.side {
             wakepath_model::rows::Side::Server => Some(Side::Server),
             wakepath_model::rows::Side::Client => Some(Side::Client),
@@ -160,6 +169,8 @@ impl<S: Steps> Engine<S> {
 
     /// A step in a task's life.
     pub fn task(&mut self, r: &TaskRow) {
+        let Engine { channels, steps, .. } = self;
+        channels.task(r, |task| steps.process_of(task));
         if r.what != life::EXIT {
             return;
         }
@@ -233,6 +244,9 @@ impl<S: Steps> Engine<S> {
             return;
         }
         if matches!(r.kind, op::SEND | op::RECV) && r.end > r.start {
+            if Channels::may_be_lane(r.flow) {
+                return self.moved_on_lane(r);
+            }
             return self.moved(r);
         }
         self.eps.used(r);
@@ -262,6 +276,21 @@ impl<S: Steps> Engine<S> {
                 self.left(r.flow, r.actor(), r.at);
             }
             _ => {}
+        }
+    }
+
+    /// Bytes were moved on a pipe, or on a socket that names no service.
+    fn moved_on_lane(&mut self, r: &OpRow) {
+        let process = self.steps.process_of(r.task);
+        match self.channels.moved(r, process) {
+            Moved::On(flow) => {
+                let side = if Channels::asks_on(flow) { Side::Client } else { Side::Server };
+                self.eps.at(flow, r.at).side = Some(side);
+                self.moved(&OpRow { flow, ..*r });
+            }
+            Moved::Unfollowed if r.kind == op::SEND => self.steps.unfollowed(&self.xs, r.actor(), r.at),
+            Moved::Unfollowed => self.steps.unclear(&self.xs, Side::Server, r.actor(), r.at),
+            Moved::No => {}
         }
     }
 
@@ -359,6 +388,9 @@ impl<S: Steps> Engine<S> {
         let is_answered = before.is_some_and(|b| b.is_answered || b.sent != sent);
         ep.early = Some(Box::new(Early { sent, last: Span::of(r), is_answered }));
         let (is_announced, has_ports) = (ep.is_announced(), ep.has_ports());
+        if !has_ports && is_announced {
+            return self.moved_on_lane(r);
+        }
         // who sends on a socket whose announcement was lost, or that never tells, does something that cannot be shown; and what
         // follows without a turn may be another's
         let is_call = if is_announced { self.sides.is_never_told(r.flow) } else { r.flow.0 < NO_SOCKET };

@@ -24,7 +24,7 @@
 //!                                late (its protocol shows with its first whole head),
 //!                                chunked (how long a reply in parts is shows at its end),
 //!                                streams (each bears the number of its request, and replies come in any order), ring (io_uring
-//!                                carries its operations)
+//!                                carries its operations), piped (two pipes, one each way; `piped as d`: the same as d's)
 //! 100 A takes r1 c               A reads a request that somebody unwatched sent; `r1,r2`: both at once; `part`: its first half,
 //!                                then `takes r1 rest`
 //! 110 A asks q1 d for r1         A sends a request in the service of r1 (`for -`: of nothing); `q1,q2`: both at once
@@ -99,6 +99,8 @@ struct Flow {
     has_streams: bool,
     is_chunked: bool,
     noted: [bool; 2],
+    /// Of a pair of pipes, the one of the requests; that of the replies is the next one.
+    pipes: Option<u64>,
     /// Client and server, as the client has them.
     addresses: [([u8; 4], u16); 2],
     /// Next byte to be sent and to be read: of requests, of replies.
@@ -367,6 +369,12 @@ impl Player {
         let (host, flow) = side.ok_or("this end is not watched")?;
         let is_send = arrived == 0;
         let h = &mut self.out.hosts[host];
+        if let Some(f) = self.flows.values().find(|f| f.pipes.is_some() && (f.client == side || f.server == side)) {
+            let is_reply = (f.server == side) == is_send;
+            let pipe = f.pipes.unwrap_or_default() + u64::from(is_reply);
+            h.moved((at - US / 2, at, arrived), task, pipe, is_send, bytes);
+            return Ok(());
+        }
         h.moved((at - US / 2, at, arrived), task, flow, is_send, bytes);
         let Some(f) = self.flows.values_mut().find(|f| f.client == side || f.server == side) else { return Ok(()) };
         if f.is_ring {

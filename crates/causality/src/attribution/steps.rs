@@ -394,6 +394,17 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         }
     }
 
+    fn unfollowed(&mut self, xs: &Slab, task: TaskId, at: MonoNs) {
+        if self.facts.open(self.facts.roles.process_of(task)).is_empty() {
+            return;
+        }
+        let (parent, suspects) = self.decide(xs, task, EndpointId(0), at);
+        match parent {
+            Parent::Of(x, _) => self.facts.state_mut(x).request.is_unfollowed = true,
+            _ => self.facts.doubt_unseen(&suspects),
+        }
+    }
+
     fn unread(&mut self, xs: &Slab, process: u32, at: MonoNs) {
         let suspects = Question::new(&self.facts, xs, TaskId(process), at).all_of(Scope::Open(process), |_| true);
         self.facts.doubt_unseen(&suspects);
