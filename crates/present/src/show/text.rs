@@ -113,6 +113,20 @@ impl ShowView {
         }
     }
 
+    /// Whose clients did not wait for the reply.
+    fn clients_left(&self, out: &mut String, style: Style) {
+        let left = self.spans.iter().filter_map(|s| Some((s, s.left_ns?)));
+        for (i, (s, after)) in left.enumerate() {
+            let head = if i == 0 { "\nClients that left:\n" } else { "" };
+            let text = format!(
+                "{}: its client closed the connection after {}, before the reply was complete. It would have waited at least that long.",
+                s.service,
+                units::duration(after)
+            );
+            numbered(out, head, s, &text, Tint::Bad, style);
+        }
+    }
+
     fn on_the_wire(&self, out: &mut String) {
         let divided = self.spans.iter().filter_map(|s| Some((s, s.wire.as_ref().filter(|w| w.out_ns.is_some())?)));
         for (i, (s, w)) in divided.enumerate() {
@@ -220,6 +234,7 @@ impl SpanView {
     /// What it was answered, in a few characters: a status, the class of an error, or how it ended without an answer.
     fn reply(&self) -> Cow<'_, str> {
         match (self.status, self.failed == Some(true), self.reset) {
+            _ if self.left_ns.is_some() => "client left".into(),
             (_, _, true) => "reset".into(),
             (0, true, _) if self.error.is_empty() => "failed".into(),
             (0, true, _) => cut(&self.error, REPLY_MAX),
