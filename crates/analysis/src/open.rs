@@ -236,7 +236,7 @@ pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
         before: silent.due,
         before_unknown: silent.unknown,
         full: queues::full(index, &looks),
-        sessions: sessions::held(folder, names, &cuts, &waits),
+        sessions: sessions::held(folder, index, names, &cuts, &waits),
         ..Unended::default()
     };
     let seen = Seen { folder, index, names, looks: &looks, tasks: &tasks, descriptors: &descriptors, last: &last };

@@ -153,8 +153,10 @@ pub struct ShowView {
     pub asked: String,
     /// Wall-clock begin, ns since 1970.
     pub wall_ns: Option<i64>,
-    /// Length, ns.
+    /// Length, ns; of one that was in progress when the recording ended, until then.
     pub duration_ns: u64,
+    /// The recording ended before its reply was complete.
+    pub in_progress: bool,
     /// Whether nothing is known to be missing.
     pub complete: bool,
     /// Spans, parents first.
@@ -274,6 +276,7 @@ impl ShowView {
             asked,
             wall_ns: (around.wall)(host, start),
             duration_ns: end.saturating_sub(start),
+            in_progress: r.is_in_progress(),
             complete: r.is_complete(),
             spans,
             proofs: None,
