@@ -38,16 +38,8 @@ use wakepath_wire as w;
 const OPEN_WAITS_NS: u64 = 5_000_000_000;
 
 /// Records that say nothing once the snapshot is taken, if they are older than it.
-const BEFORE_SNAPSHOT: [u8; 8] = [
-    w::KIND_OP,
-    w::KIND_MORE,
-    w::KIND_WAIT,
-    w::KIND_STACK,
-    w::KIND_POLL,
-    w::KIND_FAULT,
-    w::KIND_PARK,
-    w::KIND_RAN,
-];
+const BEFORE_SNAPSHOT: [u8; 8] =
+    [w::KIND_OP, w::KIND_MORE, w::KIND_WAIT, w::KIND_STACK, w::KIND_POLL, w::KIND_FAULT, w::KIND_PARK, w::KIND_RAN];
 
 /// Records until the command ends, the time is over, or a signal comes. Returns the exit code.
 pub fn run(args: &RecordArgs) -> Result<i32> {
@@ -95,7 +87,8 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     let owner = Owner::caller();
     owner.iter().for_each(|o| o.give(&args.output));
     let sink = Sink::new(folder, payload, recurring, source.stacks()?.map(Stacks::new));
-    let mut recording = Recording::begin(args, watched, source, selection, KernelDecoder::new(payload), sink, &probed, known)?;
+    let mut recording =
+        Recording::begin(args, watched, source, selection, KernelDecoder::new(payload), sink, &probed, known)?;
     // from here on a signal ends a recording, which has something to keep
     drop(starting);
     let child = recording.start(&args.command, watched == Watched::Command)?;

@@ -227,7 +227,13 @@ impl Channels {
             self.form(ask, answer, asker, answerer);
         }
         self.find_unfollowed();
-        Channels { peers: self.peers, parts: self.parts, unfollowed: self.unfollowed, is_learned: true, ..Channels::default() }
+        Channels {
+            peers: self.peers,
+            parts: self.parts,
+            unfollowed: self.unfollowed,
+            is_learned: true,
+            ..Channels::default()
+        }
     }
 
     /// Lanes of several writers or readers, which something comes back for on another such lane.
@@ -248,7 +254,14 @@ impl Channels {
     pub fn announcements(&self) -> Vec<EndpointRow> {
         let mut clients: Vec<Part> = self.parts.values().copied().filter(|p| p.writer.0 & ENDS[0] != 0).collect();
         clients.sort_by_key(|p| p.writer);
-        let row = |flow, peer, side| EndpointRow { at: MonoNs(0), flow, peer, family: AF_UNIX, side, ..EndpointRow::default() };
+        let row = |flow, peer, side| EndpointRow {
+            at: MonoNs(0),
+            flow,
+            peer,
+            family: AF_UNIX,
+            side,
+            ..EndpointRow::default()
+        };
         let ends = |p: Part| {
             use wakepath_model::rows::Side::{Client, Server};
             [row(p.writer, p.reader, Client), row(p.reader, p.writer, Server)]

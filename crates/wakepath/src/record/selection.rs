@@ -36,8 +36,7 @@ pub struct Selectors {
 impl Selectors {
     /// As the command line has them.
     pub fn of(args: &RecordArgs) -> Selectors {
-        let rules =
-            SelectionRules { comms: args.comm.clone(), ports: args.port.clone(), cgroups: args.cgroup.clone() };
+        let rules = SelectionRules { comms: args.comm.clone(), ports: args.port.clone(), cgroups: args.cgroup.clone() };
         Selectors { pids: args.pid.clone(), rules }
     }
 
@@ -145,7 +144,10 @@ impl Selection {
             tell!("--port {port}: no process listens there yet; one that does later is recorded from then on");
         }
         if processes.is_empty() && !selectors.may_fit_later() {
-            bail!("no process matches {}: nothing was recorded; start it first, or record everything with --all", args.selection());
+            bail!(
+                "no process matches {}: nothing was recorded; start it first, or record everything with --all",
+                args.selection()
+            );
         }
         if processes.is_empty() {
             tell!("no process matches {} yet: recording begins with the first that does", args.selection());
@@ -256,7 +258,8 @@ fn holders_of(snapshot: &[Vec<u8>], port: u16) -> Vec<u32> {
         let f = Frame { origin: 0, bytes: b };
         (f.head()?.kind == w::KIND_FLOW).then(|| f.read::<w::FlowSeen>()).flatten()
     });
-    let mut out: Vec<u32> = flows.filter(|r| r.lport == port && r.family != 1 && r.tgid != INIT).map(|r| r.tgid).collect();
+    let mut out: Vec<u32> =
+        flows.filter(|r| r.lport == port && r.family != 1 && r.tgid != INIT).map(|r| r.tgid).collect();
     out.sort_unstable();
     out.dedup();
     out
@@ -291,7 +294,8 @@ mod tests {
     fn init_does_not_count_as_the_holder_of_a_port() {
         let flow = |tgid: u32, lport: u16, family: u16| {
             let mut r: w::FlowSeen = w::view(&[0; size_of::<w::FlowSeen>()]).expect("long enough");
-            r.head = w::Head { tag: 0, bytes: size_of::<w::FlowSeen>() as u16, kind: w::KIND_FLOW, sub: w::FLOW_SNAPSHOT };
+            r.head =
+                w::Head { tag: 0, bytes: size_of::<w::FlowSeen>() as u16, kind: w::KIND_FLOW, sub: w::FLOW_SNAPSHOT };
             (r.tgid, r.lport, r.family) = (tgid, lport, family as _);
             w::bytes_of(&r).to_vec()
         };

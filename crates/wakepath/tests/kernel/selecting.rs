@@ -107,7 +107,10 @@ fn a_service_that_restarts_at_its_port_stays_recorded() {
         }
         let trace = rec.stop_when(|t| pids.iter().all(|pid| is_recorded(t, *pid)));
         assert!(!has_moved(&trace, std::process::id()), "{backend}: who asks is not selected");
-        assert!(trace.ops.iter().any(|o| o.kind == op::ACCEPT && o.task == trace.task(pids[1])), "{backend}: its accept");
+        assert!(
+            trace.ops.iter().any(|o| o.kind == op::ACCEPT && o.task == trace.task(pids[1])),
+            "{backend}: its accept"
+        );
     }
 }
 
@@ -159,10 +162,7 @@ fn who_takes_a_selected_name_is_recorded() {
         let Some(rec) = record_as(backend, &["--comm", "wakepath-shop"]) else { continue };
         let port = free_port();
         // as programs do that title their processes
-        let named = format!(
-            "import ctypes\nctypes.CDLL(None).prctl(15, b'wakepath-shop', 0, 0, 0)\n{}",
-            tcp(port)
-        );
+        let named = format!("import ctypes\nctypes.CDLL(None).prctl(15, b'wakepath-shop', 0, 0, 0)\n{}", tcp(port));
         let server = Server::python(&named);
         ask(port);
         rec.stop_when(|t| is_recorded(t, server.pid()));
