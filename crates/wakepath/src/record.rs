@@ -10,7 +10,7 @@ use crate::limits::{self, Limits};
 use crate::marks::Marks;
 use crate::otlp::{self, Exporter};
 use crate::output::tell;
-use crate::owner::{Owner, write_ready_file};
+use crate::owner;
 use crate::program::{self, CannotStart};
 use crate::recording::{Vantage, pump};
 use crate::rights;
@@ -61,17 +61,15 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     }
     let (keep_ns, max_bytes) = (args.keep.map(|k| k.0), args.max_bytes.map(|b| b.0));
     let options = options(args.append, args.force, keep_ns, max_bytes, !args.no_compress);
-    let options = otlp::options(args.otlp.as_ref(), options);
+    let mut options = otlp::options(args.otlp.as_ref(), options);
+    options.overwrite = owner::claim(&args.output, options.overwrite).with_context(|| format!("{:?}", args.output))?;
     let folder = FolderWriter::create(&args.output, host_info(args.selection(), args.flags()), options)?;
-    let owner = Owner::caller();
-    owner.iter().for_each(|o| o.give(&args.output));
     let sink = Sink::new(folder, payload, recurring, source.stacks()?.map(Stacks::new));
     let mut recording = Recording::begin(args, watched, source, KernelDecoder::new(payload), sink, kernel.runtimes)?;
     let child = recording.start(&args.command, watched == Watched::Command)?;
     // from here on the command is waited for, whatever becomes of us
     let ending = Ending::new(child, stop, args.duration.map(|d| d.0));
     rights::go_first();
-    owner.iter().for_each(|o| o.makes_files());
     rights::keep_only_needed(ending.child().is_some());
     recording.until(ending, args)
 }
@@ -209,7 +207,7 @@ impl Recording {
             // thread at the fork could stop.
             unsafe { command.pre_exec(self.source.watch_on_exec()) };
         }
-        let child = command.spawn().map_err(|e| CannotStart::new(program, &e))?;
+        let child = owner::spawn(&mut command).map_err(|e| CannotStart::new(program, &e))?;
         self.roots.command = is_watched.then(|| child.id());
         self.runtimes.allow(child.id());
         Ok(Some(child))
@@ -353,7 +351,8 @@ pub fn stopped(e: anyhow::Error, rows: u64, output: &Path) -> anyhow::Error {
 /// Says that recording has begun.
 fn tell_ready(args: &RecordArgs) -> Result<()> {
     match &args.ready_file {
-        Some(f) => write_ready_file(f, std::process::id()).with_context(|| format!("writing {f:?}"))?,
+        Some(f) => owner::write_ready_file(f, &format!("{}\n", std::process::id()))
+            .with_context(|| format!("writing {f:?}"))?,
         None if std::io::IsTerminal::is_terminal(&std::io::stderr()) => {
             let folder = crate::asked::typed_word(&args.output.to_string_lossy());
             tell!(
