@@ -151,6 +151,9 @@ impl Recording {
         known: Vec<(u32, wakepath_wire::Runtime)>,
     ) -> Result<Recording> {
         let started = MonoNs(monotonic_ns());
+        if watched == Watched::All {
+            decoder.select_all();
+        }
         sink.push(&anchor());
         // events first, snapshot second: nothing falls between
         for t in procfs::tasks() {
@@ -172,7 +175,7 @@ impl Recording {
         let allowed = if is_anybody { Allowed::All } else { Allowed::Processes(pids.clone()) };
         let runtimes = Runtimes::begin(&mut source, known, &args.runtimes, allowed);
         let roots = Roots { pids, command: None, comms: args.comm.clone() };
-        roots.write(&decoder, &mut sink);
+        roots.write(&mut decoder, &mut sink);
         let limits = Limits::find();
         limits.all(&decoder, &mut sink);
         sink.folder.flush(Durability::Write)?;
@@ -297,7 +300,7 @@ impl Vantage for Recording {
 
     fn report(&mut self) -> Result<()> {
         self.report_losses();
-        self.roots.meet(&self.decoder, &mut self.sink);
+        self.roots.meet(&mut self.decoder, &mut self.sink);
         self.limits.new_ones(&self.decoder, &mut self.sink);
         Ok(())
     }
@@ -436,7 +439,7 @@ struct Roots {
 
 impl Roots {
     /// Writes down who was selected: at the begin, and in each segment that must stand alone.
-    fn write(&self, decoder: &KernelDecoder, sink: &mut Sink) {
+    fn write(&self, decoder: &mut KernelDecoder, sink: &mut Sink) {
         let at = MonoNs(monotonic_ns());
         for pid in &self.pids {
             decoder.watched(*pid, at, sink);
@@ -444,7 +447,7 @@ impl Roots {
     }
 
     /// Writes down the command once it was met, and who took a selected name.
-    fn meet(&mut self, decoder: &KernelDecoder, sink: &mut Sink) {
+    fn meet(&mut self, decoder: &mut KernelDecoder, sink: &mut Sink) {
         if !self.comms.is_empty() {
             let is_named =
                 |pid: &u32| procfs::task(*pid, *pid).is_some_and(|t| self.comms.iter().any(|c| c.as_bytes() == t.comm));
