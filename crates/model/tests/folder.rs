@@ -120,8 +120,12 @@ fn what_somebody_else_put_into_a_folder_survives_its_replacement() -> Outcome {
     fs::create_dir_all(path.join("cache/answers"))?;
     fs::create_dir_all(path.join("cache/graph-0123456789abcdef"))?;
     fs::create_dir_all(path.join("tables"))?;
-    let own =
-        ["cache/answers/0a1b2c3d.answer", "cache/graph-0123456789abcdef/waits-0", "tables/operations.parquet", "sync.json"];
+    let own = [
+        "cache/answers/0a1b2c3d.answer",
+        "cache/graph-0123456789abcdef/waits-0",
+        "tables/operations.parquet",
+        "sync.json",
+    ];
     let foreign = [
         "thesis.txt",
         "cache/notes",

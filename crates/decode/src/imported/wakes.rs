@@ -8,11 +8,6 @@ use crate::raw;
 use wakepath_model::ids::{MonoNs, TaskId};
 use wakepath_model::rows::{PacketRow, cause};
 
-/// Whether a thread does what interrupts leave to it: what is current where it is woken was interrupted, and did nothing for it.
-fn serves_interrupts(comm: &[u8]) -> bool {
-    comm.starts_with(b"ksoftirqd/") || comm.starts_with(b"irq/")
-}
-
 impl<S: RowSink> Importer<S> {
     /// Somebody wakes a task.
     pub(super) fn wake(&mut self, at: MonoNs, cpu: u16, task: raw::Task<'_>, notice: Notice) {
@@ -46,7 +41,7 @@ impl<S: RowSink> Importer<S> {
         } else if is_here || !c.is_called() {
             if let Some((cause, object)) = c.waking_cause() {
                 (wake.cause, wake.object) = (cause, object);
-            } else if let (Current::Tid(tid), true, false) = (current, is_here, serves_interrupts(t.comm())) {
+            } else if let (Current::Tid(tid), true) = (current, is_here) {
                 (wake.cause, wake.by) = (cause::TASK, self.tasks.id(tid));
             }
         }

@@ -5,7 +5,7 @@ use super::files;
 use super::info::{self, CACHE, EarlierRecording, HOST_FILE, HOSTS, HostInfo, SEGMENT_EXTENSION};
 use super::list::{self, LIST_EXTENSION};
 use super::options::Overwrite;
-use super::reader::host_dirs;
+use super::reader::{host_dirs, segment_header};
 use super::remove;
 use crate::defects::{Ledger, id};
 use std::fs::{self, File};
@@ -72,8 +72,10 @@ pub(super) fn is_empty(dir: &Path) -> bool {
 }
 
 fn has_rows(host_dir: &Path) -> bool {
-    let has = |extension| files::numbered(host_dir, extension).is_ok_and(|found| !found.is_empty());
-    has(SEGMENT_EXTENSION) || has(LIST_EXTENSION)
+    let any = |extension, of: fn(&Path) -> bool| {
+        files::numbered(host_dir, extension).is_ok_and(|found| found.iter().any(|(_, path)| of(path)))
+    };
+    any(SEGMENT_EXTENSION, |path| segment_header(path).is_some()) || any(LIST_EXTENSION, |_| true)
 }
 
 /// The folder of a host: one that is there for its boot, or a free name. Takes over what its description says of
