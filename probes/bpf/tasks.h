@@ -74,8 +74,9 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 		return 0;
 	fill_task(r, task, bpf_ktime_get_ns());
 	r->parent_tid = old_pid;
+	/* of others the name says enough, and their words are none of ours */
 	start = field(task, mm, arg_start);
-	len = field(task, mm, arg_end) - start;
+	len = watched(task) ? field(task, mm, arg_end) - start : 0;
 	if (len > CMDLINE_MAX)
 		len = CMDLINE_MAX;
 	asm volatile("" : "+r"(len));

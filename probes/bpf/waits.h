@@ -97,6 +97,21 @@ int BPF_PROG(on_block_complete, struct request *rq)
 	return 0;
 }
 
+/*
+ * Whether a thread does what interrupts leave to it. Such a one is woken on the way out of an interrupt, behind the hooks of its end:
+ * the current task is the one that was interrupted, and did nothing for it.
+ */
+static __always_inline bool serves_interrupts(struct task_struct *p)
+{
+	u64 name = 0;
+
+	if (!(p->flags & PF_KTHREAD))
+		return false;
+	bpf_probe_read_kernel(&name, sizeof(name), p->comm);
+	/* "ksoftirqd/0", "irq/16-eth0", in the order of bytes of the machines that there are */
+	return name == 0x71726974666f736bULL || (u32)name == 0x2f717269;
+}
+
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *p)
 {
@@ -140,6 +155,8 @@ int BPF_PROG(on_waking, struct task_struct *p)
 									   CAUSE_SOFTIRQ;
 		/* of a disk's softirq nothing says which disk */
 		t->object = t->cause == CAUSE_BLOCK ? 0 : vector;
+	} else if (serves_interrupts(p)) {
+		t->cause = CAUSE_UNKNOWN;
 	} else {
 		t->cause = CAUSE_TASK;
 		t->by_tid = (u32)bpf_get_current_pid_tgid();

@@ -309,7 +309,8 @@ impl<'a> Walk<'a> {
             to,
             state,
             by: what.by,
-            syscall: what.syscall.or(f.syscall),
+            // the call of whoever waits is not that of the task that is waited for
+            syscall: what.syscall.or(f.syscall.filter(|_| state == State::Running)),
             object: what.object,
             depth: f.depth,
             wait: f.wait,
@@ -435,9 +436,13 @@ impl<'a> Walk<'a> {
             cause::TASK | cause::UNKNOWN if w.is_stopped() => {
                 self.stopped(&f, &WaitRow { by: TaskId::UNKNOWN, object: 0, ..*w }, what(None));
             }
+            cause::BLOCK if own::has_no_work(self.index, host, w) => {
+                self.tell_wait(&f, State::Blocked, what(Some(reasons::NO_WORK)));
+            }
             cause::BLOCK => {
                 let fault = self.index.fault_around(host, w);
-                let is_fault = fault.is_some() || syscall.is_none() && w.is_uninterruptible();
+                let is_outside = syscall.is_none() && w.is_uninterruptible() && !self.index.is_kernel(host, f.task);
+                let is_fault = fault.is_some() || is_outside;
                 let state = if is_fault { State::PageFault } else { State::Disk };
                 let object = fault.and_then(|f| f.1).or_else(|| device(w.object));
                 self.tell_wait(&f, state, What { object, ..what(None) });

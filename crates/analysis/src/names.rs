@@ -360,12 +360,17 @@ pub fn asked(protocol: &str, verb: &str, target: &str) -> String {
     }
 }
 
-/// `ADDRESS:PORT` of the remote end.
+/// `ADDRESS:PORT` of the remote end; the address alone where the port is not known.
 fn address(p: &Place, out: &mut String) {
     const AF_INET6: u16 = 10;
     let _ = match p.family {
-        AF_INET6 => write!(out, "[{}]:{}", Ipv6Addr::from(p.raddr), p.rport),
+        AF_INET6 if p.rport == 0 => write!(out, "{}", Ipv6Addr::from(p.raddr)),
         1 => write!(out, "unix socket"),
+        _ if p.rport == 0 => {
+            let [a, b, c, d, ..] = p.raddr;
+            write!(out, "{}", Ipv4Addr::new(a, b, c, d))
+        }
+        AF_INET6 => write!(out, "[{}]:{}", Ipv6Addr::from(p.raddr), p.rport),
         _ => {
             let [a, b, c, d, ..] = p.raddr;
             write!(out, "{}:{}", Ipv4Addr::new(a, b, c, d), p.rport)

@@ -15,6 +15,9 @@ reasons! {
     /// The record says nothing of what woke it.
     NO_CAUSE = "no wake-up was recorded",
         "the wake-up came from a place in the kernel that has no hook, or its record was lost";
+    /// A kernel thread that sleeps between two pieces of work.
+    NO_WORK = "a worker of the kernel without work: what woke it brought some",
+        "nothing was slow: it slept until a disk's request was done and left work for it";
     /// The waker has no name.
     NO_WAKER = "the task that woke it is not in the recording",
         "the waker started and ended without being recorded; the losses say whether records are missing";

@@ -159,6 +159,15 @@ fn statements_have_the_shapes_that_are_documented() {
         ),
         ("/* a /* b */ c */ SELECT 1::int", "SELECT ?::int"),
         ("SELECT 'open", "SELECT ?"),
+        // what a setting is set to is a value also where it is a bare word
+        ("SET search_path TO tenant_ann, public", "SET search_path TO ?+"),
+        ("set local app.user = ann", "set local app.user = ?"),
+        ("SET x = \"Ann\"; SELECT a", "SET x = ?; SELECT a"),
+        ("SET enable_seqscan TO off", "SET enable_seqscan TO off"),
+        ("SET x = $1", "SET x = $1"),
+        ("ALTER ROLE app SET search_path TO ann", "ALTER ROLE app SET search_path TO ?"),
+        ("UPDATE t SET a = b, c = 1 WHERE d = e", "UPDATE t SET a = b, c = ? WHERE d = e"),
+        ("SET ROLE reader", "SET ROLE reader"),
         ("SELECT $ta", "SELECT ?"),
     ] {
         let mut out = Text::<256>::new();
@@ -168,6 +177,8 @@ fn statements_have_the_shapes_that_are_documented() {
     for (sql, shape) in [
         (r#"SELECT "it\"s", 'a\'b', `c 1` FROM t # all"#, "SELECT ?+, `c 1` FROM t"),
         ("insert into t values (1, \"a\"), (2, 'b')", "insert into t values (?+)"),
+        ("SET @who = ann, autocommit=0, @b = ON", "SET @who = ?, autocommit=?, @b = ON"),
+        ("SET x = f(ann, 1), y = bob", "SET x = ?(?+), y = ?"),
         ("SELECT @a := 0x1F, _utf8'x'", "SELECT @a := ?, _utf8?"),
     ] {
         let mut out = Text::<256>::new();

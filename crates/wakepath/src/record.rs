@@ -12,7 +12,7 @@ use crate::limits::Limits;
 use crate::marks::Marks;
 use crate::otlp::{self, Exporter};
 use crate::output::tell;
-use crate::owner::{Owner, write_ready_file};
+use crate::owner;
 use crate::program::{self, CannotStart};
 use crate::recording::{Vantage, pump};
 use crate::rights;
@@ -82,10 +82,9 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     starting.reached(Phase::Reading);
     let (keep_ns, max_bytes) = (args.keep.map(|k| k.0), args.max_bytes.map(|b| b.0));
     let options = options(args.append, args.force, keep_ns, max_bytes, !args.no_compress);
-    let options = otlp::options(args.otlp.as_ref(), options);
+    let mut options = otlp::options(args.otlp.as_ref(), options);
+    options.overwrite = owner::claim(&args.output, options.overwrite).with_context(|| format!("{:?}", args.output))?;
     let folder = FolderWriter::create(&args.output, host_info(args.selection(), args.flags()), options)?;
-    let owner = Owner::caller();
-    owner.iter().for_each(|o| o.give(&args.output));
     let sink = Sink::new(folder, payload, recurring, source.stacks()?.map(Stacks::new));
     let mut recording =
         Recording::begin(args, watched, source, selection, KernelDecoder::new(payload), sink, &probed, known)?;
@@ -95,7 +94,6 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     // from here on the command is waited for, whatever becomes of us
     let ending = Ending::new(child, stop, args.duration.map(|d| d.0));
     rights::go_first();
-    owner.iter().for_each(|o| o.makes_files());
     rights::keep_only_needed(ending.child().is_some());
     recording.until(ending, args)
 }
@@ -158,13 +156,16 @@ impl Recording {
         watched: Watched,
         mut source: KernelSource,
         selection: Selection,
-        decoder: KernelDecoder,
+        mut decoder: KernelDecoder,
         mut sink: Sink,
         probed: &[Probed],
         known: Vec<(u32, w::Runtime)>,
     ) -> Result<Recording> {
         let everybody = if watched == Watched::All { procfs::processes() } else { Vec::new() };
         let processes = if watched == Watched::All { &everybody } else { selection.processes() };
+        if watched == Watched::All {
+            decoder.select_all();
+        }
         Marks::begin(&mut source, processes, &mut sink);
         let allowed = match watched {
             Watched::All => Allowed::All,
@@ -229,7 +230,7 @@ impl Recording {
             // thread at the fork could stop.
             unsafe { command.pre_exec(self.source.watch_on_exec()) };
         }
-        let child = command.spawn().map_err(|e| CannotStart::new(program, &e))?;
+        let child = owner::spawn(&mut command).map_err(|e| CannotStart::new(program, &e))?;
         if is_watched {
             self.selection.has_command(child.id());
         }
@@ -360,7 +361,8 @@ pub fn stopped(e: anyhow::Error, rows: u64, output: &Path) -> anyhow::Error {
 /// Says that recording has begun.
 fn tell_ready(args: &RecordArgs) -> Result<()> {
     match &args.ready_file {
-        Some(f) => write_ready_file(f, std::process::id()).with_context(|| format!("writing {f:?}"))?,
+        Some(f) => owner::write_ready_file(f, &format!("{}\n", std::process::id()))
+            .with_context(|| format!("writing {f:?}"))?,
         None if std::io::IsTerminal::is_terminal(&std::io::stderr()) => {
             let folder = crate::asked::typed_word(&args.output.to_string_lossy());
             tell!(

@@ -9,6 +9,11 @@ use wakepath_causality::graph::Index;
 use wakepath_model::ids::{EndpointId, HostId, TaskId};
 use wakepath_model::rows::{WaitRow, cause};
 
+/// Whether it was a kernel thread that slept between two pieces of work: one that waits for a disk lets no signal wake it.
+pub(super) fn has_no_work(index: &Index, host: HostId, w: &WaitRow) -> bool {
+    w.is_interruptible() && index.is_kernel(host, w.task)
+}
+
 /// What a task waited for, as far as the record of its wait tells.
 pub(crate) fn own_wait(index: &Index, host: HostId, w: &WaitRow) -> State {
     let is_woken = w.by != TaskId::UNKNOWN;
@@ -18,9 +23,10 @@ pub(crate) fn own_wait(index: &Index, host: HostId, w: &WaitRow) -> State {
         cause::TASK | cause::UNKNOWN if w.is_stopped() => State::Stopped,
         cause::OPEN if is_futex(w) => State::Lock,
         cause::TIMER => State::Timer,
+        cause::BLOCK if has_no_work(index, host, w) => State::Blocked,
         cause::BLOCK => {
-            let has_no_call = w.syscall == NO_SYSCALL && w.is_uninterruptible();
-            if has_no_call || index.fault_around(host, w).is_some() { State::PageFault } else { State::Disk }
+            let is_outside = w.syscall == NO_SYSCALL && w.is_uninterruptible() && !index.is_kernel(host, w.task);
+            if is_outside || index.fault_around(host, w).is_some() { State::PageFault } else { State::Disk }
         }
         cause::TASK if is_futex(w) || is_lock_call(w.syscall) => State::Lock,
         cause::TASK if is_woken => State::Blocked,

@@ -108,7 +108,7 @@ impl Script {
         }
     }
 
-    /// `task NAME [of PARENT] [at US] [named COMM]`, `exit NAME US`.
+    /// `task NAME [of PARENT] [at US] [named COMM] [kernel]`, `exit NAME US`.
     fn task_row(&mut self, words: &[&str]) {
         let after = |what: &str| words.iter().position(|w| *w == what).map(|i| words[i + 1]);
         let of = after("of").map(|p| self.task(p));
@@ -143,7 +143,7 @@ impl Script {
                 cmdline: StrId::EMPTY,
                 cgroup: StrId::EMPTY,
                 what,
-                class: 0,
+                class: u8::from(words.contains(&"kernel")),
                 ..Default::default()
             },
         );

@@ -97,6 +97,11 @@ impl WaitRow {
         self.has_state(2) && !self.has_state(0x400)
     }
 
+    /// The task slept where a signal could have woken it, or as an idle kernel thread: it waited for no disk.
+    pub fn is_interruptible(&self) -> bool {
+        self.has_state(0x401)
+    }
+
     /// A state that was not seen has no bits.
     fn has_state(&self, bits: u16) -> bool {
         self.state != STATE_UNKNOWN && self.state & bits != 0

@@ -185,7 +185,7 @@ impl Selection {
 
     /// Gives the processes that came to fit since. Their records say it, but for those that were made into a cgroup: they are watched
     /// from here on, and it is written down.
-    pub fn meet(&mut self, source: &mut KernelSource, decoder: &KernelDecoder, sink: &mut Sink) -> Result<Vec<u32>> {
+    pub fn meet(&mut self, source: &mut KernelSource, decoder: &mut KernelDecoder, sink: &mut Sink) -> Result<Vec<u32>> {
         let mut met = std::mem::take(&mut self.selected);
         let at = MonoNs(monotonic_ns());
         for tgid in std::mem::take(&mut self.placed) {
@@ -204,7 +204,7 @@ impl Selection {
     }
 
     /// Writes down who is selected: at the begin, and in each segment that must stand alone.
-    pub fn write(&self, decoder: &KernelDecoder, sink: &mut Sink) {
+    pub fn write(&self, decoder: &mut KernelDecoder, sink: &mut Sink) {
         let at = MonoNs(monotonic_ns());
         for pid in &self.pids {
             decoder.watched(*pid, at, sink);
