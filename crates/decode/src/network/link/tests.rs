@@ -1,5 +1,7 @@
 //! Packets built by hand, one a kind of header.
 
+mod kinds;
+
 use super::*;
 use proptest::prelude::*;
 
@@ -518,6 +520,25 @@ fn fragments_take_bounded_memory() {
 fn tricky() -> impl Strategy<Value = Vec<u8>> {
     let seed = prop::sample::select(vec![
         frame(),
+        ethernet(0x8864, &[&[0x11, 0, 0, 7, 0, 45, 0x21][..], &ip4(17, &dns())].concat()),
+        ethernet(0x88e7, &[&[0, 0, 0, 9][..], &frame()].concat()),
+        ethernet(0x894f, &[&[0, 2, 2, 3, 0, 0, 9, 255][..], &frame()].concat()),
+        ethernet(0x88e5, &[&[0x20, 0, 0, 0, 0, 1][..], &[0; 8], &[8, 0], &ip4(17, &dns()), &[7; 16]].concat()),
+        ethernet(
+            0x0800,
+            &ip4(
+                17,
+                &udp(
+                    2152,
+                    &[&[0x34, 255, 0, 52, 0, 0, 0, 1, 0, 0, 0, 0x85, 1, 0, 9, 0][..], &ip4(6, &[0; 20])].concat(),
+                ),
+            ),
+        ),
+        ethernet(
+            0x0800,
+            &ip4(47, &[&[0x30, 0x81, 0x88, 0x0b, 0, 29, 0, 9][..], &[0; 8], &[0x21], &ip4(17, &dns())].concat()),
+        ),
+        ethernet(0x0800, &ip4(47, &gre(0, 0x8200, &[], &[0x88; 60]))),
         ethernet(0x88a8, &vlan(6, 0x8847, &[&[0, 1, 1, 64][..], &ip6(0, &[60, 0, 0, 0, 0, 0, 0, 0])].concat())),
         ethernet(
             0x0800,
