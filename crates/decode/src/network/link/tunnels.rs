@@ -67,7 +67,8 @@ fn vxlan(walk: &mut Walk<'_>) -> Result<Layer, Stop> {
         return Err(Stop::Malformed);
     }
     walk.enter(Around::Vxlan, number24(&header[4..7]));
-    if says_protocol {
+    // Where that flag is one of the reserved ones, they may all be set.
+    if says_protocol && header[0] >> 4 == 0 && header[1..3] == [0; 2] {
         return ether::next_protocol(header[3]).map_err(|_| Stop::Malformed);
     }
     // Reserved bytes are 0 as a rule, but where the group policy extension (draft-smith-vxlan-group-policy) has its group. Whoever

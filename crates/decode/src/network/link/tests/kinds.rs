@@ -12,8 +12,11 @@ fn tags_and_tunnels_around_ip_are_read() {
     let call = [&(ppp.len() as u16).to_be_bytes()[..], &[0, 9]].concat();
     let mut reserved = vxlan(4789, 77, &frame());
     reserved[15] = 0x42;
+    let mut all_flags = reserved.clone();
+    all_flags[8..12].copy_from_slice(&[0xff, 1, 0xd1, 0xf2]);
     for (name, frame) in [
         ("VXLAN with a reserved byte", ethernet(0x0800, &ip4(17, &reserved))),
+        ("VXLAN with all flags", ethernet(0x0800, &ip4(17, &all_flags))),
         ("VXLAN-GPE, IP", ethernet(0x0800, &in_udp(4790, &[0x0c, 0, 0, 1, 0, 0, 77, 0]))),
         ("VXLAN-GPE, NSH", ethernet(0x0800, &in_udp(4790, &[0x0c, 0, 0, 4, 0, 0, 77, 0, 0, 2, 2, 1, 0, 0, 9, 255]))),
         ("GTP-U", ethernet(0x0800, &in_udp(2152, &[0x30, 255, 0, 44, 0, 0, 0, 1]))),
