@@ -18,7 +18,7 @@ use crate::bytes::{is_typed, le16, le32, lenenc};
 use crate::duplex::{BAD, Duplex, Fit, Framer, Stop, Unit, Wire};
 use crate::registry::{About, Docs};
 use crate::shapes::{self, Cache, Shape, sqlstate};
-use crate::{Attrs, Border, Defect, Dir, EndHow, Outcome, Role, Status, Text, mask, sql_words};
+use crate::{Attrs, Border, Defect, Dir, EndHow, Outcome, Role, Status, mask, sql_words};
 
 /// Bytes kept of a packet in each direction: of a statement a little less.
 pub const HEAD: usize = 512;
@@ -322,13 +322,6 @@ fn name(command: u8) -> &'static str {
     NAMES.get(usize::from(command)).copied().unwrap_or("EXECUTE")
 }
 
-/// Whether a statement may begin with this word.
-fn is_statement(word: &[u8]) -> bool {
-    let mut lower = Text::<16>::new();
-    word.iter().for_each(|b| lower.push(b.to_ascii_lowercase()));
-    word.len() >= 2 && !lower.is_cut() && sql_words::WORDS.binary_search(&lower.as_str()).is_ok()
-}
-
 /// Whether this is a greeting: protocol 10, and in the same packet a version that begins with a number.
 fn greets(bytes: &[u8]) -> bool {
     let [2..=255, 0, 0, 0, 10, b'0'..=b'9', version @ ..] = bytes else { return false };
@@ -349,8 +342,11 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
             let fits = length >= 6 && length + 4 >= bytes.len() && text.len() >= 4 && is_typed(text);
             let first = text.iter().take_while(|b| b.is_ascii_alphabetic()).count();
             let is_text = usual && text.iter().all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace());
-            let is_whole = length + 4 == bytes.len();
-            if fits && is_statement(&text[..first]) { Fit::Sure } else { (is_whole && (fits || is_text)).into() }
+            if fits && sql_words::is_word(&text[..first]) {
+                Fit::Sure
+            } else {
+                (length + 4 == bytes.len() && (fits || is_text)).into()
+            }
         }
         (Dir::ToServer, [_, _, 0, 0, command, body @ ..]) => (usual && command_fits(*command, length, body)).into(),
         (Dir::ToClient, _) if greets(bytes) => [Fit::More, Fit::Sure][usize::from(bytes.len() >= 8)],

@@ -241,11 +241,7 @@ impl Framing {
             }
             self.reply = wire.at;
         }
-        self.takes = match tag {
-            b'G' => true,
-            b'A' | b'N' | b'S' => self.takes,
-            _ => false,
-        };
+        self.takes = tag == b'G' || (self.takes && b"ANS".contains(&tag));
         match tag {
             b'E' => {
                 // The field C.

@@ -88,3 +88,18 @@ fn a_tunnel_that_cannot_be_read_is_a_flow_between_its_ends() {
         assert_eq!(got, [(47, vec![10, 0, 0, 1], reason)]);
     }
 }
+
+#[test]
+fn what_carries_no_ip_is_counted_and_no_defect() {
+    for frame in [
+        ethernet(0x0806, &[0; 28]),
+        ethernet(0x88cc, &[0; 46]),
+        ethernet(0x8863, &[0; 46]),
+        ethernet(38, &[0x42, 0x42, 3, 0, 0, 0, 0, 0]),
+        ethernet(3, &[0x42]),
+        ethernet(0x0800, &ip4(17, &vxlan(4789, 1, &ethernet(0x0806, &[0; 28])))),
+    ] {
+        let seen = see(&[packet(link::ETHERNET, &frame)]);
+        assert_eq!((seen.got.len(), seen.not_ip, seen.defects.len()), (0, 1, 0), "{frame:02x?}");
+    }
+}
