@@ -82,8 +82,9 @@ pub(crate) const WORDS: &[&str] = &[
     "year", "year_month", "zerofill", "zone",
 ];
 
-/// Whether this is one of them, in whatever case.
-pub(crate) fn is_word(word: &[u8]) -> bool {
+/// Whether a text begins with one of them, in whatever case.
+pub(crate) fn begins(text: &[u8]) -> bool {
+    let word = &text[..text.iter().take_while(|b| b.is_ascii_alphabetic()).count()];
     let mut lower = Text::<32>::new();
     word.iter().for_each(|b| lower.push(b.to_ascii_lowercase()));
     word.len() >= 2 && !lower.is_cut() && WORDS.binary_search(&lower.as_str()).is_ok()
