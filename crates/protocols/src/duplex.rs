@@ -12,6 +12,7 @@
 //!   Good ──────────────────────────┘          Opaque: upgraded or encrypted, never left
 //! ```
 
+use crate::proxy::{self, Header};
 use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Outcome, Processor, Role, Sink, Status, Witness};
 
 /// An offset that no stream reaches.
@@ -314,6 +315,16 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
         let last = last || bytes.len() >= N;
         let mut watch = Watch { sink, dir, from: direction.at, ends: false };
         let mut wire = Wire { dir, at: direction.at, next, open: &mut self.open, sink: &mut watch };
+        if dir == Dir::ToServer && direction.sync == Sync::Probe {
+            match proxy::header(bytes) {
+                Header::Bytes(length) => {
+                    direction.ends = false;
+                    return Ok(length);
+                }
+                Header::More if !last => return Err(Stop::Need),
+                _ => {}
+            }
+        }
         if matches!(direction.sync, Sync::Probe | Sync::Gap) {
             match self.framer.fit(dir, bytes) {
                 Fit::More if !last => return Err(Stop::Need),

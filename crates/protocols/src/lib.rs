@@ -26,6 +26,7 @@ mod hpack;
 mod http;
 pub mod mask;
 mod processors;
+mod proxy;
 mod registry;
 mod shapes;
 mod sql_words;

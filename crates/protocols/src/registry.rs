@@ -3,6 +3,7 @@
 use crate::Dir;
 use crate::duplex::Fit;
 use crate::processors::Protocol;
+use crate::proxy::{self, Header};
 use crate::vocabulary::Vocabulary;
 
 /// What carries the flow.
@@ -232,7 +233,8 @@ impl Likely {
 /// - two fit, and the second answers the first: it is the next thing that the other side says.
 ///
 /// `bytes` are the first of a direction, or the first behind a turn. `dir`: their direction, if known. `ports`: local
-/// and remote, in any order (0: none). A usual port never decides against the bytes. `likely`: what the flow's messages so far
+/// and remote, in any order (0: none). A usual port never decides against the bytes. What a proxy says of its client before them is
+/// left out. `likely`: what the flow's messages so far
 /// have shown.
 pub fn recognise(
     transport: Transport,
@@ -243,6 +245,17 @@ pub fn recognise(
 ) -> Verdict {
     if bytes.is_empty() {
         return Verdict::NeedMore;
+    }
+    if dir != Some(Dir::ToClient) {
+        match proxy::header(bytes) {
+            // A letter or two say nothing.
+            Header::More if bytes.len() > 2 => return Verdict::NeedMore,
+            Header::Bytes(length) => {
+                let rest = usize::try_from(length).ok().and_then(|length| bytes.get(length..)).unwrap_or(&[]);
+                return recognise(transport, Some(Dir::ToServer), rest, ports, likely);
+            }
+            Header::None | Header::More => {}
+        }
     }
     if let Some((protocol, asked)) = likely.0 {
         let answers = asked.other();

@@ -152,3 +152,22 @@ fn what_may_be_anything_is_known_by_its_answer() {
 fn on_port(bytes: &[u8], port: u16) -> Verdict {
     recognise(Transport::Stream, None, bytes, (40_000, port), &mut Likely::default())
 }
+
+#[test]
+fn what_a_proxy_says_of_its_client_is_no_protocol() {
+    let text = b"PROXY TCP4 192.0.2.1 192.0.2.2 56324 443\r\n";
+    let binary = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x01\xc0\0\x02\x02\xdc\x04\x01\xbb";
+    for header in [&text[..], binary] {
+        for (protocol, first) in [
+            (Protocol::Http1, &b"GET / HTTP/1.1\r\n"[..]),
+            (Protocol::Tls, b"\x16\x03\x01\x02\x00\x01\x00\x01"),
+            (Protocol::Redis, b"*1\r\n$4\r\nPING\r\n"),
+        ] {
+            let bytes = [header, first].concat();
+            assert_eq!(on_port(&bytes, 1234), Verdict::Protocol(protocol, Dir::ToServer));
+            for cut in 3..=header.len() {
+                assert_eq!(on_port(&bytes[..cut], 1234), Verdict::NeedMore, "{cut}");
+            }
+        }
+    }
+}

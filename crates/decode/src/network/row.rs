@@ -118,10 +118,12 @@ impl Flow {
         let stream = segment.is_some();
         let protocol_state = match inner.ip_protocol {
             6 | 17 => ProtocolState::new(),
-            _ => ProtocolState::opaque("neither TCP nor UDP"),
+            _ if inner.reason.is_empty() => ProtocolState::opaque("neither TCP nor UDP"),
+            _ => ProtocolState::opaque(inner.reason),
         };
         let side = match segment.and_then(|segment| opener(direction, segment)) {
             Some(client) => Side { client, how: side_how::HANDSHAKE },
+            None if key.family == 0 => Side { client: direction, how: side_how::PORT },
             None => by_port(&key, direction, stream, servers),
         };
         // The client's first number where it is known: both the SYN and its answer say it.

@@ -327,8 +327,7 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
     match (dir, bytes) {
         (Dir::ToServer, _) if is(BEGIN, 8) => match bytes.get(8..16) {
             Some([0, 1..=3, 0 | 1, 0, 0, 0, 0, 0]) => Fit::Sure, // role and flags, and what is reserved
-            Some(_) => Fit::No,
-            None => Fit::More,
+            other => other.map_or(Fit::More, |_| Fit::No),
         },
         (Dir::ToServer, _) if is(STDIN, 0) => [Fit::More, Fit::Yes][usize::from(bytes.len() >= 8)],
         (Dir::ToClient, [1, STDOUT | STDERR | END, _, _, _, _, _, 0, ..]) => usual.into(),

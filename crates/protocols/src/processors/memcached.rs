@@ -10,7 +10,7 @@
 //! name. All replies behind quiet meta commands up to that of the `mn` behind them are unsolicited, too: nothing says
 //! whose they are. The replies to STAT, and to a `get` of several keys, are one.
 
-use crate::bytes::{be16, be32, decimal};
+use crate::bytes::{be16, be32, decimal, is_shown, payload_fits};
 use crate::duplex::{BAD, Duplex, Fit, Framer, Stop, Unit, Wire};
 use crate::registry::{About, Docs};
 use crate::vocabulary::{Grammar, List, Vocabulary};
@@ -295,19 +295,6 @@ fn binary_key_fits(bytes: &[u8]) -> Fit {
     }
 }
 
-/// Most bytes of data whose end is waited for before the protocol is known.
-const WAITED_MAX: u64 = 160;
-
-/// Whether `data` goes on as it does behind a line that says that it holds `count` bytes.
-fn data_fits(data: &[u8], count: u64) -> Fit {
-    match usize::try_from(count).ok().and_then(|count| data.get(count..)).unwrap_or(&[]) {
-        [b'\r', b'\n', ..] => Fit::Sure,
-        [] | [b'\r'] if count < WAITED_MAX => Fit::More,
-        [] | [b'\r'] => Fit::Yes, // the end is too far
-        _ => Fit::No,
-    }
-}
-
 /// Whether a flow of which these are the first bytes is Memcached: by a whole message with a key, or a command or a value with its data;
 /// on its usual port, or before an answer, by any command.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
@@ -325,12 +312,12 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
             let mut numbers = words.skip(1).map(decimal);
             match data {
                 Some(data) if stores => match [numbers.next(), numbers.next(), numbers.next()] {
-                    [Some(Some(_)), Some(Some(_)), Some(Some(count))] => data_fits(data, count),
+                    [Some(Some(_)), Some(Some(_)), Some(Some(count))] => payload_fits(data, count),
                     _ => Fit::No,
                 },
-                None if stores && is_text(line) => Fit::More,
-                Some(_) => (usual && is_command && line.ends_with(b"\r") && is_text(line)).into(),
-                None if !usual || !is_text(line) => Fit::No,
+                None if stores && is_shown(line) => Fit::More,
+                Some(_) => (usual && is_command && line.ends_with(b"\r") && is_shown(line)).into(),
+                None if !usual || !is_shown(line) => Fit::No,
                 None if is_command && line.len() > name.len() => Fit::Yes,
                 None if name.len() <= 16 && name.len() == line.len() => Fit::More,
                 None => Fit::No,
@@ -340,7 +327,7 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
             let Some(data) = data else { return Fit::More };
             let mut numbers = words.skip(1).map(decimal);
             match (numbers.next(), numbers.next(), numbers.all(|n| n.is_some())) {
-                (Some(Some(_)), Some(Some(count)), true) => data_fits(data, count),
+                (Some(Some(_)), Some(Some(count)), true) => payload_fits(data, count),
                 _ => Fit::No,
             }
         }
@@ -353,9 +340,4 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
         }
         Dir::ToClient => Fit::No,
     }
-}
-
-/// Whether a line holds nothing but characters that are shown.
-fn is_text(line: &[u8]) -> bool {
-    line.trim_ascii_end().iter().all(|b| (b' '..=b'~').contains(b))
 }

@@ -18,7 +18,7 @@ use crate::bytes::{is_typed, le16, le32, lenenc};
 use crate::duplex::{BAD, Duplex, Fit, Framer, Stop, Unit, Wire};
 use crate::registry::{About, Docs};
 use crate::shapes::{self, Cache, Shape, sqlstate};
-use crate::{Attrs, Border, Defect, Dir, EndHow, Outcome, Role, Status, Text, mask, sql_words};
+use crate::{Attrs, Border, Defect, Dir, EndHow, Outcome, Role, Status, mask, sql_words};
 
 /// Bytes kept of a packet in each direction: of a statement a little less.
 pub const HEAD: usize = 512;
@@ -311,8 +311,7 @@ fn command_fits(command: u8, length: usize, body: &[u8]) -> bool {
         1 | 9 | 14 | 31 => length == 1, // QUIT, STATISTICS, PING, RESET CONNECTION
         2 => length >= 2 && is_typed(body),
         0x17 => length >= 10 && body.get(5..9).is_none_or(|iterations| iterations == [1, 0, 0, 0]),
-        0x19 | 0x1a => length == 5, // CLOSE, RESET
-        0x1c => length == 9,        // FETCH
+        0x19 | 0x1a | 0x1c => length == if command == 0x1c { 9 } else { 5 }, // CLOSE, RESET, FETCH
         BULK_EXECUTE => length >= 7,
         _ => false,
     }
@@ -320,13 +319,6 @@ fn command_fits(command: u8, length: usize, body: &[u8]) -> bool {
 
 fn name(command: u8) -> &'static str {
     NAMES.get(usize::from(command)).copied().unwrap_or("EXECUTE")
-}
-
-/// Whether a statement may begin with this word.
-fn is_statement(word: &[u8]) -> bool {
-    let mut lower = Text::<16>::new();
-    word.iter().for_each(|b| lower.push(b.to_ascii_lowercase()));
-    word.len() >= 2 && !lower.is_cut() && sql_words::WORDS.binary_search(&lower.as_str()).is_ok()
 }
 
 /// Whether this is a greeting: protocol 10, and in the same packet a version that begins with a number.
@@ -347,10 +339,9 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
         (Dir::ToServer, [_, _, _, 0, QUERY | PREPARE, text @ ..]) => {
             let text = text.strip_prefix(&[0, 1]).unwrap_or(text);
             let fits = length >= 6 && length + 4 >= bytes.len() && text.len() >= 4 && is_typed(text);
-            let first = text.iter().take_while(|b| b.is_ascii_alphabetic()).count();
             let is_text = usual && text.iter().all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace());
-            let is_whole = length + 4 == bytes.len();
-            if fits && is_statement(&text[..first]) { Fit::Sure } else { (is_whole && (fits || is_text)).into() }
+            let is_whole = length + 4 == bytes.len() && (fits || is_text);
+            if fits && sql_words::begins(text) { Fit::Sure } else { is_whole.into() }
         }
         (Dir::ToServer, [_, _, 0, 0, command, body @ ..]) => (usual && command_fits(*command, length, body)).into(),
         (Dir::ToClient, _) if greets(bytes) => [Fit::More, Fit::Sure][usize::from(bytes.len() >= 8)],

@@ -14,7 +14,7 @@
 //! A second message to one inbox is unsolicited. So is what fetches from or acknowledges to JetStream: the messages that
 //! are fetched come under their own subjects. Payloads and headers are never kept, but for the number of a status.
 
-use crate::bytes::{decimal, line};
+use crate::bytes::{decimal, line, payload_fits};
 use crate::duplex::{BAD, Duplex, Fit, Framer, Unit, Wire};
 use crate::registry::{About, Docs, RunsOn};
 use crate::vocabulary::{Grammar, List, Vocabulary};
@@ -269,9 +269,6 @@ fn inbox(subject: &[u8]) -> Option<&[u8]> {
     subject.starts_with(b"_INBOX.").then(|| &subject[..6])
 }
 
-/// Most bytes of payload whose end is waited for before the protocol is known.
-const WAITED_MAX: u64 = 160;
-
 /// Whether a flow of which these are the first bytes is NATS: by INFO or CONNECT, by a whole message, and on the usual port, or
 /// before an answer, by what is shorter.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
@@ -295,17 +292,12 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
     let words = Words::new(&bytes[..newline]);
     let Some(op) = find(dir, words.of[0]) else { return Fit::No };
     match op.payload {
-        // Others have such lines too: what follows tells.
+        // Others have such lines too: what follows tells. All clients number their subscriptions.
         Some(least) if bytes[..newline].ends_with(b"\r") => match addressed(least, &words) {
-            Some((_, _, count)) => {
-                match bytes.get(newline + 1..).and_then(|rest| rest.get(usize::try_from(count).ok()?..)) {
-                    Some([b'\r', b'\n', ..]) => Fit::Sure,
-                    None | Some([] | [b'\r']) if count < WAITED_MAX => Fit::More,
-                    // The payload's end is too far. All clients number their subscriptions.
-                    None | Some([] | [b'\r']) => (dir == Dir::ToServer || decimal(words.of[2]).is_some()).into(),
-                    Some(_) => Fit::No,
-                }
-            }
+            Some((_, _, count)) => match payload_fits(&bytes[newline + 1..], count) {
+                Fit::Yes => (dir == Dir::ToServer || decimal(words.of[2]).is_some()).into(),
+                fit => fit,
+            },
             None => Fit::No,
         },
         Some(_) => Fit::No,

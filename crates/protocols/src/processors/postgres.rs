@@ -53,6 +53,8 @@ pub struct Framing {
     reply: u64,
     /// It answers a Flush.
     flush: bool,
+    /// The server takes the data of a COPY: all that the client says until the answer is that.
+    takes: bool,
     copy: Option<CopyIn>,
     cache: Cache,
 }
@@ -74,6 +76,7 @@ impl Framer for Framing {
         flushed: NONE,
         reply: NONE,
         flush: false,
+        takes: false,
         copy: None,
         cache: Cache::NEW,
     };
@@ -128,7 +131,7 @@ impl Framer for Framing {
 
     fn alone(&self, wire: &Wire<'_>) -> bool {
         let last = self.pending <= 1 && self.batch == NONE;
-        wire.dir == Dir::ToClient && wire.is_open(wire.dir) && last
+        wire.is_open(wire.dir) && if wire.dir == Dir::ToClient { last } else { self.takes && self.pending <= 1 }
     }
 }
 
@@ -238,6 +241,7 @@ impl Framing {
             }
             self.reply = wire.at;
         }
+        self.takes = tag == b'G' || (self.takes && b"ANS".contains(&tag));
         match tag {
             b'E' => {
                 // The field C.
