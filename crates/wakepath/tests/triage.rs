@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use support::{Tested, check, run, stderr, stdout, wakepath, widest, write_small};
+use wakepath_model::rows::Event;
 use wakepath_testkit::recording::Cuts;
 use wakepath_testkit::script::play;
 use wakepath_testkit::shapes::{Plan, Shape, simulate};
@@ -156,9 +157,18 @@ fn answers_that_take_too_long_are_left_out_and_said() -> Tested {
     Ok(())
 }
 
-/// Plays a script into a folder.
+/// Plays a script into a folder; its requests are of one kind, which a script names one by one.
 fn played(dir: &Path, script: &str) -> Result<PathBuf, Box<dyn std::error::Error>> {
-    Ok(play(script)?.write(&dir.join("t"), Cuts::default())?.remove(0))
+    let mut recording = play(script)?;
+    for host in &mut recording.hosts {
+        let target = host.text("/vote");
+        for row in &mut host.rows {
+            if let Event::Message(m) = row {
+                m.target = target;
+            }
+        }
+    }
+    Ok(recording.write(&dir.join("t"), Cuts::default())?.remove(0))
 }
 
 #[test]
