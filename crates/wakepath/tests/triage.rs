@@ -45,8 +45,10 @@ fn each_statement_is_one_of_its_parts() -> Tested {
     let most = requests["kinds"].as_array().and_then(|k| k.iter().max_by_key(|k| total(k))).expect("there are kinds");
     let expected = format!("{} at {}", most["asked"].as_str().unwrap_or("?"), most["service"].as_str().unwrap_or("?"));
     assert!(sentence(slow[0]).contains(&expected), "{slow:?}");
-    for (finding, kind) in slow[1..].iter().zip(why["kinds"].as_array().expect("checked")) {
-        assert_eq!(finding["sentence"], kind["sentence"]);
+    // of a kind whose slow ones are like all others, it says what all of them take their time for
+    let of_why = slow.iter().filter(|f| f["next"].as_str().is_some_and(|n| n.starts_with("wakepath why")));
+    for (finding, kind) in of_why.zip(why["kinds"].as_array().expect("checked")) {
+        assert!(finding["sentence"] == kind["sentence"] || sentence(finding).starts_with("All "), "{finding}");
     }
 
     // fails: counts of `requests`
@@ -62,7 +64,7 @@ fn each_statement_is_one_of_its_parts() -> Tested {
     // every finding has a command, and every command works
     let findings = triage["findings"].as_array().expect("checked");
     assert!(findings.iter().all(|f| f["next"].is_string()), "{findings:?}");
-    for next in findings.iter().filter_map(|f| f["next"].as_str()) {
+    for next in findings.iter().filter_map(|f| f["next"].as_str()).filter(|n| !n.starts_with("wakepath record")) {
         let output = std::process::Command::new("sh")
             .args(["-c", &next.replacen("wakepath", env!("CARGO_BIN_EXE_wakepath"), 1)])
             .output()?;
