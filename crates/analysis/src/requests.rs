@@ -5,11 +5,11 @@ use crate::held_replies::HeldReplies;
 use crate::histogram::Histogram;
 use crate::listeners::Filled;
 use crate::names::Names;
-use crate::spans::lay_out;
+use crate::spans::{Timed, lay_out};
 use std::collections::BTreeMap;
 use wakepath_causality::evidence::Hole;
 use wakepath_causality::exchange::Exchange;
-use wakepath_causality::path::Request;
+use wakepath_causality::path::{Request, Span};
 use wakepath_model::ids::StrId;
 
 /// Most kinds told apart; what comes later is one kind called `(other)`.
@@ -188,6 +188,48 @@ pub fn has_failed(e: &Exchange) -> bool {
     failed(e) == Some(true)
 }
 
+impl Kind {
+    /// Counts how a request ended; `this`: its duration (ns) and id.
+    fn ended(&mut self, e: &Exchange, this: (u64, u64)) {
+        self.failed += u64::from(has_failed(e));
+        self.outcome_unknown += u64::from(is_answered(e) && failed(e).is_none());
+        self.reset += u64::from(e.reset);
+        let unfinished = e.cut && e.unfinished;
+        self.unfinished += u64::from(unfinished);
+        let unreplied = e.cut && !unfinished && !e.reset && may_be_one_way(e);
+        self.unreplied += u64::from(unreplied);
+        self.cut += u64::from(e.cut && !unfinished && !unreplied);
+        *self.statuses.entry(e.status).or_default() += 1;
+        let went_wrong = has_failed(e) || e.reset || (400..500).contains(&e.status);
+        if went_wrong && self.failed_example.is_none_or(|f| f.0 < this.0) {
+            self.failed_example = Some(this);
+        }
+    }
+}
+
+impl Tier {
+    /// Adds the times of a span.
+    fn add(&mut self, span: &Span, t: &Timed, may_lack_calls: bool) {
+        self.spans += 1;
+        self.self_ns += t.self_ns;
+        self.self_unsure_ns += if may_lack_calls { t.self_ns } else { 0 };
+        self.queued_ns += t.queued_ns;
+        self.arrivals_unseen += u64::from(span.callee.as_ref().is_some_and(|h| h.exchange.arrived.0 == 0));
+        self.unread_ns += t.unread_ns;
+        self.between_ns += t.between_ns.unwrap_or(0);
+        self.after_ns += t.after_ns;
+    }
+
+    /// Counts what one request asked here.
+    fn was_asked(&mut self, what: String, calls: u64, took_ns: u64) {
+        let is_known = self.asked.len() < ASKED_MAX || self.asked.contains_key(&what);
+        let of = self.asked.entry(if is_known { what } else { "(other)".into() }).or_default();
+        of.calls += calls;
+        of.requests += 1;
+        of.took_ns += took_ns;
+    }
+}
+
 impl Kinds {
     /// Adds the errors that calls were answered with; of a request itself its kind counts them.
     fn add_errors(&mut self, r: &Request, names: &Names<'_>) {
@@ -239,19 +281,7 @@ impl Kinds {
         kind.activity.add(names.common(root.host, root.start), names.common(root.host, root.end));
         let root = &r.spans[0];
         if let Some(e) = root.callee.as_ref().or(root.caller.as_ref()).map(|h| &h.exchange) {
-            kind.failed += u64::from(has_failed(e));
-            kind.outcome_unknown += u64::from(is_answered(e) && failed(e).is_none());
-            kind.reset += u64::from(e.reset);
-            let unfinished = e.cut && e.unfinished;
-            kind.unfinished += u64::from(unfinished);
-            let unreplied = e.cut && !unfinished && !e.reset && may_be_one_way(e);
-            kind.unreplied += u64::from(unreplied);
-            kind.cut += u64::from(e.cut && !unfinished && !unreplied);
-            *kind.statuses.entry(e.status).or_default() += 1;
-            let went_wrong = has_failed(e) || e.reset || (400..500).contains(&e.status);
-            if went_wrong && kind.failed_example.is_none_or(|f| f.0 < duration) {
-                kind.failed_example = Some((duration, r.id));
-            }
+            kind.ended(e, (duration, r.id));
         }
         let holes = r.holes();
         kind.incomplete += u64::from(!holes.is_empty());
@@ -296,24 +326,14 @@ impl Kinds {
             }
             let fresh = !kind.tiers.contains_key(&name);
             let tier = kind.tiers.entry(name).or_default();
-            tier.spans += 1;
-            tier.self_ns += t.self_ns;
-            tier.self_unsure_ns += if may_lack_calls { t.self_ns } else { 0 };
-            tier.queued_ns += t.queued_ns;
-            tier.arrivals_unseen += u64::from(span.callee.as_ref().is_some_and(|h| h.exchange.arrived.0 == 0));
-            tier.unread_ns += t.unread_ns;
-            tier.between_ns += t.between_ns.unwrap_or(0);
-            tier.after_ns += t.after_ns;
+            tier.add(span, t, may_lack_calls);
             tier.depth = if fresh { t.depth } else { tier.depth.min(t.depth) };
             tier.unwatched = span.is_unwatched() && t.wire.is_none();
         }
         for ((name, what), (calls, took_ns)) in asked {
-            let Some(tier) = kind.tiers.get_mut(&name) else { continue };
-            let is_known = tier.asked.len() < ASKED_MAX || tier.asked.contains_key(&what);
-            let of = tier.asked.entry(if is_known { what } else { "(other)".into() }).or_default();
-            of.calls += calls;
-            of.requests += 1;
-            of.took_ns += took_ns;
+            if let Some(tier) = kind.tiers.get_mut(&name) {
+                tier.was_asked(what, calls, took_ns);
+            }
         }
     }
 }

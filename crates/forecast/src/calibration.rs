@@ -56,6 +56,9 @@ pub enum Untrusted {
     /// It is made of figures that cannot be.
     #[error("{0}")]
     Impossible(String),
+    /// Much of the time may be a queue that nobody saw.
+    #[error("{0}")]
+    Hidden(String),
 }
 
 /// Whether anything is answered from a model: the gate for all that states a limit or a forecast.
@@ -68,6 +71,9 @@ pub fn trusted(calibration: &Calibration, derived: &Derived) -> Result<(), Untru
     }
     if derived.lossy > LOSSY_MAX && calibration.is_of_jobs {
         return Err(Untrusted::Lossy(derived.lossy));
+    }
+    if let Some(what) = &derived.hidden {
+        return Err(Untrusted::Hidden(what.clone()));
     }
     match calibration.verdict() {
         Verdict::Unusable => Err(Untrusted::Uncalibrated(*calibration)),
@@ -101,7 +107,8 @@ impl Calibration {
 
     /// Of the two figures the one that is further off, measured by what chance explains.
     pub fn worst(&self) -> Held {
-        let latency = self.mean_ns.filter(|m| m.off / m.bar > self.throughput.off / self.throughput.bar);
+        let by = |h: &Held| (h.off > UNUSABLE, h.off / h.bar);
+        let latency = self.mean_ns.filter(|m| by(m) > by(&self.throughput));
         latency.unwrap_or(self.throughput)
     }
 
@@ -127,9 +134,9 @@ impl Calibration {
     /// they miss was not.
     pub fn verdict(&self) -> Verdict {
         let each = || [Some(self.throughput), self.mean_ns].into_iter().flatten();
-        if each().all(|h| h.off <= h.bar) {
+        if each().all(|h| h.off <= h.bar.min(UNUSABLE)) {
             Verdict::Holds
-        } else if self.is_of_jobs && each().any(|h| h.off > h.bar && h.off > UNUSABLE) {
+        } else if self.is_of_jobs && each().any(|h| h.off > UNUSABLE) {
             Verdict::Unusable
         } else {
             Verdict::Misses

@@ -254,6 +254,11 @@ pub fn trusted(calibration: &Calibration, derived: &Derived) -> Result<(), NoFor
                 why.push_str(sentence);
             }
         }
+        Untrusted::Hidden(_) => {
+            why.push_str(
+                "\n  Annotate that queue (docs/annotations.md), or record with fewer requests at once and compare",
+            );
+        }
         Untrusted::Lossy(_) | Untrusted::Impossible(_) => {
             why.push_str("\n  Record again, with fewer services or for longer; `wakepath info` shows what was lost");
         }

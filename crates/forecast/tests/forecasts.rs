@@ -66,6 +66,7 @@ fn recorded(model: Model, lossy: f64) -> Derived {
         assumptions: Vec::new(),
         lossy,
         impossible: Vec::new(),
+        hidden: None,
         flows: Vec::new(),
         warnings: Vec::new(),
     }

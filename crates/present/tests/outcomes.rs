@@ -6,6 +6,7 @@ use std::path::Path;
 use wakepath_analysis::names::Names;
 use wakepath_analysis::requests::Kinds;
 use wakepath_model::folder::Folder;
+use wakepath_model::rows::Event;
 use wakepath_present::parquet::write_derived;
 use wakepath_present::requests::RequestsView;
 use wakepath_present::text::Style;
@@ -219,22 +220,41 @@ fn what_a_call_takes_behind_the_reply_is_told_apart() {
     assert!(after == [0, 0] && !text.contains("after the reply to their"), "{after:?} {text}");
 }
 
+/// What `requests` says of a script whose requests are of one kind, which a script names one by one.
+fn alike(script: &str) -> RequestsView {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut recording = play(script).expect("the script");
+    for host in &mut recording.hosts {
+        let target = host.text("/vote");
+        for row in &mut host.rows {
+            if let Event::Message(m) = row {
+                m.target = target;
+            }
+        }
+    }
+    let dirs = recording.write(&dir.path().join("t"), Cuts::default()).expect("written");
+    let folder = Folder::open(&dirs).expect("opened");
+    let names = Names::read(&folder);
+    let mut kinds = Kinds::default();
+    let report = wakepath_causality::reconstruct(&folder, |r| kinds.add(&r, &names), |_, _, _, _| {});
+    RequestsView::new(&kinds, &report, &[(0, 1_000_000)])
+}
+
 /// Three requests, the last of which the recording's end cuts off.
 const CUT_OFF: &str = "
 task A app
 flow c - A
-flow d - A
 100 A takes r1 c
 200 A answers r1
 300 A takes r2 c
 450 A answers r2
-500 A takes r3 d
-recorded 0 900
+500 A takes r3 c
+600 A woken by timer since 510
 ";
 
 #[test]
 fn what_the_end_of_the_recording_cuts_off_has_no_duration_and_no_complete_path() {
-    let view = requests(CUT_OFF);
+    let view = alike(CUT_OFF);
     let kind = &view.kinds[0];
     assert_eq!((kind.count, kind.unfinished, kind.incomplete, kind.cut_off), (3, 1, 1, 1));
     assert!(kind.max_ns < 200_000, "the longest known takes 150 µs: {}", kind.max_ns);
@@ -251,7 +271,7 @@ fn a_rate_is_over_the_time_in_which_requests_came() {
         let at = 1_000 + n * 1_000;
         script += &format!("{at} A takes r{n} c\n{} A answers r{n}\n", at + 500);
     }
-    let view = requests(&script);
+    let view = alike(&script);
     let rate = view.kinds[0].rate_per_s.expect("a rate");
     assert!((900.0..1_100.0).contains(&rate), "{rate}");
     let text = view.render(0, &[], Style::default());
@@ -261,7 +281,7 @@ fn a_rate_is_over_the_time_in_which_requests_came() {
 /// Every one is answered with 404: that is no service without errors.
 #[test]
 fn refused_requests_are_among_the_errors() {
-    let view = requests(
+    let view = alike(
         "task A app\nflow c - A\n100 A takes r1 c\n150 A answers r1 404\n200 A takes r2 c\n250 A answers r2 404\n",
     );
     let text = view.render(0, &[], Style::default());
@@ -283,7 +303,7 @@ fn a_call_that_is_repeated_for_each_request_is_a_finding() {
         );
     }
     script += "1000 A answers r1\n";
-    let view = requests(&script);
+    let view = alike(&script);
     let told = view.kinds[0].repeated().expect("it is repeated");
     assert!(told.contains("makes 20 calls of") && told.contains("at db:"), "{told}");
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use support::{Tested, check, run, stderr, stdout, wakepath, widest, write_small};
+use wakepath_model::rows::Event;
 use wakepath_testkit::recording::Cuts;
 use wakepath_testkit::script::play;
 use wakepath_testkit::shapes::{Plan, Shape, simulate};
@@ -44,8 +45,10 @@ fn each_statement_is_one_of_its_parts() -> Tested {
     let most = requests["kinds"].as_array().and_then(|k| k.iter().max_by_key(|k| total(k))).expect("there are kinds");
     let expected = format!("{} at {}", most["asked"].as_str().unwrap_or("?"), most["service"].as_str().unwrap_or("?"));
     assert!(sentence(slow[0]).contains(&expected), "{slow:?}");
-    for (finding, kind) in slow[1..].iter().zip(why["kinds"].as_array().expect("checked")) {
-        assert_eq!(finding["sentence"], kind["sentence"]);
+    // of a kind whose slow ones are like all others, it says what all of them take their time for
+    let of_why = slow.iter().filter(|f| f["next"].as_str().is_some_and(|n| n.starts_with("wakepath why")));
+    for (finding, kind) in of_why.zip(why["kinds"].as_array().expect("checked")) {
+        assert!(finding["sentence"] == kind["sentence"] || sentence(finding).starts_with("All "), "{finding}");
     }
 
     // fails: counts of `requests`
@@ -61,7 +64,7 @@ fn each_statement_is_one_of_its_parts() -> Tested {
     // every finding has a command, and every command works
     let findings = triage["findings"].as_array().expect("checked");
     assert!(findings.iter().all(|f| f["next"].is_string()), "{findings:?}");
-    for next in findings.iter().filter_map(|f| f["next"].as_str()) {
+    for next in findings.iter().filter_map(|f| f["next"].as_str()).filter(|n| !n.starts_with("wakepath record")) {
         let output = std::process::Command::new("sh")
             .args(["-c", &next.replacen("wakepath", env!("CARGO_BIN_EXE_wakepath"), 1)])
             .output()?;
@@ -156,9 +159,18 @@ fn answers_that_take_too_long_are_left_out_and_said() -> Tested {
     Ok(())
 }
 
-/// Plays a script into a folder.
+/// Plays a script into a folder; its requests are of one kind, which a script names one by one.
 fn played(dir: &Path, script: &str) -> Result<PathBuf, Box<dyn std::error::Error>> {
-    Ok(play(script)?.write(&dir.join("t"), Cuts::default())?.remove(0))
+    let mut recording = play(script)?;
+    for host in &mut recording.hosts {
+        let target = host.text("/vote");
+        for row in &mut host.rows {
+            if let Event::Message(m) = row {
+                m.target = target;
+            }
+        }
+    }
+    Ok(recording.write(&dir.join("t"), Cuts::default())?.remove(0))
 }
 
 #[test]

@@ -3,6 +3,7 @@
 pub mod assemble;
 pub mod collect;
 pub mod order;
+pub mod places;
 pub mod services;
 pub mod stations;
 pub mod survivors;
@@ -110,12 +111,14 @@ pub fn derive(
         let asked: Vec<usize> = jobs.jobs.iter().map(|j| j.root.asked).collect();
         jobs.crowds = arrivals::crowds(&sorted, &asked);
     }
+    let inside = places::find(&mut jobs);
     jobs.unseen.extend(much_unknown(&jobs, demand.unknown_ns));
     let contradictory = order::settle(&mut jobs);
     let mut assumptions = assumptions(&collected, &cover, &services, &demand, &inferred, &jobs);
     assumptions.extend(stations.assumptions);
     assumptions.extend(connections(&links, &opened));
     assumptions.extend(tokens.assumptions.iter().chain(&disks.assumptions).cloned());
+    assumptions.extend(inside);
     assumptions.extend(contradictory);
     let measured = measure(&coming, selection, &collected, &cover);
     if measured.count == 0 {
@@ -123,9 +126,9 @@ pub fn derive(
     }
     let all = collected.requests.len() as u64 + collected.holes;
     let lossy = demand.lossy.max(collected.holes as f64 / all as f64);
+    let (impossible, hidden) = (stations.impossible, places::hidden(&jobs));
     let model = Model::Jobs(jobs);
-    let impossible = stations.impossible;
-    Ok(Derived { model, measured, assumptions, lossy, impossible, flows: Vec::new(), warnings: Vec::new() })
+    Ok(Derived { model, measured, assumptions, lossy, impossible, hidden, flows: Vec::new(), warnings: Vec::new() })
 }
 
 /// The services as a replay knows them; `rooms`: of each, the room of its accept queue, where that is known to matter.

@@ -59,6 +59,7 @@ pub fn derive(
         assumptions,
         lossy,
         impossible: Vec::new(),
+        hidden: None,
         flows: Vec::new(),
         warnings: Vec::new(),
     }))
