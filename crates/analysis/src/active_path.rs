@@ -24,7 +24,7 @@ use crate::reasons;
 use crate::slices::{Slice, State};
 use network::is_local;
 use wakepath_causality::evidence::Class;
-use wakepath_causality::graph::Index;
+use wakepath_causality::graph::{Index, is_futex};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
 use wakepath_model::rows::{WaitRow, cause};
 
@@ -425,9 +425,10 @@ impl<'a> Walk<'a> {
         match w.cause {
             cause::PREEMPTED => self.preempted(&f, w, what(None)),
             cause::OPEN => {
-                let state = if is_futex(w) { State::Lock } else { State::Unknown };
+                let state = if is_futex(w) { self.futex(host, w, TaskId::UNKNOWN).0 } else { State::Unknown };
                 let object = is_futex(w).then(|| futex_name(w));
-                self.tell_wait(&f, state, What { object, ..what(Some(reasons::OPEN)) });
+                let by = self.holder(host, w).map(|holder| (host, holder));
+                self.tell_wait(&f, state, What { by, object, ..what(Some(reasons::OPEN)) });
             }
             cause::TIMER => self.timed_out(f, w, syscall),
             cause::STOPPED => self.stopped(&f, w, what(None)),
@@ -561,11 +562,6 @@ fn is_by_message(w: &WaitRow, by: Option<(HostId, TaskId)>) -> bool {
         cause::TASK => w.by != TaskId::UNKNOWN && by.is_some_and(|b| b.1 == w.by),
         _ => false,
     }
-}
-
-fn is_futex(w: &WaitRow) -> bool {
-    // futex, futex_waitv, futex_wait of x86-64
-    matches!(w.syscall, 202 | 449 | 455)
 }
 
 fn futex_name(w: &WaitRow) -> String {

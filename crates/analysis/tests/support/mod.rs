@@ -10,7 +10,7 @@
 //! A 10..50 55 task B futex          blocked, woken, ran; the cause; the system call
 //!                                   causes: task X, socket F SEQ, net, timer, disk, irq N, softirq N, preempted X, open,
 //!                                   packet N, none, quota, stopped X SIGNAL (`-` where nobody is known); behind it also `cpu N`, `D` (uninterruptible),
-//!                                   `traced` (by a debugger)
+//!                                   `traced` (by a debugger), `word N` (the futex), `held X` (the futex is a lock that X holds; `-` not known)
 //! A sends f 100..110 0..80          a send: entry, return, bytes
 //! A receives f 100..110 0..80       so too; also connects, accepts, closes (no bytes)
 //! A polls 100..101                  a poll that found nothing and was not to wait; `for 50`: at most so long; `endless`
@@ -256,6 +256,8 @@ impl Script {
                 "quota" => (row.cause, row.object, row.state) = (cause::PREEMPTED, 1, 0),
                 "cpu" => row.cpu = number(next()) as u16,
                 "D" => row.state = 2,
+                "word" => row.arg0 = number(next()),
+                "held" => (row.is_lock, row.holder) = (1, self.tasks.get(next()).map_or(TaskId(0), |t| TaskId(t.1))),
                 call => row.syscall = wakepath_model::syscalls::number(call).unwrap_or_else(|| panic!("{call}: what?")),
             }
         }

@@ -7,6 +7,7 @@
 //! is the same of them on both hosts. Building it streams each table once; a question costs a few binary searches.
 
 mod build;
+mod futexes;
 mod listeners;
 mod logical;
 mod named;
@@ -17,13 +18,14 @@ mod records;
 mod sort;
 mod store;
 
+pub use futexes::{is_for_an_interpreter, is_futex};
 pub use listeners::Backlog;
 pub use processors::{Held, Holders};
 pub use records::{End, Left, Listener};
 
 use crate::pairs::How;
 use recorded::Recorded;
-use records::{Asked, Came, OfFlow, Sent, Word, place};
+use records::{Asked, Came, Interpreter, OfFlow, Sent, Word, place};
 use rustc_hash::FxHashMap;
 use sort::Keyed as _;
 use std::fs::{self, DirBuilder};
@@ -42,7 +44,7 @@ use wakepath_model::rows::{
 };
 
 /// Version of the files: older ones are made again.
-const VERSION: u64 = 8;
+const VERSION: u64 = 9;
 /// The subfolder of `DIR/cache` where indexes are.
 const CACHE: &str = "cache";
 /// Most rows looked at around a place that a binary search found.
@@ -68,6 +70,8 @@ pub struct Index {
 
 struct HostRows {
     waits: Rows<WaitRow>,
+    /// Futexes that are interpreters' locks.
+    interpreters: Rows<Interpreter>,
     cpus: Rows<Came>,
     ops: Rows<OpRow>,
     polls: Rows<PollRow>,
@@ -185,6 +189,7 @@ impl Index {
             }
             hosts.push(HostRows {
                 waits: store.open(&build::file(dir, "waits", i))?,
+                interpreters: store.open(&build::file(dir, "interpreters", i))?,
                 cpus: store.open(&build::file(dir, "cpus", i))?,
                 ops: store.open(&build::file(dir, "operations", i))?,
                 polls: store.open(&build::file(dir, "polls", i))?,

@@ -73,7 +73,7 @@ impl<'n> Naming<'n> {
         let (syscall, by) = (o.syscall, o.by.map(|t| self.process_of(t)));
         let detail = self.detail();
         // a disk that is waited for is the cause for whoever waits, and for whoever waits for the one that waits
-        let is_paging = s.state == State::PageFault && o.state == State::Lock;
+        let is_paging = s.state == State::PageFault && matches!(o.state, State::Lock | State::Futex);
         if is_flush(o.syscall) || is_paging || (s.state == State::Disk && o.state != State::Network) {
             let object = s.object.clone().filter(|_| matches!(s.state, State::Disk | State::PageFault));
             let cause = if is_paging { Cause::PageFault } else { Cause::Disk };
@@ -102,12 +102,17 @@ impl<'n> Naming<'n> {
         if let Some(cause) = o.stopped_for {
             return named(cause, Detail { syscall, by, meanwhile, ..detail });
         }
+        let tgid = |t: (HostId, TaskId)| (t.0, self.reader.names.tgid(t.0, t.1));
+        if o.state == State::Futex {
+            let is_own_thread = o.by.is_some_and(|by| tgid(by) == tgid(o.waiter));
+            return named(Cause::Futex, Detail { syscall, by, meanwhile, is_own_thread, serving: asked_for, ..detail });
+        }
         if Reader::is_lock(o) {
-            let tgid = |t: (HostId, TaskId)| (t.0, self.reader.names.tgid(t.0, t.1));
             let holder = self.reader.holder(o, s);
             let is_own_thread = holder.is_some_and(|by| tgid(by) == tgid(o.waiter));
             let by = holder.map(|t| self.process_of(t));
-            let object = o.is_for_an_interpreter.then(|| INTERPRETER.to_owned());
+            let interpreter = || o.is_for_an_interpreter.then(|| INTERPRETER.to_owned());
+            let object = self.reader.asked_of_holder(o, holder).or_else(interpreter);
             let detail = Detail { syscall, by, meanwhile, is_own_thread, serving: asked_for, object, ..detail };
             return named(Cause::Lock, detail);
         }
@@ -148,7 +153,7 @@ impl<'n> Naming<'n> {
                 (p.service.clone(), p.host)
             }
             _ => {
-                detail.object = s.object.clone().filter(|_| s.state != State::Lock);
+                detail.object = s.object.clone().filter(|_| !matches!(s.state, State::Lock | State::Futex));
                 (own(), s.host)
             }
         };
