@@ -14,6 +14,7 @@ mod own;
 mod processor;
 pub(crate) mod taken;
 pub(crate) mod timeouts;
+pub(crate) mod untaken;
 
 pub(crate) use own::own_wait;
 
@@ -144,11 +145,13 @@ pub(crate) struct Message {
     pub reason: Option<&'static str>,
     /// Where it left from: the endpoint, and the number (32 wrapping bits) of the byte behind its last.
     pub from: Option<(HostId, EndpointId, u32)>,
+    /// On which connection it was awaited, where it never came and the wait's own record does not name that.
+    pub on: Option<EndpointId>,
 }
 
 impl Message {
     /// Of which nothing is known.
-    pub(crate) const NOTHING: Message = Message { by: None, evidence: None, reason: None, from: None };
+    pub(crate) const NOTHING: Message = Message { by: None, evidence: None, reason: None, from: None, on: None };
 }
 
 /// What a slice says besides its place.
@@ -410,6 +413,7 @@ impl<'a> Walk<'a> {
                 cause::TIMER => self.unanswered(host, w),
                 _ => Some(EndpointId(w.object)),
             };
+            let end = m.on.or(end);
             let object = end.and_then(|end| self.index.end(host, end)).as_ref().map(remote_of);
             f.evidence = m.evidence.or(f.evidence);
             let what = What { by: m.by, syscall, object, reason: m.reason };
@@ -418,6 +422,8 @@ impl<'a> Walk<'a> {
                     f.wait = f.wait.or(Some(State::Network));
                     self.on_its_way(&f, sender, f.floor, what);
                 }
+                // nobody had taken it
+                None if m.on.is_some() => self.tell_wait(&f, State::Queued, what),
                 None => self.tell_wait(&f, State::Network, what),
             }
             return;

@@ -342,6 +342,15 @@ causes! {
         account: Account::Waiter,
         says: &[say("{service} waiting for room in {object|a connection} that {by|the client} reads slowly")],
     }
+    /// A client that sends its request slowly.
+    SlowSender {
+        name: "slow_sender",
+        what: "the rest of the request had not come",
+        known_by: "it waited for bytes on the connection on which the request's head had come, and who sends there is not recorded",
+        reasons: &[reasons::UNSENT],
+        account: Account::Waiter,
+        says: &[say("{service} waiting for its client to send the rest of the request")],
+    }
     /// A name server's answer.
     Dns {
         name: "dns",
@@ -352,6 +361,17 @@ causes! {
         adds: &[
             say(", {object}"),
             when(When::Because(reasons::NO_ANSWER), ", which did not answer before the timeout"),
+        ],
+    }
+    /// Something that was to happen elsewhere.
+    Event {
+        name: "event",
+        what: "it waited until something happened elsewhere, as it had asked for: an item of a list, a record of a topic",
+        known_by: "the command by which it asked (`BLPOP`, `XREAD`, Kafka's fetch …), whatever the server did meanwhile",
+        account: Account::Waiter,
+        says: &[
+            say("{service} waiting for what {object} was to bring"),
+            say("{service} waiting until something happened elsewhere"),
         ],
     }
     /// A disk.
@@ -422,6 +442,21 @@ causes! {
         account: Account::Taker,
         says: &[say("waiting to be picked up by {service}")],
         adds: &[say(", which was {object}")],
+    }
+    /// Nobody took what was asked for.
+    NotTaken {
+        name: "not_taken",
+        what: "its connection had not been accepted, or what it sent had not been read",
+        known_by: "the process that listens there, or has the other end, is recorded and did neither until the caller gave up",
+        reasons: &[reasons::NOT_ACCEPTED, reasons::NOT_ACCEPTED_STOPPED, reasons::NOT_TAKEN, reasons::NOT_TAKEN_STOPPED],
+        account: Account::Listener,
+        says: &[
+            when(When::Because(reasons::NOT_ACCEPTED), "waiting for {service} to accept the connection"),
+            when(When::Because(reasons::NOT_ACCEPTED_STOPPED), "waiting for {service}, which was stopped, to accept the \
+                     connection"),
+            when(When::Because(reasons::NOT_TAKEN_STOPPED), "waiting for {service}, which was stopped, to read what was sent"),
+            say("waiting for {service} to read what was sent"),
+        ],
     }
     /// The recording itself: inputs were handed over one at a time.
     Isolation {

@@ -2,6 +2,7 @@
 //! says how it ended and not what for: only where nothing else was awaited was it for the time itself.
 
 use super::locks::{is_lock_call, is_poll};
+use super::untaken::untaken;
 use super::{Evidence, Frame, Walk, What, because, futex_name};
 use crate::names::remote_of;
 use crate::reasons;
@@ -9,7 +10,7 @@ use crate::slices::State;
 use wakepath_causality::evidence::Class;
 use wakepath_causality::graph::{is_for_an_interpreter, is_futex};
 use wakepath_model::ids::{EndpointId, HostId, TaskId};
-use wakepath_model::rows::{WaitRow, cause, op};
+use wakepath_model::rows::{OpRow, WaitRow, cause, op};
 
 const LATCH: Evidence = ("latch", Class::ByRule);
 const FUTEX_AGAIN: Evidence = ("futex, asked for again", Class::ByRule);
@@ -74,7 +75,11 @@ impl Walk<'_> {
             Awaited::Lock => self.tell_wait(&f, State::Lock, what),
             Awaited::Answer(flow) => {
                 let object = self.index.end(f.host, flow).as_ref().map(remote_of);
-                self.tell_wait(&f, State::Network, What { object, reason: Some(reasons::NO_ANSWER), ..what });
+                let (state, by, reason) = match untaken(self.index, (f.host, flow), w.blocked, w.woken) {
+                    Some((by, reason)) => (State::Queued, Some(by), reason),
+                    None => (State::Network, None, reasons::NO_ANSWER),
+                };
+                self.tell_wait(&f, state, What { by, object, reason: Some(reason), ..what });
             }
             Awaited::Connection(flow) => {
                 let end = self.index.end(f.host, flow);
@@ -113,7 +118,13 @@ impl Walk<'_> {
         }
         // a thread that asked and then waits on that connection; a loop waits for its timers in epoll
         let asked = before.filter(|o| o.kind == op::SEND && o.end > o.start);
-        if let Some(o) = asked.filter(|o| is_receive(w) || (is_plain_poll(w) && is_on(after.as_ref(), o.flow))) {
+        // or the call is known to be the request's, and it went on with something else
+        let is_due = |flow| {
+            let at = self.index.common(host, w.blocked);
+            self.outstanding.as_ref().is_some_and(|o| o.at(host, flow, at))
+        };
+        let is_for = |o: &OpRow| is_plain_poll(w) && (is_on(after.as_ref(), o.flow) || is_due(o.flow));
+        if let Some(o) = asked.filter(|o| is_receive(w) || is_for(o)) {
             return Awaited::Answer(o.flow);
         }
         if self.amid_a_request(host, w).is_some() && self.index.polls_without_time_out(host, w) {
@@ -182,7 +193,7 @@ impl Walk<'_> {
     }
 }
 
-fn is_on(o: Option<&wakepath_model::rows::OpRow>, flow: EndpointId) -> bool {
+fn is_on(o: Option<&OpRow>, flow: EndpointId) -> bool {
     o.is_some_and(|o| o.flow == flow)
 }
 

@@ -94,11 +94,15 @@ struct Place {
     /// The reply's class of error.
     error: String,
     process: String,
+    /// Who served it.
+    task: Option<(HostId, TaskId)>,
     caller: Option<String>,
     host: HostId,
     depth: u16,
     /// The name server that was asked, and by whom.
     asked: Option<(String, String, HostId)>,
+    /// What asked to wait until something happens, and who asked for that.
+    awaits: Option<(String, String, HostId)>,
 }
 
 /// The wait of a path's own task in which slices lie.
@@ -203,10 +207,17 @@ impl<'a> Reader<'a> {
             // what is handed on as it came says nothing new
             let asked_for =
                 parent.and(s.callee.as_ref()).map(|h| self.names.asked(h)).filter(|a| root.as_ref() != Some(a));
+            let event = half.filter(|h| h.exchange.awaits).map(|h| {
+                let what = format!("{} at {service}", self.names.asked(h));
+                let who = parent.map_or_else(|| caller.clone().unwrap_or_default(), |p| p.service.clone());
+                (what, who, s.caller.as_ref().map_or(h.host, |c| c.host))
+            });
             places.push(Place {
+                awaits: event,
                 asked_for,
                 error: half.map_or_else(String::new, |h| self.names.text(h.host, h.exchange.detail).to_owned()),
                 process: process.unwrap_or_else(|| service.clone()),
+                task: s.callee.as_ref().map(|h| (h.host, h.exchange.task)),
                 service,
                 caller,
                 host: half.map_or(HostId(0), |h| h.host),
@@ -366,11 +377,6 @@ impl<'a> Reader<'a> {
     fn is_lock(o: &Outer) -> bool {
         o.state == State::Lock || o.syscall.is_some_and(is_lock_call)
     }
-}
-
-/// Whether a process is the one that serves a span.
-fn service_of_task(place: &Place, process: &str) -> bool {
-    place.process == process
 }
 
 /// fcntl, flock of x86-64.

@@ -5,6 +5,7 @@
 //! task A                            a task of the last host that was there before; `at 10`: met only then; `named postgres`
 //! task B of A at 30                 forked; `thread`: another thread of A's process
 //! exit B 90
+//! watched B                         B's process was selected
 //! flow f A B                        a TCP flow between two tasks' hosts; behind it: `udp`, `listens` (B's end);
 //!                                   `flow f A -`: to somebody who is not watched
 //! A 10..50 55 task B futex          blocked, woken, ran; the cause; the system call
@@ -94,7 +95,7 @@ impl Script {
                 let anchor = AnchorRow { at: self.at(host, 0), real_ns: EPOCH_NS, error_ns: 0, ..Default::default() };
                 self.push(host, anchor);
             }
-            "task" | "exit" => self.task_row(words),
+            "task" | "exit" | "watched" => self.task_row(words),
             "flow" => self.flow_rows(words),
             "packet" => self.packet_row(words),
             "lost" => {
@@ -127,6 +128,7 @@ impl Script {
         let is_thread = words.contains(&"thread");
         let what = match (words[0], of) {
             ("exit", _) => life::EXIT,
+            ("watched", _) => life::WATCHED,
             (_, Some(_)) => life::FORK,
             _ => life::SNAPSHOT,
         };

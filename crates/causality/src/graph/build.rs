@@ -13,7 +13,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use wakepath_model::clock::Timeline;
 use wakepath_model::folder::{Events, Folder, Host, TableSet};
-use wakepath_model::ids::{EndpointId, HostId};
+use wakepath_model::ids::{EndpointId, HostId, TaskId};
 use wakepath_model::rows::{
     EndpointRow, Event, FaultRow, LimitRow, MessageRow, OpRow, PacketRow, ParkRow, PollRow, RanRow, ResentRow, Row,
     Table, TaskRow, TcpState, WaitRow, cause, fault, held, limit, op, role,
@@ -276,6 +276,8 @@ fn ends(folder: &Folder, timeline: &Timeline, dir: &Path) -> io::Result<()> {
                         state: TcpState::None,
                         side: r.side.other(),
                         pad: [0; 2],
+                        task: TaskId::UNKNOWN,
+                        pad_end: 0,
                     };
                     sorters[usize::from(other.0.0)].push(mirrored)?;
                 }
@@ -322,6 +324,8 @@ fn end(r: &EndpointRow, peer: Option<((HostId, EndpointId), How)>) -> End {
         state: r.state,
         side: r.side,
         pad: [0; 2],
+        task: r.task,
+        pad_end: 0,
     }
 }
 

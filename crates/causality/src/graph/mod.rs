@@ -447,6 +447,23 @@ impl Index {
         self.life(host, task, life::FORK).map(|r| (r.at, r.parent))
     }
 
+    /// Whether a process is known to have been selected to be watched: what it does not do is known, too.
+    pub fn is_watched(&self, host: HostId, task: TaskId) -> bool {
+        const GENERATIONS_MAX: usize = 32;
+        let Some(h) = self.rows(host) else { return false };
+        let mut of = task;
+        for _ in 0..GENERATIONS_MAX {
+            if h.recorded.is_whole || self.life(host, of, life::WATCHED).is_some() {
+                return true;
+            }
+            match self.fork(host, of) {
+                Some((_, parent)) if parent != TaskId::UNKNOWN && parent != of => of = parent,
+                _ => return false,
+            }
+        }
+        false
+    }
+
     /// When a task ended, where that was seen.
     pub fn exit(&self, host: HostId, task: TaskId) -> Option<MonoNs> {
         self.life(host, task, life::EXIT).map(|r| r.at)
@@ -455,10 +472,14 @@ impl Index {
     fn life(&self, host: HostId, task: TaskId, what: u8) -> Option<TaskRow> {
         let h = self.rows(host)?;
         let first = self.store.lower_bound(&h.tasks, (u64::from(task.0), 0, 0));
+        let after = self.store.lower_bound(&h.tasks, (u64::from(task.0) + 1, 0, 0));
         // a task is announced again at each segment, but it is made first and ends last
         if what == life::EXIT {
-            let after = self.store.lower_bound(&h.tasks, (u64::from(task.0) + 1, 0, 0));
             return (first..after).rev().take(4).filter_map(|i| self.store.get(&h.tasks, i)).find(|r| r.what == what);
+        }
+        if what == life::WATCHED {
+            let mut rows = (first..after).take(NEAR as usize).filter_map(|i| self.store.get(&h.tasks, i));
+            return rows.find(|r| r.what == what);
         }
         (first..first + 4).filter_map(|i| self.store.get(&h.tasks, i)).find(|r| r.task == task && r.what == what)
     }

@@ -245,6 +245,10 @@ pub struct End {
     pub side: Side,
     /// Zero.
     pub pad: [u8; 2],
+    /// Who had it when it was announced, 0 where not known.
+    pub task: TaskId,
+    /// Zero.
+    pub pad_end: u32,
 }
 
 /// By endpoint; what knows its other end stands last.

@@ -1,7 +1,7 @@
 //! Names a slice: what it was spent on and where, by the outermost wait in which it lies or by what went on behind that.
 
 use super::{Detail, INTERPRETER, LOCK_ERRORS, Outer, Place, Reader, What};
-use super::{is_flush, port_of, service_of_task, stable};
+use super::{is_flush, port_of, stable};
 use crate::causes::{Account, Cause};
 use crate::reasons;
 use crate::slices::{Slice, State};
@@ -35,13 +35,20 @@ impl<'n> Naming<'n> {
 
     /// The slice's cause, and what is known besides.
     pub(super) fn name(&self) -> (What, Detail) {
-        if let Some(named) = self.by_name_server() {
+        if let Some(named) = self.by_event().or_else(|| self.by_name_server()) {
             return named;
         }
         match self.outer {
             Some(o) => self.by_wait(o).unwrap_or_else(|| self.by_work_behind()),
             None => self.by_itself(),
         }
+    }
+
+    /// What was to happen elsewhere is the cause, whatever the one that was asked did until then.
+    fn by_event(&self) -> Option<(What, Detail)> {
+        let (what, who, host) = self.place?.awaits.clone()?;
+        let detail = Detail { object: Some(what), by: None, ..self.detail() };
+        Some((self.what(Cause::Event, who, host), detail))
     }
 
     /// A name server's answer is the cause, whoever asked and whatever went on meanwhile.
@@ -199,17 +206,29 @@ impl<'n> Naming<'n> {
         self.reader.names.program(host, task).to_owned()
     }
 
-    /// The service that a task is of, else its process.
-    fn service(&self, (host, task): (HostId, TaskId)) -> String {
-        let process = self.reader.names.program(host, task);
-        // a caller takes the answer in the time of the one that it called
-        let of = self.place.into_iter().chain(self.places).find(|p| p.process == process && p.host == host);
-        of.map_or(process, |p| &p.service).to_owned()
+    /// The service that a task is of, else its process. A caller takes the answer in the time of the one that it called.
+    fn service(&self, task: (HostId, TaskId)) -> String {
+        let names = self.reader.names;
+        let places = || self.place.into_iter().chain(self.places);
+        let served = |is: &dyn Fn((HostId, TaskId)) -> bool| places().find(|p| p.task.is_some_and(is));
+        let by = served(&|of| names.is_one_process(of, task)).or_else(|| served(&|of| names.is_alike(of, task)));
+        if let Some(place) = by {
+            return place.service.clone();
+        }
+        // another service: two of one program's name are told apart
+        let program = names.program(task.0, task.1);
+        match self.reader.index.listens_at(task.0, names.tgid(task.0, task.1)) {
+            Some(port) => format!("{program}:{port}"),
+            None if places().any(|p| p.process == program) => names.with_argument(task.0, task.1),
+            None => program.to_owned(),
+        }
     }
 
     /// What the service had been asked for, of causes of its own.
     fn serving(&self, cause: Cause) -> Option<String> {
         let p = self.place.filter(|_| cause.about().names_request)?;
-        p.asked_for.clone().filter(|_| service_of_task(p, self.process))
+        let is_its =
+            |of| self.reader.names.is_one_process(of, self.task()) || self.reader.names.is_alike(of, self.task());
+        p.asked_for.clone().filter(|_| p.task.is_some_and(is_its))
     }
 }
