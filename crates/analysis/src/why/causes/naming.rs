@@ -206,19 +206,22 @@ impl<'n> Naming<'n> {
         self.reader.names.program(host, task).to_owned()
     }
 
-    /// The service that a task is of, else its process. A caller takes the answer in the time of the one that it called.
+    /// The service that a task is of, else its process; two of one program's name are told apart. A caller takes the answer in the
+    /// time of the one that it called.
     fn service(&self, task: (HostId, TaskId)) -> String {
         let names = self.reader.names;
         let places = || self.place.into_iter().chain(self.places);
         let served = |is: &dyn Fn((HostId, TaskId)) -> bool| places().find(|p| p.task.is_some_and(is));
-        let by = served(&|of| names.is_one_process(of, task)).or_else(|| served(&|of| names.is_alike(of, task)));
-        if let Some(place) = by {
+        if let Some(place) = served(&|of| names.is_one_process(of, task)) {
             return place.service.clone();
         }
-        // another service: two of one program's name are told apart
         let program = names.program(task.0, task.1);
-        match self.reader.index.listens_at(task.0, names.tgid(task.0, task.1)) {
-            Some(port) => format!("{program}:{port}"),
+        // who listens elsewhere is another service, also where it was forked from this one
+        if let Some(port) = self.reader.index.listens_at(task.0, names.tgid(task.0, task.1)) {
+            return format!("{program}:{port}");
+        }
+        match served(&|of| names.is_alike(of, task)) {
+            Some(place) => place.service.clone(),
             None if places().any(|p| p.process == program) => names.with_argument(task.0, task.1),
             None => program.to_owned(),
         }
