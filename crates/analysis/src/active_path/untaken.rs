@@ -17,30 +17,30 @@ pub(crate) fn untaken(
     at: MonoNs,
 ) -> Option<((HostId, TaskId), &'static str)> {
     let end = index.end(host, flow).filter(|e| e.state != TcpState::Listen)?;
-    let reasons =
-        [[reasons::NOT_ACCEPTED, reasons::NOT_ACCEPTED_STOPPED], [reasons::NOT_TAKEN, reasons::NOT_TAKEN_STOPPED]];
-    let (who, reasons) = if how(&end).is_some() {
-        let peer = (HostId(end.peer_host), end.peer);
-        let (sent, until) = (index.common(host, asked), index.common(host, at));
-        let did = |kind| index.last_left(peer.0, peer.1, kind, until);
-        let read = index.last_read(peer.0, peer.1, until, 0).map(|l| index.common(peer.0, l.at));
-        if read.is_some_and(|read| read >= sent) {
-            return None;
-        }
-        let ever = |kind| index.last_left(peer.0, peer.1, kind, CommonNs(i64::MAX)).map(|l| l.task);
-        let acted =
-            [op::RECV, op::SEND, op::ACCEPT].into_iter().find_map(|kind| did(kind).map(|l| l.task).or(ever(kind)));
-        let task = acted.filter(|&t| t != TaskId::UNKNOWN).or_else(|| index.has_end(peer.0, peer.1))?;
-        ((peer.0, task), reasons[1])
-    } else {
-        let listener = index.listener(host, &end.raddr, end.rport)?;
-        ((host, listener.task), reasons[0])
+    let accept = [reasons::NOT_ACCEPTED, reasons::NOT_ACCEPTED_STOPPED];
+    let take = [reasons::NOT_TAKEN, reasons::NOT_TAKEN_STOPPED];
+    let peer = if how(&end).is_some() { (HostId(end.peer_host), end.peer) } else { (host, EndpointId(0)) };
+    let read = index.last_read(peer.0, peer.1, index.common(host, at), 0).map(|l| index.common(peer.0, l.at));
+    if read.is_some_and(|read| read >= index.common(host, asked)) {
+        return None;
+    }
+    let (who, reasons) = match has(index, peer) {
+        Some(task) => ((peer.0, task), take),
+        // a kernel makes the other end before anybody accepts it
+        None => ((peer.0, index.listener(peer.0, &end.raddr, end.rport)?.task), accept),
     };
     if who.1 == TaskId::UNKNOWN || !index.is_watched(who.0, who.1) {
         return None;
     }
     let local = index.timeline().local(who.0, index.common(host, at));
     Some((who, reasons[usize::from(is_stopped(index, who, local))]))
+}
+
+/// A task that has an endpoint: as it used it, or as a snapshot of descriptors found it.
+fn has(index: &Index, (host, flow): (HostId, EndpointId)) -> Option<TaskId> {
+    let used = |kind| index.last_left(host, flow, kind, CommonNs(i64::MAX)).map(|l| l.task);
+    let by_use = [op::RECV, op::SEND, op::ACCEPT].into_iter().find_map(used).filter(|&task| task != TaskId::UNKNOWN);
+    by_use.or_else(|| index.has_end(host, flow))
 }
 
 /// The same as what a message says that never came.
