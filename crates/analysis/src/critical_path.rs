@@ -65,7 +65,9 @@ pub fn critical_path(folder: &Folder, index: &Index, request: &Request) -> Criti
     debug_assert!(folder.hosts().len() >= index.host_count());
     let Some(root) = request.spans.first() else { return CriticalPath(Backwards::default()) };
     let mut walk = Walk::new(index);
-    walk.of_request(request.is_complete().then(|| outstanding(index, request)));
+    // where no call is missing, those under way are all that there were, also in a request that the recording cut off
+    let has_all_calls = !request.holes().iter().any(|(_, hole)| hole.hides_calls());
+    walk.of_request(has_all_calls.then(|| outstanding(index, request)));
     let mut c = Critical { index, request, walk, calls: calls(index, request), stack: Vec::new() };
     match (&root.callee, &root.caller) {
         (Some(callee), _) => {

@@ -239,7 +239,7 @@ pub fn open(folder: &Folder, index: &Index, names: &Names<'_>) -> Unended {
         before: silent.due,
         before_unknown: silent.unknown,
         full: queues::full(index, &looks),
-        sessions: sessions::held(folder, names, &cuts, &waits),
+        sessions: sessions::held(folder, index, names, &cuts, &waits),
         awaited: awaiting.kinds,
         ..Unended::default()
     };

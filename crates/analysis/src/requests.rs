@@ -1,5 +1,6 @@
 //! Kinds of request: how many, how long, through which tiers, and where their time went.
 
+use crate::activity::Activity;
 use crate::held_replies::HeldReplies;
 use crate::histogram::Histogram;
 use crate::listeners::Filled;
@@ -17,8 +18,21 @@ pub const KINDS_MAX: usize = 2000;
 const TIERS_MAX: usize = 200;
 /// Most errors of calls told apart; what comes later is counted together.
 const ERRORS_MAX: usize = 1000;
+/// Most things asked of a tier that are told apart; what comes later is one called `(other)`.
+const ASKED_MAX: usize = 100;
 /// How many of the slowest requests of a kind are remembered.
 const SLOWEST: usize = 3;
+
+/// What was asked of a tier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// How often.
+    pub calls: u64,
+    /// In how many requests.
+    pub requests: u64,
+    /// How long their callers waited before the reply to the request was sent, all together (ns).
+    pub took_ns: u64,
+}
 
 /// What one tier took of a kind's requests.
 #[derive(Clone, Debug, Default)]
@@ -45,12 +59,18 @@ pub struct Tier {
     pub depth: u32,
     /// Nobody watches there, nor on the way: its time is as its callers saw it.
     pub unwatched: bool,
+    /// What was asked there, the requests themselves left out.
+    pub asked: BTreeMap<String, Asked>,
 }
 
 /// Requests alike.
 #[derive(Clone, Debug, Default)]
 pub struct Kind {
-    /// Durations (ns).
+    /// How many.
+    pub count: u64,
+    /// When they came.
+    pub activity: Activity,
+    /// Durations of those that ended before the recording did (ns).
     pub durations: Histogram,
     /// Of them, failed by their reply (5xx, an error).
     pub failed: u64,
@@ -66,12 +86,16 @@ pub struct Kind {
     pub unfinished: u64,
     /// Of them, with a path known to be incomplete.
     pub incomplete: u64,
+    /// Of these, those that lack nothing but what came after the recording.
+    pub cut_off: u64,
     /// Why, with how often.
     pub holes: BTreeMap<Hole, u64>,
     /// Tiers by name.
     pub tiers: BTreeMap<String, Tier>,
     /// The slowest: duration (ns) and id, slowest first.
     pub slowest: Vec<(u64, u64)>,
+    /// The slowest that failed or was refused (4xx): duration (ns) and id.
+    pub failed_example: Option<(u64, u64)>,
     /// Statuses with how often.
     pub statuses: BTreeMap<u16, u64>,
 }
@@ -138,6 +162,8 @@ pub struct Kinds {
     pub awaited: BTreeMap<(String, String), Awaited>,
     /// Messages that put something where others take it up later (a queue, a list, a topic), by service and what was asked.
     pub queued: BTreeMap<(String, String), u64>,
+    /// What people call services that an interpreter runs, by name: `gunicorn shop.wsgi`.
+    pub known_as: BTreeMap<String, Option<String>>,
     /// Requests in all.
     pub requests: u64,
 }
@@ -247,7 +273,8 @@ impl Kinds {
         let timed = lay_out(r);
         let Some(root) = timed.first() else { return };
         let duration = root.duration_ns();
-        kind.durations.add(duration);
+        kind.count += 1;
+        kind.activity.add(names.common(root.host, root.start), names.common(root.host, root.end));
         let root = &r.spans[0];
         if let Some(e) = root.callee.as_ref().or(root.caller.as_ref()).map(|h| &h.exchange) {
             kind.failed += u64::from(has_failed(e));
@@ -259,17 +286,28 @@ impl Kinds {
             kind.unreplied += u64::from(unreplied);
             kind.cut += u64::from(e.cut && !unfinished && !unreplied);
             *kind.statuses.entry(e.status).or_default() += 1;
+            let went_wrong = has_failed(e) || e.reset || (400..500).contains(&e.status);
+            if went_wrong && kind.failed_example.is_none_or(|f| f.0 < duration) {
+                kind.failed_example = Some((duration, r.id));
+            }
         }
         let holes = r.holes();
         kind.incomplete += u64::from(!holes.is_empty());
+        kind.cut_off += u64::from(!holes.is_empty() && holes.iter().all(|h| h.1 == Hole::AfterRecording));
         for (_, h) in &holes {
             *kind.holes.entry(*h).or_default() += 1;
         }
+        // how long it takes is not known, nor what of that its tiers take
+        if r.is_in_progress() {
+            return;
+        }
+        kind.durations.add(duration);
         if kind.slowest.len() < SLOWEST || kind.slowest.last().is_some_and(|s| s.0 < duration) {
             kind.slowest.push((duration, r.id));
             kind.slowest.sort_unstable_by(|a, b| b.cmp(a));
             kind.slowest.truncate(SLOWEST);
         }
+        let mut asked: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
         for t in &timed {
             let span = &r.spans[t.index as usize];
             let may_lack_calls = holes.iter().any(|&(at, hole)| at == t.index && hole.hides_calls());
@@ -282,6 +320,17 @@ impl Kinds {
             }
             if kind.tiers.len() >= TIERS_MAX && !kind.tiers.contains_key(&name) {
                 name = "(other)".into();
+            }
+            if let Some(half) = span.callee.as_ref().or(span.caller.as_ref()) {
+                if span.callee.is_some() && !self.known_as.contains_key(&name) {
+                    self.known_as.insert(name.clone(), names.known_as(half.host, half.exchange.task));
+                }
+                if span.parent.is_some() {
+                    let seen = span.caller.as_ref().map_or(half, |caller| caller);
+                    let took = seen.exchange.ended.0.saturating_sub(seen.exchange.began.0).saturating_sub(t.after_ns);
+                    let of = asked.entry((name.clone(), names.asked(half))).or_default();
+                    *of = (of.0 + 1, of.1 + took);
+                }
             }
             let fresh = !kind.tiers.contains_key(&name);
             let tier = kind.tiers.entry(name).or_default();
@@ -296,6 +345,14 @@ impl Kinds {
             tier.after_ns += t.after_ns;
             tier.depth = if fresh { t.depth } else { tier.depth.min(t.depth) };
             tier.unwatched = span.is_unwatched() && t.wire.is_none();
+        }
+        for ((name, what), (calls, took_ns)) in asked {
+            let Some(tier) = kind.tiers.get_mut(&name) else { continue };
+            let is_known = tier.asked.len() < ASKED_MAX || tier.asked.contains_key(&what);
+            let of = tier.asked.entry(if is_known { what } else { "(other)".into() }).or_default();
+            of.calls += calls;
+            of.requests += 1;
+            of.took_ns += took_ns;
         }
     }
 }

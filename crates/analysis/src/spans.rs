@@ -104,7 +104,7 @@ pub fn lay_out(r: &Request) -> Vec<Timed> {
             (Some(w), None) => (end.0 - start.0).saturating_sub(union(&mut calls[i], w.request_first.0, u64::MAX)),
             _ => end.0 - start.0,
         };
-        let unread_ns = if served { e.unread_ns.min(self_ns) } else { 0 };
+        let unread_ns = if served { e.client.unread_ns.min(self_ns) } else { 0 };
         self_ns -= unread_ns;
         let unsent_ns = if served { e.unsent_ns.min(self_ns) } else { 0 };
         self_ns -= unsent_ns;

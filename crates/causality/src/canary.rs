@@ -41,6 +41,8 @@ pub const CONDITIONS: &[&str] = &[
     "handoff.of_one_alone",
     "isolated.one_request",
     "isolated.others_are_elsewhere",
+    "leaving.keeps_what_it_takes",
+    "leaving.one_at_a_time",
     "loss.nothing_was_lost",
     "owner.made_alone",
     "owner.made_for_one",

@@ -4,16 +4,22 @@
 //! communication pattern, merged operations of its Algorithm 1). The engine keeps only what is open, and hands every
 //! step to a [`Steps`] in the order in which it happened on the host.
 
+mod channels;
 mod ends;
+mod leaving;
 mod messages;
 mod record;
 mod refusals;
 mod sides;
 
 pub use crate::slab::{ExId, Slab};
+pub use channels::Channels;
+use channels::Moved;
 pub(crate) use ends::is_peer;
 use ends::{Early, Ends, NO_SOCKET, Span};
-pub use record::{Exchange, Side};
+use leaving::Left;
+pub use leaving::Sign;
+pub use record::{ByClient, Exchange, Side};
 use refusals::{Connect, Refusals};
 use rustc_hash::FxHashMap;
 pub use sides::Sides;
@@ -73,6 +79,8 @@ pub trait Steps {
     fn stray_reply(&mut self, task: TaskId, at: MonoNs);
     /// A task moved request bytes that no message explains: a request of which nothing is known.
     fn unclear(&mut self, xs: &Slab, side: Side, task: TaskId, at: MonoNs);
+    /// A task asks another process on a pipe that several use: what that does for it is not followed.
+    fn unfollowed(&mut self, _: &Slab, _: TaskId, _: MonoNs) {}
     /// A process moved request bytes in which the borders of requests are not known, on a connection with several requests at once:
     /// any of its open requests may have made calls that nobody saw.
     fn unread(&mut self, xs: &Slab, process: u32, at: MonoNs);
@@ -82,6 +90,19 @@ pub trait Steps {
     fn left(&mut self, last: ExId, task: TaskId, at: MonoNs);
     /// Nothing will happen on the flow any more.
     fn flow_gone(&mut self, xs: &Slab, flow: EndpointId);
+    /// Whether a task is done with its request when it takes another one, or closes its connection: it works on one at a time, and
+    /// hands none on.
+    fn turns_away(&self, _: TaskId) -> bool {
+        true
+    }
+    /// What was seen last of a request whose client left.
+    fn sign(&self, _: &Slab, _x: ExId) -> Sign {
+        Sign::default()
+    }
+    /// The longest time in which the process replied to a request (ns).
+    fn longest(&self, _process: u32) -> u64 {
+        0
+    }
     /// The process of a task: the number of its leading task.
     fn process_of(&self, task: TaskId) -> u32;
 }
@@ -90,8 +111,11 @@ pub trait Steps {
 pub struct Engine<S: Steps> {
     eps: Ends,
     refusals: Refusals,
+    left: Left,
     /// Which end serves, where an announcement does not tell: what was learned before, and what is learned now.
     pub sides: Sides,
+    /// Pipes and pairs of sockets on which processes talk: the same.
+    pub channels: Channels,
     /// Who asks by a stream that is about to begin: by who writes for its connection, and the stream's number.
     asking: FxHashMap<(TaskId, u64), TaskId>,
     /// The exchanges.
@@ -102,11 +126,13 @@ pub struct Engine<S: Steps> {
 
 impl<S: Steps> Engine<S> {
     /// An engine that has seen nothing, but perhaps learned which ends serve.
-    pub fn new(steps: S, sides: Sides) -> Engine<S> {
+    pub fn new(steps: S, sides: Sides, channels: Channels) -> Engine<S> {
         Engine {
             eps: Ends::default(),
             refusals: Refusals::default(),
+            left: Left::default(),
             sides,
+            channels,
             asking: FxHashMap::default(),
             xs: Slab::default(),
             steps,
@@ -126,6 +152,7 @@ impl<S: Steps> Engine<S> {
 
     /// An endpoint was announced.
     pub fn endpoint(&mut self, r: &EndpointRow) {
+        self.channels.endpoint(r);
         let side = match r.side {
             wakepath_model::rows::Side::Server => Some(Side::Server),
             wakepath_model::rows::Side::Client => Some(Side::Client),
@@ -142,14 +169,23 @@ impl<S: Steps> Engine<S> {
 
     /// A step in a task's life.
     pub fn task(&mut self, r: &TaskRow) {
-        if r.what == life::EXIT && r.tid == r.tgid {
-            self.eps.process_ended(self.steps.process_of(r.task), r.at);
+        let Engine { channels, steps, .. } = self;
+        channels.task(r, |task| steps.process_of(task));
+        if r.what != life::EXIT {
+            return;
+        }
+        self.turned(r.task, r.at);
+        if r.tid == r.tgid {
+            let process = self.steps.process_of(r.task);
+            self.eps.process_ended(process, r.at);
+            self.process_ended(process, r.at);
         }
     }
 
     /// Time went on to `now`: forgets ends of which nothing more can come, and gives them. TCP says when a connection is
     /// over; of other sockets only their descriptors and processes tell.
     pub fn forget(&mut self, now: MonoNs) -> Vec<EndpointId> {
+        self.silent(now);
         let gone = self.eps.over(now, |task| self.steps.process_of(task));
         for &flow in &gone {
             self.end(flow, now);
@@ -204,13 +240,22 @@ impl<S: Steps> Engine<S> {
 
     /// An operation.
     pub fn operation(&mut self, r: &OpRow) {
+        if self.left.is_on(r.flow) && self.after_leaving(r) {
+            return;
+        }
         if matches!(r.kind, op::SEND | op::RECV) && r.end > r.start {
+            if Channels::may_be_lane(r.flow) {
+                return self.moved_on_lane(r);
+            }
             return self.moved(r);
         }
         self.eps.used(r);
         match r.kind {
-            op::RECV if r.result <= 0 => self.ended(r.flow, r.at, r.result < 0),
-            op::SEND if r.result < 0 => self.ended(r.flow, r.at, true),
+            op::RECV if r.result <= 0 => {
+                self.client_left(r.flow, r.at);
+                self.ended(r.flow, r.at, r.result < 0);
+            }
+            op::SEND if r.result < 0 => self.failed_to_send(r),
             op::CONNECT => {
                 let connect = self.refusals.connect(r);
                 self.eps.at(r.flow, r.at).side.get_or_insert(Side::Client);
@@ -231,6 +276,21 @@ impl<S: Steps> Engine<S> {
                 self.left(r.flow, r.actor(), r.at);
             }
             _ => {}
+        }
+    }
+
+    /// Bytes were moved on a pipe, or on a socket that names no service.
+    fn moved_on_lane(&mut self, r: &OpRow) {
+        let process = self.steps.process_of(r.task);
+        match self.channels.moved(r, process) {
+            Moved::On(flow) => {
+                let side = if Channels::asks_on(flow) { Side::Client } else { Side::Server };
+                self.eps.at(flow, r.at).side = Some(side);
+                self.moved(&OpRow { flow, ..*r });
+            }
+            Moved::Unfollowed if r.kind == op::SEND => self.steps.unfollowed(&self.xs, r.actor(), r.at),
+            Moved::Unfollowed => self.steps.unclear(&self.xs, Side::Server, r.actor(), r.at),
+            Moved::No => {}
         }
     }
 
@@ -328,6 +388,9 @@ impl<S: Steps> Engine<S> {
         let is_answered = before.is_some_and(|b| b.is_answered || b.sent != sent);
         ep.early = Some(Box::new(Early { sent, last: Span::of(r), is_answered }));
         let (is_announced, has_ports) = (ep.is_announced(), ep.has_ports());
+        if !has_ports && is_announced {
+            return self.moved_on_lane(r);
+        }
         // who sends on a socket whose announcement was lost, or that never tells, does something that cannot be shown; and what
         // follows without a turn may be another's
         let is_call = if is_announced { self.sides.is_never_told(r.flow) } else { r.flow.0 < NO_SOCKET };
@@ -399,6 +462,9 @@ impl<S: Steps> Engine<S> {
     }
 
     fn begin(&mut self, flow: EndpointId, mut e: Exchange, at: MonoNs) -> ExId {
+        if e.side == Side::Server {
+            self.turned(e.actor, at);
+        }
         e.process = self.steps.process_of(e.actor);
         e.is_internal = self.is_to_itself(flow, e.actor);
         let x = self.xs.insert(e);
@@ -521,6 +587,7 @@ impl<S: Steps> Engine<S> {
                 self.steps.gave_up(&self.xs, x, task);
             }
         }
+        self.dropped(process, at);
     }
 
     fn left(&mut self, flow: EndpointId, task: TaskId, at: MonoNs) {
@@ -537,16 +604,25 @@ impl<S: Steps> Engine<S> {
         if let Some((task, error)) = self.refusals.state(r) {
             self.steps.refused(&self.xs, r.flow, task, r.at, error);
         }
+        match r.new {
+            _ if r.by_task == 0 && (r.reset != 0 || r.new == TcpState::CloseWait) => self.client_left(r.flow, r.at),
+            TcpState::FinWait1 | TcpState::LastAck | TcpState::Close if r.by_task == 1 => self.shut(r.flow),
+            _ => {}
+        }
         if r.reset != 0 {
             self.ended(r.flow, r.at, true);
         } else if r.new == TcpState::Close {
             self.ended(r.flow, r.at, false);
+            self.works_on(r.flow, r.at, false);
             self.end(r.flow, r.at);
         }
     }
 
     /// The flow ended (at least towards us): what is open will not go on.
     fn ended(&mut self, flow: EndpointId, at: MonoNs, reset: bool) {
+        if reset {
+            self.works_on(flow, at, true);
+        }
         let Some(ep) = self.eps.get(&flow) else { return };
         if ep.open.is_empty() {
             return;
@@ -579,7 +655,10 @@ impl<S: Steps> Engine<S> {
         }
         if let Some(ep) = self.eps.get_mut(&flow) {
             ep.open.retain(|o| *o != x);
-            e.unread_ns = std::mem::take(&mut ep.unread.total_ns);
+            if !e.replied && !e.one_way && e.side == Side::Server {
+                e.client.left = ep.left;
+            }
+            e.client.unread_ns = std::mem::take(&mut ep.unread.total_ns);
         }
         self.steps.closed(&self.xs, x, at);
         if !S::KEEPS {
@@ -596,5 +675,6 @@ impl<S: Steps> Engine<S> {
             }
             self.cut(flow, at);
         }
+        self.recording_ended(at);
     }
 }

@@ -12,8 +12,8 @@ use wakepath_model::rows::{
     EndpointRow, FlowNoteRow, MessageEndRow, MessageRow, OPEN, Side, UNFRAMED, message_flag, range, role, witness,
 };
 use wakepath_protocols::{
-    Border, Dir, EndHow, Message, Processor, Protocol, Role, RunsOn, Sink, Status, Transport, Verdict, begins_anywhere,
-    recognise,
+    Border, Dir, EndHow, Likely, Message, Processor, Protocol, Role, RunsOn, Sink, Status, Transport, Verdict,
+    begins_anywhere, recognise,
 };
 
 /// The family of UNIX sockets.
@@ -106,10 +106,13 @@ struct Listening {
     begun: Vec<u8>,
     /// Number of its first byte.
     begun_at: u64,
+    likely: Likely,
 }
 
 impl Listening {
-    const NEW: Listening = Listening { tries: TRIES, begun: Vec::new(), begun_at: 0 };
+    fn new() -> Listening {
+        Listening { tries: TRIES, begun: Vec::new(), begun_at: 0, likely: Likely::default() }
+    }
 
     /// What was kept goes on with these bytes.
     fn goes_on(&self, start: u64) -> bool {
@@ -164,7 +167,7 @@ impl Flow {
             datagram,
             last_sent: None,
             plain: [false; 2],
-            state: ProtocolState::Listening(Listening::NEW),
+            state: ProtocolState::Listening(Listening::new()),
             is_tls: false,
             known: None,
             rest: None,
@@ -187,7 +190,7 @@ impl Flow {
     pub fn plaintext(&mut self, sent: bool) {
         if !self.plain.contains(&true) {
             self.last_sent = None;
-            (self.state, self.is_tls) = (ProtocolState::Listening(Listening::NEW), false);
+            (self.state, self.is_tls) = (ProtocolState::Listening(Listening::new()), false);
         }
         if !std::mem::replace(&mut self.plain[usize::from(sent)], true) {
             *(if sent { &mut self.snd } else { &mut self.rcv }) = Numbers::default();
@@ -284,7 +287,9 @@ impl Flow {
         let ProtocolState::Listening(listening) = &mut self.state else { return None };
         let goes_on = !turned && !self.datagram && listening.goes_on(moved.start);
         let mut begun = std::mem::take(&mut listening.begun);
-        if !goes_on {
+        if goes_on {
+            listening.likely.again();
+        } else {
             if !turned && !self.datagram && !begins_anywhere(head) {
                 return None;
             }
@@ -292,7 +297,7 @@ impl Flow {
         }
         let joined = if begun.is_empty() { Cow::Borrowed(head) } else { Cow::Owned([&begun, head].concat()) };
         let transport = if self.datagram { Transport::Datagram } else { Transport::Stream };
-        match recognise(transport, dir, &joined, self.ports) {
+        match recognise(transport, dir, &joined, self.ports, &mut listening.likely) {
             Verdict::Protocol(protocol, dir) => {
                 let begun_at = listening.begun_at;
                 self.know(id, at, protocol, dir, sent, sink);

@@ -193,6 +193,10 @@ impl Tasks {
     pub fn event<S: RowSink>(&mut self, e: &w::TaskEvent, cmdline: &[u8], sink: &mut S) {
         let at = MonoNs(e.ts_ns);
         let comm = &e.comm[..e.comm.iter().position(|&b| b == 0).unwrap_or(16)];
+        if e.head.sub == w::TASK_PLACED {
+            // for the recorder alone, who may select it
+            return;
+        }
         if e.head.sub == w::TASK_FORK {
             let parent = self.id(e.parent_tgid, e.parent_tid, at, sink);
             let from = self.by_tid.get(&e.parent_tid).map(|k| k.row);
@@ -248,6 +252,11 @@ impl Tasks {
                 }
             }
             w::TASK_EXIT => row.what = life::EXIT,
+            // it goes on as it was
+            w::TASK_SELECTED => {
+                sink.push(&TaskRow { what: life::WATCHED, ..row });
+                return;
+            }
             _ => {}
         }
         self.keep(row, sink);

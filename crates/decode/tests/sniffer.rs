@@ -389,8 +389,19 @@ fn interim_and_unasked_messages_are_no_replies() {
     frames.push(tcp.data(4 * MS, false, b"A\0\0\0\x0b\0\0\0\x01a\0b\0"));
     frames.push(tcp.data(5 * MS, true, b"X\0\0\0\x04"));
     let rows = sniff(&frames);
-    assert_eq!(rows.lines(), ["answered SELECT SELECT ?", "unsolicited NOTIFY", "no reply TERMINATE TERMINATE"]);
+    assert_eq!(rows.lines(), ["answered SELECT SELECT ?", "unsolicited NOTIFY", "unsolicited TERMINATE TERMINATE"]);
     assert_eq!((rows.exchanges[1].reply_start > 1 << 32, rows.exchanges[1].request_start), (true, OPEN));
+
+    // how HTTP/2 begins asks for nothing
+    let mut tcp = Tcp::new(40002, 80);
+    let mut frames = tcp.open(MS);
+    frames.push(tcp.data(
+        2 * MS,
+        true,
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x03\x01\x05\0\0\0\x01\x82\x86\x84",
+    ));
+    frames.push(tcp.data(3 * MS, false, b"\0\0\0\x04\0\0\0\0\0\0\0\x01\x01\x05\0\0\0\x01\x88"));
+    assert_eq!(sniff(&frames).lines(), ["unsolicited PRI PRI", "answered GET / 200"]);
 }
 
 const YEAR: u64 = 365 * 24 * 3600 * 1000 * MS;

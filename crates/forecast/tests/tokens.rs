@@ -130,7 +130,7 @@ fn half(side: Side, task: u32, flow: u64, from: u64, to: u64, port: u16) -> Half
         process: 0,
         witness: (0, 0),
         murky: false,
-        unread_ns: 0,
+        client: ByClient::default(),
         is_internal: false,
         received_to: 0,
     };

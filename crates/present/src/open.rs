@@ -142,6 +142,8 @@ pub struct SessionView {
     pub statement: String,
     /// It has answered that, and waits for its client to send: for so long (ns).
     pub idle_ns: Option<u64>,
+    /// Who asks there: the task where it is recorded, else its address.
+    pub client: Option<String>,
 }
 
 /// A session that sleeps in the middle of a statement.
@@ -375,7 +377,16 @@ impl Namer<'_, '_> {
             statement: h.statement.clone(),
             is_in_transaction: h.is_in_transaction,
             others: others
-                .map(|o| SessionView { task: self.task(o.at), statement: o.statement.clone(), idle_ns: o.idle_ns })
+                .map(|o| SessionView {
+                    task: self.task(o.at),
+                    statement: o.statement.clone(),
+                    idle_ns: o.idle_ns,
+                    client: match (o.client, &o.address) {
+                        (Some(client), Some(address)) => Some(format!("{} ({address})", self.task(client))),
+                        (Some(client), None) => Some(self.task(client)),
+                        (None, address) => address.clone(),
+                    },
+                })
                 .collect(),
             query: format!("SELECT pg_blocking_pids({})", h.pid),
         }

@@ -38,9 +38,24 @@ pub(crate) const BAD: Stop = Stop::Lost(Some(Defect::BadHead));
 /// Whether bytes begin like a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
+    /// They do, and bytes of no other origin begin so: at least some 32 bits of them are as they must be.
+    Sure,
+    /// They do; but so may bytes of another origin.
     Yes,
     No,
     More,
+}
+
+impl Fit {
+    /// The same, but sure where it fits at all.
+    pub fn and_sure(self) -> Fit {
+        if self == Fit::Yes { Fit::Sure } else { self }
+    }
+
+    /// Whether it fits, sure or not.
+    pub fn is_fit(self) -> bool {
+        matches!(self, Fit::Sure | Fit::Yes)
+    }
 }
 
 impl From<bool> for Fit {
@@ -302,7 +317,7 @@ impl<F: Framer, const N: usize> Duplex<F, N> {
         if matches!(direction.sync, Sync::Probe | Sync::Gap) {
             match self.framer.fit(dir, bytes) {
                 Fit::More if !last => return Err(Stop::Need),
-                Fit::Yes => {
+                Fit::Yes | Fit::Sure => {
                     direction.sync = Sync::Good;
                     direction.told = false;
                     self.framer.found(&mut wire);

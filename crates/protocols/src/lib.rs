@@ -35,7 +35,7 @@ pub mod vocabulary;
 
 pub use duplex::Duplex;
 pub use processors::{AnyProcessor, Protocol};
-pub use registry::{About, Askers, Docs, Maker, RunsOn, Transport, Verdict, begins_anywhere, recognise};
+pub use registry::{About, Askers, Docs, Likely, Maker, RunsOn, Transport, Verdict, begins_anywhere, recognise};
 pub use text::Text;
 
 /// One of the two directions of a flow.

@@ -175,7 +175,7 @@ impl Source<'_> {
     }
 
     fn traces(&self) -> Traces<'_> {
-        Traces::new(self.names, self.folder.timeline(), self.recording().map(Paths::new))
+        Traces::new(self.names, self.folder.timeline(), self.recording().map(|r| Paths::new(r, self.args.waits)))
     }
 
     /// Gives the requests that are exported, one after the other; what is left over where a write failed is not read on.

@@ -155,3 +155,88 @@ fn answers_that_take_too_long_are_left_out_and_said() -> Tested {
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{left:?}");
     Ok(())
 }
+
+/// Plays a script into a folder.
+fn played(dir: &Path, script: &str) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    Ok(play(script)?.write(&dir.join("t"), Cuts::default())?.remove(0))
+}
+
+#[test]
+fn the_slowest_is_one_whose_end_was_seen() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let script = "
+task A app
+flow c - A
+flow d - A
+100 A takes r1 c
+200 A answers r1
+300 A takes r2 d
+recorded 0 90000
+";
+    let folder = played(dir.path(), script)?;
+    let ask = |which: &str| check("show", &stdout(&run(&["show", "--json", path(&folder), which])));
+    let slowest = ask("slowest");
+    assert_eq!((&slowest["in_progress"], &slowest["complete"]), (&false.into(), &true.into()), "{slowest}");
+    let open = check("open", &stdout(&run(&["open", "--json", path(&folder)])));
+    let cut = ask(open["requests"][0]["request"].as_str().ok_or("one is in flight")?);
+    assert_eq!((&cut["in_progress"], &cut["complete"]), (&true.into(), &false.into()), "{cut}");
+    Ok(())
+}
+
+#[test]
+fn where_nothing_works_that_comes_first() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let mut script = "task A app\nflow c - A\n".to_owned();
+    for n in 0..40u32 {
+        script += &format!("{} A takes r{n} c\n{} A answers r{n} 500\n", 100 + n * 100, 150 + n * 100);
+    }
+    let folder = played(dir.path(), &script)?;
+    let triage = check("triage", &stdout(&run(&["triage", "--json", path(&folder)])));
+    let first = &triage["findings"][0];
+    assert_eq!((&first["section"], &first["level"]), (&"fails".into(), &"bad".into()), "{triage}");
+    assert!(sentence(first).contains("all 40 failed (500 × 40)"), "{first}");
+    assert!(first["next"].as_str().is_some_and(|n| n.starts_with("wakepath show ")), "{first}");
+    let text = stdout(&run(&["triage", path(&folder)]));
+    let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+    assert!(place("What fails") < place("What is slow"), "{text}");
+    Ok(())
+}
+
+/// Against nothing there is no slow one: where all are alike, it says what all take their time for.
+#[test]
+fn where_all_are_alike_it_says_where_the_time_goes() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let mut script = "task A app\nflow c - A\n".to_owned();
+    for n in 0..200u32 {
+        let at = 1_000 + n * 1_000;
+        let ran = at + 500 + n % 7;
+        script +=
+            &format!("{at} A takes r{n} c\n{ran} A woken by timer since {}\n{} A answers r{n}\n", at + 10, ran + 10);
+    }
+    let folder = played(dir.path(), &script)?;
+    let triage = check("triage", &stdout(&run(&["triage", "--json", path(&folder)])));
+    let slow = of(&triage, "slow");
+    let alike = slow.iter().find(|f| sentence(f).starts_with("All 200 requests")).ok_or_else(|| format!("{slow:?}"))?;
+    assert!(sentence(alike).contains("take about as long") && sentence(alike).contains("are app"), "{alike}");
+    Ok(())
+}
+
+#[test]
+fn calls_that_leave_name_the_port_to_watch() -> Tested {
+    let dir = tempfile::tempdir()?;
+    let mut script = "task A app\nflow c - A\nflow d A - ports 40001 6379\n".to_owned();
+    for n in 0..20u32 {
+        let at = 1_000 + n * 1_000;
+        script += &format!(
+            "{at} A takes r{n} c\n{} A asks q{n} d for r{n}\n{} A hears q{n}\n{} A answers r{n}\n",
+            at + 10,
+            at + 400,
+            at + 420
+        );
+    }
+    let folder = played(dir.path(), &script)?;
+    let triage = check("triage", &stdout(&run(&["triage", "--json", path(&folder)])));
+    let there = of(&triage, "slow").into_iter().find(|f| sentence(f).contains("leave for")).ok_or("it is said")?;
+    assert!(sentence(there).contains(":6379, which is not watched"), "{there}");
+    Ok(())
+}

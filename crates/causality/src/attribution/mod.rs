@@ -499,6 +499,8 @@ impl<'a, F: Finished> Attribution<'a, F> {
             () if s.request.lossy => Some(Hole::Losses),
             () if exchange.murky => Some(Hole::Borders),
             () if s.request.overflow => Some(Hole::Borders),
+            () if s.request.is_unfollowed => Some(Hole::Unfollowed),
+            () if exchange.client.is_work_unknown => Some(Hole::ClientLeft),
             () => None,
         };
         let (closed, refusals) = (s.closed, std::mem::take(&mut s.request.refusals));

@@ -12,6 +12,17 @@ pub enum Side {
     Client,
 }
 
+/// What a server's client did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ByClient {
+    /// The time of the reply in which bytes found no room, since the client had not read those before (ns).
+    pub unread_ns: u64,
+    /// When it closed or reset the connection before the reply was complete; 0: it did not.
+    pub left: MonoNs,
+    /// It left, and when the server was done with the request is not known.
+    pub is_work_unknown: bool,
+}
+
 /// A request and its reply at one endpoint.
 #[derive(Clone, Debug)]
 pub struct Exchange {
@@ -91,8 +102,8 @@ pub struct Exchange {
     pub witness: (u8, u64),
     /// Which reply is whose is not known: messages of its flow were missed, or several requests use it and nobody knows its protocol.
     pub murky: bool,
-    /// Of a server, the time of its reply in which bytes found no room, since the client had not read those before (ns).
-    pub unread_ns: u64,
+    /// Of a server, what its client did.
+    pub client: ByClient,
     /// Its process has both ends: by such a pair of sockets threads wake each other, or a loop itself. It is nobody's request.
     pub is_internal: bool,
 }
@@ -139,7 +150,7 @@ impl Exchange {
             process: 0,
             witness: (0, 0),
             murky: false,
-            unread_ns: 0,
+            client: ByClient::default(),
             is_internal: false,
         }
     }

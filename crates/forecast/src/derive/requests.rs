@@ -106,11 +106,15 @@ pub fn derive(
     jobs.services = job_services(names, &services, &demand, &stations, &rooms);
     let answered = Answered { coming: &coming, opened: &opened, order: &order, stands: &stands };
     jobs.jobs = answered.jobs(index, requests, &inferred.thinks, &roots, t0);
+    if jobs.jobs.len() == sorted.len() && matches!(inferred.arrivals, Arrivals::Closed { .. }) {
+        let asked: Vec<usize> = jobs.jobs.iter().map(|j| j.root.asked).collect();
+        jobs.crowds = arrivals::crowds(&sorted, &asked);
+    }
     jobs.unseen.extend(much_unknown(&jobs, demand.unknown_ns));
     let contradictory = order::settle(&mut jobs);
     let mut assumptions = assumptions(&collected, &cover, &services, &demand, &inferred, &jobs);
     assumptions.extend(stations.assumptions);
-    assumptions.extend(connections(&links));
+    assumptions.extend(connections(&links, &opened));
     assumptions.extend(tokens.assumptions.iter().chain(&disks.assumptions).cloned());
     assumptions.extend(contradictory);
     let measured = measure(&coming, selection, &collected, &cover);
@@ -120,7 +124,8 @@ pub fn derive(
     let all = collected.requests.len() as u64 + collected.holes;
     let lossy = demand.lossy.max(collected.holes as f64 / all as f64);
     let model = Model::Jobs(jobs);
-    Ok(Derived { model, measured, assumptions, lossy, flows: Vec::new(), warnings: Vec::new() })
+    let impossible = stations.impossible;
+    Ok(Derived { model, measured, assumptions, lossy, impossible, flows: Vec::new(), warnings: Vec::new() })
 }
 
 /// The services as a replay knows them; `rooms`: of each, the room of its accept queue, where that is known to matter.
@@ -191,18 +196,20 @@ fn much_unknown(jobs: &Jobs, unknown_ns: u64) -> Option<String> {
     })
 }
 
-/// What is taken for granted of connections that were asked for.
-fn connections(links: &Links) -> Vec<String> {
+/// What is taken for granted of connections that were asked for. `opened`: of each request, the one made for it.
+fn connections(links: &Links, opened: &[Option<Connect>]) -> Vec<String> {
     let mut assumptions = Vec::new();
-    let (again, connects) = links.retried();
+    let made: Vec<&Connect> = opened.iter().flatten().collect();
+    let again = made.iter().filter(|c| c.retries > 0).count();
     if again > 0 {
         let then = match links.syn_linear() {
             0 => String::new(),
             n => format!("{n} times more after 1 s each, "),
         };
         assumptions.push(format!(
-            "{again} of {connects} connections found no room and were retried; a client retries after 1 s, \
-             {then}then after twice as long each time."
+            "{again} of {} connections took 1 s or longer, as those do whose first packet finds no room in an accept queue. The \
+             replay takes them for such: a client retries after 1 s, {then}then after twice as long each time.",
+            made.len()
         ));
     }
     if links.more() > 0 {
@@ -356,6 +363,14 @@ fn assumptions(
         Arrivals::Open => "open".to_owned(),
     };
     out.push(format!("Arrivals are {how}: {}.", inferred.why));
+    if !jobs.crowds.is_empty() {
+        let counts: Vec<String> = jobs.crowds.iter().map(|c| c.clients.to_string()).collect();
+        out.push(format!(
+            "Clients ask for different things ({} groups, of {} clients): each group goes on asking for its own.",
+            counts.len(),
+            counts.join(", ")
+        ));
+    }
     out.push("Computing costs what it cost during the recording, including the cost of recording.".to_owned());
     for (s, used) in services.all.iter().zip(&demand.used) {
         let part = 1.0 - 1.0 / used.factor();
@@ -385,6 +400,12 @@ fn assumptions(
         out.push(format!(
             "{percent:.0} % of the requests' time passes waiting for what was not seen{most}, and stays as it is, whatever \
              changes: were it a queue, it would not."
+        ));
+    }
+    if collected.elsewhere > 0 {
+        out.push(format!(
+            "{} requests of recorded programs to servers that are not recorded are no part of the model.",
+            collected.elsewhere
         ));
     }
     let covered = cover.donors.iter().flatten().count() as u64;

@@ -11,7 +11,8 @@ use wakepath_analysis::open::Unended;
 impl SessionView {
     fn in_words(&self) -> String {
         let idle = self.idle_ns.map(|ns| format!("; answered, and waiting for its client for {}", units::duration(ns)));
-        format!("{} ({}{})", self.task, self.statement, idle.unwrap_or_default())
+        let client = self.client.as_ref().map_or(String::new(), |c| format!("; its client is {c}"));
+        format!("{} ({}{}{client})", self.task, self.statement, idle.unwrap_or_default())
     }
 }
 

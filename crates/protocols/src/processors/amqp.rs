@@ -324,14 +324,14 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], _: bool) -> Fit {
     const HEADER: &[u8; 8] = b"AMQP\0\0\x09\x01";
     if dir == Dir::ToServer && bytes[0] == b'A' {
         return if bytes.starts_with(HEADER) {
-            Fit::Yes
+            Fit::Sure
         } else if HEADER.starts_with(bytes) {
             Fit::More
         } else {
             Fit::No
         };
     }
-    begins_method(dir, bytes, usize::MAX)
+    begins_method(dir, bytes, usize::MAX).and_sure() // length, class, method and end of the frame fit
 }
 
 /// Whether a method of this side begins here, in a whole frame, as far as the frame can be shown: in `most` bytes.

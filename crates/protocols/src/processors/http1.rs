@@ -104,7 +104,7 @@ impl Framer for Framing {
             Part::Start => {
                 let code = line.get(9..).and_then(http::code);
                 *side = Side { start: wire.at, part: Part::Fields, long: cut, code, ..Side::NEW };
-                let reply = cut || (fit_reply(line) == Fit::Yes && code.is_some());
+                let reply = cut || (fit_reply(line).is_fit() && code.is_some());
                 let begins = if wire.dir == Dir::ToClient { reply } else { side.request(line, cut) };
                 if !begins {
                     *side = Side::NEW;
@@ -286,23 +286,26 @@ fn kind(method: &str) -> u8 {
 const HEAD: u8 = 1;
 const CONNECT: u8 = 2;
 
-/// Whether a flow of which these are the first bytes is HTTP/1: by a reply's version, or a request whose target is a
-/// path, or has another form that its method allows.
+/// Whether a flow of which these are the first bytes is HTTP/1: by a reply's version; by a usual method and a target that is a path or
+/// an address; or by a request's line with its version.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8], _: bool) -> Fit {
-    const METHODS: &str = "GET POST PUT HEAD DELETE OPTIONS PATCH CONNECT TRACE";
+    const METHODS: &str = "GET POST PUT HEAD DELETE OPTIONS PATCH TRACE";
     const ABSOLUTE: &[u8] = b"http://";
     if dir == Dir::ToClient {
-        return fit_reply(bytes);
+        return fit_reply(bytes).and_sure();
     }
     let method = bytes.split(|&b| b == b' ').next().unwrap_or(&[]);
     let known = METHODS.split(' ').any(|m| m.as_bytes() == method);
     match bytes.get(method.len() + 1..).unwrap_or(&[]) {
         [] if known || METHODS.split(' ').any(|m| m.as_bytes().starts_with(bytes)) => Fit::More,
-        [b'/', ..] => fit_request(bytes),
-        [b'*', ..] => known.into(),
-        [_, ..] if method == b"CONNECT" => fit_request(bytes),
-        target if known && target.starts_with(ABSOLUTE) => Fit::Yes,
+        [b'/', ..] if known => Fit::Sure,
+        target if known && target.starts_with(ABSOLUTE) => Fit::Sure,
         target if known && ABSOLUTE.starts_with(target) => Fit::More,
-        _ => Fit::No,
+        _ if !fit_request(bytes).is_fit() => fit_request(bytes),
+        _ => match bytes.iter().take(LINE).position(|&b| b == b'\n') {
+            Some(end) => Fit::from(bytes[..end].windows(8).any(|part| part == b" HTTP/1.")).and_sure(),
+            None if bytes.len() < LINE && bytes.iter().all(|b| (b' '..=b'~').contains(b) || *b == b'\r') => Fit::More,
+            None => Fit::No,
+        },
     }
 }

@@ -216,8 +216,11 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
             }
         }
         // Few bytes of the header are set: only a name makes it sure.
-        Dir::ToServer if !usual && matches!(be16(bytes, 12), Some(0 | 1 | 0xffff)) => Fit::No,
-        Dir::ToServer => request_fits(bytes),
+        Dir::ToServer => match be16(bytes, 12) {
+            Some(2..=0x7fff) => request_fits(bytes).and_sure(),
+            Some(0 | 1 | 0xffff) if !usual => Fit::No,
+            _ => request_fits(bytes),
+        },
         Dir::ToClient => Fit::No,
     }
 }

@@ -365,5 +365,5 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], _: bool) -> Fit {
     // What answers request 0 says 0 too; but what asks says in which database.
     let asks = to == 0 && (dir == Dir::ToServer || bytes.windows(4).any(|part| part == b"$db\0"));
     let plausible = (16..48_000_000).contains(&size) && (dir == Dir::ToServer) == asks;
-    (plausible && matches!(code, QUERY | COMPRESSED | MSG)).into()
+    Fit::from(plausible && matches!(code, QUERY | COMPRESSED | MSG)).and_sure()
 }

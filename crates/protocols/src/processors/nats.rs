@@ -269,13 +269,16 @@ fn inbox(subject: &[u8]) -> Option<&[u8]> {
     subject.starts_with(b"_INBOX.").then(|| &subject[..6])
 }
 
-/// Whether a flow of which these are the first bytes is NATS: by INFO or CONNECT, by the whole line of a message, and on the
-/// usual port by what is shorter.
+/// Most bytes of payload whose end is waited for before the protocol is known.
+const WAITED_MAX: u64 = 160;
+
+/// Whether a flow of which these are the first bytes is NATS: by INFO or CONNECT, by a whole message, and on the usual port, or
+/// before an answer, by what is shorter.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
     let opening: &[u8] = if dir == Dir::ToClient { b"INFO {" } else { b"CONNECT {" };
     let common = opening.iter().zip(bytes).take_while(|(a, b)| a == b).count();
     if common == opening.len() {
-        return Fit::Yes;
+        return Fit::Sure;
     }
     if common == bytes.len() {
         return Fit::More;
@@ -292,7 +295,20 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
     let words = Words::new(&bytes[..newline]);
     let Some(op) = find(dir, words.of[0]) else { return Fit::No };
     match op.payload {
-        Some(least) => (bytes[..newline].ends_with(b"\r") && addressed(least, &words).is_some()).into(),
+        // Others have such lines too: what follows tells.
+        Some(least) if bytes[..newline].ends_with(b"\r") => match addressed(least, &words) {
+            Some((_, _, count)) => {
+                match bytes.get(newline + 1..).and_then(|rest| rest.get(usize::try_from(count).ok()?..)) {
+                    Some([b'\r', b'\n', ..]) => Fit::Sure,
+                    None | Some([] | [b'\r']) if count < WAITED_MAX => Fit::More,
+                    // The payload's end is too far. All clients number their subscriptions.
+                    None | Some([] | [b'\r']) => (dir == Dir::ToServer || decimal(words.of[2]).is_some()).into(),
+                    Some(_) => Fit::No,
+                }
+            }
+            None => Fit::No,
+        },
+        Some(_) => Fit::No,
         None => usual.into(),
     }
 }

@@ -301,9 +301,15 @@ fn statement(content: &[u8]) -> Shape {
 /// by a message from the middle.
 pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
     match dir {
-        Dir::ToServer if bytes[0] == 0 => startup(bytes).into(),
-        _ if usual => length(dir, bytes, 1 << 26).into(),
-        _ => sure(dir, bytes).into(),
+        Dir::ToServer if bytes[0] == 0 => Fit::from(startup(bytes)).and_sure(),
+        _ if sure(dir, bytes) => Fit::Sure,
+        _ if usual => match length(dir, bytes, 1 << 20) {
+            Err(Stop::Need) => Fit::More,
+            Err(_) => Fit::No,
+            // A chain of messages, or one that goes on beyond what is at hand.
+            Ok(total) => (total as usize > bytes.len() || last_of_chain(dir, bytes).is_some()).into(),
+        },
+        _ => Fit::No,
     }
 }
 
@@ -341,9 +347,9 @@ mod tests {
     #[test]
     fn what_comes_amid_a_connection_tells_the_protocol_on_any_port() {
         let prepared = b"P\0\0\0\x13s1\0SELECT $1\0\0\0D\0\0\0\x08Ss1\0H\0\0\0\x04";
-        assert_eq!(recognise(Dir::ToServer, prepared, false), Fit::Yes);
+        assert_eq!(recognise(Dir::ToServer, prepared, false), Fit::Sure);
         // a pool that closes an idle connection says nothing else on it
-        assert_eq!(recognise(Dir::ToServer, b"X\0\0\0\x04", false), Fit::Yes);
+        assert_eq!(recognise(Dir::ToServer, b"X\0\0\0\x04", false), Fit::Sure);
         assert_eq!(recognise(Dir::ToServer, b"X\0\0\0\x05", false), Fit::No);
         // a Flush alone says nothing, nor does what goes on behind it
         assert_eq!(recognise(Dir::ToServer, b"H\0\0\0\x04", false), Fit::No);

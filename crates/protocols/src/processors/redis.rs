@@ -377,11 +377,35 @@ pub(crate) fn recognise(dir: Dir, bytes: &[u8], usual: bool) -> Fit {
             match count {
                 0 if rest.is_empty() => Fit::More,
                 1..=9 if b"\r\n$".starts_with(behind) && behind.len() < 3 => Fit::More,
-                1..=9 => (behind == b"\r\n$").into(),
+                1..=9 => Fit::from(behind == b"\r\n$").and_sure(),
                 _ => Fit::No,
             }
         }
-        (Dir::ToServer, _) => (usual && bytes[0].is_ascii_alphabetic()).into(),
-        (Dir::ToClient, _) => (usual && TYPES.contains(&bytes[0])).into(),
+        _ if !usual => Fit::No,
+        (Dir::ToServer, _) => {
+            let length = bytes.iter().take_while(|b| b.is_ascii_alphanumeric()).count();
+            let word = verb(&bytes[..length]);
+            let is_command = bytes[0].is_ascii_alphabetic() && WORDS.binary_search(&word.as_str()).is_ok();
+            let mut line = bytes.split(|&b| b == b'\n').next().unwrap_or(&[]).trim_ascii_end().iter();
+            match bytes.get(length) {
+                None if length <= 16 => Fit::More,
+                Some(b' ' | b'\r' | b'\n') => (is_command && line.all(|b| (b' '..=b'~').contains(b))).into(),
+                _ => Fit::No,
+            }
+        }
+        (Dir::ToClient, _) if TYPES.contains(&bytes[0]) => {
+            let end = bytes.iter().position(|&b| b == b'\n');
+            let line = &bytes[1..end.unwrap_or(bytes.len())];
+            let is_number = |text: &[u8]| bytes::decimal(text.strip_prefix(b"-").unwrap_or(text)).is_some();
+            let is_text = line.trim_ascii_end().iter().all(|b| (b' '..=b'~').contains(b));
+            match (end, bytes[0]) {
+                (_, b'+' | b'-' | b'_' | b'#' | b',' | b'(') if !is_text => Fit::No,
+                (None, _) if is_text && line.len() < 200 => Fit::More,
+                (Some(_), b'+' | b'-' | b'_' | b'#' | b',' | b'(') => line.ends_with(b"\r").into(),
+                (Some(_), _) => line.strip_suffix(b"\r").is_some_and(is_number).into(),
+                (None, _) => Fit::No,
+            }
+        }
+        (Dir::ToClient, _) => Fit::No,
     }
 }

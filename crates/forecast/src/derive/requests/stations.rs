@@ -4,7 +4,7 @@ use super::services::Services;
 use crate::derive::demand::Demand;
 use crate::jobs::Turns;
 use crate::system::{Discipline, Station, StationId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_analysis::names::Names;
 use wakepath_model::folder::{Folder, TableSet};
 use wakepath_model::ids::{HostId, TaskId};
@@ -31,6 +31,8 @@ pub struct Stations {
     pub turns: Vec<Option<Turns>>,
     /// Of hosts of which nothing tells the number of processors.
     pub assumptions: Vec<String>,
+    /// Of hosts whose tasks ran longer than their processors could.
+    pub impossible: Vec<String>,
 }
 
 /// The bounds that were written down, the last that holds of each.
@@ -72,6 +74,9 @@ fn read(folder: &Folder, names: &Names<'_>, host: HostId) -> Limits {
 /// they would give.
 const LEFT_MIN: f64 = 0.25;
 
+/// So many times as much as there is of processors is an error of measurement; more is impossible.
+const MEASURED_OVER: f64 = 1.1;
+
 /// Room of the accept queues of services that wait there, and their stations. `turns`: of each service, how many
 /// processors it can use where its processes let one of their threads run at a time, 0 = none does.
 pub fn find(
@@ -84,8 +89,15 @@ pub fn find(
 ) -> (Stations, Vec<Option<u64>>) {
     let mut limits: FxHashMap<HostId, Limits> = FxHashMap::default();
     let mut ids: FxHashMap<Bound, StationId> = FxHashMap::default();
-    let mut out = Stations { all: Vec::new(), of: Vec::new(), turns: Vec::new(), assumptions: Vec::new() };
+    let mut out = Stations {
+        all: Vec::new(),
+        of: Vec::new(),
+        turns: Vec::new(),
+        assumptions: Vec::new(),
+        impossible: Vec::new(),
+    };
     let mut rooms = Vec::new();
+    let mut checked: FxHashSet<HostId> = FxHashSet::default();
     for (id, s) in services.all.iter().enumerate() {
         let known = limits.entry(s.host).or_insert_with(|| read(folder, names, s.host));
         let seen = u64::from(demand.processors.get(&s.host).copied().unwrap_or(0)) + 1;
@@ -100,6 +112,11 @@ pub fn find(
         let others = demand.strangers.iter().filter(|((h, _), _)| *h == s.host).map(|(_, ns)| *ns).sum::<u64>();
         let taken = others as f64 / elapsed_ns.max(1) as f64;
         let whole = host_servers as f64;
+        if checked.insert(s.host) {
+            let of_host = services.all.iter().zip(&demand.used).filter(|(other, _)| other.host == s.host);
+            let own = of_host.map(|(_, used)| used.all_ns).sum::<u64>() as f64 / elapsed_ns.max(1) as f64;
+            out.impossible.extend(too_much(names.host(s.host), whole, taken + own));
+        }
         let mut servers = (whole - taken).max(LEFT_MIN * whole);
         let mut bound = Bound::Host(s.host);
         let mut discipline = Discipline::Shared;
@@ -154,6 +171,16 @@ pub fn find(
     (out, rooms)
 }
 
+/// What is wrong where tasks ran on more processors than a host has.
+fn too_much(host: &str, processors: f64, busy: f64) -> Option<String> {
+    (busy > MEASURED_OVER * processors).then(|| {
+        format!(
+            "tasks seem to have run on {busy:.1} processors at a time, and {host} has {processors}: records of when they stopped \
+             are missing"
+        )
+    })
+}
+
 /// The processes of these tasks, by number.
 pub fn processes(names: &Names<'_>, host: HostId, tasks: &[TaskId]) -> Vec<u32> {
     let mut all: Vec<u32> = tasks.iter().map(|&t| names.tgid(host, t)).collect();
@@ -165,4 +192,16 @@ pub fn processes(names: &Names<'_>, host: HostId, tasks: &[TaskId]) -> Vec<u32> 
 /// The bound of the processes of these tasks, where one has one.
 fn of<T: Clone>(names: &Names<'_>, host: HostId, tasks: &[TaskId], by_process: &FxHashMap<u32, T>) -> Option<T> {
     tasks.iter().find_map(|&t| by_process.get(&names.tgid(host, t))).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_all_processors_is_impossible() {
+        assert_eq!(too_much("web", 2.0, 2.1), None);
+        let told = too_much("web", 2.0, 78.7).expect("it is impossible");
+        assert!(told.starts_with("tasks seem to have run on 78.7 processors at a time, and web has 2:"), "{told}");
+    }
 }
