@@ -14,6 +14,7 @@ mod own;
 mod processor;
 pub(crate) mod taken;
 pub(crate) mod timeouts;
+pub(crate) mod untaken;
 
 pub(crate) use own::own_wait;
 
@@ -24,7 +25,7 @@ use crate::reasons;
 use crate::slices::{Slice, State};
 use network::is_local;
 use wakepath_causality::evidence::Class;
-use wakepath_causality::graph::Index;
+use wakepath_causality::graph::{Index, is_futex};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId, TaskId};
 use wakepath_model::rows::{WaitRow, cause};
 
@@ -144,11 +145,13 @@ pub(crate) struct Message {
     pub reason: Option<&'static str>,
     /// Where it left from: the endpoint, and the number (32 wrapping bits) of the byte behind its last.
     pub from: Option<(HostId, EndpointId, u32)>,
+    /// On which connection it was awaited, where it never came and the wait's own record does not name that.
+    pub on: Option<EndpointId>,
 }
 
 impl Message {
     /// Of which nothing is known.
-    pub(crate) const NOTHING: Message = Message { by: None, evidence: None, reason: None, from: None };
+    pub(crate) const NOTHING: Message = Message { by: None, evidence: None, reason: None, from: None, on: None };
 }
 
 /// What a slice says besides its place.
@@ -411,6 +414,7 @@ impl<'a> Walk<'a> {
                 cause::TIMER => self.unanswered(host, w),
                 _ => Some(EndpointId(w.object)),
             };
+            let end = m.on.or(end);
             let object = end.and_then(|end| self.index.end(host, end)).as_ref().map(remote_of);
             f.evidence = m.evidence.or(f.evidence);
             let what = What { by: m.by, syscall, object, reason: m.reason };
@@ -419,6 +423,8 @@ impl<'a> Walk<'a> {
                     f.wait = f.wait.or(Some(State::Network));
                     self.on_its_way(&f, sender, f.floor, what);
                 }
+                // nobody had taken it
+                None if m.on.is_some() => self.tell_wait(&f, State::Queued, what),
                 None => self.tell_wait(&f, State::Network, what),
             }
             return;
@@ -426,9 +432,10 @@ impl<'a> Walk<'a> {
         match w.cause {
             cause::PREEMPTED => self.preempted(&f, w, what(None)),
             cause::OPEN => {
-                let state = if is_futex(w) { State::Lock } else { State::Unknown };
+                let state = if is_futex(w) { self.futex(host, w, TaskId::UNKNOWN).0 } else { State::Unknown };
                 let object = is_futex(w).then(|| futex_name(w));
-                self.tell_wait(&f, state, What { object, ..what(Some(reasons::OPEN)) });
+                let by = self.holder(host, w).map(|holder| (host, holder));
+                self.tell_wait(&f, state, What { by, object, ..what(Some(reasons::OPEN)) });
             }
             cause::TIMER => self.timed_out(f, w, syscall),
             cause::STOPPED => self.stopped(&f, w, what(None)),
@@ -566,11 +573,6 @@ fn is_by_message(w: &WaitRow, by: Option<(HostId, TaskId)>) -> bool {
         cause::TASK => w.by != TaskId::UNKNOWN && by.is_some_and(|b| b.1 == w.by),
         _ => false,
     }
-}
-
-fn is_futex(w: &WaitRow) -> bool {
-    // futex, futex_waitv, futex_wait of x86-64
-    matches!(w.syscall, 202 | 449 | 455)
 }
 
 fn futex_name(w: &WaitRow) -> String {

@@ -529,7 +529,7 @@ impl<S: Steps> Engine<S> {
         let last = self.eps.get(&r.flow).and_then(|ep| ep.open.last().copied());
         let Some(x) = last.filter(|_| side == Side::Server) else { return };
         let e = self.xs.get_mut(x);
-        e.received_to = e.received_to.max(r.end);
+        e.reads_more(r);
         if e.request_start < r.start && r.start < e.request_end && !e.by_order {
             self.steps.request_progress(&self.xs, x, r.actor(), r.at);
         }

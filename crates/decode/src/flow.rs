@@ -411,7 +411,8 @@ impl<'s, S: RowSink> Out<'s, S> {
 fn flags(m: &Message<'_>) -> u8 {
     let no_reply = if m.role == Role::OneWay { message_flag::NO_REPLY } else { 0 };
     let queued = if m.attrs.queued { message_flag::QUEUED } else { 0 };
-    no_reply | queued
+    let awaits = if m.attrs.awaits { message_flag::AWAITS } else { 0 };
+    no_reply | queued | awaits
 }
 
 impl<S: RowSink> Sink for Out<'_, S> {

@@ -143,6 +143,9 @@ pub struct Attrs<'a> {
     pub cut: bool,
     /// `true`: it puts something where others take it up later: a queue, a list, a topic.
     pub queued: bool,
+    /// `true`: it asks to wait until something happens elsewhere, such as an item in a list: a reply that comes late is not slow, and
+    /// one that does not come hangs nowhere.
+    pub awaits: bool,
 }
 
 impl<'a> Attrs<'a> {

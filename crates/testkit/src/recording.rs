@@ -536,7 +536,10 @@ impl HostRows {
                     id(&mut r.target);
                     id(&mut r.detail);
                 }
-                Event::Task(r) => id(&mut r.comm),
+                Event::Task(r) => {
+                    id(&mut r.comm);
+                    id(&mut r.cmdline);
+                }
                 Event::Fault(r) => id(&mut r.file),
                 Event::Loss(r) => id(&mut r.what),
                 Event::FlowNote(r) => {

@@ -381,6 +381,9 @@ constants! {
     STACKS: u32 = 65536;
     /// `Wait.syscall` where the task was not in a system call.
     NO_SYSCALL: u16 = 0xffff;
+    /// In `rcv_seq` of a wait in futex(2): the word is that of a lock that somebody held. Below it is the holder's number, 0
+    /// where that is not known.
+    FUTEX_LOCK: u32 = 0x8000_0000;
     /// Most bytes of a command line.
     CMDLINE_MAX: u32 = 512;
     /// Room for a UNIX socket's name behind its [`FlowSeen`].

@@ -156,6 +156,7 @@ impl<S: Steps> Engine<S> {
             detail: r.detail,
             one_way,
             queued: r.flags & message_flag::QUEUED != 0,
+            awaits: r.flags & message_flag::AWAITS != 0,
             witness: (r.witness_kind, r.witness),
             ..Exchange::of_request(flow, side, r.start, r.end)
         };

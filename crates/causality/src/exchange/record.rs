@@ -1,7 +1,7 @@
 //! One exchange.
 
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
-use wakepath_model::rows::OPEN;
+use wakepath_model::rows::{OPEN, OpRow};
 
 /// Which side of an exchange an endpoint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,10 @@ pub struct Exchange {
     pub arrived: MonoNs,
     /// How far the request was read (server).
     pub received_to: u64,
+    /// When a part of it was read last (server; 0 where that was not more than its head's part).
+    pub read: MonoNs,
+    /// Of a server, the time in which it had read all that had come of the request, and the rest had not (ns).
+    pub unsent_ns: u64,
     /// When its first byte was taken or sent (entry of the call where sent).
     pub began: MonoNs,
     /// When the head was complete at the endpoint's task.
@@ -90,6 +94,8 @@ pub struct Exchange {
     pub one_way: bool,
     /// The request puts something where others take it up later: a queue, a list, a topic.
     pub queued: bool,
+    /// The request asks to wait until something happens elsewhere, such as an item in a list: late is not slow.
+    pub awaits: bool,
     /// The process of `task`: the number of its leading task.
     pub process: u32,
     /// Witness kind and value.
@@ -115,6 +121,8 @@ impl Exchange {
             reply_end: OPEN,
             arrived: MonoNs(0),
             received_to: 0,
+            read: MonoNs(0),
+            unsent_ns: 0,
             began: MonoNs(0),
             taken: MonoNs(0),
             reply_began: MonoNs(0),
@@ -138,12 +146,26 @@ impl Exchange {
             by_order: false,
             one_way: false,
             queued: false,
+            awaits: false,
             process: 0,
             witness: (0, 0),
             murky: false,
             client: ByClient::default(),
             is_internal: false,
         }
+    }
+
+    /// More of the request was read: what the client sent late, the server had to wait for.
+    pub(crate) fn reads_more(&mut self, r: &OpRow) {
+        let is_part = self.request_start < r.start && r.start < self.request_end && !self.by_order;
+        if is_part {
+            let read = if self.read.0 == 0 { self.taken } else { self.read };
+            let came = if r.arrived.0 == 0 { r.at } else { r.arrived };
+            let since = if r.arrived.0 == 0 { read.max(r.entry) } else { read };
+            self.unsent_ns += came.0.saturating_sub(since.0);
+            self.read = r.at;
+        }
+        self.received_to = self.received_to.max(r.end);
     }
 
     /// A request that was begun by direction is this one, of which a message tells: who took it, and when, stands.

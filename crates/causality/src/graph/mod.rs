@@ -7,6 +7,7 @@
 //! is the same of them on both hosts. Building it streams each table once; a question costs a few binary searches.
 
 mod build;
+mod futexes;
 mod listeners;
 mod logical;
 mod named;
@@ -17,13 +18,14 @@ mod records;
 mod sort;
 mod store;
 
+pub use futexes::{is_for_an_interpreter, is_futex};
 pub use listeners::Backlog;
 pub use processors::{Held, Holders};
 pub use records::{End, Left, Listener};
 
 use crate::pairs::How;
 use recorded::Recorded;
-use records::{Asked, Came, OfFlow, Sent, Word, place};
+use records::{Asked, Came, Interpreter, OfFlow, Sent, Word, place};
 use rustc_hash::FxHashMap;
 use sort::Keyed as _;
 use std::fs::{self, DirBuilder};
@@ -42,7 +44,7 @@ use wakepath_model::rows::{
 };
 
 /// Version of the files: older ones are made again.
-const VERSION: u64 = 8;
+const VERSION: u64 = 9;
 /// The subfolder of `DIR/cache` where indexes are.
 const CACHE: &str = "cache";
 /// Most rows looked at around a place that a binary search found.
@@ -68,6 +70,8 @@ pub struct Index {
 
 struct HostRows {
     waits: Rows<WaitRow>,
+    /// Futexes that are interpreters' locks.
+    interpreters: Rows<Interpreter>,
     cpus: Rows<Came>,
     ops: Rows<OpRow>,
     polls: Rows<PollRow>,
@@ -185,6 +189,7 @@ impl Index {
             }
             hosts.push(HostRows {
                 waits: store.open(&build::file(dir, "waits", i))?,
+                interpreters: store.open(&build::file(dir, "interpreters", i))?,
                 cpus: store.open(&build::file(dir, "cpus", i))?,
                 ops: store.open(&build::file(dir, "operations", i))?,
                 polls: store.open(&build::file(dir, "polls", i))?,
@@ -442,6 +447,23 @@ impl Index {
         self.life(host, task, life::FORK).map(|r| (r.at, r.parent))
     }
 
+    /// Whether a process is known to have been selected to be watched: what it does not do is known, too.
+    pub fn is_watched(&self, host: HostId, task: TaskId) -> bool {
+        const GENERATIONS_MAX: usize = 32;
+        let Some(h) = self.rows(host) else { return false };
+        let mut of = task;
+        for _ in 0..GENERATIONS_MAX {
+            if h.recorded.is_whole || self.life(host, of, life::WATCHED).is_some() {
+                return true;
+            }
+            match self.fork(host, of) {
+                Some((_, parent)) if parent != TaskId::UNKNOWN && parent != of => of = parent,
+                _ => return false,
+            }
+        }
+        false
+    }
+
     /// When a task ended, where that was seen.
     pub fn exit(&self, host: HostId, task: TaskId) -> Option<MonoNs> {
         self.life(host, task, life::EXIT).map(|r| r.at)
@@ -450,10 +472,14 @@ impl Index {
     fn life(&self, host: HostId, task: TaskId, what: u8) -> Option<TaskRow> {
         let h = self.rows(host)?;
         let first = self.store.lower_bound(&h.tasks, (u64::from(task.0), 0, 0));
+        let after = self.store.lower_bound(&h.tasks, (u64::from(task.0) + 1, 0, 0));
         // a task is announced again at each segment, but it is made first and ends last
         if what == life::EXIT {
-            let after = self.store.lower_bound(&h.tasks, (u64::from(task.0) + 1, 0, 0));
             return (first..after).rev().take(4).filter_map(|i| self.store.get(&h.tasks, i)).find(|r| r.what == what);
+        }
+        if what == life::WATCHED {
+            let mut rows = (first..after).take(NEAR as usize).filter_map(|i| self.store.get(&h.tasks, i));
+            return rows.find(|r| r.what == what);
         }
         (first..first + 4).filter_map(|i| self.store.get(&h.tasks, i)).find(|r| r.task == task && r.what == what)
     }

@@ -129,6 +129,27 @@ impl Keyed for Asked {
     }
 }
 
+/// A futex on which tasks waited as CPython's do for its interpreter lock.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct Interpreter {
+    /// Where it is: the word without the bits that tell a condition's groups of waiters apart.
+    pub futex: u64,
+}
+
+impl Interpreter {
+    /// The lock to which a futex belongs: glibc's conditions have two words, beside each other, on which tasks wait by turns.
+    pub fn of(w: &WaitRow) -> Interpreter {
+        Interpreter { futex: w.arg0 & !7 }
+    }
+}
+
+impl Keyed for Interpreter {
+    fn key(&self) -> Key {
+        (self.futex, 0, 0)
+    }
+}
+
 /// A text that rows name, once.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
@@ -224,6 +245,10 @@ pub struct End {
     pub side: Side,
     /// Zero.
     pub pad: [u8; 2],
+    /// Who had it when it was announced, 0 where not known.
+    pub task: TaskId,
+    /// Zero.
+    pub pad_end: u32,
 }
 
 /// By endpoint; what knows its other end stands last.

@@ -66,6 +66,9 @@ const APIS: [&str; 58] = [
     "ALTER PARTITION", "UPDATE FEATURES",
 ];
 
+/// FETCH waits for records, JOIN GROUP and SYNC GROUP for the other members.
+const AWAITS: &[u16] = &[1, 11, 14];
+
 impl Framer for Framing {
     const NEW: Framing = Framing { asked: [FREE; 16], next: 0 };
 
@@ -113,7 +116,8 @@ impl Framing {
         }
         let role = if silent { Role::OneWay } else { Role::Request };
         let cut = target.is_cut() || (api == PRODUCE && produce.is_none());
-        let attrs = Attrs { verb, target: target.as_str(), cut, queued: api == PRODUCE, ..Attrs::default() };
+        let (queued, awaits) = (api == PRODUCE, AWAITS.contains(&api));
+        let attrs = Attrs { verb, target: target.as_str(), cut, queued, awaits, ..Attrs::default() };
         wire.whole(role, end, view.len(), attrs, &[Witness::Kafka(id)]);
         Ok(())
     }

@@ -202,6 +202,9 @@ impl Sink for Recorder {
         if m.attrs.queued {
             line.push_str(" queued");
         }
+        if m.attrs.awaits {
+            line.push_str(" awaits");
+        }
         for witness in m.witnesses {
             match witness {
                 Witness::FastCgi(id) => write!(line, " fastcgi={id}"),
