@@ -123,7 +123,11 @@ pub fn reconstruct_with(
             }
             let out = HostOut { host: host.id(), shared: Rc::clone(&assembler), wires: wires.clone() };
             let linker = Attribution::new(roles, host.id(), options.clone(), out);
-            Stream::new(host, (hosts.len() > 1).then(|| Rc::clone(&line)), Engine::new(linker, known.sides, known.channels))
+            Stream::new(
+                host,
+                (hosts.len() > 1).then(|| Rc::clone(&line)),
+                Engine::new(linker, known.sides, known.channels),
+            )
         })
         .collect();
     if let [only] = &mut streams[..] {

@@ -8,6 +8,8 @@
 //! A lane with several writers or readers, which answers go back for, is not followed: whose words are whose does not show. What is
 //! written to it may be a call ([`Moved::Unfollowed`]). Where nothing ever comes back nobody waits for an answer, and it is none.
 
+use super::record::Side;
+use super::{Engine, Steps};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{EndpointRow, OpRow, TaskRow, op};
@@ -227,7 +229,13 @@ impl Channels {
             self.form(ask, answer, asker, answerer);
         }
         self.find_unfollowed();
-        Channels { peers: self.peers, parts: self.parts, unfollowed: self.unfollowed, is_learned: true, ..Channels::default() }
+        Channels {
+            peers: self.peers,
+            parts: self.parts,
+            unfollowed: self.unfollowed,
+            is_learned: true,
+            ..Channels::default()
+        }
     }
 
     /// Lanes of several writers or readers, which something comes back for on another such lane.
@@ -248,11 +256,35 @@ impl Channels {
     pub fn announcements(&self) -> Vec<EndpointRow> {
         let mut clients: Vec<Part> = self.parts.values().copied().filter(|p| p.writer.0 & ENDS[0] != 0).collect();
         clients.sort_by_key(|p| p.writer);
-        let row = |flow, peer, side| EndpointRow { at: MonoNs(0), flow, peer, family: AF_UNIX, side, ..EndpointRow::default() };
+        let row = |flow, peer, side| EndpointRow {
+            at: MonoNs(0),
+            flow,
+            peer,
+            family: AF_UNIX,
+            side,
+            ..EndpointRow::default()
+        };
         let ends = |p: Part| {
             use wakepath_model::rows::Side::{Client, Server};
             [row(p.writer, p.reader, Client), row(p.reader, p.writer, Server)]
         };
         clients.into_iter().flat_map(ends).collect()
+    }
+}
+
+impl<S: Steps> Engine<S> {
+    /// Bytes were moved on a pipe, or on a socket that names no service.
+    pub(super) fn moved_on_lane(&mut self, r: &OpRow) {
+        let process = self.steps.process_of(r.task);
+        match self.channels.moved(r, process) {
+            Moved::On(flow) => {
+                let side = if Channels::asks_on(flow) { Side::Client } else { Side::Server };
+                self.eps.at(flow, r.at).side = Some(side);
+                self.moved(&OpRow { flow, ..*r });
+            }
+            Moved::Unfollowed if r.kind == op::SEND => self.steps.unfollowed(&self.xs, r.actor(), r.at),
+            Moved::Unfollowed => self.steps.unclear(&self.xs, Side::Server, r.actor(), r.at),
+            Moved::No => {}
+        }
     }
 }

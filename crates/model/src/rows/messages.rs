@@ -35,6 +35,10 @@ pub mod message_flag {
     pub const NO_REPLY: u8 = 1;
     /// A request that puts something where others take it up later: a queue, a list, a topic.
     pub const QUEUED: u8 = 2;
+    /// A queued one that names where the answer is to go: whoever takes it up makes that.
+    pub const RELAYED: u8 = 4;
+    /// A request that is answered before the next one of its flow, if at all.
+    pub const BY_TURN: u8 = 8;
 }
 
 /// Kinds of witness.
