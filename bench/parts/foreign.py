@@ -376,6 +376,12 @@ def hedged(place):
     return place.start("hedged", [SYSTEM_PYTHON, CODE / "hedged.py", port, place.log, *behind], port)
 
 
+def child(place):
+    """A service that asks its children by pipes."""
+    port = free_port()
+    return place.start("child", [SYSTEM_PYTHON, CODE / "child.py", port, place.log, place.plain("down")], port)
+
+
 UVLOOP = next(VENV.glob("lib/*/site-packages/uvloop"), VENV / "uvloop")
 DATABASE = "/usr/lib/postgresql/*/bin/initdb"
 # What a system is called, what it needs, how it is started.
@@ -414,6 +420,7 @@ MORE = {
     "mod_wsgi": mod_wsgi,
     "passing": passing,
     "hedged": hedged,
+    "child": child,
 }
 for _name, _start in MORE.items():
     SYSTEMS[_name] = (["memcached"], _start)

@@ -343,7 +343,8 @@ impl Kinds {
             let span = &r.spans[t.index as usize];
             let may_lack_calls = holes.iter().any(|&(at, hole)| at == t.index && hole.hides_calls());
             let mut name = names.service(span);
-            if let Some(half) = span.callee.as_ref().or(span.caller.as_ref()).filter(|h| h.exchange.queued) {
+            if let Some(half) = span.callee.as_ref().or(span.caller.as_ref()).filter(|h| h.exchange.queued.is_queued())
+            {
                 let what = (name.clone(), names.asked(half));
                 if self.queued.len() < KINDS_MAX || self.queued.contains_key(&what) {
                     *self.queued.entry(what).or_default() += 1;

@@ -79,6 +79,7 @@ pub const CONDITIONS: &[&str] = &[
     "turn.all_was_seen",
     "turn.no_answer",
     "turn.no_others_work",
+    "turn.no_result_of_a_thread",
     "turn.no_timer_due",
     "turn.not_ahead",
     "unasked.never_seen",

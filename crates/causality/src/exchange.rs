@@ -11,15 +11,15 @@ mod messages;
 mod record;
 mod refusals;
 mod sides;
+mod turns;
 
 pub use crate::slab::{ExId, Slab};
 pub use channels::Channels;
-use channels::Moved;
 pub(crate) use ends::is_peer;
 use ends::{Early, Ends, NO_SOCKET, Span};
 use leaving::Left;
 pub use leaving::Sign;
-pub use record::{ByClient, Exchange, Side};
+pub use record::{ByClient, Exchange, Queued, Side};
 use refusals::{Connect, Refusals};
 use rustc_hash::FxHashMap;
 pub use sides::Sides;
@@ -279,21 +279,6 @@ impl<S: Steps> Engine<S> {
         }
     }
 
-    /// Bytes were moved on a pipe, or on a socket that names no service.
-    fn moved_on_lane(&mut self, r: &OpRow) {
-        let process = self.steps.process_of(r.task);
-        match self.channels.moved(r, process) {
-            Moved::On(flow) => {
-                let side = if Channels::asks_on(flow) { Side::Client } else { Side::Server };
-                self.eps.at(flow, r.at).side = Some(side);
-                self.moved(&OpRow { flow, ..*r });
-            }
-            Moved::Unfollowed if r.kind == op::SEND => self.steps.unfollowed(&self.xs, r.actor(), r.at),
-            Moved::Unfollowed => self.steps.unclear(&self.xs, Side::Server, r.actor(), r.at),
-            Moved::No => {}
-        }
-    }
-
     fn moved(&mut self, r: &OpRow) {
         let sent = r.kind == op::SEND;
         let ep = self.eps.at(r.flow, r.at);
@@ -409,64 +394,13 @@ impl<S: Steps> Engine<S> {
         user != TaskId::UNKNOWN && self.steps.process_of(user) == self.steps.process_of(task)
     }
 
-    /// Without messages: bytes towards the server begin an exchange where the last one has its reply.
-    /// `missed`: what moved before it was not all recorded, so its reply may have been among that.
-    fn run_request(&mut self, r: &OpRow, side: Side, missed: bool) {
-        let ep = self.eps.at(r.flow, r.at);
-        ep.requests.explained_to = r.end;
-        let last = ep.open.last().copied();
-        match last {
-            Some(last) if !missed && self.xs.get(last).reply_start == OPEN => {
-                let more = match side {
-                    Side::Client => self.steps.sends_more(&self.xs, last, r.actor(), r.at),
-                    Side::Server => More::OfIt,
-                };
-                let e = self.xs.get_mut(last);
-                // where another's bytes may follow, its borders are not known, and neither is which reply is whose
-                e.murky |= more != More::OfIt;
-                if more == More::OfIt {
-                    e.request_end = r.end;
-                }
-                if side == Side::Server {
-                    self.steps.request_progress(&self.xs, last, r.actor(), r.at);
-                }
-                if more != More::OfAnother {
-                    return;
-                }
-                let ep = self.eps.at(r.flow, r.at);
-                ep.traits.is_shared = true;
-                if let Some(&oldest) = ep.open.first().filter(|_| ep.open.len() >= SHARED_MAX) {
-                    self.give_up(r.flow, oldest, r.at);
-                }
-            }
-            Some(last) => {
-                self.xs.get_mut(last).murky |= missed;
-                self.close(r.flow, last, r.at, true);
-            }
-            None => {}
-        }
-        let murky = self.eps.at(r.flow, r.at).traits.is_shared;
-        let e = Exchange {
-            arrived: r.arrived,
-            received_to: r.end,
-            began: if side == Side::Client { r.entry } else { r.at },
-            taken: r.at,
-            task: r.task,
-            actor: r.actor(),
-            open_ended: true,
-            by_order: true,
-            murky,
-            ..Exchange::of_request(r.flow, side, r.start, r.end)
-        };
-        self.begin(r.flow, e, r.at);
-    }
-
     fn begin(&mut self, flow: EndpointId, mut e: Exchange, at: MonoNs) -> ExId {
         if e.side == Side::Server {
             self.turned(e.actor, at);
         }
         e.process = self.steps.process_of(e.actor);
         e.is_internal = self.is_to_itself(flow, e.actor);
+        e.murky |= self.eps.get(&flow).is_some_and(|ep| ep.traits.is_shared);
         let x = self.xs.insert(e);
         let ep = self.eps.at(flow, at);
         ep.open.push(x);
@@ -474,54 +408,6 @@ impl<S: Steps> Engine<S> {
         ep.traits.ever_requested = true;
         self.steps.begun(&self.xs, x, at);
         x
-    }
-
-    /// `missed`: the request that it answers was not recorded.
-    fn run_reply(&mut self, r: &OpRow, missed: bool) {
-        let ep = self.eps.at(r.flow, r.at);
-        let (side, met, asked) = (ep.side, ep.traits.met, ep.traits.ever_requested);
-        match ep.open.last().copied() {
-            Some(x) if missed => self.close(r.flow, x, r.at, true),
-            Some(_) if ep.traits.is_shared => return self.answered_some(r.flow, r.at),
-            Some(x) => return self.extend_reply(x, r),
-            // a server may speak first; but a flow that is older than the recording owes a reply
-            None if side == Some(Side::Server) && met && !asked => return self.steps.unseen_reply(r.actor(), r.at),
-            None => {}
-        }
-        if side == Some(Side::Server) {
-            self.steps.stray_reply(r.actor(), r.at);
-        }
-    }
-
-    /// A reply on a connection that several requests share: whose it is, and what it ends, nobody can tell.
-    fn answered_some(&mut self, flow: EndpointId, at: MonoNs) {
-        let open = self.eps.get(&flow).map(|ep| ep.open.clone()).unwrap_or_default();
-        for x in open {
-            self.give_up(flow, x, at);
-        }
-    }
-
-    /// Ends an exchange whose reply nobody can tell from others': all that is known of its time is when it was sent.
-    fn give_up(&mut self, flow: EndpointId, x: ExId, at: MonoNs) {
-        let e = self.xs.get_mut(x);
-        e.ended = e.taken;
-        self.close(flow, x, at, false);
-    }
-
-    fn extend_reply(&mut self, x: ExId, r: &OpRow) {
-        let e = self.xs.get_mut(x);
-        let first = e.reply_start == OPEN;
-        if first {
-            e.reply_start = r.start;
-            e.reply_began = if e.side == Side::Server { r.entry } else { r.at };
-        }
-        e.reply_end = r.end;
-        e.ended = r.at;
-        (e.reply_task, e.reply_actor) = (r.task, r.actor());
-        if first {
-            self.steps.reply_began(&self.xs, x, r.actor(), r.at);
-        }
-        self.steps.reply_progress(&self.xs, x, r.actor(), r.at);
     }
 
     /// With messages: request bytes may be more of a request whose head was read before.
@@ -604,9 +490,10 @@ impl<S: Steps> Engine<S> {
         if let Some((task, error)) = self.refusals.state(r) {
             self.steps.refused(&self.xs, r.flow, task, r.at, error);
         }
+        let is_own = self.is_by_its_user(r);
         match r.new {
-            _ if r.by_task == 0 && (r.reset != 0 || r.new == TcpState::CloseWait) => self.client_left(r.flow, r.at),
-            TcpState::FinWait1 | TcpState::LastAck | TcpState::Close if r.by_task == 1 => self.shut(r.flow),
+            _ if !is_own && (r.reset != 0 || r.new == TcpState::CloseWait) => self.client_left(r.flow, r.at),
+            TcpState::FinWait1 | TcpState::LastAck | TcpState::Close if is_own => self.shut(r.flow),
             _ => {}
         }
         if r.reset != 0 {

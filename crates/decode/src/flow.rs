@@ -1,6 +1,7 @@
 //! One endpoint as the decoder follows it: byte numbers unwrapped and chained, messages found.
 
 mod pieces;
+mod upgrades;
 
 use crate::RowSink;
 use crate::recurring::{Asker, address_number};
@@ -12,7 +13,7 @@ use wakepath_model::rows::{
     EndpointRow, FlowNoteRow, MessageEndRow, MessageRow, OPEN, Side, UNFRAMED, message_flag, range, role, witness,
 };
 use wakepath_protocols::{
-    Border, Dir, EndHow, Likely, Message, Processor, Protocol, Role, RunsOn, Sink, Status, Transport, Verdict,
+    Border, Dir, EndHow, Likely, Message, Processor, Protocol, Role, RunsOn, Sink, Status, Transport, Upgrade, Verdict,
     begins_anywhere, recognise,
 };
 
@@ -242,7 +243,7 @@ impl Flow {
         sink: &mut S,
     ) {
         self.end_of_operation(id, sink);
-        let (start, len) = (moved.start, moved.end - moved.start);
+        let (start, len, moved_to) = (moved.start, moved.end - moved.start, moved.end);
         let turned = self.last_sent != Some(sent);
         self.last_sent = Some(sent);
         let begun = self.listen(id, at, sent, turned, moved, head, sink);
@@ -263,6 +264,9 @@ impl Flow {
         }
         if !self.datagram && (head.len() as u64) < len {
             p.gap(dir, start + head.len() as u64, len - head.len() as u64, &mut out);
+        }
+        if let Some(upgraded) = out.upgraded {
+            return self.upgrade(id, at, sent, upgraded, (start..moved_to, head), sink);
         }
         if out.closes && self.is_tls {
             self.opaque(id, at, "encrypted (TLS), perhaps HTTP/2 inside", sink);
@@ -380,6 +384,8 @@ struct Out<'a, S: RowSink> {
     reported: (u64, u64),
     /// Behind this nothing is to be understood any more.
     closes: bool,
+    /// What it speaks from here on, and from where.
+    upgraded: Option<(Upgrade, u64)>,
     sink: &'a mut S,
 }
 
@@ -402,6 +408,7 @@ impl<'s, S: RowSink> Out<'s, S> {
             speech: Speech { protocol, asker },
             reported: (OPEN, OPEN),
             closes: false,
+            upgraded: None,
             sink,
         })
     }
@@ -409,10 +416,12 @@ impl<'s, S: RowSink> Out<'s, S> {
 
 /// Bits of [`message_flag`].
 fn flags(m: &Message<'_>) -> u8 {
-    let no_reply = if m.role == Role::OneWay { message_flag::NO_REPLY } else { 0 };
-    let queued = if m.attrs.queued { message_flag::QUEUED } else { 0 };
-    let awaits = if m.attrs.awaits { message_flag::AWAITS } else { 0 };
-    no_reply | queued | awaits
+    let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+    bit(m.role == Role::OneWay, message_flag::NO_REPLY)
+        | bit(m.attrs.queued, message_flag::QUEUED)
+        | bit(m.attrs.relayed, message_flag::RELAYED)
+        | bit(m.attrs.by_turn, message_flag::BY_TURN)
+        | bit(m.attrs.awaits, message_flag::AWAITS)
 }
 
 impl<S: RowSink> Sink for Out<'_, S> {
@@ -468,6 +477,10 @@ impl<S: RowSink> Sink for Out<'_, S> {
             detail: StrId::EMPTY,
             ..Default::default()
         });
+    }
+
+    fn upgraded(&mut self, to: Upgrade, _: Dir, pos: u64) {
+        self.upgraded = Some((to, pos));
     }
 
     fn amend(&mut self, dir: Dir, start: u64, status: Status<'_>) {

@@ -13,7 +13,7 @@
 //! ```
 
 use crate::proxy::{self, Header};
-use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Outcome, Processor, Role, Sink, Status, Witness};
+use crate::{Attrs, Border, Defect, Dir, EndHow, Message, Outcome, Processor, Role, Sink, Status, Upgrade, Witness};
 
 /// An offset that no stream reaches.
 pub(crate) const NONE: u64 = u64::MAX;
@@ -258,6 +258,10 @@ impl Sink for Watch<'_> {
 
     fn amend(&mut self, dir: Dir, start: u64, status: Status<'_>) {
         self.sink.amend(dir, start, status);
+    }
+
+    fn upgraded(&mut self, to: Upgrade, dir: Dir, pos: u64) {
+        self.sink.upgraded(to, dir, pos);
     }
 
     fn defect(&mut self, defect: Defect, dir: Dir, pos: u64) {

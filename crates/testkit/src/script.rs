@@ -24,7 +24,8 @@
 //!                                late (its protocol shows with its first whole head),
 //!                                chunked (how long a reply in parts is shows at its end),
 //!                                streams (each bears the number of its request, and replies come in any order), ring (io_uring
-//!                                carries its operations), piped (two pipes, one each way; `piped as d`: the same as d's)
+//!                                carries its operations), turns (a message that another follows is not answered, as WebSocket's),
+//!                                relayed (what is asked is queued, and answered by who takes it up), piped (two pipes, one each way; `piped as d`: the same as d's)
 //! 100 A takes r1 c               A reads a request that somebody unwatched sent; `r1,r2`: both at once; `part`: its first half,
 //!                                then `takes r1 rest`
 //! 110 A asks q1 d for r1         A sends a request in the service of r1 (`for -`: of nothing); `q1,q2`: both at once
@@ -98,6 +99,8 @@ struct Flow {
     has_ids: bool,
     has_streams: bool,
     is_chunked: bool,
+    is_relayed: bool,
+    has_turns: bool,
     noted: [bool; 2],
     /// Of a pair of pipes, the one of the requests; that of the replies is the next one.
     pipes: Option<u64>,
@@ -390,6 +393,12 @@ impl Player {
                 h.message(at, flow, is_send, range.clone(), ("GET", &format!("/{name}")), *status);
                 if self.asked.get(name).is_some_and(|a| a.is_posted) {
                     h.is_posted();
+                }
+                if f.has_turns && *status == 0 {
+                    h.is_by_turn();
+                }
+                if f.is_relayed && *status == 0 {
+                    h.is_relayed();
                 }
                 if f.has_ids {
                     h.bears(witness::X_REQUEST_ID, range.start);

@@ -249,6 +249,10 @@ impl<F: Finished> Steps for Attribution<'_, F> {
         };
         self.facts.took_at_rest(task, xs.get(y).flow, of);
         self.facts.answered_at_rest(self.facts.roles.process_of(task));
+        if self.facts.is_helper(task) {
+            let process = self.facts.roles.process_of(task);
+            self.facts.domain_mut(process).helper_heard = at;
+        }
         let made_by = match parent {
             Some(Parent::Of(x, _)) if xs.is_live(x) => Some(x),
             _ => None,

@@ -8,6 +8,8 @@
 //! A lane with several writers or readers, which answers go back for, is not followed: whose words are whose does not show. What is
 //! written to it may be a call ([`Moved::Unfollowed`]). Where nothing ever comes back nobody waits for an answer, and it is none.
 
+use super::record::Side;
+use super::{Engine, Steps};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
 use wakepath_model::rows::{EndpointRow, OpRow, TaskRow, op};
@@ -267,5 +269,22 @@ impl Channels {
             [row(p.writer, p.reader, Client), row(p.reader, p.writer, Server)]
         };
         clients.into_iter().flat_map(ends).collect()
+    }
+}
+
+impl<S: Steps> Engine<S> {
+    /// Bytes were moved on a pipe, or on a socket that names no service.
+    pub(super) fn moved_on_lane(&mut self, r: &OpRow) {
+        let process = self.steps.process_of(r.task);
+        match self.channels.moved(r, process) {
+            Moved::On(flow) => {
+                let side = if Channels::asks_on(flow) { Side::Client } else { Side::Server };
+                self.eps.at(flow, r.at).side = Some(side);
+                self.moved(&OpRow { flow, ..*r });
+            }
+            Moved::Unfollowed if r.kind == op::SEND => self.steps.unfollowed(&self.xs, r.actor(), r.at),
+            Moved::Unfollowed => self.steps.unclear(&self.xs, Side::Server, r.actor(), r.at),
+            Moved::No => {}
+        }
     }
 }

@@ -14,7 +14,7 @@ use crate::slab::ExId;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wakepath_model::ids::{EndpointId, MonoNs, TaskId};
-use wakepath_model::rows::{OPEN, OpRow, op};
+use wakepath_model::rows::{FlowStateRow, OPEN, OpRow, op};
 
 /// Most of them that are followed at once.
 const LEFT_MAX: usize = 1 << 14;
@@ -80,6 +80,12 @@ impl<S: Steps> Engine<S> {
         }
     }
 
+    /// Whether a task of the process that uses an end changed its state. (Over loopback the peer's task may be at work in the kernel.)
+    pub(super) fn is_by_its_user(&self, r: &FlowStateRow) -> bool {
+        let user = self.eps.get(&r.flow).map_or(TaskId::UNKNOWN, |ep| ep.user());
+        r.by_task == 1 && self.steps.process_of(user) == self.steps.process_of(r.task)
+    }
+
     /// The server shut its own end of a connection.
     pub(super) fn shut(&mut self, flow: EndpointId) {
         if let Some(ep) = self.eps.get_mut(&flow) {
@@ -105,14 +111,47 @@ impl<S: Steps> Engine<S> {
                 ep.open.retain(|o| *o != x);
             }
             let task = self.xs.get(x).actor;
-            self.left.on_flow.entry(flow).or_default().0.push(x);
-            self.left.of_task.entry(task).or_default().push(x);
-            if self.left.of_task.len() > LEFT_MAX {
-                self.lose(x, at);
-            }
+            self.follow(x, flow, task, at);
         }
         if let Some(by) = closed_by {
             self.closed_after_leaving(flow, by, at);
+        }
+    }
+
+    fn follow(&mut self, x: ExId, flow: EndpointId, task: TaskId, at: MonoNs) {
+        self.left.on_flow.entry(flow).or_default().0.push(x);
+        self.left.of_task.entry(task).or_default().push(x);
+        if self.left.of_task.len() > LEFT_MAX {
+            self.lose(x, at);
+        }
+    }
+
+    /// Another request begins on a flow where only turns pair, and those before it are not answered. A server that works on one at a
+    /// time is done with them. Of any other nobody can tell which of them an answer is for.
+    pub(super) fn goes_unanswered(&mut self, flow: EndpointId, at: MonoNs) {
+        let Some(ep) = self.eps.get(&flow) else { return };
+        for x in ep.open.clone() {
+            let e = self.xs.get(x);
+            if e.reply_start != OPEN {
+                continue;
+            }
+            let is_alone = e.side == Side::Client || self.steps.turns_away(e.actor);
+            let e = self.xs.get_mut(x);
+            (e.one_way, e.murky) = (true, !is_alone);
+            if !is_alone {
+                e.client.is_work_unknown = true;
+                let task = e.actor;
+                if let Some(ep) = self.eps.get_mut(&flow) {
+                    ep.open.retain(|o| *o != x);
+                    ep.traits.is_shared = true;
+                }
+                self.follow(x, flow, task, at);
+                continue;
+            }
+            if e.ended.0 == 0 {
+                e.ended = e.taken;
+            }
+            self.close(flow, x, at, true);
         }
     }
 

@@ -12,6 +12,25 @@ pub enum Side {
     Client,
 }
 
+/// Whether a request puts something where others take it up later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Queued {
+    /// It does not.
+    #[default]
+    No,
+    /// It does; who took it says so at most.
+    Left,
+    /// It does, and names where the answer is to go: whoever takes it up makes that.
+    Relayed,
+}
+
+impl Queued {
+    /// Whether it puts something into a queue.
+    pub fn is_queued(self) -> bool {
+        self != Queued::No
+    }
+}
+
 /// What a server's client did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByClient {
@@ -92,8 +111,8 @@ pub struct Exchange {
     pub by_order: bool,
     /// The request gets no reply: the exchange is over when the request is.
     pub one_way: bool,
-    /// The request puts something where others take it up later: a queue, a list, a topic.
-    pub queued: bool,
+    /// Whether the request puts something where others take it up later: a queue, a list, a topic.
+    pub queued: Queued,
     /// The request asks to wait until something happens elsewhere, such as an item in a list: late is not slow.
     pub awaits: bool,
     /// The process of `task`: the number of its leading task.
@@ -145,7 +164,7 @@ impl Exchange {
             open_ended: false,
             by_order: false,
             one_way: false,
-            queued: false,
+            queued: Queued::No,
             awaits: false,
             process: 0,
             witness: (0, 0),

@@ -37,6 +37,10 @@ pub mod message_flag {
     pub const QUEUED: u8 = 2;
     /// A request that asks to wait until something happens elsewhere: for an item of a list, a record of a topic.
     pub const AWAITS: u8 = 4;
+    /// A queued one that names where the answer is to go: whoever takes it up makes that.
+    pub const RELAYED: u8 = 8;
+    /// A request that is answered before the next one of its flow, if at all.
+    pub const BY_TURN: u8 = 16;
 }
 
 /// Kinds of witness.

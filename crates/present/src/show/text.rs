@@ -55,6 +55,7 @@ impl ShowView {
             out.push_str(&wrap(AT_MOST, "", style.prose()));
         }
         self.in_full(&mut out, &table.cut_rows(if has_bars { ASKED } else { ASKED - 1 }, style), style);
+        self.clients_left(&mut out, style);
         self.on_the_wire(&mut out);
         self.page_faults(&mut out);
         self.refusals(&mut out, style);

@@ -7,16 +7,17 @@
 //! ```
 //!
 //! Of a line [`LINE`] bytes are read: a longer target is cut, of longer fields none matters but `x-request-id`, which
-//! is then left out. After `101` and after a successful CONNECT each direction is one opaque unsolicited message. A
+//! is then left out. After `101` and after a successful CONNECT the flow speaks another protocol ([`Sink::upgraded`](crate::Sink)); this
+//! processor takes each direction for one opaque unsolicited message then. A 101 to `h2c` is interim: the reply comes by HTTP/2. A
 //! reply to a request that was not seen may be the reply to a HEAD, so its end is found at the next turn. Not handled:
-//! HTTP/0.9, several witnesses of one kind (the first counts), trailers' fields, an upgrade to HTTP/2.
+//! HTTP/0.9, several witnesses of one kind (the first counts), trailers' fields.
 
 use crate::asked::Asked;
 use crate::bytes::line;
 use crate::duplex::{BAD, Duplex, Fit, Framer, NONE, Stop, Unit, Wire};
 use crate::http::{self, Heading};
 use crate::registry::{About, Askers, Docs};
-use crate::{Border, Defect, Dir, EndHow, Role, Text};
+use crate::{Border, Defect, Dir, EndHow, Role, Text, Upgrade};
 
 /// Bytes read of a line.
 pub const LINE: usize = 224;
@@ -58,6 +59,8 @@ struct Side {
     body: Option<Body>,
     /// The status of a reply.
     code: Option<u16>,
+    /// What the flow is to speak behind it.
+    upgrade: Upgrade,
     heading: Heading<112>,
 }
 
@@ -80,8 +83,15 @@ enum Body {
 }
 
 impl Side {
-    const NEW: Side =
-        Side { part: Part::Start, long: false, start: NONE, body: None, code: None, heading: Heading::NEW };
+    const NEW: Side = Side {
+        part: Part::Start,
+        long: false,
+        start: NONE,
+        body: None,
+        code: None,
+        upgrade: Upgrade::Other,
+        heading: Heading::NEW,
+    };
 }
 
 impl Framer for Framing {
@@ -185,6 +195,13 @@ impl Side {
                     _ => Some(Body::Bad),
                 };
             }
+            7 if name.eq_ignore_ascii_case(b"upgrade") => {
+                self.upgrade = match value {
+                    v if v.eq_ignore_ascii_case(b"websocket") => Upgrade::WebSocket,
+                    v if v.eq_ignore_ascii_case(b"h2c") => Upgrade::Http2,
+                    _ => Upgrade::Other,
+                };
+            }
             11 if name.eq_ignore_ascii_case(b"traceparent") => self.heading.trace(value),
             12 if !cut && name.eq_ignore_ascii_case(b"x-request-id") => self.heading.request_id(value),
             _ => {}
@@ -197,12 +214,13 @@ impl Framing {
     /// The head ends with this unit of `length` bytes; or is not `whole`: it was lost from here on.
     fn head(&mut self, wire: &mut Wire<'_>, length: u64, whole: bool) -> Unit {
         let d = wire.dir.index();
-        let Side { start, body, code, mut heading, .. } = core::mem::replace(&mut self.sides[d], Side::NEW);
+        let Side { start, body, code, upgrade, mut heading, .. } = core::mem::replace(&mut self.sides[d], Side::NEW);
         let reply = wire.dir == Dir::ToClient;
         if start == NONE {
             return Ok(length);
         }
-        let interim = reply && matches!(code, Some(100 | 102..=199));
+        let to_http2 = upgrade == Upgrade::Http2 && code == Some(101);
+        let interim = reply && (to_http2 || matches!(code, Some(100 | 102..=199)));
         let method = if reply && !interim { self.asked.pop() } else { None };
         let connected = method == Some(CONNECT) && matches!(code, Some(200..=299));
         let upgraded = connected || (reply && code == Some(101));
@@ -243,7 +261,11 @@ impl Framing {
             wire.sink.defect(Defect::QueueOverflow, Dir::ToServer, start);
         }
         wire.message(role, (start, end), wire.behind(length), attrs, &witnesses[..count]);
-        if upgraded && whole { Err(Stop::Opaque(length)) } else { unit }
+        if !upgraded || !whole {
+            return unit;
+        }
+        wire.sink.upgraded(if connected { Upgrade::Tunnel } else { upgrade }, wire.dir, wire.behind(length));
+        Err(Stop::Opaque(length))
     }
 }
 

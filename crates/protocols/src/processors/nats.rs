@@ -236,6 +236,7 @@ impl Framing {
                 wire.sink.defect(Defect::QueueOverflow, wire.dir, wire.at);
             }
         }
+        let queued = Attrs { relayed: true, ..queued };
         wire.whole(Role::Request, end, head, queued, &[Witness::Named(hash)]);
     }
 

@@ -26,6 +26,8 @@ struct FlowOptions {
     has_ids: bool,
     has_streams: bool,
     is_chunked: bool,
+    is_relayed: bool,
+    has_turns: bool,
     /// A pair of pipes, one each way; those of another flow, where several processes have them.
     is_piped: bool,
     pipes_of: Option<u64>,
@@ -48,6 +50,8 @@ impl FlowOptions {
             has_ids: false,
             has_streams: false,
             is_chunked: false,
+            is_relayed: false,
+            has_turns: false,
             is_piped: false,
             pipes_of: None,
             dialled: None,
@@ -60,6 +64,8 @@ impl FlowOptions {
                 ("peer", _) => o.is_peer = true,
                 ("ids", _) => o.has_ids = true,
                 ("streams", _) => o.has_streams = true,
+                ("turns", _) => o.has_turns = true,
+                ("relayed", _) => o.is_relayed = true,
                 ("chunked", _) => o.is_chunked = true,
                 ("piped", ["as", other, after @ ..]) => {
                     (o.is_piped, o.pipes_of) = (true, pipes(other));
@@ -146,6 +152,8 @@ impl Player {
             has_ids: o.has_ids,
             has_streams: o.has_streams,
             is_chunked: o.is_chunked,
+            is_relayed: o.is_relayed,
+            has_turns: o.has_turns,
             noted: [false; 2],
             pipes: o.is_piped.then_some(o.pipes_of.unwrap_or(own_pipes)),
             addresses: [(address(client), o.ports.0), o.dialled.unwrap_or((address(server), o.ports.1))],
