@@ -22,7 +22,7 @@ impl Flow {
         match to {
             Upgrade::Other => return,
             Upgrade::Tunnel => {
-                (self.state, self.known, self.is_tls) = (ProtocolState::Listening(Listening::NEW), None, false);
+                (self.state, self.known, self.is_tls) = (ProtocolState::Listening(Listening::new()), None, false);
             }
             Upgrade::WebSocket => self.know(id, at, Protocol::WebSocket, dir, sent, sink),
             Upgrade::Http2 => self.know(id, at, Protocol::Http2, dir, sent, sink),

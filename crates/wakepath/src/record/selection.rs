@@ -185,7 +185,12 @@ impl Selection {
 
     /// Gives the processes that came to fit since. Their records say it, but for those that were made into a cgroup: they are watched
     /// from here on, and it is written down.
-    pub fn meet(&mut self, source: &mut KernelSource, decoder: &mut KernelDecoder, sink: &mut Sink) -> Result<Vec<u32>> {
+    pub fn meet(
+        &mut self,
+        source: &mut KernelSource,
+        decoder: &mut KernelDecoder,
+        sink: &mut Sink,
+    ) -> Result<Vec<u32>> {
         let mut met = std::mem::take(&mut self.selected);
         let at = MonoNs(monotonic_ns());
         for tgid in std::mem::take(&mut self.placed) {
