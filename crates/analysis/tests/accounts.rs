@@ -59,7 +59,7 @@ flow c - A
 fn what_another_process_of_the_same_name_did_is_not_the_callers() {
     let told = told(TWO_OF_A_NAME);
     let slept: Vec<_> = told.iter().filter(|t| t.0 == Cause::Timer).map(|t| (t.1.as_str(), t.2)).collect();
-    assert_eq!(slept, [("python3 peer.py", 4880)], "{told:?}");
+    assert_eq!(slept, [("python3 peer.py", 4879)], "{told:?}");
 }
 
 #[test]
