@@ -6,7 +6,7 @@ use crate::finished::Refusal;
 use crate::pairs::Place;
 use fnv::FnvHasher;
 use std::hash::{Hash as _, Hasher as _};
-use wakepath_model::ids::{HostId, MonoNs};
+use wakepath_model::ids::{HostId, MonoNs, StrId};
 use wakepath_model::rows::witness;
 
 /// One side of a span.
@@ -57,10 +57,14 @@ impl Span {
         self.hole.or(doubts).or(self.is_in_progress().then_some(Hole::AfterRecording))
     }
 
-    /// Whether the recording ended before its reply was complete.
+    /// Whether the recording ended before its reply was complete. To a call of no known protocol (a line of a log) perhaps
+    /// none is due.
     pub fn is_in_progress(&self) -> bool {
         let half = self.callee.as_ref().or(self.caller.as_ref());
-        half.is_some_and(|h| h.exchange.cut && h.exchange.unfinished)
+        half.is_some_and(|h| {
+            let is_due = self.parent.is_none() || h.exchange.protocol != StrId::EMPTY;
+            h.exchange.cut && h.exchange.unfinished && is_due
+        })
     }
 }
 
