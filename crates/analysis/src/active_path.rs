@@ -393,6 +393,36 @@ impl<'a> Walk<'a> {
         self.blocked(inner, &w);
     }
 
+    /// A wait that the message ended which the path is of; whether it is one.
+    fn by_message(&mut self, f: &mut Frame, w: &WaitRow, syscall: Option<u16>) -> bool {
+        let host = f.host;
+        let Some(m) =
+            self.message.filter(|m| f.depth == self.base_depth && (is_by_message(w, m.by) || self.is_of_another(f, w)))
+        else {
+            return false;
+        };
+        let end = match w.cause {
+            // what its thread slept for meanwhile is another's
+            _ if self.is_of_another(f, w) => None,
+            cause::TIMER => self.unanswered(host, w),
+            _ => Some(EndpointId(w.object)),
+        };
+        let end = m.on.or(end);
+        let object = end.and_then(|end| self.index.end(host, end)).as_ref().map(remote_of);
+        f.evidence = m.evidence.or(f.evidence);
+        let what = What { by: m.by, syscall, object, reason: m.reason };
+        match m.from {
+            Some(sender) => {
+                f.wait = f.wait.or(Some(State::Network));
+                self.on_its_way(f, sender, f.floor, what);
+            }
+            // nobody had taken it
+            None if m.on.is_some() => self.tell_wait(f, State::Queued, what),
+            None => self.tell_wait(f, State::Network, what),
+        }
+        true
+    }
+
     /// The frame's task was not running from the frame's floor to the cursor.
     fn blocked(&mut self, mut f: Frame, w: &WaitRow) {
         if f.floor >= self.at {
@@ -404,29 +434,7 @@ impl<'a> Walk<'a> {
         if self.tell_others(&f, w, syscall) {
             return;
         }
-        if let Some(m) = self.message
-            && f.depth == self.base_depth
-            && (is_by_message(w, m.by) || self.is_of_another(&f, w))
-        {
-            let end = match w.cause {
-                // what its thread slept for meanwhile is another's
-                _ if self.is_of_another(&f, w) => None,
-                cause::TIMER => self.unanswered(host, w),
-                _ => Some(EndpointId(w.object)),
-            };
-            let end = m.on.or(end);
-            let object = end.and_then(|end| self.index.end(host, end)).as_ref().map(remote_of);
-            f.evidence = m.evidence.or(f.evidence);
-            let what = What { by: m.by, syscall, object, reason: m.reason };
-            match m.from {
-                Some(sender) => {
-                    f.wait = f.wait.or(Some(State::Network));
-                    self.on_its_way(&f, sender, f.floor, what);
-                }
-                // nobody had taken it
-                None if m.on.is_some() => self.tell_wait(&f, State::Queued, what),
-                None => self.tell_wait(&f, State::Network, what),
-            }
+        if self.by_message(&mut f, w, syscall) {
             return;
         }
         match w.cause {

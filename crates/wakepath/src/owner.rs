@@ -272,7 +272,7 @@ pub fn remove_made(around: &File, name: &str, folder: &File, files: &[&str]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     const NOBODY: u32 = 65534;
 

@@ -1,8 +1,9 @@
 //! Building the index: the rows of each table of each host once, and the endpoints of all hosts in order of time.
 
-use super::records::{Asked, Came, End, Interpreter, Left, Listener, OfFlow, Sent, Word};
+use super::records::{
+    Asked, Came, End, Interpreter, Left, Listener, OfFlow, Sent, Word, is_for_an_interpreter, is_futex,
+};
 use super::sort::{Keyed, Sorter};
-use super::{is_for_an_interpreter, is_futex};
 use crate::pairs::{How, Pairs};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;

@@ -1,34 +1,19 @@
 //! Waits for futexes: which of them are known to be for a lock.
 
-use super::records::Interpreter;
+use super::records::{Interpreter, is_futex};
 use super::{HostRows, Index};
 use wakepath_model::ids::{HostId, MonoNs, TaskId};
 use wakepath_model::rows::{WaitRow, cause};
 
 /// Most waits of a task that are looked at for whether it had taken a futex.
 const TAKEN_MAX: u64 = 256;
-/// How often CPython asks for its interpreter lock (`sys.getswitchinterval`), with what a timer may be late (ns).
-const SWITCH_INTERVAL_NS: std::ops::Range<u64> = 4_900_000..6_000_000;
-
-/// Whether a wait was in futex(2).
-pub fn is_futex(w: &WaitRow) -> bool {
-    // futex, futex_waitv, futex_wait of x86-64
-    matches!(w.syscall, 202 | 449 | 455)
-}
-
-/// Whether a wait ended as CPython's for its interpreter lock do, which asks for it every 5 ms.
-pub fn is_for_an_interpreter(w: &WaitRow) -> bool {
-    let took_ns = w.woken.0.saturating_sub(w.blocked.0);
-    w.cause == cause::TIMER && is_futex(w) && SWITCH_INTERVAL_NS.contains(&took_ns)
-}
-
 impl Index {
     /// Whether a wait was for a futex on which tasks wait as CPython's do for its interpreter lock.
     pub fn is_on_an_interpreter(&self, host: HostId, w: &WaitRow) -> bool {
         let is = |h: &HostRows| {
             let it = Interpreter::of(w);
-            let place = self.store.lower_bound(&h.interpreters, (it.futex, 0, 0));
-            self.store.get(&h.interpreters, place) == Some(it)
+            let place = self.store.lower_bound(&h.besides.interpreters, (it.futex, 0, 0));
+            self.store.get(&h.besides.interpreters, place) == Some(it)
         };
         is_futex(w) && self.rows(host).is_some_and(is)
     }

@@ -18,10 +18,9 @@ mod records;
 mod sort;
 mod store;
 
-pub use futexes::{is_for_an_interpreter, is_futex};
 pub use listeners::Backlog;
 pub use processors::{Held, Holders};
-pub use records::{End, Left, Listener};
+pub use records::{End, Left, Listener, is_for_an_interpreter, is_futex};
 
 use crate::pairs::How;
 use recorded::Recorded;
@@ -70,8 +69,6 @@ pub struct Index {
 
 struct HostRows {
     waits: Rows<WaitRow>,
-    /// Futexes that are interpreters' locks.
-    interpreters: Rows<Interpreter>,
     cpus: Rows<Came>,
     ops: Rows<OpRow>,
     polls: Rows<PollRow>,
@@ -89,6 +86,8 @@ struct HostRows {
 
 /// What is known of a host's tasks besides what they did and waited for.
 struct Besides {
+    /// Futexes that are interpreters' locks.
+    interpreters: Rows<Interpreter>,
     /// Page faults that slept for a read.
     faults: Rows<FaultRow>,
     /// Waits of logical tasks inside their program.
@@ -189,7 +188,6 @@ impl Index {
             }
             hosts.push(HostRows {
                 waits: store.open(&build::file(dir, "waits", i))?,
-                interpreters: store.open(&build::file(dir, "interpreters", i))?,
                 cpus: store.open(&build::file(dir, "cpus", i))?,
                 ops: store.open(&build::file(dir, "operations", i))?,
                 polls: store.open(&build::file(dir, "polls", i))?,
@@ -204,6 +202,7 @@ impl Index {
                     backlogs: store.open(&build::file(dir, "backlogs", i))?,
                 },
                 besides: Besides {
+                    interpreters: store.open(&build::file(dir, "interpreters", i))?,
                     faults: store.open(&build::file(dir, "faults", i))?,
                     parks: store.open(&build::file(dir, "parks", i))?,
                     ran: store.open(&build::file(dir, "ran", i))?,

@@ -4,7 +4,8 @@ use super::sort::{Key, Keyed};
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    FaultRow, LimitRow, OpKind, OpRow, PacketRow, ParkRow, PollRow, RanRow, ResentRow, Side, TaskRow, TcpState, WaitRow,
+    FaultRow, LimitRow, OpKind, OpRow, PacketRow, ParkRow, PollRow, RanRow, ResentRow, Side, TaskRow, TcpState,
+    WaitRow, cause,
 };
 
 fn task(t: TaskId) -> u64 {
@@ -215,6 +216,21 @@ impl Keyed for Sent {
     fn key(&self) -> Key {
         (self.key, self.host, self.at.0)
     }
+}
+
+/// How often CPython asks for its interpreter lock (`sys.getswitchinterval`), with what a timer may be late (ns).
+const SWITCH_INTERVAL_NS: std::ops::Range<u64> = 4_900_000..6_000_000;
+
+/// Whether a wait was in futex(2).
+pub fn is_futex(w: &WaitRow) -> bool {
+    // futex, futex_waitv, futex_wait of x86-64
+    matches!(w.syscall, 202 | 449 | 455)
+}
+
+/// Whether a wait ended as CPython's for its interpreter lock do, which asks for it every 5 ms.
+pub fn is_for_an_interpreter(w: &WaitRow) -> bool {
+    let took_ns = w.woken.0.saturating_sub(w.blocked.0);
+    w.cause == cause::TIMER && is_futex(w) && SWITCH_INTERVAL_NS.contains(&took_ns)
 }
 
 /// An endpoint, and the other end where it is known.

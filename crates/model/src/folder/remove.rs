@@ -134,7 +134,7 @@ impl Place {
                 let unfinished =
                     name.strip_prefix('.').and_then(|n| n.rsplit_once('.')).filter(|(_, pid)| is_number(pid));
                 let table = unfinished.map_or(name, |(table, _)| table).strip_suffix(".parquet");
-                table.is_some_and(|t| DERIVED.contains(&t) || Table::ALL.into_iter().any(|known| known.name() == t))
+                table.is_some_and(|t| DERIVED.contains(&t) || Table::ALL.iter().any(|known| known.name() == t))
             }
             Place::Hosts | Place::Cache => false,
         }

@@ -206,8 +206,7 @@ impl Framing {
         let silence = if asks { name(bytes, end)?.0 } else { Text::new() };
         let role = self.asked(verb.as_str(), silence.as_str());
         let (args, queued) = (Some(u32::try_from(left).unwrap_or(u32::MAX)), QUEUES.contains(&verb.as_str()));
-        let awaits = AWAITS.contains(&verb.as_str());
-        let attrs = Attrs { verb: verb.as_str(), target: target.as_str(), args, queued, awaits, ..Attrs::default() };
+        let attrs = Attrs { args, queued, ..asks_for(verb.as_str(), target.as_str()) };
         self.left[0] = left;
         let border = if left == 0 { Border::Known(wire.behind(end)) } else { Border::Open };
         wire.message(role, (wire.at, border), wire.behind(end), attrs, &[]);
@@ -223,8 +222,7 @@ impl Framing {
         };
         let verb = verb(name);
         let role = self.asked(verb.as_str(), "");
-        let awaits = AWAITS.contains(&verb.as_str());
-        let attrs = Attrs { args: Some(words.count() as u32), cut, awaits, ..Attrs::alone(verb.as_str()) };
+        let attrs = Attrs { args: Some(words.count() as u32), cut, ..asks_for(verb.as_str(), verb.as_str()) };
         let border = if cut { Border::Open } else { Border::Known(wire.behind(length)) };
         wire.message(role, (wire.at, border), wire.behind(length), attrs, &[]);
         Ok(length as u64)
@@ -309,6 +307,10 @@ const QUEUES: &[&str] = &["LPUSH", "LPUSHX", "PUBLISH", "RPUSH", "RPUSHX", "SPUB
 /// are not read: without it the answer comes at once, and nothing is lost by not calling it slow.
 const AWAITS: &[&str] =
     &["BLMOVE", "BLMPOP", "BLPOP", "BRPOP", "BRPOPLPUSH", "BZMPOP", "BZPOPMAX", "BZPOPMIN", "XREAD", "XREADGROUP"];
+
+fn asks_for<'a>(verb: &'a str, target: &'a str) -> Attrs<'a> {
+    Attrs { verb, target, awaits: AWAITS.contains(&verb), ..Attrs::default() }
+}
 
 /// Commands whose first argument is part of the command.
 const CONTAINERS: &[&str] = &[
