@@ -177,7 +177,7 @@ impl Recording {
             source,
             decoder,
             sink,
-            drops: Drops::default(),
+            drops: Drops::new(MonoNs(monotonic_ns())),
             limits: Limits::find(),
             selection,
             marks: Marks::default(),
@@ -191,19 +191,10 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Writes down what is there now. What moved before, while the recorder got ready, is nobody's: the recording begins here.
+    /// Writes down what is there now. What moved since the selection was watched is in the rings, and follows.
     fn take_snapshot(&mut self) -> Result<()> {
-        let Recording { source, decoder, sink, marks, runtimes, selection, .. } = self;
+        let Recording { source, decoder, sink, selection, .. } = self;
         let started = monotonic_ns();
-        source.drain(started, |f| {
-            marks.note(&f, sink);
-            runtimes.note(&f);
-            selection.note(&f);
-            if !f.head().is_some_and(|h| BEFORE_SNAPSHOT.contains(&h.kind)) {
-                decoder.frame(f, sink);
-            }
-        });
-        self.drops = Drops::since(MonoNs(started), source.drops());
         sink.push(&anchor());
         // events first, snapshot second: nothing falls between
         for t in procfs::tasks() {

@@ -264,7 +264,9 @@ fn collector(answers: &'static [&'static str]) -> Result<(String, Bodies), Box<d
             let whole = |got: &[u8]| {
                 let text = String::from_utf8_lossy(got).into_owned();
                 let (head, body) = text.split_once("\r\n\r\n")?;
-                let length = head.lines().find_map(|l| l.strip_prefix("Content-Length: "))?.parse::<usize>().ok()?;
+                let length = head
+                    .lines()
+                    .find_map(|l| l.to_ascii_lowercase().strip_prefix("content-length: ")?.parse::<usize>().ok())?;
                 (body.len() >= length).then(|| body.to_owned())
             };
             while let Ok(n @ 1..) = stream.read(&mut buffer) {

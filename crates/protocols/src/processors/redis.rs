@@ -202,8 +202,7 @@ impl Framing {
             (end, left) = (behind, left - 1);
         }
         // What CLIENT REPLY is given stands in its argument, the only one that is looked at.
-        let asks = target.as_str() == "CLIENT REPLY" && left == 1;
-        let silence = if asks { name(bytes, end)?.0 } else { Text::new() };
+        let silence = if target.as_str() == "CLIENT REPLY" && left == 1 { name(bytes, end)?.0 } else { Text::new() };
         let role = self.asked(verb.as_str(), silence.as_str());
         let (args, queued) = (Some(u32::try_from(left).unwrap_or(u32::MAX)), QUEUES.contains(&verb.as_str()));
         let attrs = Attrs { args, queued, ..asks_for(verb.as_str(), target.as_str()) };
@@ -217,9 +216,8 @@ impl Framing {
         let (length, cut) = bytes::line(bytes, last)?;
         self.long[0] = cut;
         let mut words = bytes[..length].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-        let Some(name) = words.next() else {
-            return Ok(length as u64); // an empty line gets no reply
-        };
+        // an empty line gets no reply
+        let Some(name) = words.next() else { return Ok(length as u64) };
         let verb = verb(name);
         let role = self.asked(verb.as_str(), "");
         let attrs = Attrs { args: Some(words.count() as u32), cut, ..asks_for(verb.as_str(), verb.as_str()) };
