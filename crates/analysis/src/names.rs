@@ -179,6 +179,30 @@ impl<'f> Names<'f> {
         qualified.map_or_else(|| self.process(host, task), String::as_str)
     }
 
+    /// Whether two tasks are threads of one process.
+    pub fn is_one_process(&self, a: (HostId, TaskId), b: (HostId, TaskId)) -> bool {
+        let tgid = self.tgid(a.0, a.1);
+        a == b || (a.0 == b.0 && tgid != 0 && tgid == self.tgid(b.0, b.1))
+    }
+
+    /// Whether two tasks are of processes that do the same: of one name, at one place, with one command line, as the workers of a
+    /// server are.
+    pub fn is_alike(&self, a: (HostId, TaskId), b: (HostId, TaskId)) -> bool {
+        let about = |t: (HostId, TaskId)| self.leader(t.0, t.1).map(|k| (t.0, k.comm, k.cgroup, k.cmdline));
+        about(a).is_some() && about(a) == about(b)
+    }
+
+    /// The name of a task's process, with the first of its arguments that is no option: `python3 app.py`.
+    pub fn with_argument(&self, host: HostId, task: TaskId) -> String {
+        let program = self.program(host, task);
+        let line = self.leader(host, task).map_or("", |k| self.text(host, k.cmdline));
+        let argument = line.split_whitespace().skip(1).find(|word| !word.starts_with('-'));
+        match argument.map(|word| word.rsplit('/').next().unwrap_or(word)).filter(|word| !word.is_empty()) {
+            Some(argument) => format!("{program} {argument}"),
+            None => program.to_owned(),
+        }
+    }
+
     /// What people call a task's program where an interpreter runs it, as its command line says: `gunicorn shop.wsgi`.
     pub fn known_as(&self, host: HostId, task: TaskId) -> Option<String> {
         self.leader(host, task).and_then(|k| command_line::in_words(self.text(host, k.cmdline)))
@@ -360,12 +384,17 @@ pub fn asked(protocol: &str, verb: &str, target: &str) -> String {
     }
 }
 
-/// `ADDRESS:PORT` of the remote end.
+/// `ADDRESS:PORT` of the remote end; the address alone where the port is not known.
 fn address(p: &Place, out: &mut String) {
     const AF_INET6: u16 = 10;
     let _ = match p.family {
-        AF_INET6 => write!(out, "[{}]:{}", Ipv6Addr::from(p.raddr), p.rport),
+        AF_INET6 if p.rport == 0 => write!(out, "{}", Ipv6Addr::from(p.raddr)),
         1 => write!(out, "unix socket"),
+        _ if p.rport == 0 => {
+            let [a, b, c, d, ..] = p.raddr;
+            write!(out, "{}", Ipv4Addr::new(a, b, c, d))
+        }
+        AF_INET6 => write!(out, "[{}]:{}", Ipv6Addr::from(p.raddr), p.rport),
         _ => {
             let [a, b, c, d, ..] = p.raddr;
             write!(out, "{}:{}", Ipv4Addr::new(a, b, c, d), p.rport)

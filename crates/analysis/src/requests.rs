@@ -49,6 +49,8 @@ pub struct Tier {
     pub queued_ns: u64,
     /// Time in which its replies found no room, since its clients had not read what came before (ns).
     pub unread_ns: u64,
+    /// Time in which it waited for the rest of its requests, which its clients had not sent yet (ns).
+    pub unsent_ns: u64,
     /// Time between its callers and it (ns).
     pub between_ns: u64,
     /// Time that calls of it went on behind the reply of the request that they were made for (ns).
@@ -112,6 +114,24 @@ pub struct CallError {
     pub kind: Option<(String, String)>,
 }
 
+/// Requests that asked to wait until something happens elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Awaited {
+    /// How many.
+    pub count: u64,
+    /// Of them, answered: it happened, or their own time was up.
+    pub answered: u64,
+    /// The longest (ns), up to its answer or the recording's end.
+    pub longest_ns: u64,
+}
+
+/// Whether a request did nothing but wait until something happened elsewhere, as a worker's for its next job: that it takes long is
+/// not slow, and that it goes on hangs nowhere.
+pub fn awaits(r: &Request) -> bool {
+    let root = r.spans.first().and_then(|s| s.callee.as_ref().or(s.caller.as_ref()));
+    root.is_some_and(|h| h.exchange.awaits)
+}
+
 /// How often a call met an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Met {
@@ -138,6 +158,8 @@ pub struct Kinds {
     pub full_queues: Vec<(String, Filled)>,
     /// Services whose replies TCP held back, with their names and ports.
     pub held_replies: Vec<(String, HeldReplies)>,
+    /// Requests that asked to wait until something happens, and that nobody else's request led to, by service and what was asked.
+    pub awaited: BTreeMap<(String, String), Awaited>,
     /// Messages that put something where others take it up later (a queue, a list, a topic), by service and what was asked.
     pub queued: BTreeMap<(String, String), u64>,
     /// What people call services that an interpreter runs, by name: `gunicorn shop.wsgi`.
@@ -216,6 +238,7 @@ impl Tier {
         self.queued_ns += t.queued_ns;
         self.arrivals_unseen += u64::from(span.callee.as_ref().is_some_and(|h| h.exchange.arrived.0 == 0));
         self.unread_ns += t.unread_ns;
+        self.unsent_ns += t.unsent_ns;
         self.between_ns += t.between_ns.unwrap_or(0);
         self.after_ns += t.after_ns;
     }
@@ -259,6 +282,18 @@ impl Kinds {
         }
     }
 
+    /// Adds a request that waited until something happened.
+    fn add_awaited(&mut self, r: &Request, mut key: (String, String)) {
+        if self.awaited.len() >= KINDS_MAX && !self.awaited.contains_key(&key) {
+            key = ("(other)".into(), "(other)".into());
+        }
+        let root = r.spans[0].callee.as_ref().or(r.spans[0].caller.as_ref());
+        let awaited = self.awaited.entry(key).or_default();
+        awaited.count += 1;
+        awaited.answered += u64::from(root.is_some_and(|h| h.exchange.replied));
+        awaited.longest_ns = awaited.longest_ns.max(lay_out(r).first().map_or(0, |t| t.duration_ns()));
+    }
+
     /// Adds a request.
     pub fn add(&mut self, r: &Request, names: &Names<'_>) {
         self.add_errors(r, names);
@@ -268,8 +303,12 @@ impl Kinds {
             *o.1.entry(hole).or_default() += 1;
             return;
         }
-        self.requests += 1;
         let mut key = kind_of(r, names);
+        if awaits(r) {
+            self.add_awaited(r, key);
+            return;
+        }
+        self.requests += 1;
         if self.kinds.len() >= KINDS_MAX && !self.kinds.contains_key(&key) {
             key.1 = "(other)".into();
         }
@@ -304,7 +343,8 @@ impl Kinds {
             let span = &r.spans[t.index as usize];
             let may_lack_calls = holes.iter().any(|&(at, hole)| at == t.index && hole.hides_calls());
             let mut name = names.service(span);
-            if let Some(half) = span.callee.as_ref().or(span.caller.as_ref()).filter(|h| h.exchange.queued) {
+            if let Some(half) = span.callee.as_ref().or(span.caller.as_ref()).filter(|h| h.exchange.queued.is_queued())
+            {
                 let what = (name.clone(), names.asked(half));
                 if self.queued.len() < KINDS_MAX || self.queued.contains_key(&what) {
                     *self.queued.entry(what).or_default() += 1;

@@ -18,7 +18,7 @@ mod syscalls;
 pub mod usdt;
 
 pub use error::CaptureError;
-pub use kernel::{Backend, KernelOptions, KernelSource, ProgramCost, RuntimeProbe, StackTable, Watch};
+pub use kernel::{Backend, KernelOptions, KernelSource, ProgramCost, RuntimeProbe, SelectionRules, StackTable, Watch};
 pub use library::{Arena, ArenaOptions, LibrarySource};
 pub use support::{Support, support};
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use wakepath_analysis::names::Names;
-use wakepath_causality::exchange::{Exchange, Side};
+use wakepath_causality::exchange::{ByClient, Exchange, Queued, Side};
 use wakepath_causality::graph::Index;
 use wakepath_causality::pairs::Place;
 use wakepath_causality::path::{Half, Request, Span};
@@ -106,6 +106,9 @@ fn half(side: Side, task: u32, flow: u64, from: u64, to: u64, port: u16) -> Half
         arrived: MonoNs(0),
         began: MonoNs(from),
         taken: MonoNs(from),
+        read: MonoNs(0),
+        unsent_ns: 0,
+        awaits: false,
         reply_began: MonoNs(to),
         ended: MonoNs(to),
         task: TaskId(task),
@@ -126,11 +129,11 @@ fn half(side: Side, task: u32, flow: u64, from: u64, to: u64, port: u16) -> Half
         open_ended: false,
         by_order: false,
         one_way: false,
-        queued: false,
+        queued: Queued::No,
         process: 0,
         witness: (0, 0),
         murky: false,
-        unread_ns: 0,
+        client: ByClient::default(),
         is_internal: false,
         received_to: 0,
     };

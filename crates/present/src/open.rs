@@ -210,6 +210,19 @@ pub struct CircleView {
     pub sentence: String,
 }
 
+/// Requests of a kind that asked to wait until something happens, and that it had not happened for.
+#[derive(Clone, Debug, Serialize)]
+pub struct WaitingView {
+    /// Who was asked.
+    pub service: String,
+    /// What was asked.
+    pub asked: String,
+    /// How many.
+    pub count: u64,
+    /// For how long the oldest waited (ns).
+    pub oldest_ns: u64,
+}
+
 /// Idle tasks.
 #[derive(Clone, Debug, Serialize)]
 pub struct IdleView {
@@ -244,6 +257,8 @@ pub struct OpenView {
     pub waits: Vec<WaitView>,
     /// Idle tasks, by what they wait for.
     pub idle: Vec<IdleView>,
+    /// Requests that asked to wait until something happens, which it had not: they hang nowhere.
+    pub awaited: Vec<WaitingView>,
 }
 
 const fn word(what: For) -> &'static str {
@@ -485,6 +500,12 @@ impl OpenView {
             })
             .collect();
         let idle = unended.idle.iter().map(|(what, n)| IdleView { waits_for: word(*what), tasks: *n }).collect();
+        let awaited = unended.awaited.iter().map(|((service, asked), &(count, oldest_ns))| WaitingView {
+            service: service.clone(),
+            asked: asked.clone(),
+            count,
+            oldest_ns,
+        });
         OpenView {
             circles,
             head: text::in_flight(requests.len()),
@@ -497,6 +518,7 @@ impl OpenView {
             sessions: unended.sessions.iter().map(|h| namer.held(h)).collect(),
             waits,
             idle,
+            awaited: awaited.collect(),
         }
     }
 }

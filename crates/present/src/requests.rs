@@ -67,6 +67,8 @@ pub struct TierView {
     pub arrivals_seen: bool,
     /// Time in which its replies found no room, since its clients had not read what came before (ns, average a request).
     pub unread_ns: u64,
+    /// Time in which it waited for the rest of its requests, which its clients had not sent yet (ns, average a request).
+    pub unsent_ns: u64,
     /// Between its callers and it, for each request (ns).
     pub between_ns: u64,
     /// Time that its calls went on behind the reply of the request that they were made for, for each request (ns): it is in
@@ -168,6 +170,21 @@ pub struct QueuedView {
     pub count: u64,
 }
 
+/// Requests that asked to wait until something happens elsewhere: no answer to them is slow.
+#[derive(Serialize)]
+pub struct AwaitedView {
+    /// Who was asked.
+    pub service: String,
+    /// What was asked.
+    pub asked: String,
+    /// How many.
+    pub count: u64,
+    /// Of them, answered: it happened, or the time that they had given was up.
+    pub answered: u64,
+    /// The longest (ns).
+    pub longest_ns: u64,
+}
+
 /// A rule with how many links it made.
 #[derive(Serialize)]
 pub struct RuleView {
@@ -219,6 +236,8 @@ pub struct RequestsView {
     pub orphans: Vec<OrphanView>,
     /// Messages put into queues, lists and topics. What is done about them later is not linked to these requests.
     pub queued: Vec<QueuedView>,
+    /// Requests that asked to wait until something happens, and that belong to no other request: they are in no figure above.
+    pub awaited: Vec<AwaitedView>,
     /// Evidence: links by rule.
     pub rules: Vec<RuleView>,
     /// What came of the calls that watched services made.
@@ -319,6 +338,17 @@ impl RequestsView {
                 .iter()
                 .map(|((service, asked), &count)| QueuedView { service: service.clone(), asked: asked.clone(), count })
                 .collect(),
+            awaited: kinds
+                .awaited
+                .iter()
+                .map(|((service, asked), a)| AwaitedView {
+                    service: service.clone(),
+                    asked: asked.clone(),
+                    count: a.count,
+                    answered: a.answered,
+                    longest_ns: a.longest_ns,
+                })
+                .collect(),
             rules,
             calls: CallsView::new(&report.calls, &report.missing),
             disagreements: report.disagreements,
@@ -395,6 +425,7 @@ fn kind_view(service: &str, asked: &str, k: &Kind) -> KindView {
                 queued_ns: t.queued_ns / n,
                 arrivals_seen: t.unwatched || t.arrivals_unseen < t.spans,
                 unread_ns: t.unread_ns / n,
+                unsent_ns: t.unsent_ns / n,
                 between_ns: t.between_ns / n,
                 after_ns: t.after_ns / n,
                 share: (t.self_ns / n) as f64 / mean as f64,

@@ -129,7 +129,7 @@ fn check(args: &ExportArgs) {
 fn to_file(args: &ExportArgs, write: impl FnOnce(&mut dyn Write) -> Result<Exported>) -> Result<Exported> {
     match &args.output {
         Some(path) => {
-            let file = std::fs::File::create(path).with_context(|| path.display().to_string())?;
+            let file = crate::owner::create(path).with_context(|| path.display().to_string())?;
             let mut out = BufWriter::with_capacity(BUFFER, file);
             let exported = write(&mut out)?;
             out.flush().with_context(|| format!("{}: cannot be written", path.display()))?;

@@ -158,9 +158,12 @@ fn told_by(cgroups: &[u8]) -> Vec<u8> {
 }
 
 /// Drop counters: each report says what came since the one before, so that reports add up to the counters.
+#[derive(Default)]
 pub struct Drops {
     /// What was told of each.
     pub reported: [u64; w::DROP_KINDS as usize],
+    /// What was lost before the recording began, and is nobody's.
+    before: [u64; w::DROP_KINDS as usize],
     others: Vec<(&'static str, u64)>,
     until: MonoNs,
 }
@@ -168,7 +171,12 @@ pub struct Drops {
 impl Drops {
     /// Nothing told yet.
     pub fn new(started: MonoNs) -> Drops {
-        Drops { reported: [0; w::DROP_KINDS as usize], others: Vec::new(), until: started }
+        Drops { until: started, ..Drops::default() }
+    }
+
+    /// Of a recording that begins when so much was lost already.
+    pub fn since(started: MonoNs, before: [u64; w::DROP_KINDS as usize]) -> Drops {
+        Drops { before, until: started, ..Drops::default() }
     }
 
     /// Events that were lost, as far as they were told.
@@ -193,6 +201,7 @@ impl Drops {
             defect::WAIT_END,
             defect::RING_FAULT,
         ];
+        let drops = std::array::from_fn(|kind| drops[kind].saturating_sub(self.before[kind]));
         let from = self.until;
         self.until = MonoNs(monotonic_ns());
         for ((id, now), before) in IDS.iter().zip(drops).zip(self.reported) {

@@ -5,7 +5,8 @@ use crate::tasks::Tasks;
 use wakepath_model::defects::id as defect;
 use wakepath_model::ids::{EndpointId, MonoNs, StrId, TaskId};
 use wakepath_model::rows::{
-    DescriptorRow, InputRow, LimitRow, MarkRow, ParkRow, PollRow, RanRow, ResentRow, StackRow, TcpState, WaitRow, limit,
+    Cause, DescriptorRow, InputRow, LimitRow, MarkRow, ParkRow, PollRow, RanRow, ResentRow, StackRow, TcpState,
+    WaitRow, cause, limit,
 };
 use wakepath_wire::{self as w, Frame};
 
@@ -39,6 +40,7 @@ pub(super) fn wait<S: RowSink>(tasks: &mut Tasks, r: &w::Wait, f: &Frame<'_>, si
     let task = tasks.id(r.tgid, r.tid, at, sink);
     let (sub, who, _) = named::<w::Wait>(&r.head, f);
     let cause = code(sub, at, sink);
+    let (is_lock, holder) = lock_of(tasks, r, cause);
     let logical = who.filter(|who| who.key != 0).map_or(TaskId::UNKNOWN, |who| tasks.logical(r.tgid, &who, at, sink));
     sink.push(&WaitRow {
         at,
@@ -48,16 +50,26 @@ pub(super) fn wait<S: RowSink>(tasks: &mut Tasks, r: &w::Wait, f: &Frame<'_>, si
         arg0: r.arg0,
         task,
         by: if r.by_tid != 0 { tasks.known(r.by_tid) } else { TaskId::UNKNOWN },
-        rcv_seq: r.rcv_seq,
+        rcv_seq: if is_lock { 0 } else { r.rcv_seq },
         state: r.state,
         syscall: r.syscall,
         cpu: r.cpu,
         woken_cpu: r.woken_cpu,
         cause,
         is_told: u8::from(who.is_some()),
+        is_lock: u8::from(is_lock),
         logical,
+        holder,
         ..Default::default()
     });
+}
+
+/// Whether a wait was for a lock by what its futex's word said, and which thread held that.
+fn lock_of(tasks: &Tasks, r: &w::Wait, ended_by: Cause) -> (bool, TaskId) {
+    const FUTEX: u16 = 202;
+    let is_lock = r.syscall == FUTEX && ended_by != cause::SOCKET && r.rcv_seq & w::FUTEX_LOCK != 0;
+    let tid = if is_lock { r.rcv_seq & !w::FUTEX_LOCK } else { 0 };
+    (is_lock, if tid == 0 { TaskId::UNKNOWN } else { tasks.known(tid) })
 }
 
 /// Where a task waited.

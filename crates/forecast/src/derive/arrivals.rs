@@ -122,7 +122,9 @@ fn by_turn(coming: &[Coming]) -> Vec<u64> {
 /// The slope of the pause after an answer over the time that the answer took, within connections: that some clients pause
 /// longer than others, which are answered later, says nothing of either. `None` where answers hardly differ.
 fn slope(coming: &[Coming]) -> Option<f64> {
-    let mut flows: FxHashMap<Flow, (Coming, Vec<(f64, f64)>)> = FxHashMap::default();
+    // the last request, and of those before it how long the answer and the pause after it took
+    type Told = (Coming, Vec<(f64, f64)>);
+    let mut flows: FxHashMap<(HostId, EndpointId), Told> = FxHashMap::default();
     for c in coming {
         match flows.get_mut(&c.flow) {
             Some((l, pairs)) => {
@@ -168,7 +170,9 @@ pub fn crowds(coming: &[Coming], asked: &[usize]) -> Vec<Crowd> {
     if lives.len() * KEPT > coming.len() {
         return Vec::new();
     }
-    let mut found: BTreeMap<usize, (usize, Vec<Life>, Vec<usize>)> = BTreeMap::new();
+    // how many requests, the lives of their connections, and what they ask for
+    type Found = (usize, Vec<(CommonNs, CommonNs)>, Vec<usize>);
+    let mut found: BTreeMap<usize, Found> = BTreeMap::new();
     asked.iter().for_each(|&what| found.entry(root(&leads, what)).or_default().0 += 1);
     for &(from, to, what) in lives.values() {
         found.entry(root(&leads, what)).or_default().1.push((from, to));
@@ -177,7 +181,7 @@ pub fn crowds(coming: &[Coming], asked: &[usize]) -> Vec<Crowd> {
     all.sort_unstable();
     all.iter().for_each(|&what| found.entry(root(&leads, what)).or_default().2.push(what));
     let (begun, edge) = (first.came, between(first.came, last.came) / EDGE);
-    let crowd = |(count, lives, asks): (usize, Vec<Life>, Vec<usize>)| {
+    let crowd = |(count, lives, asks): Found| {
         let from = lives.iter().map(|l| l.0).min().unwrap_or(begun);
         let to = lives.iter().map(|l| l.1).max().unwrap_or(begun);
         let stays = between(begun, from) <= edge && between(to, last.came) <= edge;

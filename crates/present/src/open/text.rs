@@ -1,6 +1,6 @@
 //! What had not ended, as text for a terminal.
 
-use super::{HeldView, OpenView, RequestView, SessionView, idle_words};
+use super::{HeldView, OpenView, RequestView, SessionView, WaitingView, idle_words};
 use crate::table::{Cell, Column, Table};
 use crate::text::{Style, Tint, sanitise, wrap};
 use crate::units;
@@ -85,6 +85,15 @@ impl OpenView {
                 units::counted(total, "task", "tasks"),
                 parts.join(", ")
             );
+            out.push_str(&wrap(&line, "", style.prose()));
+        }
+        if !self.awaited.is_empty() {
+            let what = |a: &WaitingView| {
+                let (count, oldest) = (units::count(a.count), units::duration(a.oldest_ns));
+                format!("{} at {} × {count} (oldest {oldest})", a.asked, a.service)
+            };
+            let what: Vec<String> = self.awaited.iter().map(what).collect();
+            let line = format!("Not hanging, since they ask to wait for something to happen: {}.", what.join(", "));
             out.push_str(&wrap(&line, "", style.prose()));
         }
         out

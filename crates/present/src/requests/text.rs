@@ -1,6 +1,6 @@
 //! The answer of `wakepath requests` as text for a terminal.
 
-use super::{CallsView, KindView, RequestsView, TierView, call_errors};
+use super::{AwaitedView, CallsView, KindView, RequestsView, TierView, call_errors};
 use crate::losses::{Loss, losses_or_none};
 use crate::own_time::{AT_MOST, at_most, is_unsure, own_time};
 use crate::refusals;
@@ -187,6 +187,7 @@ impl RequestsView {
             below(out, &line, Tint::Warn, style);
         }
         self.render_queued(out, style);
+        self.render_awaited(out, style);
         for k in self.kinds.iter().filter(|k| k.incomplete > 0) {
             let why: Vec<String> =
                 k.why_incomplete.iter().map(|(w, n)| format!("{} × {w}", units::count(*n))).collect();
@@ -235,6 +236,26 @@ impl RequestsView {
         let line = format!("Put into queues, lists or topics: {}.", what.join(", "));
         below(out, &line, Tint::Warn, style);
         below(out, "What happens to these later is not linked: paths end there.", Tint::Warn, style);
+    }
+
+    /// What waits for work is no request that could be slow.
+    fn render_awaited(&self, out: &mut String, style: Style) {
+        if self.awaited.is_empty() {
+            return;
+        }
+        let what = |a: &AwaitedView| {
+            let (count, answered) = (units::count(a.count), units::count(a.answered));
+            format!(
+                "{} at {} × {count} ({answered} answered, longest {})",
+                a.asked,
+                a.service,
+                units::duration(a.longest_ns)
+            )
+        };
+        let what: Vec<String> = self.awaited.iter().map(what).collect();
+        let line =
+            format!("Not counted as requests, since they ask to wait for something to happen: {}.", what.join(", "));
+        below(out, &line, Tint::Plain, style);
     }
 }
 
@@ -396,6 +417,14 @@ fn render_tiers(k: &KindView, out: &mut String, style: Style) {
             "{} waited {} for clients that read slowly (their windows were full): that is not in its own time.",
             tier.service,
             units::duration(tier.unread_ns),
+        );
+        out.push_str(&wrap(&sanitise(&line), "  ", style.prose()));
+    }
+    for tier in k.tiers.iter().filter(|t| t.unsent_ns > 0) {
+        let line = format!(
+            "{} waited {} for clients that sent the rest of their requests late: that is not in its own time.",
+            tier.service,
+            units::duration(tier.unsent_ns),
         );
         out.push_str(&wrap(&sanitise(&line), "  ", style.prose()));
     }

@@ -55,6 +55,7 @@ impl ShowView {
             out.push_str(&wrap(AT_MOST, "", style.prose()));
         }
         self.in_full(&mut out, &table.cut_rows(if has_bars { ASKED } else { ASKED - 1 }, style), style);
+        self.clients_left(&mut out, style);
         self.on_the_wire(&mut out);
         self.page_faults(&mut out);
         self.refusals(&mut out, style);
@@ -155,6 +156,20 @@ impl ShowView {
         for (i, s) in failed.iter().enumerate() {
             let head = if i == 0 { "\nErrors in full:\n" } else { "" };
             numbered(out, head, s, &format!("{}: {}", s.service, s.error), Tint::Bad, style);
+        }
+    }
+
+    /// Whose clients did not wait for the reply.
+    fn clients_left(&self, out: &mut String, style: Style) {
+        let left = self.spans.iter().filter_map(|s| Some((s, s.left_ns?)));
+        for (i, (s, after)) in left.enumerate() {
+            let head = if i == 0 { "\nClients that left:\n" } else { "" };
+            let text = format!(
+                "{}: its client closed the connection after {}, before the reply was complete. It would have waited at least that long.",
+                s.service,
+                units::duration(after)
+            );
+            numbered(out, head, s, &text, Tint::Bad, style);
         }
     }
 
@@ -265,6 +280,7 @@ impl SpanView {
     /// What it was answered, in a few characters: a status, the class of an error, or how it ended without an answer.
     fn reply(&self) -> Cow<'_, str> {
         match (self.status, self.failed == Some(true), self.reset) {
+            _ if self.left_ns.is_some() => "client left".into(),
             (_, _, true) => "reset".into(),
             (0, true, _) if self.error.is_empty() => "failed".into(),
             (0, true, _) => cut(&self.error, REPLY_MAX),
