@@ -142,7 +142,7 @@ pub struct SessionView {
     pub statement: String,
     /// It has answered that, and waits for its client to send: for so long (ns).
     pub idle_ns: Option<u64>,
-    /// Who asks there: the task where it is recorded, else its address.
+    /// Its client: the task where it is recorded, else the address.
     pub client: Option<String>,
 }
 

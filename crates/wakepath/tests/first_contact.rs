@@ -181,13 +181,13 @@ fn shells_complete_kinds_and_requests_and_no_hidden_command() -> Tested {
 }
 
 #[test]
-fn rates_are_over_the_time_that_was_recorded() -> Tested {
+fn counts_are_of_all_recordings_and_say_so() -> Tested {
     let dir = tempfile::tempdir()?;
     let folder = web(dir.path())?;
     let one = check("requests", &stdout(&run(&["requests", "--json", path(&folder)])));
     assert_eq!(one["recordings"], 1);
     assert!(!stdout(&run(&["requests", path(&folder)])).contains("recordings together"));
-    // another host's, an hour later: the rate is over both
+    // another host's, an hour later
     let mut later = simulate(&Plan { clients: 6, requests: 20, ..Plan::new(Shape::ThreadPerConnection, 7) });
     for host in &mut later.hosts {
         host.name.push_str("-later");
@@ -202,7 +202,7 @@ fn rates_are_over_the_time_that_was_recorded() -> Tested {
     assert_eq!(both["recordings"], 2);
     assert_eq!(both["span_ns"].as_u64(), one["span_ns"].as_u64().map(|ns| 2 * ns));
     let text = stdout(&run(&["requests", path(&folder), path(&later)]));
-    assert!(text.contains("Counts, rates and times cover 2 recordings together"), "{text}");
+    assert!(text.contains("Counts and times cover 2 recordings together"), "{text}");
     Ok(())
 }
 

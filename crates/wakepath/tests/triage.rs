@@ -183,7 +183,7 @@ flow d - A
 100 A takes r1 c
 200 A answers r1
 300 A takes r2 d
-recorded 0 90000
+80000 A woken by timer since 310
 ";
     let folder = played(dir.path(), script)?;
     let ask = |which: &str| check("show", &stdout(&run(&["show", "--json", path(&folder), which])));

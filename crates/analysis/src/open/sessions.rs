@@ -29,7 +29,7 @@ pub struct Session {
     pub idle_ns: Option<u64>,
     /// Its client's address, where known.
     pub address: Option<String>,
-    /// Who asks there, where recorded.
+    /// The client, where recorded.
     pub client: Option<At>,
 }
 

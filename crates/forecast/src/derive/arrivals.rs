@@ -8,6 +8,11 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use wakepath_model::ids::{CommonNs, EndpointId, HostId};
 
+/// A connection.
+type Flow = (HostId, EndpointId);
+/// From its first request to its last reply.
+type Life = (CommonNs, CommonNs);
+
 /// A request from outside.
 #[derive(Clone, Copy, Debug)]
 pub struct Coming {

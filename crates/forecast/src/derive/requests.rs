@@ -14,7 +14,7 @@ use super::links::{Connect, Links};
 use super::visits::is_futex;
 use super::{Selection, Unsupported};
 use crate::derived::{Block, Derived, Measured, Model, Unit};
-use crate::jobs::{Arrivals, Job, Jobs, Part, Service, Visit, WorkState};
+use crate::jobs::{Arrivals, Crowd, Job, Jobs, Part, Service, Visit, WorkState};
 use collect::{Collected, collect, flow_of, interval, is_of_kind};
 use services::Services;
 use stations::Stations;
@@ -37,6 +37,10 @@ const BARE_WAKE: f64 = 0.1;
 const WORTH_SAYING: f64 = 0.02;
 /// Part of the requests' time spent waiting for nobody knows what that refusals name: what is asked for may be that.
 const MUCH_UNKNOWN: f64 = 0.1;
+
+/// What refusals name where the clients of a service with an accept queue are not recorded.
+const CLIENTS_UNSEEN: &str =
+    "how long clients waited for a connection; record the clients too, with `wakepath record --all` or --comm";
 
 /// Makes jobs of a recording's requests.
 pub fn derive(
@@ -97,20 +101,14 @@ pub fn derive(
     // without them, who found no room and asked again seems to have come later
     let (_, connects) = links.retried();
     if connects == 0 && rooms.iter().any(Option::is_some) {
-        jobs.unseen.push(
-            "how long clients waited for a connection; record the clients too, with `wakepath record --all` or --comm"
-                .into(),
-        );
+        jobs.unseen.push(CLIENTS_UNSEEN.to_owned());
     }
     jobs.stations.extend(disks.stations.iter().map(|(_, s)| s.clone()));
     let rooms = if connects > 0 { rooms } else { vec![None; services.all.len()] };
     jobs.services = job_services(names, &services, &demand, &stations, &rooms);
     let answered = Answered { coming: &coming, opened: &opened, order: &order, stands: &stands };
     jobs.jobs = answered.jobs(index, requests, &inferred.thinks, &roots, t0);
-    if jobs.jobs.len() == sorted.len() && matches!(inferred.arrivals, Arrivals::Closed { .. }) {
-        let asked: Vec<usize> = jobs.jobs.iter().map(|j| j.root.asked).collect();
-        jobs.crowds = arrivals::crowds(&sorted, &asked);
-    }
+    jobs.crowds = crowds(&jobs, &sorted, &inferred);
     let inside = places::find(&mut jobs);
     jobs.unseen.extend(much_unknown(&jobs, demand.unknown_ns));
     let contradictory = order::settle(&mut jobs);
@@ -124,11 +122,19 @@ pub fn derive(
     if measured.count == 0 {
         return Err(none_of_kind(selection));
     }
-    let all = collected.requests.len() as u64 + collected.holes;
-    let lossy = demand.lossy.max(collected.holes as f64 / all as f64);
+    let lossy = demand.lossy.max(collected.lossy());
     let (impossible, hidden) = (stations.impossible, places::hidden(&jobs));
     let model = Model::Jobs(jobs);
     Ok(Derived { model, measured, assumptions, lossy, impossible, hidden, flows: Vec::new(), warnings: Vec::new() })
+}
+
+/// Clients that ask for different things; `coming` in the order of the jobs.
+fn crowds(jobs: &Jobs, coming: &[Coming], inferred: &Inferred) -> Vec<Crowd> {
+    if jobs.jobs.len() != coming.len() || inferred.arrivals == Arrivals::Open {
+        return Vec::new();
+    }
+    let asked: Vec<usize> = jobs.jobs.iter().map(|j| j.root.asked).collect();
+    arrivals::crowds(coming, &asked)
 }
 
 /// The services as a replay knows them; `rooms`: of each, the room of its accept queue, where that is known to matter.

@@ -90,6 +90,11 @@ pub struct Collected {
 }
 
 impl Collected {
+    /// The part of the requests that are not kept, since something of their path is missing.
+    pub fn lossy(&self) -> f64 {
+        self.holes as f64 / (self.requests.len() as u64 + self.holes).max(1) as f64
+    }
+
     /// How many spans the kept requests have.
     pub fn span_count(&self) -> usize {
         match (self.first.last(), self.requests.last()) {

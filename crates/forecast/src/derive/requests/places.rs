@@ -14,6 +14,8 @@ const WAITS_MIN: usize = 30;
 const HIDDEN_MIN: f64 = 0.25;
 /// Waits that hardly depend on how many are in progress (their correlation, 0 to 1) are no queue's.
 const INDEPENDENT: f64 = 0.2;
+/// Who mostly finds fewer others in progress than this waits behind none of them.
+const ALONE: f64 = 0.5;
 /// Where the number in progress varies by less (standard deviation), it tells nothing.
 const VARIES: f64 = 0.5;
 /// Most places that are looked for.
@@ -77,7 +79,7 @@ fn unseen(v: &Visit, by_service: &mut BTreeMap<ServiceId, u64>) -> u64 {
 }
 
 /// How far the waits depend on how many requests are in progress when one comes: their correlation; `None` where that number
-/// hardly varies.
+/// hardly varies, though others are there.
 fn dependence(jobs: &[Job], waits: &[u64]) -> Option<f64> {
     let mut ends: Vec<u64> = jobs.iter().map(|j| j.at_ns.saturating_add(j.took_ns)).collect();
     ends.sort_unstable();
@@ -90,6 +92,7 @@ fn dependence(jobs: &[Job], waits: &[u64]) -> Option<f64> {
     let (xx, yy) = (mean(&mut pairs().map(|p| p.0 * p.0)), mean(&mut pairs().map(|p| p.1 * p.1)));
     let xy = mean(&mut pairs().map(|p| p.0 * p.1));
     match yy > 0.0 {
+        _ if mx < ALONE => Some(0.0),
         _ if xx.sqrt() < VARIES => None,
         true => Some(xy / (xx * yy).sqrt()),
         false => Some(0.0),
@@ -248,5 +251,7 @@ mod tests {
         let all = (0..200u64).map(|n| job(n / 10 * 100 * MS + n % 10 * MS / 10, 5 * MS + n * 7919 % MS, MS / 10));
         assert_eq!(told(all.collect()), None);
         assert_eq!(told((0..200u64).map(|n| job(n * 10 * MS, MS, 9 * MS)).collect()), None, "a tenth");
+        // nobody else is there to wait behind
+        assert_eq!(told((0..200u64).map(|n| job(n * 10 * MS, 5 * MS, MS)).collect()), None);
     }
 }

@@ -103,18 +103,13 @@ pub fn find(
         let seen = u64::from(demand.processors.get(&s.host).copied().unwrap_or(0)) + 1;
         let host_servers = known.processors.unwrap_or(seen).min(u64::from(u16::MAX));
         if known.processors.is_none() && !ids.contains_key(&Bound::Host(s.host)) {
-            out.assumptions.push(format!(
-                "{} has {host_servers} processors, the highest that was seen, and no quota: the recording does not say.",
-                names.host(s.host)
-            ));
+            out.assumptions.push(not_said(names.host(s.host), host_servers));
         }
         // who serves none of the requests computed all the same
-        let others = demand.strangers.iter().filter(|((h, _), _)| *h == s.host).map(|(_, ns)| *ns).sum::<u64>();
-        let taken = others as f64 / elapsed_ns.max(1) as f64;
+        let taken = taken_by_others(demand, s.host, elapsed_ns);
         let whole = host_servers as f64;
         if checked.insert(s.host) {
-            let of_host = services.all.iter().zip(&demand.used).filter(|(other, _)| other.host == s.host);
-            let own = of_host.map(|(_, used)| used.all_ns).sum::<u64>() as f64 / elapsed_ns.max(1) as f64;
+            let own = own_processors(services, demand, s.host, elapsed_ns);
             out.impossible.extend(too_much(names.host(s.host), whole, taken + own));
         }
         let mut servers = (whole - taken).max(LEFT_MIN * whole);
@@ -145,9 +140,8 @@ pub fn find(
         }
         let at_a_time = turns.get(id).copied().unwrap_or(0.0);
         let each = at_a_time / processes(names, s.host, &s.tasks).len().max(1) as f64;
-        let is_under_quota = matches!(discipline, Discipline::Quota { .. });
-        let limits = at_a_time > 0.0 && at_a_time < if is_under_quota { whole } else { servers };
-        out.turns.push(limits.then_some(Turns { each, most: if is_under_quota { whole } else { servers } }));
+        let most = if matches!(discipline, Discipline::Quota { .. }) { whole } else { servers };
+        out.turns.push((at_a_time > 0.0 && at_a_time < most).then_some(Turns { each, most }));
         if at_a_time > 0.0 && at_a_time < servers {
             servers = at_a_time;
             discipline = Discipline::Shared;
@@ -159,16 +153,31 @@ pub fn find(
             out.all.push(Station { name, what: "processors", servers, speed: 1.0, others, discipline });
             StationId((out.all.len() - 1) as u32)
         });
-        if let Bound::Quota(_, cgroup) = &bound
-            && out.of.contains(&station)
-        {
-            // several services under one quota go by its name
+        // several services under one quota go by its name
+        if let (Bound::Quota(_, cgroup), true) = (&bound, out.of.contains(&station)) {
             out.all[station.index()].name = cgroup.clone();
         }
         out.of.push(station);
         rooms.push(known.backlogs.get(&s.port).copied().filter(|_| s.is_per_connection && s.workers.is_some()));
     }
     (out, rooms)
+}
+
+/// How many processors the services of a host took, on average.
+fn own_processors(services: &Services, demand: &Demand, host: HostId, elapsed_ns: u64) -> f64 {
+    let of_host = services.all.iter().zip(&demand.used).filter(|(s, _)| s.host == host);
+    of_host.map(|(_, used)| used.all_ns).sum::<u64>() as f64 / elapsed_ns.max(1) as f64
+}
+
+/// How many of a host's processors tasks took that serve none of the requests, on average.
+fn taken_by_others(demand: &Demand, host: HostId, elapsed_ns: u64) -> f64 {
+    let others = demand.strangers.iter().filter(|((h, _), _)| *h == host).map(|(_, ns)| *ns).sum::<u64>();
+    others as f64 / elapsed_ns.max(1) as f64
+}
+
+/// What is taken for granted of a host whose number of processors is not recorded.
+fn not_said(host: &str, processors: u64) -> String {
+    format!("{host} has {processors} processors, the highest that was seen, and no quota: the recording does not say.")
 }
 
 /// What is wrong where tasks ran on more processors than a host has.
