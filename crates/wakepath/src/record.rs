@@ -37,10 +37,6 @@ use wakepath_wire as w;
 /// How often waits that go on are written down.
 const OPEN_WAITS_NS: u64 = 5_000_000_000;
 
-/// Records that say nothing once the snapshot is taken, if they are older than it.
-const BEFORE_SNAPSHOT: [u8; 8] =
-    [w::KIND_OP, w::KIND_MORE, w::KIND_WAIT, w::KIND_STACK, w::KIND_POLL, w::KIND_FAULT, w::KIND_PARK, w::KIND_RAN];
-
 /// Records until the command ends, the time is over, or a signal comes. Returns the exit code.
 pub fn run(args: &RecordArgs) -> Result<i32> {
     if let Some(missing) = rights::missing_for_kernel_vantage() {
