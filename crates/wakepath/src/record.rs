@@ -83,7 +83,7 @@ pub fn run(args: &RecordArgs) -> Result<i32> {
     let folder = FolderWriter::create(&args.output, host_info(args.selection(), args.flags()), options)?;
     let sink = Sink::new(folder, payload, recurring, source.stacks()?.map(Stacks::new));
     let mut recording =
-        Recording::begin(args, watched, source, selection, KernelDecoder::new(payload), sink, &probed, known)?;
+        Recording::begin(args, watched, source, selection, KernelDecoder::new(payload), sink, (&probed, known))?;
     // from here on a signal ends a recording, which has something to keep
     drop(starting);
     let child = recording.start(&args.command, watched == Watched::Command)?;
@@ -154,8 +154,8 @@ impl Recording {
         selection: Selection,
         mut decoder: KernelDecoder,
         mut sink: Sink,
-        probed: &[Probed],
-        known: Vec<(u32, w::Runtime)>,
+        // which probes are placed, and of which processes identities are read already
+        (probed, known): (&[Probed], Vec<(u32, w::Runtime)>),
     ) -> Result<Recording> {
         let everybody = if watched == Watched::All { procfs::processes() } else { Vec::new() };
         let processes = if watched == Watched::All { &everybody } else { selection.processes() };

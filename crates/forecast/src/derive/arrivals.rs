@@ -124,7 +124,7 @@ fn by_turn(coming: &[Coming]) -> Vec<u64> {
 fn slope(coming: &[Coming]) -> Option<f64> {
     // the last request, and of those before it how long the answer and the pause after it took
     type Told = (Coming, Vec<(f64, f64)>);
-    let mut flows: FxHashMap<(HostId, EndpointId), Told> = FxHashMap::default();
+    let mut flows: FxHashMap<Flow, Told> = FxHashMap::default();
     for c in coming {
         match flows.get_mut(&c.flow) {
             Some((l, pairs)) => {
@@ -150,7 +150,7 @@ fn slope(coming: &[Coming]) -> Option<f64> {
 /// Clients that ask for other things than others do, the crowd with most requests first: `asked` says what each request asks
 /// for. None where connections are not kept, or one connection or another asks for everything.
 pub fn crowds(coming: &[Coming], asked: &[usize]) -> Vec<Crowd> {
-    let mut lives: FxHashMap<(HostId, EndpointId), (CommonNs, CommonNs, usize)> = FxHashMap::default();
+    let mut lives: FxHashMap<Flow, (CommonNs, CommonNs, usize)> = FxHashMap::default();
     // what is asked for on one connection belongs together: each leads to another, the last to itself
     let mut leads: FxHashMap<usize, usize> = FxHashMap::default();
     let root = |leads: &FxHashMap<usize, usize>, mut at: usize| {
@@ -171,7 +171,7 @@ pub fn crowds(coming: &[Coming], asked: &[usize]) -> Vec<Crowd> {
         return Vec::new();
     }
     // how many requests, the lives of their connections, and what they ask for
-    type Found = (usize, Vec<(CommonNs, CommonNs)>, Vec<usize>);
+    type Found = (usize, Vec<Life>, Vec<usize>);
     let mut found: BTreeMap<usize, Found> = BTreeMap::new();
     asked.iter().for_each(|&what| found.entry(root(&leads, what)).or_default().0 += 1);
     for &(from, to, what) in lives.values() {
