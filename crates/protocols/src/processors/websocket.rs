@@ -25,8 +25,8 @@ pub const ABOUT: About = About {
     id: "proto.websocket",
     ports: &[],
     vocabulary: Vocabulary {
-        verb: Grammar::Words(List::of(&["text", "binary"])),
-        target: Grammar::Words(List::of(&["text", "binary"])),
+        verb: Grammar::Words(List::of(&["binary", "text"])),
+        target: Grammar::Words(List::of(&["binary", "text"])),
         class: Grammar::Words(List::of(&["?"])),
     },
     askers: Askers::People,
